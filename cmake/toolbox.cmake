@@ -1,0 +1,89 @@
+# Functions used by the CMakeLists.txt files of this tree.
+
+# conch_glob(OUT [RECURSE] PATTERN...): paths relative to the current folder, re-read at every build.
+function(conch_glob out)
+  set(patterns ${ARGN})
+  set(mode GLOB)
+  if("RECURSE" IN_LIST patterns)
+    set(mode GLOB_RECURSE)
+    list(REMOVE_ITEM patterns RECURSE)
+  endif()
+  file(${mode} found CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" ${patterns})
+  set(${out} "${found}" PARENT_SCOPE)
+endfunction()
+
+function(conch_add_optional_subdirectory folder)
+  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
+    add_subdirectory("${folder}")
+  endif()
+endfunction()
+
+# The warnings for code of this project; call it for every target of ours.
+function(conch_warnings target)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+    if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+      # Part of clang's -Wconversion but not of g++'s; the two compilers shall agree.
+      target_compile_options(${target} PRIVATE -Wno-sign-conversion)
+    endif()
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+      # Warns about std::string itself, wherever `"literal" + string` is inlined (GCC bug 105651).
+      target_compile_options(${target} PRIVATE
+        -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+    endif()
+    if(CONCH_WERROR)
+      target_compile_options(${target} PRIVATE -Werror)
+      if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+        # These depend on the optimiser's data flow, and g++ is often wrong about them in coroutine
+        # frames and inlined containers, more so with sanitizers: shown, but not fatal.
+        target_compile_options(${target} PRIVATE
+          -Wno-error=maybe-uninitialized -Wno-error=array-bounds
+          -Wno-error=mismatched-new-delete -Wno-error=free-nonheap-object)
+      endif()
+    endif()
+  endif()
+endfunction()
+
+# ccache and a fast linker, where they are found and nothing else was asked for.
+function(conch_use_fast_tools)
+  find_program(CONCH_CCACHE ccache)
+  mark_as_advanced(CONCH_CCACHE)
+  if(CONCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    # Without this sloppiness ccache refuses everything that uses a precompiled header.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CONCH_CCACHE}"
+      PARENT_SCOPE)
+  endif()
+  if(NOT "${CMAKE_EXE_LINKER_FLAGS} ${CMAKE_CXX_FLAGS}" MATCHES "-fuse-ld=")
+    include(CheckLinkerFlag)
+    foreach(linker mold lld)
+      check_linker_flag(CXX "-fuse-ld=${linker}" CONCH_LINKER_${linker})
+      if(CONCH_LINKER_${linker})
+        add_link_options("-fuse-ld=${linker}")
+        break()
+      endif()
+    endforeach()
+  endif()
+endfunction()
+
+# conch_embed_lua(TARGET FOLDER): compiles every FOLDER/*.lua into TARGET (see embed_lua.cmake).
+function(conch_embed_lua target folder)
+  conch_glob(scripts "${folder}/*.lua")
+  conch_glob(preludes "${folder}/lib/*.lua")
+  # Names, not only dependencies: a script that was added or deleted changes the command, and so
+  # leads to a new run as well.
+  string(REPLACE ";" "," script_names "${scripts}")
+  string(REPLACE ";" "," prelude_names "${preludes}")
+  set(output "${CMAKE_CURRENT_BINARY_DIR}/conch_scripts.cpp")
+  set(embedder "${PROJECT_SOURCE_DIR}/cmake/embed_lua.cmake")
+  add_custom_command(
+    OUTPUT "${output}"
+    COMMAND "${CMAKE_COMMAND}"
+      "-DLUA_DIR=${CMAKE_CURRENT_SOURCE_DIR}/${folder}"
+      "-DSCRIPTS=${script_names}" "-DPRELUDES=${prelude_names}"
+      "-DOUTPUT=${output}" -P "${embedder}"
+    DEPENDS ${scripts} ${preludes} "${embedder}"
+    COMMENT "Embedding the Lua scripts"
+    VERBATIM)
+  target_sources(${target} PRIVATE "${output}")
+endfunction()

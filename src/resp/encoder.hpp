@@ -1,0 +1,54 @@
+// Writes commands as a server reads them: arrays of bulk strings, appended to a buffer.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace conch::resp {
+
+// Appends one command to `out`. The number of arguments (the command's name included) comes first
+// on the wire, so it must be known: exactly `argc` calls of arg() before the writer is destroyed,
+// or the server takes the next command for the missing arguments. Asserted.
+class command_writer {
+ public:
+  // Preconditions: argc > 0; out outlives the writer and is not changed by others meanwhile.
+  explicit command_writer(std::string& out, std::size_t argc);
+  ~command_writer();
+
+  command_writer(command_writer const&) = delete;
+  command_writer& operator=(command_writer const&) = delete;
+
+  // Any bytes. Precondition: text does not point into out.
+  command_writer& arg(std::string_view text);
+
+  // In decimal.
+  command_writer& arg(std::int64_t value);
+  command_writer& arg(std::uint64_t value);
+
+  // Other integers, so that arg(1) is not ambiguous. Not bool or char: what should they write?
+  template <std::integral T>
+    requires(!std::same_as<T, bool> && !std::same_as<T, char>)
+  command_writer& arg(T value) {
+    if constexpr (std::signed_integral<T>) {
+      return arg(static_cast<std::int64_t>(value));
+    } else {
+      return arg(static_cast<std::uint64_t>(value));
+    }
+  }
+
+ private:
+  std::string& out_;
+  std::size_t missing_;
+  int exceptions_;  // in flight at construction: an argument that throws leaves a command
+                    // unfinished
+};
+
+// The whole command at once, e.g. append_command(out, {"GET", key}).
+// Preconditions: args is not empty and does not point into out.
+void append_command(std::string& out, std::initializer_list<std::string_view> args);
+
+}  // namespace conch::resp

@@ -1,0 +1,67 @@
+# One step of the consume tests; started by ctest, see CMakeLists.txt for the variables.
+
+cmake_minimum_required(VERSION 3.25)
+
+set(prefix "${WORK_DIR}/prefix")
+set(program_source "${CMAKE_CURRENT_LIST_DIR}/project")
+
+# By the environment, because a list does not survive being passed on from function to function.
+set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${LAUNCHER}")
+string(REPLACE ";" ":" prefix_path "${prefix};${PREFIX_PATH}")
+set(ENV{CMAKE_PREFIX_PATH} "${prefix_path}")
+
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+# The project next to this file, configured with the arguments, built and run.
+function(build_and_run name)
+  set(build "${WORK_DIR}/${name}")
+  file(REMOVE_RECURSE "${build}/bin")
+  run("${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${program_source}" -B "${build}"
+    "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}"
+    "-DCMAKE_CXX_COMPILER=${CXX}"
+    "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}"
+    "-DCMAKE_RUNTIME_OUTPUT_DIRECTORY=${build}/bin"
+    "-DBUILD_SHARED_LIBS=${SHARED}"
+    ${ARGN})
+  run("${CMAKE_COMMAND}" --build "${build}" --parallel 2)
+  run("${build}/bin/consumer")
+endfunction()
+
+if(HOW STREQUAL "install")
+  file(REMOVE_RECURSE "${prefix}")
+  run("${CMAKE_COMMAND}" --install "${CONCH_BINARY_DIR}" --prefix "${prefix}" --config "${BUILD_TYPE}")
+
+elseif(HOW STREQUAL "find_package")
+  build_and_run(find_package)
+
+elseif(HOW STREQUAL "subdirectory")
+  build_and_run(subdirectory "-DCONCH_SOURCE_DIR=${CONCH_SOURCE_DIR}" "-DCONCH_TLS=${TLS}")
+  # A project that embeds this one gets the library and nothing else.
+  file(GLOB_RECURSE unwanted
+    "${WORK_DIR}/subdirectory/*_tests" "${WORK_DIR}/subdirectory/*example_*")
+  if(unwanted)
+    message(FATAL_ERROR "built as well: ${unwanted}")
+  endif()
+
+elseif(HOW STREQUAL "pkg_config")
+  # A moved tree, because conch.pc promises to find itself.
+  set(moved "${WORK_DIR}/pkg_config/moved")
+  file(REMOVE_RECURSE "${WORK_DIR}/pkg_config")
+  file(MAKE_DIRECTORY "${moved}")
+  file(COPY "${prefix}/" DESTINATION "${moved}")
+  set(ENV{PKG_CONFIG_PATH} "${moved}/${LIBDIR}/pkgconfig:$ENV{PKG_CONFIG_PATH}")
+  execute_process(COMMAND pkg-config --cflags --libs conch
+    OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
+    COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  separate_arguments(cxx_flags UNIX_COMMAND "${CXX_FLAGS}")
+  set(ENV{LD_LIBRARY_PATH} "${moved}/${LIBDIR}:$ENV{LD_LIBRARY_PATH}")
+  run("${CXX}" -std=c++20 ${cxx_flags} "${program_source}/main.cpp"
+    -o "${WORK_DIR}/pkg_config/consumer" ${flags})
+  run("${WORK_DIR}/pkg_config/consumer")
+
+else()
+  message(FATAL_ERROR "unknown way to consume: ${HOW}")
+endif()
