@@ -1,0 +1,24 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <chrono>
+
+namespace conch {
+
+using duration = std::chrono::nanoseconds;
+
+/// The clock of every deadline: it goes on while the machine sleeps (CLOCK_BOOTTIME on Linux,
+/// std::chrono::steady_clock elsewhere), so a suspended laptop wakes up to holds that have expired.
+struct clock {
+  using duration = conch::duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<clock, duration>;
+  static constexpr bool is_steady = true;
+
+  static time_point now() noexcept;
+};
+
+using time_point = clock::time_point;
+
+}  // namespace conch

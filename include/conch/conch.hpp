@@ -1,0 +1,12 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/client.hpp>
+#include <conch/clock.hpp>
+#include <conch/config.hpp>
+#include <conch/error.hpp>
+#include <conch/hold.hpp>
+#include <conch/mutex.hpp>
+#include <conch/stats.hpp>
+#include <conch/version.hpp>
+#include <conch/with_lock.hpp>

@@ -1,0 +1,76 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/clock.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace conch {
+
+enum class log_level { debug, info, warning, error };
+
+/// Called from any thread that runs the client; must not throw and must not call back into the client.
+/// No password ever reaches it.
+using log_hook = std::function<void(log_level, std::string_view)>;
+
+/// Everything a client can be told. Validated once, when the client is made; an error names the member.
+struct config {
+  /// Where the server is: `redis://[user:password@]host[:port][/db]`, `unix:///path[?db=n]` or
+  /// `memory://[name]` (this process only, for unit tests).
+  std::string url = "redis://127.0.0.1:6379";
+
+  /// How long a lock outlives a holder that has died. 100 ms to 1 day. The watchdog renews a living hold.
+  duration lease = std::chrono::seconds{30};
+
+  /// When the watchdog renews. 0 means a third of the lease; else at most half of it.
+  duration renew_every = duration::zero();
+
+  /// A hold that could not be renewed is reported lost this long before its deadline, so that the code under it
+  /// can stop in time. 0 to half of the lease. Never more than a quarter of what the grant was good for.
+  duration stop_margin = std::chrono::milliseconds{500};
+
+  /// How long the watchdog goes on renewing one hold. Empty: for ever. A stuck body then loses the lock
+  /// at most one lease later.
+  std::optional<duration> max_hold = std::nullopt;
+
+  /// How long a grant may be handed on inside this process while other clients wait. 0: never, each release
+  /// goes to the server. At most the lease.
+  duration local_slice = std::chrono::milliseconds{5};
+
+  /// How long a client that was handed the lock may stay silent before the next one is tried. 50 ms to the lease.
+  duration claim = std::chrono::seconds{3};
+
+  /// How long the server remembers the last fence of a lock nobody uses. 1 s to 30 days.
+  duration fence_retention = std::chrono::minutes{10};
+
+  /// No answer for this long: the connection counts as lost. 10 ms up to a third of the lease.
+  duration command_timeout = std::chrono::seconds{3};
+
+  /// For the name look-up, the connection and the greeting together. At least 10 ms.
+  duration connect_timeout = std::chrono::seconds{5};
+
+  /// How long an acquire waits for a server that cannot be reached. At least 0.
+  duration offline_timeout = std::chrono::seconds{10};
+
+  /// Pause before the second attempt to connect; doubled from there up to `reconnect_max`, half of it random.
+  duration reconnect_min = std::chrono::milliseconds{50};
+  duration reconnect_max = std::chrono::seconds{3};
+
+  /// A ping goes out when nothing came in for this long (a waiting client's safety checks count). 0: never.
+  duration keep_alive = std::chrono::seconds{45};
+
+  /// What the server shows in CLIENT LIST. No spaces or control characters.
+  std::string client_name = "conch";
+
+  /// Set only where one thread alone runs the io_context and makes every call: the client then takes no lock.
+  bool single_threaded = false;
+
+  /// Where the client tells what it does. Empty: nowhere.
+  log_hook log = nullptr;
+};
+
+}  // namespace conch

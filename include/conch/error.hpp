@@ -1,0 +1,58 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <boost/system/error_code.hpp>
+#include <boost/system/error_condition.hpp>
+#include <string_view>
+
+namespace conch {
+
+using boost::system::error_code;
+
+/// What can go wrong. Compare with `ec == conch::errc::timed_out`.
+///
+/// These are error *conditions*: the error_code itself may also carry the server's own words, which
+/// `ec.message()` and `system_error::what()` then show. Cancellation is reported as
+/// `boost::asio::error::operation_aborted`, as everywhere in Asio.
+enum class errc {
+  timed_out = 1,      ///< the lock could not be had within `.wait`
+  lost,               ///< the hold ended before it was released
+  not_held,           ///< this object holds nothing (empty, moved from, or released before)
+  closed,             ///< the client is closed
+  unreachable,        ///< no answer from the server; what was under way is cleaned up once it is back
+  access_denied,      ///< wrong user or password, or a command this user may not run
+  wrong_type,         ///< a key of the lock holds something that is not a lock
+  server_refused,     ///< the server answered with an error that repeating would not mend
+  protocol,           ///< what came over the wire is not what a Redis 6.2 or newer sends
+  invalid_name,       ///< a lock's name must have 1 to 512 bytes
+  invalid_config,     ///< a member of conch::config or of the options is out of range
+  invalid_url,        ///< the URL could not be understood
+  not_supported,      ///< this backend cannot do that
+};
+
+/// Groups of errors, for code that only wants to know what to do next.
+enum class condition {
+  not_mine = 1,        ///< lost, not_held: somebody else may own the lock
+  unreachable,         ///< unreachable, closed
+  invalid_request,     ///< invalid_name, invalid_config, invalid_url, not_supported: fix the call
+};
+
+boost::system::error_category const& error_category() noexcept;
+
+error_code make_error_code(errc e) noexcept;
+
+/// The same error with the server's own words behind it. The words are kept in a bounded process-wide
+/// table (the last 256 different ones); when they have been pushed out of it, only `e` itself is shown.
+error_code make_error_code(errc e, std::string_view words);
+
+boost::system::error_condition make_error_condition(errc e) noexcept;
+boost::system::error_condition make_error_condition(condition c) noexcept;
+
+}  // namespace conch
+
+namespace boost::system {
+template <>
+struct is_error_condition_enum<conch::errc> : std::true_type {};
+template <>
+struct is_error_condition_enum<conch::condition> : std::true_type {};
+}  // namespace boost::system

@@ -1,0 +1,105 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/clock.hpp>
+#include <conch/detail/hold_node.hpp>
+#include <conch/error.hpp>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace conch {
+
+namespace asio = boost::asio;
+
+/// A lock that is held, or an empty hand. Made by mutex::async_acquire.
+///
+/// Its destructor gives the lock back without waiting for the answer. It never blocks and never throws.
+///
+/// Thread safety: distinct objects: safe. One object: the const functions from any thread, the others from one at a time.
+class hold {
+ public:
+  /// Holds nothing.
+  hold() noexcept = default;
+  hold(hold&&) noexcept = default;
+  hold& operator=(hold&& other) noexcept {
+    hold{std::move(other)}.swap(*this);
+    return *this;
+  }
+  ~hold();
+
+  void swap(hold& other) noexcept { std::swap(node_, other.node_); }
+
+  /// Was anything granted? Stays true when the hold is lost: see valid().
+  explicit operator bool() const noexcept { return static_cast<bool>(node_); }
+
+  /// The lock is still ours by the local clock: not released, not lost, and its deadline has not passed. A write that
+  /// must not come late carries fence() as well: a thread may be stopped between this call and the write.
+  bool valid() const noexcept;
+
+  /// After this moment the hold is not valid. The watchdog moves it on. time_point::min() when lost, released or empty.
+  time_point deadline() const noexcept;
+
+  /// The fencing token: positive, and greater than that of every earlier grant of the same name. A guarded resource that
+  /// remembers the greatest token it has seen, and refuses smaller ones, cannot be changed by a stale holder. 0 when empty.
+  std::int64_t fence() const noexcept;
+
+  /// Gives the lock back and waits for the server's word.
+  ///
+  /// Effects: the lock goes to the next in line, in this process without a message, else by one script. From the
+  /// initiation on valid() is false.
+  /// Result: true if the lock was still held until then; false if it had been lost.
+  /// Lifetimes: the hold may be destroyed once the operation is initiated.
+  /// Completion signature: void(error_code, bool)
+  /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
+  /// Per-operation cancellation: none; a release that was begun goes on. With no answer within `command_timeout` it
+  /// completes with errc::unreachable and goes on behind.
+  /// Errors: errc::not_held (empty, or released before), errc::unreachable, errc::wrong_type, errc::access_denied.
+  /// Round trips: none (handed on in this process, or lost before) or one.
+  template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
+  auto async_release(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{}, token, node_);
+  }
+
+  /// Completes when the hold is lost, with the reason: errc::lost, or errc::closed when its client was closed.
+  ///
+  /// Result: by the time anybody else can be granted the lock, the completion has been posted (except after an operator's
+  /// DEL, or a server that lost its data: then at the next renewal).
+  /// Completion signature: void(error_code)
+  /// Executor: as async_release.
+  /// Per-operation cancellation: terminal, partial and total: completes with operation_aborted, the hold is untouched.
+  /// Errors: operation_aborted also when the hold is released first; errc::not_held when it is empty or was released.
+  /// Thread safety: any number of these may wait at the same time.
+  /// Round trips: none.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_lost(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(initiate_lost{}, token, node_);
+  }
+
+  /// Made by the library.
+  explicit hold(detail::node_ref node) noexcept : node_{std::move(node)} {}
+  detail::node_ref const& node() const noexcept { return node_; }
+
+ private:
+  struct initiate_release {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::node_ref node) const {
+      detail::start_release(std::move(node), std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_lost {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::node_ref node) const {
+      detail::start_lost(std::move(node), std::forward<Handler>(handler));
+    }
+  };
+
+  detail::node_ref node_;
+};
+
+}  // namespace conch

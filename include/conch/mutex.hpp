@@ -1,0 +1,101 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/client.hpp>
+#include <conch/hold.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace conch {
+
+/// Of one lock, for all acquires made through this object.
+struct mutex_options {
+  /// How long the lock outlives a holder that has died. Empty: config::lease. 100 ms to 1 day.
+  std::optional<duration> lease = std::nullopt;
+  /// False: the lease is fixed. The hold ends when it runs out, whatever its holder does.
+  bool renew = true;
+  /// Empty: config::max_hold. At least 1 ms.
+  std::optional<duration> max_hold = std::nullopt;
+};
+
+/// Of one acquire. Trivially destructible, so that `co_await m.async_acquire({.wait = 2s})` is safe on g++ 12.
+struct acquire_options {
+  /// How long to wait. Empty: until granted. 0: only what can be had at once (errc::timed_out else).
+  std::optional<duration> wait = std::nullopt;
+};
+
+namespace detail {
+
+/// What an acquire needs to know; shared, so that an operation may outlive the mutex object it was made from.
+struct lock_settings {
+  core_ptr core;
+  std::string name;
+  duration lease;
+  bool renew;
+  std::optional<duration> max_hold = std::nullopt;
+};
+using settings_ptr = std::shared_ptr<lock_settings const>;
+
+void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler);
+
+}  // namespace detail
+
+/// A lock by its name. Costs nothing on the server until it is acquired; several objects of one name are one lock.
+/// Copies are cheap. Thread safety: as client.
+class mutex {
+ public:
+  using executor_type = asio::any_io_executor;
+
+  /// `name`: 1 to 512 bytes of any value.
+  /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
+  mutex(client& owner, std::string name, mutex_options options = {});
+
+  executor_type get_executor() const noexcept;
+  std::string const& name() const noexcept { return lock_->name; }
+
+  /// Waits for the lock.
+  ///
+  /// Effects: stands in the local line; the first of it stands in the server's. Granted when its turn comes.
+  /// Result: a hold, or an error; never both, and never a lock left behind.
+  /// Lifetimes: nothing needs to outlive the operation; a client that is destroyed ends it with errc::closed.
+  /// Completion signature: void(error_code, hold)
+  /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
+  /// Per-operation cancellation: terminal: reports operation_aborted at once, clean-up goes on behind. partial: reports
+  /// once the server has let go. total: a grant that is already under way is still delivered. See docs/cancellation.md.
+  /// Errors: operation_aborted, errc::timed_out, errc::unreachable, errc::closed, errc::access_denied, errc::wrong_type,
+  /// errc::server_refused.
+  /// Thread safety: as client.
+  /// Round trips: one if the lock is free; none if it is handed on in this process; else one and a push.
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_acquire(acquire_options options, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{}, token, lock_, options.wait, false);
+  }
+
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_acquire(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{}, token, lock_, std::optional<duration>{},
+                                                               false);
+  }
+
+  /// Takes the lock if it is free. An empty hold means that somebody has it: not an error. Never stands in line.
+  /// Otherwise as async_acquire. Round trips: one, or none if this process has the lock already.
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_try_acquire(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{}, token, lock_, std::optional<duration>{},
+                                                               true);
+  }
+
+ private:
+  struct initiate_acquire {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr lock, std::optional<duration> wait, bool once) const {
+      detail::start_acquire(std::move(lock), wait, once, std::forward<Handler>(handler));
+    }
+  };
+
+  detail::settings_ptr lock_;
+};
+
+}  // namespace conch

@@ -1,0 +1,61 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/clock.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace conch {
+
+/// A latency histogram with buckets of powers of two, from 1 µs to about 70 minutes.
+struct histogram {
+  static constexpr std::size_t bucket_count = 33;
+
+  std::array<std::uint64_t, bucket_count> buckets{};  ///< buckets[i]: up to 2^i µs; the last one: anything longer
+  std::uint64_t count = 0;
+  duration sum = duration::zero();
+
+  void add(duration d) noexcept;
+
+  /// Upper bound of the bucket in which the given share (0 to 1) is reached. 0 when nothing was counted.
+  duration quantile(double share) const noexcept;
+};
+
+/// Counters of one client since it was made. Plain numbers, a consistent snapshot.
+struct statistics {
+  std::uint64_t acquires = 0;            ///< acquire and try calls
+  std::uint64_t grants_replied = 0;      ///< granted in the answer to the request (1 round trip)
+  std::uint64_t grants_pushed = 0;       ///< handed over by the server
+  std::uint64_t grants_local = 0;        ///< handed on inside this process, no message
+  std::uint64_t tries_busy = 0;          ///< try calls that found the lock taken
+  std::uint64_t timeouts = 0;            ///< acquires that ended by `.wait`
+  std::uint64_t cancellations = 0;       ///< acquires that ended by cancellation
+  std::uint64_t failures = 0;            ///< acquires that ended by an error
+  std::uint64_t releases = 0;            ///< releases of holds that were still held
+  std::uint64_t losses = 0;              ///< holds that were lost
+  std::uint64_t renewals = 0;            ///< locks renewed
+  std::uint64_t renewal_scripts = 0;     ///< scripts it took
+  std::uint64_t renewals_refused = 0;    ///< the server said: not yours
+  std::uint64_t scripts = 0;             ///< scripts sent in all
+  std::uint64_t safety_checks = 0;       ///< re-asks of a waiting client
+  std::uint64_t kicks = 0;               ///< repeated releases, for a next-in-line that may be dead
+  std::uint64_t pushes = 0;              ///< grants received by push
+  std::uint64_t pushes_late = 0;         ///< of these: could not be shown to be in time, asked again
+  std::uint64_t pushes_stray = 0;        ///< of these: nobody wanted it any more, given back
+  std::uint64_t connects = 0;            ///< connections made
+  std::uint64_t disconnects = 0;         ///< connections lost
+  std::uint64_t cleanups_pending = 0;    ///< gauge: releases and leaves not yet answered
+  std::uint64_t waiting = 0;             ///< gauge: acquires under way
+  std::uint64_t held = 0;                ///< gauge: holds
+  histogram wait;                        ///< from the call to the grant
+  histogram hold;                        ///< from the grant to the release or loss
+};
+
+/// Prometheus text exposition (format 0.0.4) of a snapshot. `labels` goes into every line as it is, e.g.
+/// `client="orders"`; may be empty.
+std::string to_prometheus(statistics const& s, std::string_view labels = {});
+
+}  // namespace conch

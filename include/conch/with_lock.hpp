@@ -1,0 +1,148 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/mutex.hpp>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace conch {
+
+namespace detail {
+
+template <class T>
+struct awaited;
+template <class T, class Executor>
+struct awaited<asio::awaitable<T, Executor>> {
+  using type = T;
+};
+
+/// The state of one with_lock: its body runs on a strand of its own, so that a loss, told on any thread, and a
+/// cancellation of the caller, on another, reach the body one after the other.
+struct guarded_body {
+  explicit guarded_body(asio::any_io_executor ex) : strand{asio::make_strand(std::move(ex))} {}
+
+  asio::strand<asio::any_io_executor> strand;
+  asio::cancellation_signal stop_body;
+  asio::cancellation_signal stop_watching;
+  conch::hold hold;
+  error_code lost;
+};
+
+/// Runs the body under state->hold and completes, as one Asio operation, when it has ended.
+template <class T>
+using body_signature = std::conditional_t<std::is_void_v<T>, std::type_identity<void(std::exception_ptr)>,
+                                          std::type_identity<void(std::exception_ptr, std::conditional_t<std::is_void_v<T>, int, T>)>>;
+
+template <class T, class Body>
+struct start_body {
+  template <class Handler>
+  void operator()(Handler handler, std::shared_ptr<guarded_body> state, Body* body) const {
+    auto slot = asio::get_associated_cancellation_slot(handler);
+    if (slot.is_connected()) {
+      slot.assign([state](asio::cancellation_type type) {
+        asio::dispatch(state->strand, [state, type] { state->stop_body.emit(type); });
+      });
+    }
+    // The caller's slot is ours now; the body gets the signal that merges both reasons to stop.
+    auto const ex = asio::get_associated_executor(handler, state->strand.get_inner_executor());
+    auto done = [handler = std::move(handler), state, slot, ex](std::exception_ptr error, auto... result) mutable {
+      state->stop_watching.emit(asio::cancellation_type::all);
+      asio::post(ex, [handler = std::move(handler), slot, error,
+                      results = std::tuple<decltype(result)...>{std::move(result)...}]() mutable {
+        if (slot.is_connected()) {
+          auto mine = slot;
+          mine.clear();
+        }
+        std::apply([&](auto&&... r) { std::move(handler)(error, std::move(r)...); }, std::move(results));
+      });
+    };
+    asio::dispatch(state->strand, [state, body, done = std::move(done)]() mutable {
+      auto on_lost = [state](error_code why) {
+        if (why == asio::error::operation_aborted) return;
+        state->lost = why;
+        state->stop_body.emit(asio::cancellation_type::terminal);
+      };
+      state->hold.async_lost(asio::bind_cancellation_slot(state->stop_watching.slot(),
+                                                          asio::bind_executor(state->strand, std::move(on_lost))));
+      asio::co_spawn(state->strand, (*body)(state->hold),
+                     asio::bind_cancellation_slot(state->stop_body.slot(),
+                                                  asio::bind_executor(state->strand, std::move(done))));
+    });
+  }
+};
+
+}  // namespace detail
+
+/// Runs `body` under the lock.
+///
+/// `body` is called as `body(hold&)` and returns an asio::awaitable. It is cancelled (terminal) when the lock is lost, and
+/// by a cancellation of the caller; then, and when it throws, the lock is released all the same. The release is awaited.
+///
+/// Result: what the body returns. Throws what the body throws; system_error{errc::lost} when the hold was lost before the
+/// body ended and the body ended by that cancellation or by returning; the errors of mutex::async_acquire.
+/// Lifetimes: `body`, a named object, and the mutex must outlive the awaitable.
+/// Executor: the body runs on a strand of the caller's executor.
+/// Round trips: those of acquire and release.
+template <class Body>
+auto with_lock(mutex& m, acquire_options options, Body& body)
+    -> asio::awaitable<typename detail::awaited<std::invoke_result_t<Body&, hold&>>::type> {
+  using result = typename detail::awaited<std::invoke_result_t<Body&, hold&>>::type;
+  using signature = typename detail::body_signature<result>::type;
+
+  auto const executor = co_await asio::this_coro::executor;
+  auto const state = std::make_shared<detail::guarded_body>(executor);
+  state->hold = co_await m.async_acquire(options, asio::use_awaitable);
+
+  // The body may end by cancellation, and so may this coroutine: the release comes first in any case.
+  bool const throws = co_await asio::this_coro::throw_if_cancelled();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  std::exception_ptr failure;
+  std::optional<std::conditional_t<std::is_void_v<result>, std::monostate, result>> value;
+  try {
+    auto running = asio::async_initiate<asio::use_awaitable_t<> const, signature>(
+        detail::start_body<result, Body>{}, asio::use_awaitable, state, &body);
+    if constexpr (std::is_void_v<result>) {
+      co_await std::move(running);
+      value.emplace();
+    } else {
+      result ended = co_await std::move(running);
+      value.emplace(std::move(ended));
+    }
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  auto released = co_await state->hold.async_release(asio::as_tuple(asio::use_awaitable));
+  bool const was_held = std::get<1>(released);
+  co_await asio::this_coro::throw_if_cancelled(throws);
+
+  if (!was_held && state->lost) failure = std::make_exception_ptr(boost::system::system_error{state->lost});
+  if (failure) std::rethrow_exception(failure);
+  if constexpr (!std::is_void_v<result>) co_return std::move(*value);
+}
+
+template <class Body>
+auto with_lock(mutex& m, Body& body) {
+  return with_lock(m, acquire_options{}, body);
+}
+
+}  // namespace conch

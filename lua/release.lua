@@ -1,0 +1,61 @@
+-- Gives the lock back, or leaves the line; in either case a free lock goes to the next in line.
+-- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile) lease claim retention new_id('': do not stand in line again)
+-- Answers {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
+-- with new_id followed by what acquire would answer for it: 1 fence, or 0 left ticket
+local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
+local id, keep, lease, claim, retention = ARGV[1], ARGV[2] == '1', tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local new_id = ARGV[6] ~= '' and ARGV[6] or nil
+-- @include lib/lock.lua
+
+local was_owner, floor = 0, 0
+local value = redis.call('GET', lock_key)
+if value then
+  local owner, fence, state = parse(value)
+  if not owner then
+    return not_a_lock()
+  end
+  if owner == id then
+    if keep then
+      extend(lock_key, id, fence, state, lease)
+      return {2, tonumber(fence), 0, now}
+    end
+    was_owner, floor = 1, tonumber(fence)
+  end
+end
+
+if was_owner == 0 then
+  redis.call('ZREM', queue_key, id)
+  if value then
+    if not new_id then
+      return {0, 0, 0, now}
+    end
+    local left = redis.call('PTTL', lock_key)
+    return {0, 0, 1, now, 0, left, enqueue(new_id, 0, left, lease)}
+  end
+end
+
+if redis.call('EXISTS', queue_key) == 0 then
+  if new_id then
+    local fence = next_fence(floor)
+    own(new_id, fence, 'h', lease)
+    return {was_owner, 0, 0, now, 1, fence}
+  end
+  if was_owner == 1 then
+    redis.call('DEL', lock_key)
+  end
+  return {was_owner, 0, 0, now}
+end
+
+local ticket = new_id and enqueue(new_id, 0, claim, lease)
+local fence, taken = pass_on(new_id, lease, floor)
+if not taken and was_owner == 1 then
+  redis.call('DEL', lock_key)
+end
+local more = redis.call('EXISTS', queue_key)
+if fence then
+  return {was_owner, 0, more, now, 1, fence}
+end
+if new_id then
+  return {was_owner, 1, more, now, 0, claim, ticket}
+end
+return {was_owner, taken and 1 or 0, more, now}

@@ -1,0 +1,52 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "asio_compat.hpp"
+
+#include <conch/clock.hpp>
+
+#include <boost/asio/strand.hpp>
+
+#include <functional>
+#include <memory>
+
+#if defined(__linux__)
+#include <boost/asio/posix/stream_descriptor.hpp>
+#else
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <chrono>
+#endif
+
+namespace conch {
+
+/// One wake-up call on conch::clock. On Linux a timerfd, since Asio's own timers stand still while the machine sleeps.
+class alarm {
+ public:
+  using strand = asio::strand<asio::any_io_executor>;
+
+  explicit alarm(strand on);
+
+  /// Calls f() on the strand, each time the moment last armed has come. To be called once. `keep` lives as long as f may
+  /// be called.
+  void start(std::shared_ptr<void> keep, std::function<void()> f);
+
+  /// Replaces the moment. From any thread.
+  void arm(time_point at);
+
+  /// No more calls. On the strand.
+  void stop();
+
+ private:
+  void wait();
+
+  std::shared_ptr<void> keep_;
+  std::function<void()> call_;
+#if defined(__linux__)
+  asio::posix::stream_descriptor descriptor_;
+#else
+  strand strand_;
+  asio::basic_waitable_timer<std::chrono::steady_clock> timer_;
+#endif
+};
+
+}  // namespace conch

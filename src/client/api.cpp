@@ -1,0 +1,96 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "client/core.hpp"
+
+#include <conch/client.hpp>
+#include <conch/hold.hpp>
+#include <conch/mutex.hpp>
+
+#include <boost/system/system_error.hpp>
+
+#include <string>
+#include <utility>
+
+// The public classes: checks, and calls of the core.
+namespace conch {
+
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+constexpr duration shortest_lease = milliseconds{100};
+constexpr duration longest_lease = hours{24};
+
+[[noreturn]] void refuse(errc e, std::string const& why) { throw boost::system::system_error{make_error_code(e, why)}; }
+
+void require(bool holds, std::string const& why) {
+  if (!holds) refuse(errc::invalid_config, why);
+}
+
+bool between(duration d, duration least, duration most) { return d >= least && d <= most; }
+
+/// Fills in what depends on the lease, and refuses what makes no sense.
+config checked(config c) {
+  require(between(c.lease, shortest_lease, longest_lease), "lease must be 100 ms to 1 day");
+  require(between(c.renew_every, duration::zero(), c.lease / 2), "renew_every must be 0 to half of the lease");
+  require(between(c.stop_margin, duration::zero(), c.lease / 2), "stop_margin must be 0 to half of the lease");
+  require(!c.max_hold || *c.max_hold >= milliseconds{1}, "max_hold must be at least 1 ms");
+  require(between(c.local_slice, duration::zero(), c.lease), "local_slice must be 0 to the lease");
+  require(between(c.claim, milliseconds{50}, c.lease), "claim must be 50 ms to the lease");
+  require(between(c.fence_retention, std::chrono::seconds{1}, hours{24 * 30}), "fence_retention must be 1 s to 30 days");
+  require(between(c.command_timeout, milliseconds{10}, c.lease / 3), "command_timeout must be 10 ms to a third of the lease");
+  require(between(c.connect_timeout, milliseconds{10}, hours{1}), "connect_timeout must be 10 ms to 1 hour");
+  require(between(c.offline_timeout, duration::zero(), hours{24 * 30}), "offline_timeout must be 0 to 30 days");
+  require(between(c.reconnect_min, milliseconds{1}, hours{1}), "reconnect_min must be 1 ms to 1 hour");
+  require(between(c.reconnect_max, c.reconnect_min, hours{1}), "reconnect_max must be reconnect_min to 1 hour");
+  require(between(c.keep_alive, duration::zero(), hours{24}), "keep_alive must be 0 to 1 day");
+  for (char const ch : c.client_name) {
+    require(ch > ' ' && ch < 127, "client_name must consist of printable characters without spaces");
+  }
+  return c;
+}
+
+detail::settings_ptr checked(detail::core_ptr core, std::string name, mutex_options const& o) {
+  if (name.empty()) refuse(errc::invalid_name, "it is empty");
+  if (name.size() > 512) refuse(errc::invalid_name, "it has " + std::to_string(name.size()));
+  config const& c = core->settings();
+  duration const lease = o.lease.value_or(c.lease);
+  require(between(lease, shortest_lease, longest_lease), "mutex_options::lease must be 100 ms to 1 day");
+  require(lease >= c.claim, "mutex_options::lease must not be shorter than config::claim");
+  require(lease / 3 >= c.command_timeout, "mutex_options::lease must be at least three times config::command_timeout");
+  require(!o.max_hold || *o.max_hold >= milliseconds{1}, "mutex_options::max_hold must be at least 1 ms");
+  return std::make_shared<detail::lock_settings const>(detail::lock_settings{
+      std::move(core), std::move(name), lease, o.renew, o.max_hold ? o.max_hold : c.max_hold});
+}
+
+}  // namespace
+
+client::client(executor_type executor, config settings)
+    : core_{detail::client_core::make(std::move(executor), checked(std::move(settings)))} {}
+
+client::~client() {
+  if (core_) core_->close_in_background();
+}
+
+client::executor_type client::get_executor() const noexcept { return core_->executor(); }
+
+config const& client::settings() const noexcept { return core_->settings(); }
+
+statistics client::stats() const { return core_->stats(); }
+
+mutex::mutex(client& owner, std::string name, mutex_options options)
+    : lock_{checked(owner.core(), std::move(name), options)} {}
+
+mutex::executor_type mutex::get_executor() const noexcept { return lock_->core->executor(); }
+
+hold::~hold() {
+  if (node_) node_->core->abandon(*node_);
+}
+
+bool hold::valid() const noexcept { return node_ && clock::now() < deadline(); }
+
+time_point hold::deadline() const noexcept { return node_ ? node_->deadline() : time_point::min(); }
+
+std::int64_t hold::fence() const noexcept { return node_ ? node_->fence : 0; }
+
+}  // namespace conch

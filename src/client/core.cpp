@@ -1,0 +1,406 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "client/core.hpp"
+
+#include "client/identity.hpp"
+#include "client/registry.hpp"
+#include "memory/link.hpp"
+#include "redis/link.hpp"
+#include "redis/url.hpp"
+
+#include <boost/asio/any_completion_executor.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/system_executor.hpp>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace conch::detail {
+
+namespace {
+
+/// Calls the handler on its executor, and first lets go of its cancellation slot, which from then on belongs to its next
+/// operation.
+template <class Handler, class... Args>
+struct completion {
+  using executor_type = asio::any_completion_executor;
+  executor_type get_executor() const noexcept { return executor; }
+
+  executor_type executor;
+  Handler handler;
+  std::tuple<Args...> args;
+
+  void operator()() {
+    auto slot = asio::get_associated_cancellation_slot(handler);
+    if (slot.is_connected()) slot.clear();
+    std::apply([this](Args&... a) { std::move(handler)(std::move(a)...); }, args);
+  }
+};
+
+/// By way of `io`, which is also where a handler without an executor of its own runs.
+template <class Executor, class Handler, class... Args>
+void post_completion(Executor const& io, Handler handler, Args... args) {
+  asio::any_completion_executor executor = asio::get_associated_executor(handler, io);
+  asio::post(io, completion<Handler, Args...>{std::move(executor), std::move(handler), {std::move(args)...}});
+}
+
+engine::cancel_type strongest(asio::cancellation_type type) {
+  if ((type & asio::cancellation_type::terminal) != asio::cancellation_type::none) return engine::cancel_type::terminal;
+  if ((type & asio::cancellation_type::partial) != asio::cancellation_type::none) return engine::cancel_type::partial;
+  return engine::cancel_type::total;
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------------------ nodes
+
+hold_node::hold_node(core_ptr c, acquire_handler handler) : core{std::move(c)}, on_acquired{std::move(handler)} {
+  std::lock_guard const guard{core->nodes_mutex_};
+  next = core->nodes_;
+  if (next != nullptr) next->previous = this;
+  core->nodes_ = this;
+}
+
+hold_node::~hold_node() {
+  std::lock_guard const guard{core->nodes_mutex_};
+  if (next != nullptr) next->previous = previous;
+  if (previous != nullptr) {
+    previous->next = next;
+  } else {
+    core->nodes_ = next;
+  }
+}
+
+void retain(hold_node* n) noexcept { n->references.fetch_add(1, std::memory_order_relaxed); }
+
+void let_go(hold_node* n) noexcept {
+  if (n->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    core_ptr const outlives = n->core;
+    delete n;
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------------- core
+
+std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings) {
+  auto core = std::make_shared<client_core>(std::move(executor), std::move(settings));
+  core_registry::of(core->executor_).add(core);
+  return core;
+}
+
+client_core::client_core(asio::any_io_executor executor, config settings)
+    : executor_{std::move(executor)}, strand_{asio::make_strand(executor_)}, settings_{std::move(settings)},
+      id_{new_client_id()}, mutex_{!settings_.single_threaded}, engine_{settings_, timers_, *this, stats_},
+      close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
+      alarm_{std::make_unique<alarm>(strand_)} {
+  redis::address const where = redis::parse_url(settings_.url);
+  if (where.what == redis::address::kind::memory) {
+    transport_ = std::make_unique<memory::link>(*this, strand_, id_, where.path);
+  } else {
+    transport_ = std::make_unique<redis::link>(*this, strand_, settings_, id_, where);
+  }
+  engine::journal& own_journal = *this;
+  server_ = std::make_unique<engine::server>(settings_, seed_of(id_), timers_, *transport_, engine_, own_journal, stats_);
+  engine_.use(*server_);
+}
+
+client_core::~client_core() = default;
+
+statistics client_core::stats() {
+  std::lock_guard const guard{mutex_};
+  statistics copy = stats_;
+  copy.cleanups_pending = server_ ? server_->pending() : 0;
+  return copy;
+}
+
+void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler) {
+  node_ref const node{new hold_node{shared_from_this(), std::move(handler)}};
+  node->once = once;
+  node->fixed = !lock->renew;
+  node->lease = std::chrono::duration_cast<std::chrono::milliseconds>(lock->lease);
+  if (lock->max_hold) node->max_hold = *lock->max_hold;
+  auto slot = asio::get_associated_cancellation_slot(node->on_acquired);
+  if (slot.is_connected()) {
+    slot.assign([node](asio::cancellation_type type) {
+      node_ref const outlives = node;
+      outlives->core->cancel(*outlives, type);
+    });
+  }
+  enter([&](engine::server&, time_point now) {
+    engine_takes(*node);
+    if (wait) node->until = *wait < time_point::max() - now ? now + std::max(*wait, duration::zero()) : time_point::max();
+    engine_.acquire(*node, lock->name, now);
+  });
+}
+
+void client_core::cancel(hold_node& n, asio::cancellation_type type) {
+  if (type == asio::cancellation_type::none) return;
+  enter([&](engine::server&, time_point now) { engine_.cancel(n, strongest(type), now); });
+}
+
+void client_core::release(node_ref n, release_handler handler) {
+  if (n->given_back.exchange(true)) {
+    post_completion(executor_, std::move(handler), make_error_code(errc::not_held), false);
+    return;
+  }
+  n->on_released.swap(handler);
+  enter([&](engine::server&, time_point now) {
+    stop_watchers(*n, asio::error::operation_aborted);
+    engine_.release(*n, now);
+  });
+}
+
+void client_core::abandon(hold_node& n) {
+  if (n.given_back.exchange(true)) return;
+  node_ref const outlives{&n};
+  enter([&](engine::server&, time_point now) {
+    stop_watchers(n, asio::error::operation_aborted);
+    engine_.abandon(n, now);
+    engine_leaves(n);
+  });
+}
+
+/// The engine's reference, from the acquire to its last word about it.
+void client_core::engine_takes(hold_node& n) {
+  retain(&n);
+  n.in_engine = true;
+}
+
+void client_core::engine_leaves(hold_node& n) {
+  n.in_engine = false;
+  let_go(&n);  // somebody else refers to it as well: what is in ready_, or the caller
+}
+
+void client_core::watch_loss(node_ref n, lost_handler handler) {
+  auto const w = std::make_shared<loss_watcher>(loss_watcher{std::move(handler)});
+  auto slot = asio::get_associated_cancellation_slot(w->handler);
+  if (slot.is_connected()) {
+    slot.assign([n, w](asio::cancellation_type) {
+      node_ref const outlives = n;
+      outlives->core->stop_watching(*outlives, std::shared_ptr{w});
+    });
+  }
+  enter([&](engine::server&, time_point) {
+    if (n->at == engine::acquisition::phase::holding) {
+      n->watchers.push_back(w);
+    } else {
+      error_code const why = n->loss && !n->given_back ? n->loss : make_error_code(errc::not_held);
+      ready_.push_back({ready::kind::watcher, n, why, false, w});
+    }
+  });
+}
+
+void client_core::stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w) {
+  enter([&](engine::server&, time_point) {
+    if (std::erase(n.watchers, w) == 0) return;
+    ready_.push_back({ready::kind::watcher, node_ref{&n}, asio::error::operation_aborted, false, w});
+  });
+}
+
+void client_core::stop_watchers(hold_node& n, error_code why) {
+  for (auto const& w : n.watchers) ready_.push_back({ready::kind::watcher, node_ref{&n}, why, false, w});
+  n.watchers.clear();
+}
+
+// ------------------------------------------------------------------------------------------------ input and output
+
+void client_core::enter_with(input& i) {
+  thread_local std::vector<ready> spare;  // its memory is used again
+  std::vector<ready> batch = std::move(spare);
+  {
+    std::lock_guard const guard{mutex_};
+    if (gone_) return;
+    time_point const now = clock::now();
+    i.apply(*server_, now);
+    settle(now, batch);
+  }
+  carry_out(batch);
+  batch.clear();
+  spare = std::move(batch);
+}
+
+void client_core::settle(time_point, std::vector<ready>& batch) {
+  if ((closing_ == closing::draining || closing_ == closing::giving_back) && engine_.idle() && server_->settled()) {
+    end_close({});
+  }
+  if (closing_ != closing::done && timers_.next() < armed_) {
+    armed_ = timers_.next();
+    alarm_->arm(armed_);
+    if (!alarm_started_) {
+      alarm_started_ = true;
+      asio::post(strand_, [this, keep = shared_from_this()] { start_alarm(); });
+    }
+  }
+  batch.swap(ready_);
+}
+
+void client_core::start_alarm() {
+  {
+    std::lock_guard const guard{mutex_};
+    if (gone_ || closing_ == closing::done) return;
+  }
+  alarm_->start(shared_from_this(), [this] {
+    enter([this](engine::server&, time_point now) {
+      armed_ = engine::timer_queue::never;
+      engine_.tick(now);
+    });
+  });
+}
+
+void client_core::carry_out(std::vector<ready>& batch) {
+  for (ready& r : batch) {
+    hold_node& n = *r.node;
+    switch (r.what) {
+      case ready::kind::granted: {
+        acquire_handler handler{std::move(n.on_acquired)};
+        post_completion(executor_, std::move(handler), error_code{}, hold{std::move(r.node)});
+        break;
+      }
+      case ready::kind::not_granted: {
+        acquire_handler handler{std::move(n.on_acquired)};
+        post_completion(executor_, std::move(handler), r.why, hold{});
+        break;
+      }
+      case ready::kind::released: {
+        release_handler handler{std::move(n.on_released)};
+        if (handler) post_completion(executor_, std::move(handler), r.why, r.was_held);
+        break;
+      }
+      case ready::kind::watcher: {
+        lost_handler handler{std::move(r.watcher->handler)};
+        post_completion(executor_, std::move(handler), r.why);
+        break;
+      }
+    }
+  }
+}
+
+void client_core::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
+  auto& n = static_cast<hold_node&>(a);
+  bool const granted = how == engine::acquired::granted;
+  ready_.push_back({granted ? ready::kind::granted : ready::kind::not_granted, node_ref{&n}, why, false, nullptr});
+  if (!granted) engine_leaves(n);
+}
+
+void client_core::on_lost(engine::acquisition& a, error_code why) {
+  auto& n = static_cast<hold_node&>(a);
+  n.loss = why;
+  stop_watchers(n, why);
+}
+
+void client_core::on_released(engine::acquisition& a, bool was_held, error_code why) {
+  auto& n = static_cast<hold_node&>(a);
+  ready_.push_back({ready::kind::released, node_ref{&n}, why, was_held, nullptr});
+  engine_leaves(n);
+}
+
+void client_core::note(bool is_error, std::string_view words) { log(is_error ? log_level::error : log_level::warning, words); }
+
+void client_core::log(log_level level, std::string_view words) {
+  if (settings_.log) settings_.log(level, words);
+}
+
+// ---------------------------------------------------------------------------------------------------------- closing
+
+void client_core::close(duration timeout, close_handler handler) {
+  bool begun = false;
+  enter([&](engine::server&, time_point now) {
+    if (closing_ != closing::no) return;
+    begun = true;
+    on_closed_.emplace(std::move(handler));
+    begin_close(now, timeout, true);
+  });
+  if (!begun) post_completion(executor_, std::move(handler), make_error_code(errc::closed));
+}
+
+void client_core::close_in_background() {
+  enter([&](engine::server&, time_point now) {
+    if (closing_ == closing::no) begin_close(now, duration::zero(), false);
+  });
+}
+
+void client_core::begin_close(time_point now, duration timeout, bool drain) {
+  closing_ = closing::draining;
+  engine_.close(now);
+  server_->drop_kicks();
+  if (drain && timeout > duration::zero()) {
+    timers_.arm(close_timer_, now + timeout);
+  } else {
+    close_due(now);
+  }
+}
+
+void client_core::close_due(time_point now) {
+  if (closing_ == closing::draining) {
+    closing_ = closing::giving_back;
+    engine_.give_back_everything(now);
+    timers_.arm(close_timer_, now + std::min<duration>(settings_.command_timeout, std::chrono::seconds{1}));
+  } else if (closing_ == closing::giving_back) {
+    end_close(make_error_code(errc::timed_out));
+  }
+}
+
+void client_core::end_close(error_code why) {
+  closing_ = closing::done;
+  close_timer_.cancel();
+  transport_->shut_down();
+  asio::post(strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
+  if (on_closed_) {
+    post_completion(executor_, std::move(*on_closed_), why);
+    on_closed_.reset();
+  }
+}
+
+void client_core::context_gone() {
+  std::vector<node_ref> nodes;
+  {
+    std::lock_guard const guard{mutex_};
+    gone_ = true;
+    std::lock_guard const nodes_guard{nodes_mutex_};
+    for (hold_node* n = nodes_; n != nullptr; n = n->next) nodes.emplace_back(n);
+  }
+  // Destroying a handler may destroy a coroutine, and with it a client, mutexes and holds: nothing is locked now.
+  for (node_ref const& n : nodes) {
+    acquire_handler acquired{std::move(n->on_acquired)};
+    release_handler released;
+    released.swap(n->on_released);
+    std::vector<std::shared_ptr<loss_watcher>> watchers;
+    watchers.swap(n->watchers);
+    if (n->in_engine) engine_leaves(*n);
+  }
+  on_closed_.reset();
+  ready_.clear();
+  transport_.reset();
+  alarm_.reset();
+}
+
+// --------------------------------------------------------------------------------- what the public templates call
+
+void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler) {
+  lock->core->acquire(lock, wait, once, std::move(handler));
+}
+
+void start_release(node_ref node, release_handler handler) {
+  if (!node) {
+    post_completion(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held), false);
+    return;
+  }
+  client_core& core = *node->core;
+  core.release(std::move(node), std::move(handler));
+}
+
+void start_lost(node_ref node, lost_handler handler) {
+  if (!node) {
+    post_completion(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held));
+    return;
+  }
+  client_core& core = *node->core;
+  core.watch_loss(std::move(node), std::move(handler));
+}
+
+void start_close(core_ptr core, duration timeout, close_handler handler) { core->close(timeout, std::move(handler)); }
+
+}  // namespace conch::detail

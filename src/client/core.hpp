@@ -1,0 +1,133 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "asio_compat.hpp"
+#include "client/alarm.hpp"
+#include "client/host.hpp"
+#include "engine/engine.hpp"
+
+#include <conch/mutex.hpp>
+
+#include <boost/asio/strand.hpp>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace conch::detail {
+
+class client_core;
+
+/// Somebody who waits to hear of a loss.
+struct loss_watcher {
+  lost_handler handler;
+};
+
+/// One acquire and the hold it becomes: the engine's record of it, and who is to be told. Counted, because the engine, a
+/// hold, operations under way and their cancellation slots refer to it.
+class hold_node final : public engine::acquisition {
+ public:
+  hold_node(core_ptr c, acquire_handler handler);
+  ~hold_node();
+
+  core_ptr const core;
+  acquire_handler on_acquired;
+  release_handler on_released;
+  std::vector<std::shared_ptr<loss_watcher>> watchers;  // with the engine locked
+  error_code loss;                                      // with the engine locked
+  bool in_engine = false;                               // with the engine locked
+  std::atomic<bool> given_back{false};                  // its hold is released or destroyed
+  std::atomic<int> references{0};
+  hold_node* next = nullptr;      // all nodes of the core, with its list locked
+  hold_node* previous = nullptr;
+};
+
+/// The shell around the engine: takes the lock, reads the clock, gives the input, and afterwards, unlocked, hands
+/// completions to their executors. All rules are the engine's.
+class client_core final : public std::enable_shared_from_this<client_core>,
+                          public host,
+                          private engine::acquisition_events,
+                          private engine::journal {
+ public:
+  static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings);
+  client_core(asio::any_io_executor executor, config settings);
+  ~client_core();
+
+  asio::any_io_executor const& executor() const noexcept { return executor_; }
+  config const& settings() const noexcept { return settings_; }
+  statistics stats();
+
+  void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler);
+  void cancel(hold_node& n, asio::cancellation_type type);
+  void release(node_ref n, release_handler handler);
+  void abandon(hold_node& n);
+  void watch_loss(node_ref n, lost_handler handler);
+  void stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w);
+  void close(duration timeout, close_handler handler);
+  void close_in_background();
+
+  /// The io_context goes away: drops everything that could run on it.
+  void context_gone();
+
+  std::shared_ptr<void> keep() override { return weak_from_this().lock(); }
+  void log(log_level level, std::string_view words) override;
+
+ private:
+  friend class hold_node;
+
+  /// A completion that waits for the lock to be released.
+  struct ready {
+    enum class kind { granted, not_granted, watcher, released } what;
+    node_ref node;
+    error_code why;
+    bool was_held = false;
+    std::shared_ptr<loss_watcher> watcher;
+  };
+
+  enum class closing { no, draining, giving_back, done };
+
+  void enter_with(input& i) override;
+  void settle(time_point now, std::vector<ready>& batch);
+  void carry_out(std::vector<ready>& batch);
+  void begin_close(time_point now, duration timeout, bool drain);
+  void close_due(time_point now);
+  void end_close(error_code why);
+  void stop_watchers(hold_node& n, error_code why);
+  void engine_takes(hold_node& n);
+  void engine_leaves(hold_node& n);
+  void start_alarm();
+
+  // engine::acquisition_events, engine::journal
+  void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
+  void on_lost(engine::acquisition& a, error_code why) override;
+  void on_released(engine::acquisition& a, bool was_held, error_code why) override;
+  void note(bool is_error, std::string_view words) override;
+
+  asio::any_io_executor const executor_;
+  alarm::strand const strand_;
+  config const settings_;
+  std::string const id_;
+
+  optional_mutex mutex_;           // guards all that follows, down to the alarm
+  statistics stats_;
+  engine::timer_queue timers_;
+  engine::engine engine_;
+  std::unique_ptr<transport> transport_;
+  std::unique_ptr<engine::server> server_;
+  std::vector<ready> ready_;
+  closing closing_ = closing::no;
+  bool gone_ = false;
+  std::optional<close_handler> on_closed_;
+  engine::timer close_timer_;
+  bool alarm_started_ = false;
+  time_point armed_ = engine::timer_queue::never;
+  std::unique_ptr<alarm> alarm_;
+
+  std::mutex nodes_mutex_;
+  hold_node* nodes_ = nullptr;
+};
+
+}  // namespace conch::detail

@@ -1,0 +1,16 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace conch::detail {
+
+/// 128 random bits as 32 hexadecimal digits: what all grant ids of one client begin with.
+std::string new_client_id();
+
+/// For jitter.
+std::uint64_t seed_of(std::string_view id) noexcept;
+
+}  // namespace conch::detail

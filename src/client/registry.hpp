@@ -1,0 +1,32 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "asio_compat.hpp"
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace conch::detail {
+
+class client_core;
+
+/// The clients of one io_context. When that is destroyed before they are, it drops their handlers: these may own
+/// coroutines that own the client, and nobody else would ever end that circle.
+class core_registry final : public asio::execution_context::service {
+ public:
+  static asio::execution_context::id id;
+
+  explicit core_registry(asio::execution_context& context) : asio::execution_context::service{context} {}
+
+  static core_registry& of(asio::any_io_executor const& executor);
+  void add(std::shared_ptr<client_core> const& core);
+
+ private:
+  void shutdown() noexcept override;
+
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<client_core>> cores_;
+};
+
+}  // namespace conch::detail

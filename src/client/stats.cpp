@@ -1,0 +1,114 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include <conch/stats.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+
+namespace conch {
+
+namespace {
+
+using std::chrono::microseconds;
+
+class exposition {
+ public:
+  explicit exposition(std::string_view labels) : labels_{labels} {}
+
+  void counter(std::string_view name, std::string_view help, std::uint64_t value) { plain(name, help, "counter", value); }
+  void gauge(std::string_view name, std::string_view help, std::uint64_t value) { plain(name, help, "gauge", value); }
+
+  void latency(std::string_view name, std::string_view help, histogram const& h) {
+    head(name, help, "histogram");
+    std::uint64_t sum = 0;
+    char bound[40];
+    for (std::size_t i = 0; i + 1 < histogram::bucket_count; ++i) {
+      sum += h.buckets[i];
+      std::snprintf(bound, sizeof bound, "le=\"%g\"", std::ldexp(1e-6, static_cast<int>(i)));
+      sample(name, "_bucket", bound, std::to_string(sum));
+    }
+    sample(name, "_bucket", "le=\"+Inf\"", std::to_string(h.count));
+    char seconds[40];
+    std::snprintf(seconds, sizeof seconds, "%.9g", std::chrono::duration<double>(h.sum).count());
+    sample(name, "_sum", {}, seconds);
+    sample(name, "_count", {}, std::to_string(h.count));
+  }
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  void plain(std::string_view name, std::string_view help, std::string_view type, std::uint64_t value) {
+    head(name, help, type);
+    sample(name, {}, {}, std::to_string(value));
+  }
+
+  void head(std::string_view name, std::string_view help, std::string_view type) {
+    text_.append("# HELP conch_").append(name).append(" ").append(help).append("\n# TYPE conch_").append(name);
+    text_.append(" ").append(type).append("\n");
+  }
+
+  void sample(std::string_view name, std::string_view suffix, std::string_view label, std::string_view value) {
+    text_.append("conch_").append(name).append(suffix);
+    if (!labels_.empty() || !label.empty()) {
+      text_.append("{").append(labels_).append(!labels_.empty() && !label.empty() ? "," : "").append(label).append("}");
+    }
+    text_.append(" ").append(value).append("\n");
+  }
+
+  std::string_view labels_;
+  std::string text_;
+};
+
+}  // namespace
+
+void histogram::add(duration d) noexcept {
+  auto const us = static_cast<std::uint64_t>(std::max<duration::rep>(d.count(), 0) + 999) / 1000;
+  std::size_t const bucket = us <= 1 ? 0 : static_cast<std::size_t>(std::bit_width(us - 1));
+  ++buckets[std::min(bucket, bucket_count - 1)];
+  ++count;
+  sum += d;
+}
+
+duration histogram::quantile(double share) const noexcept {
+  auto const wanted = static_cast<std::uint64_t>(std::ceil(std::clamp(share, 0.0, 1.0) * static_cast<double>(count)));
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < bucket_count; ++i) {
+    seen += buckets[i];
+    if (count != 0 && seen >= std::max<std::uint64_t>(wanted, 1)) return microseconds{std::uint64_t{1} << i};
+  }
+  return duration::zero();
+}
+
+std::string to_prometheus(statistics const& s, std::string_view labels) {
+  exposition e{labels};
+  e.counter("acquires_total", "Acquire and try calls.", s.acquires);
+  e.counter("grants_replied_total", "Grants in the answer to the request.", s.grants_replied);
+  e.counter("grants_pushed_total", "Grants handed over by the server.", s.grants_pushed);
+  e.counter("grants_local_total", "Grants handed on inside the process.", s.grants_local);
+  e.counter("tries_busy_total", "Try calls that found the lock taken.", s.tries_busy);
+  e.counter("timeouts_total", "Acquires that timed out.", s.timeouts);
+  e.counter("cancellations_total", "Acquires that were cancelled.", s.cancellations);
+  e.counter("failures_total", "Acquires that failed.", s.failures);
+  e.counter("releases_total", "Releases of valid holds.", s.releases);
+  e.counter("losses_total", "Holds that were lost.", s.losses);
+  e.counter("renewals_total", "Locks renewed.", s.renewals);
+  e.counter("renewal_scripts_total", "Scripts that renewed them.", s.renewal_scripts);
+  e.counter("renewals_refused_total", "Renewals of holds the server no longer knew.", s.renewals_refused);
+  e.counter("scripts_total", "Scripts sent.", s.scripts);
+  e.counter("safety_checks_total", "Re-asks of waiting clients.", s.safety_checks);
+  e.counter("kicks_total", "Repeated releases for a next-in-line that may be dead.", s.kicks);
+  e.counter("pushes_total", "Grants received by push.", s.pushes);
+  e.counter("pushes_late_total", "Pushes that could not be shown to be in time.", s.pushes_late);
+  e.counter("pushes_stray_total", "Pushes that nobody wanted any more.", s.pushes_stray);
+  e.counter("connects_total", "Connections made.", s.connects);
+  e.counter("disconnects_total", "Connections lost.", s.disconnects);
+  e.gauge("cleanups_pending", "Releases and leaves not yet answered.", s.cleanups_pending);
+  e.gauge("waiting", "Acquires under way.", s.waiting);
+  e.gauge("held", "Holds.", s.held);
+  e.latency("wait_seconds", "From the call to the grant.", s.wait);
+  e.latency("hold_seconds", "From the grant to the release or loss.", s.hold);
+  return e.take();
+}
+
+}  // namespace conch

@@ -1,0 +1,110 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "engine/list.hpp"
+#include "engine/timer_queue.hpp"
+#include "engine/wire.hpp"
+
+#include <conch/error.hpp>
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+// The port between the cohort (who in this process waits and holds) and the servers.
+namespace conch::engine {
+
+struct cleanup;
+
+/// The client's one place at a lock: in line for it, or owning it. Belongs to the lock's entry in the engine.
+struct seat : list_hook<seat> {
+  enum class state : std::uint8_t {
+    idle,     // nothing on the server that is not a clean-up's
+    asking,   // asked, or to be asked once connected; not answered
+    in_line,  // stands in the server's queue
+    leaving,  // leaves unless granted meanwhile; not answered
+    owned,    // granted, as far as the server has told
+  };
+
+  explicit seat(std::string_view lock_name) noexcept;
+
+  std::string_view name;
+  state at = state::idle;
+  bool wait = true;
+  bool written = false;    // the request under this id may have reached the server
+  bool confirmed = false;  // the full lease, not just the claim
+  bool renewing = false;   // a renewal is under way
+  bool renewable = false;  // set by the cohort: this may (still) be renewed
+  grant_id id = 0;
+  std::int64_t ticket = 0;
+  std::int64_t fence = 0;       // server part
+  milliseconds lease{};
+  time_point deadline{};        // owned: not valid after this
+  time_point valid_from{};      // owned: when the request that led to this deadline was written
+  time_point trouble_since{};   // asking: since when the server has answered "later"; zero: it has not
+  std::uint32_t references = 0; // commands and clean-ups that name this seat
+  cleanup* kick = nullptr;
+  void* owner = nullptr;            // for who listens to the events
+  class backend* keeper = nullptr;  // who asked last
+  timer check;                  // safety check, retry, or the end of patience with an absent server
+};
+
+/// Who waits for the end of a clean-up. Embedded in the one who does.
+struct receipt {
+  cleanup* pending = nullptr;
+};
+
+/// What the cohort asks for. Whatever fails has already arranged its own clean-up.
+class backend {
+ public:
+  /// The seat is idle: asks for the lock. Ends in granted, busy (not wait) or failed.
+  virtual void ask(seat& s, bool wait, milliseconds lease, time_point now) = 0;
+  /// The seat is asking or in_line: ends in granted or left.
+  virtual void leave_unless_granted(seat& s, time_point now) = 0;
+  /// The seat is asking, in_line or leaving: it is idle at once; ends in released for `r`, if there is one.
+  virtual void give_up(seat& s, receipt* r, time_point now) = 0;
+  /// The seat is owned: given back, and asked for again with `again` as the lease. Ends in released for `r`.
+  virtual void release(seat& s, std::optional<milliseconds> again, receipt* r, time_point now) = 0;
+  /// Renews those that are owned and renewable. Each ends in extended, lost or renewal_failed.
+  virtual void renew(std::span<seat* const> seats, time_point now) = 0;
+  /// Nobody waits for that answer any more.
+  virtual void forget(receipt& r) noexcept = 0;
+  /// The seat's timer has fired.
+  virtual void check(seat& s, time_point now) = 0;
+  virtual bool connected() const noexcept = 0;
+
+ protected:
+  ~backend() = default;
+};
+
+inline seat::seat(std::string_view lock_name) noexcept
+    : name{lock_name}, check{this, [](void* self, time_point now) {
+        auto& s = *static_cast<seat*>(self);
+        s.keeper->check(s, now);
+      }} {}
+
+/// What the cohort is told.
+class backend_events {
+ public:
+  virtual void granted(seat& s, bool pushed, time_point now) = 0;
+  virtual void busy(seat& s, time_point now) = 0;
+  virtual void left(seat& s, time_point now) = 0;
+  virtual void failed(seat& s, error_code why, time_point now) = 0;
+  virtual void extended(seat& s, time_point now) = 0;
+  virtual void renewal_failed(seat& s, time_point now) = 0;
+  virtual void lost(seat& s, time_point now) = 0;
+  virtual void released(receipt& r, bool was_mine, error_code why, time_point now) = 0;
+  /// Nothing refers to this idle seat any more.
+  virtual void settled(seat& s) = 0;
+  virtual seat* find(std::string_view name) = 0;
+  virtual seat& find_or_make(std::string_view name) = 0;
+
+ protected:
+  ~backend_events() = default;
+};
+
+/// What the clocks may differ by over a lease: 1 % of it, and 2 ms for rounding (Redis counts expiry in milliseconds).
+/// The formula is Redlock's (redis.io, "Distributed Locks with Redis").
+constexpr duration drift_of(duration lease) { return lease / 100 + milliseconds{2}; }
+
+}  // namespace conch::engine

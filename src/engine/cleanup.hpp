@@ -1,0 +1,27 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "engine/backend.hpp"
+
+namespace conch::engine {
+
+/// A release that is owed to the server: repeated until it is answered or has become pointless. Its grant id is dead.
+struct cleanup : list_hook<cleanup> {
+  cleanup(seat& place, grant_id dead, void* server, timer::action on_due) noexcept
+      : lock{&place}, id{dead}, server_of{server}, due{this, on_due} {}
+
+  seat* lock;
+  grant_id id;
+  void* server_of;
+  receipt* whom = nullptr;
+  time_point over{};          // by then the server has forgotten by itself
+  bool was_valid = false;     // the hold was valid when the release was first written
+  bool sent = false;          // written on this connection, not answered
+  bool resent = false;        // may have been carried out on an earlier connection
+  bool is_kick = false;       // the lock is long released; its next owner may be dead
+  bool once_more = false;     // an older connection that could not be ended may act after this
+  std::uint32_t refusals = 0;
+  timer due;
+};
+
+}  // namespace conch::engine

@@ -1,0 +1,427 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "engine/engine.hpp"
+
+#include <boost/system/system_category.hpp>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace conch::engine {
+
+namespace {
+
+/// A fencing token is the server part times this, plus the index of the local hand-off.
+constexpr std::int64_t hand_offs_per_grant = 4096;
+
+/// Equal to boost::asio::error::operation_aborted, which this room does not know.
+error_code cancelled() { return {ECANCELED, boost::system::system_category()}; }
+
+lock_entry& entry_of(seat& s) { return *static_cast<lock_entry*>(s.owner); }
+
+}  // namespace
+
+acquisition::acquisition()
+    : due{this, [](void* self, time_point now) {
+        auto& a = *static_cast<acquisition*>(self);
+        a.in->overdue(a, now);
+      }} {}
+
+lock_entry::lock_entry(std::string lock_name, engine& owner)
+    : name{std::move(lock_name)}, in{owner}, place{name}, watch{this, [](void* self, time_point now) {
+        auto& e = *static_cast<lock_entry*>(self);
+        e.in.watch(e, now);
+      }} {
+  place.owner = this;
+}
+
+engine::engine(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats)
+    : settings_{settings}, timers_{timers}, shell_{shell}, stats_{stats} {}
+
+engine::~engine() = default;
+
+// ---------------------------------------------------------------------------------------------- the caller's side
+
+void engine::acquire(acquisition& a, std::string_view name, time_point now) {
+  ++stats_.acquires;
+  ++stats_.waiting;
+  a.in = this;
+  a.asked = now;
+  if (closed_) {
+    finish(a, acquired::failed, make_error_code(errc::closed));
+    return;
+  }
+  lock_entry& e = entry(name);
+  a.lock = &e;
+  if (a.once && (e.holder != nullptr || !e.waiting.empty() || e.place.at != seat::state::idle)) {
+    finish(a, acquired::busy, {});
+    return;
+  }
+  a.at = acquisition::phase::waiting;
+  e.waiting.push_back(a);
+  if (a.until != time_point::max()) timers_.arm(a.due, a.until);
+  ask_if_needed(e, now);
+}
+
+void engine::cancel(acquisition& a, cancel_type type, time_point now) {
+  switch (a.at) {
+    case acquisition::phase::waiting: stop_waiting(a, cancelled(), type, now); return;
+    case acquisition::phase::staying:
+      if (type == cancel_type::total) return;
+      if (type == cancel_type::partial) {
+        a.unlink();
+        a.at = acquisition::phase::leaving;
+        backend_->give_up(a.lock->place, &a, now);
+      } else {
+        finish(a, acquired::failed, a.ending);
+      }
+      return;
+    case acquisition::phase::leaving:
+      if (type == cancel_type::terminal) finish(a, acquired::failed, a.ending);
+      return;
+    default: return;  // too late: what it asked for has been delivered, or is over
+  }
+}
+
+/// The end of a wait that has not led to a grant (the table of docs/cancellation.md). Nothing is asked of the server
+/// unless `a` is the last one here for whom the client stands in line.
+void engine::stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now) {
+  lock_entry& e = *a.lock;
+  seat& s = e.place;
+  bool const asked = s.at == seat::state::asking || s.at == seat::state::in_line;
+  if (!asked || !e.waiting.has_one()) {
+    finish(a, acquired::failed, why);
+    retire(e);
+    return;
+  }
+  if (!s.written || type == cancel_type::terminal) {
+    finish(a, acquired::failed, why);
+    backend_->give_up(s, nullptr, now);
+    retire(e);
+    return;
+  }
+  a.ending = why;
+  timers_.arm(a.due, now + settings_.command_timeout);
+  if (type == cancel_type::partial) {
+    a.unlink();
+    a.at = acquisition::phase::leaving;
+    backend_->give_up(s, &a, now);
+  } else {
+    a.at = acquisition::phase::staying;
+    backend_->leave_unless_granted(s, now);
+  }
+}
+
+/// The timer of one acquisition: the end of its wait, or of its patience with a server that does not answer.
+void engine::overdue(acquisition& a, time_point now) {
+  switch (a.at) {
+    case acquisition::phase::waiting:
+      stop_waiting(a, make_error_code(backend_->connected() ? errc::timed_out : errc::unreachable), cancel_type::total, now);
+      return;
+    case acquisition::phase::staying:
+    case acquisition::phase::leaving: finish(a, acquired::failed, a.ending); return;
+    case acquisition::phase::releasing:
+      backend_->forget(a);
+      a.at = acquisition::phase::over;
+      shell_.on_released(a, true, make_error_code(errc::unreachable));
+      return;
+    default: return;
+  }
+}
+
+void engine::release(acquisition& a, time_point now) { end_hold(a, true, now); }
+
+void engine::abandon(acquisition& a, time_point now) { end_hold(a, false, now); }
+
+void engine::end_hold(acquisition& a, bool tell, time_point now) {
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, make_error_code(errc::lost), now);
+  bool const was_held = a.at == acquisition::phase::holding;
+  lock_entry* const e = a.lock;
+  bool const owns = e != nullptr && e->holder == &a;
+  a.lock = nullptr;
+  if (was_held) {
+    ++stats_.releases;
+    --stats_.held;
+    stats_.hold.add(now - a.granted);
+    a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
+  }
+  if (owns) e->holder = nullptr;
+
+  if (was_held && can_hand_off(*e, now)) {
+    ++e->hand_offs;
+    ++stats_.grants_local;
+    a.at = acquisition::phase::over;
+    if (tell) shell_.on_released(a, true, {});
+    deliver(*e, now);
+    return;
+  }
+  // A release that ends a valid hold is answered by the server; one that comes too late has nothing to wait for.
+  bool const answer = tell && was_held && owns;
+  a.at = answer ? acquisition::phase::releasing : acquisition::phase::over;
+  if (answer) timers_.arm(a.due, now + settings_.command_timeout);
+  if (tell && !answer) shell_.on_released(a, was_held, {});
+  if (owns) give_back(*e, answer ? &a : nullptr, now);
+}
+
+void engine::close(time_point now) {
+  closed_ = true;
+  std::vector<acquisition*> all;
+  for (auto& [name, e] : entries_) e->waiting.for_each([&](acquisition& a) { all.push_back(&a); });
+  for (acquisition* a : all) {
+    if (a->at == acquisition::phase::waiting) {
+      stop_waiting(*a, make_error_code(errc::closed), cancel_type::terminal, now);
+    } else {
+      finish(*a, acquired::failed, make_error_code(errc::closed));
+    }
+  }
+}
+
+void engine::give_back_everything(time_point now) {
+  std::vector<lock_entry*> held;
+  for (auto& [name, e] : entries_) {
+    if (e->holder != nullptr) held.push_back(e.get());
+  }
+  for (lock_entry* e : held) {
+    acquisition& a = *e->holder;
+    if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::closed), now);
+    e->holder = nullptr;
+    a.lock = nullptr;
+    give_back(*e, nullptr, now);
+  }
+}
+
+bool engine::idle() const noexcept {
+  return std::none_of(entries_.begin(), entries_.end(), [](auto const& e) { return e.second->holder != nullptr; });
+}
+
+void engine::tick(time_point now) {
+  timers_.run(now);
+  if (due_.empty()) return;
+  std::sort(due_.begin(), due_.end(), [](seat* a, seat* b) { return a->deadline < b->deadline; });
+  std::vector<seat*> const due = std::move(due_);
+  due_.clear();
+  backend_->renew(due, now);
+}
+
+// ------------------------------------------------------------------------------------------------ the local line
+
+void engine::ask_if_needed(lock_entry& e, time_point now) {
+  if (e.holder != nullptr || e.waiting.empty() || e.place.at != seat::state::idle) {
+    retire(e);
+    return;
+  }
+  acquisition& first = e.waiting.front();
+  backend_->ask(e.place, !first.once, first.lease, now);  // may end in failed, and with it the entry
+}
+
+/// The lock is ours: to the first in line.
+void engine::deliver(lock_entry& e, time_point now) {
+  if (e.waiting.empty()) {
+    backend_->release(e.place, std::nullopt, nullptr, now);
+    return;
+  }
+  acquisition& a = e.waiting.pop_front();
+  seat& s = e.place;
+  a.due.cancel();
+  a.at = acquisition::phase::holding;
+  a.granted = now;
+  a.fence = s.fence * hand_offs_per_grant + e.hand_offs;
+  a.valid_until.store(s.deadline.time_since_epoch().count(), std::memory_order_release);
+  e.holder = &a;
+  s.lease = a.lease;
+  s.renewable = !(a.fixed && s.confirmed);
+  --stats_.waiting;
+  ++stats_.held;
+  stats_.wait.add(now - a.asked);
+  if (e.hand_offs == 0) schedule(e, now);
+  shell_.on_acquired(a, acquired::granted, {});
+}
+
+/// In memory, or by the server? Others may wait there (local_slice), the token's index is bounded, the lease runs out,
+/// and a fixed lease starts anew for each owner.
+bool engine::can_hand_off(lock_entry& e, time_point now) {
+  if (e.waiting.empty() || e.waiting.front().fixed || !e.place.renewable) return false;
+  if (now - e.slice_began >= settings_.local_slice || e.hand_offs + 1 >= hand_offs_per_grant) return false;
+  return now + settings_.stop_margin < lose_at(e);
+}
+
+void engine::give_back(lock_entry& e, receipt* r, time_point now) {
+  e.watch.cancel();
+  std::erase(due_, &e.place);
+  if (e.waiting.empty()) {
+    backend_->release(e.place, std::nullopt, r, now);
+  } else {
+    backend_->release(e.place, e.waiting.front().lease, r, now);
+  }
+}
+
+void engine::finish(acquisition& a, acquired how, error_code why) {
+  backend_->forget(a);
+  a.unlink();
+  a.due.cancel();
+  a.at = acquisition::phase::over;
+  a.lock = nullptr;
+  --stats_.waiting;
+  if (how == acquired::busy) {
+    ++stats_.tries_busy;
+  } else if (why == errc::timed_out) {
+    ++stats_.timeouts;
+  } else if (why == cancelled()) {
+    ++stats_.cancellations;
+  } else {
+    ++stats_.failures;
+  }
+  shell_.on_acquired(a, how, why);
+}
+
+// -------------------------------------------------------------------------------------------------- the watchdog
+
+time_point engine::lose_at(lock_entry const& e) const {
+  seat const& s = e.place;
+  return s.deadline - std::min(settings_.stop_margin, (s.deadline - s.valid_from) / 4);
+}
+
+/// When to look at this hold again. Renewal after a third of what the grant is good for (`renew_every` for a full lease),
+/// so a claim of 3 s is confirmed after 1 s: most holds are over by then and cost no second script. Rounded down to a
+/// grid of 1/64 of the lease: renewals that are due together go together.
+void engine::schedule(lock_entry& e, time_point now) {
+  seat const& s = e.place;
+  duration const validity = s.deadline - s.valid_from;
+  bool const full = s.confirmed && settings_.renew_every > duration::zero();
+  duration const after = full ? std::min(settings_.renew_every, validity / 2) : validity / 3;
+  duration const grid = std::max<duration>(validity / 64, milliseconds{1});
+  time_point at = s.valid_from + after;
+  at -= at.time_since_epoch() % grid;
+  e.renew_at = std::max(at, now);
+  timers_.arm(e.watch, std::min(e.renew_at, lose_at(e)));
+}
+
+void engine::watch(lock_entry& e, time_point now) {
+  if (e.holder == nullptr) return;
+  acquisition& a = *e.holder;
+  seat& s = e.place;
+  if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
+    if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost), now);
+    if (now < s.deadline) {
+      timers_.arm(e.watch, s.deadline);
+      return;
+    }
+    // Nobody's any more: the body had its margin. A renewal that was under way may have prolonged the lease: end it.
+    e.holder = nullptr;
+    a.lock = nullptr;
+    give_back(e, nullptr, now);
+    return;
+  }
+  if (a.fixed && s.confirmed) s.renewable = false;
+  if (a.max_hold != duration::max() && now - a.granted >= a.max_hold) s.renewable = false;
+  if (s.renewable && now >= e.renew_at) {
+    if (!s.renewing) due_.push_back(&s);
+    e.renew_at = now + std::max<duration>(s.lease / 30, milliseconds{20});
+  }
+  timers_.arm(e.watch, s.renewable ? std::min(e.renew_at, lose_at(e)) : lose_at(e));
+}
+
+void engine::tell_lost(acquisition& a, error_code why, time_point now) {
+  a.at = acquisition::phase::lost;
+  a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
+  if (a.lock != nullptr) a.lock->place.renewable = false;
+  ++stats_.losses;
+  --stats_.held;
+  stats_.hold.add(now - a.granted);
+  shell_.on_lost(a, why);
+}
+
+// ---------------------------------------------------------------------------------------------- the servers' side
+
+void engine::granted(seat& s, bool pushed, time_point now) {
+  lock_entry& e = entry_of(s);
+  ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
+  e.slice_began = now;
+  e.hand_offs = 0;
+  deliver(e, now);
+}
+
+void engine::busy(seat& s, time_point now) {
+  lock_entry& e = entry_of(s);
+  if (!e.waiting.empty() && e.waiting.front().once) finish(e.waiting.front(), acquired::busy, {});
+  ask_if_needed(e, now);
+}
+
+void engine::left(seat& s, time_point now) {
+  lock_entry& e = entry_of(s);
+  if (!e.waiting.empty() && e.waiting.front().at == acquisition::phase::staying) {
+    acquisition& a = e.waiting.front();
+    finish(a, acquired::failed, a.ending);
+  }
+  ask_if_needed(e, now);
+}
+
+void engine::failed(seat& s, error_code why, time_point) {
+  lock_entry& e = entry_of(s);
+  while (!e.waiting.empty()) finish(e.waiting.front(), acquired::failed, why);
+}
+
+void engine::extended(seat& s, time_point now) {
+  lock_entry& e = entry_of(s);
+  if (e.holder == nullptr) return;
+  acquisition& a = *e.holder;
+  if (a.at != acquisition::phase::holding) {
+    timers_.arm(e.watch, s.deadline);
+    return;
+  }
+  a.valid_until.store(s.deadline.time_since_epoch().count(), std::memory_order_release);
+  schedule(e, now);
+}
+
+void engine::renewal_failed(seat&, time_point) {}  // the watchdog's retry is already scheduled
+
+void engine::lost(seat& s, time_point now) {
+  lock_entry& e = entry_of(s);
+  e.watch.cancel();
+  std::erase(due_, &s);
+  if (acquisition* const a = e.holder) {
+    e.holder = nullptr;
+    if (a->at == acquisition::phase::holding) tell_lost(*a, make_error_code(errc::lost), now);
+    a->lock = nullptr;
+  }
+  ask_if_needed(e, now);
+}
+
+void engine::released(receipt& r, bool was_mine, error_code why, time_point now) {
+  auto& a = static_cast<acquisition&>(r);
+  if (a.at == acquisition::phase::leaving) {
+    finish(a, acquired::failed, a.ending);
+    return;
+  }
+  if (a.at != acquisition::phase::releasing) return;
+  (void)now;
+  a.due.cancel();
+  a.at = acquisition::phase::over;
+  shell_.on_released(a, was_mine, why);
+}
+
+// -------------------------------------------------------------------------------------------------- the entries
+
+lock_entry& engine::entry(std::string_view name) {
+  auto const at = entries_.find(name);
+  if (at != entries_.end()) return *at->second;
+  auto made = std::make_unique<lock_entry>(std::string{name}, *this);
+  std::string_view const key = made->name;
+  return *entries_.emplace(key, std::move(made)).first->second;
+}
+
+seat* engine::find(std::string_view name) {
+  auto const at = entries_.find(name);
+  return at == entries_.end() ? nullptr : &at->second->place;
+}
+
+seat& engine::find_or_make(std::string_view name) { return entry(name).place; }
+
+void engine::settled(seat& s) { retire(entry_of(s)); }
+
+void engine::retire(lock_entry& e) {
+  seat const& s = e.place;
+  if (e.holder != nullptr || !e.waiting.empty() || s.at != seat::state::idle || s.references != 0) return;
+  entries_.erase(entries_.find(e.name));
+}
+
+}  // namespace conch::engine

@@ -1,0 +1,154 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "engine/backend.hpp"
+
+#include <conch/config.hpp>
+#include <conch/stats.hpp>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace conch::engine {
+
+struct lock_entry;
+
+/// One acquire, and the hold it becomes. Belongs to the shell, which may free it after the last event about it.
+struct acquisition : list_hook<acquisition>, receipt {
+  enum class phase : std::uint8_t {
+    fresh,      // not given to the engine yet
+    waiting,    // in the local line
+    staying,    // its wait is over, but a grant that comes now is still taken
+    leaving,    // its wait is over; reported once the server has let go
+    holding,
+    lost,       // told; not yet released
+    releasing,  // the release is not answered yet
+    over,
+  };
+
+  acquisition();
+
+  // What is asked for.
+  bool once = false;                    // a try: busy instead of waiting
+  bool fixed = false;                   // the lease is not renewed
+  milliseconds lease{};
+  time_point until = time_point::max(); // the end of the wait
+  duration max_hold = duration::max();
+
+  // What became of it.
+  phase at = phase::fresh;
+  std::int64_t fence = 0;
+  std::atomic<time_point::rep> valid_until{time_point::min().time_since_epoch().count()};  // read by any thread
+  lock_entry* lock = nullptr;
+  class engine* in = nullptr;
+  error_code ending;
+  time_point asked{}, granted{};
+  timer due;
+
+  time_point deadline() const noexcept {
+    return time_point{duration{valid_until.load(std::memory_order_acquire)}};
+  }
+};
+
+enum class acquired { granted, busy, failed };
+
+/// What the shell is told. Nothing here may call back into the engine before it has returned.
+class acquisition_events {
+ public:
+  virtual void on_acquired(acquisition& a, acquired how, error_code why) = 0;
+  virtual void on_lost(acquisition& a, error_code why) = 0;
+  virtual void on_released(acquisition& a, bool was_held, error_code why) = 0;
+
+ protected:
+  ~acquisition_events() = default;
+};
+
+enum class cancel_type { total, partial, terminal };
+
+/// All locks of one client in which something happens.
+struct lock_entry {
+  lock_entry(std::string lock_name, class engine& owner);
+
+  std::string const name;
+  class engine& in;
+  seat place;
+  list<acquisition> waiting;       // in the order of asking
+  acquisition* holder = nullptr;
+  int hand_offs = 0;               // of the present grant; the index in the fencing token
+  time_point slice_began{};
+  time_point renew_at{};
+  timer watch;
+};
+
+/// The cohort: who in this process waits, who holds, when to renew, when to tell of a loss. It stands in the servers'
+/// line once a lock. No I/O, no clock.
+class engine final : public backend_events {
+ public:
+  engine(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats);
+  ~engine();
+
+  void use(backend& b) noexcept { backend_ = &b; }
+
+  void acquire(acquisition& a, std::string_view name, time_point now);
+  void cancel(acquisition& a, cancel_type type, time_point now);
+  /// Ends in on_released.
+  void release(acquisition& a, time_point now);
+  /// The same, for a hold that was dropped: nobody is told, and `a` is free at once.
+  void abandon(acquisition& a, time_point now);
+  /// To be called when the time of timers.next() has come: runs the timers, then sends the renewals that are due.
+  void tick(time_point now);
+
+  /// Ends all waits; no more are taken. Holds stay.
+  void close(time_point now);
+  /// Tells all holders that their hold is over, and gives the locks back.
+  void give_back_everything(time_point now);
+  bool closed() const noexcept { return closed_; }
+  /// Nobody holds anything, not even a hold that is lost but not given back.
+  bool idle() const noexcept;
+
+  // backend_events
+  void granted(seat& s, bool pushed, time_point now) override;
+  void busy(seat& s, time_point now) override;
+  void left(seat& s, time_point now) override;
+  void failed(seat& s, error_code why, time_point now) override;
+  void extended(seat& s, time_point now) override;
+  void renewal_failed(seat& s, time_point now) override;
+  void lost(seat& s, time_point now) override;
+  void released(receipt& r, bool was_mine, error_code why, time_point now) override;
+  void settled(seat& s) override;
+  seat* find(std::string_view name) override;
+  seat& find_or_make(std::string_view name) override;
+
+ private:
+  friend struct lock_entry;
+  friend struct acquisition;
+
+  lock_entry& entry(std::string_view name);
+  void ask_if_needed(lock_entry& e, time_point now);
+  void deliver(lock_entry& e, time_point now);
+  bool can_hand_off(lock_entry& e, time_point now);
+  void give_back(lock_entry& e, receipt* r, time_point now);
+  void stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now);
+  void finish(acquisition& a, acquired how, error_code why);
+  void tell_lost(acquisition& a, error_code why, time_point now);
+  void end_hold(acquisition& a, bool tell, time_point now);
+  void overdue(acquisition& a, time_point now);
+  void watch(lock_entry& e, time_point now);
+  void schedule(lock_entry& e, time_point now);
+  time_point lose_at(lock_entry const& e) const;
+  void retire(lock_entry& e);
+
+  config const& settings_;
+  timer_queue& timers_;
+  acquisition_events& shell_;
+  statistics& stats_;
+  backend* backend_ = nullptr;
+  bool closed_ = false;
+  std::unordered_map<std::string_view, std::unique_ptr<lock_entry>> entries_;  // keys live in the entries
+  std::vector<seat*> due_;  // to be renewed at the end of this tick
+};
+
+}  // namespace conch::engine

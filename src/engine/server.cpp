@@ -1,0 +1,269 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "engine/server.hpp"
+
+#include <algorithm>
+#include <limits>
+
+// The connection: its order when new, its time sample, its end.
+namespace conch::engine {
+
+namespace {
+
+/// Names no connection: CLIENT KILL then only shows whether it would be allowed.
+constexpr std::uint64_t nobody = std::numeric_limits<std::int64_t>::max();
+
+error_code to_error(fault what, std::string_view words) {
+  switch (what) {
+    case fault::wrong_type: return make_error_code(errc::wrong_type, words);
+    case fault::access_denied: return make_error_code(errc::access_denied, words);
+    case fault::refused: return make_error_code(errc::server_refused, words);
+    case fault::malformed: return make_error_code(errc::protocol, words);
+    default: return make_error_code(errc::unreachable, words);
+  }
+}
+
+}  // namespace
+
+server::server(config const& settings, std::uint64_t seed, timer_queue& timers, wire& out, backend_events& up,
+               journal& log, statistics& stats)
+    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_state_{seed},
+      overdue_{this, [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
+      quiet_{this, [](void* self, time_point now) { static_cast<server*>(self)->quiet(now); }} {}
+
+server::~server() {
+  while (!owed_.empty()) delete &owed_.pop_front();
+}
+
+void server::connected_as(session const& s, time_point now) {
+  connected_ = true;
+  denied_ = {};
+  ++stats_.connects;
+  last_heard_ = now;
+  sample(s.asked, s.server_us, now);
+
+  // The order matters. Bytes in the buffer of an earlier connection would be carried out after ours, and its
+  // subscription would still count as somebody who hears: end it first.
+  if (stale_.empty()) {
+    out_.send(kill_command{nobody, s.address});
+    push_request({request::kill, nobody, 0, nullptr, nullptr, now});
+  }
+  for (session const& old : stale_) {
+    out_.send(kill_command{old.client_id, old.address});
+    push_request({request::kill, old.client_id, 0, nullptr, nullptr, now});
+  }
+  session_ = s;
+  out_.send(subscribe_command{});
+  push_request({request::subscribe, 0, 0, nullptr, nullptr, now});
+  out_.send(prove_publish_command{});
+  push_request({request::prove_publish, 0, 0, nullptr, nullptr, now});
+
+  owed_.for_each([&](cleanup& c) {
+    if (c.is_kick) return;
+    if (c.over <= now) {
+      finish(c, c.was_valid, {}, now);
+    } else {
+      send_cleanup(c, 0, false, now);
+    }
+  });
+
+  std::vector<seat*> renewals;
+  active_.for_each([&](seat& s2) {
+    switch (s2.at) {
+      case seat::state::asking:
+      case seat::state::in_line: send_acquire(s2, false, now); break;
+      case seat::state::leaving: send_leave(s2, false, now); break;
+      case seat::state::owned: renewals.push_back(&s2); break;
+      case seat::state::idle: break;
+    }
+  });
+  std::sort(renewals.begin(), renewals.end(), [](seat* a, seat* b) { return a->deadline < b->deadline; });
+  renew(renewals, now);
+  if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
+}
+
+void server::connect_failed(fault what, std::string_view words, time_point now) {
+  // A wrong password does not get better by waiting; everything else may.
+  if (what == fault::access_denied || what == fault::malformed || what == fault::refused) {
+    fail_all_asking(to_error(what, words), now);
+  }
+}
+
+void server::disconnected(std::string_view why, time_point now) {
+  if (!connected_) return;
+  connected_ = false;
+  ++stats_.disconnects;
+  stale_.push_back(session_);
+  sample_us_ = 0;
+  overdue_.cancel();
+  quiet_.cancel();
+  log_.note(false, why);
+
+  std::deque<in_flight> unanswered;
+  unanswered.swap(in_flight_);
+  std::deque<std::vector<renewed>> unrenewed;
+  unrenewed.swap(renewing_);
+  active_.for_each([](seat& s) { s.renewing = false; });
+  owed_.for_each([&](cleanup& c) {
+    c.resent = c.resent || c.sent;
+    if (c.is_kick && c.sent) finish(c, false, {}, now);
+    else c.sent = false;
+  });
+  for (in_flight const& r : unanswered) {
+    if (r.at != nullptr) drop(*r.at);
+  }
+  for (std::vector<renewed> const& batch : unrenewed) {
+    for (renewed const& one : batch) drop(*one.at);
+  }
+  active_.for_each([&](seat& s) {
+    if (s.at == seat::state::asking || s.at == seat::state::in_line) patience(s, now);
+  });
+}
+
+void server::answered(answer const& a, time_point now) {
+  if (in_flight_.empty()) {
+    out_.drop_connection("an answer to nothing");
+    return;
+  }
+  in_flight const r = in_flight_.front();
+  in_flight_.pop_front();
+  last_heard_ = now;
+  switch (r.what) {
+    case request::acquire: acquire_answer(r, a, now); break;
+    case request::leave: leave_answer(r, a, now); break;
+    case request::cleanup: cleanup_answer(r, a, now); break;
+    case request::renew: renew_answer(r, a, now); break;
+    case request::kill:
+    case request::subscribe:
+    case request::prove_publish:
+    case request::ping: session_answer(r, a, now); break;
+  }
+}
+
+void server::session_answer(in_flight const& r, answer const& a, time_point now) {
+  if (r.what == request::ping) return;
+  if (r.what == request::kill) {
+    can_kill_ = a.what == fault::none;
+    if (can_kill_) std::erase_if(stale_, [&](session const& s) { return s.client_id == r.id; });
+    if (!can_kill_ && stale_.size() > 8) stale_.erase(stale_.begin());
+    if (!can_kill_) log_.note(false, "the server does not let this user end its own old connections (CLIENT KILL)");
+    return;
+  }
+  // Whoever cannot hear, or cannot tell the next in line, must not take part.
+  bool const heard = r.what != request::prove_publish || (!a.numbers.empty() && a.numbers[0] > 0);
+  if (a.what == fault::none && heard) return;
+  if (a.what == fault::try_later || a.what == fault::reconnect) {
+    out_.drop_connection(a.words);
+    return;
+  }
+  denied_ = make_error_code(errc::access_denied, a.words.empty() ? "the server does not deliver our own pushes" : a.words);
+  log_.note(true, denied_.message());
+  fail_all_asking(denied_, now);
+}
+
+void server::push_request(in_flight r) {
+  in_flight_.push_back(r);
+  if (r.at != nullptr) ++r.at->references;
+  if (!overdue_.armed()) timers_.arm(overdue_, r.written + settings_.command_timeout);
+}
+
+void server::answer_overdue(time_point now) {
+  if (in_flight_.empty()) return;
+  time_point const due = in_flight_.front().written + settings_.command_timeout;
+  if (due > now) {
+    timers_.arm(overdue_, due);
+    return;
+  }
+  out_.drop_connection("the server did not answer in time");
+}
+
+void server::quiet(time_point now) {
+  time_point const due = last_heard_ + settings_.keep_alive;
+  if (due > now) {
+    timers_.arm(quiet_, due);
+    return;
+  }
+  if (in_flight_.empty()) {
+    out_.send(ping_command{});
+    push_request({request::ping, 0, 0, nullptr, nullptr, now});
+  }
+  timers_.arm(quiet_, now + settings_.keep_alive);
+}
+
+void server::sample(time_point written, std::int64_t server_us, time_point now) {
+  if (server_us <= 0) return;
+  // The server's clock showed server_us no earlier than `written`. Of two samples the one that puts the same server
+  // moment later is the better; 1 % of what lies between them may be drift. A sample that the answer in hand
+  // contradicts is from before a step of the server's clock.
+  time_point const expected = sample_at_ + std::chrono::microseconds{server_us - sample_us_} * 99 / 100;
+  if (sample_us_ == 0 || written >= expected || expected > now || server_us < sample_us_) {
+    sample_at_ = written;
+    sample_us_ = server_us;
+  }
+}
+
+std::int64_t server::not_after(time_point now) const {
+  if (can_kill_) return 0;
+  // Late rather than early: a request refused for nothing is only asked again.
+  auto const elapsed = (now - sample_at_) + (now - sample_at_) / 100 + settings_.command_timeout;
+  return sample_us_ + std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count();
+}
+
+void server::drop(seat& s) {
+  --s.references;
+  if (s.references == 0 && s.at == seat::state::idle) up_.settled(s);
+}
+
+void server::fail(seat& s, error_code why, time_point now) {
+  bool const may_have_acted = s.written;
+  grant_id const id = s.id;
+  s.at = seat::state::idle;
+  s.unlink();
+  s.check.cancel();
+  ++s.references;  // the seat must outlive its clean-up and the event
+  if (may_have_acted && why != errc::wrong_type) owe(s, id, nullptr, now);
+  up_.failed(s, why, now);
+  drop(s);
+}
+
+void server::fail_all_asking(error_code why, time_point now) {
+  std::vector<seat*> asking;
+  active_.for_each([&](seat& s) {
+    if (s.at == seat::state::asking || s.at == seat::state::in_line) asking.push_back(&s);
+  });
+  for (seat* s : asking) ++s->references;
+  for (seat* s : asking) {
+    if (s->at == seat::state::asking || s->at == seat::state::in_line) fail(*s, why, now);
+    drop(*s);
+  }
+}
+
+void server::acquire_fault(seat& s, answer const& a, time_point now) {
+  switch (a.what) {
+    case fault::no_script: send_acquire(s, true, now); break;
+    case fault::reconnect: out_.drop_connection(a.words); break;
+    case fault::try_later:
+      if (s.trouble_since == time_point{}) s.trouble_since = now;
+      if (now - s.trouble_since >= settings_.offline_timeout) {
+        fail(s, to_error(a.what, a.words), now);
+      } else {
+        timers_.arm(s.check, now + milliseconds{20} + jitter(milliseconds{80}));
+      }
+      break;
+    default: fail(s, to_error(a.what, a.words), now); break;
+  }
+}
+
+std::uint64_t server::random() {
+  // splitmix64 (Steele, Lea, Flood 2014): only for jitter.
+  std::uint64_t z = (random_state_ += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+duration server::jitter(duration up_to) {
+  auto const range = static_cast<std::uint64_t>(std::max<duration::rep>(up_to.count(), 1));
+  return duration{static_cast<duration::rep>(random() % range)};
+}
+
+}  // namespace conch::engine

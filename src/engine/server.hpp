@@ -1,0 +1,128 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "engine/backend.hpp"
+#include "engine/cleanup.hpp"
+
+#include <conch/config.hpp>
+#include <conch/stats.hpp>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace conch::engine {
+
+/// The protocol with one server: ids and tickets, claims, the order of a new connection, safety checks, kicks, and the
+/// clean-ups. No I/O, no clock: inputs carry the time, outputs go to `wire`.
+class server final : public backend {
+ public:
+  server(config const& settings, std::uint64_t seed, timer_queue& timers, wire& out, backend_events& up, journal& log,
+         statistics& stats);
+  ~server();
+
+  // From the shell.
+  void connected_as(session const& s, time_point now);
+  void connect_failed(fault what, std::string_view words, time_point now);
+  void disconnected(std::string_view why, time_point now);
+  void answered(answer const& a, time_point now);
+  void granted(pushed_grant const& g, time_point now);
+
+  // From the cohort.
+  void ask(seat& s, bool wait, milliseconds lease, time_point now) override;
+  void leave_unless_granted(seat& s, time_point now) override;
+  void give_up(seat& s, receipt* r, time_point now) override;
+  void release(seat& s, std::optional<milliseconds> again, receipt* r, time_point now) override;
+  void renew(std::span<seat* const> seats, time_point now) override;
+  void forget(receipt& r) noexcept override;
+  bool connected() const noexcept override { return connected_; }
+  /// Safety check, retry, or out of patience.
+  void check(seat& s, time_point now) override;
+
+  /// Releases and leaves that are not answered yet.
+  std::size_t pending() const noexcept { return cleanups_; }
+  /// Nothing is owed to the server.
+  bool settled() const noexcept { return cleanups_ == 0; }
+  /// Forgets kicks: the client is about to close.
+  void drop_kicks();
+
+ private:
+  enum class request : std::uint8_t { acquire, leave, cleanup, renew, kill, subscribe, prove_publish, ping };
+
+  struct in_flight {
+    request what;
+    grant_id id;
+    grant_id new_id;
+    seat* at;
+    cleanup* owed;
+    time_point written;
+  };
+
+  // server.cpp: the connection
+  void push_request(in_flight r);
+  void answer_overdue(time_point now);
+  void quiet(time_point now);
+  void sample(time_point written, std::int64_t server_us, time_point now);
+  std::int64_t not_after(time_point now) const;
+  void session_answer(in_flight const& r, answer const& a, time_point now);
+  void drop(seat& s);
+  void fail(seat& s, error_code why, time_point now);
+  void fail_all_asking(error_code why, time_point now);
+  std::uint64_t random();
+  duration jitter(duration up_to);
+
+  // server_locks.cpp: one lock
+  void send_acquire(seat& s, bool with_source, time_point now);
+  void send_leave(seat& s, bool with_source, time_point now);
+  void acquire_answer(in_flight const& r, answer const& a, time_point now);
+  void ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now);
+  void leave_answer(in_flight const& r, answer const& a, time_point now);
+  void acquire_fault(seat& s, answer const& a, time_point now);
+  void own(seat& s, std::int64_t fence, time_point from, duration lease, bool confirmed, bool pushed, time_point now);
+  void in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_point now);
+  void patience(seat& s, time_point now);
+  void lose(seat& s, time_point now);
+  void renew_answer(in_flight const& r, answer const& a, time_point now);
+  void send_renewals(std::span<seat* const> seats, bool with_source, time_point now);
+
+  // server_cleanups.cpp: what is owed
+  cleanup& owe(seat& s, grant_id id, receipt* r, time_point now);
+  void send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now);
+  void cleanup_answer(in_flight const& r, answer const& a, time_point now);
+  void cleanup_due(cleanup& c, time_point now);
+  void finish(cleanup& c, bool was_mine, error_code why, time_point now);
+  void consider_kick(seat& s, grant_id id, std::int64_t passed_on, std::int64_t more, time_point now);
+  void drop_kick(seat& s);
+  bool owes(grant_id id);
+
+  config const& settings_;
+  timer_queue& timers_;
+  wire& out_;
+  backend_events& up_;
+  journal& log_;
+  statistics& stats_;
+  std::uint64_t random_state_;
+
+  bool connected_ = false;
+  bool can_kill_ = false;
+  error_code denied_;             // set: this user may not do what the protocol needs
+  session session_;
+  std::vector<session> stale_;    // earlier connections the server may still hold open
+  time_point sample_at_{};        // the server's clock showed sample_us_ no earlier than this
+  std::int64_t sample_us_ = 0;    // 0: no sample on this connection
+  time_point last_heard_{};
+  grant_id last_id_ = 0;
+
+  std::deque<in_flight> in_flight_;
+  struct renewed { seat* at; grant_id id; milliseconds lease; };
+  std::deque<std::vector<renewed>> renewing_;
+  std::vector<renewal> scratch_;
+  list<seat> active_;             // all seats that are not idle, in the order of their asking
+  list<cleanup> owed_;
+  std::size_t cleanups_ = 0;
+  timer overdue_;
+  timer quiet_;
+};
+
+}  // namespace conch::engine

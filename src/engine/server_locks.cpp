@@ -1,0 +1,341 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "engine/server.hpp"
+
+#include <algorithm>
+
+// One lock at one server: asking, standing in line, being granted, being renewed, being told no.
+namespace conch::engine {
+
+namespace {
+
+using std::chrono::microseconds;
+
+milliseconds whole_ms(duration d) { return std::chrono::duration_cast<milliseconds>(d); }
+
+/// Locks in one renewal script. It bounds how long the script keeps the server from everybody else: about 0.2 ms.
+constexpr std::size_t renewals_per_script = 200;
+
+}  // namespace
+
+void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
+  drop_kick(s);
+  s.keeper = this;
+  s.at = seat::state::asking;
+  s.wait = wait;
+  s.lease = lease;
+  s.id = ++last_id_;
+  s.ticket = 0;
+  s.written = false;
+  s.trouble_since = {};
+  active_.push_back(s);
+  if (denied_) {
+    fail(s, denied_, now);
+  } else if (connected_) {
+    send_acquire(s, false, now);
+  } else {
+    patience(s, now);
+    out_.want_connection();
+  }
+}
+
+void server::send_acquire(seat& s, bool with_source, time_point now) {
+  s.written = true;
+  s.check.cancel();
+  ++stats_.scripts;
+  out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
+                            whole_ms(settings_.fence_retention), s.ticket, not_after(now), with_source});
+  push_request({request::acquire, s.id, 0, &s, nullptr, now});
+}
+
+void server::acquire_answer(in_flight const& r, answer const& a, time_point now) {
+  seat& s = *r.at;
+  if (s.id == r.id && s.at != seat::state::idle) {  // an answer for any other id grants nothing
+    if (a.what != fault::none) {
+      if (s.at == seat::state::asking || s.at == seat::state::in_line) acquire_fault(s, a, now);
+    } else if (a.numbers.size() < 3) {
+      out_.drop_connection("an answer of the acquire script that is too short");
+    } else {
+      sample(r.written, a.numbers[2], now);
+      std::int64_t const result[] = {a.numbers[0], a.numbers[1], a.numbers.size() > 3 ? a.numbers[3] : 0};
+      ask_result(s, r, result, now);
+    }
+  }
+  drop(s);
+}
+
+/// `result`: 1 fence · 0 left ticket · 2 left · 3
+void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now) {
+  s.trouble_since = {};
+  switch (result[0]) {
+    case 1: own(s, result[1], r.written, s.lease, true, false, now); return;
+    case 0:
+      if (s.at == seat::state::owned) {
+        // The claim we were pushed is over, and the question put us in line again.
+        owe(s, s.id, nullptr, now);
+        lose(s, now);
+      } else if (s.at == seat::state::leaving) {
+        s.ticket = result[2];
+      } else {
+        in_line(s, result[1], result[2], now);
+      }
+      return;
+    case 2:
+      if (s.at == seat::state::leaving) return;  // its own answer follows
+      s.at = seat::state::idle;
+      s.unlink();
+      s.check.cancel();
+      up_.busy(s, now);
+      return;
+    case 3:
+      if (s.at == seat::state::asking || s.at == seat::state::in_line) send_acquire(s, false, now);
+      return;
+    default: out_.drop_connection("an answer of the acquire script that makes no sense"); return;
+  }
+}
+
+void server::own(seat& s, std::int64_t fence, time_point from, duration lease, bool confirmed, bool pushed,
+                 time_point now) {
+  time_point const deadline = from + lease - drift_of(lease);
+  if (s.at == seat::state::owned) {
+    if (deadline > s.deadline) {
+      s.deadline = deadline;
+      s.valid_from = from;
+    }
+    s.confirmed = s.confirmed || confirmed;
+    up_.extended(s, now);
+    return;
+  }
+  if (deadline <= now) {
+    // Granted too long ago to be used. It is given back, and asked for anew.
+    bool const wait = s.wait;
+    bool const asked = s.at != seat::state::leaving;
+    milliseconds const again = s.lease;
+    owe(s, s.id, nullptr, now);
+    s.at = seat::state::idle;
+    s.unlink();
+    s.check.cancel();
+    if (asked) {
+      ask(s, wait, again, now);
+    } else {
+      up_.left(s, now);
+    }
+    return;
+  }
+  s.at = seat::state::owned;
+  s.check.cancel();
+  s.fence = fence;
+  s.deadline = deadline;
+  s.valid_from = from;
+  s.confirmed = confirmed;
+  s.renewing = false;
+  up_.granted(s, pushed, now);
+}
+
+void server::in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_point now) {
+  s.at = seat::state::in_line;
+  s.ticket = ticket;
+  auto const left = milliseconds{std::clamp<std::int64_t>(left_ms, 20, 86'400'000)};
+  timers_.arm(s.check, now + left + milliseconds{5} + jitter(std::min<duration>(left / 10, std::chrono::seconds{1})));
+}
+
+void server::patience(seat& s, time_point now) { timers_.arm(s.check, now + settings_.offline_timeout); }
+
+void server::check(seat& s, time_point now) {
+  if (s.at != seat::state::asking && s.at != seat::state::in_line) return;
+  if (!connected_) {
+    fail(s, make_error_code(errc::unreachable), now);
+    return;
+  }
+  if (s.at == seat::state::in_line) ++stats_.safety_checks;
+  send_acquire(s, false, now);
+}
+
+void server::granted(pushed_grant const& g, time_point now) {
+  last_heard_ = now;
+  ++stats_.pushes;
+  seat* const s = up_.find(g.name);
+  if (s == nullptr || s->id != g.id || s->at == seat::state::idle) {
+    // Nobody wants it any more. It goes on to the next in line, unless a release for it is already under way.
+    ++stats_.pushes_stray;
+    if (!owes(g.id)) owe(up_.find_or_make(g.name), g.id, nullptr, now);
+    return;
+  }
+  if (s->at == seat::state::owned) return;
+
+  // When was it granted, by our clock? Not before the sample was asked for, plus what the server's clock went since.
+  bool const known = sample_us_ != 0 && g.granted_us >= sample_us_;
+  time_point const shown = sample_at_ + microseconds{g.granted_us - sample_us_} * 99 / 100;
+  time_point const from = std::min(shown, now);
+  if (known && from + g.claim - drift_of(g.claim) - g.claim / 4 > now) {
+    own(*s, g.fence, from, g.claim, false, true, now);
+    return;
+  }
+  // It may be over already. Asking again renews it if it is still ours, and puts us back in our place if not.
+  ++stats_.pushes_late;
+  if (s->at != seat::state::leaving && connected_) send_acquire(*s, false, now);
+}
+
+void server::leave_unless_granted(seat& s, time_point now) {
+  if (!s.written) {
+    s.at = seat::state::idle;
+    s.unlink();
+    s.check.cancel();
+    up_.left(s, now);
+    return;
+  }
+  s.at = seat::state::leaving;
+  s.check.cancel();
+  if (connected_) send_leave(s, false, now);
+}
+
+void server::send_leave(seat& s, bool with_source, time_point now) {
+  ++stats_.scripts;
+  out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
+                            whole_ms(settings_.fence_retention), 0, with_source});
+  push_request({request::leave, s.id, 0, &s, nullptr, now});
+}
+
+void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
+  seat& s = *r.at;
+  if (s.id == r.id && (s.at == seat::state::leaving || s.at == seat::state::owned)) {
+    if (a.what == fault::no_script && s.at == seat::state::leaving) {
+      send_leave(s, true, now);
+    } else if (a.what != fault::none || a.numbers.size() < 4) {
+      if (a.what == fault::none) out_.drop_connection("an answer of the release script that is too short");
+      if (s.at == seat::state::leaving) {
+        owe(s, s.id, nullptr, now);
+        s.at = seat::state::idle;
+        s.unlink();
+        up_.left(s, now);
+      }
+    } else if (a.numbers[0] == 2) {
+      sample(r.written, a.numbers[3], now);
+      own(s, a.numbers[1], r.written, s.lease, true, false, now);
+    } else if (s.at == seat::state::owned) {
+      lose(s, now);
+    } else {
+      sample(r.written, a.numbers[3], now);
+      s.at = seat::state::idle;
+      s.unlink();
+      consider_kick(s, r.id, a.numbers[1], a.numbers[2], now);
+      up_.left(s, now);
+    }
+  }
+  drop(s);
+}
+
+void server::give_up(seat& s, receipt* r, time_point now) {
+  s.at = seat::state::idle;
+  s.unlink();
+  s.check.cancel();
+  if (s.written) {
+    owe(s, s.id, r, now);
+  } else if (r != nullptr) {
+    up_.released(*r, false, {}, now);
+  }
+}
+
+void server::release(seat& s, std::optional<milliseconds> again, receipt* r, time_point now) {
+  drop_kick(s);
+  grant_id const dead = s.id;
+  bool const valid = s.deadline > now;
+  s.at = seat::state::idle;
+  s.unlink();
+  s.renewing = false;
+  ++s.references;
+  cleanup& c = owe(s, 0, r, now);
+  c.id = dead;
+  c.was_valid = valid;
+  if (again) {
+    // In line again behind everybody, in the same script; without the right to end old connections, in one of its own,
+    // which carries a not-after.
+    bool const together = connected_ && can_kill_ && !denied_;
+    if (together) {
+      s.at = seat::state::asking;
+      s.wait = true;
+      s.lease = *again;
+      s.id = ++last_id_;
+      s.ticket = 0;
+      s.written = true;
+      s.trouble_since = {};
+      active_.push_back(s);
+      send_cleanup(c, s.id, false, now);
+    } else {
+      if (connected_) send_cleanup(c, 0, false, now);
+      ask(s, true, *again, now);
+    }
+  } else if (connected_) {
+    send_cleanup(c, 0, false, now);
+  }
+  drop(s);
+}
+
+void server::lose(seat& s, time_point now) {
+  s.at = seat::state::idle;
+  s.unlink();
+  s.renewing = false;
+  ++stats_.renewals_refused;
+  ++s.references;
+  up_.lost(s, now);
+  drop(s);
+}
+
+void server::renew(std::span<seat* const> seats, time_point now) {
+  if (!connected_) return;
+  send_renewals(seats, false, now);
+}
+
+void server::send_renewals(std::span<seat* const> seats, bool with_source, time_point now) {
+  std::vector<renewed> batch;
+  scratch_.clear();
+  auto const flush = [&] {
+    if (batch.empty()) return;
+    ++stats_.scripts;
+    ++stats_.renewal_scripts;
+    out_.send(renew_command{scratch_, with_source});
+    renewing_.push_back(std::move(batch));
+    push_request({request::renew, 0, 0, nullptr, nullptr, now});
+    batch = {};
+    scratch_.clear();
+  };
+  for (seat* s : seats) {
+    // Looked up at the moment of writing: what was released, cancelled or lost since is not renewed.
+    if (s->at != seat::state::owned || !s->renewable || s->renewing) continue;
+    s->renewing = true;
+    ++s->references;
+    scratch_.push_back({s->name, s->id, s->lease});
+    batch.push_back({s, s->id, s->lease});
+    if (batch.size() == renewals_per_script) flush();
+  }
+  flush();
+}
+
+void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
+  std::vector<renewed> const batch = std::move(renewing_.front());
+  renewing_.pop_front();
+  bool const usable = a.what == fault::none && a.numbers.size() == batch.size() + 1;
+  if (a.what == fault::none && !usable) out_.drop_connection("an answer of the renew script that has the wrong length");
+  if (usable) sample(r.written, a.numbers[0], now);
+
+  std::vector<seat*> again;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    seat& s = *batch[i].at;
+    if (s.id != batch[i].id || s.at != seat::state::owned) continue;
+    s.renewing = false;
+    if (a.what == fault::no_script) {
+      again.push_back(&s);
+    } else if (!usable || a.numbers[i + 1] < 0) {
+      up_.renewal_failed(s, now);
+    } else if (a.numbers[i + 1] == 0) {
+      lose(s, now);
+    } else {
+      ++stats_.renewals;
+      own(s, s.fence, r.written, batch[i].lease, true, false, now);
+    }
+  }
+  if (a.what == fault::reconnect) out_.drop_connection(a.words);
+  if (!again.empty()) send_renewals(again, true, now);
+  for (renewed const& one : batch) drop(*one.at);
+}
+
+}  // namespace conch::engine

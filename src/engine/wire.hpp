@@ -1,0 +1,119 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/clock.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+// What goes between the engine and one server, in the terms of the protocol and before any encoding. A shell turns
+// commands into bytes (src/redis), carries them out itself (src/memory), or loses them on purpose (tests/sim).
+namespace conch::engine {
+
+using std::chrono::milliseconds;
+
+/// The number N in a grant id CLIENT.N; 0 is none.
+using grant_id = std::uint64_t;
+
+struct acquire_command {
+  std::string_view name;
+  grant_id id = 0;
+  bool wait = true;
+  milliseconds lease{}, claim{}, retention{};
+  std::int64_t ticket = 0;        // 0: behind everybody
+  std::int64_t not_after_us = 0;  // server time; 0: whenever
+  bool with_source = false;
+};
+
+struct release_command {
+  std::string_view name;
+  grant_id id = 0;
+  bool keep = false;
+  milliseconds lease{}, claim{}, retention{};
+  grant_id new_id = 0;  // stands in line again under this id; 0: does not
+  bool with_source = false;
+};
+
+struct renewal {
+  std::string_view name;
+  grant_id id = 0;
+  milliseconds lease{};
+};
+
+struct renew_command {
+  std::span<renewal const> items;
+  bool with_source = false;
+};
+
+/// One connection as the server knows it.
+struct session {
+  std::uint64_t client_id = 0;
+  std::string address;
+  std::int64_t server_us = 0;  // server time in its greeting ...
+  time_point asked{};          // ... which was asked for at this local time
+};
+
+struct kill_command {
+  std::uint64_t client_id;
+  std::string_view address;
+};
+
+struct subscribe_command {};
+struct prove_publish_command {};
+struct ping_command {};
+
+using command = std::variant<acquire_command, release_command, renew_command, kill_command, subscribe_command,
+                             prove_publish_command, ping_command>;
+
+/// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
+enum class fault {
+  none,
+  no_script,      // send it again with its source
+  try_later,      // the server is busy or not ready: the same request again after a pause
+  reconnect,      // this is not the server to talk to: look it up and connect anew
+  wrong_type,     // report
+  access_denied,  // report
+  refused,        // report; a release tries again
+  malformed,      // not an answer to what was asked: report
+};
+
+/// Every command gets exactly one, in the order of the commands. All answers are flat lists of whole numbers.
+struct answer {
+  fault what = fault::none;
+  std::string_view words;
+  std::span<std::int64_t const> numbers;
+};
+
+/// A grant handed over by the server.
+struct pushed_grant {
+  std::string_view name;
+  grant_id id = 0;
+  std::int64_t fence = 0;
+  std::int64_t granted_us = 0;
+  milliseconds claim{};
+};
+
+/// Where the engine's commands go. Nothing here may call back into the engine before it has returned.
+class wire {
+ public:
+  virtual void send(command const& c) = 0;
+  virtual void want_connection() = 0;
+  virtual void drop_connection(std::string_view why) = 0;
+
+ protected:
+  ~wire() = default;
+};
+
+/// For the log hook; built only when something noteworthy happens.
+class journal {
+ public:
+  virtual void note(bool is_error, std::string_view words) = 0;
+
+ protected:
+  ~journal() = default;
+};
+
+}  // namespace conch::engine

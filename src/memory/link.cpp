@@ -1,0 +1,63 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "memory/link.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <chrono>
+#include <utility>
+#include <variant>
+
+namespace conch::memory {
+
+namespace {
+
+std::int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+link::link(host& h, strand on, std::string client_id, std::string const& store_name)
+    : host_{h}, strand_{on}, id_{std::move(client_id)}, store_{store::named(store_name)} {}
+
+link::~link() { store_->unsubscribe(id_); }
+
+void link::send(engine::command const& c) {
+  std::vector<std::int64_t> numbers;
+  if (std::holds_alternative<engine::subscribe_command>(c)) {
+    store_->subscribe(id_, *this);
+  } else if (std::holds_alternative<engine::prove_publish_command>(c)) {
+    numbers = {1};
+  } else {
+    numbers = store_->carry_out(c, id_, now_us());
+  }
+  asio::post(strand_, [this, keep = host_.keep(), numbers = std::move(numbers)] {
+    host_.enter([&](engine::server& s, time_point now) {
+      if (s.connected()) s.answered({engine::fault::none, {}, numbers}, now);
+    });
+  });
+}
+
+void link::want_connection() {
+  if (std::exchange(wanted_, true)) return;
+  asio::post(strand_, [this, keep = host_.keep()] {
+    host_.enter([&](engine::server& s, time_point now) { s.connected_as({1, "memory", now_us(), now}, now); });
+  });
+}
+
+/// The engine has waited too long, as after a stop of this process: the answers are still on their way and are taken.
+void link::drop_connection(std::string_view) {}
+
+void link::shut_down() { store_->unsubscribe(id_); }
+
+/// Called by another client's command, with the store locked.
+void link::on_grant(engine::pushed_grant const& g) {
+  auto keep = host_.keep();
+  if (keep == nullptr) return;  // about to be destroyed
+  asio::post(strand_, [this, keep = std::move(keep), name = std::string{g.name}, grant = engine::pushed_grant{g}]() mutable {
+    grant.name = name;
+    host_.enter([&](engine::server& s, time_point now) { s.granted(grant, now); });
+  });
+}
+
+}  // namespace conch::memory

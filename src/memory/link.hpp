@@ -1,0 +1,40 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "asio_compat.hpp"
+#include "client/host.hpp"
+#include "memory/store.hpp"
+
+#include <boost/asio/strand.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace conch::memory {
+
+/// The way to a store in this process. Answers and grants arrive by way of the executor, as from a real server.
+class link final : public transport, private store::listener {
+ public:
+  using strand = asio::strand<asio::any_io_executor>;
+
+  link(host& h, strand on, std::string client_id, std::string const& store_name);
+  ~link() override;
+
+  void send(engine::command const& c) override;
+  void want_connection() override;
+  void drop_connection(std::string_view why) override;
+  void shut_down() override;
+
+ private:
+  void on_grant(engine::pushed_grant const& g) override;
+
+  host& host_;
+  strand strand_;
+  std::string const id_;
+  std::shared_ptr<store> const store_;
+  bool wanted_ = false;
+};
+
+}  // namespace conch::memory

@@ -1,0 +1,298 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "memory/store.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <variant>
+
+// The functions below are lua/lib/lock.lua, acquire.lua, release.lua and renew.lua line by line: whoever changes one
+// changes the other, and tests/sim/memory_store_differential_test.cpp compares them.
+namespace conch::memory {
+
+namespace {
+
+/// Fences count microseconds since 2020.
+constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
+
+std::string id_text(std::string_view client, engine::grant_id id) {
+  std::string text{client};
+  text += '.';
+  text += std::to_string(id);
+  return text;
+}
+
+/// Redis' PTTL: what is left of a key that exists.
+std::int64_t left_until(std::int64_t until_ms, std::int64_t now_ms) {
+  return until_ms < 0 ? -1 : std::max<std::int64_t>(until_ms - now_ms, 0);
+}
+
+}  // namespace
+
+std::int64_t store::entry::next_expiry() const noexcept {
+  std::int64_t first = none;
+  for (std::int64_t const until : {owner_until, line_until, fence_until}) {
+    if (until != none && (first == none || until < first)) first = until;
+  }
+  return first;
+}
+
+struct store::moment {
+  store& in;
+  entry& e;
+  std::string_view client;
+  std::int64_t now_us;
+  std::int64_t claim;
+  std::int64_t retention;
+
+  std::int64_t now_ms() const { return now_us / 1000; }
+  std::int64_t owner_left() const { return left_until(e.owner_until, now_ms()); }
+
+  std::int64_t next_fence(std::int64_t floor) {
+    std::int64_t const clock = now_us - fence_epoch_us;
+    std::int64_t fence = std::max(clock, floor + 1);
+    if (e.fence_until != none && e.fence >= fence) fence = e.fence + 1;
+    e.fence = fence;
+    e.fence_until = now_ms() + retention + (fence - clock + 999) / 1000;
+    return fence;
+  }
+
+  void own(grant id, std::int64_t fence, bool claimed, std::int64_t lease) {
+    e.owner = std::move(id);
+    e.owner_fence = fence;
+    e.claimed = claimed;
+    e.owner_until = now_ms() + lease;
+  }
+
+  void extend(std::int64_t lease) {
+    e.claimed = false;
+    e.owner_until = now_ms() + std::max(owner_left(), lease);
+  }
+
+  std::int64_t enqueue(grant const& id, std::int64_t ticket, std::int64_t lock_left, std::int64_t lease) {
+    if (ticket == 0) {
+      ticket = now_us;
+      if (!e.line.empty()) ticket = std::max(ticket, e.line.rbegin()->first.first + 1);
+    }
+    auto const [place, is_new] = e.tickets.try_emplace(id.text, ticket);
+    if (is_new) {
+      e.line.emplace(std::pair{ticket, id.text}, id.number);
+    } else {
+      ticket = place->second;
+    }
+    std::int64_t const lives = lock_left + lease;
+    if (left_until(e.line_until, now_ms()) < lives) e.line_until = now_ms() + lives;
+    return ticket;
+  }
+
+  void leave_line(std::string_view id) {
+    auto const place = e.tickets.find(id);
+    if (place == e.tickets.end()) return;
+    e.line.erase({place->second, place->first});
+    e.tickets.erase(place);
+    if (e.line.empty()) e.line_until = none;
+  }
+
+  struct passed {
+    std::optional<std::int64_t> fence;  // to `me`
+    bool taken = false;
+  };
+
+  passed pass_on(std::string_view me, std::int64_t my_lease, std::int64_t floor) {
+    std::int64_t const fence = next_fence(floor);
+    while (!e.line.empty()) {
+      grant head{e.line.begin()->first.second, e.line.begin()->second};
+      leave_line(head.text);
+      if (head.text == me) {
+        own(std::move(head), fence, false, my_lease);
+        return {fence, true};
+      }
+      auto const heard = in.listeners_.find(std::string_view{head.text}.substr(0, head.text.find('.')));
+      if (heard != in.listeners_.end()) {
+        heard->second->on_grant({e.name, head.number, fence, now_us, std::chrono::milliseconds{claim}});
+        own(std::move(head), fence, true, claim);
+        return {std::nullopt, true};
+      }
+    }
+    return {};
+  }
+};
+
+std::shared_ptr<store> store::named(std::string_view name) {
+  // Never destroyed: clients that are static objects use it until the very end.
+  static auto& guard = *new std::mutex;
+  static auto& all = *new std::map<std::string, std::shared_ptr<store>, std::less<>>;
+  std::lock_guard const lock{guard};
+  auto place = all.find(name);
+  if (place == all.end()) place = all.emplace(name, std::make_shared<store>()).first;
+  return place->second;
+}
+
+void store::subscribe(std::string client, listener& l) {
+  std::lock_guard const lock{mutex_};
+  listeners_.insert_or_assign(std::move(client), &l);
+}
+
+void store::unsubscribe(std::string_view client) {
+  std::lock_guard const lock{mutex_};
+  auto const place = listeners_.find(client);
+  if (place != listeners_.end()) listeners_.erase(place);
+}
+
+std::size_t store::size() const {
+  std::lock_guard const lock{mutex_};
+  return entries_.size();
+}
+
+std::vector<std::int64_t> store::carry_out(engine::command const& c, std::string_view client, std::int64_t now_us) {
+  std::lock_guard const lock{mutex_};
+  drop_expired(now_us / 1000);
+  auto const at = [&](auto const& command) {
+    return moment{*this, find_or_make(command.name), client, now_us, command.claim.count(), command.retention.count()};
+  };
+  if (auto const* const asked = std::get_if<engine::acquire_command>(&c)) {
+    moment m = at(*asked);
+    auto answer = acquire(m, *asked);
+    put_on_agenda(m.e);
+    return answer;
+  }
+  if (auto const* const given = std::get_if<engine::release_command>(&c)) {
+    moment m = at(*given);
+    auto answer = release(m, *given);
+    put_on_agenda(m.e);
+    return answer;
+  }
+  if (auto const* const renewed = std::get_if<engine::renew_command>(&c)) return renew(*renewed, client, now_us);
+  if (std::holds_alternative<engine::prove_publish_command>(c)) return {listeners_.contains(client) ? 1 : 0};
+  if (std::holds_alternative<engine::kill_command>(c)) return {0};
+  return {};
+}
+
+std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command const& c) {
+  entry& e = m.e;
+  grant me{id_text(m.client, c.id), c.id};
+  std::int64_t const lease = c.lease.count();
+  if (c.not_after_us > 0 && m.now_us > c.not_after_us) return {3, 0, m.now_us};
+
+  if (e.owned()) {
+    if (e.owned_by(me.text)) {
+      m.extend(lease);
+      return {1, e.owner_fence, m.now_us};
+    }
+    std::int64_t const left = m.owner_left();
+    if (!c.wait) return {2, left, m.now_us};
+    std::int64_t const ticket = m.enqueue(me, c.ticket, left, lease);
+    return {0, left, m.now_us, ticket};
+  }
+
+  if (!e.line.empty()) {
+    std::int64_t const ticket = c.wait ? m.enqueue(me, c.ticket, m.claim, lease) : 0;
+    moment::passed const next = m.pass_on(me.text, lease, 0);
+    if (next.fence) return {1, *next.fence, m.now_us};
+    if (next.taken && c.wait) return {0, m.claim, m.now_us, ticket};
+    if (next.taken) return {2, m.claim, m.now_us};
+  }
+
+  std::int64_t const fence = m.next_fence(0);
+  m.own(std::move(me), fence, false, lease);
+  return {1, fence, m.now_us};
+}
+
+std::vector<std::int64_t> store::release(moment& m, engine::release_command const& c) {
+  entry& e = m.e;
+  std::string const me = id_text(m.client, c.id);
+  std::optional<grant> again;
+  if (c.new_id != 0) again = grant{id_text(m.client, c.new_id), c.new_id};
+  std::int64_t const lease = c.lease.count();
+  std::int64_t const now = m.now_us;
+
+  bool const was_owner = e.owned_by(me);
+  if (was_owner && c.keep) {
+    m.extend(lease);
+    return {2, e.owner_fence, 0, now};
+  }
+  std::int64_t const floor = was_owner ? e.owner_fence : 0;
+  if (!was_owner) {
+    m.leave_line(me);
+    if (e.owned()) {
+      if (!again) return {0, 0, 0, now};
+      std::int64_t const left = m.owner_left();
+      std::int64_t const ticket = m.enqueue(*again, 0, left, lease);
+      return {0, 0, 1, now, 0, left, ticket};
+    }
+  }
+
+  if (e.line.empty()) {
+    if (again) {
+      std::int64_t const fence = m.next_fence(floor);
+      m.own(std::move(*again), fence, false, lease);
+      return {was_owner, 0, 0, now, 1, fence};
+    }
+    e.owner_until = none;
+    return {was_owner, 0, 0, now};
+  }
+
+  std::int64_t const ticket = again ? m.enqueue(*again, 0, m.claim, lease) : 0;
+  moment::passed const next = m.pass_on(again ? std::string_view{again->text} : std::string_view{}, lease, floor);
+  if (!next.taken) e.owner_until = none;
+  std::int64_t const more = e.line.empty() ? 0 : 1;
+  if (next.fence) return {was_owner, 0, more, now, 1, *next.fence};
+  if (again) return {was_owner, 1, more, now, 0, m.claim, ticket};
+  return {was_owner, next.taken ? 1 : 0, more, now};
+}
+
+std::vector<std::int64_t> store::renew(engine::renew_command const& c, std::string_view client, std::int64_t now_us) {
+  std::vector<std::int64_t> answer{now_us};
+  answer.reserve(c.items.size() + 1);
+  for (engine::renewal const& item : c.items) {
+    entry* const e = find(item.name);
+    bool const mine = e != nullptr && e->owned_by(id_text(client, item.id));
+    if (mine) {
+      moment{*this, *e, client, now_us, 0, 0}.extend(item.lease.count());
+      put_on_agenda(*e);
+    }
+    answer.push_back(mine ? 1 : 0);
+  }
+  return answer;
+}
+
+store::entry* store::find(std::string_view name) {
+  auto const place = entries_.find(name);
+  return place == entries_.end() ? nullptr : place->second.get();
+}
+
+store::entry& store::find_or_make(std::string_view name) {
+  if (entry* const known = find(name)) return *known;
+  auto made = std::make_unique<entry>();
+  made->name = name;
+  std::string_view const key = made->name;
+  return *entries_.emplace(key, std::move(made)).first->second;
+}
+
+/// Like Redis a key lives to the end of its last millisecond. What has gone does not come back when the clock does.
+void store::drop_expired(std::int64_t now_ms) {
+  while (!agenda_.empty() && agenda_.begin()->first < now_ms) {
+    entry& e = *agenda_.begin()->second;
+    if (e.owner_until < now_ms) e.owner_until = none;
+    if (e.line_until < now_ms) {
+      e.line.clear();
+      e.tickets.clear();
+      e.line_until = none;
+    }
+    if (e.fence_until < now_ms) e.fence_until = none;
+    put_on_agenda(e);
+  }
+}
+
+/// After any change: where the entry belongs by what expires first, or out of the store when nothing is left of it.
+void store::put_on_agenda(entry& e) {
+  std::int64_t const next = e.next_expiry();
+  if (e.looked_at != none && e.looked_at != next) agenda_.erase({e.looked_at, &e});
+  if (next == none) {
+    entries_.erase(entries_.find(e.name));  // the key is a view into the entry
+  } else {
+    if (e.looked_at != next) agenda_.emplace(next, &e);
+    e.looked_at = next;
+  }
+}
+
+}  // namespace conch::memory

@@ -1,0 +1,112 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "engine/wire.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace conch::memory {
+
+/// The lock server of `memory://NAME`: what lua/*.lua do on a Redis server, inside this process. It knows no clock and
+/// starts no thread; every call is complete when it returns. Usable from any thread.
+class store {
+ public:
+  /// Hears of the grants that are handed to one client.
+  class listener {
+   public:
+    /// Called while the store is locked, by the thread whose command passed the lock on: only queue it, and call
+    /// nothing of the store. `g.name` is valid during the call only. As on a Redis server, a push caused by one's own
+    /// command comes before the answer to that command.
+    virtual void on_grant(engine::pushed_grant const& g) = 0;
+
+   protected:
+    ~listener() = default;
+  };
+
+  store() = default;
+  store(store const&) = delete;
+  store& operator=(store const&) = delete;
+
+  /// The store of that name in this process, made when it is first asked for. It stays until the program ends, as a
+  /// server stays when its clients go: the locks of a client that was never closed, and the fences, outlive the client.
+  static std::shared_ptr<store> named(std::string_view name);
+
+  /// From now on grants for `client` go to `l`, which must live until unsubscribe has returned: no call of on_grant is
+  /// under way after that. A client has one listener: the last one counts. `client` contains no dot.
+  void subscribe(std::string client, listener& l);
+  void unsubscribe(std::string_view client);
+
+  /// Carries a command of `client` out, as of `now_us`: microseconds since 1970, which may step back as a server's
+  /// clock may. Answers what the script answers (see lua/*.lua). Leases, claims and retention are at least 1 ms.
+  /// The commands about connections have nothing to do here; only prove_publish tells whether `client` is subscribed.
+  std::vector<std::int64_t> carry_out(engine::command const& c, std::string_view client, std::int64_t now_us);
+
+  /// Names about which anything is remembered: a lock, a line or a last fence. Expired ones go at the next command.
+  std::size_t size() const;
+
+ private:
+  static constexpr std::int64_t none = -1;
+
+  /// "CLIENT.N", as in the scripts: among equal tickets the line is in the order of these texts.
+  struct grant {
+    std::string text;
+    engine::grant_id number = 0;
+  };
+
+  struct text_hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
+  };
+
+  /// The three keys of a lock, each with the millisecond after which it is gone.
+  struct entry {
+    std::string name;
+
+    grant owner;
+    std::int64_t owner_fence = 0;
+    bool claimed = false;
+    std::int64_t owner_until = none;
+
+    std::map<std::pair<std::int64_t, std::string>, engine::grant_id> line;  // by ticket and text
+    std::unordered_map<std::string, std::int64_t, text_hash, std::equal_to<>> tickets;
+    std::int64_t line_until = none;
+
+    std::int64_t fence = 0;
+    std::int64_t fence_until = none;
+
+    std::int64_t looked_at = none;  // its place in agenda_
+
+    bool owned() const noexcept { return owner_until != none; }
+    bool owned_by(std::string_view id) const noexcept { return owned() && owner.text == id; }
+    std::int64_t next_expiry() const noexcept;
+  };
+
+  /// One command being carried out: what lua/lib/lock.lua keeps in locals.
+  struct moment;
+
+  std::vector<std::int64_t> acquire(moment& m, engine::acquire_command const& c);
+  std::vector<std::int64_t> release(moment& m, engine::release_command const& c);
+  std::vector<std::int64_t> renew(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
+
+  entry* find(std::string_view name);
+  entry& find_or_make(std::string_view name);
+  void drop_expired(std::int64_t now_ms);
+  void put_on_agenda(entry& e);
+
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, listener*, text_hash, std::equal_to<>> listeners_;
+  std::unordered_map<std::string_view, std::unique_ptr<entry>> entries_;  // keys live in the entries
+  std::set<std::pair<std::int64_t, entry*>> agenda_;                      // when something of an entry expires
+};
+
+}  // namespace conch::memory

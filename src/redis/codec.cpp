@@ -1,0 +1,185 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "redis/codec.hpp"
+
+#include "redis/faults.hpp"
+#include "redis/scripts.hpp"
+#include "resp/encoder.hpp"
+
+#include <charconv>
+
+namespace conch::redis {
+
+namespace {
+
+using engine::grant_id;
+using resp::command_writer;
+
+/// The texts that several arguments of one command are made of.
+struct keys {
+  explicit keys(std::string_view name) : lock{"conch:{" + escape_name(name) + "}"}, queue{lock + ":q"}, fence{lock + ":f"} {}
+  std::string lock, queue, fence;
+};
+
+std::string id_text(std::string_view client, grant_id id) {
+  char digits[20];
+  auto const end = std::to_chars(digits, digits + sizeof digits, id).ptr;
+  std::string text;
+  text.reserve(client.size() + 21);
+  text.append(client).append(1, '.').append(digits, end);
+  return text;
+}
+
+std::int64_t count(std::chrono::milliseconds d) { return d.count(); }
+
+void write_script(command_writer& w, script const& s, bool with_source, std::size_t key_count) {
+  w.arg(with_source ? std::string_view{"EVAL"} : std::string_view{"EVALSHA"});
+  w.arg(with_source ? s.source : s.sha1);
+  w.arg(key_count);
+}
+
+struct encoder {
+  std::string_view client;
+  std::string& out;
+
+  void operator()(engine::acquire_command const& c) const {
+    static script const& acquire = find_script("acquire");
+    keys const k{c.name};
+    command_writer w{out, 3 + 3 + 7};
+    write_script(w, acquire, c.with_source, 3);
+    w.arg(k.lock).arg(k.queue).arg(k.fence);
+    w.arg(id_text(client, c.id)).arg(c.wait ? std::string_view{"wait"} : std::string_view{"try"});
+    w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention)).arg(c.ticket).arg(c.not_after_us);
+  }
+
+  void operator()(engine::release_command const& c) const {
+    static script const& release = find_script("release");
+    keys const k{c.name};
+    command_writer w{out, 3 + 3 + 6};
+    write_script(w, release, c.with_source, 3);
+    w.arg(k.lock).arg(k.queue).arg(k.fence);
+    w.arg(id_text(client, c.id)).arg(c.keep ? std::string_view{"1"} : std::string_view{"0"});
+    w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
+    w.arg(c.new_id != 0 ? id_text(client, c.new_id) : std::string{});
+  }
+
+  void operator()(engine::renew_command const& c) const {
+    static script const& renew = find_script("renew");
+    command_writer w{out, 3 + 3 * c.items.size()};
+    write_script(w, renew, c.with_source, c.items.size());
+    for (engine::renewal const& item : c.items) w.arg(keys{item.name}.lock);
+    for (engine::renewal const& item : c.items) w.arg(id_text(client, item.id)).arg(count(item.lease));
+  }
+
+  void operator()(engine::kill_command const& c) const {
+    command_writer w{out, 6};
+    w.arg("CLIENT").arg("KILL").arg("ID").arg(c.client_id).arg("ADDR").arg(c.address);
+  }
+
+  void operator()(engine::subscribe_command) const { resp::append_command(out, {"SUBSCRIBE", channel_of(client)}); }
+
+  void operator()(engine::prove_publish_command) const {
+    resp::append_command(out, {"PUBLISH", channel_of(client), ""});
+  }
+
+  void operator()(engine::ping_command) const { resp::append_command(out, {"PING"}); }
+};
+
+bool read_number(std::string_view& text, std::int64_t& number) {
+  auto const end = std::min(text.find(' '), text.size());
+  auto const [stop, error] = std::from_chars(text.data(), text.data() + end, number);
+  bool const whole = error == std::errc{} && stop == text.data() + end;
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return whole;
+}
+
+/// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua.
+bool read_grant(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
+  if (text.size() <= client.size() || text.substr(0, client.size()) != client || text[client.size()] != '.') return false;
+  text.remove_prefix(client.size() + 1);
+  std::int64_t id = 0, claim = 0;
+  if (!read_number(text, id) || !read_number(text, grant.fence) || !read_number(text, grant.granted_us) ||
+      !read_number(text, claim)) {
+    return false;
+  }
+  constexpr std::string_view prefix = "conch:{";
+  constexpr std::int64_t longest_claim_ms = 86'400'000;
+  if (id <= 0 || grant.fence <= 0 || claim <= 0 || claim > longest_claim_ms) return false;
+  if (text.substr(0, prefix.size()) != prefix || text.size() <= prefix.size() + 1 || text.back() != '}') return false;
+  name = unescape_name(text.substr(prefix.size(), text.size() - prefix.size() - 1));
+  grant.name = name;
+  grant.id = static_cast<grant_id>(id);
+  grant.claim = std::chrono::milliseconds{claim};
+  return true;
+}
+
+}  // namespace
+
+std::string escape_name(std::string_view name) {
+  std::string escaped;
+  escaped.reserve(name.size() + 8);
+  for (char const c : name) {
+    if (c == '%') {
+      escaped += "%25";
+    } else if (c == '}') {
+      escaped += "%7D";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string unescape_name(std::string_view escaped) {
+  std::string name;
+  name.reserve(escaped.size());
+  for (std::size_t i = 0; i < escaped.size(); ++i) {
+    if (escaped.substr(i, 3) == "%25") {
+      name += '%';
+      i += 2;
+    } else if (escaped.substr(i, 3) == "%7D") {
+      name += '}';
+      i += 2;
+    } else {
+      name += escaped[i];
+    }
+  }
+  return name;
+}
+
+std::string channel_of(std::string_view client) { return "conch:" + std::string{client}; }
+
+void encode(engine::command const& c, std::string_view client, std::string& out) {
+  std::visit(encoder{client, out}, c);
+}
+
+engine::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers) {
+  numbers.clear();
+  resp::node const& first = message.front();
+  switch (first.what) {
+    case resp::kind::simple_error:
+    case resp::kind::bulk_error: return {classify(first.text), first.text, {}};
+    case resp::kind::simple_string: return {};  // +OK, +PONG
+    case resp::kind::integer: numbers.push_back(first.integer); return {engine::fault::none, {}, numbers};
+    case resp::kind::array:
+      for (resp::node const& n : message.subspan(1)) {
+        if (n.what != resp::kind::integer) return {engine::fault::malformed, "an array of something else than integers", {}};
+        numbers.push_back(n.integer);
+      }
+      return {engine::fault::none, {}, numbers};
+    default: return {engine::fault::malformed, "a reply of a type that no command of ours has", {}};
+  }
+}
+
+push_kind read_push(std::span<resp::node const> message, std::string_view client, std::string& name,
+                    engine::pushed_grant& grant) {
+  if (message.size() < 2) return push_kind::malformed;
+  std::string_view const what = message[1].text;
+  if (what == "subscribe") return push_kind::subscribed;
+  if (what != "message") return push_kind::other;
+  if (message.size() != 4 || message[2].text != channel_of(client)) return push_kind::other;
+  std::string_view const text = message[3].text;
+  if (text.empty()) return push_kind::other;  // our own proof that pushes arrive
+  return read_grant(text, client, name, grant) ? push_kind::grant : push_kind::malformed;
+}
+
+}  // namespace conch::redis

@@ -1,0 +1,127 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "redis/greeting.hpp"
+
+#include "redis/faults.hpp"
+#include "resp/encoder.hpp"
+
+#include <charconv>
+#include <utility>
+
+namespace conch::redis {
+
+namespace {
+
+bool is_error(std::span<resp::node const> reply) {
+  return reply[0].what == resp::kind::simple_error || reply[0].what == resp::kind::bulk_error;
+}
+
+std::int64_t number(std::string_view text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// "7.0.15" is 6.2 or newer.
+bool new_enough(std::string_view version) {
+  auto const dot = version.find('.');
+  auto const major = number(version.substr(0, dot));
+  auto const minor = dot == std::string_view::npos ? 0 : number(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
+  return major > 6 || (major == 6 && minor >= 2);
+}
+
+}  // namespace
+
+std::string greeting::begin(address const& where, std::string const& client_name) {
+  *this = greeting{};
+  selects_ = where.database != 0;
+  std::string out;
+  bool const authenticates = !where.password.empty();
+  resp::command_writer hello{out, 2u + (authenticates ? 3u : 0u) + (client_name.empty() ? 0u : 2u)};
+  hello.arg("HELLO").arg("3");
+  if (authenticates) hello.arg("AUTH").arg(where.user.empty() ? std::string_view{"default"} : where.user).arg(where.password);
+  if (!client_name.empty()) hello.arg("SETNAME").arg(client_name);
+  if (selects_) resp::append_command(out, {"SELECT", std::to_string(where.database)});
+  resp::append_command(out, {"CLIENT", "INFO"});
+  resp::append_command(out, {"TIME"});
+  resp::append_command(out, {"CONFIG", "GET", "maxmemory-policy"});
+  return out;
+}
+
+greeting::progress greeting::next(std::span<resp::node const> reply) {
+  switch (step_) {
+    case step::hello: return hello(reply);
+    case step::select:
+      if (is_error(reply)) return fail(classify(reply[0].text), std::string{reply[0].text});
+      step_ = step::client_info;
+      return progress::more;
+    case step::client_info:
+      // Without it old connections cannot be ended by address: the engine then does without that right.
+      if (!is_error(reply)) client_info(reply[0].text);
+      step_ = step::time;
+      return progress::more;
+    case step::time:
+      if (is_error(reply)) return fail(classify(reply[0].text), std::string{reply[0].text});
+      if (!time(reply)) return fail(engine::fault::malformed, "the server's TIME is not a time");
+      step_ = step::eviction;
+      return progress::more;
+    case step::eviction:
+      if (!is_error(reply)) eviction(reply);
+      step_ = step::done;
+      return progress::done;
+    case step::done: break;
+  }
+  return fail(engine::fault::malformed, "one reply too many");
+}
+
+greeting::progress greeting::fail(engine::fault what, std::string why) {
+  fault_ = what;
+  why_ = std::move(why);
+  return progress::failed;
+}
+
+greeting::progress greeting::hello(std::span<resp::node const> reply) {
+  if (is_error(reply)) {
+    bool const unknown = reply[0].text.find("unknown command") != std::string_view::npos ||
+                         reply[0].text.starts_with("NOPROTO");
+    return fail(unknown ? engine::fault::malformed : classify(reply[0].text), std::string{reply[0].text});
+  }
+  if (reply[0].what != resp::kind::map) return fail(engine::fault::malformed, "the answer to HELLO is not a map");
+  std::string_view version;
+  for (std::size_t i = 1; i + 1 < reply.size(); ++i) {
+    if (reply[i].depth != 1) continue;
+    if (reply[i].text == "version") version = reply[i + 1].text;
+    if (reply[i].text == "id") client_id_ = static_cast<std::uint64_t>(reply[i + 1].integer);
+    if (reply[i].text == "role" && reply[i + 1].text == "replica") {
+      return fail(engine::fault::reconnect, "the server is a replica");
+    }
+    if (reply[i].text == "mode" && reply[i + 1].text == "cluster") {
+      return fail(engine::fault::refused, "the server is a Cluster node; this URL form is for one server");
+    }
+  }
+  if (!new_enough(version)) {
+    return fail(engine::fault::malformed, "the server's version is '" + std::string{version} + "', 6.2 is needed");
+  }
+  step_ = selects_ ? step::select : step::client_info;
+  return progress::more;
+}
+
+/// "id=3 addr=127.0.0.1:60406 laddr=..."
+void greeting::client_info(std::string_view text) {
+  auto const at = text.find(" addr=");
+  if (at == std::string_view::npos) return;
+  std::string_view const rest = text.substr(at + 6);
+  client_address_ = rest.substr(0, rest.find(' '));
+}
+
+bool greeting::time(std::span<resp::node const> reply) {
+  if (reply.size() != 3) return false;
+  server_us_ = number(reply[1].text) * 1'000'000 + number(reply[2].text);
+  return server_us_ > 0;
+}
+
+void greeting::eviction(std::span<resp::node const> reply) {
+  if (reply.size() < 3 || reply[2].text == "noeviction") return;
+  warning_ = "maxmemory-policy is " + std::string{reply[2].text} + ": the server may evict a lock that is held; use noeviction";
+}
+
+}  // namespace conch::redis

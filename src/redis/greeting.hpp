@@ -1,0 +1,50 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "engine/wire.hpp"
+#include "redis/url.hpp"
+#include "resp/decoder.hpp"
+
+#include <span>
+#include <string>
+
+namespace conch::redis {
+
+/// The first exchange of a connection: HELLO 3 with credentials and name, SELECT, who we are to the server, its time, and
+/// whether it may evict locks. Sent in one piece; no script goes out before it is answered. No I/O.
+class greeting {
+ public:
+  enum class progress { more, done, failed };
+
+  /// The bytes to send.
+  std::string begin(address const& where, std::string const& client_name);
+  progress next(std::span<resp::node const> reply);
+
+  std::uint64_t client_id() const noexcept { return client_id_; }
+  std::string const& client_address() const noexcept { return client_address_; }
+  std::int64_t server_us() const noexcept { return server_us_; }
+  /// Worth a warning; empty: nothing is.
+  std::string const& warning() const noexcept { return warning_; }
+  engine::fault fault() const noexcept { return fault_; }
+  std::string const& why() const noexcept { return why_; }
+
+ private:
+  enum class step { hello, select, client_info, time, eviction, done };
+
+  progress fail(engine::fault what, std::string why);
+  progress hello(std::span<resp::node const> reply);
+  void client_info(std::string_view text);
+  bool time(std::span<resp::node const> reply);
+  void eviction(std::span<resp::node const> reply);
+
+  step step_ = step::hello;
+  bool selects_ = false;
+  std::uint64_t client_id_ = 0;
+  std::string client_address_;
+  std::int64_t server_us_ = 0;
+  std::string warning_;
+  engine::fault fault_ = engine::fault::none;
+  std::string why_;
+};
+
+}  // namespace conch::redis

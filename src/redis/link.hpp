@@ -1,0 +1,89 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "asio_compat.hpp"
+#include "client/host.hpp"
+#include "redis/greeting.hpp"
+#include "redis/url.hpp"
+#include "resp/decoder.hpp"
+
+#include <conch/config.hpp>
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace conch::redis {
+
+/// One connection to one Redis: made when first wanted, and again whenever it is lost. Commands of one turn of the event
+/// loop go out in one write; replies and pushes go to the engine in the order in which they come.
+class link final : public transport {
+ public:
+  using strand = asio::strand<asio::any_io_executor>;
+
+  link(host& h, strand on, config const& settings, std::string const& client_id, address where);
+
+  // engine::wire, with the engine locked
+  void send(engine::command const& c) override;
+  void want_connection() override;
+  void drop_connection(std::string_view why) override;
+
+  void shut_down() override;
+
+ private:
+  enum class state { idle, connecting, greeting, up, pausing, closed };
+
+  void connect();
+  void connect_next(std::size_t which, std::string const& last_error);
+  void greet();
+  void read();
+  void on_read(std::size_t size);
+  void on_greeted();
+  bool hand_over(engine::server& s, time_point now);
+  void flush();
+  void failed(engine::fault what, std::string const& why);
+  void pause();
+  /// Wraps a handler: it runs on the strand, keeps the client alive, and only if its connection is still the present one.
+  template <class F>
+  auto bound(F f);
+
+  host& host_;
+  strand strand_;
+  config const& settings_;
+  std::string const id_;
+  address const where_;
+
+  state state_ = state::idle;
+  std::uint64_t generation_ = 0;  // of the connection; handlers of an earlier one find it changed
+  unsigned attempts_ = 0;         // in a row without success
+  time_point up_since_{};
+  std::minstd_rand random_;
+  asio::ip::tcp::resolver resolver_;
+  asio::generic::stream_protocol::socket socket_;
+  asio::steady_timer timer_;
+  std::vector<asio::generic::stream_protocol::endpoint> endpoints_;
+  greeting greeting_;
+  time_point greeted_at_{};
+  resp::decoder decoder_;
+  std::vector<std::int64_t> numbers_;
+  std::string name_;
+  std::string writing_;
+  bool write_under_way_ = false;
+
+  // With the engine locked.
+  bool wanted_ = false;
+  bool dropping_ = false;
+
+  // What was sent and not yet written. Of its own mutex, so that a flush need not wait for the engine.
+  optional_mutex outgoing_mutex_;
+  std::string outgoing_;
+  bool flush_posted_ = false;
+};
+
+}  // namespace conch::redis

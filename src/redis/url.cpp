@@ -1,0 +1,154 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "redis/url.hpp"
+
+#include <conch/error.hpp>
+
+#include <boost/system/system_error.hpp>
+
+#include <charconv>
+#include <optional>
+
+namespace conch::redis {
+
+namespace {
+
+[[noreturn]] void refuse(std::string_view why) {
+  throw boost::system::system_error{make_error_code(errc::invalid_url, why)};
+}
+
+int hex(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      plain += text[i];
+      continue;
+    }
+    int const high = i + 2 < text.size() ? hex(text[i + 1]) : -1;
+    int const low = i + 2 < text.size() ? hex(text[i + 2]) : -1;
+    if (high < 0 || low < 0) refuse("'%' in user or password must be followed by two hexadecimal digits");
+    plain += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return plain;
+}
+
+template <class Number>
+std::optional<Number> whole_number(std::string_view text) {
+  Number number{};
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+void read_database(std::string_view text, address& to) {
+  auto const number = whole_number<int>(text);
+  if (!number || *number < 0 || *number > 1'000'000) refuse("the database must be a number from 0 on");
+  to.database = *number;
+}
+
+void read_credentials(std::string_view text, address& to) {
+  auto const colon = text.find(':');
+  if (colon == std::string_view::npos) refuse("before '@' stands user:password, or :password");
+  to.user = percent_decoded(text.substr(0, colon));
+  to.password = percent_decoded(text.substr(colon + 1));
+  if (to.password.empty()) refuse("the password before '@' is empty");
+}
+
+void read_host_and_port(std::string_view text, address& to) {
+  std::string_view port;
+  if (text.starts_with('[')) {
+    auto const close = text.find(']');
+    if (close == std::string_view::npos) refuse("an IPv6 address lacks its closing ']'");
+    to.host = text.substr(1, close - 1);
+    port = text.substr(close + 1);
+    if (!port.empty() && !port.starts_with(':')) refuse("after ']' only a ':' and a port may follow");
+  } else {
+    auto const colon = text.find(':');
+    to.host = text.substr(0, colon);
+    port = colon == std::string_view::npos ? std::string_view{} : text.substr(colon);
+    if (port.find(':', 1) != std::string_view::npos) refuse("an IPv6 address must stand in brackets");
+  }
+  if (to.host.empty()) refuse("the host is missing");
+  for (char const c : to.host) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == 127) refuse("the host contains a space or a control character");
+  }
+  if (port.empty()) return;
+  auto const number = whole_number<std::uint16_t>(port.substr(1));
+  if (!number || *number == 0) refuse("the port must be a number from 1 to 65535");
+  to.port = *number;
+}
+
+void read_tcp(std::string_view rest, address& to) {
+  if (auto const extra = rest.find_first_of("?#"); extra != std::string_view::npos) {
+    refuse("redis:// takes no '?' and no '#'; percent-encode them in a password");
+  }
+  if (auto const slash = rest.find('/'); slash != std::string_view::npos) {
+    std::string_view const database = rest.substr(slash + 1);
+    if (!database.empty()) read_database(database, to);
+    rest = rest.substr(0, slash);
+  }
+  if (auto const at = rest.rfind('@'); at != std::string_view::npos) {
+    read_credentials(rest.substr(0, at), to);
+    rest = rest.substr(at + 1);
+  }
+  read_host_and_port(rest, to);
+}
+
+void read_unix(std::string_view rest, address& to) {
+  if (auto const query = rest.find('?'); query != std::string_view::npos) {
+    std::string_view const text = rest.substr(query + 1);
+    if (!text.starts_with("db=")) refuse("unix:// knows only ?db=n");
+    read_database(text.substr(3), to);
+    rest = rest.substr(0, query);
+  }
+  if (auto const at = rest.find('@'); at != std::string_view::npos && at < rest.find('/')) {
+    read_credentials(rest.substr(0, at), to);
+    rest = rest.substr(at + 1);
+  }
+  if (!rest.starts_with('/')) refuse("unix:// is followed by an absolute path: unix:///run/redis.sock");
+  constexpr std::size_t longest = 107;  // sun_path, with its closing 0
+  if (rest.size() > longest) refuse("the socket's path is longer than 107 bytes");
+  if (rest.find('\0') != std::string_view::npos) refuse("the socket's path contains a NUL");
+  to.path = rest;
+}
+
+}  // namespace
+
+address parse_url(std::string_view url) {
+  address to;
+  auto const scheme_end = url.find("://");
+  if (scheme_end == std::string_view::npos) refuse("a URL begins with redis://, unix:// or memory://");
+  std::string_view const scheme = url.substr(0, scheme_end);
+  std::string_view const rest = url.substr(scheme_end + 3);
+  if (scheme == "redis") {
+    to.what = address::kind::tcp;
+    read_tcp(rest, to);
+  } else if (scheme == "unix") {
+    to.what = address::kind::unix_socket;
+    read_unix(rest, to);
+  } else if (scheme == "memory") {
+    to.what = address::kind::memory;
+    to.path = rest;
+  } else {
+    refuse("the scheme must be redis, unix or memory");
+  }
+  return to;
+}
+
+std::string address::shown() const {
+  switch (what) {
+    case kind::tcp: return "redis://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+    case kind::unix_socket: return "unix://" + path;
+    case kind::memory: return "memory://" + path;
+  }
+  return {};
+}
+
+}  // namespace conch::redis
