@@ -1,0 +1,191 @@
+// The lock server of memory://. What it answers is compared with the scripts in
+// tests/sim/memory_store_differential_test.cpp; here is what the scripts do not say.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "memory/store.hpp"
+
+namespace conch::memory {
+namespace {
+
+using namespace std::chrono_literals;
+using numbers = std::vector<std::int64_t>;
+
+constexpr std::int64_t start_us = 1'700'000'000'000'000;
+
+struct grant_queue final : store::listener {
+  struct heard {
+    std::string name;
+    engine::grant_id id;
+    std::int64_t fence;
+  };
+
+  void on_grant(engine::pushed_grant const& g) override {
+    std::lock_guard const lock{mutex};
+    grants.push_back({std::string{g.name}, g.id, g.fence});
+  }
+
+  std::deque<heard> take() {
+    std::lock_guard const lock{mutex};
+    return std::exchange(grants, {});
+  }
+
+  std::mutex mutex;
+  std::deque<heard> grants;
+};
+
+engine::acquire_command acquire(std::string_view name, engine::grant_id id) {
+  return {name, id, true, 30s, 3s, 10min};
+}
+
+engine::release_command release(std::string_view name, engine::grant_id id) {
+  return {name, id, false, 30s, 3s, 10min};
+}
+
+TEST(MemoryStore, IsTheSameForTheSameNameAndStaysWhenNobodyUsesIt) {
+  auto const one = store::named("MemoryStore.one");
+  EXPECT_EQ(one, store::named("MemoryStore.one"));
+  EXPECT_NE(one, store::named("MemoryStore.two"));
+  EXPECT_NE(one, store::named(""));
+
+  store::named("MemoryStore.two")->carry_out(acquire("lock", 1), "a", start_us);
+  EXPECT_EQ(store::named("MemoryStore.two")->size(), 1u);
+}
+
+TEST(MemoryStore, HandsAReleasedLockToTheNextClientInLine) {
+  store s;
+  grant_queue a, b;
+  s.subscribe("a", a);
+  s.subscribe("b", b);
+  auto const granted = s.carry_out(acquire("lock", 1), "a", start_us);
+  EXPECT_EQ(granted[0], 1);
+  EXPECT_EQ(s.carry_out(acquire("lock", 9), "b", start_us + 10), (numbers{0, 30'000, start_us + 10, start_us + 10}));
+  EXPECT_EQ(s.carry_out(release("lock", 1), "a", start_us + 20), (numbers{1, 1, 0, start_us + 20}));
+  EXPECT_TRUE(a.take().empty());
+  auto const heard = b.take();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].name, "lock");
+  EXPECT_EQ(heard[0].id, 9u);
+  EXPECT_GT(heard[0].fence, granted[1]);
+}
+
+TEST(MemoryStore, PassesOverAClientThatIsNotSubscribed) {
+  store s;
+  grant_queue b, c;
+  s.subscribe("b", b);
+  s.subscribe("c", c);
+  s.carry_out(acquire("lock", 1), "a", start_us);
+  s.carry_out(acquire("lock", 1), "b", start_us + 1);
+  s.carry_out(acquire("lock", 1), "c", start_us + 2);
+  s.unsubscribe("b");
+  s.carry_out(release("lock", 1), "a", start_us + 3);
+  EXPECT_TRUE(b.take().empty());
+  EXPECT_EQ(c.take().size(), 1u);
+}
+
+TEST(MemoryStore, ProvesThatAClientIsHeard) {
+  store s;
+  grant_queue a;
+  EXPECT_EQ(s.carry_out(engine::prove_publish_command{}, "a", start_us), numbers{0});
+  s.subscribe("a", a);
+  EXPECT_EQ(s.carry_out(engine::prove_publish_command{}, "a", start_us), numbers{1});
+  s.unsubscribe("a");
+  EXPECT_EQ(s.carry_out(engine::prove_publish_command{}, "a", start_us), numbers{0});
+  EXPECT_TRUE(a.take().empty());
+}
+
+TEST(MemoryStore, HasNothingToSayAboutConnections) {
+  store s;
+  EXPECT_TRUE(s.carry_out(engine::ping_command{}, "a", start_us).empty());
+  EXPECT_TRUE(s.carry_out(engine::subscribe_command{}, "a", start_us).empty());
+  EXPECT_EQ(s.carry_out(engine::kill_command{7, "x"}, "a", start_us), numbers{0});
+  EXPECT_EQ(s.size(), 0u);
+}
+
+TEST(MemoryStore, DropsWhatHasExpiredWithoutBeingAskedAboutIt) {
+  store s;
+  std::int64_t now = start_us;
+  for (int i = 0; i < 100'000; ++i, now += 1'000'000) {
+    s.carry_out(acquire("lock " + std::to_string(i), 1), "a", now);
+    // One a second, each remembered for the retention of its fence.
+    ASSERT_LE(s.size(), 602u);
+  }
+  s.carry_out(engine::ping_command{}, "a", now + 700'000'000);
+  EXPECT_EQ(s.size(), 0u);
+}
+
+TEST(MemoryStore, RemembersNothingOfQuestionsThatChangedNothing) {
+  store s;
+  std::vector<engine::renewal> const items{{"unknown", 1, 1s}};
+  EXPECT_EQ(s.carry_out(engine::renew_command{items}, "a", start_us), (numbers{start_us, 0}));
+  EXPECT_EQ(s.carry_out(release("unknown", 1), "a", start_us), (numbers{0, 0, 0, start_us}));
+  auto late = acquire("unknown", 1);
+  late.not_after_us = start_us - 1;
+  EXPECT_EQ(s.carry_out(late, "a", start_us), (numbers{3, 0, start_us}));
+  EXPECT_EQ(s.size(), 0u);
+}
+
+TEST(MemoryStore, KeepsAFenceAfterTheLastReleaseForItsRetention) {
+  store s;
+  s.carry_out(acquire("lock", 1), "a", start_us);
+  s.carry_out(release("lock", 1), "a", start_us + 1);
+  EXPECT_EQ(s.size(), 1u);
+  s.carry_out(engine::ping_command{}, "a", start_us + 600'000'000);
+  EXPECT_EQ(s.size(), 1u);
+  s.carry_out(engine::ping_command{}, "a", start_us + 600'002'000);
+  EXPECT_EQ(s.size(), 0u);
+}
+
+// P1, P2, P4: several threads, each a client of its own, pass one lock round.
+TEST(MemoryStore, KeepsItsPromisesWhenManyThreadsUseIt) {
+  constexpr int clients = 4;
+  constexpr int rounds = 300;
+  auto const s = store::named("MemoryStore.threads");
+  std::atomic<std::int64_t> clock{start_us};
+  std::atomic<int> inside{0};
+  std::atomic<bool> together{false};
+  std::mutex fences_mutex;
+  std::vector<std::int64_t> fences;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < clients; ++i) {
+    threads.emplace_back([&, me = "client" + std::to_string(i)] {
+      grant_queue grants;
+      s->subscribe(me, grants);
+      for (engine::grant_id id = 1; id <= rounds; ++id) {
+        auto const answer = s->carry_out(acquire("shared", id), me, clock.fetch_add(1));
+        std::int64_t fence = answer[1];
+        while (answer[0] == 0) {
+          auto const heard = grants.take();
+          if (!heard.empty()) {
+            EXPECT_EQ(heard.front().id, id);
+            fence = heard.front().fence;
+            break;
+          }
+          std::this_thread::yield();
+        }
+        if (inside.fetch_add(1) != 0) together = true;
+        {
+          std::lock_guard const lock{fences_mutex};
+          fences.push_back(fence);
+        }
+        inside.fetch_sub(1);
+        EXPECT_EQ(s->carry_out(release("shared", id), me, clock.fetch_add(1))[0], 1);
+      }
+      s->unsubscribe(me);
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_FALSE(together);
+  ASSERT_EQ(fences.size(), std::size_t{clients * rounds});
+  for (std::size_t i = 1; i < fences.size(); ++i) ASSERT_GT(fences[i], fences[i - 1]);
+}
+
+}  // namespace
+}  // namespace conch::memory
