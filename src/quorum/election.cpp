@@ -1,0 +1,98 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "quorum/election.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <functional>
+#include <vector>
+
+namespace conch::quorum {
+
+election::election(rules const& r) : rules_{r} {
+  assert(r.servers >= 1 && r.servers <= most_servers);
+  assert(r.needed >= majority_of(r.servers) && r.needed <= r.servers);
+}
+
+void election::yes(std::size_t server, time_point deadline, std::int64_t fence, time_point now) {
+  heard_[server] = {vote::yes, deadline, fence};
+  decide(now);
+}
+
+void election::no(std::size_t server, time_point now) {
+  heard_[server] = {vote::no, {}, 0};
+  decide(now);
+}
+
+void election::failed(std::size_t server, time_point now) {
+  heard_[server] = {vote::failed, {}, 0};
+  decide(now);
+}
+
+void election::silent(std::size_t server, time_point now) {
+  if (heard_[server].what != vote::pending) return;  // it answered after all
+  heard_[server].what = vote::silent;
+  decide(now);
+}
+
+void election::decide(time_point now) {
+  if (verdict_ != verdict::open) return;
+  std::size_t good = 0;
+  for (std::size_t i = 0; i < rules_.servers; ++i) {
+    if (heard_[i].what == vote::yes && heard_[i].deadline - now >= rules_.min_validity) ++good;
+  }
+  if (good >= rules_.needed) {
+    verdict_ = verdict::won;
+  } else if (good + count(vote::pending) < rules_.needed) {
+    verdict_ = verdict::out_of_reach;
+  }
+}
+
+time_point election::deadline() const {
+  std::array<time_point, most_servers> deadlines;
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < rules_.servers; ++i) {
+    if (heard_[i].what == vote::yes) deadlines[n++] = heard_[i].deadline;
+  }
+  return kth_greatest({deadlines.data(), n}, rules_.needed);
+}
+
+std::int64_t election::fence() const {
+  std::int64_t greatest = 0;
+  for (std::size_t i = 0; i < rules_.servers; ++i) greatest = std::max(greatest, heard_[i].fence);
+  return greatest;
+}
+
+duty election::owed_to(std::size_t server) const {
+  bool const ours = heard_[server].what == vote::yes;
+  switch (verdict_) {
+    case verdict::open: return duty::nothing;
+    case verdict::won:
+      if (ours) return duty::write_back;
+      // Pending and silent servers may still say yes, which is then written back like the others.
+      return heard_[server].what == vote::no || heard_[server].what == vote::failed ? duty::repair : duty::nothing;
+    case verdict::out_of_reach: return duty::release;
+  }
+  return duty::nothing;
+}
+
+std::size_t election::count(vote v) const {
+  return static_cast<std::size_t>(std::count_if(heard_.begin(), heard_.begin() + static_cast<std::ptrdiff_t>(rules_.servers),
+                                                [v](heard const& h) { return h.what == v; }));
+}
+
+time_point kth_greatest(std::span<time_point const> deadlines, std::size_t k) {
+  if (k == 0 || deadlines.size() < k) return time_point::min();
+  std::vector<time_point> sorted(deadlines.begin(), deadlines.end());
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k - 1), sorted.end(), std::greater<>{});
+  return sorted[k - 1];
+}
+
+std::int64_t agreed_ticket(std::span<std::int64_t const> server_clocks) {
+  assert(!server_clocks.empty());
+  std::vector<std::int64_t> sorted(server_clocks.begin(), server_clocks.end());
+  auto const lower_median = sorted.begin() + static_cast<std::ptrdiff_t>((sorted.size() - 1) / 2);
+  std::nth_element(sorted.begin(), lower_median, sorted.end());
+  return *lower_median;
+}
+
+}  // namespace conch::quorum

@@ -1,0 +1,93 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/clock.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+// Redlock's decision over N servers: when is a quorum certain, when is it out of reach, and what is then owed to whom.
+// No I/O, no clock.
+namespace conch::quorum {
+
+constexpr std::size_t most_servers = 9;
+
+enum class vote : std::uint8_t {
+  pending,  // asked, nothing heard
+  yes,      // granted, with a deadline
+  no,       // somebody else has it there
+  failed,   // could not be asked, or answered with an error
+  silent,   // did not answer within its attempt's time; may still say yes
+};
+
+enum class verdict : std::uint8_t {
+  open,
+  won,           // q servers granted, for long enough
+  out_of_reach,  // whatever the others say, it cannot be won now
+};
+
+/// What to do about one server once the verdict is known.
+enum class duty : std::uint8_t {
+  nothing,
+  write_back,  // ours there: renew it to the full lease, with the fence as a floor
+  repair,      // the election is won, this server does not have the lock: ask it again, never queue
+  release,     // it may hold a vote of ours that must not stay: also if it did not answer, and again once it is back
+};
+
+struct rules {
+  std::size_t servers = 1;  // 1 to most_servers
+  std::size_t needed = 1;   // votes; majority_of(servers) to servers
+  duration min_validity{};  // a grant that is good for less is refused
+};
+
+/// The least number of votes of which two sets must share a server.
+constexpr std::size_t majority_of(std::size_t servers) { return servers / 2 + 1; }
+
+/// One attempt at one lock. Inputs are what is heard of each server; every input may change the verdict, and does so at
+/// the earliest moment at which it is certain. A verdict once given stays.
+class election {
+ public:
+  explicit election(rules const& r);
+
+  /// `deadline`: time before that server was asked + lease − (lease/100 + 2 ms). Also for a yes that comes late.
+  void yes(std::size_t server, time_point deadline, std::int64_t fence, time_point now);
+  void no(std::size_t server, time_point now);
+  void failed(std::size_t server, time_point now);
+  void silent(std::size_t server, time_point now);
+
+  verdict result() const noexcept { return verdict_; }
+
+  /// Valid once won: the q-th greatest deadline. That many servers keep the lock until then at least.
+  time_point deadline() const;
+  /// Valid once won: the greatest fence of all votes in hand.
+  std::int64_t fence() const;
+
+  /// What is owed to the server now that there is a verdict.
+  duty owed_to(std::size_t server) const;
+
+  vote of(std::size_t server) const { return heard_[server].what; }
+  std::size_t count(vote v) const;
+
+ private:
+  struct heard {
+    vote what = vote::pending;
+    time_point deadline{};
+    std::int64_t fence = 0;
+  };
+
+  void decide(time_point now);
+
+  rules const rules_;
+  verdict verdict_ = verdict::open;
+  std::array<heard, most_servers> heard_{};
+};
+
+/// The k-th greatest of some deadlines; time_point::min() if there are fewer.
+time_point kth_greatest(std::span<time_point const> deadlines, std::size_t k);
+
+/// The ticket of an attempt: the lower median of what the servers' clocks show, so that all servers agree on the order
+/// and neither one clock nor the client's own decides it. Not empty.
+std::int64_t agreed_ticket(std::span<std::int64_t const> server_clocks);
+
+}  // namespace conch::quorum
