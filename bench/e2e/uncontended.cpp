@@ -1,0 +1,175 @@
+// F1: cycles per second of locks nobody else wants. F2: what a cycle costs the server. F3: how long one takes.
+#include <conch/conch.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/raw.hpp"
+#include "support/report.hpp"
+#include "support/server.hpp"
+#include "support/workers.hpp"
+
+namespace {
+
+using namespace conch::bench;
+
+/// One client with its event loop, and its locks.
+struct library {
+  library(std::string url, bool single_threaded, std::size_t count)
+      : client{context.get_executor(), settings_for(std::move(url), single_threaded)}, locks{make_locks(client, count, "bench:")} {
+    run(locks.size(), 1e-3);  // connects
+  }
+
+  double run(std::size_t coroutines, double seconds) {
+    return workers.run(coroutines, in_seconds(seconds), [&](std::size_t i) { return uncontended_cycles(workers, locks[i]); });
+  }
+
+  asio::io_context context{1};
+  crew workers{context};
+  conch::client client;
+  std::vector<conch::mutex> locks;
+};
+
+std::vector<lane> raw_lanes(std::size_t count) {
+  std::vector<lane> lanes;
+  for (std::size_t i = 0; i < count; ++i) lanes.push_back(conch_lane("bench:" + std::to_string(i), i + 1));
+  return lanes;
+}
+
+double run_raw(raw_connection& to, std::vector<lane> const& lanes, double seconds) {
+  auto const begin = steady::now();
+  auto const cycles = run_lanes(to, lanes, in_seconds(seconds));
+  return static_cast<double>(cycles) / seconds_since(begin);
+}
+
+void throughput(report& out, options const& chosen, std::string const& url, std::string const& way) {
+  raw_connection raw{url};
+  for (bool const single_threaded : {false, true}) {
+    library lib{url, single_threaded, 1000};
+    for (std::size_t const coroutines : {1u, 100u, 1000u}) {
+      std::string const name =
+          std::to_string(coroutines) + " coroutines, " + way + (single_threaded ? ", single_threaded" : "");
+      progress("F1 " + name);
+      auto const lanes = raw_lanes(coroutines);
+      auto const [cycles, floor] = interleave(
+          chosen.repetitions, [&] { return lib.run(coroutines, chosen.seconds); },
+          [&] { return run_raw(raw, lanes, chosen.seconds); });
+      out.add("F1", name, cycles, "cycles/s", &floor);
+    }
+  }
+}
+
+/// The cheapest exchange that is safe at all: SET NX PX, and a delete that compares.
+lane set_and_delete(conch::test::redis_probe& probe, std::string const& name) {
+  std::string const sha = probe.command(
+      {"SCRIPT", "LOAD", "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"});
+  std::string const owner = "00000000000000000000000000000bec.1";
+  return {command({"SET", name, owner, "NX", "PX", "30000"}), command({"EVALSHA", sha, "1", name, owner})};
+}
+
+void server_cost(report& out, options const& chosen, server& redis) {
+  for (std::size_t const coroutines : {1u, 1000u}) {
+    library lib{redis.unix_url(), true, coroutines};
+    raw_connection raw{redis.unix_url()};
+    std::vector<lane> cheapest;
+    for (std::size_t i = 0; i < coroutines; ++i) {
+      cheapest.push_back(set_and_delete(redis.probe(), "bench:plain:" + std::to_string(i)));
+    }
+    std::vector<lane> const same = raw_lanes(coroutines);
+    std::string const name = std::to_string(coroutines) + " coroutines, unix";
+    progress("F2 " + name);
+
+    struct cost { samples cpu, commands; } ours, scripts, floor;
+    auto const measure = [&](cost& into, bool plain_set, auto&& run) {
+      redis.reset_stats();
+      double const before = redis.cpu_us();
+      double const cycles = static_cast<double>(run());
+      double const cpu = redis.cpu_us() - before;
+      auto commands = redis.commands();
+      into.cpu.add(cpu / cycles);
+      // What a script calls is part of its own time.
+      into.commands.add((commands["evalsha"].us + (plain_set ? commands["set"].us : 0)) / cycles);
+    };
+    for (int i = 0; i < chosen.repetitions; ++i) {
+      measure(ours, false, [&] {
+        lib.run(coroutines, chosen.seconds);
+        return lib.workers.done();
+      });
+      measure(scripts, false, [&] { return run_lanes(raw, same, in_seconds(chosen.seconds)); });
+      measure(floor, true, [&] { return run_lanes(raw, cheapest, in_seconds(chosen.seconds)); });
+    }
+    out.add("F2", "server CPU, " + name, ours.cpu, "us/cycle", &floor.cpu);
+    out.add("F2", "server CPU of the same scripts sent raw, " + name, scripts.cpu, "us/cycle", &floor.cpu);
+    out.add("F2", "commands alone (commandstats), " + name, ours.commands, "us/cycle", &floor.commands);
+  }
+}
+
+asio::awaitable<void> timed_cycles(crew& with, conch::mutex& lock, std::vector<double>& took) {
+  do {
+    auto const begin = steady::now();
+    conch::hold h = co_await lock.async_acquire();
+    co_await h.async_release();
+    took.push_back(seconds_since(begin) * 1e6);
+    with.count();
+  } while (with.working());
+}
+
+double quantile(std::vector<double>& values, double share) {
+  auto const at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+void latency(report& out, options const& chosen, std::string const& url, std::string const& way) {
+  library lib{url, true, 1};
+  raw_connection raw{url};
+  lane const one = conch_lane("bench:0", 1);
+  struct { samples p50, p99; } ours, floor;
+  progress("F3 " + way);
+  for (int i = 0; i < chosen.repetitions; ++i) {
+    std::vector<double> took;
+    lib.workers.run(1, in_seconds(chosen.seconds), [&](std::size_t) { return timed_cycles(lib.workers, lib.locks[0], took); });
+    ours.p50.add(quantile(took, 0.5));
+    ours.p99.add(quantile(took, 0.99));
+    took.clear();
+    for (auto const until = steady::now() + in_seconds(chosen.seconds); steady::now() < until;) {
+      auto const begin = steady::now();
+      raw.exchange(one.acquire);
+      raw.exchange(one.release);
+      took.push_back(seconds_since(begin) * 1e6);
+    }
+    floor.p50.add(quantile(took, 0.5));
+    floor.p99.add(quantile(took, 0.99));
+  }
+  out.add("F3", "one cycle, p50, " + way, ours.p50, "us", &floor.p50);
+  out.add("F3", "one cycle, p99, " + way, ours.p99, "us", &floor.p99);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  options const chosen = parse_options(argc, argv,
+                                       "F1: uncontended cycles/s against the same scripts over a raw socket.\n"
+                                       "F2: server CPU of a cycle against SET NX PX and a comparing delete.\n"
+                                       "F3: latency of one cycle against two raw round trips.");
+  server redis;
+  raw_connection setup{redis.unix_url()};
+  load_scripts(setup);
+  report out{chosen};
+  if (chosen.wants("F1")) {
+    throughput(out, chosen, redis.unix_url(), "unix");
+    throughput(out, chosen, redis.tcp_url(), "tcp");
+  }
+  if (chosen.wants("F2")) server_cost(out, chosen, redis);
+  if (chosen.wants("F3")) {
+    latency(out, chosen, redis.unix_url(), "unix");
+    latency(out, chosen, redis.tcp_url(), "tcp");
+  }
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "bench_uncontended: %s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,166 @@
+#include "support/raw.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include "redis/codec.hpp"
+#include "redis/scripts.hpp"
+#include "resp/encoder.hpp"
+
+namespace conch::bench {
+
+namespace {
+
+/// As long as a client's of conch.
+constexpr std::string_view client_id = "00000000000000000000000000000bec";
+
+[[noreturn]] void fail(std::string const& what) { throw std::runtime_error("raw connection: " + what); }
+
+int open_socket(std::string const& url) {
+  constexpr std::string_view unix_scheme = "unix://", tcp_scheme = "redis://127.0.0.1:";
+  int fd = -1;
+  if (url.starts_with(unix_scheme)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::string const path = url.substr(unix_scheme.size());
+    if (path.size() >= sizeof address.sun_path) fail("path too long");
+    path.copy(address.sun_path, path.size());
+    fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
+  } else if (url.starts_with(tcp_scheme)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(std::stoul(url.substr(tcp_scheme.size()))));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+      int const on = 1;
+      ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      return fd;
+    }
+  }
+  fail("cannot connect to " + url + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+raw_connection::raw_connection(std::string const& url) : fd_{open_socket(url)}, buffer_(std::size_t{64} << 10) {}
+
+raw_connection::~raw_connection() { ::close(fd_); }
+
+void raw_connection::send(std::string_view bytes) {
+  while (!bytes.empty()) {
+    auto const sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno != EINTR) {
+      fail(std::string{"send: "} + std::strerror(errno));
+    }
+  }
+}
+
+std::size_t raw_connection::receive() {
+  ssize_t received = 0;
+  do {
+    received = ::recv(fd_, buffer_.data(), buffer_.size(), 0);
+  } while (received < 0 && errno == EINTR);
+  if (received <= 0) fail("the server closed the connection");
+  std::size_t complete = 0;
+  char const* at = buffer_.data();
+  char const* const end = at + received;
+  while (at != end) {
+    auto const* const stop = static_cast<char const*>(std::memchr(at, '\n', static_cast<std::size_t>(end - at)));
+    if (stop == nullptr) {
+      line_.append(at, end);
+      break;
+    }
+    std::string_view line{at, stop};
+    if (!line_.empty()) {
+      line_.append(at, stop);
+      line = line_;
+    }
+    if (line.starts_with('-')) fail("the server answered " + std::string{line});
+    bool const list = lines_missing_ == 0 && (line.starts_with('*') || line.starts_with('>') || line.starts_with('%'));
+    if (list) {
+      lines_missing_ = 1 + std::strtoull(std::string{line.substr(1)}.c_str(), nullptr, 10) * (line[0] == '%' ? 2 : 1);
+    } else if (lines_missing_ == 0) {
+      lines_missing_ = 1;
+    }
+    if (line.starts_with('$')) ++lines_missing_;
+    if (--lines_missing_ == 0) ++complete;
+    line_.clear();
+    at = stop + 1;
+  }
+  return complete;
+}
+
+void raw_connection::await(std::size_t count) {
+  while (unused_ < count) unused_ += receive();
+  unused_ -= count;
+}
+
+std::uint64_t run_lanes(raw_connection& to, std::vector<lane> const& lanes, steady::duration how_long) {
+  std::vector<std::size_t> in_flight(lanes.size());  // a ring: replies come in the order of the requests
+  std::vector<bool> owns(lanes.size(), false);
+  std::string out;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    in_flight[i] = i;
+    out += lanes[i].acquire;
+  }
+  auto const until = steady::now() + how_long;
+  to.send(out);
+  std::uint64_t cycles = 0;
+  std::size_t first = 0, last = 0, busy = lanes.size();
+  bool more = true;
+  while (busy > 0) {
+    std::size_t const complete = to.receive();
+    more = more && steady::now() < until;
+    out.clear();
+    for (std::size_t i = 0; i < complete; ++i) {
+      std::size_t const at = in_flight[first];
+      first = first + 1 == lanes.size() ? 0 : first + 1;
+      bool const had = owns[at];
+      owns[at] = !had;
+      if (had) ++cycles;
+      if (had && !more) {
+        --busy;
+        continue;
+      }
+      out += had ? lanes[at].acquire : lanes[at].release;
+      in_flight[last] = at;
+      last = last + 1 == lanes.size() ? 0 : last + 1;
+    }
+    if (!out.empty()) to.send(out);
+  }
+  return cycles;
+}
+
+lane conch_lane(std::string const& name, std::uint64_t number) {
+  using std::chrono::milliseconds;
+  lane result;
+  engine::acquire_command acquire{name, number, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false};
+  redis::encode(acquire, client_id, result.acquire);
+  engine::release_command release{name, number, false, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, false};
+  redis::encode(release, client_id, result.release);
+  return result;
+}
+
+void load_scripts(raw_connection& to) {
+  for (redis::script const& s : redis::all_scripts()) to.exchange(command({"SCRIPT", "LOAD", s.source}));
+}
+
+std::string command(std::initializer_list<std::string_view> arguments) {
+  std::string bytes;
+  resp::append_command(bytes, arguments);
+  return bytes;
+}
+
+}  // namespace conch::bench

@@ -1,0 +1,63 @@
+// The floor: blocking sockets, bytes made beforehand, replies counted and not understood.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::bench {
+
+using steady = std::chrono::steady_clock;
+
+/// One blocking connection. Failures throw std::runtime_error.
+class raw_connection {
+ public:
+  /// `unix://PATH` or `redis://127.0.0.1:PORT`.
+  explicit raw_connection(std::string const& url);
+  ~raw_connection();
+  raw_connection(raw_connection const&) = delete;
+  raw_connection& operator=(raw_connection const&) = delete;
+
+  void send(std::string_view bytes);
+
+  /// Waits for input; how many whole messages it completed. Throws for an error reply.
+  std::size_t receive();
+
+  /// Waits until `count` messages have come (since the last call of it).
+  void await(std::size_t count);
+
+  /// One command and its reply.
+  void exchange(std::string_view bytes) {
+    send(bytes);
+    await(1);
+  }
+
+ private:
+  int fd_ = -1;
+  std::vector<char> buffer_;
+  std::size_t unused_ = 0;          // messages that await() has not taken yet
+  std::size_t lines_missing_ = 0;   // of the message under way; 0: its first line is next
+  std::string line_;                // the beginning of a line that was cut
+};
+
+/// The two exchanges of one lock, over and over.
+struct lane {
+  std::string acquire, release;
+};
+
+/// All lanes at once on one connection, pipelined: with every reply the next request of its lane goes out, one write a
+/// read. Answers the number of cycles, all of which are complete.
+std::uint64_t run_lanes(raw_connection& to, std::vector<lane> const& lanes, steady::duration how_long);
+
+/// The same two scripts, keys and arguments as conch's default settings, for lock `name`.
+lane conch_lane(std::string const& name, std::uint64_t number);
+
+/// Loads all scripts.
+void load_scripts(raw_connection& to);
+
+std::string command(std::initializer_list<std::string_view> arguments);
+
+}  // namespace conch::bench

@@ -1,0 +1,69 @@
+// What every end-to-end benchmark has in common: its options, its samples, its table and its JSON.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace conch::bench {
+
+struct options {
+  std::vector<std::string> figures;  // empty: all the program has
+  std::string json;                  // empty: none; else one object a line is appended
+  int repetitions = 5;
+  double seconds = 0.4;  // of one sample
+  bool header = true;
+
+  bool wants(std::string_view figure) const;
+};
+
+/// Ends the program for --help (exit code 0) and for what it does not understand (2).
+options parse_options(int argc, char** argv, std::string_view what_it_measures);
+
+/// Repetitions of one measurement.
+class samples {
+ public:
+  void add(double value) { values_.push_back(value); }
+  bool empty() const noexcept { return values_.empty(); }
+  double median() const { return quantile(0.5); }
+  double quantile(double share) const;
+
+ private:
+  std::vector<double> values_;
+};
+
+/// A B A B …: what the machine does meanwhile to one, it does to the other.
+template <class A, class B>
+std::pair<samples, samples> interleave(int repetitions, A&& a, B&& b) {
+  std::pair<samples, samples> result;
+  for (int i = 0; i < repetitions; ++i) {
+    result.first.add(a());
+    result.second.add(b());
+  }
+  return result;
+}
+
+/// Says on stderr what is going on, on one line that is overwritten.
+void progress(std::string_view what);
+
+class report {
+ public:
+  explicit report(options const& chosen);
+
+  /// The median of `value`, with its quartiles; `floor` measured in the same run.
+  void add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
+           samples const* floor = nullptr);
+  void add(std::string_view figure, std::string_view name, double value, std::string_view unit,
+           std::optional<double> floor = std::nullopt);
+
+ private:
+  void write(std::string_view figure, std::string_view name, double value, std::string_view unit,
+             std::optional<double> floor, std::string const& spread);
+
+  options const& options_;
+};
+
+}  // namespace conch::bench

@@ -1,0 +1,36 @@
+#include "support/server.hpp"
+
+#include <cstdlib>
+#include <sstream>
+
+namespace conch::bench {
+
+server::server() : redis_{{.tcp = true, .arguments = {"--maxclients", "10000"}}}, probe_{redis_} {}
+
+double server::cpu_us() {
+  std::istringstream info{probe_.command({"INFO", "cpu"})};
+  double seconds = 0;
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("used_cpu_sys:") || line.starts_with("used_cpu_user:")) {
+      seconds += std::strtod(line.c_str() + line.find(':') + 1, nullptr);
+    }
+  }
+  return seconds * 1e6;
+}
+
+std::map<std::string, server::calls> server::commands() {
+  std::istringstream info{probe_.command({"INFO", "commandstats"})};
+  std::map<std::string, calls> result;
+  for (std::string line; std::getline(info, line);) {
+    auto const colon = line.find(':');
+    if (!line.starts_with("cmdstat_") || colon == line.npos) continue;
+    auto const value = [&](char const* key) {
+      auto const at = line.find(key, colon);
+      return at == line.npos ? 0.0 : std::strtod(line.c_str() + at + std::string{key}.size(), nullptr);
+    };
+    result[line.substr(8, colon - 8)] = {static_cast<std::uint64_t>(value(":calls=")), value(",usec=")};
+  }
+  return result;
+}
+
+}  // namespace conch::bench

@@ -1,0 +1,36 @@
+// The private redis-server of a benchmark, seen with a clock and a counter in hand.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "support/redis_server.hpp"
+
+namespace conch::bench {
+
+class server {
+ public:
+  server();
+
+  std::string unix_url() const { return "unix://" + redis_.socket_path(); }
+  std::string tcp_url() const { return redis_.url(); }
+  test::redis_probe& probe() { return probe_; }
+
+  /// CPU time of the whole process, in µs.
+  double cpu_us();
+
+  struct calls {
+    std::uint64_t count = 0;
+    double us = 0;  // those of a script include what it called
+  };
+  /// Since the start or reset_stats().
+  std::map<std::string, calls> commands();
+  void reset_stats() { probe_.command({"CONFIG", "RESETSTAT"}); }
+
+ private:
+  test::redis_server redis_;
+  test::redis_probe probe_;
+};
+
+}  // namespace conch::bench
