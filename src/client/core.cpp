@@ -7,11 +7,12 @@
 #include "redis/link.hpp"
 #include "redis/url.hpp"
 
-#include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
 #include <boost/asio/system_executor.hpp>
 
 #include <algorithm>
@@ -40,11 +41,24 @@ struct completion {
   }
 };
 
-/// By way of `io`, which is also where a handler without an executor of its own runs.
+/// Where the handler runs: on its own executor, else on `io`. That context has work until the handler has been called.
+template <class Executor, class Handler>
+asio::any_completion_executor work_of(Executor const& io, Handler const& handler) {
+  asio::any_completion_executor const executor = asio::get_associated_executor(handler, io);
+  return asio::prefer(executor, asio::execution::outstanding_work.tracked);
+}
+
+/// By way of `io`. `whose`: the handler's work_of.
 template <class Executor, class Handler, class... Args>
-void post_completion(Executor const& io, Handler handler, Args... args) {
-  asio::any_completion_executor executor = asio::get_associated_executor(handler, io);
-  asio::post(io, completion<Handler, Args...>{std::move(executor), std::move(handler), {std::move(args)...}});
+void post_completion(Executor const& io, asio::any_completion_executor whose, Handler handler, Args... args) {
+  asio::post(io, completion<Handler, Args...>{std::move(whose), std::move(handler), {std::move(args)...}});
+}
+
+/// For an operation that had nothing to wait for.
+template <class Executor, class Handler, class... Args>
+void post_at_once(Executor const& io, Handler handler, Args... args) {
+  asio::any_completion_executor whose = work_of(io, handler);
+  post_completion(io, std::move(whose), std::move(handler), std::move(args)...);
 }
 
 engine::cancel_type strongest(asio::cancellation_type type) {
@@ -118,6 +132,7 @@ statistics client_core::stats() {
 
 void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler) {
   node_ref const node{new hold_node{shared_from_this(), std::move(handler)}};
+  node->whose = work_of(executor_, node->on_acquired);
   node->once = once;
   node->fixed = !lock->renew;
   node->lease = std::chrono::duration_cast<std::chrono::milliseconds>(lock->lease);
@@ -143,10 +158,11 @@ void client_core::cancel(hold_node& n, asio::cancellation_type type) {
 
 void client_core::release(node_ref n, release_handler handler) {
   if (n->given_back.exchange(true)) {
-    post_completion(executor_, std::move(handler), make_error_code(errc::not_held), false);
+    post_at_once(executor_, std::move(handler), make_error_code(errc::not_held), false);
     return;
   }
   n->on_released.swap(handler);
+  n->whose = work_of(executor_, n->on_released);
   enter([&](engine::server&, time_point now) {
     stop_watchers(*n, asio::error::operation_aborted);
     engine_.release(*n, now);
@@ -175,7 +191,8 @@ void client_core::engine_leaves(hold_node& n) {
 }
 
 void client_core::watch_loss(node_ref n, lost_handler handler) {
-  auto const w = std::make_shared<loss_watcher>(loss_watcher{std::move(handler)});
+  auto const w = std::make_shared<loss_watcher>(loss_watcher{std::move(handler), {}});
+  w->whose = work_of(executor_, w->handler);
   auto slot = asio::get_associated_cancellation_slot(w->handler);
   if (slot.is_connected()) {
     slot.assign([n, w](asio::cancellation_type) {
@@ -256,22 +273,23 @@ void client_core::carry_out(std::vector<ready>& batch) {
     switch (r.what) {
       case ready::kind::granted: {
         acquire_handler handler{std::move(n.on_acquired)};
-        post_completion(executor_, std::move(handler), error_code{}, hold{std::move(r.node)});
+        asio::any_completion_executor whose = std::exchange(n.whose, {});
+        post_completion(executor_, std::move(whose), std::move(handler), error_code{}, hold{std::move(r.node)});
         break;
       }
       case ready::kind::not_granted: {
         acquire_handler handler{std::move(n.on_acquired)};
-        post_completion(executor_, std::move(handler), r.why, hold{});
+        post_completion(executor_, std::exchange(n.whose, {}), std::move(handler), r.why, hold{});
         break;
       }
       case ready::kind::released: {
         release_handler handler{std::move(n.on_released)};
-        if (handler) post_completion(executor_, std::move(handler), r.why, r.was_held);
+        if (handler) post_completion(executor_, std::exchange(n.whose, {}), std::move(handler), r.why, r.was_held);
         break;
       }
       case ready::kind::watcher: {
         lost_handler handler{std::move(r.watcher->handler)};
-        post_completion(executor_, std::move(handler), r.why);
+        post_completion(executor_, std::exchange(r.watcher->whose, {}), std::move(handler), r.why);
         break;
       }
     }
@@ -311,9 +329,10 @@ void client_core::close(duration timeout, close_handler handler) {
     if (closing_ != closing::no) return;
     begun = true;
     on_closed_.emplace(std::move(handler));
+    whose_close_ = work_of(executor_, *on_closed_);
     begin_close(now, timeout, true);
   });
-  if (!begun) post_completion(executor_, std::move(handler), make_error_code(errc::closed));
+  if (!begun) post_at_once(executor_, std::move(handler), make_error_code(errc::closed));
 }
 
 void client_core::close_in_background() {
@@ -349,7 +368,7 @@ void client_core::end_close(error_code why) {
   transport_->shut_down();
   asio::post(strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
   if (on_closed_) {
-    post_completion(executor_, std::move(*on_closed_), why);
+    post_completion(executor_, std::exchange(whose_close_, {}), std::move(*on_closed_), why);
     on_closed_.reset();
   }
 }
@@ -369,9 +388,11 @@ void client_core::context_gone() {
     released.swap(n->on_released);
     std::vector<std::shared_ptr<loss_watcher>> watchers;
     watchers.swap(n->watchers);
+    n->whose = {};
     if (n->in_engine) engine_leaves(*n);
   }
   on_closed_.reset();
+  whose_close_ = {};
   ready_.clear();
   transport_.reset();
   alarm_.reset();
@@ -385,7 +406,7 @@ void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, a
 
 void start_release(node_ref node, release_handler handler) {
   if (!node) {
-    post_completion(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held), false);
+    post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held), false);
     return;
   }
   client_core& core = *node->core;
@@ -394,7 +415,7 @@ void start_release(node_ref node, release_handler handler) {
 
 void start_lost(node_ref node, lost_handler handler) {
   if (!node) {
-    post_completion(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held));
+    post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held));
     return;
   }
   client_core& core = *node->core;

@@ -8,6 +8,7 @@
 
 #include <conch/mutex.hpp>
 
+#include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/strand.hpp>
 
 #include <atomic>
@@ -24,6 +25,7 @@ class client_core;
 /// Somebody who waits to hear of a loss.
 struct loss_watcher {
   lost_handler handler;
+  asio::any_completion_executor whose;  // keeps the handler's context at work
 };
 
 /// One acquire and the hold it becomes: the engine's record of it, and who is to be told. Counted, because the engine, a
@@ -36,6 +38,7 @@ class hold_node final : public engine::acquisition {
   core_ptr const core;
   acquire_handler on_acquired;
   release_handler on_released;
+  asio::any_completion_executor whose;  // of the operation under way: keeps the handler's context at work
   std::vector<std::shared_ptr<loss_watcher>> watchers;  // with the engine locked
   error_code loss;                                      // with the engine locked
   bool in_engine = false;                               // with the engine locked
@@ -121,6 +124,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   closing closing_ = closing::no;
   bool gone_ = false;
   std::optional<close_handler> on_closed_;
+  asio::any_completion_executor whose_close_;
   engine::timer close_timer_;
   bool alarm_started_ = false;
   time_point armed_ = engine::timer_queue::never;

@@ -1,0 +1,174 @@
+#pragma once
+
+// What the integration tests share: coroutines on an io_context with a bound on their time, and settings with short
+// times.
+
+#include <conch/conch.hpp>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "support/redis_server.hpp"
+
+/// In a coroutine, where ASSERT_ does not compile.
+#define CO_ASSERT(...)                                \
+  if (!(__VA_ARGS__)) {                               \
+    ADD_FAILURE() << "expected: " << #__VA_ARGS__;    \
+    co_return;                                        \
+  } else                                              \
+    static_cast<void>(0)
+
+namespace conch::test {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using steady = std::chrono::steady_clock;
+
+/// (error_code, result), instead of an exception.
+inline constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
+
+/// An io_context, and coroutines that must end in time.
+class world {
+ public:
+  asio::io_context ctx;
+
+  template <class Body>
+  void run(Body const& body, std::chrono::milliseconds bound = 30s) {
+    start(body, bound);
+    if (!wait()) throw std::runtime_error{"not done within " + std::to_string(bound.count()) + " ms"};
+    if (state_->error) std::rethrow_exception(state_->error);
+  }
+
+  /// Starts it; run_until then lets it go on.
+  template <class Body>
+  void start(Body const& body, std::chrono::milliseconds bound = 30s) {
+    state_ = std::make_shared<state>();
+    until_ = steady::now() + bound;
+    asio::co_spawn(ctx, body(), [s = state_](std::exception_ptr e) {
+      s->error = e;
+      s->done = true;
+    });
+  }
+
+  /// Lets the context run until `reached()`; a failure when that takes too long.
+  template <class Reached>
+  void run_until(Reached const& reached, std::string const& what, std::chrono::milliseconds bound = 30s) {
+    auto const until = steady::now() + bound;
+    while (!reached()) {
+      if (steady::now() > until) throw std::runtime_error{"never seen: " + what};
+      ctx.restart();
+      ctx.run_one_for(2ms);
+    }
+  }
+
+ private:
+  struct state {
+    bool done = false;
+    std::exception_ptr error;
+  };
+
+  bool wait() {
+    while (!state_->done && steady::now() < until_) {
+      ctx.restart();
+      ctx.run_one_until(until_);
+    }
+    return state_->done;
+  }
+
+  std::shared_ptr<state> state_;
+  steady::time_point until_;
+};
+
+inline asio::awaitable<void> pause_for(std::chrono::nanoseconds d) {
+  asio::steady_timer timer{co_await asio::this_coro::executor, d};
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+/// Waits for an event that can only be looked at. `reached` must be a named object.
+template <class Reached>
+asio::awaitable<void> until(Reached const& reached, std::string what, std::chrono::milliseconds bound = 15s) {
+  auto const end = steady::now() + bound;
+  while (!reached()) {
+    if (steady::now() > end) throw std::runtime_error{"never seen: " + what};
+    co_await pause_for(2ms);
+  }
+}
+
+/// Settings with short times, for one server of a test.
+inline config quick(std::string url, std::chrono::milliseconds lease = 1500ms) {
+  config c;
+  c.url = std::move(url);
+  c.lease = lease;
+  c.claim = lease / 3;
+  c.command_timeout = lease / 3;
+  c.stop_margin = lease / 10;
+  c.reconnect_min = 5ms;
+  c.reconnect_max = 100ms;
+  return c;
+}
+
+inline config quick(redis_server const& server, std::chrono::milliseconds lease = 1500ms) {
+  return quick(server.url(), lease);
+}
+
+/// Default times, but a quick reconnect.
+inline config steady_config(redis_server const& server) {
+  config c;
+  c.url = server.url();
+  c.reconnect_min = 5ms;
+  c.reconnect_max = 100ms;
+  return c;
+}
+
+inline std::string lock_key(std::string const& name) { return "conch:{" + name + "}"; }
+inline std::string queue_key(std::string const& name) { return lock_key(name) + ":q"; }
+inline std::string fence_key(std::string const& name) { return lock_key(name) + ":f"; }
+
+inline bool is_free(redis_probe& probe, std::string const& name) {
+  return probe.integer({"EXISTS", lock_key(name), queue_key(name)}) == 0;
+}
+
+inline std::int64_t in_line(redis_probe& probe, std::string const& name) {
+  return probe.integer({"ZCARD", queue_key(name)});
+}
+
+/// What an action throws; no error if it throws nothing.
+template <class Action>
+error_code error_of(Action const& action, std::string* what = nullptr) {
+  try {
+    action();
+  } catch (boost::system::system_error const& e) {
+    if (what != nullptr) *what = e.what();
+    return e.code();
+  }
+  return {};
+}
+
+/// A client's lines, to look at afterwards.
+struct journal {
+  std::shared_ptr<std::string> text = std::make_shared<std::string>();
+  log_hook hook() const {
+    return [t = text](log_level, std::string_view line) { t->append(line).append("\n"); };
+  }
+  bool contains(std::string_view words) const { return text->find(words) != std::string::npos; }
+};
+
+}  // namespace conch::test
