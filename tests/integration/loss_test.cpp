@@ -1,0 +1,205 @@
+// Losing a hold: who is told, when, and what it says afterwards; what ends a hold by itself.
+
+#include "integration/fixture.hpp"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+
+#include <vector>
+
+namespace conch::test {
+namespace {
+
+class Loss : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
+  static void TearDownTestSuite() { server_.reset(); }
+
+  redis_server& server() { return *server_; }
+  redis_probe probe{*server_};
+  world w;
+
+ private:
+  static inline std::unique_ptr<redis_server> server_;
+};
+
+TEST_F(Loss, P9EveryWaiterIsToldWhenTheLockIsGone) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    mutex m{c, "told"};
+    hold h = co_await m.async_acquire();
+    std::vector<error_code> told;
+    for (int i = 0; i < 3; ++i) {
+      h.async_lost([&](error_code ec) { told.push_back(ec); });
+    }
+    probe.command({"DEL", lock_key("told")});
+    auto const all = [&] { return told.size() == 3; };
+    co_await until(all, "three told");
+    for (error_code const ec : told) EXPECT_EQ(ec, errc::lost) << ec.message();
+    EXPECT_FALSE(h.valid());
+    EXPECT_EQ(h.deadline(), time_point::min());
+    auto late = co_await h.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(late), errc::lost);
+    EXPECT_EQ(c.stats().losses, 1u);
+    EXPECT_EQ(c.stats().held, 0u);
+    auto r = co_await h.async_release(as_tuple);
+    EXPECT_FALSE(std::get<0>(r));
+    EXPECT_FALSE(std::get<1>(r));
+    late = co_await h.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(late), errc::not_held);
+  };
+  w.run(body);
+}
+
+TEST_F(Loss, WaitingForALossCanBeCancelledAndLeavesTheHoldAlone) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    mutex m{c, "unwatched"};
+    hold h = co_await m.async_acquire();
+    for (auto const type : {asio::cancellation_type::terminal, asio::cancellation_type::partial,
+                            asio::cancellation_type::total}) {
+      asio::cancellation_signal cancel;
+      error_code first, second;
+      int told = 0;
+      h.async_lost(asio::bind_cancellation_slot(cancel.slot(), [&](error_code ec) { first = ec, ++told; }));
+      h.async_lost([&](error_code ec) { second = ec; });
+      cancel.emit(type);
+      EXPECT_EQ(told, 0);  // never inside
+      auto const one = [&] { return told == 1; };
+      co_await until(one, "the cancelled one told");
+      EXPECT_EQ(first, asio::error::operation_aborted);
+      EXPECT_FALSE(second);
+      EXPECT_TRUE(h.valid());
+      cancel.emit(type);  // nothing any more
+    }
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+  };
+  w.run(body);
+}
+
+TEST_F(Loss, AReleaseEndsTheWaitForALoss) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    mutex m{c, "released first"};
+    std::vector<error_code> told;
+    hold h = co_await m.async_acquire();
+    h.async_lost([&](error_code ec) { told.push_back(ec); });
+    h.async_lost([&](error_code ec) { told.push_back(ec); });
+    co_await h.async_release();
+    {
+      hold dropped = co_await m.async_acquire();
+      dropped.async_lost([&](error_code ec) { told.push_back(ec); });
+    }
+    auto const all = [&] { return told.size() == 3; };
+    co_await until(all, "three told");
+    for (error_code const ec : told) EXPECT_EQ(ec, asio::error::operation_aborted) << ec.message();
+  };
+  w.run(body);
+}
+
+TEST_F(Loss, AFixedLeaseEndsByItselfAndIsToldBeforeItsDeadline) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(server(), 600ms)};
+    mutex m{c, "fixed", {.renew = false}};
+    hold h = co_await m.async_acquire();
+    auto const deadline = h.deadline();
+    auto r = co_await h.async_lost(as_tuple);
+    auto const told = clock::now();
+    EXPECT_EQ(std::get<0>(r), errc::lost);
+    EXPECT_LT(told, deadline);
+    EXPECT_GT(told, deadline - 200ms);
+    EXPECT_EQ(c.stats().renewals, 0u);
+  };
+  w.run(body);
+}
+
+TEST_F(Loss, AFixedLeaseStartsAnewForTheNextLocalOwner) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(server(), 600ms)};
+    mutex m{c, "fixed line", {.renew = false}};
+    hold first = co_await m.async_acquire();
+    error_code failure;
+    hold second;
+    m.async_acquire([&](error_code ec, hold h) { failure = ec, second = std::move(h); });
+    co_await pause_for(200ms);  // of the first one's lease
+    auto const before = clock::now();
+    co_await first.async_release();
+    auto const granted = [&] { return static_cast<bool>(second); };
+    co_await until(granted, "the second one");
+    EXPECT_FALSE(failure);
+    EXPECT_GE(second.deadline(), before + 580ms);
+    auto lost = co_await second.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(lost), errc::lost);
+  };
+  w.run(body);
+}
+
+TEST_F(Loss, MaxHoldStopsTheWatchdog) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = quick(server(), 400ms);
+    settings.max_hold = 600ms;
+    client c{w.ctx.get_executor(), settings};
+    mutex m{c, "stuck"};
+    auto const began = clock::now();
+    hold h = co_await m.async_acquire();
+    auto r = co_await h.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::lost);
+    EXPECT_GT(clock::now() - began, 550ms);
+    EXPECT_LT(clock::now() - began, 1500ms);  // max_hold and one lease, and some room
+    mutex other{c, "less stuck", {.max_hold = 100ms}};
+    hold second = co_await other.async_acquire();
+    auto const again = clock::now();
+    r = co_await second.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::lost);
+    EXPECT_LT(clock::now() - again, 900ms);
+  };
+  w.run(body);
+}
+
+TEST_F(Loss, AMutexMayHaveALeaseOfItsOwn) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    mutex m{c, "own lease", {.lease = 100s}};
+    hold h = co_await m.async_acquire();
+    auto const left = probe.integer({"PTTL", lock_key("own lease")});
+    EXPECT_GT(left, 95'000);
+    EXPECT_LE(left, 100'000);
+    EXPECT_GT(h.deadline(), clock::now() + 95s);
+    co_await h.async_release();
+  };
+  w.run(body);
+}
+
+TEST_F(Loss, ALockTakenByAnOperatorForSomebodyElseIsTold) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    mutex m{c, "overwritten"};
+    hold h = co_await m.async_acquire();
+    std::string const other = "0123456789abcdef0123456789abcdef.7 7777777 h";
+    probe.command({"SET", lock_key("overwritten"), other, "PX", "5000"});
+    auto r = co_await h.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::lost);
+    bool const was_held = co_await h.async_release();
+    EXPECT_FALSE(was_held);
+    EXPECT_EQ(probe.command({"GET", lock_key("overwritten")}), other);  // P7
+    probe.command({"DEL", lock_key("overwritten")});
+  };
+  w.run(body);
+}
+
+TEST_F(Loss, AReleaseThatTheServerRefusesToRecogniseSaysFalse) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    mutex m{c, "unrecognised"};
+    hold h = co_await m.async_acquire();
+    probe.command({"DEL", lock_key("unrecognised")});
+    EXPECT_TRUE(h.valid());  // nobody can know yet
+    bool const was_held = co_await h.async_release();
+    EXPECT_FALSE(was_held);
+  };
+  w.run(body);
+}
+
+}  // namespace
+}  // namespace conch::test
