@@ -242,7 +242,7 @@ void link::failed(engine::fault what, std::string const& why) {
     if (was_up) {
       s.disconnected(why, now);
     } else {
-      s.connect_failed(what, why, now);
+      s.connect_failed(what, where_.shown() + ": " + why, now);
     }
     std::lock_guard const guard{outgoing_mutex_};
     outgoing_.clear();
