@@ -82,6 +82,7 @@ void server::connected_as(session const& s, time_point now) {
 }
 
 void server::connect_failed(fault what, std::string_view words, time_point now) {
+  trouble_ = words;
   // A wrong password does not get better by waiting; everything else may.
   if (what == fault::access_denied || what == fault::malformed || what == fault::refused) {
     fail_all_asking(to_error(what, words), now);
@@ -91,6 +92,7 @@ void server::connect_failed(fault what, std::string_view words, time_point now) 
 void server::disconnected(std::string_view why, time_point now) {
   if (!connected_) return;
   connected_ = false;
+  trouble_ = why;
   ++stats_.disconnects;
   stale_.push_back(session_);
   sample_us_ = 0;

@@ -106,6 +106,7 @@ class server final : public backend {
 
   bool connected_ = false;
   bool can_kill_ = false;
+  std::string trouble_;           // why there is no connection
   error_code denied_;             // set: this user may not do what the protocol needs
   session session_;
   std::vector<session> stale_;    // earlier connections the server may still hold open

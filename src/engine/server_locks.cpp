@@ -143,7 +143,7 @@ void server::patience(seat& s, time_point now) { timers_.arm(s.check, now + sett
 void server::check(seat& s, time_point now) {
   if (s.at != seat::state::asking && s.at != seat::state::in_line) return;
   if (!connected_) {
-    fail(s, make_error_code(errc::unreachable), now);
+    fail(s, make_error_code(errc::unreachable, trouble_), now);
     return;
   }
   if (s.at == seat::state::in_line) ++stats_.safety_checks;
