@@ -240,7 +240,8 @@ void client_core::enter_with(input& i) {
 }
 
 void client_core::settle(time_point, std::vector<ready>& batch) {
-  if ((closing_ == closing::draining || closing_ == closing::giving_back) && engine_.idle() && server_->settled()) {
+  // The cheap question first: idle() looks at every lock.
+  if ((closing_ == closing::draining || closing_ == closing::giving_back) && server_->settled() && engine_.idle()) {
     end_close({});
   }
   if (closing_ != closing::done && timers_.next() < armed_) {
