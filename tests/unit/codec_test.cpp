@@ -1,0 +1,345 @@
+#include "redis/codec.hpp"
+
+#include "redis/scripts.hpp"
+#include "resp/decoder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::redis {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace std::string_literals;
+using engine::fault;
+using words = std::vector<std::string>;
+using numbers = std::vector<std::int64_t>;
+
+/// The words of the commands in `bytes`, which must hold nothing else.
+std::vector<words> commands_in(std::string_view bytes) {
+  resp::decoder in;
+  auto const room = in.prepare(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), room.begin());
+  in.commit(bytes.size());
+  std::vector<words> all;
+  while (in.next() == resp::decoder::progress::message) {
+    words one;
+    for (auto const& n : in.message().subspan(1)) {
+      EXPECT_EQ(n.what, resp::kind::bulk_string);
+      one.emplace_back(n.text);
+    }
+    EXPECT_EQ(in.message().front().count, one.size());
+    all.push_back(std::move(one));
+  }
+  EXPECT_EQ(in.error(), "");
+  return all;
+}
+
+words encoded(engine::command const& c, std::string_view client = "c1") {
+  std::string bytes;
+  encode(c, client, bytes);
+  auto const all = commands_in(bytes);
+  EXPECT_EQ(all.size(), 1u);
+  return all.empty() ? words{} : all.front();
+}
+
+std::string sha(std::string_view script) { return std::string{find_script(script).sha1}; }
+std::string source(std::string_view script) { return std::string{find_script(script).source}; }
+
+/// Redis Cluster's rule: what is between the first `{` and the first `}` after it, if that is not empty; else all.
+std::string_view hashed_part(std::string_view key) {
+  auto const open = key.find('{');
+  if (open == key.npos) return key;
+  auto const close = key.find('}', open + 1);
+  if (close == key.npos || close == open + 1) return key;
+  return key.substr(open + 1, close - open - 1);
+}
+
+words keys_of(std::string_view name) {
+  engine::acquire_command const c{name, 1, true, 1s, 1s, 1s};
+  auto const all = encoded(c);
+  return {all.begin() + 3, all.begin() + 6};
+}
+
+std::vector<std::string> const odd_names{
+    "a",     "stock:iphone", "}",  "{",    "{}",   "}{",   "}}",     "{{",    "%",       "%%",          "%7D",
+    "%257D", "%25",          "%7", "7D",   "%7d",  "%2",   "a}b",    "a{b}c", "{user1}", "{user1}.x",   "\0"s,
+    "a\0b"s, "\0}\0"s,       "\n", "\r\n", " ",    "a b",  "a\r\nb", ":q",    ":f",      "a}:q",        "a:q",
+    "\xff",  "\xc3\xa4",     ".",  "a.1",  "$1",   "*3",   "%%7D",   "%}",    "}%",      "%2525",       "conch:{a}"};
+
+// ------------------------------------------------------------------------------------------------------ names
+
+TEST(LockName, IsEscapedOnlyWhereItMust) {
+  struct {
+    std::string name, escaped;
+  } const table[] = {{"stock:iphone", "stock:iphone"}, {"{a", "{a"},   {"}", "%7D"}, {"%", "%25"}, {"%7D", "%257D"},
+                     {"a}b}", "a%7Db%7D"},             {"\0\n"s, "\0\n"s}, {"", ""}};
+  for (auto const& [name, escaped] : table) EXPECT_EQ(escape_name(name), escaped);
+}
+
+TEST(LockName, ComesBackFromItsEscapedForm) {
+  for (auto const& name : odd_names) EXPECT_EQ(unescape_name(escape_name(name)), name);
+  std::mt19937 random{1};
+  for (int i = 0; i < 20'000; ++i) {
+    std::string name(std::uniform_int_distribution<std::size_t>{1, 12}(random), ' ');
+    for (char& c : name) c = "%}{27D5a\0\n"[std::uniform_int_distribution{0, 10}(random)];
+    ASSERT_EQ(unescape_name(escape_name(name)), name);
+  }
+}
+
+TEST(LockName, OfAnyBytesComesBack) {
+  for (int c = 0; c < 256; ++c) {
+    std::string const name(1, static_cast<char>(c));
+    EXPECT_EQ(unescape_name(escape_name(name)), name);
+  }
+}
+
+TEST(LockName, SharesNoKeyWithAnyOtherName) {
+  std::map<std::string, std::string> owner;
+  for (auto const& name : odd_names) {
+    for (auto const& key : keys_of(name)) {
+      auto const [place, is_new] = owner.emplace(key, name);
+      EXPECT_TRUE(is_new) << key << " belongs to " << place->second << " and to " << name;
+    }
+  }
+  // Every name of up to five of the characters that matter.
+  owner.clear();
+  std::string const letters = "%}{7D2";
+  std::vector<std::string> all{""};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].size() == 5) break;
+    for (char const c : letters) all.push_back(all[i] + c);
+  }
+  for (auto const& name : all) {
+    auto const [place, is_new] = owner.emplace(escape_name(name), name);
+    ASSERT_TRUE(is_new) << place->second << " and " << name;
+  }
+}
+
+TEST(LockName, LeadsToOneClusterSlotForAllThreeKeys) {
+  for (auto const& name : odd_names) {
+    auto const keys = keys_of(name);
+    std::string const tag{hashed_part(keys[0])};
+    EXPECT_EQ(tag, escape_name(name));
+    EXPECT_FALSE(tag.empty());
+    for (auto const& key : keys) EXPECT_EQ(hashed_part(key), tag) << key;
+  }
+}
+
+TEST(LockName, LeadsToTheDocumentedKeys) {
+  EXPECT_EQ(keys_of("stock:iphone"), (words{"conch:{stock:iphone}", "conch:{stock:iphone}:q", "conch:{stock:iphone}:f"}));
+}
+
+// --------------------------------------------------------------------------------------------------- commands
+
+TEST(Encode, WritesAnAcquire) {
+  EXPECT_EQ(encoded(engine::acquire_command{"a}", 7, true, 30s, 3s, 10min}),
+            (words{"EVALSHA", sha("acquire"), "3", "conch:{a%7D}", "conch:{a%7D}:q", "conch:{a%7D}:f", "c1.7", "wait",
+                   "30000", "3000", "600000", "0", "0"}));
+  EXPECT_EQ(encoded(engine::acquire_command{"a", 18446744073709551615u, false, 1ms, 2ms, 3ms, 1'700'000'000'000'001,
+                                            1'700'000'000'000'002},
+                    "0123456789abcdef0123456789abcdef"),
+            (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f",
+                   "0123456789abcdef0123456789abcdef.18446744073709551615", "try", "1", "2", "3", "1700000000000001",
+                   "1700000000000002"}));
+}
+
+TEST(Encode, WritesARelease) {
+  EXPECT_EQ(encoded(engine::release_command{"a", 7, false, 30s, 3s, 10min}),
+            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "30000",
+                   "3000", "600000", ""}));
+  EXPECT_EQ(encoded(engine::release_command{"a", 7, true, 30s, 3s, 10min, 8}),
+            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "1", "30000",
+                   "3000", "600000", "c1.8"}));
+}
+
+TEST(Encode, WritesARenewalOfManyLocks) {
+  std::vector<engine::renewal> const items{{"a", 1, 30s}, {"}", 22, 5s}};
+  EXPECT_EQ(encoded(engine::renew_command{items}),
+            (words{"EVALSHA", sha("renew"), "2", "conch:{a}", "conch:{%7D}", "c1.1", "30000", "c1.22", "5000"}));
+}
+
+TEST(Encode, SendsTheSourceWhenAskedTo) {
+  std::vector<engine::renewal> const items{{"a", 1, 30s}};
+  struct {
+    engine::command what;
+    std::string_view script;
+  } const table[] = {{engine::acquire_command{.name = "a", .id = 1, .with_source = true}, "acquire"},
+                     {engine::release_command{.name = "a", .id = 1, .with_source = true}, "release"},
+                     {engine::renew_command{items, true}, "renew"}};
+  for (auto const& [what, script] : table) {
+    auto const all = encoded(what);
+    EXPECT_EQ(all[0], "EVAL");
+    EXPECT_EQ(all[1], source(script));
+  }
+}
+
+TEST(Encode, WritesTheCommandsOfAConnection) {
+  EXPECT_EQ(encoded(engine::kill_command{42, "[::1]:4711"}), (words{"CLIENT", "KILL", "ID", "42", "ADDR", "[::1]:4711"}));
+  EXPECT_EQ(encoded(engine::subscribe_command{}), (words{"SUBSCRIBE", "conch:c1"}));
+  EXPECT_EQ(encoded(engine::prove_publish_command{}), (words{"PUBLISH", "conch:c1", ""}));
+  EXPECT_EQ(encoded(engine::ping_command{}), words{"PING"});
+}
+
+TEST(Encode, WritesTheVeryBytesOfResp) {
+  std::string bytes = "before";
+  encode(engine::subscribe_command{}, "c1", bytes);
+  EXPECT_EQ(bytes, "before*2\r\n$9\r\nSUBSCRIBE\r\n$8\r\nconch:c1\r\n");
+}
+
+TEST(Encode, AppendsOneCommandAfterTheOther) {
+  std::string bytes;
+  encode(engine::ping_command{}, "c1", bytes);
+  encode(engine::release_command{"a\r\n", 1, false, 1s, 1s, 1s}, "c1", bytes);
+  encode(engine::ping_command{}, "c1", bytes);
+  auto const all = commands_in(bytes);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1][3], "conch:{a\r\n}");
+  EXPECT_EQ(all[2], words{"PING"});
+}
+
+// ------------------------------------------------------------------------------------------- answers and pushes
+
+/// A message as the decoder hands it out. Keeps it alive.
+struct message {
+  explicit message(std::string_view bytes) {
+    auto const room = in.prepare(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    in.commit(bytes.size());
+    EXPECT_EQ(in.next(), resp::decoder::progress::message) << in.error();
+  }
+  resp::decoder in;
+};
+
+TEST(ToAnswer, GivesTheNumbers) {
+  struct {
+    std::string_view bytes;
+    numbers expected;
+  } const table[] = {{"*3\r\n:1\r\n:206170000000000\r\n:1700000000000000\r\n", {1, 206170000000000, 1700000000000000}},
+                     {"*1\r\n:-1\r\n", {-1}},
+                     {"*0\r\n", {}},
+                     {":1\r\n", {1}},
+                     {"+OK\r\n", {}},
+                     {"+PONG\r\n", {}}};
+  for (auto const& [bytes, expected] : table) {
+    message const m{bytes};
+    numbers memory{9, 9};
+    auto const a = to_answer(m.in.message(), memory);
+    EXPECT_EQ(a.what, fault::none) << bytes;
+    EXPECT_EQ(numbers(a.numbers.begin(), a.numbers.end()), expected) << bytes;
+  }
+}
+
+TEST(ToAnswer, ClassifiesErrorsAndKeepsTheirWords) {
+  message const simple{"-NOSCRIPT No matching script.\r\n"};
+  numbers memory;
+  auto const a = to_answer(simple.in.message(), memory);
+  EXPECT_EQ(a.what, fault::no_script);
+  EXPECT_EQ(a.words, "NOSCRIPT No matching script.");
+  EXPECT_TRUE(a.numbers.empty());
+  message const bulk{"!10\r\nOOM no no!\r\n"};
+  EXPECT_EQ(to_answer(bulk.in.message(), memory).what, fault::refused);
+}
+
+TEST(ToAnswer, TakesNothingElse) {
+  for (std::string_view const bytes :
+       {"*2\r\n:1\r\n$1\r\n2\r\n", "*2\r\n:1\r\n*1\r\n:2\r\n", "*1\r\n_\r\n", "*1\r\n-ERR inside\r\n", "*1\r\n,1.5\r\n",
+        "$2\r\nOK\r\n", "_\r\n", "#t\r\n", ",1\r\n", "(1\r\n", "%1\r\n:1\r\n:2\r\n", "~1\r\n:1\r\n", "=5\r\ntxt:1\r\n"}) {
+    message const m{bytes};
+    numbers memory;
+    auto const a = to_answer(m.in.message(), memory);
+    EXPECT_EQ(a.what, fault::malformed) << bytes;
+    EXPECT_FALSE(a.words.empty());
+    EXPECT_TRUE(a.numbers.empty());
+  }
+}
+
+std::string push_of(words const& parts) {
+  std::string bytes = ">" + std::to_string(parts.size()) + "\r\n";
+  for (auto const& p : parts) bytes += "$" + std::to_string(p.size()) + "\r\n" + p + "\r\n";
+  return bytes;
+}
+
+struct read_result {
+  push_kind kind;
+  std::string name;
+  engine::pushed_grant grant;
+};
+
+read_result read(std::string_view bytes, std::string_view client = "c1") {
+  message const m{bytes};
+  read_result r;
+  std::string name;
+  r.kind = read_push(m.in.message(), client, name, r.grant);
+  r.name = r.kind == push_kind::grant ? std::string{r.grant.name} : "";
+  r.grant.name = {};
+  return r;
+}
+
+TEST(ReadPush, ReadsAGrant) {
+  auto const r = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 conch:{stock:iphone}"}));
+  EXPECT_EQ(r.kind, push_kind::grant);
+  EXPECT_EQ(r.name, "stock:iphone");
+  EXPECT_EQ(r.grant.id, 42u);
+  EXPECT_EQ(r.grant.fence, 206170000000000);
+  EXPECT_EQ(r.grant.granted_us, 1784000000000000);
+  EXPECT_EQ(r.grant.claim, 3s);
+}
+
+TEST(ReadPush, ReadsAGrantForAnyName) {
+  for (auto const& name : odd_names) {
+    auto const r = read(push_of({"message", "conch:c1", "c1.1 2 3 4 " + keys_of(name)[0]}));
+    EXPECT_EQ(r.kind, push_kind::grant) << name;
+    EXPECT_EQ(r.name, name);
+  }
+}
+
+TEST(ReadPush, LooksForNoLockInWhatIsNoGrantForUs) {
+  EXPECT_EQ(read(push_of({"subscribe", "conch:c1", "1"})).kind, push_kind::subscribed);
+  EXPECT_EQ(read(">3\r\n$9\r\nsubscribe\r\n$8\r\nconch:c1\r\n:1\r\n").kind, push_kind::subscribed);
+  struct {
+    char const* what;
+    words parts;
+  } const others[] = {
+      {"our own proof", {"message", "conch:c1", ""}},
+      {"another channel", {"message", "conch:c2", "c1.42 2 3 4 conch:{a}"}},
+      {"another kind of message", {"pmessage", "conch:*", "conch:c1", "c1.42 2 3 4 conch:{a}"}},
+      {"invalidation", {"invalidate", "key"}},
+      {"too long", {"message", "conch:c1", "c1.42 2 3 4 conch:{a}", "more"}},
+      {"the end of a subscription", {"unsubscribe", "conch:c1", "0"}},
+  };
+  for (auto const& [what, parts] : others) EXPECT_EQ(read(push_of(parts)).kind, push_kind::other) << what;
+}
+
+TEST(ReadPush, RefusesWhatIsMalformed) {
+  for (std::string const text : {
+           "c1", "c1.", "c1.42", "c1.42 2 3 4", "c1.42 2 3 4 ", "c1.42 2 3 4 conch:{", "c1.42 2 3 4 conch:{}",
+           "c1.42 2 3 4 conch:{a", "c1.42 2 3 4 lock:{a}", "c1.42 2 3 4 conch:a}", "c1.42 2 3 conch:{a}",
+           "c2.42 2 3 4 conch:{a}", "c11.42 2 3 4 conch:{a}", "c.42 2 3 4 conch:{a}", "c142 2 3 4 conch:{a}",
+           "c1.x 2 3 4 conch:{a}", "c1.0 2 3 4 conch:{a}", "c1.-1 2 3 4 conch:{a}", "c1.42x 2 3 4 conch:{a}",
+           "c1.42 0 3 4 conch:{a}", "c1.42 -2 3 4 conch:{a}", "c1.42 2.0 3 4 conch:{a}", "c1.42 2e3 3 4 conch:{a}",
+           "c1.42 2 x 4 conch:{a}", "c1.42 2 3 0 conch:{a}", "c1.42 2 3 -4 conch:{a}", "c1.42 2 3 86400001 conch:{a}",
+           "c1.42  2 3 4 conch:{a}", " c1.42 2 3 4 conch:{a}", "c1.42 9223372036854775808 3 4 conch:{a}",
+           "c1.9223372036854775808 2 3 4 conch:{a}", "PING", " "}) {
+    EXPECT_EQ(read(push_of({"message", "conch:c1", text})).kind, push_kind::malformed) << text;
+  }
+  EXPECT_EQ(read(">0\r\n").kind, push_kind::malformed);
+}
+
+TEST(ReadPush, SurvivesAnyCutOfAGrant) {
+  std::string const whole = "c1.42 206170000000000 1784000000000000 3000 conch:{stock:iphone}";
+  for (std::size_t n = 1; n < whole.size(); ++n) {
+    EXPECT_EQ(read(push_of({"message", "conch:c1", whole.substr(0, n)})).kind, push_kind::malformed) << n;
+  }
+}
+
+TEST(Channel, BelongsToTheClient) { EXPECT_EQ(channel_of("c1"), "conch:c1"); }
+
+}  // namespace
+}  // namespace conch::redis

@@ -1,0 +1,320 @@
+#include "engine_fixture.hpp"
+
+#include <algorithm>
+
+namespace conch::engine {
+namespace {
+
+using EngineAcquire = engine_test;
+
+TEST_F(EngineAcquire, AsksOnceAndIsGrantedInTheAnswer) {
+  start_connected();
+  time_point const asked = now;
+  caller& a = ask("a");
+  auto const commands = take_sent();
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].text, "acquire L 1");
+  EXPECT_EQ(commands[0].lease, 30s);
+  EXPECT_EQ(commands[0].claim, 3s);
+  EXPECT_EQ(commands[0].retention, 10min);
+  EXPECT_EQ(commands[0].ticket, 0);
+  EXPECT_EQ(commands[0].not_after_us, 0);
+  EXPECT_TRUE(heard().empty());
+
+  advance(1ms);
+  grant(100);
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  // P3: from before the request was written, less the drift: 1 % and 2 ms.
+  EXPECT_EQ(a.deadline(), asked + 30s - 302ms);
+  EXPECT_EQ(a.fence, 100 * 4096);
+  EXPECT_TRUE(sent().empty());
+}
+
+TEST_F(EngineAcquire, CostsOneCommandToTakeAndOneToGiveBack) {  // P10
+  start_connected();
+  caller& a = ask("a");
+  grant(100);
+  release(a);
+  EXPECT_EQ(sent(), (texts{"acquire L 1", "release L 1"}));
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  released();
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  expect_clean();
+  EXPECT_EQ(timers.next(), begin + settings.command_timeout) << "the guard of the connection, and nothing else";
+}
+
+TEST_F(EngineAcquire, AsksWithTheLeaseOfTheCaller) {
+  start_connected();
+  ask("a", "L", {.lease = 5s});
+  EXPECT_EQ(take_sent()[0].lease, 5s);
+}
+
+TEST_F(EngineAcquire, HoldsTheLeaseOfTheCallerForTheDeadline) {
+  start_connected();
+  caller& a = ask("a", "L", {.lease = 5s});
+  grant(100);
+  EXPECT_EQ(a.deadline(), begin + 5s - 52ms);
+}
+
+TEST_F(EngineAcquire, WaitsInLineUntilTheGrantIsPushed) {
+  start_connected();
+  ask("a");
+  queue(30'000);
+  advance(10s);
+  EXPECT_TRUE(heard().empty());
+  EXPECT_EQ(sent(), texts{"acquire L 1"});
+  push(1, 100);
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_TRUE(sent().empty()) << "confirmed later, off the critical path";
+  EXPECT_EQ(stats.grants_pushed, 1u);
+}
+
+TEST_F(EngineAcquire, AsksAgainInItsPlaceWhenTheLeaseItSawIsOver) {  // P4
+  start_connected();
+  ask("a");
+  queue(2'000, 4711);
+  take_sent();
+  advance(2s);
+  EXPECT_TRUE(sent().empty());
+  advance(300ms);
+  auto const again = take_sent();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].text, "acquire L 1");
+  EXPECT_EQ(again[0].ticket, 4711);
+  EXPECT_EQ(stats.safety_checks, 1u);
+  grant(100);
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+}
+
+TEST_F(EngineAcquire, ChecksOnceALeaseAndNoMoreOften) {  // P10
+  settings.keep_alive = 0s;
+  start_connected();
+  ask("a");
+  queue(30'000);
+  take_sent();
+  for (int lease = 1; lease <= 5; ++lease) {
+    advance(30s);
+    advance(1100ms);
+    EXPECT_EQ(sent(), texts{"acquire L 1"}) << lease;
+    queue(30'000);
+  }
+}
+
+TEST_F(EngineAcquire, SpreadsTheSafetyChecksOfManyLocks) {
+  settings.keep_alive = 0s;
+  start_connected();
+  for (int i = 0; i < 20; ++i) {
+    ask("a", "lock" + std::to_string(i));
+    queue(10'000);
+  }
+  take_sent();
+  advance(12s);
+  std::vector<time_point> moments;
+  for (auto const& c : take_sent()) moments.push_back(c.at);
+  ASSERT_EQ(moments.size(), 20u);
+  EXPECT_GT(moments.back() - moments.front(), 200ms);
+  EXPECT_GE(moments.front(), begin + 10s);
+}
+
+TEST_F(EngineAcquire, IsToldThatATriedLockIsBusy) {
+  start_connected();
+  ask("a", "L", {.once = true});
+  EXPECT_EQ(sent(), texts{"try L 1"});
+  tell_busy();
+  EXPECT_EQ(heard(), texts{"a busy"});
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(stats.tries_busy, 1u);
+  expect_clean();
+}
+
+TEST_F(EngineAcquire, HoldsATriedLockThatWasFree) {
+  start_connected();
+  caller& a = ask("a", "L", {.once = true});
+  grant(100);
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  release(a);
+  released();
+  expect_clean();
+}
+
+TEST_F(EngineAcquire, FindsALockBusyThatThisProcessUsesWithoutAskingTheServer) {
+  start_connected();
+  holding("a");
+  ask("b", "L", {.once = true});
+  EXPECT_EQ(heard(), texts{"b busy"});
+  queued("c", "other");
+  ask("d", "other", {.once = true});
+  EXPECT_EQ(heard(), texts{"d busy"});
+  EXPECT_TRUE(sent().empty());
+}
+
+TEST_F(EngineAcquire, GoesOnWithTheNextWhenATryWasBusy) {
+  start_connected();
+  ask("a", "L", {.once = true});
+  ask("b");
+  EXPECT_EQ(sent(), texts{"try L 1"});
+  tell_busy();
+  EXPECT_EQ(heard(), texts{"a busy"});
+  EXPECT_EQ(sent(), texts{"acquire L 2"});
+}
+
+TEST_F(EngineAcquire, GivesATriedGrantToTheNextWhenTheTryWasCancelled) {
+  start_connected();
+  caller& a = ask("a", "L", {.once = true});
+  ask("b");
+  cancel(a, cancel_type::terminal);
+  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  grant(100);
+  EXPECT_EQ(heard(), texts{granted("b", 100)});
+}
+
+TEST_F(EngineAcquire, AsksForAWaiterWhenTheTryBeforeItWasCancelledAndBusy) {
+  start_connected();
+  caller& a = ask("a", "L", {.once = true});
+  ask("b");
+  cancel(a, cancel_type::terminal);
+  sent();
+  tell_busy();
+  EXPECT_EQ(sent(), texts{"acquire L 2"});
+  grant(100);
+  EXPECT_EQ(heard(), (texts{"a failed cancelled", granted("b", 100)}));
+}
+
+TEST_F(EngineAcquire, TakesAnswersInTheOrderOfTheQuestions) {
+  start_connected();
+  ask("a", "A");
+  ask("b", "B");
+  ask("c", "C", {.once = true});
+  EXPECT_EQ(sent(), (texts{"acquire A 1", "acquire B 2", "try C 3"}));
+  grant(10);
+  queue(1'000);
+  tell_busy();
+  EXPECT_EQ(heard(), (texts{granted("a", 10), "c busy"}));
+}
+
+TEST_F(EngineAcquire, NeverUsesAnIdAgain) {
+  start_connected();
+  for (grant_id id = 1; id <= 5; ++id) {
+    caller& a = ask("a");
+    EXPECT_EQ(sent(), texts{"acquire L " + std::to_string(id)});
+    grant(static_cast<std::int64_t>(100 + id));
+    release(a);
+    released();
+    take_sent();
+  }
+  expect_clean();
+}
+
+TEST_F(EngineAcquire, GivesAGrantBackThatArrivesTooLateAndAsksAnew) {  // P3, P6
+  settings.command_timeout = 60s;
+  start_connected();
+  ask("a");
+  take_sent();
+  advance(29'698ms);
+  grant(100);
+  EXPECT_TRUE(heard().empty());
+  EXPECT_EQ(sent(), (texts{"release L 1", "acquire L 2"}));
+  released();
+  grant(101);
+  EXPECT_EQ(heard(), texts{granted("a", 101)});
+}
+
+TEST_F(EngineAcquire, DeliversAGrantThatArrivesJustInTime) {
+  settings.command_timeout = 60s;
+  start_connected();
+  caller& a = ask("a");
+  advance(29'697ms);
+  grant(100);
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_GT(a.deadline(), now);
+}
+
+TEST_F(EngineAcquire, TakesNothingFromAnswersThatMakeNoSense) {
+  for (numbers const& nonsense : {numbers{}, numbers{1}, numbers{1, 100}, numbers{9, 100, 5}}) {
+    start_connected();
+    ask("a");
+    answer(nonsense);
+    EXPECT_EQ(dropped().size(), 1u);
+    EXPECT_TRUE(heard().empty());
+    disconnect();
+    connect();
+    settle_connection();
+    EXPECT_EQ(sent().back(), "acquire L 1") << "the same request on the next connection";
+  }
+}
+
+TEST_F(EngineAcquire, DropsAConnectionThatAnswersWhatWasNotAsked) {
+  start_connected();
+  remote->answered({fault::none, {}, {}}, now);
+  EXPECT_EQ(dropped(), texts{"an answer to nothing"});
+}
+
+TEST_F(EngineAcquire, IsRefusedByAClosedClient) {
+  start_connected();
+  cohort->close(now);
+  EXPECT_TRUE(cohort->closed());
+  ask("a");
+  EXPECT_EQ(heard(), texts{"a failed closed"});
+  EXPECT_TRUE(sent().empty());
+  expect_clean();
+}
+
+TEST_F(EngineAcquire, EndsAllWaitsWhenTheClientIsClosed) {  // P6
+  start_connected();
+  holding("a", "A");
+  ask("b", "A");
+  queued("c", "C");
+  ask("d", "D");
+  caller& e = queued("e", "E");
+  cancel(e, cancel_type::total);  // already on its way out
+  sent();
+  cohort->close(now);
+  EXPECT_EQ(heard().size(), 4u);
+  auto scripts = sent();
+  std::sort(scripts.begin(), scripts.end());
+  EXPECT_EQ(scripts, (texts{"release C 2", "release D 3"}));
+  EXPECT_EQ(stats.waiting, 0u);
+  EXPECT_EQ(stats.held, 1u) << "holds stay";
+}
+
+TEST_F(EngineAcquire, GivesAllHoldsBackAtTheEndOfTheClosing) {
+  start_connected();
+  caller& a = holding("a", "A");
+  caller& b = holding("b", "B");
+  sent();
+  cohort->close(now);
+  cohort->give_back_everything(now);
+  EXPECT_EQ(heard().size(), 2u);
+  EXPECT_LT(a.deadline(), now);
+  EXPECT_LT(b.deadline(), now);
+  EXPECT_EQ(sent().size(), 2u);
+  release(a);
+  EXPECT_EQ(heard(), texts{"a not released ok"});
+  released();
+  released();
+  expect_clean();
+}
+
+TEST_F(EngineAcquire, CountsWhatItDoes) {
+  start_connected();
+  caller& a = ask("a");
+  ask("b");
+  EXPECT_EQ(stats.acquires, 2u);
+  EXPECT_EQ(stats.waiting, 2u);
+  grant(100);
+  EXPECT_EQ(stats.grants_replied, 1u);
+  EXPECT_EQ(stats.waiting, 1u);
+  EXPECT_EQ(stats.held, 1u);
+  advance(1ms);
+  release(a);
+  EXPECT_EQ(stats.grants_local, 1u);
+  EXPECT_EQ(stats.releases, 1u);
+  EXPECT_EQ(stats.held, 1u);
+  EXPECT_EQ(stats.waiting, 0u);
+  EXPECT_EQ(stats.scripts, 1u);
+  EXPECT_EQ(stats.wait.count, 2u);
+  EXPECT_EQ(stats.hold.count, 1u);
+}
+
+}  // namespace
+}  // namespace conch::engine

@@ -1,0 +1,333 @@
+// The cohort and one server's protocol between a shell and a wire that only write down what they are told. Tests are
+// tables: an input (a request, an answer, a push, "it is now t"), then the on_wire and events it led to, as texts.
+#pragma once
+
+#include "engine/engine.hpp"
+#include "engine/server.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <deque>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace conch {
+
+inline void PrintTo(time_point t, std::ostream* out) { *out << t.time_since_epoch().count() << " ns"; }
+
+}  // namespace conch
+
+namespace conch::engine {
+
+using namespace std::chrono_literals;
+using texts = std::vector<std::string>;
+using numbers = std::vector<std::int64_t>;
+
+/// A command as it left the engine, with everything it pointed to.
+struct sent_command {
+  std::string text;  // "acquire NAME ID", "try", "leave" (keep), "release NAME ID [again ID]", "renew NAME ID ..." ...
+  grant_id id = 0, new_id = 0;
+  milliseconds lease{}, claim{}, retention{};
+  std::int64_t ticket = 0, not_after_us = 0;
+  std::vector<milliseconds> leases;  // of a renewal
+  time_point at{};
+};
+
+inline sent_command write_down(command const& c) {
+  sent_command out;
+  auto const script = [&](bool with_source, std::string text) { out.text = (with_source ? "source " : "") + text; };
+  auto const numbered = [](std::string_view name, grant_id id) { return std::string{name} + ' ' + std::to_string(id); };
+  if (auto const* a = std::get_if<acquire_command>(&c)) {
+    script(a->with_source, (a->wait ? "acquire " : "try ") + numbered(a->name, a->id));
+    out.id = a->id;
+    out.lease = a->lease;
+    out.claim = a->claim;
+    out.retention = a->retention;
+    out.ticket = a->ticket;
+    out.not_after_us = a->not_after_us;
+  } else if (auto const* r = std::get_if<release_command>(&c)) {
+    script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) +
+                               (r->new_id != 0 ? " again " + std::to_string(r->new_id) : ""));
+    out.id = r->id;
+    out.new_id = r->new_id;
+    out.lease = r->lease;
+    out.claim = r->claim;
+    out.retention = r->retention;
+  } else if (auto const* n = std::get_if<renew_command>(&c)) {
+    std::string text = "renew";
+    for (renewal const& item : n->items) {
+      text += ' ' + numbered(item.name, item.id);
+      out.leases.push_back(item.lease);
+    }
+    script(n->with_source, text);
+  } else if (auto const* k = std::get_if<kill_command>(&c)) {
+    out.id = k->client_id;
+    out.text = "kill " + std::string{k->address};
+  } else if (std::holds_alternative<subscribe_command>(c)) {
+    out.text = "subscribe";
+  } else if (std::holds_alternative<prove_publish_command>(c)) {
+    out.text = "prove";
+  } else {
+    out.text = "ping";
+  }
+  return out;
+}
+
+inline std::string to_text(error_code why) {
+  if (!why) return "ok";
+  if (why.value() == ECANCELED && why.category() == boost::system::system_category()) return "cancelled";
+  struct {
+    errc e;
+    char const* name;
+  } const names[] = {{errc::timed_out, "timed_out"},       {errc::lost, "lost"},
+                     {errc::not_held, "not_held"},         {errc::closed, "closed"},
+                     {errc::unreachable, "unreachable"},   {errc::access_denied, "access_denied"},
+                     {errc::wrong_type, "wrong_type"},     {errc::server_refused, "server_refused"},
+                     {errc::protocol, "protocol"}};
+  for (auto const& [e, name] : names) {
+    if (why == e) return name;
+  }
+  return why.message();
+}
+
+/// What one acquire asks for.
+struct wanted {
+  bool once = false;
+  bool fixed = false;
+  milliseconds lease{0};  // 0: that of the settings
+  duration wait = duration::max();
+  duration max_hold = duration::max();
+};
+
+struct caller : acquisition {
+  std::string label;
+};
+
+class engine_test : public testing::Test, public acquisition_events, public wire, public journal {
+ public:
+  /// With the settings as they are now, and with nothing left of what was before.
+  void start() {
+    remote.reset();
+    cohort.reset();
+    callers.clear();
+    unanswered.clear();
+    events.clear();
+    on_wire.clear();
+    drops.clear();
+    notes.clear();
+    stats = {};
+    connections = 0;
+    wants = 0;
+    cohort = std::make_unique<class engine>(settings, timers, *this, stats);
+    remote = std::make_unique<server>(settings, 1, timers, *this, *cohort, *this, stats);
+    cohort->use(*remote);
+  }
+
+  /// start(), and a connection whose proofs are all given. Nothing is left to take or to answer.
+  void start_connected() {
+    start();
+    connect();
+    settle_connection();
+    take_sent();
+  }
+
+  void connect() {
+    ++connections;
+    remote->connected_as({connections, "here:" + std::to_string(connections), server_us(), now}, now);
+  }
+
+  /// Answers KILL (0 connections ended), SUBSCRIBE and the proof, which come first.
+  void settle_connection(bool may_kill = true) {
+    while (!unanswered.empty() && unanswered.front().starts_with("kill")) {
+      may_kill ? answer({0}) : answer(fault::access_denied, "NOPERM kill");
+    }
+    EXPECT_EQ(unanswered.front(), "subscribe");
+    answer({});
+    EXPECT_EQ(unanswered.front(), "prove");
+    answer({1});
+  }
+
+  void disconnect() {
+    unanswered.clear();
+    remote->disconnected("the connection is lost", now);
+  }
+
+  // ---- time; the server's clock shows the same as ours, `server_ahead` later ----
+
+  std::int64_t server_us() const { return server_us(now); }
+  std::int64_t server_us(time_point t) const {
+    return 1'700'000'000'000'000 + std::chrono::duration_cast<std::chrono::microseconds>(t - begin + server_ahead).count();
+  }
+
+  /// Lets time pass, running every timer at its moment.
+  void advance(duration d) {
+    time_point const until = now + d;
+    while (timers.next() <= until) {
+      now = std::max(now, timers.next());
+      cohort->tick(now);
+    }
+    now = until;
+  }
+
+  /// Lets the machine sleep: the timers run only at the end.
+  void sleep(duration d) {
+    now += d;
+    cohort->tick(now);
+  }
+
+  // ---- callers ----
+
+  caller& ask(std::string label, std::string_view lock = "L", wanted w = {}) {
+    auto& a = *callers.emplace_back(std::make_unique<caller>());
+    a.label = std::move(label);
+    a.once = w.once;
+    a.fixed = w.fixed;
+    a.lease = w.lease.count() != 0 ? w.lease : std::chrono::duration_cast<milliseconds>(settings.lease);
+    a.max_hold = w.max_hold;
+    if (w.wait != duration::max()) a.until = now + w.wait;
+    cohort->acquire(a, lock, now);
+    return a;
+  }
+
+  void release(caller& a) { cohort->release(a, now); }
+  void cancel(caller& a, cancel_type type) { cohort->cancel(a, type, now); }
+
+  // ---- the server's side ----
+
+  void answer(numbers const& n) {
+    ASSERT_FALSE(unanswered.empty()) << "nothing to answer";
+    unanswered.pop_front();
+    remote->answered({fault::none, {}, n}, now);
+  }
+  void answer(fault what, std::string_view words) {
+    ASSERT_FALSE(unanswered.empty()) << "nothing to answer";
+    unanswered.pop_front();
+    remote->answered({what, words, {}}, now);
+  }
+  void grant(std::int64_t fence) { answer({1, fence, server_us()}); }
+  void queue(std::int64_t left_ms, std::int64_t ticket = 77) { answer({0, left_ms, server_us(), ticket}); }
+  void tell_busy() { answer({2, 30'000, server_us()}); }
+  void released(bool was_owner = true, bool passed_on = false, bool more = false) {
+    answer({was_owner, passed_on, more, server_us()});
+  }
+  void removed() { released(false); }
+  void stay(std::int64_t fence) { answer({2, fence, 0, server_us()}); }
+  void released_and_granted(std::int64_t fence, bool more = false) { answer({1, 0, more, server_us(), 1, fence}); }
+  void released_and_queued(std::int64_t left_ms, std::int64_t ticket = 78) {
+    answer({1, 1, 1, server_us(), 0, left_ms, ticket});
+  }
+  void renewed(std::vector<int> results) {
+    numbers n{server_us()};
+    n.insert(n.end(), results.begin(), results.end());
+    answer(n);
+  }
+  void push(grant_id id, std::int64_t fence, milliseconds claim = 3s, std::string_view lock = "L") {
+    push_granted_at(server_us(), id, fence, claim, lock);
+  }
+  void push_granted_at(std::int64_t granted_us, grant_id id, std::int64_t fence, milliseconds claim = 3s,
+                       std::string_view lock = "L") {
+    remote->granted({lock, id, fence, granted_us, claim}, now);
+  }
+
+  // ---- ready-made states ----
+
+  /// A holder with grant id 1 (if it is the first to ask) and server fence 100.
+  caller& holding(std::string label, std::string_view lock = "L", wanted w = {}) {
+    caller& a = ask(std::move(label), lock, w);
+    take_sent();
+    grant(100);
+    heard();
+    return a;
+  }
+
+  /// In the server's line with grant id 1, the lock being somebody's for another 30 s.
+  caller& queued(std::string label, std::string_view lock = "L", wanted w = {}) {
+    caller& a = ask(std::move(label), lock, w);
+    take_sent();
+    queue(30'000);
+    heard();
+    return a;
+  }
+
+  // ---- what came of it ----
+
+  texts heard() { return std::exchange(events, {}); }
+  texts dropped() { return std::exchange(drops, {}); }
+  std::vector<sent_command> take_sent() { return std::exchange(on_wire, {}); }
+  texts sent() {
+    texts all;
+    for (auto const& c : take_sent()) all.push_back(c.text);
+    return all;
+  }
+
+  /// Nothing is held, waited for, owed or due, and no entry is left behind.
+  void expect_clean() {
+    EXPECT_EQ(stats.waiting, 0u);
+    EXPECT_EQ(stats.held, 0u);
+    EXPECT_TRUE(cohort->idle());
+    EXPECT_TRUE(remote->settled());
+    EXPECT_EQ(cohort->find("L"), nullptr);
+    EXPECT_TRUE(unanswered.empty());
+  }
+
+  // acquisition_events
+  void on_acquired(acquisition& a, acquired how, error_code why) override {
+    std::string const& who = static_cast<caller&>(a).label;
+    if (how == acquired::granted) {
+      events.push_back(who + " granted " + std::to_string(a.fence));
+    } else {
+      events.push_back(who + (how == acquired::busy ? " busy" : " failed " + to_text(why)));
+    }
+  }
+  void on_lost(acquisition& a, error_code why) override {
+    events.push_back(static_cast<caller&>(a).label + " lost " + to_text(why));
+  }
+  void on_released(acquisition& a, bool was_held, error_code why) override {
+    events.push_back(static_cast<caller&>(a).label + (was_held ? " released " : " not released ") + to_text(why));
+  }
+
+  // wire
+  void send(command const& c) override {
+    on_wire.push_back(write_down(c));
+    on_wire.back().at = now;
+    unanswered.push_back(on_wire.back().text);
+  }
+  void want_connection() override { ++wants; }
+  void drop_connection(std::string_view why) override { drops.emplace_back(why); }
+
+  // journal
+  void note(bool is_error, std::string_view words) override {
+    notes.push_back((is_error ? "error: " : "") + std::string{words});
+  }
+
+  static constexpr time_point begin{std::chrono::hours{1}};
+
+  config settings;
+  statistics stats;
+  time_point now = begin;
+  duration server_ahead{};
+  timer_queue timers;
+  std::deque<std::unique_ptr<caller>> callers;  // outlive the engine's lists
+  std::unique_ptr<class engine> cohort;
+  std::unique_ptr<server> remote;
+
+  std::uint64_t connections = 0;
+  int wants = 0;
+  texts events, drops, notes;
+  std::vector<sent_command> on_wire;
+  std::deque<std::string> unanswered;
+};
+
+/// The token of the `index`th hand-off of the grant with this server fence.
+constexpr std::int64_t token(std::int64_t fence, std::int64_t index = 0) { return fence * 4096 + index; }
+
+inline std::string granted(std::string_view who, std::int64_t fence, std::int64_t index = 0) {
+  return std::string{who} + " granted " + std::to_string(token(fence, index));
+}
+
+}  // namespace conch::engine

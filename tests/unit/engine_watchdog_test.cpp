@@ -1,0 +1,395 @@
+#include "engine_fixture.hpp"
+
+#include <algorithm>
+#include <functional>
+
+namespace conch::engine {
+namespace {
+
+// With the defaults a lease of 30 s is good for 29698 ms, is renewed from a third of that on, rounded down to a grid of
+// 464 ms, and is told to be lost 500 ms before its end.
+class EngineWatchdog : public engine_test {
+ public:
+  static constexpr duration good_for = 30s - 302ms;
+
+  /// Lets time pass until something is sent, and takes it.
+  sent_command next_sent(duration at_most) {
+    time_point const until = now + at_most;
+    while (on_wire.empty() && timers.next() <= until) {
+      now = std::max(now, timers.next());
+      cohort->tick(now);
+    }
+    auto const all = take_sent();
+    EXPECT_EQ(all.size(), 1u);
+    return all.empty() ? sent_command{} : all[0];
+  }
+};
+
+TEST_F(EngineWatchdog, RenewsAfterAThirdOfTheLease) {
+  start_connected();
+  caller& a = holding("a");
+  auto const renewal = next_sent(30s);
+  EXPECT_EQ(renewal.text, "renew L 1");
+  EXPECT_EQ(renewal.leases, std::vector<milliseconds>{30s});
+  EXPECT_LE(renewal.at - begin, good_for / 3);
+  EXPECT_GT(renewal.at - begin, good_for / 3 - good_for / 64);
+  advance(2ms);
+  renewed({1});
+  EXPECT_EQ(a.deadline(), renewal.at + good_for) << "from before it was written";
+  EXPECT_EQ(stats.renewals, 1u);
+  EXPECT_TRUE(heard().empty());
+}
+
+TEST_F(EngineWatchdog, GoesOnRenewing) {
+  start_connected();
+  caller& a = holding("a");
+  for (int i = 0; i < 20; ++i) {
+    time_point const from = now;
+    auto const renewal = next_sent(30s);
+    EXPECT_LE(renewal.at - from, good_for / 3);
+    EXPECT_GT(renewal.at - from, good_for / 3 - good_for / 32);
+    renewed({1});
+  }
+  EXPECT_GT(a.deadline(), now);
+  EXPECT_TRUE(heard().empty());
+}
+
+TEST_F(EngineWatchdog, RenewsAsOftenAsItIsTold) {
+  settings.renew_every = 2s;
+  start_connected();
+  holding("a");
+  for (int i = 0; i < 5; ++i) {
+    time_point const from = now;
+    auto const renewal = next_sent(30s);
+    EXPECT_LE(renewal.at - from, 2s);
+    EXPECT_GT(renewal.at - from, 2s - good_for / 64);
+    renewed({1});
+  }
+}
+
+TEST_F(EngineWatchdog, SendsWhatIsDueTogetherAsOneScript) {  // P10
+  start_connected();
+  for (int i = 0; i < 5; ++i) {
+    holding("a", std::string(1, static_cast<char>('A' + i)));
+    advance(1ms);
+  }
+  EXPECT_EQ(next_sent(30s).text, "renew A 1 B 2 C 3 D 4 E 5");
+  renewed({1, 1, 1, 1, 1});
+  EXPECT_EQ(stats.renewals, 5u);
+  EXPECT_EQ(stats.renewal_scripts, 1u);
+}
+
+TEST_F(EngineWatchdog, RenewsTheEarliestDeadlineFirst) {
+  start_connected();
+  holding("a", "A", {.lease = 30s});
+  holding("b", "B", {.lease = 20s});
+  holding("c", "C", {.lease = 25s});
+  sleep(15s);
+  auto const all = take_sent();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].text, "renew B 2 C 3 A 1");
+  EXPECT_EQ(all[0].leases, (std::vector<milliseconds>{20s, 25s, 30s}));
+}
+
+TEST_F(EngineWatchdog, SplitsWhatWouldKeepTheServerTooLong) {
+  start_connected();
+  for (int i = 0; i < 450; ++i) holding("a", "lock" + std::to_string(i));
+  sleep(10s);
+  auto const all = take_sent();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].leases.size(), 200u);
+  EXPECT_EQ(all[1].leases.size(), 200u);
+  EXPECT_EQ(all[2].leases.size(), 50u);
+}
+
+TEST_F(EngineWatchdog, NeverRenewsWhatWasReleased) {
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& a = holding("a");
+  advance(5s);
+  release(a);
+  released();
+  sent();
+  advance(60s);
+  EXPECT_TRUE(sent().empty());
+  expect_clean();
+}
+
+TEST_F(EngineWatchdog, NeverRenewsWhatWasReleasedWhileTheServerDoesNotAnswer) {
+  start_connected();
+  caller& a = holding("a");
+  advance(9s);
+  disconnect();
+  release(a);
+  connect();
+  for (auto const& command : sent()) EXPECT_FALSE(command.starts_with("renew")) << command;
+}
+
+TEST_F(EngineWatchdog, AsksAgainSoonWhenARenewalFailed) {
+  settings.keep_alive = 0s;
+  struct {
+    char const* what;
+    std::function<void()> answer;
+  } const table[] = {
+      {"one bad key", [&] { renewed({-1}); }},
+      {"refused", [&] { answer(fault::refused, "OOM"); }},
+      {"busy", [&] { answer(fault::try_later, "LOADING"); }},
+      {"no right", [&] { answer(fault::access_denied, "NOPERM"); }},
+  };
+  for (auto const& row : table) {
+    start_connected();
+    caller& a = holding("a");
+    time_point const deadline = a.deadline();
+    auto const first = next_sent(30s);
+    row.answer();
+    EXPECT_EQ(a.deadline(), deadline) << row.what;
+    auto const second = next_sent(2s);
+    EXPECT_EQ(second.text, "renew L 1") << row.what;
+    EXPECT_GE(second.at - first.at, 500ms);
+    renewed({1});
+    EXPECT_EQ(a.deadline(), second.at + good_for);
+    EXPECT_TRUE(heard().empty());
+  }
+}
+
+TEST_F(EngineWatchdog, SendsOneRenewalAtATime) {
+  settings.command_timeout = 10s;
+  start_connected();
+  holding("a");
+  next_sent(30s);
+  advance(5s);
+  EXPECT_TRUE(sent().empty());
+}
+
+TEST_F(EngineWatchdog, SendsTheSourceOfItsScriptWhenTheServerDoesNotKnowIt) {
+  start_connected();
+  holding("a");
+  next_sent(30s);
+  answer(fault::no_script, "NOSCRIPT");
+  EXPECT_EQ(sent(), texts{"source renew L 1"});
+  renewed({1});
+  EXPECT_GT(callers[0]->deadline(), begin + good_for);
+}
+
+TEST_F(EngineWatchdog, TakesNothingFromAnAnswerOfTheWrongLength) {
+  start_connected();
+  caller& a = holding("a");
+  time_point const deadline = a.deadline();
+  next_sent(30s);
+  renewed({1, 1});
+  EXPECT_EQ(dropped().size(), 1u);
+  EXPECT_EQ(a.deadline(), deadline);
+  EXPECT_TRUE(heard().empty());
+}
+
+TEST_F(EngineWatchdog, LosesAtOnceWhatTheServerSaysIsNotOurs) {  // P9
+  start_connected();
+  caller& a = holding("a", "A");
+  advance(1ms);
+  caller& b = holding("b", "B");
+  EXPECT_EQ(next_sent(30s).text, "renew A 1 B 2");
+  renewed({0, 1});
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_LT(a.deadline(), now);
+  EXPECT_GT(b.deadline(), now);
+  EXPECT_EQ(stats.losses, 1u);
+  EXPECT_TRUE(sent().empty()) << "there is nothing to release";
+  release(a);
+  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_TRUE(sent().empty());
+}
+
+TEST_F(EngineWatchdog, TellsOfALossByItsOwnClockBeforeTheDeadline) {  // P3, P9
+  start_connected();
+  caller& a = holding("a");
+  time_point const deadline = a.deadline();
+  disconnect();
+  advance(deadline - now - 500ms - 1ns);
+  EXPECT_TRUE(heard().empty());
+  EXPECT_EQ(a.deadline(), deadline);
+  advance(1ns);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_LT(a.deadline(), now) << "and the hold says so itself";
+  EXPECT_EQ(stats.losses, 1u);
+  EXPECT_EQ(stats.held, 0u);
+}
+
+TEST_F(EngineWatchdog, TakesTheMarginItIsGiven) {
+  for (duration const margin : {duration{0s}, duration{2s}, duration{15s}}) {
+    settings.stop_margin = margin;
+    start_connected();
+    caller& a = holding("a");
+    disconnect();
+    // Never more than a quarter of what the grant was good for.
+    time_point const expected = a.deadline() - std::min<duration>(margin, good_for / 4);
+    advance(expected - now - 1ms);
+    EXPECT_TRUE(heard().empty());
+    advance(2ms);
+    EXPECT_EQ(heard(), texts{"a lost lost"});
+    now += 1h;
+  }
+}
+
+TEST_F(EngineWatchdog, ReleasesALostHoldWhenItsBodyHasEnded) {
+  start_connected();
+  caller& a = holding("a");
+  auto const renewal = next_sent(30s);  // never answered, and the connection does not break
+  advance(a.deadline() - now - 500ms);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  take_sent();
+  advance(100ms);
+  EXPECT_TRUE(sent().empty()) << "the body has its margin to end in";
+  release(a);
+  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_EQ(sent(), texts{"release L 1"}) << "that renewal may have been carried out";
+  EXPECT_EQ(renewal.text, "renew L 1");
+}
+
+TEST_F(EngineWatchdog, ReleasesALostHoldAtItsDeadlineWhenTheBodyGoesOn) {
+  start_connected();
+  caller& a = holding("a");
+  next_sent(30s);
+  time_point const deadline = a.deadline();
+  advance(deadline - now - 1ms);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  take_sent();
+  advance(1ms);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  release(a);
+  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_TRUE(sent().empty());
+}
+
+TEST_F(EngineWatchdog, DoesNotReviveALostHoldByALateRenewal) {
+  start_connected();
+  caller& a = holding("a");
+  next_sent(30s);
+  advance(a.deadline() - now - 500ms);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  renewed({1});
+  EXPECT_TRUE(heard().empty());
+  EXPECT_LT(a.deadline(), now);
+  take_sent();
+  release(a);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  released();
+  expect_clean();
+}
+
+TEST_F(EngineWatchdog, NeverRenewsWhatIsLost) {
+  start_connected();
+  caller& a = holding("a");
+  disconnect();
+  advance(a.deadline() - now - 500ms);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  connect();
+  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"}));
+}
+
+TEST_F(EngineWatchdog, FindsTheHoldsOfASuspendedMachineExpired) {
+  start_connected();
+  caller& a = holding("a");
+  ask("b");
+  sleep(1h);
+  auto const events_now = heard();
+  ASSERT_FALSE(events_now.empty());
+  EXPECT_EQ(events_now[0], "a lost lost");
+  EXPECT_LT(a.deadline(), now);
+  for (auto const& command : sent()) EXPECT_FALSE(command.starts_with("renew")) << command;
+}
+
+TEST_F(EngineWatchdog, TellsAReleaseAfterTheDeadlineThatTheHoldWasLost) {
+  start_connected();
+  caller& a = holding("a");
+  now += 31s;  // no timer has run yet
+  release(a);
+  EXPECT_EQ(heard(), (texts{"a lost lost", "a not released ok"}));
+  EXPECT_EQ(sent(), texts{"release L 1"});
+}
+
+TEST_F(EngineWatchdog, NeverRenewsAFixedLease) {
+  start_connected();
+  caller& a = holding("a", "L", {.fixed = true, .lease = 10s});
+  time_point const deadline = a.deadline();
+  EXPECT_EQ(deadline, begin + 10s - 102ms);
+  settings.keep_alive = 0s;
+  advance(deadline - now - 500ms - 1ns);
+  EXPECT_TRUE(sent().empty());
+  EXPECT_TRUE(heard().empty());
+  advance(1ns);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+}
+
+TEST_F(EngineWatchdog, StopsRenewingAfterMaxHold) {
+  start_connected();
+  caller& a = holding("a", "L", {.max_hold = 60s});
+  time_point last{};
+  while (heard().empty()) {
+    ASSERT_LT(now - begin, 5min);
+    advance(100ms);
+    for (auto const& command : take_sent()) {
+      EXPECT_EQ(command.text, "renew L 1");
+      last = command.at;
+      renewed({1});
+    }
+  }
+  EXPECT_LT(last - begin, 60s);
+  EXPECT_GE(now - begin, 60s - 500ms);
+  EXPECT_LE(now - begin, 60s + 30s) << "at most one lease later";
+  EXPECT_EQ(a.at, acquisition::phase::lost);
+}
+
+TEST_F(EngineWatchdog, CountsMaxHoldForEachHolderAnew) {
+  settings.local_slice = 1min;
+  settings.lease = 60s;
+  start_connected();
+  caller& a = holding("a", "L", {.max_hold = 30s});
+  ask("b", "L", {.max_hold = 30s});
+  advance(25s);
+  renewed({1});
+  take_sent();
+  release(a);
+  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 100, 1)}));
+  auto const renewal = next_sent(29s);  // before b has had its time
+  EXPECT_EQ(renewal.text, "renew L 1");
+}
+
+TEST_F(EngineWatchdog, RenewsWithTheLeaseOfTheHolderItWasHandedTo) {
+  settings.local_slice = 10s;
+  start_connected();
+  caller& a = holding("a");
+  ask("b", "L", {.lease = 40s});
+  release(a);
+  EXPECT_EQ(next_sent(20s).leases, std::vector<milliseconds>{40s});
+}
+
+TEST_F(EngineWatchdog, IgnoresTheAnswerForAHoldThatIsOver) {
+  start_connected();
+  caller& a = holding("a");
+  next_sent(30s);
+  release(a);
+  caller& b = ask("b");
+  renewed({0});  // for the grant of a
+  released();
+  grant(200);
+  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 200)}));
+  EXPECT_GT(b.deadline(), now);
+  EXPECT_EQ(stats.losses, 0u);
+}
+
+TEST_F(EngineWatchdog, RenewsAtOnceOnANewConnection) {
+  start_connected();
+  holding("a", "A", {.lease = 30s});
+  holding("b", "B", {.lease = 20s});
+  advance(1s);
+  disconnect();
+  connect();
+  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "renew B 2 A 1"}));
+  time_point const written = now;
+  settle_connection();
+  renewed({1, 1});
+  EXPECT_EQ(callers[0]->deadline(), written + good_for);
+}
+
+}  // namespace
+}  // namespace conch::engine

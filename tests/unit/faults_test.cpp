@@ -1,0 +1,72 @@
+#include "redis/faults.hpp"
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string_view>
+
+namespace conch::engine {
+
+void PrintTo(fault f, std::ostream* out) {
+  constexpr std::string_view names[] = {"none",       "no_script",     "try_later", "reconnect",
+                                        "wrong_type", "access_denied", "refused",   "malformed"};
+  *out << names[static_cast<std::size_t>(f)];
+}
+
+}  // namespace conch::engine
+
+namespace conch::redis {
+namespace {
+
+using engine::fault;
+
+// The words are those of Redis 7.0.15 (src/server.c createSharedObjects, src/cluster.c, src/script.c).
+TEST(Faults, GiveEveryErrorOfTheServerItsMeaning) {
+  struct {
+    std::string_view words;
+    fault what;
+  } const table[] = {
+      {"NOSCRIPT No matching script. Please use EVAL.", fault::no_script},
+      {"LOADING Redis is loading the dataset in memory", fault::try_later},
+      {"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", fault::try_later},
+      {"TRYAGAIN Multiple keys request during rehashing of slot", fault::try_later},
+      {"CLUSTERDOWN The cluster is down", fault::try_later},
+      {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", fault::try_later},
+      {"NOREPLICAS Not enough good replicas to write.", fault::try_later},
+      {"READONLY You can't write against a read only replica.", fault::reconnect},
+      {"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+       fault::reconnect},
+      {"NOAUTH Authentication required.", fault::access_denied},
+      {"WRONGPASS invalid username-password pair or user is disabled.", fault::access_denied},
+      {"NOPERM this user has no permissions to run the 'publish' command", fault::access_denied},
+      {"DENIED Redis is running in protected mode because protected mode is enabled ...", fault::access_denied},
+      {"WRONGTYPE Operation against a key holding the wrong kind of value", fault::wrong_type},
+      {"WRONGTYPE conch:{a} holds something that is not a lock", fault::wrong_type},
+      {"OOM command not allowed when used memory > 'maxmemory'.", fault::refused},
+      {"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+       fault::refused},
+      {"EXECABORT Transaction discarded because of previous errors.", fault::refused},
+      {"MOVED 3999 127.0.0.1:6381", fault::refused},
+      {"ASK 3999 127.0.0.1:6381", fault::refused},
+      {"CROSSSLOT Keys in request don't hash to the same slot", fault::refused},
+      {"ERR unknown command 'FOO', with args beginning with: ", fault::refused},
+  };
+  for (auto const& [words, what] : table) EXPECT_EQ(classify(words), what) << words;
+}
+
+TEST(Faults, LookAtTheFirstWordOnlyAndAtAllOfIt) {
+  EXPECT_EQ(classify("LOADING"), fault::try_later);
+  EXPECT_EQ(classify("ERR NOSCRIPT"), fault::refused);
+  EXPECT_EQ(classify("BUSYKEY Target key name already exists."), fault::refused);
+  EXPECT_EQ(classify("BUSYGROUP Consumer Group name already exists"), fault::refused);
+  EXPECT_EQ(classify("loading"), fault::refused);
+  EXPECT_EQ(classify(" LOADING"), fault::refused);
+}
+
+TEST(Faults, ReportWhatNobodyHasHeardOf) {
+  EXPECT_EQ(classify(""), fault::refused);
+  EXPECT_EQ(classify("SOMETHING new"), fault::refused);
+}
+
+}  // namespace
+}  // namespace conch::redis
