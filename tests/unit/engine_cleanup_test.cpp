@@ -1,0 +1,395 @@
+#include "engine_fixture.hpp"
+
+#include <algorithm>
+
+namespace conch::engine {
+namespace {
+
+using EngineCleanup = engine_test;
+
+// ---- a release is sent until it is answered ------------------------------------------------------------------
+
+TEST_F(EngineCleanup, TellsWhetherTheHoldWasStillHeld) {
+  for (bool const was_owner : {true, false}) {
+    start_connected();
+    caller& a = holding("a");
+    release(a);
+    EXPECT_TRUE(heard().empty());
+    released(was_owner);
+    EXPECT_EQ(heard(), texts{was_owner ? "a released ok" : "a not released ok"});
+    expect_clean();
+  }
+}
+
+TEST_F(EngineCleanup, ResendsAReleaseAndTakesNotMineForSuccess) {  // P8
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  disconnect();  // carried out or not: nobody knows
+  EXPECT_TRUE(heard().empty());
+  connect();
+  EXPECT_EQ(sent(), (texts{"release L 1", "kill here:1", "subscribe", "prove", "release L 1"}));
+  settle_connection();
+  removed();
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  expect_clean();
+}
+
+TEST_F(EngineCleanup, TakesNotMineForWhatItIsWhenTheReleaseWasNeverWrittenBefore) {
+  start_connected();
+  caller& a = holding("a");
+  disconnect();
+  release(a);
+  connect();
+  settle_connection();
+  removed();
+  EXPECT_EQ(heard(), texts{"a not released ok"});
+}
+
+TEST_F(EngineCleanup, ReportsAReleaseThatIsNotAnsweredInTimeAndGoesOn) {
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  advance(3s);
+  EXPECT_EQ(heard(), texts{"a released unreachable"});
+  callers.clear();
+  EXPECT_FALSE(remote->settled());
+  disconnect();
+  connect();
+  EXPECT_EQ(sent().back(), "release L 1");
+  settle_connection();
+  released();
+  EXPECT_TRUE(heard().empty());
+  expect_clean();
+}
+
+TEST_F(EngineCleanup, SendsTheReleaseOfAnAbandonedHold) {  // P6
+  start_connected();
+  caller& a = holding("a");
+  cohort->abandon(a, now);
+  callers.clear();
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  released();
+  EXPECT_TRUE(heard().empty());
+  expect_clean();
+}
+
+TEST_F(EngineCleanup, SendsTheReleaseOfAHoldAbandonedWhileTheServerIsAway) {  // P6
+  start_connected();
+  caller& a = holding("a");
+  disconnect();
+  cohort->abandon(a, now);
+  callers.clear();
+  connect();
+  EXPECT_EQ(sent().back(), "release L 1");
+}
+
+TEST_F(EngineCleanup, ReleasesOnlyOnce) {  // P7
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  released();
+  heard();
+  sent();
+  release(a);
+  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_TRUE(sent().empty());
+}
+
+TEST_F(EngineCleanup, IsPointlessWhenTheServerHasForgottenByItself) {
+  start_connected();
+  caller& a = holding("a");
+  disconnect();
+  cohort->abandon(a, now);
+  callers.clear();
+  advance(30s + 302ms + settings.command_timeout - 1ms);
+  EXPECT_FALSE(remote->settled());
+  advance(1ms);
+  EXPECT_TRUE(remote->settled());
+  connect();
+  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"}));
+  settle_connection();
+  expect_clean();
+}
+
+// ---- refusals ------------------------------------------------------------------------------------------------
+
+TEST_F(EngineCleanup, RepeatsARefusedReleaseUntilTheLeaseIsOver) {  // P6
+  settings.keep_alive = 0s;
+  for (fault const what : {fault::refused, fault::try_later}) {
+    start_connected();
+    time_point const from = now;
+    caller& a = holding("a");
+    release(a);
+    take_sent();
+    answer(what, "OOM");
+    int repeated = 0;
+    time_point last = now;
+    duration pause{};
+    while (!remote->settled()) {
+      ASSERT_LT(now - from, 40s);
+      advance(5ms);
+      for (auto const& command : take_sent()) {
+        EXPECT_EQ(command.text, "release L 1");
+        pause = std::max(pause, command.at - last);
+        last = command.at;
+        ++repeated;
+        answer(what, "OOM");
+      }
+    }
+    EXPECT_GT(repeated, 8);
+    EXPECT_LT(repeated, 60) << "more and more slowly";
+    EXPECT_LE(pause, 4s);
+    EXPECT_GE(now - from, 30s);
+    EXPECT_EQ(heard(), texts{"a released unreachable"}) << "to whom it was reported in time";
+    expect_clean();
+  }
+}
+
+TEST_F(EngineCleanup, SucceedsWhenTheServerRecovers) {
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  answer(fault::refused, "OOM");
+  take_sent();
+  advance(200ms);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  released();
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  expect_clean();
+}
+
+TEST_F(EngineCleanup, EndsWithWhatRepeatingWouldNotMend) {
+  struct {
+    fault what;
+    char const* report;
+  } const table[] = {{fault::wrong_type, "a not released wrong_type"},
+                     {fault::access_denied, "a not released access_denied"},
+                     {fault::malformed, "a not released protocol"}};
+  for (auto const& row : table) {
+    start_connected();
+    caller& a = holding("a");
+    release(a);
+    answer(row.what, "WORDS");
+    EXPECT_EQ(heard(), texts{row.report});
+    expect_clean();
+  }
+}
+
+TEST_F(EngineCleanup, LeavesAConnectionToAServerThatMayNotWrite) {
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  answer(fault::reconnect, "READONLY");
+  EXPECT_EQ(dropped(), texts{"READONLY"});
+  disconnect();
+  connect();
+  EXPECT_EQ(sent().back(), "release L 1");
+  settle_connection();
+  released();
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  expect_clean();
+}
+
+TEST_F(EngineCleanup, TakesNothingFromAnAnswerThatIsTooShort) {
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  answer({1, 0});
+  EXPECT_EQ(dropped().size(), 1u);
+  EXPECT_TRUE(heard().empty());
+  disconnect();
+  connect();
+  settle_connection();
+  released(false);
+  EXPECT_EQ(heard(), texts{"a released ok"});
+}
+
+// ---- the kick ------------------------------------------------------------------------------------------------
+
+// P4: the next in line may be dead behind a connection the server believes in. A releaser whose release passed on while
+// more were waiting repeats it once, after the claim.
+
+TEST_F(EngineCleanup, KicksOnceAfterTheClaim) {
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  released(true, true, true);
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_TRUE(remote->settled()) << "nothing is owed: closing does not wait for it";
+  take_sent();
+  advance(3s);
+  EXPECT_TRUE(sent().empty());
+  advance(160ms);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  EXPECT_EQ(stats.kicks, 1u);
+  answer({0, 1, 1, server_us()});  // and it passed on again
+  advance(1min);
+  EXPECT_TRUE(sent().empty());
+  expect_clean();
+}
+
+TEST_F(EngineCleanup, KicksOnlyWhenItPassedOnAndMoreWereWaiting) {
+  settings.keep_alive = 0s;
+  for (int which = 0; which < 3; ++which) {
+    start_connected();
+    caller& a = holding("a");
+    release(a);
+    take_sent();
+    released(true, which == 1, which == 2);
+    advance(10s);
+    EXPECT_TRUE(sent().empty()) << which;
+    expect_clean();
+  }
+}
+
+TEST_F(EngineCleanup, KicksAfterALeaveThatPassedOn) {
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& a = queued("a");
+  cancel(a, cancel_type::total);
+  answer({0, 1, 1, server_us()});
+  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  take_sent();
+  advance(3160ms);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  removed();
+  expect_clean();
+}
+
+TEST_F(EngineCleanup, DropsTheKickWhenItActsOnTheLockAgain) {
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  released(true, true, true);
+  advance(1s);
+  ask("b");
+  take_sent();
+  queue(30'000);
+  advance(10s);
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(stats.kicks, 0u);
+}
+
+TEST_F(EngineCleanup, DoesNotKickWhenTheSameScriptPutItBackInLine) {
+  settings.keep_alive = 0s;
+  settings.local_slice = 0s;
+  start_connected();
+  caller& a = holding("a");
+  ask("b");
+  release(a);
+  take_sent();
+  released_and_queued(30'000);
+  advance(10s);
+  EXPECT_TRUE(sent().empty());
+}
+
+TEST_F(EngineCleanup, DropsTheKickWithItsConnection) {
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  released(true, true, true);
+  disconnect();
+  connect();
+  settle_connection();
+  take_sent();
+  heard();
+  advance(1s);
+  EXPECT_TRUE(sent().empty()) << "not before the claim is over, at any rate";
+  advance(9s);
+  EXPECT_LE(sent().size(), 1u);
+  while (!unanswered.empty()) removed();
+  expect_clean();
+}
+
+TEST_F(EngineCleanup, DoesNotRepeatAKickThatWasNotAnswered) {
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  released(true, true, true);
+  advance(3200ms);
+  disconnect();
+  connect();
+  settle_connection();
+  take_sent();
+  advance(1min);
+  EXPECT_TRUE(sent().empty());
+  expect_clean();
+}
+
+TEST_F(EngineCleanup, ForgetsKicksWhenTheClientCloses) {
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  released(true, true, true);
+  take_sent();
+  remote->drop_kicks();
+  expect_clean();
+  advance(10s);
+  EXPECT_TRUE(sent().empty());
+}
+
+TEST_F(EngineCleanup, SendsAKickAgainWithItsSource) {
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  released(true, true, true);
+  take_sent();
+  advance(3200ms);
+  answer(fault::no_script, "NOSCRIPT");
+  EXPECT_EQ(sent(), (texts{"release L 1", "source release L 1"}));
+  removed();
+  expect_clean();
+}
+
+// ---- what is owed does not stand in the way --------------------------------------------------------------------
+
+TEST_F(EngineCleanup, DoesNotHinderTheNextAcquireOfTheSameLock) {
+  start_connected();
+  caller& a = holding("a");
+  disconnect();
+  cohort->abandon(a, now);
+  ask("b");
+  connect();
+  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1", "acquire L 2"}));
+  settle_connection();
+  released();
+  grant(101);
+  EXPECT_EQ(heard(), texts{granted("b", 101)});
+  EXPECT_EQ(stats.held, 1u);
+}
+
+TEST_F(EngineCleanup, EndsWhileTheNextHolderHasTheLock) {
+  start_connected();
+  caller& a = holding("a");
+  cohort->abandon(a, now);
+  caller& b = ask("b");
+  released();
+  grant(101);
+  release(b);
+  released();
+  EXPECT_EQ(heard(), (texts{granted("b", 101), "b released ok"}));
+  expect_clean();
+}
+
+TEST_F(EngineCleanup, IsDoneForEachOfManyDeadIds) {
+  start_connected();
+  for (int i = 0; i < 5; ++i) {
+    caller& a = ask("a");
+    cancel(a, cancel_type::terminal);
+  }
+  take_sent();
+  disconnect();
+  connect();
+  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1", "release L 2", "release L 3",
+                           "release L 4", "release L 5"}));
+  settle_connection();
+  for (int i = 0; i < 5; ++i) removed();
+  expect_clean();
+}
+
+}  // namespace
+}  // namespace conch::engine
