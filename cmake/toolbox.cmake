@@ -86,4 +86,7 @@ function(conch_embed_lua target folder)
     COMMENT "Embedding the Lua scripts"
     VERBATIM)
   target_sources(${target} PRIVATE "${output}")
+  # For other targets that compile the output: it is written once, and before either is built.
+  add_custom_target(${target}_lua DEPENDS "${output}")
+  add_dependencies(${target} ${target}_lua)
 endfunction()

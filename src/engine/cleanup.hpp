@@ -18,6 +18,7 @@ struct cleanup : list_hook<cleanup> {
   bool was_valid = false;     // the hold was valid when the release was first written
   bool sent = false;          // written on this connection, not answered
   bool resent = false;        // may have been carried out on an earlier connection
+  bool echoes = false;        // the request it undoes may still arrive by an earlier connection
   bool is_kick = false;       // the lock is long released; its next owner may be dead
   bool once_more = false;     // an older connection that could not be ended may act after this
   std::uint32_t refusals = 0;

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "engine/engine.hpp"
 
+#include "engine/mutant.hpp"
+
 #include <boost/system/system_category.hpp>
 
 #include <algorithm>
@@ -58,13 +60,13 @@ void engine::acquire(acquisition& a, std::string_view name, time_point now) {
   }
   a.at = acquisition::phase::waiting;
   e.waiting.push_back(a);
-  if (a.until != time_point::max()) timers_.arm(a.due, a.until);
+  if (a.until != time_point::max() && !CONCH_MUTANT(no_timeout)) timers_.arm(a.due, a.until);
   ask_if_needed(e, now);
 }
 
 void engine::cancel(acquisition& a, cancel_type type, time_point now) {
   switch (a.at) {
-    case acquisition::phase::waiting: stop_waiting(a, cancelled(), type, now); return;
+    case acquisition::phase::waiting: if (!CONCH_MUTANT(cancel_ignored)) stop_waiting(a, cancelled(), type, now); return;
     case acquisition::phase::staying:
       if (type == cancel_type::total) return;
       if (type == cancel_type::partial) {
@@ -216,7 +218,7 @@ void engine::ask_if_needed(lock_entry& e, time_point now) {
 /// The lock is ours: to the first in line.
 void engine::deliver(lock_entry& e, time_point now) {
   if (e.waiting.empty()) {
-    backend_->release(e.place, std::nullopt, nullptr, now);
+    if (!CONCH_MUTANT(wake_up_swallowed)) backend_->release(e.place, std::nullopt, nullptr, now);
     return;
   }
   acquisition& a = e.waiting.pop_front();
@@ -239,9 +241,9 @@ void engine::deliver(lock_entry& e, time_point now) {
 /// In memory, or by the server? Others may wait there (local_slice), the token's index is bounded, the lease runs out,
 /// and a fixed lease starts anew for each owner.
 bool engine::can_hand_off(lock_entry& e, time_point now) {
-  if (e.waiting.empty() || e.waiting.front().fixed || !e.place.renewable) return false;
-  if (now - e.slice_began >= settings_.local_slice || e.hand_offs + 1 >= hand_offs_per_grant) return false;
-  return now + settings_.stop_margin < lose_at(e);
+  if (e.waiting.empty() || (e.waiting.front().fixed && !CONCH_MUTANT(fixed_handed_off)) || !e.place.renewable) return false;
+  if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) || e.hand_offs + 1 >= hand_offs_per_grant) return false;
+  return now + settings_.stop_margin < lose_at(e) || CONCH_MUTANT(hands_off_the_dying);
 }
 
 void engine::give_back(lock_entry& e, receipt* r, time_point now) {
@@ -277,6 +279,8 @@ void engine::finish(acquisition& a, acquired how, error_code why) {
 
 time_point engine::lose_at(lock_entry const& e) const {
   seat const& s = e.place;
+  if (CONCH_MUTANT(loss_told_late)) return s.deadline + milliseconds{30};
+  if (CONCH_MUTANT(margin_above_claim)) return s.deadline - settings_.stop_margin;
   return s.deadline - std::min(settings_.stop_margin, (s.deadline - s.valid_from) / 4);
 }
 
@@ -285,11 +289,13 @@ time_point engine::lose_at(lock_entry const& e) const {
 /// grid of 1/64 of the lease: renewals that are due together go together.
 void engine::schedule(lock_entry& e, time_point now) {
   seat const& s = e.place;
-  duration const validity = s.deadline - s.valid_from;
+  // A lease shorter than the one before it (another coroutine's) has not moved the deadline: count back from there.
+  duration const granted = s.deadline - s.valid_from;
+  duration const validity = s.confirmed && !CONCH_MUTANT(renewal_storm) ? std::min<duration>(granted, s.lease - drift_of(s.lease)) : granted;
   bool const full = s.confirmed && settings_.renew_every > duration::zero();
   duration const after = full ? std::min(settings_.renew_every, validity / 2) : validity / 3;
   duration const grid = std::max<duration>(validity / 64, milliseconds{1});
-  time_point at = s.valid_from + after;
+  time_point at = s.deadline - validity + after;
   at -= at.time_since_epoch() % grid;
   e.renew_at = std::max(at, now);
   timers_.arm(e.watch, std::min(e.renew_at, lose_at(e)));
@@ -308,12 +314,12 @@ void engine::watch(lock_entry& e, time_point now) {
     // Nobody's any more: the body had its margin. A renewal that was under way may have prolonged the lease: end it.
     e.holder = nullptr;
     a.lock = nullptr;
-    give_back(e, nullptr, now);
+    if (!CONCH_MUTANT(loss_not_released)) give_back(e, nullptr, now);
     return;
   }
-  if (a.fixed && s.confirmed) s.renewable = false;
-  if (a.max_hold != duration::max() && now - a.granted >= a.max_hold) s.renewable = false;
-  if (s.renewable && now >= e.renew_at) {
+  if (a.fixed && s.confirmed && !CONCH_MUTANT(fixed_is_renewed)) s.renewable = false;
+  if (!CONCH_MUTANT(no_max_hold) && a.max_hold != duration::max() && now - a.granted >= a.max_hold) s.renewable = false;
+  if (s.renewable && now >= e.renew_at && (s.confirmed || !CONCH_MUTANT(claim_not_confirmed))) {
     if (!s.renewing) due_.push_back(&s);
     e.renew_at = now + std::max<duration>(s.lease / 30, milliseconds{20});
   }
@@ -368,6 +374,7 @@ void engine::extended(seat& s, time_point now) {
     timers_.arm(e.watch, s.deadline);
     return;
   }
+  if (CONCH_MUTANT(index_starts_anew)) e.hand_offs = 0;
   a.valid_until.store(s.deadline.time_since_epoch().count(), std::memory_order_release);
   schedule(e, now);
 }
@@ -380,7 +387,7 @@ void engine::lost(seat& s, time_point now) {
   std::erase(due_, &s);
   if (acquisition* const a = e.holder) {
     e.holder = nullptr;
-    if (a->at == acquisition::phase::holding) tell_lost(*a, make_error_code(errc::lost), now);
+    if (a->at == acquisition::phase::holding && !CONCH_MUTANT(loss_not_told)) tell_lost(*a, make_error_code(errc::lost), now);
     a->lock = nullptr;
   }
   ask_if_needed(e, now);

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "engine/server.hpp"
 
+#include "engine/mutant.hpp"
+
 #include <algorithm>
 #include <limits>
 
@@ -48,6 +50,7 @@ void server::connected_as(session const& s, time_point now) {
     push_request({request::kill, nobody, 0, nullptr, nullptr, now});
   }
   for (session const& old : stale_) {
+    if (CONCH_MUTANT(old_connections_live_on)) continue;
     out_.send(kill_command{old.client_id, old.address});
     push_request({request::kill, old.client_id, 0, nullptr, nullptr, now});
   }
@@ -58,7 +61,7 @@ void server::connected_as(session const& s, time_point now) {
   push_request({request::prove_publish, 0, 0, nullptr, nullptr, now});
 
   owed_.for_each([&](cleanup& c) {
-    if (c.is_kick) return;
+    if (c.is_kick || CONCH_MUTANT(cleanups_not_repeated)) return;
     if (c.over <= now) {
       finish(c, c.was_valid, {}, now);
     } else {
@@ -70,7 +73,7 @@ void server::connected_as(session const& s, time_point now) {
   active_.for_each([&](seat& s2) {
     switch (s2.at) {
       case seat::state::asking:
-      case seat::state::in_line: send_acquire(s2, false, now); break;
+      case seat::state::in_line: if (!CONCH_MUTANT(not_asked_again)) send_acquire(s2, false, now); break;
       case seat::state::leaving: send_leave(s2, false, now); break;
       case seat::state::owned: renewals.push_back(&s2); break;
       case seat::state::idle: break;
@@ -95,7 +98,7 @@ void server::disconnected(std::string_view why, time_point now) {
   trouble_ = why;
   ++stats_.disconnects;
   stale_.push_back(session_);
-  sample_us_ = 0;
+  if (!CONCH_MUTANT(sample_outlives_connection)) sample_us_ = 0;
   overdue_.cancel();
   quiet_.cancel();
   log_.note(false, why);
@@ -104,7 +107,10 @@ void server::disconnected(std::string_view why, time_point now) {
   unanswered.swap(in_flight_);
   std::deque<std::vector<renewed>> unrenewed;
   unrenewed.swap(renewing_);
-  active_.for_each([](seat& s) { s.renewing = false; });
+  active_.for_each([&](seat& s) {
+    s.renewing = false;
+    if (s.written) s.echo_until = now + 2 * settings_.command_timeout;
+  });
   owed_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
     if (c.is_kick && c.sent) finish(c, false, {}, now);
@@ -163,8 +169,11 @@ void server::session_answer(in_flight const& r, answer const& a, time_point now)
 }
 
 void server::push_request(in_flight r) {
+  if (r.at != nullptr) {
+    ++r.at->references;
+    r.lease = r.at->lease;
+  }
   in_flight_.push_back(r);
-  if (r.at != nullptr) ++r.at->references;
   if (!overdue_.armed()) timers_.arm(overdue_, r.written + settings_.command_timeout);
 }
 
@@ -175,7 +184,7 @@ void server::answer_overdue(time_point now) {
     timers_.arm(overdue_, due);
     return;
   }
-  out_.drop_connection("the server did not answer in time");
+  if (!CONCH_MUTANT(no_command_timeout)) out_.drop_connection("the server did not answer in time");
 }
 
 void server::quiet(time_point now) {
@@ -204,7 +213,7 @@ void server::sample(time_point written, std::int64_t server_us, time_point now) 
 }
 
 std::int64_t server::not_after(time_point now) const {
-  if (can_kill_) return 0;
+  if (can_kill_ || CONCH_MUTANT(no_not_after)) return 0;
   // Late rather than early: a request refused for nothing is only asked again.
   auto const elapsed = (now - sample_at_) + (now - sample_at_) / 100 + settings_.command_timeout;
   return sample_us_ + std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count();
@@ -216,7 +225,7 @@ void server::drop(seat& s) {
 }
 
 void server::fail(seat& s, error_code why, time_point now) {
-  bool const may_have_acted = s.written;
+  bool const may_have_acted = s.written && !CONCH_MUTANT(failure_not_cleaned_up);
   grant_id const id = s.id;
   s.at = seat::state::idle;
   s.unlink();

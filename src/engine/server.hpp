@@ -57,6 +57,7 @@ class server final : public backend {
     seat* at;
     cleanup* owed;
     time_point written;
+    milliseconds lease{};  // as asked for; by the time of the answer the seat may want another
   };
 
   // server.cpp: the connection
@@ -93,6 +94,7 @@ class server final : public backend {
   void cleanup_due(cleanup& c, time_point now);
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
   void consider_kick(seat& s, grant_id id, std::int64_t passed_on, std::int64_t more, time_point now);
+  time_point after_claim(time_point now);
   void drop_kick(seat& s);
   bool owes(grant_id id);
 

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "engine/server.hpp"
 
+#include "engine/mutant.hpp"
+
 #include <algorithm>
 
 // What is owed to the server: releases and leaves until they are answered, and the one repetition of a release whose
@@ -22,6 +24,7 @@ cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
                               }};
   ++s.references;
   ++cleanups_;
+  c->echoes = now < s.echo_until;
   // The lock's lease, or the longest this client asks for, from now on: nothing of ours is renewed after this, and what
   // was written before has been carried out, or its connection is gone.
   auto const lease = std::max<duration>(s.lease, settings_.lease);
@@ -51,12 +54,12 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
 
   if (a.what == fault::none && a.numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
     sample(r.written, a.numbers[3], now);
-    bool const was_mine = a.numbers[0] == 1 || (c.resent && c.was_valid);
+    bool const was_mine = a.numbers[0] == 1 || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
     if (same_seat) {
       std::int64_t const result[] = {a.numbers[4], a.numbers[5], a.numbers.size() > 6 ? a.numbers[6] : 0};
       ask_result(s, r, result, now);
     }
-    if (c.resent && !can_kill_ && !c.once_more) {
+    if ((c.resent || c.echoes) && !can_kill_ && !c.once_more && !CONCH_MUTANT(cleanup_not_once_more)) {
       // What an older connection still had to say was refused after its not-after; whatever it did before that ends here.
       c.once_more = true;
       if (c.whom != nullptr) {
@@ -69,17 +72,24 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
       // The kick belongs to a lock this client has nothing more to do with.
       bool const kick = !c.is_kick && s.at == seat::state::idle;
       grant_id const id = c.id;
+      // In line again, and asked before this release was carried out: what it was told to wait for is not what it
+      // waits for now, which is a claim.
+      bool const hurry = !same_seat && s.at == seat::state::in_line && a.numbers[1] != 0;
+      if (hurry) timers_.arm(s.check, std::min(s.check.at(), after_claim(now)));
       finish(c, was_mine, {}, now);
       if (kick) consider_kick(s, id, a.numbers[1], a.numbers[2], now);
     }
   } else if (a.what == fault::no_script) {
     send_cleanup(c, r.new_id != 0 && same_seat ? r.new_id : 0, true, now);
   } else {
-    if (a.what == fault::none) out_.drop_connection("an answer of the release script that is too short");
+    if (a.what == fault::none) {
+      c.resent = true;  // it was carried out, whatever it answered
+      out_.drop_connection("an answer of the release script that is too short");
+    }
     if (a.what == fault::reconnect) out_.drop_connection(a.words);
     if (same_seat && (s.at == seat::state::asking || s.at == seat::state::in_line)) acquire_fault(s, a, now);
     bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
-    if (hopeless || c.is_kick) {
+    if (hopeless || c.is_kick || CONCH_MUTANT(refused_cleanup_dropped)) {
       errc const why = a.what == fault::wrong_type      ? errc::wrong_type
                        : a.what == fault::access_denied ? errc::access_denied
                                                         : errc::protocol;
@@ -132,7 +142,7 @@ void server::forget(receipt& r) noexcept {
 /// The next in line may be dead behind a connection the server believes in. The releaser repeats its release once, after
 /// the claim: if nobody has taken the lock by then it goes on.
 void server::consider_kick(seat& s, grant_id id, std::int64_t passed_on, std::int64_t more, time_point now) {
-  if (passed_on == 0 || more == 0 || !connected_) return;
+  if (passed_on == 0 || more == 0 || !connected_ || CONCH_MUTANT(no_kick)) return;
   drop_kick(s);
   auto* const c = new cleanup{s, id, this, [](void* self, time_point at) {
                                 auto& due = *static_cast<cleanup*>(self);
@@ -142,7 +152,11 @@ void server::consider_kick(seat& s, grant_id id, std::int64_t passed_on, std::in
   ++s.references;
   s.kick = c;
   owed_.push_back(*c);
-  timers_.arm(c->due, now + settings_.claim + milliseconds{5} + jitter(settings_.claim / 20));
+  timers_.arm(c->due, after_claim(now));
+}
+
+time_point server::after_claim(time_point now) {
+  return now + settings_.claim + milliseconds{5} + jitter(settings_.claim / 20);
 }
 
 void server::drop_kick(seat& s) {

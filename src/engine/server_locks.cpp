@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "engine/server.hpp"
 
+#include "engine/mutant.hpp"
+
 #include <algorithm>
 
 // One lock at one server: asking, standing in line, being granted, being renewed, being told no.
@@ -43,13 +45,14 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
   s.check.cancel();
   ++stats_.scripts;
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
-                            whole_ms(settings_.fence_retention), s.ticket, not_after(now), with_source});
+                            whole_ms(settings_.fence_retention), CONCH_MUTANT(ticket_forgotten) ? 0 : s.ticket,
+                            not_after(now), with_source});
   push_request({request::acquire, s.id, 0, &s, nullptr, now});
 }
 
 void server::acquire_answer(in_flight const& r, answer const& a, time_point now) {
   seat& s = *r.at;
-  if (s.id == r.id && s.at != seat::state::idle) {  // an answer for any other id grants nothing
+  if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != seat::state::idle) {  // an answer for any other id grants nothing
     if (a.what != fault::none) {
       if (s.at == seat::state::asking || s.at == seat::state::in_line) acquire_fault(s, a, now);
     } else if (a.numbers.size() < 3) {
@@ -67,12 +70,15 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
 void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now) {
   s.trouble_since = {};
   switch (result[0]) {
-    case 1: own(s, result[1], r.written, s.lease, true, false, now); return;
+    case 1: own(s, result[1], CONCH_MUTANT(deadline_from_answer) ? now : r.written,
+                CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease, true, false, now); return;
     case 0:
       if (s.at == seat::state::owned) {
-        // The claim we were pushed is over, and the question put us in line again.
-        owe(s, s.id, nullptr, now);
+        // The claim we were pushed is over, and the question put us in line again. The holder is told first: what is
+        // sent may be carried out, and another granted, before this returns.
+        grant_id const over = s.id;
         lose(s, now);
+        owe(s, over, nullptr, now);
       } else if (s.at == seat::state::leaving) {
         s.ticket = result[2];
       } else {
@@ -95,7 +101,7 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
 
 void server::own(seat& s, std::int64_t fence, time_point from, duration lease, bool confirmed, bool pushed,
                  time_point now) {
-  time_point const deadline = from + lease - drift_of(lease);
+  time_point const deadline = from + lease - (CONCH_MUTANT(no_drift) ? duration{} : drift_of(lease));
   if (s.at == seat::state::owned) {
     if (deadline > s.deadline) {
       s.deadline = deadline;
@@ -133,6 +139,8 @@ void server::own(seat& s, std::int64_t fence, time_point from, duration lease, b
 
 void server::in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_point now) {
   s.at = seat::state::in_line;
+  if (CONCH_MUTANT(no_safety_check)) return;
+  if (CONCH_MUTANT(polls)) left_ms = 20;
   s.ticket = ticket;
   auto const left = milliseconds{std::clamp<std::int64_t>(left_ms, 20, 86'400'000)};
   timers_.arm(s.check, now + left + milliseconds{5} + jitter(std::min<duration>(left / 10, std::chrono::seconds{1})));
@@ -157,17 +165,19 @@ void server::granted(pushed_grant const& g, time_point now) {
   if (s == nullptr || s->id != g.id || s->at == seat::state::idle) {
     // Nobody wants it any more. It goes on to the next in line, unless a release for it is already under way.
     ++stats_.pushes_stray;
-    if (!owes(g.id)) owe(up_.find_or_make(g.name), g.id, nullptr, now);
+    if (!owes(g.id) && !CONCH_MUTANT(stray_grant_kept)) owe(up_.find_or_make(g.name), g.id, nullptr, now);
     return;
   }
   if (s->at == seat::state::owned) return;
 
   // When was it granted, by our clock? Not before the sample was asked for, plus what the server's clock went since.
+  milliseconds claim = g.claim;
   bool const known = sample_us_ != 0 && g.granted_us >= sample_us_;
   time_point const shown = sample_at_ + microseconds{g.granted_us - sample_us_} * 99 / 100;
-  time_point const from = std::min(shown, now);
-  if (known && from + g.claim - drift_of(g.claim) - g.claim / 4 > now) {
-    own(*s, g.fence, from, g.claim, false, true, now);
+  time_point const from = CONCH_MUTANT(claim_from_arrival) ? now : std::min(shown, now);
+  if (CONCH_MUTANT(claim_of_receiver)) claim = whole_ms(settings_.claim);
+  if (CONCH_MUTANT(late_grant_used) || (known && from + claim - drift_of(claim) - claim / 4 > now)) {
+    own(*s, g.fence, from, CONCH_MUTANT(claim_is_lease) ? s->lease : claim, false, true, now);
     return;
   }
   // It may be over already. Asking again renews it if it is still ours, and puts us back in our place if not.
@@ -208,9 +218,9 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
         s.unlink();
         up_.left(s, now);
       }
-    } else if (a.numbers[0] == 2) {
+    } else if (a.numbers[0] == 2 && !CONCH_MUTANT(grant_missed_in_leave)) {
       sample(r.written, a.numbers[3], now);
-      own(s, a.numbers[1], r.written, s.lease, true, false, now);
+      own(s, a.numbers[1], r.written, r.lease, true, false, now);
     } else if (s.at == seat::state::owned) {
       lose(s, now);
     } else {
@@ -228,7 +238,7 @@ void server::give_up(seat& s, receipt* r, time_point now) {
   s.at = seat::state::idle;
   s.unlink();
   s.check.cancel();
-  if (s.written) {
+  if (s.written && !CONCH_MUTANT(no_leave)) {
     owe(s, s.id, r, now);
   } else if (r != nullptr) {
     up_.released(*r, false, {}, now);
@@ -254,7 +264,7 @@ void server::release(seat& s, std::optional<milliseconds> again, receipt* r, tim
       s.at = seat::state::asking;
       s.wait = true;
       s.lease = *again;
-      s.id = ++last_id_;
+      if (!CONCH_MUTANT(id_used_again)) s.id = ++last_id_;
       s.ticket = 0;
       s.written = true;
       s.trouble_since = {};
@@ -300,7 +310,7 @@ void server::send_renewals(std::span<seat* const> seats, bool with_source, time_
   };
   for (seat* s : seats) {
     // Looked up at the moment of writing: what was released, cancelled or lost since is not renewed.
-    if (s->at != seat::state::owned || !s->renewable || s->renewing) continue;
+    if (s->at != seat::state::owned || (!s->renewable && !CONCH_MUTANT(lost_is_renewed)) || s->renewing) continue;
     s->renewing = true;
     ++s->references;
     scratch_.push_back({s->name, s->id, s->lease});

@@ -1,0 +1,274 @@
+#include "sim/mutants.hpp"
+
+#include "redis/scripts.hpp"
+#include "sim/sha1.hpp"
+
+#include <array>
+#include <stdexcept>
+
+namespace conch::sim {
+
+thread_local engine_mutant active_engine_mutant = engine_mutant::none;
+
+namespace {
+
+struct variant_of_script {
+  redis::script const* original = nullptr;
+  std::string source, sha1;
+};
+
+thread_local mutant const* active = nullptr;
+thread_local std::vector<variant_of_script> variants;
+
+std::string with_substitution(redis::script const& s, mutant const& m, bool& matched) {
+  std::string text{s.source};
+  if (m.script.empty() || m.script == s.name) {
+    for (auto at = text.find(m.from); at != std::string::npos; at = text.find(m.from, at + m.to.size())) {
+      matched = true;
+      text.replace(at, m.from.size(), m.to);
+    }
+  }
+  return text;
+}
+
+redis::script const* script_of(std::string_view sha1_or_source) {
+  for (auto const& s : redis::all_scripts()) {
+    if (s.sha1 == sha1_or_source || s.source == sha1_or_source) return &s;
+  }
+  return nullptr;
+}
+
+variant_of_script const* variant(std::string_view sha1_or_source) {
+  for (auto const& v : variants) {
+    if (v.original->sha1 == sha1_or_source || v.original->source == sha1_or_source) return &v;
+  }
+  return nullptr;
+}
+
+// The rule: a section of the design, with its mark where it has one, or a promise.
+constexpr std::array<mutant, 74> mutants{{
+    {"old-connections-live-on", "a new connection does not end the old one",
+     "†4", engine_mutant::old_connections_live_on},
+    {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect",
+     "P6", engine_mutant::cleanups_not_repeated},
+    {"not-asked-again", "a new connection does not ask again for what is queued",
+     "†4", engine_mutant::not_asked_again},
+    {"sample-outlives-connection", "the time sample is kept when the connection is lost",
+     "†4", engine_mutant::sample_outlives_connection},
+    {"failure-not-cleaned-up", "an acquire that failed is not cleaned up",
+     "P6", engine_mutant::failure_not_cleaned_up},
+    {"no-not-after", "without CLIENT KILL an acquire carries no not-after",
+     "†4", engine_mutant::no_not_after},
+    {"no-command-timeout", "a server that does not answer is waited for without end",
+     "4", engine_mutant::no_command_timeout},
+    {"ticket-forgotten", "an acquire that is repeated does not show its ticket",
+     "4", engine_mutant::ticket_forgotten},
+    {"any-answer-counts", "an answer for an older id grants",
+     "†4", engine_mutant::any_answer_counts},
+    {"deadline-from-answer", "the deadline counts from the answer, not from the request",
+     "6", engine_mutant::deadline_from_answer},
+    {"no-drift", "the deadline allows for no drift",
+     "6", engine_mutant::no_drift},
+    {"no-safety-check", "whoever waits never asks again",
+     "4", engine_mutant::no_safety_check},
+    {"polls", "whoever waits asks every 20 ms",
+     "P10", engine_mutant::polls},
+    {"stray-grant-kept", "a pushed grant that nobody wants is not released",
+     "†4", engine_mutant::stray_grant_kept},
+    {"claim-from-arrival", "the deadline of a pushed grant counts from its arrival",
+     "†4", engine_mutant::claim_from_arrival},
+    {"claim-of-receiver", "a claim is taken to last as long as the receiver would have made it",
+     "†4", engine_mutant::claim_of_receiver},
+    {"claim-is-lease", "a claim is taken for a whole lease",
+     "†4", engine_mutant::claim_is_lease},
+    {"late-grant-used", "a pushed grant is used that may be over",
+     "†4", engine_mutant::late_grant_used},
+    {"grant-missed-in-leave", "a leave that found itself owner counts as having left",
+     "8", engine_mutant::grant_missed_in_leave},
+    {"no-leave", "who gives up does not leave the line",
+     "8", engine_mutant::no_leave},
+    {"id-used-again", "the id of a released hold stands in line again",
+     "†4", engine_mutant::id_used_again},
+    {"lost-is-renewed", "a hold that is lost is still renewed",
+     "6", engine_mutant::lost_is_renewed},
+    {"repeated-release-fails", "a repeated release that finds itself no owner is reported as a loss",
+     "4", engine_mutant::repeated_release_fails},
+    {"cleanup-not-once-more", "without CLIENT KILL a clean-up is not repeated after the not-after",
+     "†4", engine_mutant::cleanup_not_once_more},
+    {"refused-cleanup-dropped", "a release that the server refused is not repeated",
+     "P6", engine_mutant::refused_cleanup_dropped},
+    {"no-kick", "a releaser does not look after its next in line",
+     "†4", engine_mutant::no_kick},
+    {"no-timeout", "the time-out of a wait does nothing",
+     "P4", engine_mutant::no_timeout},
+    {"cancel-ignored", "a waiting acquire cannot be cancelled",
+     "8", engine_mutant::cancel_ignored},
+    {"wake-up-swallowed", "a grant for somebody who was cancelled stays with the client",
+     "5", engine_mutant::wake_up_swallowed},
+    {"slice-ignored", "a hold is handed on locally past the slice",
+     "5", engine_mutant::slice_ignored},
+    {"hands-off-the-dying", "a hold is handed on locally at the end of its lease",
+     "5", engine_mutant::hands_off_the_dying},
+    {"fixed-handed-off", "the rest of a lease is handed to one who asked for a fixed lease",
+     "5", engine_mutant::fixed_handed_off},
+    {"fixed-is-renewed", "a fixed lease is renewed without end",
+     "6", engine_mutant::fixed_is_renewed},
+    {"no-max-hold", "max_hold does nothing",
+     "6", engine_mutant::no_max_hold},
+    {"loss-told-late", "a loss is told after the deadline",
+     "6", engine_mutant::loss_told_late},
+    {"margin-above-claim", "the stop margin of a claim is that of a whole lease",
+     "4", engine_mutant::margin_above_claim},
+    {"claim-not-confirmed", "a claim is not confirmed",
+     "4", engine_mutant::claim_not_confirmed},
+    {"index-starts-anew", "a renewal resets the index of the fencing token",
+     "4", engine_mutant::index_starts_anew},
+    {"loss-not-released", "a loss does not end in a release",
+     "†6", engine_mutant::loss_not_released},
+    {"loss-not-told", "the answer \"not yours\" to a renewal is not told",
+     "P9", engine_mutant::loss_not_told},
+    {"lease-of-the-next", "an answer counts with the lease that the next coroutine wants",
+     "6", engine_mutant::lease_of_the_next},
+    {"renewal-storm", "a lease shorter than the one before is renewed without pause",
+     "P10", engine_mutant::renewal_storm},
+    {"release-by-anybody", "anybody's release gives the lock away", "P7", engine_mutant::none, "release",
+     "if owner == id then",
+     "if true then"},
+    {"release-says-mine", "a release tells everybody that it was the owner", "P7", engine_mutant::none, "release",
+     "local was_owner, floor = 0, 0",
+     "local was_owner, floor = 1, 0"},
+    {"leave-keeps-place", "who leaves stays in the line", "P6", engine_mutant::none, "release",
+     "redis.call('ZREM', queue_key, id)\n",
+     "\n"},
+    {"release-forgets-line", "a release does not pass on", "P4", engine_mutant::none, "release",
+     "if redis.call('EXISTS', queue_key) == 0 then",
+     "if true then"},
+    {"leave-passes-nothing-on", "a leave that finds the lock free does not pass on", "4", engine_mutant::none, "release",
+     "redis.call('ZREM', queue_key, id)\nif value then",
+     "redis.call('ZREM', queue_key, id)\nif true then"},
+    {"keep-ignored", "a time-out gives back what was granted meanwhile", "8", engine_mutant::none, "release",
+     "if keep then",
+     "if false then"},
+    {"push-count-ignored", "a grant that nobody heard counts", "†4", engine_mutant::none, "",
+     "grant) > 0 then",
+     "grant) >= 0 then"},
+    {"owner-before-push", "the owner is written before it is told", "†4", engine_mutant::none, "",
+     "if redis.call('PUBLISH'",
+     "own(id, fence, 'c', claim)\nif redis.call('PUBLISH'"},
+    {"claim-lasts-a-lease", "a claim lasts a whole lease", "4", engine_mutant::none, "",
+     "own(id, fence, 'c', claim)",
+     "own(id, fence, 'c', my_lease)"},
+    {"last-in-first-out", "the last in line is served first", "P5", engine_mutant::none, "",
+     "'ZPOPMIN'",
+     "'ZPOPMAX'"},
+    {"fence-counts-only", "a fence is a counter without the time", "P2", engine_mutant::none, "",
+     "math.max(clock, floor + 1)",
+     "floor + 1"},
+    {"fence-time-only", "a fence is the time, without the last one", "P2", engine_mutant::none, "",
+     "if before and before >= fence then",
+     "if false then"},
+    {"fence-loses-digits", "a fence is written with 14 digits", "P2", engine_mutant::none, "",
+     "return string.format('%.0f', number)",
+     "return tostring(number)"},
+    {"fence-kept-short", "the fence is not kept for the retention", "†4", engine_mutant::none, "",
+     "return text(retention + math",
+     "return text(1 + math"},
+    {"fence-ends-before-its-time", "the fence is not kept until the clock has passed it", "†4", engine_mutant::none, "",
+     "return text(retention + math.ceil((fence - clock) / 1000))",
+     "return text(retention)"},
+    {"fence-not-kept", "the fence is not kept at all when it is above the last one", "P2", engine_mutant::none, "",
+     "local before = tonumber(redis.call('SET', fence_key, text(fence), 'PX', keep(), 'GET') or 0)",
+     "local before = tonumber(redis.call('GET', fence_key) or 0)"},
+    {"renewal-shortens", "a renewal may shorten a lease", "4", engine_mutant::none, "renew",
+     "elseif left < lease then",
+     "elseif true then"},
+    {"renewal-by-anybody", "anybody renews", "P7", engine_mutant::none, "renew",
+     "elseif not value or string.sub(value, 1, #id + 1) ~= id .. ' ' then",
+     "elseif not value then"},
+    {"renewal-revives", "a renewal makes a lock that is gone", "7", engine_mutant::none, "renew",
+     "answer[i + 1] = 0",
+     "redis.call('SET', key, id .. ' 1 h', 'PX', lease)\nanswer[i + 1] = 1"},
+    {"renewal-fails-together", "one bad key fails the renewal of all", "†4", engine_mutant::none, "renew",
+     "redis.pcall('GET', key)",
+     "redis.call('GET', key)"},
+    {"renewal-leaves-claim", "a renewal extends nothing while the hold is a claim", "4", engine_mutant::none, "renew",
+     "if string.sub(value, -1) == 'c' then",
+     "if false then"},
+    {"repeated-acquire-shortens", "an acquire repeated by the owner may shorten the lease", "†4", engine_mutant::none, "acquire",
+     "elseif left < lease then",
+     "elseif true then"},
+    {"repeated-acquire-extends-nothing", "an acquire repeated by the owner extends nothing", "†4", engine_mutant::none, "acquire",
+     "extend(lock_key, id, fence, state, lease)\n",
+     "\n"},
+    {"owner-queues-again", "an acquire repeated by the owner stands in line behind itself", "P8", engine_mutant::none, "acquire",
+     "if owner == id then",
+     "if false then"},
+    {"newcomer-overtakes", "who comes to a free lock takes it, whoever stands in line", "4", engine_mutant::none, "acquire",
+     "if redis.call('EXISTS', queue_key) == 1 then",
+     "if false then"},
+    {"try-stands-in-line", "a try stands in line", "4", engine_mutant::none, "acquire",
+     "if not wait then",
+     "if false then"},
+    {"late-request-carried-out", "a request is carried out after its not-after", "†4", engine_mutant::none, "acquire",
+     "if not_after > 0 and now > not_after then",
+     "if false then"},
+    {"line-ends-with-lock", "the line lives no longer than the lease of its last waiter", "†4", engine_mutant::none, "",
+     "local lives = lock_left + lease",
+     "local lives = lease"},
+    {"line-never-ends", "the line has no end", "P6", engine_mutant::none, "",
+     "if redis.call('PTTL', queue_key) < lives then",
+     "if false then"},
+    {"ticket-not-accepted", "a ticket that is shown does not count", "P5", engine_mutant::none, "",
+     "if ticket == 0 then",
+     "if true then"},
+    {"ticket-is-time-only", "a ticket is the time, whoever stands in line", "4", engine_mutant::none, "",
+     "if last[2] and last[2] + 1 > ticket then",
+     "if false then"},
+    {"push-time-wrong", "a push tells a later time than that of the grant", "†4", engine_mutant::none, "",
+     "text(now) .. ' ' .. claim",
+     "text(now + 1000000) .. ' ' .. claim"},
+}};
+
+}  // namespace
+
+std::span<mutant const> all_mutants() { return mutants; }
+
+mutant const* find_mutant(std::string_view name) {
+  for (mutant const& m : mutants) {
+    if (m.name == name) return &m;
+  }
+  return nullptr;
+}
+
+void activate(mutant const* m) {
+  if (m == active) return;
+  active = m;
+  active_engine_mutant = m == nullptr ? engine_mutant::none : m->point;
+  variants.clear();
+  if (m == nullptr || m->from.empty()) return;
+  bool matched = false;
+  for (auto const& s : redis::all_scripts()) {
+    std::string text = with_substitution(s, *m, matched);
+    std::string sha1 = sha1_hex(text);
+    variants.push_back({&s, std::move(text), std::move(sha1)});
+  }
+  if (!matched) throw std::logic_error{"mutant " + std::string{m->name} + ": its text is in no script any more"};
+}
+
+std::string_view mutated_script(std::string_view sha1_or_source) {
+  if (variants.empty()) return sha1_or_source;
+  auto const* const v = variant(sha1_or_source);
+  if (v == nullptr) return sha1_or_source;
+  return sha1_or_source.size() == 40 ? std::string_view{v->sha1} : std::string_view{v->source};
+}
+
+std::string_view mutated_source(std::string_view name) {
+  return mutated_script(redis::find_script(name).source);
+}
+
+std::string_view script_name(std::string_view sha1_or_source) {
+  auto const* const s = script_of(sha1_or_source);
+  return s == nullptr ? std::string_view{"?"} : s->name;
+}
+
+}  // namespace conch::sim

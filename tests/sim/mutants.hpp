@@ -1,0 +1,37 @@
+// Deliberate faults, to see that the simulator finds them. A mutant of a script is a substitution in
+// its text, made on the simulated server; a mutant of the engine is a point CONCH_MUTANT(name) in
+// src/engine, which is the constant `false` in every build but the simulator's.
+#pragma once
+
+#include "sim/engine_mutants.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::sim {
+
+struct mutant {
+  std::string_view name;
+  std::string_view words;   // what is wrong
+  std::string_view rule;    // the rule it breaks: "†4 ..." or the like
+  engine_mutant point = engine_mutant::none;
+  std::string_view script = {};   // empty: all
+  std::string_view from = {};     // the text, once at least in what the build embeds
+  std::string_view to = {};
+};
+
+std::span<mutant const> all_mutants();
+mutant const* find_mutant(std::string_view name);
+
+// Of this thread. Null: none.
+void activate(mutant const* m);
+
+// Of the script that the argument of EVALSHA (its SHA-1) or EVAL (its source) means: the same for the
+// active mutant, or the argument.
+std::string_view mutated_script(std::string_view sha1_or_source);
+std::string_view mutated_source(std::string_view name);
+std::string_view script_name(std::string_view sha1_or_source);
+
+}  // namespace conch::sim

@@ -1,0 +1,330 @@
+#include "sim/observer.hpp"
+
+#include "redis/codec.hpp"
+#include "sim/sim_client.hpp"
+#include "sim/world.hpp"
+
+#include <algorithm>
+
+// What the clients are told and what they believe; observer_server.cpp has what the server does.
+namespace conch::sim {
+
+namespace {
+
+using phase = engine::acquisition::phase;
+
+constexpr std::int64_t hand_offs_per_grant = 4096;
+
+nanos count(duration d) { return d.count(); }
+
+std::string lock_words(int name) { return "lock " + std::to_string(name); }
+
+std::string client_words(sim_acquisition const& a) { return "client " + std::to_string(a.client->number()); }
+
+}  // namespace
+
+observer::observer(world& w, plan const& p) : world_{w}, plan_{p} {
+  locks_.resize(static_cast<std::size_t>(p.names));
+  for (int i = 0; i < p.names; ++i) keys_.push_back("conch:{" + redis::escape_name(name_of(i)) + "}");
+}
+
+std::string observer::owner_id(sim_acquisition const& a) const { return a.client->id() + "." + std::to_string(a.id); }
+
+bool observer::is_disowned(sim_acquisition const& a) const {
+  return forward_ || a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
+}
+
+bool observer::is_believed(sim_acquisition const& a) const {
+  return a.active && a.at == phase::holding && a.client->local_now() < a.deadline();
+}
+
+void observer::data_lost() {
+  for (lock_watch& w : locks_) {
+    w.disowned = w.highest_written;
+    w.passed = {};
+  }
+}
+
+void observer::lock_tampered(int name) {
+  watch(name).disowned = watch(name).highest_written;
+  watch(name).passed = {};
+}
+
+void observer::clock_forward() { forward_ = true; }
+
+void observer::trouble(nanos until) { trouble_until_ = std::max(trouble_until_, until); }
+
+void observer::refused() { refused_at_ = world_.now(); }
+
+void observer::asked(sim_acquisition& a) {
+  a.asked_at = world_.now();
+  a.waiting = true;
+  ++asked_;
+  watch(a.lock_number).waiting.push_back(&a);
+}
+
+void observer::answered(sim_acquisition& a, bool granted) {
+  lock_watch& w = watch(a.lock_number);
+  nanos const now = world_.now();
+  std::erase(w.waiting, &a);
+  a.waiting = false;
+  waited_ += now - a.asked_at;
+  not_too_late(a);
+  // Each may cost a leave; a cancellation after a time-out a second one.
+  gave_up_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.until != time_point::max() ? 1U : 0U);
+  if (!granted) return;
+  a.active = true;
+  a.seen_deadline = a.deadline();
+  std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number) + ", fence " + std::to_string(a.fence);
+
+  if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
+  if (a.fence <= w.highest_granted && !is_disowned(a)) {
+    throw violation{2, who + ", after fence " + std::to_string(w.highest_granted)};
+  }
+  w.highest_granted = std::max(w.highest_granted, a.fence);
+  for (sim_acquisition const* other : w.active) {
+    if (is_disowned(*other) || is_disowned(a)) continue;
+    std::string const holder = client_words(*other) + " with fence " + std::to_string(other->fence);
+    if (is_believed(*other)) throw violation{1, who + ", while it is held by " + holder};
+    if (other->at == phase::holding && !other->client->paused()) throw violation{9, who + ", before the loss was told to " + holder};
+  }
+  for (sim_acquisition const* other : w.waiting) {
+    bool const leaving = other->cancelled || other->until <= a.client->local_now();
+    if (other->client == a.client && other->order < a.order && !leaving) {
+      throw violation{5, who + ", before another coroutine of that client that asked earlier"};
+    }
+  }
+  auto& began = w.slice_began[a.client->number()];
+  if (a.fence % hand_offs_per_grant == 0) {
+    began = a.client->local_now();
+  } else if (a.client->local_now() - began >= a.client->settings().settings.local_slice) {
+    throw violation{5, who + " locally, past the slice of its client"};
+  }
+  backed_by_server(a);
+  waited_too_long(a);
+  w.active.push_back(&a);
+}
+
+// P4 for the waits that end otherwise: a time-out and a cancellation end within one command time-out.
+void observer::not_too_late(sim_acquisition const& a) const {
+  sim_client const& c = *a.client;
+  nanos const slack = 3 * millisecond + plan_.timer_lateness;
+  bool const slept = c.paused() || c.last_pause_end() >= a.asked_at;
+  if (slept) return;
+  nanos const timeout = count(c.settings().settings.command_timeout) * 102 / 100;
+  if (a.until != time_point::max() && c.local_now() > a.until + duration{timeout + slack}) {
+    throw violation{4, client_words(a) + " got its answer long after its time-out for " + lock_words(a.lock_number)};
+  }
+  if (!a.cancelled) return;
+  nanos const taken = world_.now() - a.cancelled_at;
+  nanos const allowed = a.cancel_as == engine::cancel_type::terminal ? 0 : timeout + slack;
+  if (taken > allowed) {
+    throw violation{4, client_words(a) + " got its answer long after it cancelled, for " + lock_words(a.lock_number)};
+  }
+}
+
+// P3: whoever believes in a hold is the owner on the server, and will be until the deadline.
+void observer::backed_by_server(sim_acquisition const& a) {
+  if (!is_believed(a) || is_disowned(a)) return;
+  lock_state const is = look(a.lock_number);
+  std::string const who = client_words(a) + " believes it holds " + lock_words(a.lock_number) + " as " + owner_id(a);
+  if (!is.owned) throw violation{3, who + ", which the server knows nothing of"};
+  if (is.owner != owner_id(a)) throw violation{3, who + ", but the server's owner is " + is.owner};
+  nanos const until = a.client->true_time(a.deadline());
+  nanos const over = world_.true_time_of_server_ms(is.expires_ms);
+  if (until > over) {
+    throw violation{3, who + " for " + std::to_string((until - over) / microsecond) + " us longer than the server keeps it"};
+  }
+}
+
+void observer::waited_too_long(sim_acquisition const& a) {
+  lock_watch const& w = watch(a.lock_number);
+  nanos since = std::max(w.last_end, a.asked_at);
+  for (sim_acquisition const* other : w.active) {
+    // Told of its loss, and its body may go on until the deadline.
+    since = std::max(since, std::min(world_.now(), other->client->true_time(other->seen_deadline)));
+  }
+  nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
+  auto const clients = static_cast<nanos>(plan_.clients.size());
+  if (plan_.calm()) {
+    nanos const bound = (12 + 4 * clients) * hop + 25 * millisecond;
+    if (world_.now() - since > bound) {
+      throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " +
+                             std::to_string((world_.now() - since) / millisecond) + " ms while nobody held it"};
+    }
+    return;
+  }
+  since = std::max(since, trouble_until_);
+  nanos const bound = 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second + 8 * plan_.spike + 20 * hop;
+  if (world_.now() - since > bound) {
+    throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " +
+                           std::to_string((world_.now() - since) / millisecond) + " ms, all faults being over, while nobody held it"};
+  }
+}
+
+void observer::lost(sim_acquisition& a) {
+  sim_client const& c = *a.client;
+  bool const bound_to_end = a.fixed || a.max_hold != duration::max() || c.is_closed();
+  // An operator who meddles with one lock, or with the scripts, costs no hold of another.
+  bool const harmless = std::all_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
+    using kind = fault_plan::kind;
+    bool const meddles = f.what == kind::clobber_lock || f.what == kind::delete_lock;
+    return f.what == kind::flush_scripts || f.what == kind::intrude || (meddles && f.name != a.lock_number);
+  });
+  if (harmless && plan_.spikes == 0 && plan_.may_kill && !bound_to_end) {
+    throw violation{10, client_words(a) + " lost " + lock_words(a.lock_number) + " although nothing was wrong"};
+  }
+}
+
+void observer::released(sim_acquisition& a) {
+  lock_watch& w = watch(a.lock_number);
+  if (!a.active) return;
+  a.released_valid = is_believed(a);
+  nanos const end = std::min(world_.now(), a.client->true_time(a.seen_deadline));
+  w.last_end = std::max(w.last_end, end);
+  held_ += world_.now() - a.asked_at;
+  a.active = false;
+  std::erase(w.active, &a);
+}
+
+void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) {
+  std::string const who = client_words(a) + " released " + lock_words(a.lock_number);
+  if (was_held && !a.released_valid && !failed) throw violation{7, who + " too late and was told it still held it"};
+  if (!was_held && !failed && a.released_valid && released_as_owner_.contains(owner_id(a))) {
+    throw violation{8, who + " in time and was told it no longer held it"};
+  }
+}
+
+void observer::gone(sim_acquisition& a) {
+  lock_watch& w = watch(a.lock_number);
+  if (a.active) {
+    w.last_end = std::max(w.last_end, std::min(world_.now(), a.client->true_time(a.seen_deadline)));
+    std::erase(w.active, &a);
+    a.active = false;
+  }
+  if (a.waiting) std::erase(w.waiting, &a);
+  a.waiting = false;
+}
+
+void observer::checked(sim_client& c) {
+  for (int name = 0; name < plan_.names; ++name) {
+    engine::seat const* const place = c.place(name);
+    if (place != nullptr && place->at == engine::seat::state::in_line) told_ticket(c, place->id, place->ticket);
+    for (sim_acquisition* a : watch(name).active) {
+      if (a->client != &c || a->at != phase::holding) continue;
+      bool const late = c.local_now() > a->deadline() + duration{2 * millisecond + plan_.timer_lateness};
+      if (late && c.last_pause_end() != world_.now()) {
+        throw violation{9, client_words(*a) + " was not told of its loss of " + lock_words(name) + " by the deadline"};
+      }
+      if (a->deadline() == a->seen_deadline) continue;
+      if (a->deadline() < a->seen_deadline) throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
+      a->seen_deadline = a->deadline();
+      backed_by_server(*a);
+      duration const claim = c.settings().settings.claim;
+      duration const slack = claim + c.settings().settings.command_timeout;
+      duration longest = duration::max();
+      if (a->fixed) longest = a->lease + slack;
+      if (a->max_hold != duration::max()) longest = std::min(longest, a->max_hold + a->lease + slack);
+      if (longest != duration::max() && a->deadline() > a->granted + longest) {
+        throw violation{4, client_words(*a) + " prolongs " + lock_words(name) + " past what was asked for"};
+      }
+    }
+  }
+}
+
+void observer::writes(sim_client& c, engine::command const& what) {
+  if (auto const* acquire = std::get_if<engine::acquire_command>(&what)) {
+    if (!acquire->with_source) ++acquire_scripts_;
+    if (c.dead_ids_.contains(acquire->id)) throw violation{8, "client " + std::to_string(c.number()) + " asks again under an id it has released"};
+  } else if (auto const* release = std::get_if<engine::release_command>(&what)) {
+    if (!release->with_source) ++release_scripts_;
+    if (c.dead_ids_.contains(release->new_id)) throw violation{8, "client " + std::to_string(c.number()) + " queues under an id it has released"};
+    if (!release->keep) c.dead_ids_.insert(release->id);
+    // Whoever leaves has no place that could be lost.
+    tickets_.erase(c.id() + "." + std::to_string(release->id));
+  } else if (auto const* renew = std::get_if<engine::renew_command>(&what)) {
+    ++renew_scripts_;
+    for (engine::renewal const& item : renew->items) {
+      int name = 0;
+      while (name < plan_.names && name_of(name) != item.name) ++name;
+      auto const& active = watch(name).active;
+      bool const held = std::any_of(active.begin(), active.end(), [&](sim_acquisition const* a) {
+        return a->client == &c && a->id == item.id && a->at == phase::holding;
+      });
+      if (!held) throw violation{6, "client " + std::to_string(c.number()) + " renews " + lock_words(name) + ", which it no longer holds"};
+    }
+  }
+}
+
+void observer::told_ticket(sim_client const& c, engine::grant_id id, std::int64_t ticket) {
+  tickets_[c.id() + "." + std::to_string(id)] = ticket;
+}
+
+// ---------------------------------------------------------------------------------- at the end
+
+void observer::nothing_owned_by_the_living() {
+  // A replica that missed a release brings the hold back, and a clock that went back keeps it longer than the client
+  // can know: then only the lease ends it.
+  bool const rewound = std::any_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) {
+    return f.what == fault_plan::kind::failover || f.what == fault_plan::kind::step_back;
+  });
+  for (int name = 0; name < plan_.names; ++name) {
+    lock_state const is = look(name);
+    // Nobody can leave the line of a lock whose key holds something else.
+    bool const clobbered = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
+      return f.what == fault_plan::kind::clobber_lock && f.name == name;
+    });
+    for (auto const& c : world_.clients()) {
+      if (!c->alive() || rewound || clobbered) continue;
+      auto const mine = [&](std::string const& id) { return id.substr(0, id.find('.')) == c->id(); };
+      if (is.owned && mine(is.owner)) throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
+      for (auto const& [id, ticket] : is.line) {
+        if (mine(id)) throw violation{6, id + " is left behind in the line for " + lock_words(name)};
+      }
+    }
+  }
+  for (auto const& c : world_.clients()) {
+    if (!c->alive()) continue;
+    if (c->stats().waiting != 0 || c->stats().held != 0) {
+      throw violation{6, "client " + std::to_string(c->number()) + " still counts " + std::to_string(c->stats().waiting) + " waiting and " +
+                             std::to_string(c->stats().held) + " held"};
+    }
+  }
+}
+
+void observer::nothing_left() {
+  for (auto const& key : world_.server().keys()) {
+    if (!key.name.ends_with(":f")) throw violation{6, "the key " + key.name + " is left behind"};
+    if (!key.expires_at_ms) throw violation{6, "the key " + key.name + " never ends"};
+  }
+}
+
+void observer::cost() {
+  if (!plan_.calm()) return;
+  std::uint64_t checks = 0, late = 0, kicks = 0, pushes = 0;
+  nanos shortest = plan_.longest_lease();
+  for (client_plan const& c : plan_.clients) {
+    shortest = std::min({shortest, count(c.settings.claim), count(c.settings.lease), count(c.settings.renew_every) * 2});
+    for (actor_plan const& a : c.actors) {
+      for (operation const& o : a.work) shortest = std::min(shortest, o.lease);
+    }
+  }
+  for (auto const& c : world_.clients()) {
+    checks += c->stats().safety_checks;
+    late += c->stats().pushes_late;
+    kicks += c->stats().kicks;
+    pushes += c->stats().pushes;
+  }
+  auto const over = [](std::string const& what, std::uint64_t spent, std::uint64_t allowed) {
+    if (spent > allowed) throw violation{10, what + ": " + std::to_string(spent) + ", allowed " + std::to_string(allowed)};
+  };
+  over("acquire scripts", acquire_scripts_, asked_ + checks + late);
+  over("release scripts", release_scripts_, owners_ + gave_up_ + kicks);
+  over("pushes", pushes, claims_);
+  over("lost pushes", claims_, pushes);
+  over("kicks", kicks, claims_);
+  over("safety checks", checks, static_cast<std::uint64_t>(waited_ * 5 / 2 / shortest) + owners_ + asked_);
+  over("renewals", renew_scripts_, static_cast<std::uint64_t>(held_ * 4 / shortest) + owners_);
+}
+
+}  // namespace conch::sim

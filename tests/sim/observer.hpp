@@ -1,0 +1,142 @@
+// The judge of a simulated world. It sees everything, in true time, and says which promise of
+// the design (section 1) a schedule has broken.
+#pragma once
+
+#include "engine/wire.hpp"
+#include "sim/plan.hpp"
+#include "sim/redis_model.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace conch::sim {
+
+class world;
+class sim_client;
+struct sim_acquisition;
+struct link;
+
+struct violation : std::runtime_error {
+  violation(int promise_number, std::string const& words)
+      : std::runtime_error{"P" + std::to_string(promise_number) + ": " + words}, promise{promise_number} {}
+  int promise;
+};
+
+// What the server has about one lock.
+struct lock_state {
+  bool readable = true;    // false: the key holds something else
+  bool owned = false;
+  std::string owner;
+  std::int64_t fence = 0;
+  char state = 'h';
+  std::int64_t expires_ms = 0;
+  std::vector<std::pair<std::string, std::int64_t>> line;  // id, ticket
+  std::int64_t line_expires_ms = 0;
+  std::int64_t kept_fence = 0;
+  std::int64_t fence_expires_ms = 0;
+};
+
+class observer {
+ public:
+  observer(world& w, plan const& p);
+
+  // ---- on the server ----
+  void before(std::span<std::string_view const> argv);
+  void after(std::span<std::string_view const> argv, value const& reply);
+  void data_lost();             // all of it, or an unknown part
+  void lock_tampered(int name);  // by an operator
+  void clock_forward();
+  void trouble(nanos until);    // a fault has something to do with what happens before that
+  void refused();               // the server answers with errors
+
+  // ---- in the clients ----
+  void asked(sim_acquisition& a);
+  void answered(sim_acquisition& a, bool granted);
+  void released(sim_acquisition& a);       // asked to be
+  void release_answered(sim_acquisition& a, bool was_held, bool failed);
+  void lost(sim_acquisition& a);
+  void gone(sim_acquisition& a);           // with its process
+  void writes(sim_client& c, engine::command const& what);
+  void checked(sim_client& c);             // after every input
+  void told_ticket(sim_client const& c, engine::grant_id id, std::int64_t ticket);
+
+  // ---- at the end ----
+  void nothing_owned_by_the_living();
+  void nothing_left();
+  void cost();
+
+ private:
+  // The release that handed the lock to somebody who may be dead, while more were waiting.
+  struct hand_over {
+    std::string heir;
+    std::string releaser;  // client
+    nanos at = 0;
+    std::int64_t claim_over_ms = 0;
+    std::weak_ptr<link> by;  // the connection it came from
+    bool watched = false;
+  };
+
+  struct lock_watch {
+    std::vector<sim_acquisition*> active;   // granted, neither released nor dead
+    std::vector<sim_acquisition*> waiting;
+    std::int64_t highest_granted = 0;       // fencing token, delivered
+    std::int64_t highest_written = 0;       // server part, on the server
+    std::int64_t disowned = 0;              // grants up to this one were taken away by force
+    nanos last_end = 0;                     // of a valid hold
+    std::map<int, time_point> slice_began;  // by client
+    hand_over passed;
+  };
+
+  // One script on one lock: what it was told, and what was there.
+  struct step {
+    int name;
+    bool acquires, releases;  // neither: renews
+    std::string_view id, new_id;
+    bool keep = false, waits = false;
+    std::int64_t lease = 0, claim = 0, retention = 0, ticket = 0;
+    lock_state was;
+  };
+
+  lock_state look(int name) const;
+  lock_watch& watch(int name) { return locks_[static_cast<std::size_t>(name)]; }
+  int named(std::string_view key) const;
+  bool is_believed(sim_acquisition const& a) const;
+  bool is_disowned(sim_acquisition const& a) const;
+  void judge(step const& s, lock_state const& is, value const& reply);
+  void judge_owner(step const& s, lock_state const& is);
+  void judge_new_owner(step const& s, lock_state const& is);
+  void judge_line(step const& s, lock_state const& is, value const& reply);
+  void judge_hand_over(step const& s);
+  void backed_by_server(sim_acquisition const& a);
+  void waited_too_long(sim_acquisition const& a);
+  void not_too_late(sim_acquisition const& a) const;
+  std::string owner_id(sim_acquisition const& a) const;
+  std::size_t receivers(std::string_view id) const;
+
+  world& world_;
+  plan const& plan_;
+  std::vector<lock_watch> locks_;
+  std::vector<std::string> keys_;
+  std::vector<step> steps_;
+  bool forward_ = false;
+  nanos trouble_until_ = 0;
+  nanos refused_at_ = -1;
+  std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
+  std::unordered_set<std::string> released_as_owner_;
+
+  // for the budget
+  std::uint64_t asked_ = 0, owners_ = 0, claims_ = 0, gave_up_ = 0;
+  std::uint64_t acquire_scripts_ = 0, release_scripts_ = 0, renew_scripts_ = 0;
+  nanos waited_ = 0, held_ = 0;
+};
+
+}  // namespace conch::sim

@@ -1,0 +1,248 @@
+// The observer's view of the server: what each script has done to each lock.
+#include "sim/mutants.hpp"
+#include "sim/observer.hpp"
+#include "sim/sim_client.hpp"
+#include "sim/world.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace conch::sim {
+
+namespace {
+
+std::int64_t number(std::string_view text) {
+  std::int64_t n = 0;
+  std::from_chars(text.data(), text.data() + text.size(), n);
+  return n;
+}
+
+std::string_view client_of(std::string_view id) { return id.substr(0, id.find('.')); }
+
+}  // namespace
+
+int observer::named(std::string_view key) const {
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    if (keys_[i] == key) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::size_t observer::receivers(std::string_view id) const {
+  return world_.server().subscriber_count("conch:" + std::string{client_of(id)});
+}
+
+lock_state observer::look(int name) const {
+  redis_model& model = world_.server();
+  model.set_time_us(world_.server_us(world_.now()));
+  std::string const& key = keys_[static_cast<std::size_t>(name)];
+  lock_state s;
+  value const lock = model.peek(key);
+  if (lock.is(value::kind::bulk)) {
+    std::string_view rest = lock.text;
+    auto const first = rest.find(' '), second_gap = rest.find(' ', first + 1);
+    s.owned = true;
+    s.owner = rest.substr(0, first);
+    s.fence = number(rest.substr(first + 1, second_gap - first - 1));
+    s.state = rest.back();
+    s.expires_ms = model.expires_at_ms(key).value_or(0);
+    if (s.expires_ms == 0) throw violation{6, "lock " + std::to_string(name) + " has no lease"};
+  } else if (!lock.is(value::kind::nil)) {
+    s.readable = false;
+  }
+  value const line = model.peek(key + ":q");
+  for (value const& item : line.items) {
+    s.line.emplace_back(item.items[0].text, static_cast<std::int64_t>(std::stod(item.items[1].text)));
+  }
+  if (!s.line.empty()) s.line_expires_ms = model.expires_at_ms(key + ":q").value_or(0);
+  value const fence = model.peek(key + ":f");
+  if (fence.is(value::kind::bulk)) {
+    s.kept_fence = number(fence.text);
+    s.fence_expires_ms = model.expires_at_ms(key + ":f").value_or(0);
+  }
+  return s;
+}
+
+void observer::before(std::span<std::string_view const> argv) {
+  steps_.clear();
+  std::string_view const what = script_name(argv[1]);
+  auto const keys = static_cast<std::size_t>(number(argv[2]));
+  auto const rest = argv.subspan(3 + keys);
+  if (what == "renew") {
+    for (std::size_t i = 0; i < keys; ++i) {
+      step s{};
+      s.name = named(argv[3 + i]);
+      if (s.name < 0) continue;
+      s.id = rest[2 * i];
+      s.lease = number(rest[2 * i + 1]);
+      steps_.push_back(std::move(s));
+    }
+  } else {
+    step s{};
+    s.name = named(argv[3]);
+    if (s.name < 0) return;
+    s.acquires = what == "acquire";
+    s.releases = !s.acquires;
+    s.id = rest[0];
+    s.lease = number(rest[2]);
+    s.claim = number(rest[3]);
+    s.retention = number(rest[4]);
+    if (s.acquires) {
+      s.waits = rest[1] == "wait";
+      s.ticket = number(rest[5]);
+    } else {
+      s.keep = rest[1] == "1";
+      s.new_id = rest[5];
+    }
+    steps_.push_back(std::move(s));
+  }
+  for (step& s : steps_) {
+    s.was = look(s.name);
+    judge_hand_over(s);
+  }
+}
+
+void observer::after(std::span<std::string_view const>, value const& reply) {
+  if (reply.is_error()) refused();
+  for (step const& s : steps_) judge(s, look(s.name), reply);
+}
+
+void observer::judge(step const& s, lock_state const& is, value const& reply) {
+  lock_state const& was = s.was;
+  if (!was.readable || !is.readable) return;
+  judge_owner(s, is);
+  bool const changed = is.owned && (!was.owned || is.owner != was.owner);
+  if (changed) judge_new_owner(s, is);
+  if (!s.acquires && !s.releases) {
+    if (is.line != was.line) throw violation{7, "a renewal changed the line"};
+    return;
+  }
+  if (!reply.is_error()) judge_line(s, is, reply);
+  if (s.keep && was.owned && was.owner == s.id && !reply.is_error() && reply.items[0].integer != 2) {
+    throw violation{4, "a leave threw away the grant of " + was.owner};
+  }
+  if (s.releases && !s.keep && was.owned && was.owner == s.id && !(is.owned && is.owner == s.id)) {
+    released_as_owner_.insert(std::string{s.id});
+  }
+  // For the kick: a first release that handed the lock on while more were waiting.
+  hand_over& passed = watch(s.name).passed;
+  if (passed.watched && (client_of(s.id) == passed.releaser || (is.owned && is.owner != passed.heir))) passed = {};
+  if (changed && is.state == 'c' && s.releases && was.owned && was.owner == s.id && !is.line.empty()) {
+    for (auto const& c : world_.clients()) {
+      if (c->alive() && c->id() == client_of(s.id)) {
+        passed = {is.owner, c->id(), world_.now(), is.expires_ms, c->connection(), true};
+      }
+    }
+  }
+}
+
+// P7, P8: nobody but the owner's release ends a hold, and nothing shortens it.
+void observer::judge_owner(step const& s, lock_state const& is) {
+  lock_state const& was = s.was;
+  if (!was.owned) return;
+  std::string const what = "a script of " + std::string{s.id};
+  bool const same = is.owned && is.owner == was.owner;
+  if (!same) {
+    bool const may = s.releases && !s.keep && s.id == was.owner;
+    if (!may) throw violation{7, what + " took the lock from " + was.owner};
+    return;
+  }
+  if (is.fence != was.fence) throw violation{8, what + " changed the fence of " + was.owner};
+  if (is.expires_ms < was.expires_ms) throw violation{8, what + " shortened the lease of " + was.owner};
+  if (is.state == 'c' && was.state == 'h') throw violation{8, what + " made a hold a claim"};
+}
+
+// P1, P2, P5.
+void observer::judge_new_owner(step const& s, lock_state const& is) {
+  lock_watch& w = watch(s.name);
+  ++owners_;
+  if (is.state == 'c') ++claims_;
+  std::string const who = is.owner + " became the owner";
+  if (is.fence <= w.highest_written) {
+    throw violation{2, who + " with fence " + std::to_string(is.fence) + ", after fence " + std::to_string(w.highest_written)};
+  }
+  w.highest_written = is.fence;
+  if (is.kept_fence < is.fence) throw violation{2, who + ", but its fence is not kept"};
+  std::int64_t const now_ms = world_.server_us(world_.now()) / 1000;
+  if (is.fence_expires_ms < now_ms + s.retention) throw violation{2, who + ", but its fence is not kept for the retention"};
+  constexpr std::int64_t fence_epoch_ms = 1'577'836'800'000;
+  if (is.fence_expires_ms < fence_epoch_ms + is.fence / 1000) throw violation{2, who + ", but its fence ends before the clock has passed it"};
+  if (is.state == 'c' && is.expires_ms > now_ms + s.claim + 1) throw violation{4, who + " by a claim that lasts longer than asked for"};
+  for (sim_acquisition const* a : w.active) {
+    if (is_believed(*a) && !is_disowned(*a) && owner_id(*a) != is.owner) {
+      throw violation{1, who + ", while " + owner_id(*a) + " still believes it holds the lock"};
+    }
+  }
+  // Whoever stood before it was either the one that asked to leave, or cannot be told.
+  for (auto const& [id, ticket] : s.was.line) {
+    if (id == is.owner) break;
+    if (s.releases && id == s.id) continue;
+    bool const asked_first = s.acquires && is.owner == s.id && s.ticket != 0 && s.ticket < ticket;
+    if (asked_first) break;
+    if (receivers(id) != 0) throw violation{5, who + ", before " + id + " who stood in line earlier"};
+  }
+  if (is.state == 'c' && receivers(is.owner) == 0) throw violation{4, who + ", but nobody was told"};
+}
+
+// P4, P5: who is in line stays there, at its place.
+void observer::judge_line(step const& s, lock_state const& is, value const& reply) {
+  auto const stands = [](lock_state const& l, std::string_view id) {
+    return std::find_if(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == id; });
+  };
+  for (auto const& [id, ticket] : s.was.line) {
+    auto const still = stands(is, id);
+    if (still == is.line.end()) {
+      bool const left = (s.releases && id == s.id) || (is.owned && is.owner == id) || receivers(id) == 0;
+      if (!left) throw violation{4, id + " was forgotten in the line"};
+    } else if (still->second != ticket) {
+      throw violation{5, id + " had its ticket changed"};
+    }
+  }
+  for (auto const& [id, ticket] : is.line) {
+    if (stands(s.was, id) != s.was.line.end()) continue;
+    bool const me = (s.acquires && id == s.id) || (s.releases && id == s.new_id);
+    if (!me) throw violation{7, "a script put " + id + " in line, who did not ask"};
+    if (s.acquires && !s.waits) throw violation{10, "a try of " + id + " stands in line"};
+    if (auto const known = tickets_.find(id); known != tickets_.end() && known->second != ticket) {
+      throw violation{5, id + " lost its place in line"};
+    }
+    bool const new_here = s.releases || s.ticket == 0;
+    if (new_here && id != is.line.back().first) throw violation{5, id + " came last and does not stand last"};
+  }
+  bool const enqueued = s.acquires ? s.waits && stands(is, s.id) != is.line.end() : !s.new_id.empty() && stands(is, s.new_id) != is.line.end();
+  bool const refused_late = s.acquires && !reply.items.empty() && reply.items[0].integer == 3;
+  if (enqueued && is.owned && !refused_late) {
+    // Of the lock as the script found it: a claim it made itself is of its own making.
+    std::int64_t const lives = is.expires_ms + (is.owner == s.was.owner ? s.lease : 0);
+    if (is.line_expires_ms != 0 && is.line_expires_ms < lives) throw violation{4, "the line for lock " + std::to_string(s.name) + " ends before its waiters' turn"};
+  }
+  if (!is.owned && !is.line.empty() && !refused_late) {
+    throw violation{4, "lock " + std::to_string(s.name) + " is free although somebody stands in line"};
+  }
+}
+
+// P4: a dead next-in-line costs at most the claim, if who released before it is well.
+void observer::judge_hand_over(step const& s) {
+  hand_over& passed = watch(s.name).passed;
+  if (!passed.watched || s.was.owned) return;
+  hand_over const p = std::exchange(passed, {});
+  auto const by = p.by.lock();
+  if (by == nullptr || by->cut || !by->server_open || s.was.line.empty()) return;
+  if (by->up.stalled_until > p.at || by->down.stalled_until > p.at || refused_at_ >= p.at || plan_.spikes != 0) return;
+  for (fault_plan const& f : plan_.faults) {
+    if (f.what == fault_plan::kind::step_back || f.what == fault_plan::kind::step_forward) return;
+  }
+  for (auto const& c : world_.clients()) {
+    if (c->id() != p.releaser) continue;
+    if (!c->alive() || c->paused() || c->is_closed() || c->last_pause_end() >= p.at) return;
+    nanos const freed = world_.true_time_of_server_ms(p.claim_over_ms);
+    nanos const claim = c->settings().settings.claim.count();
+    nanos const bound = claim / 8 + 10 * millisecond + 4 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
+    if (world_.now() - freed > bound) {
+      throw violation{4, "lock " + std::to_string(s.name) + " was left alone for " + std::to_string((world_.now() - freed) / millisecond) +
+                             " ms after its next in line, " + p.heir + ", did not take it"};
+    }
+  }
+}
+
+}  // namespace conch::sim

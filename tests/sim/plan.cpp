@@ -1,0 +1,333 @@
+#include "sim/plan.hpp"
+
+#include "sim/random.hpp"
+
+#include <algorithm>
+
+namespace conch::sim {
+
+namespace {
+
+using kind = fault_plan::kind;
+
+duration as_duration(nanos n) {
+  return duration{n};
+}
+
+nanos whole_ms(nanos n) {
+  return n / millisecond * millisecond;
+}
+
+config make_settings(random_source& r, nanos lease, nanos hop) {
+  config c;
+  c.lease = as_duration(lease);
+  c.renew_every = r.chance(70) ? duration::zero() : as_duration(lease / r.between(2, 5));
+  // The client replaces 0 by a third of the lease when it is made.
+  if (c.renew_every == duration::zero()) {
+    c.renew_every = c.lease / 3;
+  }
+  c.stop_margin =
+      as_duration(r.chance(30) ? 0 : r.between(1, lease / millisecond / 4) * millisecond);
+  c.local_slice = as_duration(r.chance(25) ? 0 : r.between(1, 40) * millisecond);
+  nanos const least_claim = 50 * millisecond + 6 * hop;
+  c.claim = as_duration(whole_ms(r.between(least_claim, std::min<nanos>(lease, least_claim + lease / 3))));
+  c.fence_retention = as_duration(r.between(2, 20) * second);
+  c.command_timeout = as_duration(std::max<nanos>(10 * millisecond, lease / r.between(4, 8)));
+  c.connect_timeout = as_duration(500 * millisecond);
+  c.offline_timeout = as_duration(r.between(0, 2000) * millisecond);
+  c.reconnect_min = as_duration(r.between(1, 20) * millisecond);
+  c.reconnect_max = as_duration(200 * millisecond);
+  c.keep_alive = as_duration(r.chance(20) ? 0 : r.between(200, 2000) * millisecond);
+  return c;
+}
+
+operation make_operation(random_source& r, plan const& p, nanos lease, bool hectic) {
+  operation o;
+  o.name = static_cast<int>(r.below(p.names));
+  if (o.name + 1 < p.names && r.chance(12)) {
+    o.inner = static_cast<int>(r.between(o.name + 1, p.names - 1));
+  }
+  o.how = r.chance(60)   ? operation::way::wait
+          : r.chance(60) ? operation::way::timed
+                         : operation::way::attempt;
+  o.think = r.chance(30) ? 0 : r.chance(60) ? r.between(0, 20 * millisecond) : r.between(0, lease);
+  o.patience = r.chance(70) ? r.between(1, 200) * millisecond : r.between(0, 2 * lease);
+  o.lease = r.chance(70) ? lease : whole_ms(r.between(100 * millisecond + 24 * (p.latency + p.jitter), 2 * lease));
+  o.fixed = r.chance(20);
+  if (r.chance(6)) {
+    o.max_hold = r.between(1, 2 * lease);
+  }
+  o.hold = r.chance(50)   ? r.between(0, 5 * millisecond)
+           : r.chance(70) ? r.between(0, 60 * millisecond)
+           : r.chance(70) ? r.between(0, lease)
+                          : r.between(0, 3 * lease);
+  if (hectic && o.hold > lease / 2) {
+    o.hold /= 8;
+  }
+  o.after_loss = r.chance(40) ? 0 : r.between(0, lease);
+  if (r.chance(o.how == operation::way::attempt ? 10 : 25)) {
+    o.cancel = static_cast<operation::cancels>(r.between(1, 3));
+    o.cancel_after = r.chance(50) ? r.between(0, 4 * (p.latency + p.jitter)) : r.between(0, lease);
+  }
+  o.abandon = r.chance(15);
+  return o;
+}
+
+// How often each kind of fault is drawn.
+constexpr struct {
+  kind what;
+  int weight;
+} weights[] = {
+    {kind::cut, 20},
+    {kind::cut_before, 14},
+    {kind::cut_after, 20},
+    {kind::stall_up, 10},
+    {kind::stall_down, 14},
+    {kind::pause, 20},
+    {kind::die, 8},
+    {kind::vanish, 14},
+    {kind::close, 6},
+    {kind::server_restart, 8},
+    {kind::server_wiped, 6},
+    {kind::failover, 6},
+    {kind::step_back, 5},
+    {kind::step_forward, 2},
+    {kind::flush_scripts, 6},
+    {kind::delete_lock, 5},
+    {kind::clobber_lock, 4},
+    {kind::refuse, 12},
+    {kind::refuse_inside, 12},
+    {kind::intrude, 6},
+};
+
+kind draw_kind(random_source& r) {
+  int total = 0;
+  for (auto const& w : weights) {
+    total += w.weight;
+  }
+  auto left = r.below(total);
+  for (auto const& w : weights) {
+    if (left < w.weight) {
+      return w.what;
+    }
+    left -= w.weight;
+  }
+  return kind::cut;
+}
+
+fault_plan make_fault(random_source& r, plan const& p, nanos lease, nanos until, kind what) {
+  fault_plan f;
+  f.what = what;
+  f.at = r.between(0, until);
+  auto const soon_or_late = [&] {
+    return r.chance(50)   ? r.between(0, 3 * millisecond)
+           : r.chance(60) ? r.between(0, lease)
+                          : r.between(0, 3 * lease);
+  };
+  f.length = soon_or_late();
+  f.length2 = soon_or_late();
+  f.client = static_cast<int>(r.below(static_cast<std::int64_t>(p.clients.size())));
+  f.name = static_cast<int>(r.below(p.names));
+  f.variant = static_cast<int>(r.below(64));
+  if (what == kind::pause) {
+    f.length = r.chance(40) ? r.between(0, lease / 4) : r.between(0, 3 * lease);
+  }
+  if (what == kind::step_back) {
+    f.length = r.between(1, 6000) * millisecond;
+  }
+  if (what == kind::step_forward) {
+    f.length = r.between(1, 2000) * millisecond;
+  }
+  if (what == kind::refuse) {
+    f.length = r.between(0, lease);
+  }
+  return f;
+}
+
+}  // namespace
+
+std::string name_of(int name) {
+  // One that must be escaped, for the keys.
+  static std::string const names[] = {"stock", "a}b", "x", "long:name/with spaces", "%7D"};
+  return names[name];
+}
+
+nanos plan::longest_lease() const {
+  nanos longest = 0;
+  for (client_plan const& c : clients) {
+    longest = std::max<nanos>(longest, c.settings.lease.count());
+    for (actor_plan const& a : c.actors) {
+      for (operation const& o : a.work) {
+        longest = std::max(longest, o.lease);
+      }
+    }
+  }
+  return longest;
+}
+
+nanos plan::longest_claim() const {
+  nanos longest = 0;
+  for (client_plan const& c : clients) {
+    longest = std::max<nanos>(longest, c.settings.claim.count());
+  }
+  return longest;
+}
+
+plan make_plan(std::uint64_t seed) {
+  random_source r{seed};
+  plan p;
+  p.seed = seed;
+  p.names = static_cast<int>(r.chance(60) ? 1 : r.between(1, 5));
+  bool const calm = r.chance(25);
+  p.latency = r.chance(70) ? r.between(20 * microsecond, millisecond)
+                           : r.between(100 * microsecond, 8 * millisecond);
+  p.jitter = r.chance(30) ? 0 : r.between(0, 2 * p.latency);
+  p.connect_time = p.latency * 2;
+  // A round trip well below the command time-out, or nothing works.
+  nanos const lease = whole_ms(r.between(150, 1000) * millisecond + 24 * (p.latency + p.jitter));
+  if (!calm && r.chance(40)) {
+    p.spikes = static_cast<int>(r.between(2, 60));
+    p.spike = r.between(5 * millisecond, lease);
+  }
+  p.splits = r.chance(30) ? static_cast<int>(r.between(1, 40)) : 0;
+  p.timer_lateness = r.chance(50) ? 0 : r.between(0, millisecond);
+  // Together at most 1 %.
+  p.server_drift_ppm = r.chance(30) ? 0 : r.between(-4950, 4950);
+  p.may_kill = calm || !r.chance(12);
+  p.own_pushes_after_reply = r.chance(30);
+  p.timers_first = r.chance(50);
+
+  bool const big = r.chance(2);
+  int const clients = static_cast<int>(r.chance(12)   ? 1
+                                       : r.chance(70) ? r.between(2, 3)
+                                                      : r.between(2, big ? 8 : 5));
+  nanos span = 0;
+  for (int i = 0; i < clients; ++i) {
+    client_plan c;
+    c.settings = make_settings(r, lease, p.latency + p.jitter);
+    c.clock_offset = r.between(-1'000'000, 1'000'000) * millisecond;
+    c.drift_ppm = r.chance(30) ? 0 : r.between(-4950, 4950);
+    c.start = r.chance(50) ? 0 : r.between(0, 20 * millisecond);
+    auto const actors = r.chance(60) ? r.between(1, 2) : r.between(1, big ? 50 : 6);
+    for (std::int64_t k = 0; k < actors; ++k) {
+      actor_plan a;
+      auto const count = r.between(1, actors > 8 ? 2 : 4);
+      nanos busy = 0;
+      for (std::int64_t j = 0; j < count; ++j) {
+        a.work.push_back(make_operation(r, p, lease, clients * actors > 6));
+        busy += a.work.back().think + a.work.back().hold;
+      }
+      span = std::max(span, busy);
+      c.actors.push_back(std::move(a));
+    }
+    p.clients.push_back(std::move(c));
+  }
+  if (!calm) {
+    auto const count = r.chance(60) ? r.between(1, 3) : r.between(1, 10);
+    bool lossy = false, stepped = false;
+    for (std::int64_t i = 0; i < count; ++i) {
+      kind const what = draw_kind(r);
+      // Losing data and setting the clock back at the same time is more than P2 can bear.
+      if (what == kind::step_back && lossy) {
+        continue;
+      }
+      bool const loses = what == kind::server_wiped || what == kind::failover;
+      if (loses && stepped) {
+        continue;
+      }
+      lossy = lossy || loses;
+      stepped = stepped || what == kind::step_back;
+      p.faults.push_back(make_fault(r, p, lease, span + lease, what));
+    }
+    std::stable_sort(p.faults.begin(), p.faults.end(),
+                     [](auto const& a, auto const& b) { return a.at < b.at; });
+  }
+  return p;
+}
+
+namespace {
+
+std::string ms(nanos n) {
+  auto const us = n / microsecond;
+  std::string text = std::to_string(us / 1000);
+  if (us % 1000 != 0) {
+    std::string fraction = std::to_string(us % 1000);
+    text += "." + std::string(3 - fraction.size(), '0') + fraction;
+  }
+  return text + " ms";
+}
+
+}  // namespace
+
+std::string to_words(fault_plan const& f) {
+  std::string const client = "client " + std::to_string(f.client);
+  switch (f.what) {
+    case kind::cut:
+      return "the connection of " + client + " breaks; it notices after " + ms(f.length) +
+             ", the server after " + ms(f.length2);
+    case kind::cut_before:
+      return "the next bytes of " + client + " are lost with their connection; it notices after " +
+             ms(f.length);
+    case kind::cut_after:
+      return "the next answer to " + client + " is lost with its connection; it notices after " +
+             ms(f.length);
+    case kind::stall_up:
+      return "nothing from " + client + " arrives for " + ms(f.length);
+    case kind::stall_down:
+      return "nothing arrives at " + client + " for " + ms(f.length);
+    case kind::pause:
+      return client + " stands still for " + ms(f.length);
+    case kind::die:
+      return client + " dies";
+    case kind::vanish:
+      return client + " vanishes; the server notices after " + ms(f.length2);
+    case kind::close:
+      return client + " is closed";
+    case kind::server_restart:
+      return "the server restarts with its data, in " + ms(f.length2);
+    case kind::server_wiped:
+      return "the server restarts without its data, in " + ms(f.length2);
+    case kind::failover:
+      return "a replica takes over without the last writes, in " + ms(f.length2);
+    case kind::step_back:
+      return "the server's clock goes back by " + ms(f.length);
+    case kind::step_forward:
+      return "the server's clock jumps forward by " + ms(f.length);
+    case kind::flush_scripts:
+      return "SCRIPT FLUSH";
+    case kind::delete_lock:
+      return "an operator deletes lock " + std::to_string(f.name);
+    case kind::clobber_lock:
+      return "an operator writes something else into the key of lock " + std::to_string(f.name);
+    case kind::refuse:
+      return "the server refuses scripts for " + ms(f.length);
+    case kind::refuse_inside:
+      return "a command inside a script fails";
+    case kind::intrude:
+      return "somebody else releases and renews lock " + std::to_string(f.name);
+  }
+  return "?";
+}
+
+std::string to_words(operation const& o) {
+  std::string text = o.how == operation::way::attempt ? "tries lock " : "acquires lock ";
+  text += std::to_string(o.name);
+  if (o.inner >= 0) {
+    text += " and then lock " + std::to_string(o.inner);
+  }
+  if (o.how == operation::way::timed) {
+    text += " within " + ms(o.patience);
+  }
+  text += ", lease " + ms(o.lease) + (o.fixed ? " fixed" : "");
+  if (o.max_hold != 0) {
+    text += ", at most " + ms(o.max_hold);
+  }
+  static char const* const types[] = {"", "total", "partial", "terminal"};
+  if (o.cancel != operation::cancels::never) {
+    text += std::string{", cancels ("} + types[static_cast<int>(o.cancel)] + ") after " +
+            ms(o.cancel_after);
+  }
+  return text + ", holds for " + ms(o.hold) + (o.abandon ? " and drops it" : "");
+}
+
+}  // namespace conch::sim

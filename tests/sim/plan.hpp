@@ -1,0 +1,115 @@
+// All that is decided about a schedule before it begins. The plan is made from the seed alone, and
+// a plan with parts taken out is a plan too: that is how a failing one is made small.
+#pragma once
+
+#include <conch/config.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace conch::sim {
+
+// Nanoseconds of true time, which only the simulator knows, since the begin of the schedule.
+using nanos = std::int64_t;
+
+constexpr nanos microsecond = 1'000;
+constexpr nanos millisecond = 1'000'000;
+constexpr nanos second = 1'000'000'000;
+
+// One acquire and what is done under the lock.
+struct operation {
+  enum class way : std::uint8_t { wait, timed, attempt };
+  enum class cancels : std::uint8_t { never, total, partial, terminal };
+
+  int name = 0;
+  int inner = -1;  // a second lock taken under the first; always a later name, so nobody deadlocks
+  way how = way::wait;
+  nanos think = 0;  // before it
+  nanos patience = 0;
+  nanos lease = 0;
+  bool fixed = false;
+  nanos max_hold = 0;  // 0: none
+  nanos hold = 0;
+  nanos after_loss = 0;  // how long the body goes on when told of the loss
+  cancels cancel = cancels::never;
+  nanos cancel_after = 0;
+  bool abandon = false;
+};
+
+struct actor_plan {
+  std::vector<operation> work;
+};
+
+struct client_plan {
+  config settings;
+  nanos clock_offset = 0;
+  std::int64_t drift_ppm = 0;
+  nanos start = 0;
+  std::vector<actor_plan> actors;
+};
+
+struct fault_plan {
+  enum class kind : std::uint8_t {
+    cut,             // the connection breaks; each side notices in its own time
+    cut_before,      // ... when the next bytes arrive, before the server has acted on them
+    cut_after,       // ... when the next bytes arrive, after the server has acted on them
+    stall_up,        // nothing reaches the server for a while
+    stall_down,      // nothing reaches the client for a while
+    pause,           // the process stands still; its clock goes on
+    die,             // the process is gone; the system closes its connection
+    vanish,          // the machine is gone; the server notices late
+    close,           // the client is closed in good order
+    server_restart,  // data kept
+    server_wiped,    // data lost
+    failover,        // to a replica that misses the last writes
+    step_back,
+    step_forward,
+    flush_scripts,
+    delete_lock,
+    clobber_lock,   // something else is written to its key
+    refuse,         // scripts answer with an error for a while
+    refuse_inside,  // a command inside a script fails
+    intrude,        // somebody else tries to release and to renew
+  };
+
+  kind what = kind::cut;
+  nanos at = 0;
+  nanos length = 0;   // of the fault, or until the client notices
+  nanos length2 = 0;  // until the server notices, or until the restart
+  int client = 0;
+  int name = 0;
+  int variant = 0;
+};
+
+std::string to_words(fault_plan const& fault);
+std::string to_words(operation const& work);
+
+struct plan {
+  std::uint64_t seed = 0;
+  int names = 1;
+  nanos latency = 0;  // one way, at least
+  nanos jitter = 0;
+  int spikes = 0;  // in a thousand messages
+  nanos spike = 0;
+  int splits = 0;  // writes that arrive in pieces, in a hundred
+  nanos timer_lateness = 0;
+  std::int64_t server_drift_ppm = 0;
+  nanos connect_time = 0;
+  bool may_kill = true;  // CLIENT KILL
+  bool own_pushes_after_reply = false;
+  bool timers_first = false;  // on waking: timers before what the network brought
+  std::vector<client_plan> clients;
+  std::vector<fault_plan> faults;
+
+  // Nothing happens that could make anybody wait longer than the network takes.
+  bool calm() const { return faults.empty() && spikes == 0 && may_kill; }
+  nanos longest_lease() const;
+  nanos longest_claim() const;
+};
+
+plan make_plan(std::uint64_t seed);
+
+std::string name_of(int name);
+
+}  // namespace conch::sim

@@ -1,0 +1,125 @@
+#include "sim/runner.hpp"
+
+#include "sim/observer.hpp"
+#include "sim/random.hpp"
+#include "sim/sim_client.hpp"
+#include "sim/world.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+namespace conch::sim {
+
+outcome run_plan(plan const& p, bool traced) {
+  outcome result;
+  auto const w = std::make_unique<world>(p, traced);
+  try {
+    w->run();
+  } catch (violation const& v) {
+    result.promise = v.promise;
+    result.words = v.what();
+    w->say(result.words);
+  }
+  result.trace = w->lines();
+  result.scripts = w->executed();
+  return result;
+}
+
+outcome run_seed(std::uint64_t seed) { return run_plan(make_plan(seed)); }
+
+std::uint64_t seed_at(std::uint64_t first, std::uint64_t index) {
+  // Far apart, so that neighbouring runs share no schedule.
+  return random_source{first + index * 0x9e3779b97f4a7c15U}.next();
+}
+
+plan minimize(plan p, int promise, int attempts) {
+  auto const still = [&](plan const& smaller) {
+    if (attempts <= 0) return false;
+    --attempts;
+    return run_plan(smaller).promise == promise;
+  };
+  for (bool smaller = true; smaller && attempts > 0;) {
+    smaller = false;
+    auto const attempt = [&](auto change) {
+      plan candidate = p;
+      change(candidate);
+      if (!still(candidate)) return false;
+      p = std::move(candidate);
+      smaller = true;
+      return true;
+    };
+    for (std::size_t i = p.faults.size(); i-- > 0;) {
+      attempt([&](plan& q) { q.faults.erase(q.faults.begin() + static_cast<std::ptrdiff_t>(i)); });
+    }
+    while (p.clients.size() > 1 && attempt([](plan& q) { q.clients.pop_back(); })) {
+    }
+    for (std::size_t c = 0; c < p.clients.size(); ++c) {
+      // A client without actors stays: the others keep their numbers.
+      for (std::size_t a = p.clients[c].actors.size(); a-- > 0;) {
+        attempt([&](plan& q) { q.clients[c].actors.erase(q.clients[c].actors.begin() + static_cast<std::ptrdiff_t>(a)); });
+      }
+      for (std::size_t a = 0; a < p.clients[c].actors.size(); ++a) {
+        for (std::size_t o = p.clients[c].actors[a].work.size(); o-- > 0;) {
+          attempt([&](plan& q) {
+            auto& work = q.clients[c].actors[a].work;
+            work.erase(work.begin() + static_cast<std::ptrdiff_t>(o));
+          });
+        }
+      }
+    }
+    if (p.spikes != 0) attempt([](plan& q) { q.spikes = 0; });
+    if (p.splits != 0) attempt([](plan& q) { q.splits = 0; });
+    if (p.jitter != 0) attempt([](plan& q) { q.jitter = 0; });
+    if (!p.may_kill) attempt([](plan& q) { q.may_kill = true; });
+  }
+  return p;
+}
+
+std::string explain(std::uint64_t seed, outcome const& found) {
+  plan const small = minimize(make_plan(seed), found.promise);
+  outcome const again = run_plan(small, true);
+  std::string text;
+  for (std::string const& line : again.trace) text += line + "\n";
+  return text;
+}
+
+std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
+                                std::function<void(std::uint64_t)> const& progress) {
+  std::atomic<std::uint64_t> next{0}, done{0};
+  std::atomic<bool> stop{false};
+  std::mutex guard;
+  std::optional<finding> found;
+  auto const work = [&] {
+    activate(broken);
+    while (!stop.load(std::memory_order_relaxed)) {
+      std::uint64_t const index = next.fetch_add(1);
+      if (index >= count) break;
+      std::uint64_t const one = seed_at(seed, first + index);
+      outcome result = run_seed(one);
+      done.fetch_add(1, std::memory_order_relaxed);
+      if (!result.failed()) continue;
+      stop = true;
+      std::lock_guard const lock{guard};
+      if (!found || index < found->index) found = finding{index, one, std::move(result)};
+    }
+    activate(nullptr);
+  };
+  std::vector<std::thread> pool;
+  for (unsigned i = 0; i < std::max(threads, 1U); ++i) pool.emplace_back(work);
+  if (progress) {
+    auto last = std::chrono::steady_clock::now();
+    while (!stop && done < count) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+      if (auto const now = std::chrono::steady_clock::now(); now - last >= std::chrono::seconds{1}) {
+        last = now;
+        progress(done);
+      }
+    }
+  }
+  for (std::thread& t : pool) t.join();
+  return found;
+}
+
+}  // namespace conch::sim

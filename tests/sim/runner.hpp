@@ -1,0 +1,47 @@
+// Runs schedules: one, many on several threads, and a failing one made small.
+#pragma once
+
+#include "sim/mutants.hpp"
+#include "sim/plan.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace conch::sim {
+
+struct outcome {
+  int promise = 0;  // 0: none was broken
+  std::string words;
+  std::vector<std::string> trace;
+  std::uint64_t scripts = 0;
+
+  bool failed() const { return promise != 0; }
+};
+
+outcome run_plan(plan const& p, bool traced = false);
+outcome run_seed(std::uint64_t seed);
+
+// The same violation with as little around it as can be found in `attempts` runs.
+plan minimize(plan p, int promise, int attempts = 400);
+
+// The trace of the minimized schedule, ready to print.
+std::string explain(std::uint64_t seed, outcome const& found);
+
+// The seed of the schedule at this place in a run.
+std::uint64_t seed_at(std::uint64_t first, std::uint64_t index);
+
+struct finding {
+  std::uint64_t index = 0;
+  std::uint64_t seed = 0;
+  outcome what;
+};
+
+// Runs schedules from `first` on; stops at a violation. Of several found at the same time the first one.
+std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
+                                std::function<void(std::uint64_t)> const& progress = {});
+
+}  // namespace conch::sim

@@ -1,0 +1,379 @@
+#include "sim/sim_client.hpp"
+
+#include "redis/codec.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+// The process and its shell; sim_actors.cpp has what the user does with it.
+namespace conch::sim {
+
+sim_client::sim_client(world& w, int number)
+    : world_{w}, number_{number}, plan_{w.schedule().clients[static_cast<std::size_t>(number)]}, settings_{plan_.settings},
+      random_{w.schedule().seed * 1000003 + static_cast<std::uint64_t>(number)} {
+  for (int i = 0; i < w.schedule().names; ++i) names_.push_back(name_of(i));
+}
+
+sim_client::~sim_client() {
+  // No events from here on.
+  actors_.clear();
+  server_.reset();
+  engine_.reset();
+}
+
+// ------------------------------------------------------------------------------------- process
+
+void sim_client::start() {
+  if (alive_ || world_.healing()) return;
+  alive_ = true;
+  closed_ = false;
+  stats_ = {};
+  process_ = world_.new_process();
+  id_ = "c" + std::to_string(number_) + "p" + std::to_string(process_);
+  world_.say("client " + std::to_string(number_) + " starts as " + id_);
+  engine_ = std::make_unique<engine::engine>(settings_, timers_, *this, stats_);
+  server_ = std::make_unique<engine::server>(settings_, random_.next(), timers_, *this, *engine_, *this, stats_);
+  engine_->use(*server_);
+  boot();
+  connect();
+}
+
+void sim_client::boot() {
+  // After a restart the actors go on with what is left of their work.
+  bool const first = actors_.empty();
+  for (std::size_t i = 0; i < plan_.actors.size(); ++i) {
+    if (first) actors_.push_back(std::make_unique<actor>());
+    actor& a = *actors_[i];
+    a.todo = &plan_.actors[i];
+    ++a.round;
+    think(a);
+  }
+}
+
+void sim_client::die(bool silently, nanos server_notices) {
+  if (!alive_) return;
+  take_apart();
+  if (link_ != nullptr) {
+    if (silently) {
+      world_.go_silent(link_, server_notices);
+    } else {
+      world_.hang_up(link_);
+    }
+  }
+  link_.reset();
+}
+
+void sim_client::take_apart() {
+  alive_ = false;
+  paused_ = false;
+  up_ = connecting_ = greeting_done_ = drop_wanted_ = false;
+  ++wake_version_;
+  wake_at_ = 0;
+  inbox_.clear();
+  outgoing_.clear();
+  notices_.clear();
+  for (auto& a : actors_) {
+    for (auto* slot : {&a->outer, &a->inner}) {
+      if (*slot == nullptr) continue;
+      world_.watcher().gone(**slot);
+      slot->reset();
+    }
+    if (a->at != actor::state::finished && a->at != actor::state::thinking) ++a->next;
+    a->releasing = 0;
+    ++a->round;
+    a->at = actor::state::finished;
+  }
+  server_.reset();
+  engine_.reset();
+  dead_ids_.clear();
+}
+
+void sim_client::close() {
+  if (!alive_) return;
+  closed_ = true;
+  input([this](time_point now) {
+    engine_->close(now);
+    server_->drop_kicks();
+  });
+  auto const mine = process_;
+  world_.after(random_.between(0, 50) * millisecond, [this, mine] {
+    if (alive_ && process_ == mine) input([this](time_point now) { engine_->give_back_everything(now); });
+  });
+}
+
+void sim_client::pause(nanos length) {
+  if (!alive_ || paused_) return;
+  paused_ = true;
+  paused_in_all_ += length;
+  auto const mine = process_;
+  world_.after(length, [this, mine] {
+    if (alive_ && process_ == mine) resume();
+  });
+}
+
+void sim_client::resume() {
+  world_.say("client " + std::to_string(number_) + " goes on");
+  paused_ = false;
+  last_pause_end_ = world_.now();
+  if (world_.schedule().timers_first) input([this](time_point now) { engine_->tick(now); });
+  while (!inbox_.empty() && !paused_ && alive_) {
+    auto const what = std::move(inbox_.front());
+    inbox_.pop_front();
+    what(local_now());
+    finish_input();
+  }
+  if (alive_) input([this](time_point now) { engine_->tick(now); });
+}
+
+void sim_client::heal() {
+  backoff_ = 0;
+}
+
+bool sim_client::finished() const {
+  if (paused_) return false;
+  if (!alive_) return true;
+  return std::all_of(actors_.begin(), actors_.end(), [](auto const& a) { return a->at == actor::state::finished; });
+}
+
+bool sim_client::settled() const {
+  return !alive_ || (finished() && server_->settled() && up_ && !paused_);
+}
+
+std::string sim_client::describe() const {
+  std::string text = " [client " + std::to_string(number_) + (alive_ ? up_ ? "" : " not connected" : " dead");
+  static char const* const states[] = {"thinking", "acquiring", "inside", "releasing", "finished"};
+  for (auto const& a : actors_) text += std::string{" "} + states[static_cast<int>(a->at)];
+  return text + "]";
+}
+
+time_point sim_client::local(nanos true_time) const {
+  return time_point{duration{plan_.clock_offset + true_time + true_time / 1'000'000 * plan_.drift_ppm +
+                             true_time % 1'000'000 * plan_.drift_ppm / 1'000'000}};
+}
+
+nanos sim_client::true_time(time_point local_time) const {
+  if (local_time > local(world_.now()) + std::chrono::hours{100}) return world_.now() + 360'000 * second;
+  nanos const shown = local_time.time_since_epoch().count() - plan_.clock_offset;
+  nanos t = shown - shown / 1'000'000 * plan_.drift_ppm;
+  for (int i = 0; i < 4; ++i) t += (local_time - local(t)).count();
+  while (local(t) > local_time) --t;
+  return t;
+}
+
+void sim_client::input(std::function<void(time_point)> what) {
+  if (!alive_) return;
+  if (paused_) {
+    inbox_.push_back(std::move(what));
+    return;
+  }
+  what(local_now());
+  finish_input();
+}
+
+// What the engine asked for is carried out after it has returned, as the shell must.
+void sim_client::finish_input() {
+  if (in_input_) return;
+  in_input_ = true;
+  while (alive_) {
+    if (!notices_.empty()) {
+      notice const n = notices_.front();
+      notices_.pop_front();
+      hear(n);
+    } else if (!outgoing_.empty()) {
+      std::string bytes = std::move(outgoing_);
+      outgoing_.clear();
+      if (link_ != nullptr) world_.send(link_, std::move(bytes));
+    } else if (drop_wanted_) {
+      drop_wanted_ = false;
+      if (link_ != nullptr) {
+        world_.hang_up(link_);
+        lose_connection(drop_why_, local_now());
+      }
+    } else {
+      break;
+    }
+  }
+  in_input_ = false;
+  if (!alive_) return;
+  rearm();
+  world_.watcher().checked(*this);
+}
+
+void sim_client::rearm() {
+  time_point const next = timers_.next();
+  if (next == engine::timer_queue::never) return;
+  nanos const when = std::max(world_.now(), true_time(next) + 1 + random_.between(0, world_.schedule().timer_lateness));
+  if (wake_at_ > world_.now() && wake_at_ <= when) return;  // it will look again by then
+  wake_at_ = when;
+  auto const version = ++wake_version_;
+  world_.at(when, [this, version] { wake(version); });
+}
+
+void sim_client::wake(std::uint64_t version) {
+  if (!alive_ || version != wake_version_) return;
+  wake_at_ = 0;
+  if (paused_) return;  // resume() looks at the timers
+  input([this](time_point now) { engine_->tick(now); });
+}
+
+// ---------------------------------------------------------------------------------- connection
+
+void sim_client::connect() {
+  if (!alive_ || up_ || connecting_) return;
+  connecting_ = true;
+  link_ = std::make_shared<link>(number_, process_, random_.next());
+  world_.connect(link_);
+  // Name look-up, connection and greeting together.
+  world_.after(settings_.connect_timeout.count(), [this, l = link_] {
+    if (alive_ && l == link_ && !up_) {
+      world_.hang_up(l);
+      input([this, l](time_point now) {
+        if (l == link_ && !up_) lose_connection("no connection in time", now);
+      });
+    }
+  });
+}
+
+void sim_client::connected(link_ptr const& l) {
+  input([this, l](time_point now) {
+    if (l != link_) return;
+    decoder_.reset();
+    greeting_done_ = false;
+    greeted_at_ = now;
+    outgoing_ = greeting_.begin({}, "conch");
+  });
+}
+
+void sim_client::connection_lost(link_ptr const& l) {
+  input([this, l](time_point now) {
+    if (l != link_) return;
+    l->client_open = false;
+    lose_connection("the connection is gone", now);
+  });
+}
+
+void sim_client::lose_connection(std::string_view why, time_point now) {
+  world_.say("client " + std::to_string(number_) + " loses its connection: " + std::string{why});
+  link_.reset();
+  outgoing_.clear();
+  drop_wanted_ = false;
+  bool const was_up = up_;
+  up_ = connecting_ = false;
+  if (was_up) server_->disconnected(why, now);
+  else server_->connect_failed(engine::fault::try_later, why, now);
+  reconnect_later();
+}
+
+void sim_client::reconnect_later() {
+  nanos const pause = backoff_ == 0 ? 0 : backoff_ / 2 + random_.between(0, backoff_ / 2);
+  backoff_ = std::min<nanos>(settings_.reconnect_max.count(), std::max<nanos>(settings_.reconnect_min.count(), backoff_ * 2));
+  auto const mine = process_;
+  world_.after(pause, [this, mine] {
+    if (alive_ && process_ == mine) input([this](time_point) { connect(); });
+  });
+}
+
+void sim_client::receive(link_ptr const& l, std::string bytes) {
+  input([this, l, bytes = std::move(bytes)](time_point now) {
+    if (l != link_) return;
+    auto const room = decoder_.prepare(bytes.size());
+    std::memcpy(room.data(), bytes.data(), bytes.size());
+    decoder_.commit(bytes.size());
+    decode(now);
+  });
+}
+
+void sim_client::decode(time_point now) {
+  for (link_ptr const mine = link_; link_ == mine;) {
+    switch (decoder_.next()) {
+      case resp::decoder::progress::need_more: return;
+      case resp::decoder::progress::failed: throw violation{10, "the decoder refuses what the server sent"};
+      case resp::decoder::progress::message: reply(decoder_.message(), now); break;
+    }
+  }
+}
+
+void sim_client::reply(std::span<resp::node const> message, time_point now) {
+  if (decoder_.is_push()) {
+    engine::pushed_grant grant;
+    switch (redis::read_push(message, id_, name_, grant)) {
+      case redis::push_kind::grant:
+        if (up_) {
+          world_.say("client " + std::to_string(number_) + " is pushed " + std::to_string(grant.id) + " for " + name_);
+          server_->granted(grant, now);
+        }
+        break;
+      case redis::push_kind::subscribed: server_->answered({}, now); break;
+      case redis::push_kind::other: break;
+      case redis::push_kind::malformed: throw violation{10, "a push that cannot be read"};
+    }
+    return;
+  }
+  if (greeting_done_) {
+    engine::answer const a = redis::to_answer(message, numbers_);
+    if (a.numbers.size() >= 4 && a.numbers[0] == 0 && world_.tracing()) world_.say("client " + std::to_string(number_) + " is answered");
+    server_->answered(a, now);
+    return;
+  }
+  switch (greeting_.next(message)) {
+    case redis::greeting::progress::more: return;
+    case redis::greeting::progress::failed:
+      server_->connect_failed(greeting_.fault(), greeting_.why(), now);
+      drop_wanted_ = true;
+      drop_why_ = greeting_.why();
+      return;
+    case redis::greeting::progress::done:
+      greeting_done_ = up_ = true;
+      connecting_ = false;
+      backoff_ = 0;
+      world_.say("client " + std::to_string(number_) + " is connected");
+      server_->connected_as({greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_}, now);
+      return;
+  }
+}
+
+// ---------------------------------------------------------------------------- engine's effects
+
+void sim_client::send(engine::command const& c) {
+  world_.watcher().writes(*this, c);
+  redis::encode(c, id_, outgoing_);
+}
+
+void sim_client::want_connection() {}  // it always tries
+
+void sim_client::drop_connection(std::string_view why) {
+  drop_wanted_ = true;
+  drop_why_ = why;
+}
+
+void sim_client::note(bool is_error, std::string_view words) {
+  if (world_.tracing()) world_.say("client " + std::to_string(number_) + (is_error ? " error: " : " notes: ") + std::string{words});
+}
+
+void sim_client::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
+  auto& mine = static_cast<sim_acquisition&>(a);
+  if (how == engine::acquired::granted) {
+    mine.id = a.lock->place.id;
+    mine.told = false;
+    mine.first_deadline = a.deadline();
+    world_.watcher().answered(mine, true);
+  } else {
+    world_.watcher().answered(mine, false);
+  }
+  notices_.push_back({notice::kind::acquired, &mine, how, why, false, local_now()});
+}
+
+void sim_client::on_lost(engine::acquisition& a, error_code why) {
+  auto& mine = static_cast<sim_acquisition&>(a);
+  mine.told = true;
+  world_.watcher().lost(mine);
+  notices_.push_back({notice::kind::lost, &mine, {}, why, false, local_now()});
+}
+
+void sim_client::on_released(engine::acquisition& a, bool was_held, error_code why) {
+  auto& mine = static_cast<sim_acquisition&>(a);
+  world_.watcher().release_answered(mine, was_held, static_cast<bool>(why));
+  notices_.push_back({notice::kind::released, &mine, {}, why, was_held, local_now()});
+}
+
+}  // namespace conch::sim

@@ -1,0 +1,182 @@
+// One client process: the real engine and protocol behind a simulated shell, and the actors that
+// use it. The shell does what src/client and src/redis do over Asio.
+#pragma once
+
+#include "engine/engine.hpp"
+#include "engine/server.hpp"
+#include "redis/greeting.hpp"
+#include "resp/decoder.hpp"
+#include "sim/plan.hpp"
+#include "sim/world.hpp"
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace conch::sim {
+
+struct actor;
+
+// An acquisition, and what the observer wants to know about it.
+struct sim_acquisition : engine::acquisition {
+  sim_client* client = nullptr;
+  actor* who = nullptr;
+  int lock_number = 0;
+  std::uint64_t order = 0;        // of asking, in this client
+  nanos asked_at = 0;             // true time
+  bool waiting = false;           // not answered yet
+  bool cancelled = false;
+  nanos cancelled_at = 0;
+  engine::cancel_type cancel_as = engine::cancel_type::total;
+  bool active = false;            // granted, and neither released nor dead
+  bool told = false;              // of its loss
+  bool released_valid = false;    // it was valid when its release was asked for
+  engine::grant_id id = 0;        // on the server, when granted
+  time_point seen_deadline{};
+  time_point first_deadline{};
+};
+
+// One coroutine of the user: works through its operations.
+struct actor {
+  enum class state : std::uint8_t { thinking, acquiring, inside, releasing, finished };
+
+  actor_plan const* todo = nullptr;
+  std::size_t next = 0;
+  state at = state::thinking;
+  std::uint64_t round = 0;  // what was scheduled in an earlier round is void
+  std::unique_ptr<sim_acquisition> outer, inner;
+  int releasing = 0;
+};
+
+class sim_client final : public engine::wire, public engine::acquisition_events, public engine::journal {
+ public:
+  sim_client(world& w, int number);
+  ~sim_client();
+
+  // ---- from the world ----
+  void start();
+  void connected(link_ptr const& l);
+  void connection_lost(link_ptr const& l);
+  void receive(link_ptr const& l, std::string bytes);
+  void pause(nanos length);
+  void die(bool silently, nanos server_notices);
+  void close();
+  void heal();
+
+  bool alive() const { return alive_; }
+  bool paused() const { return paused_; }
+  bool is_closed() const { return closed_; }
+  bool finished() const;  // no actor has anything left to do
+  bool settled() const;   // and nothing is owed to the server
+  bool up() const { return up_; }
+  link_ptr const& connection() const { return link_; }
+  int number() const { return number_; }
+  std::uint64_t process() const { return process_; }
+  std::string const& id() const { return id_; }
+  client_plan const& settings() const { return plan_; }
+  statistics const& stats() const { return stats_; }
+  nanos last_pause_end() const { return last_pause_end_; }
+  nanos paused_in_all() const { return paused_in_all_; }
+  std::string describe() const;
+  engine::seat const* place(int name) const { return engine_->find(names_[static_cast<std::size_t>(name)]); }
+
+  time_point local(nanos true_time) const;
+  time_point local_now() const { return local(world_.now()); }
+  nanos true_time(time_point local_time) const;  // the last moment at which the clock does not show more
+
+ private:
+  struct notice {
+    enum class kind : std::uint8_t { acquired, lost, released } what;
+    sim_acquisition* about;
+    engine::acquired how;
+    error_code why;
+    bool was_held;
+    time_point when;
+  };
+
+  // engine::wire
+  void send(engine::command const& c) override;
+  void want_connection() override;
+  void drop_connection(std::string_view why) override;
+  // engine::acquisition_events
+  void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
+  void on_lost(engine::acquisition& a, error_code why) override;
+  void on_released(engine::acquisition& a, bool was_held, error_code why) override;
+  // engine::journal
+  void note(bool is_error, std::string_view words) override;
+
+  // Everything that happens in this process goes through here: now, or when it wakes up.
+  void input(std::function<void(time_point)> what);
+  void finish_input();
+  void rearm();
+  void wake(std::uint64_t version);
+  void resume();
+  void boot();
+  void take_apart();
+  void decode(time_point now);
+  void reply(std::span<resp::node const> message, time_point now);
+  void lose_connection(std::string_view why, time_point now);
+  void reconnect_later();
+  void connect();
+
+  // actors
+  void later(actor& a, nanos delay, void (sim_client::*what)(actor&, time_point));
+  void think(actor& a);
+  void begin(actor& a, time_point now);
+  void ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name, bool is_inner, time_point now);
+  void cancel_now(actor& a, time_point now);
+  void go_deeper(actor& a, time_point now);
+  void leave(actor& a, time_point now);
+  void give(actor& a, std::unique_ptr<sim_acquisition>& slot, time_point now);
+  void hear(notice const& n);
+  void heard_acquired(notice const& n, time_point now);
+  void next_round(actor& a);
+  operation const& current(actor const& a) const { return a.todo->work[a.next]; }
+
+  world& world_;
+  int const number_;
+  client_plan const& plan_;
+  config settings_;
+  random_source random_;
+  bool alive_ = false;
+  bool paused_ = false;
+  bool closed_ = false;
+  std::uint64_t process_ = 0;
+  std::string id_;
+  nanos last_pause_end_ = 0;
+  nanos paused_in_all_ = 0;
+  std::deque<std::function<void(time_point)>> inbox_;
+
+  engine::timer_queue timers_;
+  statistics stats_;
+  std::unique_ptr<engine::engine> engine_;
+  std::unique_ptr<engine::server> server_;
+  link_ptr link_;
+  resp::decoder decoder_;
+  redis::greeting greeting_;
+  bool greeting_done_ = false;
+  time_point greeted_at_{};
+  bool up_ = false;
+  bool connecting_ = false;
+  bool drop_wanted_ = false;
+  std::string drop_why_;
+  nanos backoff_ = 0;
+  std::string outgoing_;
+  std::deque<notice> notices_;
+  std::vector<std::int64_t> numbers_;
+  std::string name_;
+  std::vector<std::string> names_;
+  std::uint64_t wake_version_ = 0;
+  nanos wake_at_ = 0;
+  std::uint64_t asked_ = 0;
+  std::vector<std::unique_ptr<actor>> actors_;
+  bool in_input_ = false;
+
+  friend class observer;
+  std::unordered_set<engine::grant_id> dead_ids_;  // a release or leave was written for them
+};
+
+}  // namespace conch::sim

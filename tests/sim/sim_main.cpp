@@ -1,0 +1,163 @@
+// conch-sim: schedules without end, mutants, replay. See usage().
+#include "sim/runner.hpp"
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+namespace {
+
+using namespace conch::sim;
+
+constexpr char usage[] = R"(conch-sim [OPTION...]
+
+Runs the real engine and the real scripts in simulated worlds, each from one seed, and asserts the
+promises P1 to P10 at every step. Stops at the first violation, with its seed and a trace.
+
+  --schedules N   how many (default 20000); with --mutants: at most, for each
+  --seed S        of the run (default 1)
+  --threads T     default: the number of processors
+  --replay SEED   one schedule, by the seed that a violation was reported with
+  --mutant NAME   with this deliberate fault in the engine or in a script
+  --mutants       each deliberate fault in turn; fails if one is not found
+  --list          the names of the mutants
+  --full          with --replay: the whole trace, not a minimized one
+  --help          this
+
+The exit code is 0 if nothing was found (with --mutants: if each was found), else 1.
+)";
+
+struct options {
+  std::uint64_t schedules = 20000, seed = 1, replay = 0;
+  unsigned threads = std::max(1U, std::thread::hardware_concurrency());
+  bool mutants = false, list = false, full = false, replays = false;
+  mutant const* broken = nullptr;
+};
+
+std::uint64_t number(char const* text) {
+  std::uint64_t n = 0;
+  auto const [end, error] = std::from_chars(text, text + std::strlen(text), n);
+  if (error != std::errc{} || *end != '\0') {
+    std::fprintf(stderr, "conch-sim: %s is not a number\n", text);
+    std::exit(2);
+  }
+  return n;
+}
+
+options parse(int argc, char** argv) {
+  options o;
+  for (int i = 1; i < argc; ++i) {
+    std::string const what = argv[i];
+    auto const argument = [&] {
+      if (++i < argc) return argv[i];
+      std::fprintf(stderr, "conch-sim: %s needs an argument\n", what.c_str());
+      std::exit(2);
+    };
+    if (what == "--schedules") {
+      o.schedules = number(argument());
+    } else if (what == "--seed") {
+      o.seed = number(argument());
+    } else if (what == "--threads") {
+      o.threads = static_cast<unsigned>(number(argument()));
+    } else if (what == "--replay") {
+      o.replay = number(argument());
+      o.replays = true;
+    } else if (what == "--mutants") {
+      o.mutants = true;
+    } else if (what == "--mutant") {
+      char const* const name = argument();
+      o.broken = find_mutant(name);
+      if (o.broken == nullptr) {
+        std::fprintf(stderr, "conch-sim: no mutant is named %s\n", name);
+        std::exit(2);
+      }
+    } else if (what == "--list") {
+      o.list = true;
+    } else if (what == "--full") {
+      o.full = true;
+    } else if (what == "--help" || what == "-h") {
+      std::fputs(usage, stdout);
+      std::exit(0);
+    } else {
+      std::fprintf(stderr, "conch-sim: unknown option %s\n%s", what.c_str(), usage);
+      std::exit(2);
+    }
+  }
+  return o;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+int report(std::uint64_t seed, outcome const& found, options const& o) {
+  activate(o.broken);
+  std::printf("\nviolation: %s\nseed:      %llu\n\nA smaller schedule with the same end:\n\n", found.words.c_str(),
+              static_cast<unsigned long long>(seed));
+  std::fputs(explain(seed, found).c_str(), stdout);
+  std::string const mutant_option = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
+  std::printf("\nreplay:    scripts/sim --replay %llu%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str());
+  return 1;
+}
+
+int replay(options const& o) {
+  activate(o.broken);
+  outcome const once = run_plan(make_plan(o.replay), o.full);
+  if (o.full) {
+    for (std::string const& line : once.trace) std::printf("%s\n", line.c_str());
+  }
+  if (!once.failed()) {
+    std::printf("no violation; %llu commands at the server\n", static_cast<unsigned long long>(once.scripts));
+    return 0;
+  }
+  return report(o.replay, once, o);
+}
+
+int run_mutants(options const& o) {
+  int survivors = 0;
+  for (mutant const& m : all_mutants()) {
+    auto const begin = std::chrono::steady_clock::now();
+    auto const found = run_many(o.seed, 0, o.schedules, o.threads, &m);
+    if (found) {
+      std::printf("%-34s P%-2d after %6llu schedules  seed %llu  %s\n", std::string{m.name}.c_str(), found->what.promise,
+                  static_cast<unsigned long long>(found->index + 1), static_cast<unsigned long long>(found->seed),
+                  found->what.words.c_str());
+    } else {
+      ++survivors;
+      std::printf("%-34s SURVIVED %llu schedules (%.1f s): %s\n", std::string{m.name}.c_str(),
+                  static_cast<unsigned long long>(o.schedules), seconds_since(begin), std::string{m.words}.c_str());
+    }
+    std::fflush(stdout);
+  }
+  std::printf("%zu mutants, %d not found\n", all_mutants().size(), survivors);
+  return survivors == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  options const o = parse(argc, argv);
+  if (o.list) {
+    for (mutant const& m : all_mutants()) std::printf("%-34s %-8s %s\n", std::string{m.name}.c_str(), std::string{m.rule}.c_str(), std::string{m.words}.c_str());
+    return 0;
+  }
+  if (o.replays) return replay(o);
+  if (o.mutants) return run_mutants(o);
+
+  auto const begin = std::chrono::steady_clock::now();
+  auto const found = run_many(o.seed, 0, o.schedules, o.threads, o.broken, [&](std::uint64_t done) {
+    double const taken = seconds_since(begin);
+    std::printf("%llu schedules, %.0f s, %.0f/s\n", static_cast<unsigned long long>(done), taken, static_cast<double>(done) / taken);
+    std::fflush(stdout);
+  });
+  if (found) return report(found->seed, found->what, o);
+  double const taken = seconds_since(begin);
+  std::printf("%llu schedules from seed %llu without a violation in %.1f s: %.0f per second on %u threads\n",
+              static_cast<unsigned long long>(o.schedules), static_cast<unsigned long long>(o.seed), taken,
+              static_cast<double>(o.schedules) / taken, o.threads);
+  return 0;
+}

@@ -1,0 +1,546 @@
+#include "sim/world.hpp"
+
+#include "redis/codec.hpp"
+#include "sim/mutants.hpp"
+#include "sim/sim_client.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace conch::sim {
+
+namespace {
+
+constexpr std::int64_t epoch_us = 1'700'000'000'000'000;
+
+std::int64_t drifted(nanos n, std::int64_t ppm) { return n + n / 1'000'000 * ppm; }
+
+bool later(nanos a, std::uint64_t a_order, nanos b, std::uint64_t b_order) {
+  return a != b ? a > b : a_order > b_order;
+}
+
+}  // namespace
+
+world::world(plan const& p, bool traced)
+    : plan_{p}, random_{p.seed ^ 0x5eedf00d}, model_{epoch_us}, replica_{epoch_us}, observer_{*this, plan_} {
+  trace_.on = traced;
+  model_.set_own_pushes_after_reply(p.own_pushes_after_reply);
+  if (!p.may_kill) model_.deny("client|kill");
+}
+
+world::~world() = default;
+
+void world::say(std::string line) {
+  if (!trace_.on) return;
+  std::string const us = std::to_string(now_ / microsecond % 1000);
+  trace_.lines.push_back(std::to_string(now_ / millisecond) + "." + std::string(3 - us.size(), '0') + us + "  " + std::move(line));
+}
+
+// ---------------------------------------------------------------------------------------- time
+
+void world::at(nanos when, std::function<void()> what) {
+  events_.push_back({std::max(when, now_), order_++, std::move(what)});
+  std::push_heap(events_.begin(), events_.end(),
+                 [](event const& a, event const& b) { return later(a.at, a.order, b.at, b.order); });
+}
+
+std::int64_t world::server_us(nanos true_time) const {
+  return epoch_us + drifted(true_time, plan_.server_drift_ppm) / microsecond + stepped_us_;
+}
+
+// When the server's clock has gone past this millisecond, if nobody sets it meanwhile.
+nanos world::true_time_of_server_ms(std::int64_t unix_ms) const {
+  std::int64_t const wanted = ((unix_ms + 1) * 1000 - epoch_us - stepped_us_) * microsecond;
+  return wanted - wanted / 1'000'000 * plan_.server_drift_ppm;
+}
+
+void world::set_clock() { model_.set_time_us(server_us(now_)); }
+
+void world::pass_until(nanos until) {
+  while (!events_.empty() && events_.front().at <= until) {
+    std::pop_heap(events_.begin(), events_.end(),
+                  [](event const& a, event const& b) { return later(a.at, a.order, b.at, b.order); });
+    event e = std::move(events_.back());
+    events_.pop_back();
+    now_ = e.at;
+    e.run();
+  }
+  now_ = std::max(now_, until);
+}
+
+void world::run() {
+  for (std::size_t i = 0; i < plan_.clients.size(); ++i) {
+    clients_.push_back(std::make_unique<sim_client>(*this, static_cast<int>(i)));
+    sim_client* const c = clients_.back().get();
+    after(plan_.clients[i].start, [c] { c->start(); });
+  }
+  nanos last_fault = 0;
+  for (fault_plan const& f : plan_.faults) {
+    at(f.at, [this, &f] { apply(f); });
+    last_fault = std::max(last_fault, f.at + f.length + f.length2);
+  }
+  // Faults come to an end: what was promised "as soon as the server can be reached" is then due.
+  at(last_fault + millisecond, [this] { heal(); });
+
+  // Time enough for every actor to have its turn at the price of a lease each.
+  nanos limit = last_fault;
+  nanos const each = 2 * plan_.longest_lease() + second;
+  for (client_plan const& c : plan_.clients) {
+    for (actor_plan const& a : c.actors) {
+      for (operation const& o : a.work) limit += o.think + o.hold + o.after_loss + each;
+    }
+  }
+  nanos const step = std::max<nanos>(plan_.longest_lease() / 8, 10 * millisecond);
+  while (!(healing_ && all_done())) {
+    if (now_ > limit) {
+      std::string who;
+      for (auto const& c : clients_) who += c->describe();
+      throw violation{4, "somebody still waits after " + std::to_string(now_ / millisecond) + " ms:" + who};
+    }
+    pass_until(now_ + step);
+  }
+  settle_and_judge();
+}
+
+bool world::all_done() const {
+  return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); });
+}
+
+void world::settle_and_judge() {
+  // Everything owed is paid within some time-outs, pauses between attempts included.
+  nanos longest_timeout = 0;
+  for (client_plan const& c : plan_.clients) {
+    longest_timeout = std::max<nanos>(longest_timeout, c.settings.command_timeout.count());
+  }
+  nanos const patience = now_ + 4 * longest_timeout + 3 * second + 4 * plan_.spike + plan_.longest_lease();
+  auto const settled = [&] {
+    return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->settled(); });
+  };
+  while (!settled()) {
+    if (now_ > patience) throw violation{6, "a clean-up is still owed long after everything was over"};
+    pass_until(now_ + 20 * millisecond);
+  }
+  // What the last scripts have pushed may still be under way, and be answered.
+  pass_until(now_ + 4 * (plan_.latency + plan_.jitter) + 2 * plan_.spike + 20 * millisecond);
+  while (!settled() && now_ <= patience + second) pass_until(now_ + 20 * millisecond);
+  set_clock();
+  observer_.nothing_owned_by_the_living();
+  observer_.cost();
+  nanos back = 0;
+  for (fault_plan const& f : plan_.faults) {
+    if (f.what == fault_plan::kind::step_back) back += f.length;
+  }
+  pass_until(now_ + back + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second);
+  set_clock();
+  observer_.nothing_left();
+}
+
+// ------------------------------------------------------------------------------------- network
+
+nanos world::delay(link& l) {
+  nanos d = plan_.latency + l.random.between(0, plan_.jitter);
+  if (plan_.spikes != 0 && !healing_ && l.random.below(1000) < plan_.spikes) d += l.random.between(0, plan_.spike);
+  return d;
+}
+
+void world::push(link_ptr const& l, bool up, std::string bytes, bool end) {
+  link::direction& way = up ? l->up : l->down;
+  nanos const when = std::max(way.last, now_ + delay(*l));
+  way.last = when;
+  way.under_way.push_back({when, std::move(bytes), end});
+  at(when, [this, l, up] { pump(l, up); });
+}
+
+void world::pump(link_ptr const& l, bool up) {
+  link::direction& way = up ? l->up : l->down;
+  if (now_ < way.stalled_until) {
+    at(way.stalled_until, [this, l, up] { pump(l, up); });
+    return;
+  }
+  while (!way.under_way.empty() && way.under_way.front().at <= now_) {
+    link::piece p = std::move(way.under_way.front());
+    way.under_way.pop_front();
+    if (up) {
+      if (p.end) {
+        close_server_end(l, false);
+      } else if (l->server_open) {
+        serve(l, p.bytes);
+      } else if (l->accepted && !down_ && !l->cut) {
+        push(l, false, {}, true);  // RST: the server knows nothing of this connection
+      }
+    } else if (l->client_open) {
+      sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
+      if (!c.alive() || c.process() != l->process) continue;
+      if (p.end) {
+        c.connection_lost(l);
+      } else {
+        c.receive(l, std::move(p.bytes));
+      }
+    }
+  }
+}
+
+void world::connect(link_ptr const& l) {
+  links_.push_back(l);
+  at(now_ + plan_.connect_time + delay(*l), [this, l] {
+    sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
+    if (!c.alive() || c.process() != l->process || !l->client_open) return;
+    if (down_) {
+      c.connection_lost(l);
+      return;
+    }
+    set_clock();
+    l->id = model_.connect("10.0.0." + std::to_string(l->client + 1) + ":" + std::to_string(++ports_));
+    l->accepted = l->server_open = true;
+    by_id_[l->id] = l;
+    c.connected(l);
+  });
+}
+
+void world::send(link_ptr const& l, std::string bytes) {
+  if (l->cut || !l->client_open) return;
+  if (plan_.splits != 0 && bytes.size() > 1 && l->random.chance(plan_.splits)) {
+    auto const first = static_cast<std::size_t>(l->random.between(1, static_cast<std::int64_t>(bytes.size()) - 1));
+    push(l, true, bytes.substr(0, first), false);
+    push(l, true, bytes.substr(first), false);
+    return;
+  }
+  push(l, true, std::move(bytes), false);
+}
+
+void world::hang_up(link_ptr const& l) {
+  if (!l->client_open) return;
+  l->client_open = false;
+  if (!l->cut) push(l, true, {}, true);
+}
+
+void world::go_silent(link_ptr const& l, nanos server_notices) {
+  l->client_open = false;
+  l->cut = true;
+  at(now_ + server_notices, [this, l] { close_server_end(l, false); });
+}
+
+// `tell`: the client's end hears of it.
+void world::close_server_end(link_ptr const& l, bool tell) {
+  if (!l->server_open) return;
+  l->server_open = false;
+  set_clock();
+  model_.disconnect(l->id);
+  by_id_.erase(l->id);
+  if (tell && !l->cut) push(l, false, {}, true);
+}
+
+void world::break_link(link_ptr const& l, nanos client_notices, nanos server_notices) {
+  l->cut = true;
+  at(now_ + client_notices, [this, l] {
+    sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
+    if (l->client_open && c.alive() && c.process() == l->process) c.connection_lost(l);
+  });
+  at(now_ + server_notices, [this, l] { close_server_end(l, false); });
+}
+
+// -------------------------------------------------------------------------------------- server
+
+namespace {
+
+// Takes one command off the front; false: it is not all there yet. What comes here our own encoder has written.
+bool next_command(std::string_view& bytes, std::vector<std::string_view>& argv) {
+  std::string_view rest = bytes;
+  auto const number = [&](char mark) -> std::int64_t {
+    auto const end = rest.find("\r\n");
+    if (end == std::string_view::npos) return -1;
+    if (rest[0] != mark) throw violation{10, "the client sent something that is not RESP"};
+    std::int64_t n = -1;
+    std::from_chars(rest.data() + 1, rest.data() + end, n);
+    rest.remove_prefix(end + 2);
+    return n;
+  };
+  argv.clear();
+  std::int64_t const count = number('*');
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t const size = number('$');
+    if (size < 0 || rest.size() < static_cast<std::size_t>(size) + 2) return false;
+    argv.push_back(rest.substr(0, static_cast<std::size_t>(size)));
+    rest.remove_prefix(static_cast<std::size_t>(size) + 2);
+  }
+  if (count < 0) return false;
+  bytes = rest;
+  return true;
+}
+
+}  // namespace
+
+void world::serve(link_ptr const& l, std::string const& bytes) {
+  if (l->trap == link::trap::before) {
+    l->trap = link::trap::none;
+    l->up.under_way.clear();
+    break_link(l, l->trap_notice, l->random.between(0, plan_.longest_lease()));
+    say("  (the bytes are lost)");
+    return;
+  }
+  bool const snap = l->trap == link::trap::after;
+  l->trap = link::trap::none;
+  if (snap) l->cut = true;  // before the answers are made
+  l->received += bytes;
+  std::string_view rest = l->received;
+  std::vector<std::string_view> argv;
+  while (l->server_open && !rest.empty() && next_command(rest, argv)) execute(l, argv);
+  l->received.erase(0, l->received.size() - rest.size());
+  if (snap) {
+    break_link(l, l->trap_notice, l->random.between(0, plan_.longest_lease()));
+    say("  (the answer is lost)");
+  }
+}
+
+void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
+  set_clock();
+  ++executed_;
+  std::vector<std::string_view> changed{argv.begin(), argv.end()};
+  bool const script = argv[0].starts_with("EVAL");
+  if (script) {
+    changed[1] = mutated_script(argv[1]);
+    observer_.before(argv);
+  }
+  value const reply = model_.execute(l->id, changed);
+  if (trace_.on && (script || argv[0] == "CLIENT")) {
+    std::string line = "server: client " + std::to_string(l->client) + " ";
+    line += script ? script_name(argv[1]) : "CLIENT";
+    for (std::size_t i = script ? 3 : 1; i < argv.size(); ++i) line += " " + std::string{argv[i]};
+    say(line + " -> " + describe(reply));
+  }
+  auto pushes = model_.take_pushes();
+  std::map<link_ptr, std::string> out;  // few: one at most in practice
+  auto const add = [&](bool after_reply) {
+    for (auto const& p : pushes) {
+      if (p.after_reply != after_reply) continue;
+      auto const to = by_id_.find(p.to);
+      if (to != by_id_.end()) append_resp(out[to->second], p.message);
+    }
+  };
+  add(false);
+  if (!reply.is(value::kind::none)) append_resp(out[l], reply, argv[0] == "HELLO" ? 3 : 3);
+  add(true);
+  for (auto& [to, bytes] : out) {
+    if (to->cut) continue;
+    if (plan_.splits != 0 && bytes.size() > 1 && to->random.chance(plan_.splits)) {
+      auto const first = static_cast<std::size_t>(to->random.between(1, static_cast<std::int64_t>(bytes.size()) - 1));
+      push(to, false, bytes.substr(0, first), false);
+      bytes.erase(0, first);
+    }
+    push(to, false, std::move(bytes), false);
+  }
+  for (auto const id : model_.take_killed()) {
+    auto const victim = by_id_.find(id);
+    if (victim == by_id_.end()) continue;
+    link_ptr const v = victim->second;
+    v->server_open = false;
+    by_id_.erase(victim);
+    if (!v->cut) push(v, false, {}, true);
+  }
+  if (script) observer_.after(argv, reply);
+}
+
+void world::admin(std::initializer_list<std::string_view> argv) {
+  set_clock();
+  auto const id = model_.connect("10.0.9.9:1");
+  std::vector<std::string_view> const words{argv};
+  (void)model_.execute(id, words);
+  model_.disconnect(id);
+}
+
+// -------------------------------------------------------------------------------------- faults
+
+link_ptr world::link_of(int client) {
+  if (static_cast<std::size_t>(client) >= clients_.size()) return nullptr;
+  return clients_[static_cast<std::size_t>(client)]->connection();
+}
+
+void world::apply(fault_plan const& f) {
+  using kind = fault_plan::kind;
+  say("fault: " + to_words(f));
+  observer_.trouble(now_ + f.length + f.length2);
+  if (static_cast<std::size_t>(f.client) >= clients_.size()) return;
+  sim_client& c = *clients_[static_cast<std::size_t>(f.client)];
+  link_ptr const l = link_of(f.client);
+  switch (f.what) {
+    case kind::cut:
+      if (l != nullptr) {
+        // What is under way may arrive yet, and late.
+        if ((f.variant & 1) != 0) l->up.under_way.clear();
+        if ((f.variant & 2) != 0) l->down.under_way.clear();
+        if ((f.variant & 4) != 0) l->up.stalled_until = now_ + l->random.between(0, f.length2);
+        break_link(l, f.length, f.length2);
+      }
+      break;
+    case kind::cut_before:
+    case kind::cut_after:
+      if (l != nullptr) {
+        l->trap = f.what == kind::cut_before ? link::trap::before : link::trap::after;
+        l->trap_notice = f.length;
+      }
+      break;
+    case kind::stall_up:
+      if (l != nullptr) l->up.stalled_until = now_ + f.length;
+      break;
+    case kind::stall_down:
+      if (l != nullptr) l->down.stalled_until = now_ + f.length;
+      break;
+    case kind::pause: c.pause(f.length); break;
+    case kind::die:
+    case kind::vanish:
+      if (c.alive()) {
+        c.die(f.what == kind::vanish, f.length2);
+        if ((f.variant & 1) != 0) after(f.length + millisecond, [&c] { c.start(); });
+      }
+      break;
+    case kind::close: c.close(); break;
+    case kind::server_restart: stop_server(f, true); break;
+    case kind::server_wiped: stop_server(f, false); break;
+    case kind::failover:
+      replica_.copy_data(model_);
+      after(f.length / 4 + millisecond, [this, &f] { stop_server(f, false); });
+      break;
+    case kind::step_back: stepped_us_ -= f.length / microsecond; break;
+    case kind::step_forward:
+      stepped_us_ += f.length / microsecond;
+      observer_.clock_forward();
+      break;
+    case kind::flush_scripts: admin({"SCRIPT", "FLUSH"}); break;
+    case kind::delete_lock:
+      admin({"DEL", "conch:{" + redis::escape_name(name_of(f.name)) + "}"});
+      observer_.lock_tampered(f.name);
+      break;
+    case kind::clobber_lock: {
+      std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}";
+      admin({"DEL", key});
+      admin({"HSET", key, "what", "else"});
+      observer_.lock_tampered(f.name);
+      after(f.length + millisecond, [this, key, name = f.name] {
+        admin({"DEL", key});
+        observer_.lock_tampered(name);
+        observer_.trouble(now_);
+      });
+      break;
+    }
+    case kind::refuse:
+    case kind::refuse_inside: inject(f); break;
+    case kind::intrude: intrude(f.name); break;
+  }
+}
+
+void world::stop_server(fault_plan const& f, bool keep) {
+  if (down_) return;
+  down_ = true;
+  observer_.trouble(now_ + f.length2 + millisecond);
+  bool const silent = (f.variant & 1) != 0;  // the machine is gone, and nobody says so
+  auto const all = by_id_;
+  for (auto const& [id, l] : all) {
+    l->received.clear();
+    if (silent) {
+      l->server_open = false;
+    } else {
+      close_server_end(l, true);
+    }
+  }
+  by_id_.clear();
+  set_clock();
+  model_.restart(keep);
+  if (!keep) {
+    if (f.what == fault_plan::kind::failover) {
+      model_.copy_data(replica_);
+      // The clocks of the two differ by less than the failover takes.
+      stepped_us_ += random_.between(-f.length2, f.length2) / microsecond;
+      set_clock();
+    }
+    observer_.data_lost();
+  }
+  after(f.length2 + millisecond, [this] {
+    down_ = false;
+    say("the server is back");
+  });
+}
+
+void world::inject(fault_plan const& f) {
+  static constexpr std::string_view errors[] = {
+      "OOM command not allowed when used memory > 'maxmemory'.",
+      "LOADING Redis is loading the dataset in memory",
+      "READONLY You can't write against a read only replica.",
+      "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+      "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+      "TRYAGAIN Multiple keys request during rehashing of slot",
+  };
+  if (f.what == fault_plan::kind::refuse) {
+    std::string const error{errors[static_cast<std::size_t>(f.variant) % std::size(errors)]};
+    std::size_t const times = static_cast<std::size_t>(f.variant / 8 + 1);
+    model_.inject({"evalsha", error, 0, times, redis_model::where::client});
+    model_.inject({"eval", error, 0, times, redis_model::where::client});
+    after(f.length + millisecond, [this] { model_.clear_faults(); });
+    return;
+  }
+  // A script that has written once may go on writing in Redis: only its first write is refused.
+  if (f.variant % 3 == 0) {
+    model_.set_out_of_memory(true);
+  } else if (f.variant % 3 == 1) {
+    model_.inject({"publish", "ERR The user executing the script can't run this command or subcommand", 0,
+                   static_cast<std::size_t>(f.variant / 16 + 1), redis_model::where::script});
+  } else {
+    model_.inject({"get", "ERR something unforeseen", 0, 1, redis_model::where::script});
+  }
+  after(f.length + millisecond, [this] {
+    model_.clear_faults();
+    model_.set_out_of_memory(false);
+  });
+}
+
+// Whoever knows no grant id changes nothing.
+void world::intrude(int name) {
+  if (down_) return;
+  set_clock();
+  std::string const lock = "conch:{" + redis::escape_name(name_of(name)) + "}";
+  std::string const queue = lock + ":q", fence = lock + ":f";
+  auto const id = model_.connect("10.0.9.9:2");
+  std::string_view const release[] = {"EVAL", mutated_source("release"), "3", lock, queue, fence, "stranger.1", "0", "1000", "100", "2000", ""};
+  observer_.before(release);
+  value const first = model_.execute(id, release);
+  observer_.after(release, first);
+  std::string_view const renew[] = {"EVAL", mutated_source("renew"), "1", lock, "stranger.1", "100000"};
+  observer_.before(renew);
+  value const second_reply = model_.execute(id, renew);
+  observer_.after(renew, second_reply);
+  if (!first.is_error() && first.items[0].integer != 0) throw violation{7, "a stranger's release was told that it was the owner"};
+  if (!second_reply.is_error() && second_reply.items[1].integer == 1) throw violation{7, "a stranger's renewal was told that it was the owner"};
+  model_.disconnect(id);
+  distribute();
+}
+
+// Pushes caused by somebody who is not a client of ours.
+void world::distribute() {
+  for (auto const& p : model_.take_pushes()) {
+    auto const to = by_id_.find(p.to);
+    if (to == by_id_.end() || to->second->cut) continue;
+    std::string bytes;
+    append_resp(bytes, p.message);
+    push(to->second, false, std::move(bytes), false);
+  }
+}
+
+void world::heal() {
+  say("all faults are over");
+  healing_ = true;
+  model_.clear_faults();
+  model_.set_out_of_memory(false);
+  for (int name = 0; name < plan_.names; ++name) {
+    // A replica may have brought back what an operator wrote.
+    std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
+    if (model_.peek(key).is(value::kind::map)) {
+      admin({"DEL", key});
+      observer_.lock_tampered(name);
+    }
+  }
+  for (auto const& weak : links_) {
+    if (auto const l = weak.lock()) l->trap = link::trap::none;
+  }
+  for (auto const& c : clients_) c->heal();
+}
+
+}  // namespace conch::sim

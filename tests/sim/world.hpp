@@ -1,0 +1,142 @@
+// A simulated world: true time, one server with a clock of its own, the network between it and the
+// clients, and the faults of the plan. Everything in it follows from the plan.
+#pragma once
+
+#include "sim/observer.hpp"
+#include "sim/plan.hpp"
+#include "sim/random.hpp"
+#include "sim/redis_model.hpp"
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::sim {
+
+class sim_client;
+class world;
+
+// One TCP connection. What is under way in it outlives both ends.
+struct link {
+  struct piece {
+    nanos at = 0;
+    std::string bytes;
+    bool end = false;  // FIN, or RST
+  };
+  struct direction {
+    std::deque<piece> under_way;
+    nanos last = 0;           // nothing overtakes
+    nanos stalled_until = 0;
+  };
+
+  link(int of, std::uint64_t of_process, std::uint64_t seed) : client{of}, process{of_process}, random{seed} {}
+
+  int client;
+  std::uint64_t process;  // which life of that client
+  redis_model::connection_id id = 0;
+  bool accepted = false;
+  bool client_open = true;
+  bool server_open = false;
+  bool cut = false;  // nothing sent from now on arrives
+  direction up, down;
+  std::string received;  // by the server, not yet a whole command
+  enum class trap : std::uint8_t { none, before, after } trap = trap::none;
+  nanos trap_notice = 0;
+  random_source random;
+};
+
+using link_ptr = std::shared_ptr<link>;
+
+// Writes down what happens, in words, when somebody is going to read it.
+class trace {
+ public:
+  bool on = false;
+  std::vector<std::string> lines;
+};
+
+class world {
+ public:
+  world(plan const& p, bool traced);
+  ~world();
+
+  // Until everything has come to its end, or a promise is broken: then throws violation.
+  void run();
+
+  nanos now() const { return now_; }
+  void after(nanos delay, std::function<void()> what) { at(now_ + delay, std::move(what)); }
+  void at(nanos when, std::function<void()> what);
+  bool tracing() const { return trace_.on; }
+  void say(std::string line);
+  std::vector<std::string> const& lines() const { return trace_.lines; }
+
+  plan const& schedule() const { return plan_; }
+  observer& watcher() { return observer_; }
+  redis_model& server() { return model_; }
+  std::int64_t server_us(nanos true_time) const;
+  nanos true_time_of_server_ms(std::int64_t unix_ms) const;
+  std::vector<std::unique_ptr<sim_client>> const& clients() const { return clients_; }
+  std::uint64_t executed() const { return executed_; }
+  bool healing() const { return healing_; }
+
+  // ---- what clients do to the network ----
+
+  void connect(link_ptr const& l);  // ends in sim_client::connected or connection_lost
+  void send(link_ptr const& l, std::string bytes);
+  void hang_up(link_ptr const& l);
+  // The client's machine is gone: its end says nothing any more.
+  void go_silent(link_ptr const& l, nanos server_notices);
+
+  std::uint64_t new_process() { return ++processes_; }
+
+ private:
+  struct event {
+    nanos at;
+    std::uint64_t order;
+    std::function<void()> run;
+  };
+
+  nanos delay(link& l);
+  void push(link_ptr const& l, bool up, std::string bytes, bool end);
+  void pump(link_ptr const& l, bool up);
+  void serve(link_ptr const& l, std::string const& bytes);
+  void execute(link_ptr const& l, std::span<std::string_view const> argv);
+  void distribute();
+  void close_server_end(link_ptr const& l, bool tell);
+  void break_link(link_ptr const& l, nanos client_notices, nanos server_notices);
+  link_ptr link_of(int client);
+  void apply(fault_plan const& f);
+  void stop_server(fault_plan const& f, bool keep);
+  void inject(fault_plan const& f);
+  void intrude(int name);
+  void heal();
+  void set_clock();
+  bool all_done() const;
+  void pass_until(nanos until);
+  void settle_and_judge();
+  void admin(std::initializer_list<std::string_view> argv);
+
+  plan plan_;
+  nanos now_ = 0;
+  std::uint64_t order_ = 0;
+  std::vector<event> events_;
+  trace trace_;
+  random_source random_;
+  redis_model model_;
+  std::int64_t stepped_us_ = 0;
+  bool down_ = false;
+  bool healing_ = false;
+  redis_model replica_;
+  std::map<redis_model::connection_id, link_ptr> by_id_;
+  std::vector<std::weak_ptr<link>> links_;
+  std::vector<std::unique_ptr<sim_client>> clients_;
+  observer observer_;
+  std::uint64_t processes_ = 0;
+  std::uint64_t executed_ = 0;
+  std::uint64_t ports_ = 40000;
+};
+
+}  // namespace conch::sim
