@@ -1,10 +1,14 @@
 // F6: holds per second of many coroutines in one process after one lock.
+#include <boost/asio/steady_timer.hpp>
 #include <conch/conch.hpp>
 
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <string>
 
+#include "support/processes.hpp"
 #include "support/report.hpp"
 #include "support/server.hpp"
 #include "support/workers.hpp"
@@ -55,6 +59,71 @@ void alone(report& out, options const& chosen, server& redis) {
   }
 }
 
+struct competition {
+  barrier begin;
+  std::atomic<bool> over{false};
+  std::atomic<std::size_t> count{0};
+  std::array<float, 100'000> wait_ms{};
+};
+
+/// Wants the lock now and then.
+asio::awaitable<void> compete(competition& c, conch::mutex& lock, crew& with, asio::io_context& context) {
+  asio::steady_timer timer{context};
+  do {
+    auto const begin = steady::now();
+    conch::hold h = co_await lock.async_acquire();
+    std::size_t const at = c.count.load();
+    if (at < c.wait_ms.size()) {
+      c.wait_ms[at] = static_cast<float>(seconds_since(begin) * 1e3);
+      c.count = at + 1;
+    }
+    co_await h.async_release();
+    with.count();
+    timer.expires_after(std::chrono::milliseconds{1});
+    co_await timer.async_wait(asio::deferred);
+  } while (with.working());
+}
+
+void with_competitor(report& out, options const& chosen, server& redis) {
+  progress("F6 with a competitor");
+  samples holds, floor, p50, p99;
+  double slice_ms = 0;
+  for (int i = 0; i < chosen.repetitions; ++i) {
+    redis.probe().command({"FLUSHALL"});
+    shared<competition> c;
+    child other{[&] {
+      asio::io_context context{1};
+      conch::client client{context.get_executor(), settings_for(redis.unix_url(), true)};
+      conch::mutex lock{client, "bench:contested"};
+      crew with{context};
+      c->begin.wait(2);
+      with.run(1, in_seconds(chosen.seconds * 2), [&](std::size_t) { return compete(*c, lock, with, context); });
+    }};
+    {
+      asio::io_context context{1};
+      conch::client client{context.get_executor(), settings_for(redis.unix_url(), true)};
+      slice_ms = std::chrono::duration<double, std::milli>(client.settings().local_slice).count();
+      conch::mutex lock{client, "bench:contested"};
+      crew with{context};
+      c->begin.wait(2);
+      holds.add(with.run(1000, in_seconds(chosen.seconds * 2), [&](std::size_t) { return awaited_releases(with, lock); }));
+    }
+    other.join();
+    asio::io_context bare{1};
+    crew with{bare};
+    floor.add(with.run(1000, in_seconds(chosen.seconds), [&](std::size_t) { return post_and_resume(with); }));
+    samples waits;
+    for (std::size_t k = 0; k < c->count; ++k) waits.add(static_cast<double>(c->wait_ms[k]));
+    p50.add(waits.quantile(0.5));
+    p99.add(waits.quantile(0.99));
+  }
+  samples slice;
+  slice.add(slice_ms);
+  out.add("F6", "1000 coroutines, single_threaded, with a competing process", holds, "holds/s", &floor);
+  out.add("F6", "the competitor's wait, p50 (floor: local_slice)", p50, "ms", &slice);
+  out.add("F6", "the competitor's wait, p99 (floor: local_slice)", p99, "ms", &slice);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -62,7 +131,10 @@ int main(int argc, char** argv) try {
       parse_options(argc, argv, "F6: local hand-offs of one lock against a bare loop of posting and resuming.");
   server redis;
   report out{chosen};
-  if (chosen.wants("F6")) alone(out, chosen, redis);
+  if (chosen.wants("F6")) {
+    alone(out, chosen, redis);
+    with_competitor(out, chosen, redis);
+  }
 } catch (std::exception const& error) {
   std::fprintf(stderr, "bench_local: %s\n", error.what());
   return 1;

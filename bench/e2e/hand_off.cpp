@@ -1,0 +1,246 @@
+// F4: from the call of release in one process to the next owner running in another. F7: who waits how long when four
+// processes with 25 waiters each are after one lock.
+#include <boost/asio/steady_timer.hpp>
+#include <conch/conch.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "redis/codec.hpp"
+#include "support/processes.hpp"
+#include "support/raw.hpp"
+#include "support/report.hpp"
+#include "support/server.hpp"
+#include "support/workers.hpp"
+
+namespace {
+
+using namespace conch::bench;
+using std::chrono::milliseconds;
+
+std::int64_t now_ns() { return steady::now().time_since_epoch().count(); }
+
+/// How long an owner keeps the lock, so that the other one stands in line again.
+constexpr auto keep = milliseconds{1};
+constexpr std::size_t rounds = 150;  // of each player
+
+struct exchange {
+  std::atomic<std::int64_t> released{0};
+  std::array<std::atomic<bool>, 2> queued{};
+  std::atomic<std::size_t> count{0};
+  std::array<double, 2 * rounds> us{};
+
+  void took(std::int64_t since) {
+    if (since != 0) us[count.fetch_add(1)] = static_cast<double>(now_ns() - since) / 1e3;
+  }
+  double quantile(double share) const {
+    samples s;
+    for (std::size_t i = 0; i < count.load(); ++i) s.add(us[i]);
+    return s.quantile(share);
+  }
+};
+
+asio::awaitable<void> play(exchange& x, conch::client& client, conch::mutex& lock, asio::io_context& context) {
+  asio::steady_timer timer{context};
+  std::uint64_t pushed = 0;
+  for (std::size_t i = 0; i < rounds; ++i) {
+    conch::hold h = co_await lock.async_acquire();
+    std::int64_t const since = x.released.load();
+    // Only what was handed over counts: not a lock that was free because the other one had not come back yet.
+    std::int64_t const at = now_ns();
+    std::uint64_t const now_pushed = client.stats().grants_pushed;
+    if (now_pushed != pushed) x.took(since + (now_ns() - at));
+    pushed = now_pushed;
+    timer.expires_after(keep);
+    co_await timer.async_wait(asio::deferred);
+    x.released = now_ns();
+    co_await h.async_release();
+  }
+  context.stop();
+}
+
+void conch_player(exchange& x, std::string const& url) {
+  asio::io_context context{1};
+  conch::client client{context.get_executor(), settings_for(url, false)};
+  conch::mutex lock{client, "bench:hand-off"};
+  asio::co_spawn(context, play(x, client, lock, context), stop_on_error);
+  context.run();
+}
+
+void raw_player(exchange& x, std::string const& url, std::size_t me) {
+  std::string const id = "0000000000000000000000000000be0" + std::to_string(me);
+  std::string const name = "bench:raw-hand-off";
+  constexpr milliseconds lease{30'000}, claim{3'000}, retention{600'000};
+  std::string acquire, release;
+  conch::redis::encode(conch::engine::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id, acquire);
+  conch::redis::encode(conch::engine::release_command{name, 1, false, lease, claim, retention, 0, false}, id, release);
+  raw_connection to{url};
+  to.exchange(command({"HELLO", "3"}));
+  to.exchange(command({"SUBSCRIBE", conch::redis::channel_of(id)}));
+  if (me == 1) {
+    while (!x.queued[0]) std::this_thread::sleep_for(milliseconds{1});
+  }
+  to.exchange(acquire);
+  x.queued[me] = true;
+  if (me == 1) to.await(1);  // the push
+  // Each reply is read before the next request, and the other one keeps the lock until then: no push comes in between.
+  for (std::size_t i = 0; i < rounds; ++i) {
+    if (i != 0 || me == 1) x.took(x.released.load());
+    std::this_thread::sleep_for(keep);
+    while (!x.queued[1 - me]) std::this_thread::yield();
+    x.queued[me] = false;
+    x.released = now_ns();
+    if (i + 1 == rounds) {
+      x.queued[me] = true;  // the other one must not wait for this one any more
+      to.exchange(release);
+    } else {
+      // One after the other: in one write the push would wait for the second script.
+      to.exchange(release);
+      to.exchange(acquire);
+      x.queued[me] = true;
+      to.await(1);
+    }
+  }
+}
+
+void latency(report& out, options const& chosen, server& redis, std::string const& url, std::string const& way) {
+  progress("F4 " + way);
+  struct { samples p50, p99; } ours, floor;
+  for (int i = 0; i < chosen.repetitions; ++i) {
+    for (bool const raw : {false, true}) {
+      redis.probe().command({"FLUSHALL"});
+      shared<exchange> x;
+      auto const player = [&](std::size_t me) { raw ? raw_player(*x, url, me) : conch_player(*x, url); };
+      child first{[&] { player(0); }};
+      child second{[&] { player(1); }};
+      first.join();
+      second.join();
+      auto& into = raw ? floor : ours;
+      into.p50.add(x->quantile(0.5));
+      into.p99.add(x->quantile(0.99));
+    }
+  }
+  out.add("F4", "hand-off between processes, p50, " + way, ours.p50, "us", &floor.p50);
+  out.add("F4", "hand-off between processes, p99, " + way, ours.p99, "us", &floor.p99);
+}
+
+// ---------------------------------------------------------------------------------------------------------- F7
+
+constexpr std::size_t processes = 4, waiters = 25, most = 400'000;
+
+struct fairness {
+  barrier begin;
+  std::array<std::array<std::uint64_t, waiters>, processes> holds{};
+  std::array<std::atomic<std::size_t>, processes> count{};
+  std::array<std::array<float, most>, processes> wait_ms{};
+};
+
+asio::awaitable<void> take_turns(fairness& f, std::size_t process, std::size_t me, conch::mutex& lock, crew& with,
+                                 asio::io_context& context, std::chrono::microseconds body) {
+  asio::steady_timer timer{context};
+  do {
+    auto const begin = steady::now();
+    conch::hold h = co_await lock.async_acquire();
+    std::size_t const at = f.count[process].load(std::memory_order_relaxed);
+    if (at < most) {
+      f.wait_ms[process][at] = static_cast<float>(seconds_since(begin) * 1e3);
+      f.count[process].store(at + 1, std::memory_order_relaxed);
+    }
+    ++f.holds[process][me];
+    if (body.count() > 0) {
+      timer.expires_after(body);
+      co_await timer.async_wait(asio::deferred);
+    }
+    co_await h.async_release();
+    with.count();
+  } while (with.working());
+}
+
+double jain(std::vector<double> const& shares) {
+  double sum = 0, squares = 0;
+  for (double const s : shares) {
+    sum += s;
+    squares += s * s;
+  }
+  return squares == 0 ? 0 : sum * sum / (static_cast<double>(shares.size()) * squares);
+}
+
+void fair(report& out, options const& chosen, server& redis, milliseconds slice, std::chrono::microseconds body) {
+  std::string const name = "4 x 25 waiters, body " + std::to_string(body.count()) + " us, local_slice " +
+                           std::to_string(slice.count()) + " ms";
+  progress("F7 " + name);
+  samples p50, p99, ratio, between, among;
+  for (int i = 0; i < std::min(chosen.repetitions, 3); ++i) {
+    shared<fairness> f;
+    redis.probe().command({"FLUSHALL"});
+    std::vector<std::unique_ptr<child>> all;
+    for (std::size_t p = 0; p < processes; ++p) {
+      all.push_back(std::make_unique<child>([&] {
+        asio::io_context context{1};
+        conch::config settings = settings_for(redis.unix_url(), true);
+        settings.local_slice = slice;
+        conch::client client{context.get_executor(), settings};
+        conch::mutex warm{client, "bench:warm:" + std::to_string(p)}, lock{client, "bench:fair"};
+        crew with{context};
+        with.run(1, milliseconds{1}, [&](std::size_t) { return uncontended_cycles(with, warm); });
+        f->begin.wait(processes);
+        with.run(waiters, in_seconds(chosen.seconds * 4),
+                 [&](std::size_t me) { return take_turns(*f, p, me, lock, with, context, body); });
+      }));
+    }
+    for (auto& one : all) one->join();
+    samples waits;
+    std::vector<double> per_process, per_waiter;
+    for (std::size_t p = 0; p < processes; ++p) {
+      double sum = 0;
+      for (std::size_t k = 0; k < f->count[p]; ++k) waits.add(static_cast<double>(f->wait_ms[p][k]));
+      for (auto const holds : f->holds[p]) {
+        per_waiter.push_back(static_cast<double>(holds));
+        sum += static_cast<double>(holds);
+      }
+      per_process.push_back(sum);
+    }
+    p50.add(waits.quantile(0.5));
+    p99.add(waits.quantile(0.99));
+    between.add(jain(per_process));
+    among.add(jain(per_waiter));
+  }
+  samples one;
+  one.add(1);
+  out.add("F7", "wait, p50, " + name, p50, "ms");
+  out.add("F7", "wait, p99 (floor: p50), " + name, p99, "ms", &p50);
+  out.add("F7", "Jain's index of the processes, " + name, between, "1", &one);
+  out.add("F7", "Jain's index of the waiters, " + name, among, "1", &one);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  options const chosen = parse_options(argc, argv,
+                                       "F4: hand-off latency between two processes against raw script and push.\n"
+                                       "F7: waits and fairness of 4 processes with 25 waiters each.");
+  server redis;
+  raw_connection setup{redis.unix_url()};
+  load_scripts(setup);
+  report out{chosen};
+  if (chosen.wants("F4")) {
+    latency(out, chosen, redis, redis.unix_url(), "unix");
+    latency(out, chosen, redis, redis.tcp_url(), "tcp");
+  }
+  if (chosen.wants("F7")) {
+    using std::chrono::microseconds;
+    fair(out, chosen, redis, milliseconds{0}, microseconds{0});
+    fair(out, chosen, redis, milliseconds{5}, microseconds{0});
+    fair(out, chosen, redis, milliseconds{5}, microseconds{500});
+  }
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "bench_hand_off: %s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,105 @@
+// F9: what it costs client and server to keep many holds.
+#include <conch/conch.hpp>
+
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "redis/codec.hpp"
+#include "support/processes.hpp"
+#include "support/raw.hpp"
+#include "support/report.hpp"
+#include "support/server.hpp"
+#include "support/workers.hpp"
+
+namespace {
+
+using namespace conch::bench;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// One script a lock, pipelined: server CPU of one renewal, in µs.
+double raw_renewal_us(server& redis, double how_long) {
+  std::string const id = "00000000000000000000000000000be9";
+  raw_connection to{redis.unix_url()};
+  std::vector<lane> lanes;
+  for (int i = 0; i < 1000; ++i) {
+    std::string const name = "bench:raw-renew:" + std::to_string(i);
+    std::string acquire, renew;
+    conch::redis::encode(conch::engine::acquire_command{name, 1, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false},
+                         id, acquire);
+    to.exchange(acquire);
+    conch::engine::renewal const one{name, 1, milliseconds{30'000}};
+    conch::redis::encode(conch::engine::renew_command{{&one, 1}, false}, id, renew);
+    lanes.push_back({renew, renew});
+  }
+  double const before = redis.cpu_us();
+  auto const cycles = run_lanes(to, lanes, in_seconds(how_long));
+  return (redis.cpu_us() - before) / static_cast<double>(2 * cycles);
+}
+
+void keep_many(report& out, options const& chosen, server& redis, std::size_t count) {
+  std::string const name = std::to_string(count) + " holds";
+  progress("F9 " + name);
+  redis.probe().command({"FLUSHALL"});
+  asio::io_context context{1};
+  conch::config settings = settings_for(redis.unix_url(), true);
+  constexpr seconds often{2};  // instead of every 10 s, so that a run is short; scaled below
+  settings.renew_every = often;
+  conch::client client{context.get_executor(), settings};
+  std::deque<conch::mutex> locks;
+  std::vector<conch::hold> holds;
+  holds.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    locks.emplace_back(client, "bench:kept:" + std::to_string(i));
+    locks.back().async_acquire([&](conch::error_code ec, conch::hold h) {
+      if (ec) throw boost::system::system_error{ec};
+      holds.push_back(std::move(h));
+    });
+    if (i % 1000 == 999) {
+      while (holds.size() <= i) context.run_one();
+    }
+  }
+  while (holds.size() < count) context.run_one();
+  context.run_for(often + milliseconds{300});
+
+  samples client_us, server_us, floor_us, locks_a_script;
+  for (int i = 0; i < std::min(chosen.repetitions, 3); ++i) {
+    auto const before = client.stats();
+    double const client_before = own_cpu_us(), server_before = redis.cpu_us();
+    context.run_for(often);
+    double const server_after = redis.cpu_us();
+    auto const after = client.stats();
+    auto const renewed = static_cast<double>(after.renewals - before.renewals);
+    client_us.add((own_cpu_us() - client_before) / renewed);
+    server_us.add((server_after - server_before) / renewed);
+    locks_a_script.add(renewed / static_cast<double>(after.renewal_scripts - before.renewal_scripts));
+    floor_us.add(raw_renewal_us(redis, chosen.seconds));
+  }
+  // µs a renewal, of which there are count in 10 s.
+  double const to_percent = static_cast<double>(count) / 10.0 / 1e6 * 100;
+  out.add("F9", "client CPU, every 10 s, " + name, client_us.median() * to_percent, "% of a core");
+  out.add("F9", "client CPU a renewal, " + name, client_us, "us");
+  out.add("F9", "server CPU a renewal (floor: one script a lock), " + name, server_us, "us", &floor_us);
+  out.add("F9", "locks a script, " + name, locks_a_script, "locks");
+  if (client.stats().losses != 0) throw std::runtime_error("holds were lost");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  options const chosen = parse_options(argc, argv, "F9: CPU of client and server for 10,000 and 100,000 renewed holds.");
+  server redis;
+  raw_connection setup{redis.unix_url()};
+  load_scripts(setup);
+  report out{chosen};
+  if (chosen.wants("F9")) {
+    keep_many(out, chosen, redis, 10'000);
+    keep_many(out, chosen, redis, 100'000);
+  }
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "bench_watchdog: %s\n", error.what());
+  return 1;
+}
