@@ -1,0 +1,254 @@
+// conch-chaos: real servers, real client processes, faults everywhere, and a recorder that none of it touches.
+
+#include "chaos/nemesis.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <thread>
+
+namespace {
+
+using namespace conch::test;
+using namespace std::chrono_literals;
+using steady = std::chrono::steady_clock;
+
+constexpr std::string_view usage = R"(conch-chaos [OPTION...]
+
+Starts a lock server, a second server that records, and several client processes, each behind a
+proxy of its own. Kills, stops, delays, splits, stalls, silences and resets them at random; every
+few seconds it lets them recover and waits until every task of every client was granted a lock.
+
+Fails if two clients were inside one lock while both had been told that they hold it, if a fence did
+not rise, if a client ended by itself, if a task got nothing in a calm, or if anything is left on
+the server. Where the server lost what it had acknowledged, two may have been told so; then the
+recorder must have refused the one with the smaller fence.
+
+  --seconds N    how long (default 60)
+  --minutes N    the same in minutes
+  --seed N       of all random choices (default: random; printed). The timing of real processes is
+                 not replayed by it.
+  --workers N    client processes (default 6)
+  --tasks N      of each (default 3)
+  --locks N      (default 3)
+  --lease MS     (default 1200)
+  --no-data-loss the server is never restarted without its data
+  --sabotage     delete locks that are held, which must be noticed: succeeds if it was
+  --client PATH  the client program (default: conch-chaos-client beside this one)
+  --quiet        no line of progress
+)";
+
+struct settings : chaos_options {
+  bool quiet = false;
+};
+
+settings read(int argc, char** argv) {
+  settings s;
+  s.seed = std::random_device{}();
+  s.client_program = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "conch-chaos-client").string();
+  for (int i = 1; i < argc; ++i) {
+    std::string_view const option = argv[i];
+    auto const value = [&]() -> char const* {
+      if (i + 1 == argc) throw std::invalid_argument(std::string{option} + " needs a value");
+      return argv[++i];
+    };
+    auto const number = [&] {
+      char const* const text = value();
+      char* end = nullptr;
+      long const n = std::strtol(text, &end, 10);
+      if (*end != '\0' || n < 1 || n > 1'000'000) throw std::invalid_argument(std::string{option} + ": not a number: " + text);
+      return static_cast<int>(n);
+    };
+    if (option == "--help" || option == "-h") {
+      std::cout << usage;
+      std::exit(0);
+    } else if (option == "--seconds") {
+      s.length = std::chrono::seconds{number()};
+    } else if (option == "--minutes") {
+      s.length = std::chrono::minutes{number()};
+    } else if (option == "--seed") {
+      s.seed = std::strtoull(value(), nullptr, 10);
+    } else if (option == "--workers") {
+      s.workers = number();
+    } else if (option == "--tasks") {
+      s.tasks = number();
+    } else if (option == "--locks") {
+      s.locks = number();
+    } else if (option == "--lease") {
+      s.lease = std::chrono::milliseconds{number()};
+    } else if (option == "--no-data-loss") {
+      s.lose_data = false;
+    } else if (option == "--sabotage") {
+      s.sabotage = true;
+    } else if (option == "--client") {
+      s.client_program = value();
+    } else if (option == "--quiet") {
+      s.quiet = true;
+    } else {
+      throw std::invalid_argument("unknown option " + std::string{option});
+    }
+  }
+  return s;
+}
+
+/// Judges what the recorder heard.
+class judge {
+ public:
+  judge(nemesis& n, witness& w) : nemesis_{n}, witness_{w} {}
+
+  void look() {
+    for (std::string const& c : witness_.take_complaints()) violation(c);
+    for (refusal const& r : witness_.take_refusals()) {
+      resolved_.insert({r.who, r.fence});
+      ++refused_;
+      if (r.valid_to <= r.other) continue;  // it had been told, or its deadline had passed
+      bool const excused = std::any_of(nemesis_.data_losses().begin(), nemesis_.data_losses().end(), [&](auto const& loss) {
+        return r.granted <= loss.second && r.other >= loss.first;
+      });
+      if (excused) {
+        ++excused_;
+        continue;
+      }
+      auto const ms = [&](nanoseconds_of_boot t) { return std::to_string((t - r.granted) / 1'000'000); };
+      violation("'" + r.lock + "': " + r.who + " with fence " + std::to_string(r.fence) + " had been told that it holds until " +
+                ms(r.valid_to) + " ms after its grant, but the holder of fence " + std::to_string(r.seen) +
+                " had the lock at " + ms(r.other) + " ms; its " + r.step + " was refused");
+    }
+  }
+
+  /// Every overlap ends in a refusal of the one who was inside, or in its death.
+  void overlaps() {
+    for (overlap const& o : witness_.overlaps()) {
+      auto const worker = o.inside.substr(0, o.inside.rfind('.'));
+      if (resolved_.contains({o.inside, o.inside_fence}) || nemesis_.was_killed(worker)) continue;
+      violation(o.entered + " with fence " + std::to_string(o.entered_fence) + " came in while " + o.inside + " with fence " +
+                std::to_string(o.inside_fence) + " was inside and never refused");
+    }
+  }
+
+  void violation(std::string const& what) {
+    if (violations_++ < 20) std::cerr << "\nVIOLATION: " << what << std::endl;
+  }
+
+  std::uint64_t violations() const { return violations_; }
+  std::uint64_t refused() const { return refused_; }
+  std::uint64_t excused() const { return excused_; }
+
+ private:
+  nemesis& nemesis_;
+  witness& witness_;
+  std::set<std::pair<std::string, std::int64_t>> resolved_;
+  std::uint64_t violations_ = 0, refused_ = 0, excused_ = 0;
+};
+
+/// Everything but the fences, which are meant to stay.
+std::string left_on(redis_server& server) {
+  redis_probe probe{server};
+  std::string const keys = probe.command({"KEYS", "conch:*"});
+  std::istringstream words{keys.substr(1, keys.size() - 2)};
+  std::string left;
+  for (std::string key; std::getline(words, key, ',');) {
+    if (!key.ends_with(":f")) left += key + " ";
+  }
+  return left;
+}
+
+int run(settings const& s) {
+  std::cout << "seed " << s.seed << ": " << s.workers << " clients with " << s.tasks << " tasks each, " << s.locks
+            << " locks, lease " << s.lease.count() << " ms, " << s.length.count() << " s" << std::endl;
+  auto const began = steady::now();
+  nemesis n{s};
+  witness w{n.witness_url()};
+  judge j{n, w};
+  std::chrono::milliseconds longest_calm{0};
+  int calms = 0;
+
+  auto const show = [&] {
+    if (s.quiet) return;
+    auto counts = w.counts();
+    std::fprintf(stderr, "\r%4ld s: %lld entered, %lld writes, %llu refused, %llu violations   ",
+                 static_cast<long>((steady::now() - began) / 1s), static_cast<long long>(counts["entered"]),
+                 static_cast<long long>(counts["writes"]), static_cast<unsigned long long>(j.refused()),
+                 static_cast<unsigned long long>(j.violations()));
+  };
+
+  // Every task must be granted a lock once nothing bad happens any more.
+  auto const recover = [&] {
+    n.calm();
+    ++calms;
+    auto const calm_began = steady::now();
+    auto const before = w.all_progress();
+    std::vector<std::string> waiting = n.tasks();
+    while (!waiting.empty() && steady::now() < calm_began + 20s) {
+      std::this_thread::sleep_for(20ms);
+      n.look_after_workers();
+      auto const after = w.all_progress();
+      std::erase_if(waiting, [&](std::string const& task) {
+        auto const now = after.find(task);
+        auto const then = before.find(task);
+        return now != after.end() && (then == before.end() || now->second > then->second);
+      });
+    }
+    for (std::string const& task : waiting) j.violation(task + " was granted nothing in 20 s of calm");
+    longest_calm = std::max(longest_calm, std::chrono::duration_cast<std::chrono::milliseconds>(steady::now() - calm_began));
+    j.look();
+    show();
+  };
+
+  try {
+    while (steady::now() < began + s.length && (s.sabotage ? j.violations() == 0 : j.violations() < 20)) {
+      auto const end = std::min(began + s.length, steady::now() + 10s);
+      while (steady::now() < end) {
+        n.rage_until(std::min(end, steady::now() + 1s));
+        j.look();
+        show();
+      }
+      recover();
+    }
+  } catch (unexpected const& what) {
+    j.violation(what.what());
+  }
+
+  n.calm();
+  for (std::string const& what : n.end_workers(15s)) j.violation(what);
+  j.look();
+  j.overlaps();
+
+  // What the killed ones had ends with its lease, the line with the leases of those who stood in it.
+  std::string left;
+  for (auto const end = steady::now() + 3 * s.lease + 2s; steady::now() < end; std::this_thread::sleep_for(20ms)) {
+    left = left_on(n.server());
+    if (left.empty()) break;
+  }
+  if (!left.empty()) j.violation("left on the server: " + left);
+
+  std::cout << (s.quiet ? "" : "\n") << "happened:";
+  for (auto const& [what, times] : n.events()) std::cout << ' ' << what << ' ' << times << ',';
+  std::cout << " calms " << calms << "\nrecorded:";
+  for (auto const& [what, times] : w.counts()) std::cout << ' ' << what << ' ' << times << ',';
+  std::cout << " refused while the hold said it was valid, after the server lost its data: " << j.excused()
+            << "\nlongest calm until everybody was granted something: " << longest_calm.count() << " ms\nviolations: "
+            << j.violations() << " (seed " << s.seed << ")" << std::endl;
+  if (s.sabotage) return j.violations() > 0 ? 0 : 1;
+  return j.violations() == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(read(argc, argv));
+  } catch (std::invalid_argument const& error) {
+    std::cerr << "conch-chaos: " << error.what() << "\n" << usage;
+    return 2;
+  } catch (std::exception const& error) {
+    std::cerr << "conch-chaos: " << error.what() << '\n';
+    return 3;
+  }
+}
