@@ -23,19 +23,21 @@ link::link(host& h, strand on, std::string client_id, std::string const& store_n
 link::~link() { store_->unsubscribe(id_); }
 
 void link::send(engine::command const& c) {
-  std::vector<std::int64_t> numbers;
+  auto const queue = [&](std::vector<std::int64_t> numbers) {
+    asio::post(strand_, [this, keep = host_.keep(), numbers = std::move(numbers)] {
+      host_.enter([&](engine::server& s, time_point now) {
+        if (s.connected()) s.answered({engine::fault::none, {}, numbers}, now);
+      });
+    });
+  };
   if (std::holds_alternative<engine::subscribe_command>(c)) {
     store_->subscribe(id_, *this);
+    queue({});
   } else if (std::holds_alternative<engine::prove_publish_command>(c)) {
-    numbers = {1};
+    queue({1});
   } else {
-    numbers = store_->carry_out(c, id_, now_us());
+    store_->carry_out(c, id_, now_us(), queue);
   }
-  asio::post(strand_, [this, keep = host_.keep(), numbers = std::move(numbers)] {
-    host_.enter([&](engine::server& s, time_point now) {
-      if (s.connected()) s.answered({engine::fault::none, {}, numbers}, now);
-    });
-  });
 }
 
 void link::want_connection() {

@@ -143,8 +143,7 @@ std::size_t store::size() const {
   return entries_.size();
 }
 
-std::vector<std::int64_t> store::carry_out(engine::command const& c, std::string_view client, std::int64_t now_us) {
-  std::lock_guard const lock{mutex_};
+std::vector<std::int64_t> store::answer_to(engine::command const& c, std::string_view client, std::int64_t now_us) {
   drop_expired(now_us / 1000);
   auto const at = [&](auto const& command) {
     return moment{*this, find_or_make(command.name), client, now_us, command.claim.count(), command.retention.count()};

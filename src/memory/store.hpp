@@ -49,7 +49,18 @@ class store {
   /// Carries a command of `client` out, as of `now_us`: microseconds since 1970, which may step back as a server's
   /// clock may. Answers what the script answers (see lua/*.lua). Leases, claims and retention are at least 1 ms.
   /// The commands about connections have nothing to do here; only prove_publish tells whether `client` is subscribed.
-  std::vector<std::int64_t> carry_out(engine::command const& c, std::string_view client, std::int64_t now_us);
+  std::vector<std::int64_t> carry_out(engine::command const& c, std::string_view client, std::int64_t now_us) {
+    std::lock_guard const lock{mutex_};
+    return answer_to(c, client, now_us);
+  }
+
+  /// The same, and calls answered(answer) with the store still locked, as on_grant is called: only queue it. A grant that
+  /// another client's command leads to afterwards is then queued behind this answer, as on a connection.
+  template <class F>
+  void carry_out(engine::command const& c, std::string_view client, std::int64_t now_us, F&& answered) {
+    std::lock_guard const lock{mutex_};
+    std::forward<F>(answered)(answer_to(c, client, now_us));
+  }
 
   /// Names about which anything is remembered: a lock, a line or a last fence. Expired ones go at the next command.
   std::size_t size() const;
@@ -94,6 +105,7 @@ class store {
   /// One command being carried out: what lua/lib/lock.lua keeps in locals.
   struct moment;
 
+  std::vector<std::int64_t> answer_to(engine::command const& c, std::string_view client, std::int64_t now_us);
   std::vector<std::int64_t> acquire(moment& m, engine::acquire_command const& c);
   std::vector<std::int64_t> release(moment& m, engine::release_command const& c);
   std::vector<std::int64_t> renew(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
