@@ -270,8 +270,15 @@ void client_core::start_alarm() {
 
 void client_core::carry_out(std::vector<ready>& batch) {
   for (ready& r : batch) {
+    if (r.what == ready::kind::closed) {
+      close_handler handler{std::move(*on_closed_)};
+      on_closed_.reset();
+      post_completion(executor_, std::exchange(whose_close_, {}), std::move(handler), r.why);
+      continue;
+    }
     hold_node& n = *r.node;
     switch (r.what) {
+      case ready::kind::closed: break;
       case ready::kind::granted: {
         acquire_handler handler{std::move(n.on_acquired)};
         asio::any_completion_executor whose = std::exchange(n.whose, {});
@@ -368,10 +375,7 @@ void client_core::end_close(error_code why) {
   close_timer_.cancel();
   transport_->shut_down();
   asio::post(strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
-  if (on_closed_) {
-    post_completion(executor_, std::exchange(whose_close_, {}), std::move(*on_closed_), why);
-    on_closed_.reset();
-  }
+  if (on_closed_) ready_.push_back({ready::kind::closed, {}, why, false, nullptr});  // behind the waiters that it ended
 }
 
 void client_core::context_gone() {

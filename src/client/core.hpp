@@ -83,7 +83,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   /// A completion that waits for the lock to be released.
   struct ready {
-    enum class kind { granted, not_granted, watcher, released } what;
+    enum class kind { granted, not_granted, watcher, released, closed } what;
     node_ref node;
     error_code why;
     bool was_held = false;
