@@ -1,0 +1,104 @@
+// A second process for the tests: takes one lock, says what happens to it, does what it is told.
+//
+//   conch-lock-holder URL NAME LEASE_MS [CLAIM_MS]
+//
+// Writes lines: "asking", "held FENCE", "failed WORDS", "lost WORDS", "use valid|invalid", "released 0|1".
+// Reads lines: "use" (is the lock still ours?), "release", "acquire" (again). Ends with its input.
+
+#include <conch/conch.hpp>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+namespace {
+
+namespace asio = boost::asio;
+
+void say(std::string const& line) {
+  std::fputs((line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+class holder {
+ public:
+  holder(asio::io_context& ctx, conch::config settings, std::string name)
+      : client_{ctx.get_executor(), std::move(settings)}, lock_{client_, std::move(name)} {}
+
+  void acquire() {
+    say("asking");
+    lock_.async_acquire([this](conch::error_code ec, conch::hold h) {
+      if (ec) {
+        say("failed " + ec.message());
+        return;
+      }
+      hold_ = std::move(h);
+      say("held " + std::to_string(hold_.fence()));
+      hold_.async_lost([](conch::error_code why) {
+        if (why != asio::error::operation_aborted) say("lost " + why.message());
+      });
+    });
+  }
+
+  void obey(std::string const& order) {
+    if (order == "use") say(hold_.valid() ? "use valid" : "use invalid");
+    if (order == "acquire") acquire();
+    if (order == "release") {
+      hold_.async_release([](conch::error_code, bool was_held) { say(was_held ? "released 1" : "released 0"); });
+    }
+  }
+
+ private:
+  conch::client client_;
+  conch::mutex lock_;
+  conch::hold hold_;
+};
+
+asio::awaitable<void> listen(asio::posix::stream_descriptor& input, holder& h) {
+  std::string buffer;
+  for (;;) {
+    std::size_t const size = co_await asio::async_read_until(input, asio::dynamic_buffer(buffer), '\n', asio::use_awaitable);
+    std::string const order = buffer.substr(0, size - 1);
+    buffer.erase(0, size);
+    h.obey(order);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  try {
+    asio::io_context ctx;
+    conch::config settings;
+    settings.url = argv[1];
+    settings.lease = std::chrono::milliseconds{std::atoi(argv[3])};
+    settings.claim = argc > 4 ? std::chrono::milliseconds{std::atoi(argv[4])} : settings.lease / 3;
+    settings.command_timeout = settings.lease / 3;
+    settings.stop_margin = settings.lease / 10;
+    holder h{ctx, settings, argv[2]};
+    asio::posix::stream_descriptor input{ctx, ::dup(STDIN_FILENO)};
+    asio::co_spawn(ctx, listen(input, h), [&](std::exception_ptr) { ctx.stop(); });
+    h.acquire();
+    ctx.run();
+    return 0;
+  } catch (std::exception const& e) {
+    say(std::string{"failed "} + e.what());
+    return 1;
+  }
+}
