@@ -1,0 +1,111 @@
+#include "options.hpp"
+
+#include <boost/asio/ip/address.hpp>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cstdlib>
+#include <iostream>
+#include <string_view>
+
+namespace http_counter {
+
+namespace po = boost::program_options;
+
+namespace {
+
+// Not po::value<unsigned>: that reads -1 as four thousand millions.
+long long in_range(char const* option, long long value, long long least, long long most) {
+  if (value < least || value > most) {
+    throw usage_error(std::string("--") + option + " must be from " + std::to_string(least) +
+                      " to " + std::to_string(most) + ", not " + std::to_string(value));
+  }
+  return value;
+}
+
+// `127.0.0.1:8080` or `[::1]:8080`
+void parse_endpoint(std::string_view text, options& into) {
+  auto const colon = text.rfind(':');
+  std::string_view address = text.substr(0, colon);
+  if (address.starts_with('[') && address.ends_with(']')) {
+    address = address.substr(1, address.size() - 2);
+  } else if (address.find(':') != address.npos) {
+    throw usage_error("--listen: an IPv6 address wants brackets, as in [::1]:8080");
+  }
+  std::string_view const port = colon == text.npos ? "" : text.substr(colon + 1);
+  auto const [end, failure] = std::from_chars(port.data(), port.data() + port.size(), into.port);
+  boost::system::error_code unknown;
+  auto const parsed = boost::asio::ip::make_address(std::string(address), unknown);
+  if (port.empty() || failure != std::errc{} || end != port.data() + port.size() || unknown) {
+    throw usage_error("--listen wants ADDRESS:PORT, as in 127.0.0.1:8080, not '" +
+                      std::string(text) + "'");
+  }
+  into.address = parsed.to_string();
+}
+
+}  // namespace
+
+std::optional<options> parse_options(int argc, char const* const* argv) {
+  options result;
+  if (char const* const url = std::getenv("CONCH_URL"); url != nullptr && *url != '\0') {
+    result.redis = url;
+  }
+  std::string listen;
+  long long wait = 0;
+  long long lease = 0;
+  long long request_timeout = 0;
+  long long threads = 0;
+  po::options_description known("Options");
+  auto add = known.add_options();
+  add("help,h", "print this");
+  add("listen", po::value(&listen)->default_value("127.0.0.1:8080")->value_name("ADDR:PORT"),
+      "where to listen; port 0: any that is free (it is printed)");
+  add("redis", po::value(&result.redis)->default_value(result.redis)->value_name("URL"),
+      "the server that keeps counter and lock: redis://, unix:// or memory:// (default: "
+      "$CONCH_URL if set)");
+  add("name", po::value(&result.name)->default_value(result.name)->value_name("NAME"),
+      "of the counter and of its lock");
+  add("wait-ms", po::value(&wait)->default_value(result.wait.count())->value_name("N"),
+      "how long a request waits for the lock before it is answered with 503");
+  add("lease-ms", po::value(&lease)->default_value(result.lease.count())->value_name("N"),
+      "how long the lock outlives a server that died");
+  add("request-timeout-ms",
+      po::value(&request_timeout)->default_value(result.request_timeout.count())->value_name("N"),
+      "how long a connection may take to send a request, or be idle");
+  add("threads", po::value(&threads)->default_value(result.threads)->value_name("N"),
+      "threads that run the server");
+
+  po::variables_map given;
+  try {
+    // Neither abbreviations nor words that are no options: a typing error shall be told.
+    auto const style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+    po::positional_options_description const none;
+    po::store(po::command_line_parser(argc, argv).options(known).positional(none).style(style).run(),
+              given);
+    po::notify(given);
+  } catch (po::error const& error) {
+    throw usage_error(error.what());
+  }
+  if (given.contains("help")) {
+    std::cout << "conch-http-counter: a counter over HTTP, kept in Redis and guarded by a conch lock\n\n"
+              << known
+              << "\nPOST /counter adds one (POST /counter?lock=off without the lock), GET /counter "
+                 "shows it,\nDELETE /counter sets it to 0. GET /stats, /metrics and /healthz tell "
+                 "how the server is.\nSIGTERM and SIGINT end it once the requests in flight are "
+                 "answered.\n";
+    return std::nullopt;
+  }
+
+  constexpr long long day = 24LL * 3600 * 1000;
+  parse_endpoint(listen, result);
+  if (result.name.empty() || result.name.size() > 512) {
+    throw usage_error("--name must have 1 to 512 bytes");
+  }
+  result.wait = std::chrono::milliseconds(in_range("wait-ms", wait, 0, 600'000));
+  result.lease = std::chrono::milliseconds(in_range("lease-ms", lease, 100, day));
+  result.request_timeout =
+      std::chrono::milliseconds(in_range("request-timeout-ms", request_timeout, 50, 600'000));
+  result.threads = static_cast<int>(in_range("threads", threads, 1, 256));
+  return result;
+}
+
+}  // namespace http_counter

@@ -1,0 +1,82 @@
+#include "redis_values.hpp"
+
+#include <utility>
+
+namespace http_counter {
+
+namespace asio = boost::asio;
+
+redis_values::redis_values(asio::io_context& ctx, redis_address address,
+                           std::chrono::milliseconds limit)
+    : ctx_(ctx), address_(std::move(address)), limit_(limit) {}
+
+asio::awaitable<std::optional<std::string>> redis_values::get(std::string key) {
+  std::string command = encode_command({"GET", key});
+  resp2_reply reply = co_await run(std::move(command));
+  if (reply.what == resp2_reply::kind::nothing) {
+    co_return std::nullopt;
+  }
+  co_return std::move(reply.text);
+}
+
+asio::awaitable<void> redis_values::set(std::string key, std::string value) {
+  std::string command = encode_command({"SET", key, value});
+  co_await run(std::move(command));
+}
+
+asio::awaitable<void> redis_values::remove(std::string key) {
+  std::string command = encode_command({"DEL", key});
+  co_await run(std::move(command));
+}
+
+asio::awaitable<void> redis_values::ping() {
+  std::string command = encode_command({"PING"});
+  co_await run(std::move(command));
+}
+
+asio::awaitable<resp2_reply> redis_values::run(std::string command) {
+  connection_ptr const connection = take();
+  resp2_reply reply;
+  try {
+    auto exchange = redis_connection::exchange(connection, std::move(command), limit_);
+    reply = co_await std::move(exchange);
+  } catch (store_error const&) {
+    drop_idle();
+    throw;
+  } catch (resp2_error const& error) {
+    drop_idle();
+    throw store_error(error.what());
+  }
+  give_back(connection);
+  if (reply.what == resp2_reply::kind::error) {
+    throw store_error("Redis says: " + reply.text);
+  }
+  co_return reply;
+}
+
+redis_values::connection_ptr redis_values::take() {
+  std::scoped_lock const guard(mutex_);
+  while (!idle_.empty()) {
+    connection_ptr const last = std::move(idle_.back());
+    idle_.pop_back();
+    if (last->is_open()) {
+      return last;
+    }
+  }
+  return std::make_shared<redis_connection>(ctx_, address_);
+}
+
+void redis_values::give_back(connection_ptr connection) {
+  std::scoped_lock const guard(mutex_);
+  idle_.push_back(std::move(connection));
+}
+
+void redis_values::drop_idle() {
+  std::vector<connection_ptr> dropped;
+  {
+    std::scoped_lock const guard(mutex_);
+    dropped.swap(idle_);
+  }
+}
+
+}  // namespace http_counter

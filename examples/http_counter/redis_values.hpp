@@ -1,0 +1,43 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "redis_address.hpp"
+#include "redis_connection.hpp"
+#include "value_store.hpp"
+
+namespace http_counter {
+
+/// In Redis. Connections are made when they are needed, used by one command at a time, and kept
+/// for the next one; a failure drops all that are idle, so that the next command connects anew.
+class redis_values : public value_store {
+ public:
+  /// `limit`: for one command, connecting included.
+  redis_values(boost::asio::io_context& ctx, redis_address address,
+               std::chrono::milliseconds limit);
+
+  boost::asio::awaitable<std::optional<std::string>> get(std::string key) override;
+  boost::asio::awaitable<void> set(std::string key, std::string value) override;
+  boost::asio::awaitable<void> remove(std::string key) override;
+  boost::asio::awaitable<void> ping() override;
+
+ private:
+  using connection_ptr = std::shared_ptr<redis_connection>;
+
+  boost::asio::awaitable<resp2_reply> run(std::string command);
+  connection_ptr take();
+  void give_back(connection_ptr connection);
+  void drop_idle();
+
+  boost::asio::io_context& ctx_;
+  redis_address address_;
+  std::chrono::milliseconds limit_;
+  std::mutex mutex_;
+  std::vector<connection_ptr> idle_;
+};
+
+}  // namespace http_counter

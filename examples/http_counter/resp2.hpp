@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+// As much of Redis' protocol as GET, SET, DEL, PING, AUTH and SELECT need.
+namespace http_counter {
+
+struct resp2_reply {
+  enum class kind { text, nothing, error };
+  kind what = kind::nothing;
+  std::string text;
+};
+
+struct resp2_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::string encode_command(std::initializer_list<std::string_view> words);
+
+/// Takes one reply from the front of `input`; empty while it is not complete. Throws `resp2_error`
+/// on anything that is not a simple string, error, integer or bulk string.
+std::optional<resp2_reply> take_reply(std::string& input);
+
+/// No reply of these commands is longer, not by far.
+inline constexpr std::size_t longest_reply = 64 * 1024;
+
+}  // namespace http_counter

@@ -1,0 +1,118 @@
+#include "routes.hpp"
+
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/verb.hpp>
+
+namespace http_counter {
+
+namespace {
+
+using std::string_view;
+
+string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+route refuse(http::status status, string_view reason, string_view label, string_view allow = {}) {
+  return {.what = action::refuse,
+          .status = status,
+          .reason = reason,
+          .allow = allow,
+          .label = label};
+}
+
+enum class lock_choice { on, off, wrong };
+
+// Empty, `lock=on` or `lock=off`.
+lock_choice parse_query(string_view query) {
+  if (query.empty() || query == "lock=on") {
+    return lock_choice::on;
+  }
+  return query == "lock=off" ? lock_choice::off : lock_choice::wrong;
+}
+
+route decide_counter(http::verb method, string_view query) {
+  auto const choice = parse_query(query);
+  if (choice == lock_choice::wrong) {
+    return refuse(http::status::bad_request, "the query may only be lock=on or lock=off",
+                  "/counter");
+  }
+  route result{.locked = choice == lock_choice::on, .label = "/counter"};
+  switch (method) {
+    case http::verb::post:
+      result.what = action::increment;
+      return result;
+    case http::verb::get:
+      result.what = action::read;
+      return result;
+    case http::verb::delete_:
+      result.what = action::reset;
+      return result;
+    default:
+      return refuse(http::status::method_not_allowed, "use GET, POST or DELETE", "/counter",
+                    "GET, POST, DELETE");
+  }
+}
+
+route decide_page(action what, http::verb method, string_view query, string_view label) {
+  if (method != http::verb::get) {
+    return refuse(http::status::method_not_allowed, "use GET", label, "GET");
+  }
+  if (!query.empty()) {
+    return refuse(http::status::bad_request, "this takes no query", label);
+  }
+  return {.what = what, .label = label};
+}
+
+}  // namespace
+
+route decide(http::request_header<> const& request) {
+  string_view const target = view(request.target());
+  if (request.version() != 10 && request.version() != 11) {
+    return refuse(http::status::http_version_not_supported, "use HTTP/1.1", "none");
+  }
+  if (request.version() == 11 && request.count(http::field::host) != 1) {
+    return refuse(http::status::bad_request, "HTTP/1.1 wants exactly one Host", "none");
+  }
+  if (!target.starts_with('/')) {
+    return refuse(http::status::bad_request, "the target must begin with /", "none");
+  }
+  auto const mark = target.find('?');
+  string_view const path = target.substr(0, mark);
+  string_view const query = mark == target.npos ? string_view{} : target.substr(mark + 1);
+  http::verb const method = request.method();
+  if (path == "/counter") {
+    return decide_counter(method, query);
+  }
+  if (path == "/stats") {
+    return decide_page(action::stats, method, query, "/stats");
+  }
+  if (path == "/metrics") {
+    return decide_page(action::metrics, method, query, "/metrics");
+  }
+  if (path == "/healthz") {
+    return decide_page(action::health, method, query, "/healthz");
+  }
+  return refuse(http::status::not_found, "there are /counter, /stats, /metrics and /healthz",
+                "none");
+}
+
+void set_limits(request_parser& parser) {
+  parser.header_limit(header_limit);
+  parser.body_limit(body_limit);
+}
+
+std::optional<route> decide_failure(boost::system::error_code error) {
+  if (error == http::error::header_limit) {
+    return refuse(http::status::request_header_fields_too_large, "the header is too long", "none");
+  }
+  if (error == http::error::body_limit) {
+    return refuse(http::status::payload_too_large, "the body is too long", "none");
+  }
+  static boost::system::error_code const one_of_beast = http::error::bad_method;
+  if (error.category() == one_of_beast.category() && error != http::error::end_of_stream &&
+      error != http::error::partial_message) {
+    return refuse(http::status::bad_request, "this is not HTTP", "none");
+  }
+  return std::nullopt;
+}
+
+}  // namespace http_counter

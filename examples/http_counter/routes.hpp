@@ -1,0 +1,46 @@
+#pragma once
+
+#include <boost/beast/http/fields.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <optional>
+#include <string_view>
+
+// What a request asks for. No sockets here: bytes, a parser and decisions.
+namespace http_counter {
+
+namespace http = boost::beast::http;
+
+enum class action { increment, read, reset, stats, metrics, health, refuse };
+
+struct route {
+  action what = action::refuse;
+  bool locked = true;  ///< for increment and reset
+
+  // Of a refusal:
+  http::status status = http::status::ok;
+  std::string_view reason = {};  ///< static text
+  std::string_view allow = {};   ///< with 405: the methods that would do
+
+  /// For the metrics: one of a few fixed words, whatever was asked for.
+  std::string_view label = "none";
+};
+
+/// Everything that is neither understood nor expected is refused with 400, 404 or 405.
+route decide(http::request_header<> const& request);
+
+/// Nobody needs a body to count; what is longer is refused.
+inline constexpr std::uint32_t header_limit = 8 * 1024;
+inline constexpr std::uint64_t body_limit = 4 * 1024;
+
+using request_parser = http::request_parser<http::string_body>;
+
+void set_limits(request_parser& parser);
+
+/// What to answer to input on which the parser failed; empty when there is nobody to answer to
+/// (the connection ended or timed out).
+std::optional<route> decide_failure(boost::system::error_code error);
+
+}  // namespace http_counter

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <unordered_set>
+
+#include "options.hpp"
+#include "service.hpp"
+#include "session.hpp"
+
+namespace http_counter {
+
+/// Accepts connections until a signal says stop, then answers what is in flight.
+class server {
+ public:
+  /// Listens from here on. Throws `boost::system::system_error`.
+  server(boost::asio::io_context& ctx, service& does, options const& chosen);
+
+  /// `http://127.0.0.1:8080`, with the real port.
+  std::string url() const;
+
+  /// Ends after SIGTERM or SIGINT, when the last connection has ended or `grace` is over. True if
+  /// all have ended. To be run by `executor()`. A second signal ends the process.
+  boost::asio::awaitable<bool> run(std::chrono::milliseconds grace);
+
+  session::strand executor() const { return strand_; }
+
+ private:
+  boost::asio::awaitable<void> accept_all();
+  void start(session::socket peer);
+
+  boost::asio::io_context& ctx_;
+  service& service_;
+  std::chrono::milliseconds limit_;
+  session::strand strand_;  // everything below belongs to it
+  boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, session::strand> acceptor_;
+  boost::asio::signal_set signals_;
+  boost::asio::steady_timer last_gone_;
+  std::unordered_set<std::shared_ptr<session>> sessions_;
+  bool stopping_ = false;
+};
+
+}  // namespace http_counter

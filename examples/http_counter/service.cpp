@@ -1,0 +1,108 @@
+#include "service.hpp"
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "stats_json.hpp"
+
+namespace http_counter {
+
+namespace asio = boost::asio;
+namespace json = boost::json;
+
+namespace {
+
+response with_body(http::status status, char const* type, std::string body) {
+  response out{status, 11};
+  out.set(http::field::content_type, type);
+  out.set(http::field::cache_control, "no-store");
+  out.body() = std::move(body);
+  return out;
+}
+
+response with_json(http::status status, json::object const& body) {
+  return with_body(status, "application/json", json::serialize(body) + '\n');
+}
+
+response unavailable(json::object body) {
+  response out = with_json(http::status::service_unavailable, body);
+  out.set(http::field::retry_after, "1");
+  return out;
+}
+
+// "changed" tells who wants to try again whether that might count twice.
+response failed(counter_error const& error) {
+  json::object body{{"error", error.what()}};
+  if (error.why == counter_error::cause::damaged) {
+    return with_json(http::status::internal_server_error, body);
+  }
+  body["reason"] = error.why == counter_error::cause::busy ? "busy" : "unreachable";
+  body["changed"] = error.maybe_changed ? "unknown" : "no";
+  return unavailable(std::move(body));
+}
+
+}  // namespace
+
+asio::awaitable<response> service::answer(route asked, std::string_view method) {
+  response out;
+  try {
+    out = co_await act(asked);
+  } catch (counter_error const& error) {
+    out = failed(error);
+  } catch (store_error const& error) {
+    out = unavailable({{"error", error.what()}, {"reason", "unreachable"}});
+  } catch (std::exception const& error) {
+    out = with_json(http::status::internal_server_error, {{"error", error.what()}});
+  }
+  co_return count(std::move(out), asked, method);
+}
+
+response service::refuse(route const& refusal, std::string_view method) {
+  json::object const body{{"error", json::string_view(refusal.reason.data(), refusal.reason.size())}};
+  response out = with_json(refusal.status, body);
+  if (!refusal.allow.empty()) {
+    out.set(http::field::allow, {refusal.allow.data(), refusal.allow.size()});
+  }
+  return count(std::move(out), refusal, method);
+}
+
+response service::count(response answered, route const& asked, std::string_view method) {
+  counters_.count(method, asked.label, answered.result_int());
+  return answered;
+}
+
+asio::awaitable<response> service::act(route const& asked) {
+  switch (asked.what) {
+    case action::increment: {
+      counter::change const change = co_await counter_.increment(asked.locked);
+      json::object body{{"counter", change.value}, {"locked", asked.locked}};
+      if (asked.locked) {
+        body["fence"] = change.fence;
+      }
+      co_return with_json(http::status::ok, body);
+    }
+    case action::read: {
+      std::int64_t const value = co_await counter_.read();
+      co_return with_json(http::status::ok, {{"counter", value}});
+    }
+    case action::reset:
+      co_await counter_.reset(asked.locked);
+      co_return with_json(http::status::ok, {{"counter", 0}});
+    case action::stats:
+      co_return with_json(http::status::ok, to_json(locks_.stats()));
+    case action::metrics:
+      co_return with_body(http::status::ok, "text/plain; version=0.0.4; charset=utf-8",
+                          conch::to_prometheus(locks_.stats()) + counters_.to_prometheus());
+    case action::health:
+      co_await values_.ping();
+      co_return with_json(http::status::ok, {{"status", "ok"}});
+    case action::refuse:
+      break;
+  }
+  co_return with_json(http::status::internal_server_error, {{"error", "no such action"}});
+}
+
+}  // namespace http_counter

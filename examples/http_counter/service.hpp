@@ -1,0 +1,41 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <conch/client.hpp>
+#include <string_view>
+
+#include "counter.hpp"
+#include "request_counters.hpp"
+#include "routes.hpp"
+#include "value_store.hpp"
+
+namespace http_counter {
+
+using response = http::response<http::string_body>;
+
+/// Answers what routes.hpp has decided. Knows HTTP messages but no connections. From any thread.
+class service {
+ public:
+  service(conch::client& locks, value_store& values, counter& number)
+      : locks_(locks), values_(values), counter_(number) {}
+
+  /// Never throws for what may go wrong outside: that becomes a 500 or 503 with a JSON body.
+  boost::asio::awaitable<response> answer(route asked, std::string_view method);
+
+  /// Of a request that was refused; `answer` does it as well.
+  response refuse(route const& refusal, std::string_view method);
+
+  request_counters& counters() noexcept { return counters_; }
+
+ private:
+  boost::asio::awaitable<response> act(route const& asked);
+  response count(response answered, route const& asked, std::string_view method);
+
+  conch::client& locks_;
+  value_store& values_;
+  counter& counter_;
+  request_counters counters_;
+};
+
+}  // namespace http_counter

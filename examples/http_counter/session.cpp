@@ -1,0 +1,139 @@
+#include "session.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/rfc7230.hpp>
+#include <boost/beast/http/write.hpp>
+#include <string>
+#include <utility>
+
+namespace http_counter {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using boost::system::error_code;
+
+namespace {
+
+constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
+
+// Known methods only: the word goes into the metrics.
+std::string method_of(request_parser const& parser) {
+  auto const method = parser.is_header_done() ? parser.get().method() : http::verb::unknown;
+  auto const text = http::to_string(method);
+  return method == http::verb::unknown ? "other" : std::string(text.data(), text.size());
+}
+
+}  // namespace
+
+session::session(socket peer, service& does, std::chrono::milliseconds limit)
+    : stream_(std::move(peer)), service_(does), limit_(limit) {}
+
+asio::awaitable<void> session::run(std::shared_ptr<session> self) {
+  error_code ignored;
+  self->stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  bool more = true;
+  while (more) {
+    more = co_await self->serve_one();
+  }
+  self->stream_.close();
+}
+
+void session::finish(std::shared_ptr<session> const& self) {
+  asio::dispatch(self->stream_.get_executor(), [self] {
+    self->finishing_ = true;
+    error_code unknown;
+    bool const idle = self->reading_ && !self->parser_->got_some() && self->buffer_.size() == 0 &&
+                      self->stream_.socket().available(unknown) == 0;
+    if (idle) {
+      self->stream_.cancel();
+    }
+  });
+}
+
+// False when the connection is to be closed.
+asio::awaitable<bool> session::serve_one() {
+  error_code const error = co_await read_request();
+  if (error) {
+    auto const refusal = decide_failure(error);
+    if (refusal) {
+      response refused = service_.refuse(*refusal, method_of(*parser_));
+      bool const written = co_await write(std::move(refused), false);
+      if (written) {
+        co_await linger();
+      }
+    }
+    co_return false;
+  }
+  auto const& request = parser_->get();
+  route const asked = decide(request);
+  bool const wants_more = request.keep_alive();
+  std::string const method = method_of(*parser_);
+  response out;
+  if (asked.what == action::refuse) {
+    out = service_.refuse(asked, method);
+  } else {
+    stream_.expires_never();  // the service bounds its own time
+    out = co_await service_.answer(asked, method);
+  }
+  bool const keep_alive = wants_more && !finishing_;
+  bool const written = co_await write(std::move(out), keep_alive);
+  co_return written && keep_alive;
+}
+
+asio::awaitable<error_code> session::read_request() {
+  parser_.emplace();
+  set_limits(*parser_);
+  if (finishing_ && buffer_.size() == 0) {
+    co_return asio::error::operation_aborted;
+  }
+  stream_.expires_after(limit_);
+  reading_ = true;
+  auto header = co_await http::async_read_header(stream_, buffer_, *parser_, as_tuple);
+  error_code error = std::get<0>(header);
+  if (!error && !parser_->is_done()) {
+    auto const expected = parser_->get()[http::field::expect];
+    if (beast::iequals(expected, "100-continue")) {
+      static constexpr char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+      auto const bytes = asio::buffer(go_on, sizeof go_on - 1);
+      co_await asio::async_write(stream_, bytes, as_tuple);
+    }
+    auto rest = co_await http::async_read(stream_, buffer_, *parser_, as_tuple);
+    error = std::get<0>(rest);
+  }
+  reading_ = false;
+  co_return error;
+}
+
+asio::awaitable<bool> session::write(response out, bool keep_alive) {
+  out.set(http::field::server, "conch-http-counter");
+  out.version(parser_->is_header_done() ? parser_->get().version() : 11);
+  out.keep_alive(keep_alive);
+  out.prepare_payload();
+  stream_.expires_after(limit_);
+  auto written = co_await http::async_write(stream_, out, as_tuple);
+  co_return !std::get<0>(written);
+}
+
+// Closing while bytes of the peer lie unread would reset the connection, and the peer might lose
+// the answer that tells it what was wrong.
+asio::awaitable<void> session::linger() {
+  constexpr std::size_t most = 1024 * 1024;
+  error_code error;
+  stream_.socket().shutdown(asio::socket_base::shutdown_send, error);
+  stream_.expires_after(std::chrono::seconds(1));
+  char dropped[4096];
+  std::size_t total = 0;
+  while (!error && total < most) {
+    auto const space = asio::buffer(dropped);
+    auto read = co_await stream_.async_read_some(space, as_tuple);
+    error = std::get<0>(read);
+    total += std::get<1>(read);
+  }
+}
+
+}  // namespace http_counter
