@@ -92,6 +92,12 @@ bool read_number(std::string_view& text, std::int64_t& number) {
   return whole;
 }
 
+/// What a script's number can be: beyond this it would not be whole any more, and our sums of such numbers could overflow.
+bool exact_in_lua(std::int64_t number) {
+  constexpr std::int64_t limit = std::int64_t{1} << 53;
+  return number >= -limit && number <= limit;
+}
+
 /// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua.
 bool read_grant(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
   if (text.size() <= client.size() || text.substr(0, client.size()) != client || text[client.size()] != '.') return false;
@@ -104,6 +110,7 @@ bool read_grant(std::string_view text, std::string_view client, std::string& nam
   constexpr std::string_view prefix = "conch:{";
   constexpr std::int64_t longest_claim_ms = 86'400'000;
   if (id <= 0 || grant.fence <= 0 || claim <= 0 || claim > longest_claim_ms) return false;
+  if (grant.fence >= engine::fence_limit || !exact_in_lua(grant.granted_us)) return false;
   if (text.substr(0, prefix.size()) != prefix || text.size() <= prefix.size() + 1 || text.back() != '}') return false;
   name = unescape_name(text.substr(prefix.size(), text.size() - prefix.size() - 1));
   grant.name = name;
@@ -159,10 +166,14 @@ engine::answer to_answer(std::span<resp::node const> message, std::vector<std::i
     case resp::kind::simple_error:
     case resp::kind::bulk_error: return {classify(first.text), first.text, {}};
     case resp::kind::simple_string: return {};  // +OK, +PONG
-    case resp::kind::integer: numbers.push_back(first.integer); return {engine::fault::none, {}, numbers};
+    case resp::kind::integer:
+      if (!exact_in_lua(first.integer)) return {engine::fault::malformed, "a number that no script can answer", {}};
+      numbers.push_back(first.integer);
+      return {engine::fault::none, {}, numbers};
     case resp::kind::array:
       for (resp::node const& n : message.subspan(1)) {
         if (n.what != resp::kind::integer) return {engine::fault::malformed, "an array of something else than integers", {}};
+        if (!exact_in_lua(n.integer)) return {engine::fault::malformed, "a number that no script can answer", {}};
         numbers.push_back(n.integer);
       }
       return {engine::fault::none, {}, numbers};

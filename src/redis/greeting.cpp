@@ -115,8 +115,11 @@ void greeting::client_info(std::string_view text) {
 
 bool greeting::time(std::span<resp::node const> reply) {
   if (reply.size() != 3) return false;
-  server_us_ = number(reply[1].text) * 1'000'000 + number(reply[2].text);
-  return server_us_ > 0;
+  auto const seconds = number(reply[1].text), microseconds = number(reply[2].text);
+  constexpr std::int64_t year_2255 = 9'000'000'000;  // where Lua's whole numbers end, as microseconds
+  if (seconds <= 0 || seconds > year_2255 || microseconds < 0 || microseconds > 999'999) return false;
+  server_us_ = seconds * 1'000'000 + microseconds;
+  return true;
 }
 
 void greeting::eviction(std::span<resp::node const> reply) {
