@@ -101,6 +101,10 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
 
 void server::own(seat& s, std::int64_t fence, time_point from, duration lease, bool confirmed, bool pushed,
                  time_point now) {
+  if (fence <= 0 || fence >= fence_limit) {
+    out_.drop_connection("a fence that is out of range");
+    return;
+  }
   time_point const deadline = from + lease - (CONCH_MUTANT(no_drift) ? duration{} : drift_of(lease));
   if (s.at == seat::state::owned) {
     if (deadline > s.deadline) {
