@@ -243,7 +243,7 @@ void engine::deliver(lock_entry& e, time_point now) {
 bool engine::can_hand_off(lock_entry& e, time_point now) {
   if (e.waiting.empty() || (e.waiting.front().fixed && !CONCH_MUTANT(fixed_handed_off)) || !e.place.renewable) return false;
   if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) || e.hand_offs + 1 >= hand_offs_per_grant) return false;
-  return now + settings_.stop_margin < lose_at(e) || CONCH_MUTANT(hands_off_the_dying);
+  return now + settings_.stop_margin < lose_at(e);
 }
 
 void engine::give_back(lock_entry& e, receipt* r, time_point now) {
@@ -277,11 +277,22 @@ void engine::finish(acquisition& a, acquired how, error_code why) {
 
 // -------------------------------------------------------------------------------------------------- the watchdog
 
+namespace {
+
+/// What the present grant is good for in all. A lease shorter than the one before it (another coroutine's, or the claim)
+/// has not moved the deadline: it counts back from there.
+duration validity_of(seat const& s) {
+  duration const granted = s.deadline - s.valid_from;
+  return s.confirmed && !CONCH_MUTANT(renewal_storm) ? std::min<duration>(granted, s.lease - drift_of(s.lease)) : granted;
+}
+
+}  // namespace
+
 time_point engine::lose_at(lock_entry const& e) const {
   seat const& s = e.place;
   if (CONCH_MUTANT(loss_told_late)) return s.deadline + milliseconds{30};
   if (CONCH_MUTANT(margin_above_claim)) return s.deadline - settings_.stop_margin;
-  return s.deadline - std::min(settings_.stop_margin, (s.deadline - s.valid_from) / 4);
+  return s.deadline - std::min(settings_.stop_margin, validity_of(s) / 4);
 }
 
 /// When to look at this hold again. Renewal after a third of what the grant is good for (`renew_every` for a full lease),
@@ -289,9 +300,7 @@ time_point engine::lose_at(lock_entry const& e) const {
 /// grid of 1/64 of the lease: renewals that are due together go together.
 void engine::schedule(lock_entry& e, time_point now) {
   seat const& s = e.place;
-  // A lease shorter than the one before it (another coroutine's) has not moved the deadline: count back from there.
-  duration const granted = s.deadline - s.valid_from;
-  duration const validity = s.confirmed && !CONCH_MUTANT(renewal_storm) ? std::min<duration>(granted, s.lease - drift_of(s.lease)) : granted;
+  duration const validity = validity_of(s);
   bool const full = s.confirmed && settings_.renew_every > duration::zero();
   duration const after = full ? std::min(settings_.renew_every, validity / 2) : validity / 3;
   duration const grid = std::max<duration>(validity / 64, milliseconds{1});

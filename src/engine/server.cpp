@@ -98,7 +98,7 @@ void server::disconnected(std::string_view why, time_point now) {
   trouble_ = why;
   ++stats_.disconnects;
   stale_.push_back(session_);
-  if (!CONCH_MUTANT(sample_outlives_connection)) sample_us_ = 0;
+  sample_us_ = 0;
   overdue_.cancel();
   quiet_.cancel();
   log_.note(false, why);

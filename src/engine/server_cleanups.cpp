@@ -80,7 +80,9 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
       if (kick) consider_kick(s, id, a.numbers[1], a.numbers[2], now);
     }
   } else if (a.what == fault::no_script) {
-    send_cleanup(c, r.new_id != 0 && same_seat ? r.new_id : 0, true, now);
+    // A leave that was written meanwhile has been carried out already: the place must not be taken after it.
+    bool const still_asks = same_seat && (s.at == seat::state::asking || s.at == seat::state::in_line);
+    send_cleanup(c, still_asks || (same_seat && CONCH_MUTANT(requeued_after_leave)) ? r.new_id : 0, true, now);
   } else {
     if (a.what == fault::none) {
       c.resent = true;  // it was carried out, whatever it answered

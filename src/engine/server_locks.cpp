@@ -115,7 +115,7 @@ void server::own(seat& s, std::int64_t fence, time_point from, duration lease, b
     up_.extended(s, now);
     return;
   }
-  if (deadline <= now) {
+  if (deadline <= now && !CONCH_MUTANT(late_grant_used)) {
     // Granted too long ago to be used. It is given back, and asked for anew.
     bool const wait = s.wait;
     bool const asked = s.at != seat::state::leaving;
@@ -150,7 +150,11 @@ void server::in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_po
   timers_.arm(s.check, now + left + milliseconds{5} + jitter(std::min<duration>(left / 10, std::chrono::seconds{1})));
 }
 
-void server::patience(seat& s, time_point now) { timers_.arm(s.check, now + settings_.offline_timeout); }
+/// Counted from when the server last answered: one that takes every connection and answers nothing is not there either.
+void server::patience(seat& s, time_point now) {
+  if (s.trouble_since == time_point{}) s.trouble_since = now;
+  timers_.arm(s.check, s.trouble_since + settings_.offline_timeout);
+}
 
 void server::check(seat& s, time_point now) {
   if (s.at != seat::state::asking && s.at != seat::state::in_line) return;

@@ -10,7 +10,6 @@ enum class engine_mutant : std::uint8_t {
   old_connections_live_on,
   cleanups_not_repeated,
   not_asked_again,
-  sample_outlives_connection,
   failure_not_cleaned_up,
   no_not_after,
   no_command_timeout,
@@ -37,7 +36,6 @@ enum class engine_mutant : std::uint8_t {
   cancel_ignored,
   wake_up_swallowed,
   slice_ignored,
-  hands_off_the_dying,
   fixed_handed_off,
   fixed_is_renewed,
   no_max_hold,
@@ -48,6 +46,7 @@ enum class engine_mutant : std::uint8_t {
   loss_not_released,
   loss_not_told,
   lease_of_the_next,
+  requeued_after_leave,
   renewal_storm,
 };
 

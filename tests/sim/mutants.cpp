@@ -46,15 +46,13 @@ variant_of_script const* variant(std::string_view sha1_or_source) {
 }
 
 // The rule: a section of the design, with its mark where it has one, or a promise.
-constexpr std::array<mutant, 74> mutants{{
+constexpr std::array<mutant, 73> mutants{{
     {"old-connections-live-on", "a new connection does not end the old one",
      "†4", engine_mutant::old_connections_live_on},
     {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect",
      "P6", engine_mutant::cleanups_not_repeated},
     {"not-asked-again", "a new connection does not ask again for what is queued",
      "†4", engine_mutant::not_asked_again},
-    {"sample-outlives-connection", "the time sample is kept when the connection is lost",
-     "†4", engine_mutant::sample_outlives_connection},
     {"failure-not-cleaned-up", "an acquire that failed is not cleaned up",
      "P6", engine_mutant::failure_not_cleaned_up},
     {"no-not-after", "without CLIENT KILL an acquire carries no not-after",
@@ -107,8 +105,6 @@ constexpr std::array<mutant, 74> mutants{{
      "5", engine_mutant::wake_up_swallowed},
     {"slice-ignored", "a hold is handed on locally past the slice",
      "5", engine_mutant::slice_ignored},
-    {"hands-off-the-dying", "a hold is handed on locally at the end of its lease",
-     "5", engine_mutant::hands_off_the_dying},
     {"fixed-handed-off", "the rest of a lease is handed to one who asked for a fixed lease",
      "5", engine_mutant::fixed_handed_off},
     {"fixed-is-renewed", "a fixed lease is renewed without end",
@@ -129,6 +125,8 @@ constexpr std::array<mutant, 74> mutants{{
      "P9", engine_mutant::loss_not_told},
     {"lease-of-the-next", "an answer counts with the lease that the next coroutine wants",
      "6", engine_mutant::lease_of_the_next},
+    {"requeued-after-leave", "a release that was sent again stands in line after the leave",
+     "P6", engine_mutant::requeued_after_leave},
     {"renewal-storm", "a lease shorter than the one before is renewed without pause",
      "P10", engine_mutant::renewal_storm},
     {"release-by-anybody", "anybody's release gives the lock away", "P7", engine_mutant::none, "release",

@@ -116,6 +116,7 @@ class observer {
   void judge_new_owner(step const& s, lock_state const& is);
   void judge_line(step const& s, lock_state const& is, value const& reply);
   void judge_hand_over(step const& s);
+  void nothing_forgotten(sim_client& c);
   void backed_by_server(sim_acquisition const& a);
   void waited_too_long(sim_acquisition const& a);
   void not_too_late(sim_acquisition const& a) const;
@@ -128,10 +129,12 @@ class observer {
   std::vector<std::string> keys_;
   std::vector<step> steps_;
   bool forward_ = false;
+  bool clobbers_ = false;
   nanos trouble_until_ = 0;
   nanos refused_at_ = -1;
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
   std::unordered_set<std::string> released_as_owner_;
+  std::unordered_map<std::string, nanos> not_before_;      // when who waits may ask again, nothing being wrong
 
   // for the budget
   std::uint64_t asked_ = 0, owners_ = 0, claims_ = 0, gave_up_ = 0;

@@ -193,7 +193,7 @@ plan make_plan(std::uint64_t seed) {
   p.timer_lateness = r.chance(50) ? 0 : r.between(0, millisecond);
   // Together at most 1 %.
   p.server_drift_ppm = r.chance(30) ? 0 : r.between(-4950, 4950);
-  p.may_kill = calm || !r.chance(12);
+  p.may_kill = calm || !r.chance(20);
   p.own_pushes_after_reply = r.chance(30);
   p.timers_first = r.chance(50);
 
@@ -266,7 +266,7 @@ std::string to_words(fault_plan const& f) {
       return "the connection of " + client + " breaks; it notices after " + ms(f.length) +
              ", the server after " + ms(f.length2);
     case kind::cut_before:
-      return "the next bytes of " + client + " are lost with their connection; it notices after " +
+      return "the next bytes of " + client + ((f.variant & 1) != 0 ? " come late and" : " are") + " lost with their connection; it notices after " +
              ms(f.length);
     case kind::cut_after:
       return "the next answer to " + client + " is lost with its connection; it notices after " +

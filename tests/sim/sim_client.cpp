@@ -86,6 +86,7 @@ void sim_client::take_apart() {
   server_.reset();
   engine_.reset();
   dead_ids_.clear();
+  open_ids_.clear();
 }
 
 void sim_client::close() {
@@ -300,7 +301,10 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
       case redis::push_kind::grant:
         if (up_) {
           world_.say("client " + std::to_string(number_) + " is pushed " + std::to_string(grant.id) + " for " + name_);
+          auto const* const place = engine_->find(name_);
+          bool const live = place != nullptr && place->id == grant.id && place->at != engine::seat::state::idle;
           server_->granted(grant, now);
+          if (!live && server_->pending() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
         }
         break;
       case redis::push_kind::subscribed: server_->answered({}, now); break;
@@ -327,7 +331,9 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
       connecting_ = false;
       backoff_ = 0;
       world_.say("client " + std::to_string(number_) + " is connected");
+      releases_written_ = 0;
       server_->connected_as({greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_}, now);
+      if (server_->pending() > releases_written_) throw violation{6, id_ + " does not repeat its clean-ups on a new connection"};
       return;
   }
 }
@@ -336,6 +342,7 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
 
 void sim_client::send(engine::command const& c) {
   world_.watcher().writes(*this, c);
+  if (std::holds_alternative<engine::release_command>(c)) ++releases_written_;
   redis::encode(c, id_, outgoing_);
 }
 

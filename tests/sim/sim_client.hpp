@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -81,6 +82,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   nanos last_pause_end() const { return last_pause_end_; }
   nanos paused_in_all() const { return paused_in_all_; }
   std::string describe() const;
+  std::size_t owed() const { return server_->pending(); }
   engine::seat const* place(int name) const { return engine_->find(names_[static_cast<std::size_t>(name)]); }
 
   time_point local(nanos true_time) const;
@@ -172,10 +174,16 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   std::uint64_t wake_version_ = 0;
   nanos wake_at_ = 0;
   std::uint64_t asked_ = 0;
+  std::size_t releases_written_ = 0;  // since a moment of interest
   std::vector<std::unique_ptr<actor>> actors_;
   bool in_input_ = false;
 
   friend class observer;
+  struct request {
+    int name;
+    nanos written;
+  };
+  std::unordered_map<engine::grant_id, request> open_ids_;  // may own, or stand in line, on the server
   std::unordered_set<engine::grant_id> dead_ids_;  // a release or leave was written for them
 };
 

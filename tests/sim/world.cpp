@@ -271,6 +271,17 @@ bool next_command(std::string_view& bytes, std::vector<std::string_view>& argv) 
 }  // namespace
 
 void world::serve(link_ptr const& l, std::string const& bytes) {
+  if (l->trap == link::trap::late) {
+    // They stay in a buffer on the way, while the client notices and connects anew.
+    l->trap = link::trap::none;
+    nanos const late = now_ + l->random.between(0, plan_.longest_lease());
+    l->up.under_way.push_front({late, bytes});
+    l->up.stalled_until = late;
+    at(late, [this, l] { pump(l, true); });
+    break_link(l, l->trap_notice, late - now_ + l->random.between(0, plan_.longest_lease()));
+    say("  (the bytes stay behind for " + std::to_string((late - now_) / millisecond) + " ms)");
+    return;
+  }
   if (l->trap == link::trap::before) {
     l->trap = link::trap::none;
     l->up.under_way.clear();
@@ -375,7 +386,7 @@ void world::apply(fault_plan const& f) {
     case kind::cut_before:
     case kind::cut_after:
       if (l != nullptr) {
-        l->trap = f.what == kind::cut_before ? link::trap::before : link::trap::after;
+        l->trap = f.what == kind::cut_after ? link::trap::after : (f.variant & 1) != 0 ? link::trap::late : link::trap::before;
         l->trap_notice = f.length;
       }
       break;
@@ -481,7 +492,7 @@ void world::inject(fault_plan const& f) {
   if (f.variant % 3 == 0) {
     model_.set_out_of_memory(true);
   } else if (f.variant % 3 == 1) {
-    model_.inject({"publish", "ERR The user executing the script can't run this command or subcommand", 0,
+    model_.inject({"publish", "ERR something unforeseen", 0,
                    static_cast<std::size_t>(f.variant / 16 + 1), redis_model::where::script});
   } else {
     model_.inject({"get", "ERR something unforeseen", 0, 1, redis_model::where::script});

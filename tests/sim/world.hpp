@@ -44,7 +44,7 @@ struct link {
   bool cut = false;  // nothing sent from now on arrives
   direction up, down;
   std::string received;  // by the server, not yet a whole command
-  enum class trap : std::uint8_t { none, before, after } trap = trap::none;
+  enum class trap : std::uint8_t { none, before, after, late } trap = trap::none;
   nanos trap_notice = 0;
   random_source random;
 };

@@ -1,0 +1,57 @@
+// The simulation as tests: schedules that must break no promise, and deliberate faults that must be found.
+#include "sim/runner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+namespace conch::sim {
+namespace {
+
+// Four tests, so that they run side by side.
+class Schedules : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(Schedules, BreakNoPromise) {
+  auto const found = run_many(GetParam(), 0, 5000, 1, nullptr);
+  if (found) {
+    FAIL() << found->what.words << "\nseed " << found->seed << "\n"
+           << explain(found->seed, found->what) << "replay: scripts/sim --replay " << found->seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seed, Schedules, testing::Values(1, 2, 3, 4));
+
+TEST(Simulation, TheSameSeedGivesTheSameWorld) {
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    plan const p = make_plan(seed_at(7, i));
+    ASSERT_EQ(run_plan(p, true).trace, run_plan(p, true).trace);
+  }
+}
+
+TEST(Simulation, MutantsHaveDifferentNamesAndMatchTheScripts) {
+  std::set<std::string_view> names;
+  for (mutant const& m : all_mutants()) {
+    EXPECT_TRUE(names.insert(m.name).second) << m.name;
+    EXPECT_NO_THROW(activate(&m)) << m.name;
+  }
+  activate(nullptr);
+  EXPECT_GE(names.size(), 40u);
+}
+
+// `scripts/sim --mutants` looks for all of them; a few take more schedules than a test has time for.
+TEST(Simulation, FindsWhatIsBrokenOnPurpose) {
+  std::size_t found = 0;
+  std::string missed;
+  for (mutant const& m : all_mutants()) {
+    if (run_many(1, 0, 600, 1, &m)) {
+      ++found;
+    } else {
+      missed += " " + std::string{m.name};
+    }
+  }
+  EXPECT_GE(found, 50u) << "not found in 600 schedules:" << missed;
+}
+
+}  // namespace
+}  // namespace conch::sim
