@@ -1,0 +1,132 @@
+// Channels and shard channels. Patterns are not modelled.
+
+#include "sim/redis_model_impl.hpp"
+
+#include <algorithm>
+
+namespace conch::sim::redis {
+
+namespace {
+
+using subscriber_map = std::map<std::string, std::vector<redis_model::connection_id>, std::less<>>;
+
+// What differs between channels and shard channels.
+struct kind_of_channel {
+  std::string_view message;
+  std::string_view subscribe;
+  std::string_view unsubscribe;
+  subscriber_map redis_model::impl::* subscribers;
+  std::vector<std::string> connection::* mine;
+};
+
+constexpr kind_of_channel plain{"message", "subscribe", "unsubscribe", &redis_model::impl::channels,
+                                &connection::channels};
+constexpr kind_of_channel sharded{"smessage", "ssubscribe", "sunsubscribe",
+                                  &redis_model::impl::shard_channels, &connection::shard_channels};
+
+void remove_subscriber(subscriber_map& all, std::string_view channel,
+                       redis_model::connection_id who) {
+  auto const found = all.find(channel);
+  if (found == all.end()) {
+    return;
+  }
+  std::erase(found->second, who);
+  if (found->second.empty()) {
+    all.erase(found);
+  }
+}
+
+void publish_to(call& c, kind_of_channel const& kind) {
+  auto const& all = c.server.*kind.subscribers;
+  auto const found = all.find(c[1]);
+  if (found == all.end()) {
+    c.integer(0);
+    return;
+  }
+  for (auto const who : found->second) {
+    c.server.push(who, value::list(value::kind::push, {value::bulk(kind.message), value::bulk(c[1]),
+                                                       value::bulk(c[2])}));
+  }
+  c.count(found->second.size());
+}
+
+// The answer to SUBSCRIBE and the like: never held back until after a reply, for it is the reply.
+void confirm(call& c, std::string_view what, value channel, std::size_t left) {
+  c.server.pushes.push_back(
+      {c.from.id,
+       value::list(value::kind::push, {value::bulk(what), std::move(channel),
+                                       value::number(static_cast<std::int64_t>(left))}),
+       false});
+}
+
+void subscribe_to(call& c, kind_of_channel const& kind) {
+  auto& mine = c.from.*kind.mine;
+  for (auto const channel : c.argv.subspan(1)) {
+    if (std::find(mine.begin(), mine.end(), channel) == mine.end()) {
+      mine.emplace_back(channel);
+      (c.server.*kind.subscribers)[std::string{channel}].push_back(c.from.id);
+    }
+    confirm(c, kind.subscribe, value::bulk(channel), mine.size());
+  }
+}
+
+void unsubscribe_from(call& c, kind_of_channel const& kind) {
+  auto& mine = c.from.*kind.mine;
+  std::vector<std::string> leaving{c.argv.begin() + 1, c.argv.end()};
+  if (leaving.empty()) {
+    leaving = mine;
+  }
+  if (leaving.empty()) {
+    confirm(c, kind.unsubscribe, value::nil(), 0);
+  }
+  for (auto const& channel : leaving) {
+    if (std::erase(mine, channel) != 0) {
+      remove_subscriber(c.server.*kind.subscribers, channel, c.from.id);
+    }
+    confirm(c, kind.unsubscribe, value::bulk(channel), mine.size());
+  }
+}
+
+void publish(call& c) {
+  publish_to(c, plain);
+}
+void spublish(call& c) {
+  publish_to(c, sharded);
+}
+void subscribe(call& c) {
+  subscribe_to(c, plain);
+}
+void ssubscribe(call& c) {
+  subscribe_to(c, sharded);
+}
+void unsubscribe(call& c) {
+  unsubscribe_from(c, plain);
+}
+void sunsubscribe(call& c) {
+  unsubscribe_from(c, sharded);
+}
+
+}  // namespace
+
+void leave_channels(redis_model::impl& server, connection const& who) {
+  for (auto const* kind : {&plain, &sharded}) {
+    for (auto const& channel : who.*kind->mine) {
+      remove_subscriber(server.*kind->subscribers, channel, who.id);
+    }
+  }
+}
+
+std::span<command const> pubsub_commands() {
+  using enum command::flags;
+  static constexpr command commands[] = {
+      {"publish", 3, none, publish},
+      {"spublish", 3, none, spublish},
+      {"subscribe", -2, no_script | while_subscribed, subscribe},
+      {"ssubscribe", -2, no_script | while_subscribed, ssubscribe},
+      {"unsubscribe", -1, no_script | while_subscribed, unsubscribe},
+      {"sunsubscribe", -1, no_script | while_subscribed, sunsubscribe},
+  };
+  return commands;
+}
+
+}  // namespace conch::sim::redis
