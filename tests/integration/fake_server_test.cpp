@@ -1,0 +1,410 @@
+// Peers that are no lock server, or a broken one: nothing hangs, nothing crashes, and once the server is a real one
+// everybody is served.
+
+#include "integration/fake_server.hpp"
+
+#include "redis/scripts.hpp"
+
+namespace conch::test {
+namespace {
+
+using connection = fake_server::connection;
+
+class FakeServer : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { real_ = std::make_unique<redis_server>(); }
+  static void TearDownTestSuite() { real_.reset(); }
+
+  redis_server& real() { return *real_; }
+
+  config settings(fake_server const& fake) {
+    config c = quick(fake.url());
+    c.command_timeout = 200ms;
+    c.connect_timeout = 200ms;
+    return c;
+  }
+
+  redis_probe probe{*real_};
+  world w;
+
+ private:
+  static inline std::unique_ptr<redis_server> real_;
+};
+
+struct misbehaviour {
+  char const* name;
+  std::function<void(connection&)> act;
+};
+
+void flood(connection& c, std::string const& bytes) {
+  for (;;) c.write(bytes);
+}
+
+TEST_F(FakeServer, AGreetingThatIsNotRedisIsAProtocolErrorAtOnce) {
+  for (auto const& [name, act] : std::vector<misbehaviour>{
+           {"http", [](connection& c) { c.write("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"); c.wait_for_end(); }},
+           {"binary", [](connection& c) { c.write(std::string("\0\1\2\3\xff\xfe", 6)); c.wait_for_end(); }},
+           {"a huge text", [](connection& c) { c.write("$99999999999\r\n"); c.wait_for_end(); }},
+           {"a huge map", [](connection& c) { c.write("%99999999\r\n"); c.wait_for_end(); }},
+           {"an endless line", [](connection& c) { flood(c, std::string(4096, 'a')); }},
+           {"an endless simple string", [](connection& c) { c.write("+"); flood(c, std::string(4096, 'a')); }},
+           {"endless depth", [](connection& c) { flood(c, "*1\r\n"); }},
+           {"a streamed map", [](connection& c) { c.write("%?\r\n"); flood(c, "+a\r\n+b\r\n"); }},
+           {"hello is ok", [](connection& c) { c.write("+OK\r\n"); c.wait_for_end(); }},
+           {"hello is a number", [](connection& c) { c.write(":1\r\n"); c.wait_for_end(); }},
+           {"hello is null", [](connection& c) { c.write("_\r\n"); c.wait_for_end(); }},
+           {"hello is an empty map", [](connection& c) { c.write("%0\r\n"); c.wait_for_end(); }},
+           {"hello has odd members", [](connection& c) { c.write("%2\r\n:1\r\n*1\r\n:2\r\n$7\r\nversion\r\n_\r\n"); c.wait_for_end(); }},
+           {"too old", [](connection& c) { c.greet("6.0.16"); c.wait_for_end(); }},
+           {"much too old", [](connection& c) { c.write("-ERR unknown command `HELLO`, with args beginning with: `3`\r\n"); c.wait_for_end(); }},
+           {"no RESP3", [](connection& c) { c.write("-NOPROTO unsupported protocol version\r\n"); c.wait_for_end(); }},
+       }) {
+    fake_server fake{[&](connection& c, int) { act(c); }};
+    auto const body = [&]() -> asio::awaitable<void> {
+      client c{w.ctx.get_executor(), settings(fake)};
+      mutex m{c, "greeting"};
+      auto const began = steady::now();
+      auto r = co_await m.async_acquire(as_tuple);
+      EXPECT_EQ(std::get<0>(r), errc::protocol) << name << ": " << std::get<0>(r).message();
+      EXPECT_LT(steady::now() - began, 2s) << name;
+    };
+    w.run(body);
+  }
+}
+
+TEST_F(FakeServer, AGreetingThatFailsForNowIsTriedAgain) {
+  for (auto const& [name, act] : std::vector<misbehaviour>{
+           {"closes", [](connection&) {}},
+           {"silent", [](connection& c) { c.wait_for_end(); }},
+           {"half a reply", [](connection& c) { c.write("%3\r\n$7\r\nver"); c.wait_for_end(); }},
+           {"loading", [](connection& c) { c.write("-LOADING Redis is loading the dataset in memory\r\n"); c.wait_for_end(); }},
+           {"only pushes", [](connection& c) { for (;;) { c.write(">2\r\n+a\r\n+b\r\n"); std::this_thread::sleep_for(1ms); } }},
+           {"closes after it", [](connection& c) { c.greet(); }},
+           {"silent after it", [](connection& c) { c.greet(); c.wait_for_end(); }},
+           {"half a subscription", [](connection& c) { c.greet(); c.command(); c.write(":0\r\n>3\r\n$9\r\nsubs"); c.wait_for_end(); }},
+       }) {
+    fake_server fake{[&](connection& c, int number) {
+      if (number < 3) act(c);
+      else c.proxy(real());
+    }};
+    auto const body = [&]() -> asio::awaitable<void> {
+      client c{w.ctx.get_executor(), settings(fake)};
+      mutex m{c, "again"};
+      auto r = co_await m.async_acquire(as_tuple);
+      EXPECT_FALSE(std::get<0>(r)) << name << ": " << std::get<0>(r).message();
+      EXPECT_EQ(fake.connections(), 4) << name;
+      if (!std::get<0>(r)) co_await std::get<1>(r).async_release();
+    };
+    w.run(body);
+  }
+}
+
+/// What comes instead of the answer to the first script.
+TEST_F(FakeServer, ABrokenAnswerToAScriptEndsTheConnectionOrTheAcquireAndNeverGrants) {
+  std::string const now = std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
+                                             std::chrono::system_clock::now().time_since_epoch()).count());
+  for (std::string const& answer : std::vector<std::string>{
+           "+OK\r\n", ":1\r\n", "_\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "#t\r\n", ",1.5\r\n", "$3\r\nabc\r\n", "%1\r\n:1\r\n:2\r\n",
+           "*1\r\n:1\r\n", "*2\r\n:1\r\n:2\r\n", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n", "*3\r\n:9\r\n:9\r\n:9\r\n",
+           "*3\r\n:-1\r\n:0\r\n:0\r\n", "*3\r\n:1\r\n*1\r\n:1\r\n:3\r\n", "garbage\r\n", "*99999999\r\n", "$1\r\nabc\r\n",
+           "*3\r\n:1\r\n:0\r\n:" + now + "\r\n", "*3\r\n:1\r\n:-7\r\n:" + now + "\r\n",
+           "*3\r\n:1\r\n:9223372036854775807\r\n:" + now + "\r\n", "*3\r\n:1\r\n:4503599627370497\r\n:" + now + "\r\n",
+           "*4\r\n:0\r\n:9223372036854775807\r\n:9223372036854775807\r\n:9223372036854775807\r\n",
+           "*3\r\n:1\r\n", "-\r\n", "-NOSCRIPT\r\n-NOSCRIPT\r\n-NOSCRIPT\r\n"}) {
+    std::atomic<int> asked{0};
+    fake_server fake{[&](connection& c, int number) {
+      if (number > 0) c.proxy(real());
+      c.greet();
+      c.subscribe();
+      c.command();
+      ++asked;
+      c.write(answer);
+      c.wait_for_end();
+    }};
+    auto const body = [&]() -> asio::awaitable<void> {
+      client c{w.ctx.get_executor(), settings(fake)};
+      mutex m{c, "answer"};
+      auto r = co_await m.async_acquire({.wait = 5s}, as_tuple);
+      auto& [ec, h] = r;
+      EXPECT_EQ(asked, 1);
+      if (ec) {
+        EXPECT_TRUE(ec == errc::protocol || ec == errc::server_refused) << answer << ": " << ec.message();
+      } else {
+        EXPECT_EQ(probe.integer({"EXISTS", lock_key("answer")}), 1) << "granted by " << answer;
+        EXPECT_GT(h.fence(), 0) << answer;
+        co_await h.async_release();
+      }
+      auto const freed = [&] { return is_free(probe, "answer"); };
+      co_await until(freed, "free");
+    };
+    w.run(body);
+  }
+}
+
+TEST_F(FakeServer, AbsurdTimesDoNoHarm) {
+  for (std::string const& time : std::vector<std::string>{
+           "+OK\r\n", "*0\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\n0\r\n$1\r\n0\r\n",
+           "*2\r\n$19\r\n9223372036854775807\r\n$1\r\n0\r\n", "*2\r\n$2\r\n-5\r\n$1\r\n0\r\n",
+           "*2\r\n$20\r\n99999999999999999999\r\n$1\r\n0\r\n", "-ERR no time\r\n"}) {
+    fake_server fake{[&](connection& c, int number) {
+      if (number > 0) c.proxy(real());
+      c.command();
+      c.write("%3\r\n$7\r\nversion\r\n$3\r\n7.0\r\n$2\r\nid\r\n:-7\r\n$4\r\nrole\r\n$6\r\nmaster\r\n");
+      c.command();
+      c.write(":12\r\n");
+      c.command();
+      c.write(time);
+      c.wait_for_end();
+    }};
+    auto const body = [&]() -> asio::awaitable<void> {
+      client c{w.ctx.get_executor(), settings(fake)};
+      mutex m{c, "time"};
+      auto r = co_await m.async_acquire(as_tuple);
+      EXPECT_TRUE(std::get<0>(r) == errc::protocol || std::get<0>(r) == errc::server_refused) << time << std::get<0>(r).message();
+      hold h = co_await m.async_acquire();  // by then it is a real one
+      EXPECT_TRUE(h.valid());
+      co_await h.async_release();
+    };
+    w.run(body);
+  }
+}
+
+TEST_F(FakeServer, AnAnswerTooManyEndsTheConnectionAndNeverGrants) {
+  fake_server fake{[&](connection& c, int number) {
+    if (number > 1) c.proxy(real());
+    c.greet();
+    if (number == 0) c.write("+EXTRA\r\n");
+    c.subscribe();
+    if (number == 1) c.write(":1\r\n*3\r\n:1\r\n:5\r\n:5\r\n");
+    c.wait_for_end();
+  }};
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), settings(fake)};
+    mutex m{c, "extra"};
+    // From then on no answer belongs to its question: an acquire may end in an error, or wait for a better connection.
+    hold h;
+    for (int i = 0; i < 100 && !h; ++i) {
+      auto r = co_await m.async_acquire(as_tuple);
+      h = std::move(std::get<1>(r));
+      co_await pause_for(10ms);
+    }
+    CO_ASSERT(h.valid());
+    EXPECT_EQ(probe.integer({"EXISTS", lock_key("extra")}), 1);
+    co_await h.async_release();
+  };
+  w.run(body);
+}
+
+TEST_F(FakeServer, AGrantThatNobodyAskedForIsGivenBack) {
+  std::atomic<bool> given_back{false};
+  fake_server fake{[&](connection& c, int) {
+    c.greet();
+    c.subscribe();
+    auto const acquire = c.command();
+    std::string const id = acquire[6];
+    std::string const now = std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
+                                               std::chrono::system_clock::now().time_since_epoch()).count());
+    std::string const client = id.substr(0, id.find('.'));
+    c.write("*4\r\n:0\r\n:30000\r\n:" + now + "\r\n:1\r\n");  // in line
+    c.push(client + ".999 77 " + now + " 3000 conch:{unasked}");
+    for (;;) {
+      auto const words = c.command();
+      if (words.size() > 6 && words[6] == client + ".999") {
+        given_back = true;
+        c.write("*4\r\n:1\r\n:0\r\n:0\r\n:" + now + "\r\n");
+      }
+    }
+  }};
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(fake.url())};
+    mutex m{c, "asked"};
+    bool granted = false;
+    m.async_acquire([&](error_code ec, hold) { granted = !ec; });
+    auto const done = [&] { return given_back.load(); };
+    co_await until(done, "the stray grant given back");
+    EXPECT_FALSE(granted);
+    EXPECT_EQ(c.stats().pushes_stray, 1u);
+  };
+  w.run(body);
+}
+
+TEST_F(FakeServer, MalformedPushesAreIgnored) {
+  fake_server fake{[&](connection& c, int) {
+    c.greet();
+    c.subscribe();
+    auto const acquire = c.command();
+    std::string const id = acquire[6];
+    std::string const now = std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
+                                               std::chrono::system_clock::now().time_since_epoch()).count());
+    c.write("*4\r\n:0\r\n:30000\r\n:" + now + "\r\n:1\r\n");
+    std::string const good = id + " 77 " + now + " 3000 conch:{pushed}";
+    std::string const client = id.substr(0, id.find('.'));
+    for (std::string const& bad : std::vector<std::string>{
+             "x", " ", "    ", id, id + " ", id + " 77", id + " 77 " + now, id + " 77 " + now + " 3000",
+             id + " 77 " + now + " 3000 ", id + " 77 " + now + " 3000 conch:{", id + " 77 " + now + " 3000 conch:{}",
+             id + " 77 " + now + " 3000 pushed", id + " -77 " + now + " 3000 conch:{pushed}",
+             id + " 0 " + now + " 3000 conch:{pushed}", id + " 77 " + now + " -1 conch:{pushed}",
+             id + " 77 " + now + " 99999999999999 conch:{pushed}", id + " 77.5 " + now + " 3000 conch:{pushed}",
+             id + " 9223372036854775807 " + now + " 3000 conch:{pushed}",
+             id + " 99999999999999999999 " + now + " 3000 conch:{pushed}", client + " 77 " + now + " 3000 conch:{pushed}",
+             client + ".0 77 " + now + " 3000 conch:{pushed}", client + ".-1 77 " + now + " 3000 conch:{pushed}",
+             "0000.1 77 " + now + " 3000 conch:{pushed}", id + " 77 9223372036854775807 3000 conch:{pushed}",
+             id + " 77 -9223372036854775807 3000 conch:{pushed}"}) {
+      c.push(bad);
+    }
+    c.write(">1\r\n$7\r\nmessage\r\n>2\r\n$7\r\nmessage\r\n*1\r\n:1\r\n>4\r\n$8\r\npmessage\r\n+a\r\n+b\r\n+c\r\n");
+    c.write(">3\r\n$7\r\nmessage\r\n$7\r\nanother\r\n" + connection::bulk(good));  // another channel
+    c.write(">3\r\n:1\r\n:2\r\n:3\r\n>3\r\n$10\r\ninvalidate\r\n_\r\n_\r\n>0\r\n");
+    c.push(good);
+    for (;;) {
+      auto const words = c.command();
+      c.write(words[0] == "PING" ? "+PONG\r\n" : "*4\r\n:1\r\n:0\r\n:0\r\n:" + now + "\r\n");
+    }
+  }};
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(fake.url())};
+    mutex m{c, "pushed"};
+    hold h = co_await m.async_acquire({.wait = 5s});
+    EXPECT_EQ(h.fence(), 77 * 4096);
+    EXPECT_EQ(fake.connections(), 1);
+    EXPECT_TRUE(h.valid());
+  };
+  w.run(body);
+}
+
+TEST_F(FakeServer, ReconnectsAreSpacedOutAndAnswerlessConnectionsDoNotCount) {
+  for (bool const greets : {false, true}) {
+    fake_server fake{[&](connection& c, int) {
+      if (greets) c.greet();
+    }};
+    auto const body = [&]() -> asio::awaitable<void> {
+      config s = settings(fake);
+      s.reconnect_min = 20ms;
+      s.reconnect_max = 160ms;
+      s.offline_timeout = 800ms;
+      client c{w.ctx.get_executor(), s};
+      mutex m{c, "spaced"};
+      error_code result;
+      m.async_acquire([&](error_code ec, hold) { result = ec; });
+      co_await pause_for(1s);
+      EXPECT_GE(fake.connections(), 5) << "greets: " << greets;
+      EXPECT_LE(fake.connections(), 20) << "greets: " << greets;
+      EXPECT_EQ(result, errc::unreachable) << "greets: " << greets << ": " << result.message();
+    };
+    w.run(body);
+  }
+}
+
+// ------------------------------------------------------------------------------------------ a real server behind it
+
+/// Lets everything through, but takes the connection down when the server has answered a command with `words` in it.
+struct answer_loser {
+  std::string words;
+  bool armed = true;
+  bool seen = false;
+
+  bool forward(std::string& bytes) {
+    seen = seen || (armed && bytes.find(words) != std::string::npos);
+    return true;
+  }
+  bool back(std::string&) {
+    if (!seen) return true;
+    armed = seen = false;
+    return false;
+  }
+};
+
+class LostAnswers : public FakeServer, public testing::WithParamInterface<char const*> {};
+
+INSTANTIATE_TEST_SUITE_P(Of, LostAnswers, testing::Values("acquire", "release", "renew"),
+                         [](auto const& one) { return std::string{one.param}; });
+
+TEST_P(LostAnswers, P8ARequestWhoseAnswerIsLostHasTheEffectOfOnce) {
+  for (redis::script const& s : redis::all_scripts()) probe.command({"SCRIPT", "LOAD", s.source});
+  answer_loser loser{std::string{redis::find_script(GetParam()).sha1}};
+  fake_server fake{[&](connection& c, int) {
+    c.proxy(real(), [&](std::string& b) { return loser.forward(b); }, [&](std::string& b) { return loser.back(b); });
+  }};
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(fake.url(), 900ms)};
+    mutex m{c, "lost answers"};
+    hold h = co_await m.async_acquire({.wait = 5s});
+    EXPECT_TRUE(h.valid());
+    auto const renewed = [&] { return c.stats().renewals >= 2; };
+    co_await until(renewed, "renewals");
+    EXPECT_TRUE(h.valid());
+    EXPECT_EQ(std::stoll(probe.command({"GET", fence_key("lost answers")})), h.fence() / 4096);
+    auto r = co_await h.async_release(as_tuple);
+    EXPECT_FALSE(std::get<0>(r)) << std::get<0>(r).message();
+    EXPECT_TRUE(std::get<1>(r));
+    EXPECT_TRUE(is_free(probe, "lost answers"));
+    EXPECT_EQ(fake.connections(), 2);
+    EXPECT_EQ(c.stats().losses, 0u);
+  };
+  w.run(body);
+}
+
+TEST_F(FakeServer, P5AWaiterThatIsCutOffBehindItsGrantHasItAfterTheReconnect) {
+  std::atomic<bool> cut{true};
+  fake_server fake{[&](connection& c, int) {
+    c.proxy(real(), {}, [&](std::string& b) {
+      // The grant never arrives.
+      return b.find("conch:{cut off}") == std::string::npos || !cut.exchange(false);
+    });
+  }};
+  auto const body = [&]() -> asio::awaitable<void> {
+    client holder{w.ctx.get_executor(), steady_config(real())};
+    config behind = quick(fake.url(), 9s);
+    client waiter{w.ctx.get_executor(), behind};
+    mutex held{holder, "cut off"};
+    mutex wanted{waiter, "cut off"};
+    hold h = co_await held.async_acquire();
+    hold next;
+    wanted.async_acquire([&](error_code ec, hold got) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(got);
+    });
+    auto const queued = [&] { return in_line(probe, "cut off") == 1; };
+    co_await until(queued, "in line");
+    auto const began = steady::now();
+    co_await h.async_release();
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the grant");
+    EXPECT_LT(steady::now() - began, 1s);
+    EXPECT_EQ(waiter.stats().connects, 2u);
+    co_await next.async_release();
+  };
+  w.run(body);
+}
+
+/// A link that goes dead without a word: neither side hears of the other, no connection is closed.
+TEST_F(FakeServer, ALinkThatGoesSilentIsFoundByTheNextCommandAndByTheKeepAlive) {
+  std::atomic<bool> dead{false};
+  fake_server fake{[&](connection& c, int number) {
+    auto const swallow = [&](std::string& b) {
+      if (dead && number == 0) b.clear();
+      return true;
+    };
+    c.proxy(real(), swallow, swallow);
+  }};
+  auto const body = [&]() -> asio::awaitable<void> {
+    config s = quick(fake.url(), 1500ms);
+    s.keep_alive = 100ms;
+    client c{w.ctx.get_executor(), s};
+    mutex m{c, "dead link"};
+    {
+      hold connects = co_await m.async_acquire();
+      co_await connects.async_release();
+    }
+    dead = true;
+    auto const back = [&] { return c.stats().connects == 2; };
+    co_await until(back, "a new connection");
+    hold h = co_await m.async_acquire({.wait = 2s});
+    EXPECT_TRUE(h.valid());
+    co_await h.async_release();
+  };
+  w.run(body);
+}
+
+}  // namespace
+}  // namespace conch::test
