@@ -32,6 +32,7 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
   active_.push_back(s);
   if (denied_) {
     fail(s, denied_, now);
+    out_.drop_connection("denied so far; the next connection shows whether it still is");
   } else if (connected_) {
     send_acquire(s, false, now);
   } else {

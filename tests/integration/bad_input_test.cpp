@@ -233,6 +233,28 @@ TEST_F(BadInput, AUserWithoutARightIsToldWhichOne) {
   }
 }
 
+TEST_F(BadInput, AUserWhoIsGivenTheRightLaterIsServedByTheSameClient) {
+  ASSERT_EQ(probe.command({"ACL", "SETUSER", "later", "on", ">pw", "~*", "&*", "+@all", "-publish"}), "OK");
+  config settings = quick("redis://later:pw@127.0.0.1:" + std::to_string(server().port()));
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), settings};
+    mutex m{c, "later"};
+    auto r = co_await m.async_acquire(as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::access_denied);
+    probe.command({"ACL", "SETUSER", "later", "+publish"});
+    hold h;
+    for (int i = 0; i < 100 && !h; ++i) {
+      r = co_await m.async_acquire(as_tuple);
+      h = std::move(std::get<1>(r));
+      co_await pause_for(10ms);
+    }
+    EXPECT_TRUE(h.valid());
+    EXPECT_LE(c.stats().connects, 4u);
+    co_await h.async_release();
+  };
+  w.run(body);
+}
+
 TEST_F(BadInput, AUserWithoutClientKillIsWarnedAndServed) {
   for (char const* rule : {"-client", "-client|kill", "-config", "-client|info", "-client|setname"}) {
     ASSERT_EQ(probe.command({"ACL", "SETUSER", "modest", "reset", "on", ">pw", "~*", "&*", "+@all", rule}), "OK");
