@@ -328,8 +328,8 @@ void engine::watch(lock_entry& e, time_point now) {
   }
   if (a.fixed && s.confirmed && !CONCH_MUTANT(fixed_is_renewed)) s.renewable = false;
   if (!CONCH_MUTANT(no_max_hold) && a.max_hold != duration::max() && now - a.granted >= a.max_hold) s.renewable = false;
-  if (s.renewable && now >= e.renew_at && (s.confirmed || !CONCH_MUTANT(claim_not_confirmed))) {
-    if (!s.renewing) due_.push_back(&s);
+  if (s.renewable && now >= e.renew_at) {
+    if (!s.renewing && (s.confirmed || !CONCH_MUTANT(claim_not_confirmed))) due_.push_back(&s);
     e.renew_at = now + std::max<duration>(s.lease / 30, milliseconds{20});
   }
   timers_.arm(e.watch, s.renewable ? std::min(e.renew_at, lose_at(e)) : lose_at(e));
