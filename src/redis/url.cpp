@@ -78,6 +78,7 @@ void read_host_and_port(std::string_view text, address& to) {
   if (to.host.empty()) refuse("the host is missing");
   for (char const c : to.host) {
     if (static_cast<unsigned char>(c) <= ' ' || c == 127) refuse("the host contains a space or a control character");
+    if (c == '[' || c == ']') refuse("the host contains a bracket");
   }
   if (port.empty()) return;
   auto const number = whole_number<std::uint16_t>(port.substr(1));
