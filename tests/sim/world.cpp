@@ -320,16 +320,23 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     say(line + " -> " + describe(reply));
   }
   auto pushes = model_.take_pushes();
-  std::map<link_ptr, std::string> out;  // few: one at most in practice
+  // Few, and in the order in which they were first written to: not that of addresses, or no run would repeat.
+  std::vector<std::pair<link_ptr, std::string>> out;
+  auto const bytes_for = [&](link_ptr const& to) -> std::string& {
+    for (auto& [known, bytes] : out) {
+      if (known == to) return bytes;
+    }
+    return out.emplace_back(to, std::string{}).second;
+  };
   auto const add = [&](bool after_reply) {
     for (auto const& p : pushes) {
       if (p.after_reply != after_reply) continue;
       auto const to = by_id_.find(p.to);
-      if (to != by_id_.end()) append_resp(out[to->second], p.message);
+      if (to != by_id_.end()) append_resp(bytes_for(to->second), p.message);
     }
   };
   add(false);
-  if (!reply.is(value::kind::none)) append_resp(out[l], reply, argv[0] == "HELLO" ? 3 : 3);
+  if (!reply.is(value::kind::none)) append_resp(bytes_for(l), reply);
   add(true);
   for (auto& [to, bytes] : out) {
     if (to->cut) continue;
