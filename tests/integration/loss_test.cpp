@@ -188,6 +188,70 @@ TEST_F(Loss, ALockTakenByAnOperatorForSomebodyElseIsTold) {
   w.run(body);
 }
 
+TEST_F(Loss, AReleaseOfAKeyThatIsNoLockAnyMoreSaysSoAndSoDoesTheWaiter) {
+  for (duration const slice : {duration{0}, duration{5ms}}) {
+    auto const body = [&]() -> asio::awaitable<void> {
+      config settings = quick(server());
+      settings.local_slice = slice;
+      client c{w.ctx.get_executor(), settings};
+      mutex m{c, "replaced"};
+      hold h = co_await m.async_acquire();
+      error_code waited;
+      bool told = false;
+      if (slice == 0s) {  // its release and the next question are one script
+        m.async_acquire([&](error_code ec, hold) {
+          waited = ec;
+          told = true;
+        });
+      }
+      probe.command({"DEL", lock_key("replaced")});
+      probe.command({"RPUSH", lock_key("replaced"), "x"});
+      auto r = co_await h.async_release(as_tuple);
+      EXPECT_EQ(std::get<0>(r), errc::wrong_type) << std::get<0>(r).message();
+      EXPECT_FALSE(std::get<1>(r));
+      if (slice == 0s) {
+        auto const done = [&] { return told; };
+        co_await until(done, "the waiter told");
+        EXPECT_EQ(waited, errc::wrong_type) << waited.message();
+      }
+      EXPECT_EQ(probe.command({"LRANGE", lock_key("replaced"), "0", "-1"}), "[x]");
+      probe.command({"DEL", lock_key("replaced")});
+      EXPECT_EQ(c.stats().cleanups_pending, 0u);
+    };
+    w.run(body);
+  }
+}
+
+TEST_F(Loss, AReleaseThatIsNotAllowedAnyMoreSaysSo) {
+  ASSERT_EQ(probe.command({"ACL", "SETUSER", "demoted", "on", ">pw", "~*", "&*", "+@all"}), "OK");
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick("unix://demoted:pw@" + server().socket_path())};
+    mutex m{c, "demoted"};
+    hold h = co_await m.async_acquire();
+    probe.command({"ACL", "SETUSER", "demoted", "-evalsha"});
+    auto r = co_await h.async_release(as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::access_denied) << std::get<0>(r).message();
+    EXPECT_FALSE(h.valid());
+    probe.command({"DEL", lock_key("demoted")});
+  };
+  w.run(body);
+}
+
+TEST_F(Loss, P3AHoldOfAServerThatBecameAReplicaEndsByItsDeadline) {
+  redis_server demoted;
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(demoted, 600ms)};
+    mutex m{c, "replica"};
+    hold h = co_await m.async_acquire();
+    redis_probe{demoted}.command({"REPLICAOF", "127.0.0.1", "1"});
+    auto const began = clock::now();
+    auto r = co_await h.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::lost);
+    EXPECT_LT(clock::now() - began, 900ms);
+  };
+  w.run(body);
+}
+
 TEST_F(Loss, AReleaseThatTheServerRefusesToRecogniseSaysFalse) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
