@@ -383,6 +383,7 @@ void engine::extended(seat& s, time_point now) {
     timers_.arm(e.watch, s.deadline);
     return;
   }
+  if (a.fixed && s.confirmed && !CONCH_MUTANT(fixed_is_renewed)) s.renewable = false;  // nor after a reconnect
   if (CONCH_MUTANT(index_starts_anew)) e.hand_offs = 0;
   a.valid_until.store(s.deadline.time_since_epoch().count(), std::memory_order_release);
   schedule(e, now);
