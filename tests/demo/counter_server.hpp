@@ -2,10 +2,13 @@
 
 #include <conch/mutex.hpp>
 
+#include <gtest/gtest.h>
+
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,6 +26,17 @@ class counter_server {
       : program_(command_line(redis, std::move(more))) {
     std::string const line = program_.wait_for("listening on http://127.0.0.1:");
     port_ = static_cast<std::uint16_t>(std::stoi(line.substr(line.rfind(':') + 1)));
+  }
+
+  /// A server that is not ended before must end well now, above all under a sanitizer.
+  ~counter_server() {
+    if (program_.is_running()) {
+      try {
+        EXPECT_EQ(end(), 0) << program_.output();
+      } catch (std::runtime_error const& error) {
+        ADD_FAILURE() << error.what();
+      }
+    }
   }
 
   std::uint16_t port() const noexcept { return port_; }

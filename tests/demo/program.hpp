@@ -26,6 +26,9 @@ class program {
   /// Waits for the end: the exit code, or 128 + the signal. Throws when it does not come in time.
   int wait_for_end(std::chrono::milliseconds bound = std::chrono::seconds(20));
 
+  /// Until `wait_for_end` has seen its end.
+  bool is_running() const noexcept { return pid_ != 0; }
+
   void signal(int number) const { ::kill(pid_, number); }
 
   /// All that was written and read so far.
