@@ -42,8 +42,8 @@ class server final : public backend {
 
   /// Releases and leaves that are not answered yet.
   std::size_t pending() const noexcept { return cleanups_; }
-  /// Nothing is owed to the server.
-  bool settled() const noexcept { return cleanups_ == 0; }
+  /// Nothing is owed to the server, and nothing of this client is there.
+  bool settled() const noexcept { return cleanups_ == 0 && active_.empty(); }
   /// Forgets kicks: the client is about to close.
   void drop_kicks();
 

@@ -295,6 +295,21 @@ TEST_F(EngineAcquire, GivesAllHoldsBackAtTheEndOfTheClosing) {
   expect_clean();
 }
 
+TEST_F(EngineAcquire, IsNotSettledWhileWhoLeavesMayStillBeGranted) {
+  start_connected();
+  caller& a = queued("a");
+  cancel(a, cancel_type::total);
+  take_sent();
+  cohort->close(now);
+  EXPECT_EQ(heard().size(), 1u);
+  EXPECT_FALSE(remote->settled()) << "a client that ends now would leave the lock to its lease";
+  stay(101);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  EXPECT_FALSE(remote->settled());
+  released();
+  expect_clean();
+}
+
 TEST_F(EngineAcquire, CountsWhatItDoes) {
   start_connected();
   caller& a = ask("a");
