@@ -38,7 +38,8 @@ asio::awaitable<void> http_client::connect() {
   stream_.close();
   buffer_.clear();
   asio::ip::tcp::resolver resolver(stream_.get_executor());
-  auto const found = co_await resolver.async_resolve(server_.host, server_.port, asio::use_awaitable);
+  auto const found =
+      co_await resolver.async_resolve(server_.host, server_.port, asio::use_awaitable);
   co_await stream_.async_connect(found, asio::use_awaitable);
   boost::system::error_code ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);

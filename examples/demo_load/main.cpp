@@ -36,7 +36,8 @@ void report(demo_load::options const& chosen, demo_load::result const& r) {
   std::string const counter = r.counter.has_value() ? std::to_string(*r.counter) : "null";
   // By hand: Boost.JSON writes every double as 4.97E3.
   std::printf("{\"requests\":%d,\"confirmed\":%d,\"failures\":%d,\"retries\":%d,\"locked\":%s,"
-              "\"counter\":%s,\"seconds\":%.3f,\"per_second\":%.0f,\"p50_ms\":%.2f,\"p99_ms\":%.2f}\n",
+              "\"counter\":%s,\"seconds\":%.3f,\"per_second\":%.0f,"
+              "\"p50_ms\":%.2f,\"p99_ms\":%.2f}\n",
               chosen.requests, r.confirmed, r.failures, r.retries, chosen.locked ? "true" : "false",
               counter.c_str(), seconds, rate, p50, p99);
   std::fflush(stdout);

@@ -62,10 +62,11 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
 
   po::variables_map given;
   try {
-    auto const style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+    constexpr int style =
+        po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
     po::positional_options_description const none;
-    po::store(po::command_line_parser(argc, argv).options(known).positional(none).style(style).run(),
-              given);
+    po::command_line_parser parser(argc, argv);
+    po::store(parser.options(known).positional(none).style(style).run(), given);
     po::notify(given);
   } catch (po::error const& error) {
     throw usage_error(error.what());
@@ -73,8 +74,8 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   if (given.contains("help")) {
     std::cout << "conch-demo-load: increments the counter of conch-http-counter servers\n\n"
               << known
-              << "\nPrints what came of it: a line to read, and the same as a line of JSON, in which "
-                 "\"counter\"\nis what the first server shows afterwards. Exit code 0 if every "
+              << "\nPrints what came of it: a line to read, and the same as a line of JSON, in "
+                 "which \"counter\"\nis what the first server shows afterwards. Exit code 0 if every "
                  "increment was confirmed.\n";
     return std::nullopt;
   }

@@ -65,8 +65,8 @@ asio::awaitable<counter::change> counter::increment(bool locked) {
 
 asio::awaitable<std::int64_t> counter::increment_under(conch::hold& hold, bool& writing) {
   std::int64_t const value = co_await read_value();
-  // The GET may have taken long. Without a hold that is still good, nothing is written. (A plain SET
-  // cannot carry the fence, with which the resource itself would refuse a write that comes late.)
+  // The GET may have taken long. Without a hold that is still good, nothing is written. (A plain
+  // SET cannot carry the fence, with which the resource itself would refuse a late write.)
   if (!hold.valid()) {
     throw system_error(make_error_code(conch::errc::lost));
   }

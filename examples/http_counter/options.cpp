@@ -77,16 +77,17 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   po::variables_map given;
   try {
     // Neither abbreviations nor words that are no options: a typing error shall be told.
-    auto const style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+    constexpr int style =
+        po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
     po::positional_options_description const none;
-    po::store(po::command_line_parser(argc, argv).options(known).positional(none).style(style).run(),
-              given);
+    po::command_line_parser parser(argc, argv);
+    po::store(parser.options(known).positional(none).style(style).run(), given);
     po::notify(given);
   } catch (po::error const& error) {
     throw usage_error(error.what());
   }
   if (given.contains("help")) {
-    std::cout << "conch-http-counter: a counter over HTTP, kept in Redis and guarded by a conch lock\n\n"
+    std::cout << "conch-http-counter: a counter over HTTP, kept in Redis, guarded by a lock\n\n"
               << known
               << "\nPOST /counter adds one (POST /counter?lock=off without the lock), GET /counter "
                  "shows it,\nDELETE /counter sets it to 0. GET /stats, /metrics and /healthz tell "

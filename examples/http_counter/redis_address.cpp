@@ -43,7 +43,8 @@ std::string decode(string_view text) {
 }
 
 std::string parse_database(string_view text) {
-  if (text.size() > 9 || !std::all_of(text.begin(), text.end(), [](char c) { return '0' <= c && c <= '9'; })) {
+  auto is_digit = [](char c) { return '0' <= c && c <= '9'; };
+  if (text.size() > 9 || !std::all_of(text.begin(), text.end(), is_digit)) {
     fail("the database must be a number");
   }
   return std::string(text);

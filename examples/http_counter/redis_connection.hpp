@@ -14,8 +14,8 @@
 
 namespace http_counter {
 
-/// One connection, for one command at a time. It connects with its first command. After a failure it
-/// is of no use any more.
+/// One connection, for one command at a time. It connects with its first command. After a failure
+/// it is of no use any more.
 class redis_connection {
  public:
   redis_connection(boost::asio::io_context& ctx, redis_address const& address);

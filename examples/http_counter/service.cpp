@@ -61,7 +61,8 @@ asio::awaitable<response> service::answer(route asked, std::string_view method) 
 }
 
 response service::refuse(route const& refusal, std::string_view method) {
-  json::object const body{{"error", json::string_view(refusal.reason.data(), refusal.reason.size())}};
+  json::string_view const reason(refusal.reason.data(), refusal.reason.size());
+  json::object const body{{"error", reason}};
   response out = with_json(refusal.status, body);
   if (!refusal.allow.empty()) {
     out.set(http::field::allow, {refusal.allow.data(), refusal.allow.size()});

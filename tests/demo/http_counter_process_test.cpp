@@ -160,7 +160,8 @@ TEST_F(HttpCounter, LimitsHeadersAndBodies) {
 TEST_F(HttpCounter, AsksForABodyThatIsAnnounced) {
   counter_server server(redis_.url());
   http_probe probe(server.port());
-  probe.send("POST /counter HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+  probe.send(
+      "POST /counter HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
   EXPECT_EQ(probe.read().status, 100);
   probe.send("hi");
   EXPECT_EQ(probe.read().status, 200);

@@ -19,8 +19,8 @@ struct http_answer {
   }
 };
 
-/// A blocking connection to a server on 127.0.0.1, with which a test looks at it from the outside. It
-/// shares no code with the server, on purpose. Every wait is bounded; failures throw
+/// A blocking connection to a server on 127.0.0.1, with which a test looks at it from the outside.
+/// It shares no code with the server, on purpose. Every wait is bounded; failures throw
 /// `std::runtime_error`.
 class http_probe {
  public:
