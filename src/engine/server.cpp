@@ -43,6 +43,10 @@ void server::connected_as(session const& s, time_point now) {
   last_heard_ = now;
   sample(s.asked, s.server_us, now);
 
+  // A server that was restarted has no connection of before, and gives the old numbers to others. On a unix socket all
+  // addresses are the same, so it would be somebody else's that ended.
+  std::erase_if(stale_, [&](session const& old) { return !old.run.empty() && !s.run.empty() && old.run != s.run; });
+
   // The order matters. Bytes in the buffer of an earlier connection would be carried out after ours, and its
   // subscription would still count as somebody who hears: end it first.
   if (stale_.empty()) {

@@ -57,6 +57,7 @@ struct session {
   std::string address;
   std::int64_t server_us = 0;  // server time in its greeting ...
   time_point asked{};          // ... which was asked for at this local time
+  std::string run{};           // names this run of the server; empty: not known
 };
 
 struct kill_command {

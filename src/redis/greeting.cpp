@@ -4,6 +4,7 @@
 #include "redis/faults.hpp"
 #include "resp/encoder.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -44,6 +45,7 @@ std::string greeting::begin(address const& where, std::string const& client_name
   resp::append_command(out, {"CLIENT", "INFO"});
   resp::append_command(out, {"TIME"});
   resp::append_command(out, {"CONFIG", "GET", "maxmemory-policy"});
+  resp::append_command(out, {"INFO", "server"});
   return out;
 }
 
@@ -66,6 +68,10 @@ greeting::progress greeting::next(std::span<resp::node const> reply) {
       return progress::more;
     case step::eviction:
       if (!is_error(reply)) eviction(reply);
+      step_ = step::run;
+      return progress::more;
+    case step::run:
+      if (!is_error(reply)) run(reply[0].text);
       step_ = step::done;
       return progress::done;
     case step::done: break;
@@ -120,6 +126,15 @@ bool greeting::time(std::span<resp::node const> reply) {
   if (seconds <= 0 || seconds > year_2255 || microseconds < 0 || microseconds > 999'999) return false;
   server_us_ = seconds * 1'000'000 + microseconds;
   return true;
+}
+
+/// "...\r\nrun_id:9f3c...\r\n..."
+void greeting::run(std::string_view info) {
+  constexpr std::string_view label = "run_id:";
+  auto const at = info.find(label);
+  if (at == std::string_view::npos) return;
+  std::string_view const rest = info.substr(at + label.size());
+  run_ = rest.substr(0, std::min<std::size_t>(rest.find_first_of("\r\n"), 64));
 }
 
 void greeting::eviction(std::span<resp::node const> reply) {

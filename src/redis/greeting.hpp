@@ -23,25 +23,29 @@ class greeting {
   std::uint64_t client_id() const noexcept { return client_id_; }
   std::string const& client_address() const noexcept { return client_address_; }
   std::int64_t server_us() const noexcept { return server_us_; }
+  /// Names this run of the server; empty if it does not say.
+  std::string const& run() const noexcept { return run_; }
   /// Worth a warning; empty: nothing is.
   std::string const& warning() const noexcept { return warning_; }
   engine::fault fault() const noexcept { return fault_; }
   std::string const& why() const noexcept { return why_; }
 
  private:
-  enum class step { hello, select, client_info, time, eviction, done };
+  enum class step { hello, select, client_info, time, eviction, run, done };
 
   progress fail(engine::fault what, std::string why);
   progress hello(std::span<resp::node const> reply);
   void client_info(std::string_view text);
   bool time(std::span<resp::node const> reply);
   void eviction(std::span<resp::node const> reply);
+  void run(std::string_view info);
 
   step step_ = step::hello;
   bool selects_ = false;
   std::uint64_t client_id_ = 0;
   std::string client_address_;
   std::int64_t server_us_ = 0;
+  std::string run_;
   std::string warning_;
   engine::fault fault_ = engine::fault::none;
   std::string why_;

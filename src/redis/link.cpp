@@ -177,7 +177,8 @@ void link::on_greeted() {
   up_since_ = clock::now();
   host_.log(log_level::info, "connected to " + where_.shown());
   if (!greeting_.warning().empty()) host_.log(log_level::warning, greeting_.warning());
-  engine::session const session{greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_};
+  engine::session const session{greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
+                                greeting_.run()};
   host_.enter([&](engine::server& s, time_point now) {
     dropping_ = false;
     s.connected_as(session, now);

@@ -89,6 +89,7 @@ class session final : engine::acquisition_events, engine::wire, engine::journal 
           who.client_id = g.client_id();
           who.address = g.client_address();
           who.server_us = g.server_us();
+          who.run = g.run();
           return true;
       }
     }

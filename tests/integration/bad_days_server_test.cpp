@@ -111,6 +111,17 @@ TEST_F(BadDaysOfTheServer, P5AwayAndBackWithItsDataItStillKnowsHolderAndLine) {
     co_await until(noticed, "three lost connections");
     EXPECT_TRUE(h.valid());
     server.restart(true);
+    {
+      // Who is not back yet when the lock becomes free is passed over.
+      redis_probe probe{server};
+      auto const all_back = [&] {
+        std::string const channels = probe.command({"PUBSUB", "CHANNELS", "conch:*"});
+        std::size_t listening = 0;
+        for (auto at = channels.find("conch:"); at != std::string::npos; at = channels.find("conch:", at + 1)) ++listening;
+        return listening == 3;
+      };
+      co_await until(all_back, "three clients that listen again");
+    }
     bool const was_held = co_await h.async_release();
     EXPECT_TRUE(was_held);
     auto const got_a = [&] { return static_cast<bool>(mine); };

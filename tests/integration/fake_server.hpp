@@ -57,7 +57,7 @@ class fake_server {
       for (;;) receive();
     }
 
-    /// A correct greeting: HELLO, CLIENT INFO, TIME, CONFIG GET.
+    /// A correct greeting: HELLO, CLIENT INFO, TIME, CONFIG GET, INFO.
     void greet(std::string const& version = "7.0.15") {
       command();
       write("%3\r\n$7\r\nversion\r\n$" + std::to_string(version.size()) + "\r\n" + version +
@@ -68,6 +68,8 @@ class fake_server {
       write(now());
       command();
       write("%1\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n");
+      command();
+      write(bulk("# Server\r\nrun_id:a\r\n"));
     }
 
     /// CLIENT KILL, SUBSCRIBE, PUBLISH. Afterwards `channel` is known.

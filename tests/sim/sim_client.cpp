@@ -332,7 +332,8 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
       backoff_ = 0;
       world_.say("client " + std::to_string(number_) + " is connected");
       releases_written_ = 0;
-      server_->connected_as({greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_}, now);
+      server_->connected_as({greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
+                             greeting_.run()}, now);
       if (server_->pending() > releases_written_) throw violation{6, id_ + " does not repeat its clean-ups on a new connection"};
       return;
   }

@@ -77,6 +77,24 @@ TEST_F(EngineConnection, EndsEveryOldOneThatMayStillLive) {
   EXPECT_EQ(sent(), (texts{"kill here:3", "subscribe", "prove"})) << "the others are known to be gone";
 }
 
+TEST_F(EngineConnection, EndsNoOldOneOfAServerThatWasRestarted) {
+  start();
+  remote->connected_as({1, "socket:0", server_us(), now, "first run"}, now);
+  settle_connection();
+  disconnect();
+  sent();
+  remote->connected_as({1, "socket:0", server_us(), now, "second run"}, now);
+  auto const first = take_sent();
+  ASSERT_EQ(first.size(), 3u);
+  EXPECT_NE(first[0].id, 1u) << "only the question whether it might";
+  settle_connection();
+  disconnect();
+  remote->connected_as({2, "socket:0", server_us(), now, "second run"}, now);
+  auto const commands = take_sent();
+  ASSERT_FALSE(commands.empty());
+  EXPECT_EQ(commands[0].id, 1u) << "the one of the same run";
+}
+
 TEST_F(EngineConnection, KeepsThePlaceInLine) {  // P5
   start_connected();
   ask("a");
