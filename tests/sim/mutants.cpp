@@ -46,7 +46,7 @@ variant_of_script const* variant(std::string_view sha1_or_source) {
 }
 
 // The rule: a section of the design, with its mark where it has one, or a promise.
-constexpr std::array<mutant, 73> mutants{{
+constexpr std::array<mutant, 76> mutants{{
     {"old-connections-live-on", "a new connection does not end the old one",
      "†4", engine_mutant::old_connections_live_on},
     {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect",
@@ -159,7 +159,11 @@ constexpr std::array<mutant, 73> mutants{{
     {"last-in-first-out", "the last in line is served first", "P5", engine_mutant::none, "",
      "'ZPOPMIN'",
      "'ZPOPMAX'"},
+    // With the time only out of the maximum the fence would be kept for less than no time, which Redis refuses: the next.
     {"fence-counts-only", "a fence is a counter without the time", "P2", engine_mutant::none, "",
+     "local clock = now - 1577836800000000",
+     "local clock = 0"},
+    {"fence-refused", "a fence is kept for a time that Redis refuses: nobody is granted anything", "P4", engine_mutant::none, "",
      "math.max(clock, floor + 1)",
      "floor + 1"},
     {"fence-time-only", "a fence is the time, without the last one", "P2", engine_mutant::none, "",
@@ -189,9 +193,16 @@ constexpr std::array<mutant, 73> mutants{{
     {"renewal-fails-together", "one bad key fails the renewal of all", "†4", engine_mutant::none, "renew",
      "redis.pcall('GET', key)",
      "redis.call('GET', key)"},
-    {"renewal-leaves-claim", "a renewal extends nothing while the hold is a claim", "4", engine_mutant::none, "renew",
+    // No client can tell: the state of a hold says only whether a renewal must write it. But operators read it.
+    {"renewal-leaves-claim", "a renewal leaves a claim a claim", "4", engine_mutant::none, "renew",
      "if string.sub(value, -1) == 'c' then",
      "if false then"},
+    {"renewal-extends-no-claim", "a renewal makes a claim a hold, but extends nothing", "4", engine_mutant::none, "renew",
+     "'PX', math.max(left, lease)",
+     "'PX', left"},
+    {"renewal-shortens-claim", "a renewal may shorten a claim", "4", engine_mutant::none, "renew",
+     "'PX', math.max(left, lease)",
+     "'PX', lease"},
     {"repeated-acquire-shortens", "an acquire repeated by the owner may shorten the lease", "†4", engine_mutant::none, "acquire",
      "elseif left < lease then",
      "elseif true then"},

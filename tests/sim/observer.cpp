@@ -25,8 +25,12 @@ std::string client_words(sim_acquisition const& a) { return "client " + std::to_
 
 observer::observer(world& w, plan const& p) : world_{w}, plan_{p} {
   locks_.resize(static_cast<std::size_t>(p.names));
-  clobbers_ = std::any_of(p.faults.begin(), p.faults.end(),
-                          [](fault_plan const& f) { return f.what == fault_plan::kind::clobber_lock; });
+  using kind = fault_plan::kind;
+  for (fault_plan const& f : p.faults) {
+    clobbers_ = clobbers_ || f.what == kind::clobber_lock;
+    refuses_ = refuses_ || f.what == kind::refuse || f.what == kind::refuse_inside;
+    clock_steps_ = clock_steps_ || f.what == kind::step_back || f.what == kind::step_forward || f.what == kind::failover;
+  }
   for (int i = 0; i < p.names; ++i) keys_.push_back("conch:{" + redis::escape_name(name_of(i)) + "}");
 }
 
@@ -108,6 +112,13 @@ void observer::answered(sim_acquisition& a, bool granted) {
   backed_by_server(a);
   waited_too_long(a);
   w.active.push_back(&a);
+}
+
+// P4: while nothing is wrong an acquire ends in a grant, unless its own user ends it.
+void observer::failed(sim_acquisition const& a, error_code const& why) {
+  // The patience with an absent server may be shorter than the first connection takes.
+  bool const ended = why == errc::unreachable || a.cancelled || a.until != time_point::max() || a.client->is_closed();
+  if (plan_.calm() && !ended) throw violation{4, client_words(a) + " was refused " + lock_words(a.lock_number) + " although nothing was wrong"};
 }
 
 // P4 for the waits that end otherwise: a time-out and a cancellation end within one command time-out.

@@ -6,6 +6,8 @@
 #include "sim/plan.hpp"
 #include "sim/redis_model.hpp"
 
+#include <conch/error.hpp>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -61,6 +63,7 @@ class observer {
   // ---- in the clients ----
   void asked(sim_acquisition& a);
   void answered(sim_acquisition& a, bool granted);
+  void failed(sim_acquisition const& a, error_code const& why);
   void released(sim_acquisition& a);       // asked to be
   void release_answered(sim_acquisition& a, bool was_held, bool failed);
   void lost(sim_acquisition& a);
@@ -102,6 +105,7 @@ class observer {
     bool acquires, releases;  // neither: renews
     std::string_view id, new_id;
     bool keep = false, waits = false;
+    std::size_t index = 0;  // of a renewal, in its script
     std::int64_t lease = 0, claim = 0, retention = 0, ticket = 0;
     lock_state was;
   };
@@ -116,6 +120,9 @@ class observer {
   void judge_new_owner(step const& s, lock_state const& is);
   void judge_line(step const& s, lock_state const& is, value const& reply);
   void judge_hand_over(step const& s);
+  void judge_renewal(step const& s, lock_state const& is, value const& reply) const;
+  void judge_confirmed(step const& s, std::string_view id, lock_state const& is) const;
+  void judge_echo(step const& s, lock_state const& is) const;
   void nothing_forgotten(sim_client& c);
   void backed_by_server(sim_acquisition const& a);
   void waited_too_long(sim_acquisition const& a);
@@ -130,6 +137,8 @@ class observer {
   std::vector<step> steps_;
   bool forward_ = false;
   bool clobbers_ = false;
+  bool refuses_ = false;      // commands fail by themselves
+  bool clock_steps_ = false;  // of the server, a failover included
   nanos trouble_until_ = 0;
   nanos refused_at_ = -1;
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told

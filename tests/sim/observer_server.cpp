@@ -75,6 +75,7 @@ void observer::before(std::span<std::string_view const> argv) {
       if (s.name < 0) continue;
       s.id = rest[2 * i];
       s.lease = number(rest[2 * i + 1]);
+      s.index = i;
       steps_.push_back(std::move(s));
     }
   } else {
@@ -109,6 +110,7 @@ void observer::after(std::span<std::string_view const>, value const& reply) {
 
 void observer::judge(step const& s, lock_state const& is, value const& reply) {
   lock_state const& was = s.was;
+  if (!s.acquires && !s.releases) judge_renewal(s, is, reply);
   if (!was.readable || !is.readable) return;
   judge_owner(s, is);
   bool const changed = is.owned && (!was.owned || is.owner != was.owner);
@@ -117,7 +119,13 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
     if (is.line != was.line) throw violation{7, "a renewal changed the line"};
     return;
   }
-  if (!reply.is_error()) judge_line(s, is, reply);
+  if (!reply.is_error()) {
+    judge_line(s, is, reply);
+    auto const told = reply.items[0].integer;
+    if (s.acquires ? told == 1 : s.keep && told == 2) judge_confirmed(s, s.id, is);
+    if (reply.items.size() > 4 && reply.items[4].integer == 1) judge_confirmed(s, s.new_id, is);
+  }
+  if (s.acquires) judge_echo(s, is);
   if (s.acquires && plan_.calm() && !reply.is_error()) {
     // P10: whoever waits asks again when what it was told should be over, and not before.
     std::string const id{s.id};
@@ -158,6 +166,46 @@ void observer::judge_owner(step const& s, lock_state const& is) {
   if (is.fence != was.fence) throw violation{8, what + " changed the fence of " + was.owner};
   if (is.expires_ms < was.expires_ms) throw violation{8, what + " shortened the lease of " + was.owner};
   if (is.state == 'c' && was.state == 'h') throw violation{8, what + " made a hold a claim"};
+}
+
+// Whoever is told to be the owner has a hold, no claim, and the whole lease.
+void observer::judge_confirmed(step const& s, std::string_view id, lock_state const& is) const {
+  std::string const who = std::string{id} + " was told that it owns lock " + std::to_string(s.name);
+  if (!is.owned || is.owner != id) throw violation{3, who + ", which it does not"};
+  if (is.state != 'h') throw violation{3, who + ", which is written down as a claim"};
+  if (is.expires_ms < world_.server_us(world_.now()) / 1000 + s.lease) throw violation{3, who + ", but not for its lease"};
+}
+
+// Each lock of a renewal for itself, whatever the others are.
+void observer::judge_renewal(step const& s, lock_state const& is, value const& reply) const {
+  std::string const lock = "lock " + std::to_string(s.name);
+  if (reply.is_error()) {
+    if (reply.error_code() == "WRONGTYPE") throw violation{10, "a bad key failed the renewal of " + lock + " and of all with it"};
+    return;
+  }
+  bool const mine = s.was.owned && s.was.owner == s.id;
+  auto const told = reply.items[s.index + 1].integer;
+  if (told == 1) judge_confirmed(s, s.id, is);
+  if (told == 0 && mine) throw violation{10, std::string{s.id} + " was told that it does not own " + lock + ", which it does"};
+  if (told == -1 && mine && !refuses_) throw violation{10, "the renewal of " + lock + " failed although nothing was wrong"};
+}
+
+// P6: what arrives late, by a connection its client has left, must not take what nobody will give back.
+void observer::judge_echo(step const& s, lock_state const& is) const {
+  if (clobbers_ || clock_steps_) return;
+  auto const stands = [&](lock_state const& l) {
+    return (l.owned && l.owner == s.id) ||
+           std::any_of(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == s.id; });
+  };
+  if (!stands(is) || stands(s.was)) return;
+  for (auto const& c : world_.clients()) {
+    if (!c->alive() || c->id() != client_of(s.id) || c->owed() != 0) continue;
+    engine::seat const* const place = c->place(s.name);
+    auto const id = static_cast<engine::grant_id>(number(s.id.substr(s.id.find('.') + 1)));
+    bool const wanted = place != nullptr && place->at != engine::seat::state::idle && place->id == id;
+    // Of those that a release was written for.
+    if (!wanted && c->dead_ids_.contains(id)) throw violation{6, "a late request for " + std::string{s.id} + " was carried out, and nobody will give back what it took"};
+  }
 }
 
 // P1, P2, P5.

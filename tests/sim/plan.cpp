@@ -144,6 +144,76 @@ fault_plan make_fault(random_source& r, plan const& p, nanos lease, nanos until,
   return f;
 }
 
+// Several locks of one client, renewed together, and an operator who spoils the key of one.
+void make_batch(random_source& r, plan& p) {
+  p.names = static_cast<int>(r.between(3, 5));
+  p.spikes = 0;
+  p.clients.resize(1);
+  client_plan& c = p.clients.front();
+  nanos const lease = c.settings.lease.count();
+  c.actors.clear();
+  for (int name = 0; name < p.names; ++name) {
+    operation o;
+    o.name = name;
+    o.think = r.chance(70) ? 0 : r.between(0, lease / 8);
+    o.lease = lease;
+    o.hold = r.between(lease, 3 * lease);
+    c.actors.push_back({{o}});
+  }
+  fault_plan f = make_fault(r, p, lease, 2 * lease, kind::clobber_lock);
+  f.length = r.between(lease / 2, 2 * lease);
+  p.faults = {f};
+}
+
+// Requests that arrive long after their client has given them up, on connections that it may not end.
+void make_echoes(random_source& r, plan& p) {
+  p.may_kill = false;
+  p.spikes = 0;
+  p.names = static_cast<int>(r.between(1, 2));
+  nanos const lease = p.clients.front().settings.lease.count();
+  nanos const hop = p.latency + p.jitter;
+  nanos span = 0;
+  for (client_plan& c : p.clients) {
+    c.settings.command_timeout = as_duration(lease / 4);
+    c.actors.resize(1);
+    nanos busy = 0;
+    for (operation& o : c.actors.front().work) {
+      o = make_operation(r, p, lease, true);
+      o.think = r.between(0, lease / 4);
+      o.hold = r.between(0, lease / 4);
+      o.how = operation::way::wait;
+      o.cancel = operation::cancels::never;
+      o.inner = -1;  // it would be left in time
+      if (r.chance(60)) {
+        o.cancel = operation::cancels::terminal;
+        o.cancel_after = r.between(0, 12 * hop);
+      }
+      busy += o.think + o.hold;
+    }
+    span = std::max(span, busy);
+  }
+  p.faults.clear();
+  // One for each client: what a second reconnect does to a clean-up that is repeated is not looked at here.
+  for (std::size_t i = 0; i < p.clients.size(); ++i) {
+    fault_plan f = make_fault(r, p, lease, span, kind::cut_before);
+    f.client = static_cast<int>(i);
+    f.variant = 1;  // late, not lost
+    f.length = r.between(0, 3 * millisecond);
+    p.faults.push_back(f);
+  }
+  std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
+}
+
+// What the plans drawn at large hardly ever come to, in a share of them.
+void make_rare(random_source& r, plan& p) {
+  auto const share = r.below(100);
+  if (share < 3) {
+    make_batch(r, p);
+  } else if (share < 10) {
+    make_echoes(r, p);
+  }
+}
+
 }  // namespace
 
 std::string name_of(int name) {
@@ -242,6 +312,9 @@ plan make_plan(std::uint64_t seed) {
     std::stable_sort(p.faults.begin(), p.faults.end(),
                      [](auto const& a, auto const& b) { return a.at < b.at; });
   }
+  // From a source of its own: the other plans stay what they are.
+  random_source rare{seed ^ 0x7a6e'b1d5};
+  make_rare(rare, p);
   return p;
 }
 

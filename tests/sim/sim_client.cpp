@@ -367,6 +367,7 @@ void sim_client::on_acquired(engine::acquisition& a, engine::acquired how, error
     world_.watcher().answered(mine, true);
   } else {
     world_.watcher().answered(mine, false);
+    if (how == engine::acquired::failed) world_.watcher().failed(mine, why);
   }
   notices_.push_back({notice::kind::acquired, &mine, how, why, false, local_now()});
 }
