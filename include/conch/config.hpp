@@ -30,7 +30,7 @@ struct config {
   duration renew_every = duration::zero();
 
   /// A hold that could not be renewed is reported lost this long before its deadline, so that the code under it
-  /// can stop in time. 0 to half of the lease. Never more than a quarter of what the grant was good for.
+  /// can stop in time. At least 0. Never more than a quarter of what the grant was good for.
   duration stop_margin = std::chrono::milliseconds{500};
 
   /// How long the watchdog goes on renewing one hold. Empty: for ever. A stuck body then loses the lock
@@ -41,13 +41,15 @@ struct config {
   /// goes to the server. At most the lease.
   duration local_slice = std::chrono::milliseconds{5};
 
-  /// How long a client that was handed the lock may stay silent before the next one is tried. 50 ms to the lease.
+  /// How long a client that was handed the lock may stay silent before the next one is tried. At least 50 ms; where the
+  /// lease is shorter, the lease.
   duration claim = std::chrono::seconds{3};
 
   /// How long the server remembers the last fence of a lock nobody uses. 1 s to 30 days.
   duration fence_retention = std::chrono::minutes{10};
 
-  /// No answer for this long: the connection counts as lost. 10 ms up to a third of the lease.
+  /// No answer for this long: the connection counts as lost. At least 10 ms; never more than a third of the lease, to
+  /// which it is lowered.
   duration command_timeout = std::chrono::seconds{3};
 
   /// For the name look-up, the connection and the greeting together. At least 10 ms.

@@ -7,6 +7,7 @@
 
 #include <boost/system/system_error.hpp>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -33,12 +34,15 @@ bool between(duration d, duration least, duration most) { return d >= least && d
 config checked(config c) {
   require(between(c.lease, shortest_lease, longest_lease), "lease must be 100 ms to 1 day");
   require(between(c.renew_every, duration::zero(), c.lease / 2), "renew_every must be 0 to half of the lease");
-  require(between(c.stop_margin, duration::zero(), c.lease / 2), "stop_margin must be 0 to half of the lease");
+  require(c.stop_margin >= duration::zero(), "stop_margin must be at least 0");
+  c.stop_margin = std::min(c.stop_margin, c.lease / 2);
   require(!c.max_hold || *c.max_hold >= milliseconds{1}, "max_hold must be at least 1 ms");
   require(between(c.local_slice, duration::zero(), c.lease), "local_slice must be 0 to the lease");
-  require(between(c.claim, milliseconds{50}, c.lease), "claim must be 50 ms to the lease");
+  require(c.claim >= milliseconds{50}, "claim must be at least 50 ms");
+  c.claim = std::min(c.claim, c.lease);
   require(between(c.fence_retention, std::chrono::seconds{1}, hours{24 * 30}), "fence_retention must be 1 s to 30 days");
-  require(between(c.command_timeout, milliseconds{10}, c.lease / 3), "command_timeout must be 10 ms to a third of the lease");
+  require(c.command_timeout >= milliseconds{10}, "command_timeout must be at least 10 ms");
+  c.command_timeout = std::min(c.command_timeout, c.lease / 3);
   require(between(c.connect_timeout, milliseconds{10}, hours{1}), "connect_timeout must be 10 ms to 1 hour");
   require(between(c.offline_timeout, duration::zero(), hours{24 * 30}), "offline_timeout must be 0 to 30 days");
   require(between(c.reconnect_min, milliseconds{1}, hours{1}), "reconnect_min must be 1 ms to 1 hour");

@@ -25,7 +25,7 @@ class exposition {
     char bound[40];
     for (std::size_t i = 0; i + 1 < histogram::bucket_count; ++i) {
       sum += h.buckets[i];
-      std::snprintf(bound, sizeof bound, "le=\"%g\"", std::ldexp(1e-6, static_cast<int>(i)));
+      std::snprintf(bound, sizeof bound, "le=\"%.10g\"", std::ldexp(1e-6, static_cast<int>(i)));
       sample(name, "_bucket", bound, std::to_string(sum));
     }
     sample(name, "_bucket", "le=\"+Inf\"", std::to_string(h.count));

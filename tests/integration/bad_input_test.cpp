@@ -148,16 +148,13 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
            {"lease", [](config& c) { c.lease = -1s; }},
            {"renew_every", [](config& c) { c.renew_every = 16s; }},
            {"renew_every", [](config& c) { c.renew_every = -1s; }},
-           {"stop_margin", [](config& c) { c.stop_margin = 16s; }},
            {"stop_margin", [](config& c) { c.stop_margin = -1s; }},
            {"max_hold", [](config& c) { c.max_hold = 0s; }},
            {"local_slice", [](config& c) { c.local_slice = 31s; }},
            {"local_slice", [](config& c) { c.local_slice = -1s; }},
            {"claim", [](config& c) { c.claim = 49ms; }},
-           {"claim", [](config& c) { c.claim = 31s; }},
            {"fence_retention", [](config& c) { c.fence_retention = 999ms; }},
            {"fence_retention", [](config& c) { c.fence_retention = 24h * 31; }},
-           {"command_timeout", [](config& c) { c.command_timeout = 11s; }},
            {"command_timeout", [](config& c) { c.command_timeout = 9ms; }},
            {"connect_timeout", [](config& c) { c.connect_timeout = 9ms; }},
            {"offline_timeout", [](config& c) { c.offline_timeout = -1ms; }},
@@ -180,6 +177,17 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
   EXPECT_EQ(error_of([&] { mutex(c, "m", {.lease = 25h}); }, &what), errc::invalid_config);
   EXPECT_EQ(error_of([&] { mutex(c, "m", {.max_hold = 0s}); }, &what), errc::invalid_config);
   EXPECT_SAYS(what, "max_hold");
+}
+
+TEST_F(BadInput, AShortLeaseBringsTheTimesThatDependOnItDown) {
+  asio::io_context ctx;
+  config c;
+  c.url = "memory://";
+  c.lease = 600ms;
+  client short_lived{ctx.get_executor(), c};
+  EXPECT_EQ(short_lived.settings().claim, 600ms);
+  EXPECT_EQ(short_lived.settings().command_timeout, 200ms);
+  EXPECT_EQ(short_lived.settings().stop_margin, 300ms);
 }
 
 TEST_F(BadInput, AWrongPasswordIsToldAtOnceAndNeverRepeated) {
