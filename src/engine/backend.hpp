@@ -41,7 +41,8 @@ struct seat : list_hook<seat> {
   milliseconds lease{};
   time_point deadline{};        // owned: not valid after this
   time_point valid_from{};      // owned: when the request that led to this deadline was written
-  time_point echo_until{};      // by then a request under this id that an earlier connection still holds is refused
+  time_point late_until = time_point::min();      // by then the server refuses any request under this id that was written so far
+  time_point echo_until = time_point::min();      // the same, of those that an earlier connection may still hold
   time_point trouble_since{};   // asking: since when the server has answered "later"; zero: it has not
   std::uint32_t references = 0; // commands and clean-ups that name this seat
   cleanup* kick = nullptr;

@@ -15,12 +15,12 @@ struct cleanup : list_hook<cleanup> {
   void* server_of;
   receipt* whom = nullptr;
   time_point over{};          // by then the server has forgotten by itself
+  time_point late_until = time_point::min();    // of the id, as in seat
+  time_point echo_until = time_point::min();    // not done before this: an earlier connection may undo it
   bool was_valid = false;     // the hold was valid when the release was first written
   bool sent = false;          // written on this connection, not answered
   bool resent = false;        // may have been carried out on an earlier connection
-  bool echoes = false;        // the request it undoes may still arrive by an earlier connection
   bool is_kick = false;       // the lock is long released; its next owner may be dead
-  bool once_more = false;     // an older connection that could not be ended may act after this
   std::uint32_t refusals = 0;
   timer due;
 };

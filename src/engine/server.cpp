@@ -113,10 +113,11 @@ void server::disconnected(std::string_view why, time_point now) {
   unrenewed.swap(renewing_);
   active_.for_each([&](seat& s) {
     s.renewing = false;
-    if (s.written) s.echo_until = now + 2 * settings_.command_timeout;
+    s.echo_until = s.late_until;
   });
   owed_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
+    c.echo_until = c.late_until;
     if (c.is_kick && c.sent) finish(c, false, {}, now);
     else c.sent = false;
   });
@@ -212,6 +213,7 @@ void server::sample(time_point written, std::int64_t server_us, time_point now) 
   time_point const expected = sample_at_ + std::chrono::microseconds{server_us - sample_us_} * 99 / 100;
   if (sample_us_ == 0 || written >= expected || expected > now || server_us < sample_us_) {
     sample_at_ = written;
+    sample_heard_ = now;
     sample_us_ = server_us;
   }
 }
@@ -222,6 +224,14 @@ std::int64_t server::not_after(time_point now) const {
   auto const elapsed = (now - sample_at_) + (now - sample_at_) / 100 + settings_.command_timeout;
   return sample_us_ + std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count();
 }
+
+/// By then the server's clock shows more: it showed sample_us_ no later than when the sample was heard.
+time_point server::server_has_passed(std::int64_t server_us) const {
+  return sample_heard_ + std::chrono::microseconds{server_us - sample_us_} * 102 / 100 + milliseconds{2};
+}
+
+/// May an earlier connection, which could not be ended, still carry out a request?
+bool server::may_echo(time_point echo_until, time_point now) const { return !can_kill_ && now < echo_until; }
 
 void server::drop(seat& s) {
   --s.references;

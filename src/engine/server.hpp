@@ -66,6 +66,8 @@ class server final : public backend {
   void quiet(time_point now);
   void sample(time_point written, std::int64_t server_us, time_point now);
   std::int64_t not_after(time_point now) const;
+  time_point server_has_passed(std::int64_t server_us) const;
+  bool may_echo(time_point echo_until, time_point now) const;
   void session_answer(in_flight const& r, answer const& a, time_point now);
   void drop(seat& s);
   void fail(seat& s, error_code why, time_point now);
@@ -113,6 +115,7 @@ class server final : public backend {
   session session_;
   std::vector<session> stale_;    // earlier connections the server may still hold open
   time_point sample_at_{};        // the server's clock showed sample_us_ no earlier than this
+  time_point sample_heard_{};     // ... and no later than this
   std::int64_t sample_us_ = 0;    // 0: no sample on this connection
   time_point last_heard_{};
   grant_id last_id_ = 0;

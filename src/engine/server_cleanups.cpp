@@ -24,7 +24,8 @@ cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
                               }};
   ++s.references;
   ++cleanups_;
-  c->echoes = now < s.echo_until;
+  c->late_until = s.late_until;
+  c->echo_until = s.echo_until;
   // The lock's lease, or the longest this client asks for, from now on: nothing of ours is renewed after this, and what
   // was written before has been carried out, or its connection is gone.
   auto const lease = std::max<duration>(s.lease, settings_.lease);
@@ -59,15 +60,15 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
       std::int64_t const result[] = {a.numbers[4], a.numbers[5], a.numbers.size() > 6 ? a.numbers[6] : 0};
       ask_result(s, r, result, now);
     }
-    if ((c.resent || c.echoes) && !can_kill_ && !c.once_more && !CONCH_MUTANT(cleanup_not_once_more)) {
-      // What an older connection still had to say was refused after its not-after; whatever it did before that ends here.
-      c.once_more = true;
+    if (may_echo(c.echo_until, now) && !CONCH_MUTANT(cleanup_not_once_more)) {
+      // What an older connection still holds is refused from then on; whatever it does before that ends then.
       if (c.whom != nullptr) {
         receipt& whom = *c.whom;
         forget(whom);
         up_.released(whom, was_mine, {}, now);
       }
-      timers_.arm(c.due, now + settings_.command_timeout + settings_.command_timeout / 50);
+      c.over = std::max(c.over, c.echo_until + settings_.command_timeout);
+      timers_.arm(c.due, c.echo_until);
     } else {
       // The kick belongs to a lock this client has nothing more to do with.
       bool const kick = !c.is_kick && s.at == seat::state::idle;

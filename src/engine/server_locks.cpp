@@ -28,6 +28,7 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
   s.id = ++last_id_;
   s.ticket = 0;
   s.written = false;
+  s.late_until = s.echo_until = time_point::min();
   s.trouble_since = {};
   active_.push_back(s);
   if (denied_) {
@@ -45,9 +46,11 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
   s.written = true;
   s.check.cancel();
   ++stats_.scripts;
+  std::int64_t const not_after_us = not_after(now);
+  if (not_after_us != 0) s.late_until = std::max(s.late_until, server_has_passed(not_after_us));
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
                             whole_ms(settings_.fence_retention), CONCH_MUTANT(ticket_forgotten) ? 0 : s.ticket,
-                            not_after(now), with_source});
+                            not_after_us, with_source});
   push_request({request::acquire, s.id, 0, &s, nullptr, now});
 }
 
@@ -91,6 +94,7 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
       s.at = seat::state::idle;
       s.unlink();
       s.check.cancel();
+      if (may_echo(s.echo_until, now)) owe(s, s.id, nullptr, now);
       up_.busy(s, now);
       return;
     case 3:
@@ -236,7 +240,11 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
       sample(r.written, a.numbers[3], now);
       s.at = seat::state::idle;
       s.unlink();
-      consider_kick(s, r.id, a.numbers[1], a.numbers[2], now);
+      if (may_echo(s.echo_until, now)) {
+        owe(s, r.id, nullptr, now);  // what an older connection still holds may take the place again
+      } else {
+        consider_kick(s, r.id, a.numbers[1], a.numbers[2], now);
+      }
       up_.left(s, now);
     }
   }
@@ -276,6 +284,7 @@ void server::release(seat& s, std::optional<milliseconds> again, receipt* r, tim
       if (!CONCH_MUTANT(id_used_again)) s.id = ++last_id_;
       s.ticket = 0;
       s.written = true;
+      s.late_until = s.echo_until = time_point::min();
       s.trouble_since = {};
       active_.push_back(s);
       send_cleanup(c, s.id, false, now);
@@ -295,7 +304,10 @@ void server::lose(seat& s, time_point now) {
   s.renewing = false;
   ++stats_.renewals_refused;
   ++s.references;
+  grant_id const gone = s.id;
+  time_point const echo_until = s.echo_until;
   up_.lost(s, now);
+  if (may_echo(echo_until, now)) owe(s, gone, nullptr, now).echo_until = echo_until;
   drop(s);
 }
 

@@ -181,24 +181,25 @@ void make_echoes(random_source& r, plan& p) {
       o = make_operation(r, p, lease, true);
       o.think = r.between(0, lease / 4);
       o.hold = r.between(0, lease / 4);
-      o.how = operation::way::wait;
-      o.cancel = operation::cancels::never;
-      o.inner = -1;  // it would be left in time
-      if (r.chance(60)) {
-        o.cancel = operation::cancels::terminal;
+      if (r.chance(40)) {
+        o.how = operation::way::wait;
+        o.cancel = static_cast<operation::cancels>(r.between(1, 3));
         o.cancel_after = r.between(0, 12 * hop);
+      } else if (r.chance(50)) {
+        o.how = operation::way::timed;
+        o.patience = r.between(millisecond, 12 * hop + 5 * millisecond);
       }
       busy += o.think + o.hold;
     }
     span = std::max(span, busy);
   }
   p.faults.clear();
-  // One for each client: what a second reconnect does to a clean-up that is repeated is not looked at here.
-  for (std::size_t i = 0; i < p.clients.size(); ++i) {
-    fault_plan f = make_fault(r, p, lease, span, kind::cut_before);
-    f.client = static_cast<int>(i);
-    f.variant = 1;  // late, not lost
+  auto const count = r.between(2, 8);
+  for (std::int64_t i = 0; i < count; ++i) {
+    fault_plan f = make_fault(r, p, lease, span, r.chance(80) ? kind::cut_before : kind::cut);
+    f.variant = f.what == kind::cut ? 4 : 1;  // late, not lost
     f.length = r.between(0, 3 * millisecond);
+    f.length2 = r.between(0, lease);
     p.faults.push_back(f);
   }
   std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
