@@ -35,6 +35,9 @@ redis::script const* script_of(std::string_view sha1_or_source) {
   for (auto const& s : redis::all_scripts()) {
     if (s.sha1 == sha1_or_source || s.source == sha1_or_source) return &s;
   }
+  for (auto const& v : variants) {
+    if (v.sha1 == sha1_or_source || v.source == sha1_or_source) return v.original;
+  }
   return nullptr;
 }
 
