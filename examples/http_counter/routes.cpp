@@ -100,7 +100,14 @@ void set_limits(request_parser& parser) {
   parser.body_limit(body_limit);
 }
 
+boost::system::error_code check_header(request_parser const& parser) {
+  return parser.chunked() ? http::error::bad_transfer_encoding : boost::system::error_code();
+}
+
 std::optional<route> decide_failure(boost::system::error_code error) {
+  if (error == http::error::bad_transfer_encoding) {
+    return refuse(http::status::length_required, "give a Content-Length: bodies in chunks are not taken", "none");
+  }
   if (error == http::error::header_limit) {
     return refuse(http::status::request_header_fields_too_large, "the header is too long", "none");
   }

@@ -39,6 +39,10 @@ using request_parser = http::request_parser<http::string_body>;
 
 void set_limits(request_parser& parser);
 
+/// What is wrong with a header that could be read; to be asked before a body is. Bodies in chunks are not taken: nobody
+/// needs them here, and Beast of Boost 1.81 asserts on some that are merely cut in an unlucky place.
+boost::system::error_code check_header(request_parser const& parser);
+
 /// What to answer to input on which the parser failed; empty when there is nobody to answer to
 /// (the connection ended or timed out).
 std::optional<route> decide_failure(boost::system::error_code error);

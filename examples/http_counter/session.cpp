@@ -95,6 +95,9 @@ asio::awaitable<error_code> session::read_request() {
   reading_ = true;
   auto header = co_await http::async_read_header(stream_, buffer_, *parser_, as_tuple);
   error_code error = std::get<0>(header);
+  if (!error) {
+    error = check_header(*parser_);
+  }
   if (!error && !parser_->is_done()) {
     auto const expected = parser_->get()[http::field::expect];
     if (beast::iequals(expected, "100-continue")) {

@@ -51,8 +51,9 @@ local function extend(key, id, fence, state, lease)
   end
 end
 
--- Stands in line: at the old place if there was one, else behind everybody. The line outlives the lock by the
--- asker's lease, so that nobody is forgotten when a holder dies.
+-- Stands in line: at the old place if there was one, else behind everybody. Of two places the earlier counts: a late
+-- request from before the ticket was known may have taken one at the end. The line outlives the lock by the asker's
+-- lease, so that nobody is forgotten when a holder dies.
 local function enqueue(id, ticket, lock_left, lease)
   if ticket == 0 then
     ticket = now
@@ -61,7 +62,7 @@ local function enqueue(id, ticket, lock_left, lease)
       ticket = last[2] + 1
     end
   end
-  if redis.call('ZADD', queue_key, 'NX', text(ticket), id) == 0 then
+  if redis.call('ZADD', queue_key, 'LT', text(ticket), id) == 0 then
     ticket = tonumber(redis.call('ZSCORE', queue_key, id))
   end
   local lives = lock_left + lease

@@ -34,7 +34,8 @@ struct seat : list_hook<seat> {
   bool written = false;    // the request under this id may have reached the server
   bool confirmed = false;  // the full lease, not just the claim
   bool renewing = false;   // a renewal is under way
-  bool renewable = false;  // set by the cohort: this may (still) be renewed
+  bool renewable = false;  // set by the cohort: this may (still) be renewed ...
+  time_point renew_until = time_point::max();  // ... before this
   grant_id id = 0;
   std::int64_t ticket = 0;
   std::int64_t fence = 0;       // server part

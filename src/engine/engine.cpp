@@ -231,6 +231,8 @@ void engine::deliver(lock_entry& e, time_point now) {
   e.holder = &a;
   s.lease = a.lease;
   s.renewable = !(a.fixed && s.confirmed);
+  bool const ends = !CONCH_MUTANT(no_max_hold) && a.max_hold < time_point::max() - std::max(now, time_point{});
+  s.renew_until = ends ? now + a.max_hold : time_point::max();
   --stats_.waiting;
   ++stats_.held;
   stats_.wait.add(now - a.asked);
@@ -327,7 +329,7 @@ void engine::watch(lock_entry& e, time_point now) {
     return;
   }
   if (a.fixed && s.confirmed && !CONCH_MUTANT(fixed_is_renewed)) s.renewable = false;
-  if (!CONCH_MUTANT(no_max_hold) && a.max_hold != duration::max() && now - a.granted >= a.max_hold) s.renewable = false;
+  if (now >= s.renew_until) s.renewable = false;
   if (s.renewable && now >= e.renew_at) {
     if (!s.renewing && (s.confirmed || !CONCH_MUTANT(claim_not_confirmed))) due_.push_back(&s);
     e.renew_at = now + std::max<duration>(s.lease / 30, milliseconds{20});

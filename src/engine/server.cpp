@@ -59,8 +59,11 @@ void server::connected_as(session const& s, time_point now) {
     push_request({request::kill, old.client_id, 0, nullptr, nullptr, now});
   }
   session_ = s;
-  out_.send(subscribe_command{});
-  push_request({request::subscribe, 0, 0, nullptr, nullptr, now});
+  auto const subscribe = [&] {
+    out_.send(subscribe_command{});
+    push_request({request::subscribe, 0, 0, nullptr, nullptr, now});
+  };
+  if (!CONCH_MUTANT(subscribed_last)) subscribe();
   out_.send(prove_publish_command{});
   push_request({request::prove_publish, 0, 0, nullptr, nullptr, now});
 
@@ -85,6 +88,7 @@ void server::connected_as(session const& s, time_point now) {
   });
   std::sort(renewals.begin(), renewals.end(), [](seat* a, seat* b) { return a->deadline < b->deadline; });
   renew(renewals, now);
+  if (CONCH_MUTANT(subscribed_last)) subscribe();
   if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
 }
 
@@ -102,7 +106,7 @@ void server::disconnected(std::string_view why, time_point now) {
   trouble_ = why;
   ++stats_.disconnects;
   stale_.push_back(session_);
-  sample_us_ = 0;
+  if (!CONCH_MUTANT(sample_kept)) sample_us_ = 0;
   overdue_.cancel();
   quiet_.cancel();
   log_.note(false, why);
@@ -129,6 +133,7 @@ void server::disconnected(std::string_view why, time_point now) {
   }
   active_.for_each([&](seat& s) {
     if (s.at == seat::state::asking || s.at == seat::state::in_line) patience(s, now);
+    if (s.at == seat::state::leaving) timers_.arm(s.check, now + settings_.command_timeout);
   });
 }
 
@@ -206,7 +211,7 @@ void server::quiet(time_point now) {
 }
 
 void server::sample(time_point written, std::int64_t server_us, time_point now) {
-  if (server_us <= 0) return;
+  if (server_us <= 0 || (CONCH_MUTANT(sample_kept) && sample_us_ != 0)) return;
   // The server's clock showed server_us no earlier than `written`. Of two samples the one that puts the same server
   // moment later is the better; 1 % of what lies between them may be drift. A sample that the answer in hand
   // contradicts is from before a step of the server's clock.

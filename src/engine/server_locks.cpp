@@ -162,6 +162,14 @@ void server::patience(seat& s, time_point now) {
 }
 
 void server::check(seat& s, time_point now) {
+  if (s.at == seat::state::leaving && !connected_) {
+    // No answer within a command time-out: from here on it is a clean-up's business, and whoever comes may ask anew.
+    s.at = seat::state::idle;
+    s.unlink();
+    owe(s, s.id, nullptr, now);
+    up_.left(s, now);
+    return;
+  }
   if (s.at != seat::state::asking && s.at != seat::state::in_line) return;
   if (!connected_) {
     fail(s, make_error_code(errc::unreachable, trouble_), now);
@@ -207,11 +215,15 @@ void server::leave_unless_granted(seat& s, time_point now) {
     return;
   }
   s.at = seat::state::leaving;
-  s.check.cancel();
-  if (connected_) send_leave(s, false, now);
+  if (connected_) {
+    send_leave(s, false, now);
+  } else {
+    timers_.arm(s.check, now + settings_.command_timeout);
+  }
 }
 
 void server::send_leave(seat& s, bool with_source, time_point now) {
+  s.check.cancel();
   ++stats_.scripts;
   out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
                             whole_ms(settings_.fence_retention), 0, with_source});
@@ -331,7 +343,8 @@ void server::send_renewals(std::span<seat* const> seats, bool with_source, time_
   };
   for (seat* s : seats) {
     // Looked up at the moment of writing: what was released, cancelled or lost since is not renewed.
-    if (s->at != seat::state::owned || (!s->renewable && !CONCH_MUTANT(lost_is_renewed)) || s->renewing) continue;
+    bool const may = (s->renewable || CONCH_MUTANT(lost_is_renewed)) && now < s->renew_until;
+    if (s->at != seat::state::owned || !may || s->renewing) continue;
     s->renewing = true;
     ++s->references;
     scratch_.push_back({s->name, s->id, s->lease});

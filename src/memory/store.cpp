@@ -73,12 +73,13 @@ struct store::moment {
       ticket = now_us;
       if (!e.line.empty()) ticket = std::max(ticket, e.line.rbegin()->first.first + 1);
     }
-    auto const [place, is_new] = e.tickets.try_emplace(id.text, ticket);
-    if (is_new) {
-      e.line.emplace(std::pair{ticket, id.text}, id.number);
-    } else {
-      ticket = place->second;
+    auto const place = e.tickets.try_emplace(id.text, ticket).first;
+    if (ticket < place->second) {
+      e.line.erase({place->second, id.text});
+      place->second = ticket;
     }
+    ticket = place->second;
+    e.line.emplace(std::pair{ticket, id.text}, id.number);
     std::int64_t const lives = lock_left + lease;
     if (left_until(e.line_until, now_ms()) < lives) e.line_until = now_ms() + lives;
     return ticket;

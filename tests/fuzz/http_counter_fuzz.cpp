@@ -47,18 +47,27 @@ struct outcome {
 outcome request(std::string_view input, std::size_t piece) {
   request_parser parser;
   set_limits(parser);
-  parser.eager(true);
   std::string waiting;
+  bool wants_more = true;
   while (!parser.is_done()) {
-    if (input.empty()) return {};
-    auto const size = std::min(piece, input.size());
-    waiting += input.substr(0, size);
-    input.remove_prefix(size);
+    if (wants_more) {
+      if (input.empty()) return {};
+      auto const size = std::min(piece, input.size());
+      waiting += input.substr(0, size);
+      input.remove_prefix(size);
+    }
+    bool const read_header = !parser.is_header_done();
     boost::system::error_code ec;
     auto const taken = parser.put(boost::asio::buffer(waiting), ec);
     require(taken <= waiting.size(), "more was taken than was there");
     waiting.erase(0, taken);
+    wants_more = true;
     if (ec == http::error::need_more) continue;
+    if (!ec && read_header && parser.is_header_done()) {
+      ec = check_header(parser);
+      parser.eager(true);
+      wants_more = waiting.empty();
+    }
     if (ec) return {decide_failure(ec), true};
   }
   return {decide(parser.get()), true};

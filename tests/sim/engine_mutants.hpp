@@ -12,6 +12,8 @@ enum class engine_mutant : std::uint8_t {
   not_asked_again,
   failure_not_cleaned_up,
   no_not_after,
+  sample_kept,
+  subscribed_last,
   no_command_timeout,
   ticket_forgotten,
   any_answer_counts,

@@ -49,7 +49,7 @@ variant_of_script const* variant(std::string_view sha1_or_source) {
 }
 
 // The rule: a section of the design, with its mark where it has one, or a promise.
-constexpr std::array<mutant, 76> mutants{{
+constexpr std::array<mutant, 78> mutants{{
     {"old-connections-live-on", "a new connection does not end the old one",
      "†4", engine_mutant::old_connections_live_on},
     {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect",
@@ -60,6 +60,10 @@ constexpr std::array<mutant, 76> mutants{{
      "P6", engine_mutant::failure_not_cleaned_up},
     {"no-not-after", "without CLIENT KILL an acquire carries no not-after",
      "†4", engine_mutant::no_not_after},
+    {"sample-kept", "a sample of the server's clock is kept over a reconnect, though another server may answer there",
+     "†4", engine_mutant::sample_kept},
+    {"subscribed-last", "a new connection asks again before it can hear of a grant",
+     "†4", engine_mutant::subscribed_last},
     {"no-command-timeout", "a server that does not answer is waited for without end",
      "4", engine_mutant::no_command_timeout},
     {"ticket-forgotten", "an acquire that is repeated does not show its ticket",

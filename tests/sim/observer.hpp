@@ -52,7 +52,8 @@ class observer {
   observer(world& w, plan const& p);
 
   // ---- on the server ----
-  void before(std::span<std::string_view const> argv);
+  // `by`: the connection it comes from; null: somebody who is no client of ours.
+  void before(std::span<std::string_view const> argv, link const* by);
   void after(std::span<std::string_view const> argv, value const& reply);
   void data_lost();             // all of it, or an unknown part
   void lock_tampered(int name);  // by an operator
@@ -105,6 +106,7 @@ class observer {
     bool acquires, releases;  // neither: renews
     std::string_view id, new_id;
     bool keep = false, waits = false;
+    bool late = false;  // by a connection that its client has left
     std::size_t index = 0;  // of a renewal, in its script
     std::int64_t lease = 0, claim = 0, retention = 0, ticket = 0;
     lock_state was;
@@ -120,6 +122,7 @@ class observer {
   void judge_new_owner(step const& s, lock_state const& is);
   void judge_line(step const& s, lock_state const& is, value const& reply);
   void judge_hand_over(step const& s);
+  bool is_current(link const& l) const;
   void judge_renewal(step const& s, lock_state const& is, value const& reply) const;
   void judge_confirmed(step const& s, std::string_view id, lock_state const& is) const;
   void judge_echo(step const& s, lock_state const& is) const;

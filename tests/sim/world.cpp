@@ -310,7 +310,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   bool const script = argv[0].starts_with("EVAL");
   if (script) {
     changed[1] = mutated_script(argv[1]);
-    observer_.before(argv);
+    observer_.before(argv, l.get());
   }
   value const reply = model_.execute(l->id, changed);
   if (trace_.on && (script || argv[0] == "CLIENT")) {
@@ -518,11 +518,11 @@ void world::intrude(int name) {
   std::string const queue = lock + ":q", fence = lock + ":f";
   auto const id = model_.connect("10.0.9.9:2");
   std::string_view const release[] = {"EVAL", mutated_source("release"), "3", lock, queue, fence, "stranger.1", "0", "1000", "100", "2000", ""};
-  observer_.before(release);
+  observer_.before(release, nullptr);
   value const first = model_.execute(id, release);
   observer_.after(release, first);
   std::string_view const renew[] = {"EVAL", mutated_source("renew"), "1", lock, "stranger.1", "100000"};
-  observer_.before(renew);
+  observer_.before(renew, nullptr);
   value const second_reply = model_.execute(id, renew);
   observer_.after(renew, second_reply);
   if (!first.is_error() && first.items[0].integer != 0) throw violation{7, "a stranger's release was told that it was the owner"};

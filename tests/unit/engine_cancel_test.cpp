@@ -409,6 +409,26 @@ TEST_F(EngineCancel, PartialAfterTotalNoLongerWantsAGrant) {
   }
 }
 
+// Found by the fuzzer: the place stayed in between for ever, and so did whoever asked after it.
+TEST_F(EngineCancel, TotalWithAServerThatNeverComesBackKeepsNobodyWaiting) {
+  for (bool const gone_before : {false, true}) {
+    again();
+    caller& a = queued("a");
+    if (gone_before) disconnect();
+    cancel(a, cancel_type::total);
+    if (!gone_before) disconnect();
+    ask("b");
+    EXPECT_TRUE(heard().empty());
+    advance(settings.command_timeout);
+    EXPECT_EQ(heard(), texts{"a failed cancelled"});
+    advance(settings.offline_timeout);
+    EXPECT_EQ(heard(), texts{"b failed unreachable"});
+    advance(settings.lease * 2);
+    sent();
+    expect_clean();
+  }
+}
+
 TEST_F(EngineCancel, TerminalAfterAnythingReportsAtOnce) {
   for (int const before : {0, 1, 2}) {  // total, partial, time-out
     again();

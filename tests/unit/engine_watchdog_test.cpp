@@ -339,6 +339,15 @@ TEST_F(EngineWatchdog, StopsRenewingAfterMaxHold) {
   EXPECT_EQ(a.at, acquisition::phase::lost);
 }
 
+TEST_F(EngineWatchdog, DoesNotRenewPastMaxHoldAfterAReconnectEither) {
+  start_connected();
+  holding("a", "L", {.max_hold = 2s});
+  advance(3s);  // the next regular renewal is not due yet
+  disconnect();
+  connect();
+  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"}));
+}
+
 TEST_F(EngineWatchdog, CountsMaxHoldForEachHolderAnew) {
   settings.local_slice = 1min;
   settings.lease = 60s;

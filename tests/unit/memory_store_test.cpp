@@ -76,6 +76,25 @@ TEST(MemoryStore, HandsAReleasedLockToTheNextClientInLine) {
   EXPECT_GT(heard[0].fence, granted[1]);
 }
 
+// A late request from before the ticket was known may have taken a place at the end.
+TEST(MemoryStore, TakesTheEarlierOfTwoPlacesInLine) {
+  store s;
+  grant_queue a, b;
+  s.subscribe("a", a);
+  s.subscribe("b", b);
+  s.carry_out(acquire("lock", 1), "holder", start_us);
+  s.carry_out(acquire("lock", 5), "b", start_us + 10);
+  auto again = acquire("lock", 9);
+  EXPECT_EQ(s.carry_out(again, "a", start_us + 20)[3], start_us + 20);
+  again.ticket = start_us + 5;
+  EXPECT_EQ(s.carry_out(again, "a", start_us + 30)[3], start_us + 5);
+  again.ticket = start_us + 25;
+  EXPECT_EQ(s.carry_out(again, "a", start_us + 40)[3], start_us + 5);
+  s.carry_out(release("lock", 1), "holder", start_us + 50);
+  EXPECT_EQ(a.take().size(), 1u);
+  EXPECT_TRUE(b.take().empty());
+}
+
 TEST(MemoryStore, PassesOverAClientThatIsNotSubscribed) {
   store s;
   grant_queue b, c;
