@@ -70,9 +70,11 @@ void engine::cancel(acquisition& a, cancel_type type, time_point now) {
     case acquisition::phase::staying:
       if (type == cancel_type::total) return;
       if (type == cancel_type::partial) {
+        lock_entry& e = *a.lock;
         a.unlink();
         a.at = acquisition::phase::leaving;
-        backend_->give_up(a.lock->place, &a, now);
+        backend_->give_up(e.place, &a, now);
+        ask_if_needed(e, now);  // somebody may have come since
       } else {
         finish(a, acquired::failed, a.ending);
       }

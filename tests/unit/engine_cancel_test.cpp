@@ -429,6 +429,19 @@ TEST_F(EngineCancel, TotalWithAServerThatNeverComesBackKeepsNobodyWaiting) {
   }
 }
 
+TEST_F(EngineCancel, PartialAfterTotalAsksAnewForWhoeverCameMeanwhile) {
+  again();
+  caller& a = queued("a");
+  cancel(a, cancel_type::total);
+  ask("b");
+  EXPECT_EQ(sent(), texts{"leave L 1"});
+  cancel(a, cancel_type::partial);
+  EXPECT_EQ(sent(), (texts{"release L 1", "acquire L 2"}));
+  removed();
+  released();
+  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+}
+
 TEST_F(EngineCancel, TerminalAfterAnythingReportsAtOnce) {
   for (int const before : {0, 1, 2}) {  // total, partial, time-out
     again();
