@@ -20,6 +20,7 @@ struct cleanup : list_hook<cleanup> {
   bool was_valid = false;     // the hold was valid when the release was first written
   bool sent = false;          // written on this connection, not answered
   bool resent = false;        // may have been carried out on an earlier connection
+  bool lapsed = false;        // only an earlier connection may still bring something of the id to the server
   bool is_kick = false;       // the lock is long released; its next owner may be dead
   std::uint32_t refusals = 0;
   timer due;

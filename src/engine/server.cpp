@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 // The connection: its order when new, its time sample, its end.
 namespace conch::engine {
@@ -69,9 +70,10 @@ void server::connected_as(session const& s, time_point now) {
 
   owed_.for_each([&](cleanup& c) {
     if (c.is_kick || CONCH_MUTANT(cleanups_not_repeated)) return;
-    if (c.over <= now) {
+    if (c.over <= now && !may_arrive_late()) {
       finish(c, c.was_valid, {}, now);
     } else {
+      if (std::exchange(c.lapsed, false)) ++cleanups_;
       send_cleanup(c, 0, false, now);
     }
   });
@@ -233,6 +235,12 @@ std::int64_t server::not_after(time_point now) const {
 /// By then the server's clock shows more: it showed sample_us_ no later than when the sample was heard.
 time_point server::server_has_passed(std::int64_t server_us) const {
   return sample_heard_ + std::chrono::microseconds{server_us - sample_us_} * 102 / 100 + milliseconds{2};
+}
+
+/// May what was written on an earlier connection reach the server still? Where connections can be ended requests carry no
+/// not-after: they are bytes in some buffer until the server has answered the CLIENT KILL.
+bool server::may_arrive_late() const {
+  return can_kill_ && !stale_.empty() && !CONCH_MUTANT(cleanup_lapses);
 }
 
 /// May an earlier connection, which could not be ended, still carry out a request?

@@ -67,6 +67,7 @@ class server final : public backend {
   void sample(time_point written, std::int64_t server_us, time_point now);
   std::int64_t not_after(time_point now) const;
   time_point server_has_passed(std::int64_t server_us) const;
+  bool may_arrive_late() const;
   bool may_echo(time_point echo_until, time_point now) const;
   void session_answer(in_flight const& r, answer const& a, time_point now);
   void drop(seat& s);

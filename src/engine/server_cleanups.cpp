@@ -113,6 +113,15 @@ void server::cleanup_due(cleanup& c, time_point now) {
     } else {
       finish(c, false, {}, now);
     }
+  } else if (c.over <= now && !c.sent && !connected_ && may_arrive_late()) {
+    // Nobody waits for it any more, but it goes out once more when that connection has been ended.
+    if (c.whom != nullptr) {
+      receipt& whom = *c.whom;
+      forget(whom);
+      up_.released(whom, c.was_valid, make_error_code(errc::unreachable), now);
+    }
+    c.lapsed = true;
+    --cleanups_;
   } else if (c.over <= now && !c.sent) {
     finish(c, c.was_valid, c.whom != nullptr ? make_error_code(errc::unreachable) : error_code{}, now);
   } else if (c.over <= now) {
@@ -129,7 +138,7 @@ void server::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
   if (whom != nullptr) forget(*whom);
   if (c.is_kick) {
     s.kick = nullptr;
-  } else {
+  } else if (!c.lapsed) {
     --cleanups_;
   }
   delete &c;

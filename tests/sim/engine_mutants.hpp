@@ -32,6 +32,7 @@ enum class engine_mutant : std::uint8_t {
   lost_is_renewed,
   repeated_release_fails,
   cleanup_not_once_more,
+  cleanup_lapses,
   refused_cleanup_dropped,
   no_kick,
   no_timeout,

@@ -49,7 +49,7 @@ variant_of_script const* variant(std::string_view sha1_or_source) {
 }
 
 // The rule: a section of the design, with its mark where it has one, or a promise.
-constexpr std::array<mutant, 78> mutants{{
+constexpr std::array<mutant, 79> mutants{{
     {"old-connections-live-on", "a new connection does not end the old one",
      "†4", engine_mutant::old_connections_live_on},
     {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect",
@@ -100,6 +100,8 @@ constexpr std::array<mutant, 78> mutants{{
      "4", engine_mutant::repeated_release_fails},
     {"cleanup-not-once-more", "without CLIENT KILL a clean-up is not repeated after the not-after",
      "†4", engine_mutant::cleanup_not_once_more},
+    {"cleanup-lapses", "a clean-up is forgotten when the lease should be over, though its request may still be under way",
+     "P6", engine_mutant::cleanup_lapses},
     {"refused-cleanup-dropped", "a release that the server refused is not repeated",
      "P6", engine_mutant::refused_cleanup_dropped},
     {"no-kick", "a releaser does not look after its next in line",

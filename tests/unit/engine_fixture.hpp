@@ -136,9 +136,10 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     take_sent();
   }
 
-  void connect() {
+  /// `run` names the server's; another than before: it was restarted.
+  void connect(std::string run = "1") {
     ++connections;
-    remote->connected_as({connections, "here:" + std::to_string(connections), server_us(), now}, now);
+    remote->connected_as({connections, "here:" + std::to_string(connections), server_us(), now, std::move(run)}, now);
   }
 
   /// Answers KILL (0 connections ended), SUBSCRIBE and the proof, which come first.
