@@ -171,7 +171,7 @@ void observer::waited_too_long(sim_acquisition const& a) {
     return;
   }
   since = std::max(since, trouble_until_);
-  nanos const bound = 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second + 8 * plan_.spike + 20 * hop;
+  nanos const bound = plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second + 8 * plan_.spike + 20 * hop;
   if (world_.now() - since > bound) {
     throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " +
                            std::to_string((world_.now() - since) / millisecond) + " ms, all faults being over, while nobody held it"};

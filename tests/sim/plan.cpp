@@ -245,6 +245,15 @@ nanos plan::longest_claim() const {
   return longest;
 }
 
+nanos plan::set_back() const {
+  nanos total = 0;
+  for (fault_plan const& f : faults) {
+    if (f.what == fault_plan::kind::step_back) total += f.length;
+    if (f.what == fault_plan::kind::failover) total += f.length2;
+  }
+  return total;
+}
+
 plan make_plan(std::uint64_t seed) {
   random_source r{seed};
   plan p;

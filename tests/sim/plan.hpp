@@ -106,6 +106,8 @@ struct plan {
   bool calm() const { return faults.empty() && spikes == 0 && may_kill; }
   nanos longest_lease() const;
   nanos longest_claim() const;
+  // What a lock may outlive its lease by, because the server's clock goes back.
+  nanos set_back() const;
 };
 
 plan make_plan(std::uint64_t seed);

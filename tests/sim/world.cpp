@@ -83,7 +83,7 @@ void world::run() {
   at(last_fault + millisecond, [this] { heal(); });
 
   // Time enough for every actor to have its turn at the price of a lease each.
-  nanos limit = last_fault;
+  nanos limit = last_fault + plan_.set_back();
   nanos const each = 2 * plan_.longest_lease() + second;
   for (client_plan const& c : plan_.clients) {
     for (actor_plan const& a : c.actors) {
@@ -126,11 +126,7 @@ void world::settle_and_judge() {
   set_clock();
   observer_.nothing_owned_by_the_living();
   observer_.cost();
-  nanos back = 0;
-  for (fault_plan const& f : plan_.faults) {
-    if (f.what == fault_plan::kind::step_back) back += f.length;
-  }
-  pass_until(now_ + back + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second);
+  pass_until(now_ + plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second);
   set_clock();
   observer_.nothing_left();
 }
