@@ -241,7 +241,7 @@ void observer::checked(sim_client& c) {
       if (a->deadline() < a->seen_deadline) throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
       a->seen_deadline = a->deadline();
       backed_by_server(*a);
-      duration const claim = c.settings().settings.claim;
+      duration const claim{plan_.longest_claim()};  // the releaser's
       duration const slack = claim + c.settings().settings.command_timeout;
       duration longest = duration::max();
       // The lease that the line was joined with may have been another coroutine's, and longer.
