@@ -70,8 +70,9 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
       c.over = std::max(c.over, c.echo_until + settings_.command_timeout);
       timers_.arm(c.due, c.echo_until);
     } else {
-      // The kick belongs to a lock this client has nothing more to do with.
-      bool const kick = !c.is_kick && s.at == seat::state::idle;
+      // The kick belongs to a lock this client has nothing more to do with. One that finds itself owner again, at a replica
+      // that had missed the release, is a release itself.
+      bool const kick = (!c.is_kick || was_mine) && s.at == seat::state::idle;
       grant_id const id = c.id;
       // In line again, and asked before this release was carried out: what it was told to wait for is not what it
       // waits for now, which is a claim.

@@ -247,6 +247,25 @@ TEST_F(EngineCleanup, KicksOnceAfterTheClaim) {
   expect_clean();
 }
 
+// A replica that had missed the release took over: there the kick is the release, and its heir may be dead as well.
+TEST_F(EngineCleanup, KicksAgainWhenTheKickFoundItselfOwner) {
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  released(true, true, true);
+  advance(4s);
+  take_sent();
+  answer({1, 1, 1, server_us()});
+  advance(4s);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  EXPECT_EQ(stats.kicks, 2u);
+  answer({0, 1, 1, server_us()});
+  advance(1min);
+  EXPECT_TRUE(sent().empty());
+  expect_clean();
+}
+
 TEST_F(EngineCleanup, KicksOnlyWhenItPassedOnAndMoreWereWaiting) {
   settings.keep_alive = 0s;
   for (int which = 0; which < 3; ++which) {
