@@ -73,7 +73,7 @@ void server::connected_as(session const& s, time_point now) {
     if (c.over <= now && !may_arrive_late()) {
       finish(c, c.was_valid, {}, now);
     } else {
-      if (std::exchange(c.lapsed, false)) ++cleanups_;
+      if (std::exchange(c.lapsed, false)) --lapsed_;
       send_cleanup(c, 0, false, now);
     }
   });

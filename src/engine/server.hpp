@@ -42,8 +42,8 @@ class server final : public backend {
 
   /// Releases and leaves that are not answered yet.
   std::size_t pending() const noexcept { return cleanups_; }
-  /// Nothing is owed to the server, and nothing of this client is there.
-  bool settled() const noexcept { return cleanups_ == 0 && active_.empty(); }
+  /// Nothing that matters is owed to the server, and nothing of this client is there.
+  bool settled() const noexcept { return cleanups_ == lapsed_ && active_.empty(); }
   /// Forgets kicks: the client is about to close.
   void drop_kicks();
 
@@ -99,7 +99,7 @@ class server final : public backend {
   void consider_kick(seat& s, grant_id id, std::int64_t passed_on, std::int64_t more, time_point now);
   time_point after_claim(time_point now);
   void drop_kick(seat& s);
-  bool owes(grant_id id);
+  cleanup* owed(grant_id id);
 
   config const& settings_;
   timer_queue& timers_;
@@ -128,6 +128,7 @@ class server final : public backend {
   list<seat> active_;             // all seats that are not idle, in the order of their asking
   list<cleanup> owed_;
   std::size_t cleanups_ = 0;
+  std::size_t lapsed_ = 0;        // of these
   timer overdue_;
   timer quiet_;
 };

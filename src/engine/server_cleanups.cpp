@@ -122,7 +122,7 @@ void server::cleanup_due(cleanup& c, time_point now) {
       up_.released(whom, c.was_valid, make_error_code(errc::unreachable), now);
     }
     c.lapsed = true;
-    --cleanups_;
+    ++lapsed_;
   } else if (c.over <= now && !c.sent) {
     finish(c, c.was_valid, c.whom != nullptr ? make_error_code(errc::unreachable) : error_code{}, now);
   } else if (c.over <= now) {
@@ -139,9 +139,10 @@ void server::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
   if (whom != nullptr) forget(*whom);
   if (c.is_kick) {
     s.kick = nullptr;
-  } else if (!c.lapsed) {
+  } else {
     --cleanups_;
   }
+  if (c.lapsed) --lapsed_;
   delete &c;
   if (whom != nullptr) up_.released(*whom, was_mine, why, now);
   drop(s);
@@ -192,9 +193,11 @@ void server::drop_kicks() {
   }
 }
 
-bool server::owes(grant_id id) {
-  bool found = false;
-  owed_.for_each([&](cleanup& c) { found = found || (c.id == id && !c.is_kick); });
+cleanup* server::owed(grant_id id) {
+  cleanup* found = nullptr;
+  owed_.for_each([&](cleanup& c) {
+    if (c.id == id && !c.is_kick) found = &c;
+  });
   return found;
 }
 

@@ -184,9 +184,15 @@ void server::granted(pushed_grant const& g, time_point now) {
   ++stats_.pushes;
   seat* const s = up_.find(g.name);
   if (s == nullptr || s->id != g.id || s->at == seat::state::idle) {
-    // Nobody wants it any more. It goes on to the next in line, unless a release for it is already under way.
+    // Nobody wants it any more. It goes on to the next in line, unless a release for it is already under way. One that was
+    // refused so far is worth another try at once: the server does grant.
     ++stats_.pushes_stray;
-    if (!owes(g.id) && !CONCH_MUTANT(stray_grant_kept)) owe(up_.find_or_make(g.name), g.id, nullptr, now);
+    if (CONCH_MUTANT(stray_grant_kept)) return;
+    if (cleanup* const c = owed(g.id); c == nullptr) {
+      owe(up_.find_or_make(g.name), g.id, nullptr, now);
+    } else if (!c->sent && connected_) {
+      send_cleanup(*c, 0, false, now);
+    }
     return;
   }
   if (s->at == seat::state::owned) return;

@@ -268,7 +268,7 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
     subscribed.insert(client);
   }
 
-  for (int step = 0; step < 3000; ++step) {
+  for (int step = 0; step < 10'000; ++step) {
     side.step();
     scripts.at(side.now());
     std::string const client = side.client();

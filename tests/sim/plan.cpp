@@ -166,9 +166,8 @@ void make_batch(random_source& r, plan& p) {
   p.faults = {f};
 }
 
-// Requests that arrive long after their client has given them up, on connections that it may not end.
-void make_echoes(random_source& r, plan& p) {
-  p.may_kill = false;
+// One coroutine a client, which gives up most of what it asks for. Answers how long they are at it.
+nanos make_impatient(random_source& r, plan& p) {
   p.spikes = 0;
   p.names = static_cast<int>(r.between(1, 2));
   nanos const lease = p.clients.front().settings.lease.count();
@@ -195,6 +194,14 @@ void make_echoes(random_source& r, plan& p) {
     span = std::max(span, busy);
   }
   p.faults.clear();
+  return span;
+}
+
+// Requests that arrive long after their client has given them up, on connections that it may not end.
+void make_echoes(random_source& r, plan& p) {
+  p.may_kill = false;
+  nanos const span = make_impatient(r, p);
+  nanos const lease = p.clients.front().settings.lease.count();
   auto const count = r.between(2, 8);
   for (std::int64_t i = 0; i < count; ++i) {
     fault_plan f = make_fault(r, p, lease, span, r.chance(80) ? kind::cut_before : kind::cut);
@@ -206,6 +213,22 @@ void make_echoes(random_source& r, plan& p) {
   std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
 }
 
+// The same where it may end them, but is away for longer than a lease and comes back just before they arrive.
+void make_outage(random_source& r, plan& p) {
+  p.may_kill = true;
+  nanos const span = make_impatient(r, p);
+  nanos const lease = p.clients.front().settings.lease.count();
+  fault_plan late = make_fault(r, p, lease, span, kind::cut_before);
+  late.variant = 1;
+  late.length = r.between(0, lease);
+  fault_plan away = late;
+  away.what = kind::pause;
+  away.at = late.at + r.between(0, lease / 2);
+  away.length = r.between(3 * lease / 2, 3 * lease);
+  late.length2 = away.at + away.length + 30 * (p.latency + p.jitter) - late.at;
+  p.faults = {late, away};
+}
+
 // What the plans drawn at large hardly ever come to, in a share of them.
 void make_rare(random_source& r, plan& p) {
   auto const share = r.below(100);
@@ -213,6 +236,8 @@ void make_rare(random_source& r, plan& p) {
     make_batch(r, p);
   } else if (share < 10) {
     make_echoes(r, p);
+  } else if (share < 13) {
+    make_outage(r, p);
   }
 }
 

@@ -18,7 +18,7 @@ constexpr char usage[] = R"(conch-sim [OPTION...]
 Runs the real engine and the real scripts in simulated worlds, each from one seed, and asserts the
 promises P1 to P10 at every step. Stops at the first violation, with its seed and a trace.
 
-  --schedules N   how many (default 20000); with --mutants: at most, for each
+  --schedules N   how many (default 20000); with --mutants: at most, for each (default 100000)
   --seed S        of the run (default 1)
   --threads T     default: the number of processors
   --replay SEED   one schedule, by the seed that a violation was reported with
@@ -32,7 +32,7 @@ The exit code is 0 if nothing was found (with --mutants: if each was found), els
 )";
 
 struct options {
-  std::uint64_t schedules = 20000, seed = 1, replay = 0;
+  std::uint64_t schedules = 0, seed = 1, replay = 0;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
   bool mutants = false, list = false, full = false, replays = false;
   mutant const* broken = nullptr;
@@ -87,6 +87,7 @@ options parse(int argc, char** argv) {
       std::exit(2);
     }
   }
+  if (o.schedules == 0) o.schedules = o.mutants ? 100'000 : 20'000;
   return o;
 }
 

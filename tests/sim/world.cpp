@@ -270,7 +270,7 @@ void world::serve(link_ptr const& l, std::string const& bytes) {
   if (l->trap == link::trap::late) {
     // They stay in a buffer on the way, while the client notices and connects anew.
     l->trap = link::trap::none;
-    nanos const late = now_ + l->random.between(0, plan_.longest_lease());
+    nanos const late = now_ + l->random.between(0, std::max(plan_.longest_lease(), l->trap_latest));
     l->up.under_way.push_front({late, bytes});
     l->up.stalled_until = late;
     at(late, [this, l] { pump(l, true); });
@@ -391,6 +391,7 @@ void world::apply(fault_plan const& f) {
       if (l != nullptr) {
         l->trap = f.what == kind::cut_after ? link::trap::after : (f.variant & 1) != 0 ? link::trap::late : link::trap::before;
         l->trap_notice = f.length;
+        l->trap_latest = f.length2;
       }
       break;
     case kind::stall_up:

@@ -46,6 +46,7 @@ struct link {
   std::string received;  // by the server, not yet a whole command
   enum class trap : std::uint8_t { none, before, after, late } trap = trap::none;
   nanos trap_notice = 0;
+  nanos trap_latest = 0;
   random_source random;
 };
 

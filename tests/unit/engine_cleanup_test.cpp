@@ -222,6 +222,24 @@ TEST_F(EngineCleanup, TakesNothingFromAnAnswerThatIsTooShort) {
   EXPECT_EQ(heard(), texts{"a released ok"});
 }
 
+TEST_F(EngineCleanup, RepeatsARefusedReleaseAtOnceWhenTheServerGrantsAgain) {  // P6
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& a = queued("a");
+  cancel(a, cancel_type::terminal);
+  callers.clear();
+  take_sent();
+  for (int i = 0; i < 4; ++i) {
+    answer(fault::try_later, "BUSY");
+    if (i < 3) advance(1s);
+  }
+  take_sent();
+  push(1, 100);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  released(true);
+  expect_clean();
+}
+
 // ---- the kick ------------------------------------------------------------------------------------------------
 
 // P4: the next in line may be dead behind a connection the server believes in. A releaser whose release passed on while
