@@ -67,6 +67,12 @@ engine::cancel_type strongest(asio::cancellation_type type) {
   return engine::cancel_type::total;
 }
 
+/// A watcher's cancellation slot refers to it, and the handler may own that slot: only the handler's end ends that circle.
+void forget(loss_watcher& w) {
+  lost_handler const dropped{std::move(w.handler)};
+  w.whose = {};
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------------------------------------------------ nodes
@@ -109,12 +115,12 @@ client_core::client_core(asio::any_io_executor executor, config settings)
     : executor_{std::move(executor)}, strand_{asio::make_strand(executor_)}, settings_{std::move(settings)},
       id_{new_client_id()}, mutex_{!settings_.single_threaded}, engine_{settings_, timers_, *this, stats_},
       close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
-      alarm_{std::make_unique<alarm>(strand_)} {
+      alarm_{std::make_unique<alarm>(*strand_)} {
   redis::address const where = redis::parse_url(settings_.url);
   if (where.what == redis::address::kind::memory) {
-    transport_ = std::make_unique<memory::link>(*this, strand_, id_, where.path);
+    transport_ = std::make_unique<memory::link>(*this, *strand_, id_, where.path);
   } else {
-    transport_ = std::make_unique<redis::link>(*this, strand_, settings_, id_, where);
+    transport_ = std::make_unique<redis::link>(*this, *strand_, settings_, id_, where);
   }
   engine::journal& own_journal = *this;
   server_ = std::make_unique<engine::server>(settings_, seed_of(id_), timers_, *transport_, engine_, own_journal, stats_);
@@ -249,7 +255,7 @@ void client_core::settle(time_point, std::vector<ready>& batch) {
     alarm_->arm(armed_);
     if (!alarm_started_) {
       alarm_started_ = true;
-      asio::post(strand_, [this, keep = shared_from_this()] { start_alarm(); });
+      asio::post(*strand_, [this, keep = shared_from_this()] { start_alarm(); });
     }
   }
   batch.swap(ready_);
@@ -374,7 +380,7 @@ void client_core::end_close(error_code why) {
   closing_ = closing::done;
   close_timer_.cancel();
   transport_->shut_down();
-  asio::post(strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
+  asio::post(*strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
   if (on_closed_) ready_.push_back({ready::kind::closed, {}, why, false, nullptr});  // behind the waiters that it ended
 }
 
@@ -393,14 +399,20 @@ void client_core::context_gone() {
     released.swap(n->on_released);
     std::vector<std::shared_ptr<loss_watcher>> watchers;
     watchers.swap(n->watchers);
+    for (auto const& w : watchers) forget(*w);
     n->whose = {};
     if (n->in_engine) engine_leaves(*n);
+  }
+  for (ready const& r : ready_) {
+    if (r.watcher) forget(*r.watcher);
   }
   on_closed_.reset();
   whose_close_ = {};
   ready_.clear();
   transport_.reset();
   alarm_.reset();
+  strand_.reset();
+  executor_ = {};
 }
 
 // --------------------------------------------------------------------------------- what the public templates call

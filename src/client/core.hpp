@@ -109,8 +109,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void note(bool is_error, std::string_view words) override;
 
-  asio::any_io_executor const executor_;
-  alarm::strand const strand_;
+  asio::any_io_executor executor_;        // empty once the context is gone, as is the strand:
+  std::optional<alarm::strand> strand_;   // whatever refers to a strand must not outlive its context
   config const settings_;
   std::string const id_;
 
