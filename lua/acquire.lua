@@ -1,10 +1,27 @@
 -- Takes the lock, or stands in line for it.
 -- KEYS lock queue fence   ARGV id mode(wait|try) lease claim retention ticket(0: none) not_after(0: none)
+-- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant
 -- Answers {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
+-- A vote is a claim until it is confirmed; to be in line or busy is followed by who has it (see rival).
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local id, wait, lease, claim, retention = ARGV[1], ARGV[2] == 'wait', tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local ticket, not_after = tonumber(ARGV[6]), tonumber(ARGV[7])
+local ticket, not_after, proposal = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 -- @include lib/lock.lua
+local state_of_mine = proposal and 'c' or 'h'
+local floor = (proposal or 1) - 1
+
+-- For a vote who has it: the first 48 bits of the client, the ticket, 1 if confirmed. A vote's id is CLIENT.N, where
+-- N ends in three digits of the attempt and begins with the ticket. Anybody else is somebody without a ticket.
+local function rival(answer, owner, state)
+  if proposal then
+    local client, owners_ticket = string.match(owner, '^(%w+)%.(%d+)%d%d%d$')
+    answer[4] = answer[4] or 0
+    answer[5] = client and tonumber(string.sub(client, 1, 12), 16) or 0
+    answer[6] = tonumber(owners_ticket) or 0
+    answer[7] = state == 'h' and 1 or 0
+  end
+  return answer
+end
 
 if not_after > 0 and now > not_after then
   return {3, 0, now}
@@ -17,29 +34,29 @@ if value then
     return not_a_lock()
   end
   if owner == id then
-    extend(lock_key, id, fence, state, lease)
+    extend(lock_key, id, fence, proposal and 'h' or state, lease)
     return {1, tonumber(fence), now}
   end
   local left = redis.call('PTTL', lock_key)
   if not wait then
-    return {2, left, now}
+    return rival({2, left, now}, owner, state)
   end
-  return {0, left, now, enqueue(id, ticket, left, lease)}
+  return rival({0, left, now, enqueue(id, ticket, left, lease)}, owner, state)
 end
 
 if redis.call('EXISTS', queue_key) == 1 then
   if wait then
     ticket = enqueue(id, ticket, claim, lease)
   end
-  local fence, taken = pass_on(id, lease, 0)
+  local fence, taken = pass_on(id, lease, floor, state_of_mine)
   if fence then
     return {1, fence, now}
   end
   if taken then
-    return wait and {0, claim, now, ticket} or {2, claim, now}
+    return rival(wait and {0, claim, now, ticket} or {2, claim, now}, taken, 'c')
   end
 end
 
-local fence = next_fence(0)
-own(id, fence, 'h', lease)
+local fence = next_fence(floor)
+own(id, fence, state_of_mine, lease)
 return {1, fence, now}

@@ -1,13 +1,16 @@
 -- Gives the lock back, or leaves the line; in either case a free lock goes to the next in line.
 -- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile) lease claim retention new_id('': do not stand in line again)
+-- and for a vote: floor, the fence of the lock it was a vote for
 -- Answers {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
 -- with new_id followed by what acquire would answer for it: 1 fence, or 0 left ticket
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local id, keep, lease, claim, retention = ARGV[1], ARGV[2] == '1', tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local new_id = ARGV[6] ~= '' and ARGV[6] or nil
 -- @include lib/lock.lua
+-- @include lib/vote.lua
+local vote_floor = tonumber(ARGV[7])
 
-local was_owner, floor = 0, 0
+local was_owner, floor = 0, vote_floor or 0
 local value = redis.call('GET', lock_key)
 if value then
   local owner, fence, state = parse(value)
@@ -16,11 +19,14 @@ if value then
   end
   if owner == id then
     if keep then
-      extend(lock_key, id, fence, state, lease)
+      extend(lock_key, id, fence, vote_floor and 'h' or state, lease)
       return {2, tonumber(fence), 0, now}
     end
-    was_owner, floor = 1, tonumber(fence)
+    was_owner, floor = 1, math.max(floor, tonumber(fence))
   end
+end
+if vote_floor then
+  raise_fence(fence_key, vote_floor, retention)
 end
 
 if was_owner == 0 then

@@ -74,8 +74,8 @@ end
 
 -- Gives the free lock to the first in line whose client hears of it, and only then writes it down as the owner:
 -- an owner that nobody told would hold the lock for nothing. Answers the fence if that is `me` (told by the reply
--- of this very script), else whether anybody has it now.
-local function pass_on(me, my_lease, floor)
+-- of this very script), else who has it now, if anybody.
+local function pass_on(me, my_lease, floor, my_state)
   local fence = next_fence(floor)
   while true do
     local head = redis.call('ZPOPMIN', queue_key)
@@ -84,13 +84,13 @@ local function pass_on(me, my_lease, floor)
       return nil, false
     end
     if id == me then
-      own(id, fence, 'h', my_lease)
-      return fence, true
+      own(id, fence, my_state or 'h', my_lease)
+      return fence, id
     end
     local grant = id .. ' ' .. text(fence) .. ' ' .. text(now) .. ' ' .. claim .. ' ' .. lock_key
     if redis.call('PUBLISH', 'conch:' .. string.match(id, '^[^.]*'), grant) > 0 then
       own(id, fence, 'c', claim)
-      return nil, true
+      return nil, id
     end
   end
 end

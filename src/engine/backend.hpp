@@ -16,6 +16,14 @@ namespace conch::engine {
 
 struct cleanup;
 
+/// Who has a lock at one server, as it told somebody who votes there.
+struct rival {
+  std::int64_t client = 0;  // the first 48 bits of its id; 0: no voter
+  std::int64_t ticket = 0;
+  bool confirmed = false;
+  time_point asked = time_point::min();  // when the question was written
+};
+
 /// The client's one place at a lock: in line for it, or owning it. Belongs to the lock's entry in the engine.
 struct seat : list_hook<seat> {
   enum class state : std::uint8_t {
@@ -39,6 +47,16 @@ struct seat : list_hook<seat> {
   grant_id id = 0;
   std::int64_t ticket = 0;
   std::int64_t fence = 0;       // server part
+
+  // A vote, which is one server's part of a lock over several (src/quorum):
+  std::int64_t vote = 0;        // the ticket, agreed between the servers; 0: not a vote
+  std::uint32_t attempt = 0;    // how many ids were made of that ticket here
+  std::int64_t floor = 0;       // fences given from now on shall be above this
+  std::int64_t refused_by = 0;  // the fence above `floor` that the last confirmation met; 0: none
+  std::int64_t accepted = 0;    // the floor of the last confirmation
+  rival seen{};
+  seat const* part_of = nullptr;  // decides whether this may be renewed
+
   milliseconds lease{};
   time_point deadline{};        // owned: not valid after this
   time_point valid_from{};      // owned: when the request that led to this deadline was written
@@ -47,6 +65,11 @@ struct seat : list_hook<seat> {
   time_point trouble_since{};   // asking: since when the server has answered "later"; zero: it has not
   std::uint32_t references = 0; // commands and clean-ups that name this seat
   cleanup* kick = nullptr;
+  bool may_renew(time_point now, bool in_any_case = false) const noexcept {
+    seat const& s = part_of != nullptr ? *part_of : *this;
+    return (s.renewable || in_any_case) && now < s.renew_until;
+  }
+
   void* owner = nullptr;            // for who listens to the events
   class backend* keeper = nullptr;  // who asked last
   timer check;                  // safety check, retry, or the end of patience with an absent server
@@ -91,6 +114,8 @@ class backend_events {
  public:
   virtual void granted(seat& s, bool pushed, time_point now) = 0;
   virtual void busy(seat& s, time_point now) = 0;
+  /// In line now, or still; for a vote `seen` says behind whom.
+  virtual void queued(seat&, time_point) {}
   virtual void left(seat& s, time_point now) = 0;
   virtual void failed(seat& s, error_code why, time_point now) = 0;
   virtual void extended(seat& s, time_point now) = 0;
@@ -99,6 +124,8 @@ class backend_events {
   virtual void released(receipt& r, bool was_mine, error_code why, time_point now) = 0;
   /// Nothing refers to this idle seat any more.
   virtual void settled(seat& s) = 0;
+  /// The connection has come or gone.
+  virtual void connection_changed(time_point) {}
   virtual seat* find(std::string_view name) = 0;
   virtual seat& find_or_make(std::string_view name) = 0;
 

@@ -92,6 +92,7 @@ void server::connected_as(session const& s, time_point now) {
   renew(renewals, now);
   if (CONCH_MUTANT(subscribed_last)) subscribe();
   if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
+  up_.connection_changed(now);
 }
 
 void server::connect_failed(fault what, std::string_view words, time_point now) {
@@ -137,6 +138,7 @@ void server::disconnected(std::string_view why, time_point now) {
     if (s.at == seat::state::asking || s.at == seat::state::in_line) patience(s, now);
     if (s.at == seat::state::leaving) timers_.arm(s.check, now + settings_.command_timeout);
   });
+  up_.connection_changed(now);
 }
 
 void server::answered(answer const& a, time_point now) {
@@ -147,11 +149,14 @@ void server::answered(answer const& a, time_point now) {
   in_flight const r = in_flight_.front();
   in_flight_.pop_front();
   last_heard_ = now;
+  duration const took = now - r.written;
+  round_trip_ = round_trip_ == duration::zero() ? took : round_trip_ + (took - round_trip_) / 8;
   switch (r.what) {
     case request::acquire: acquire_answer(r, a, now); break;
     case request::leave: leave_answer(r, a, now); break;
     case request::cleanup: cleanup_answer(r, a, now); break;
-    case request::renew: renew_answer(r, a, now); break;
+    case request::renew:
+    case request::confirm: renew_answer(r, a, now); break;
     case request::kill:
     case request::subscribe:
     case request::prove_publish:
@@ -214,6 +219,8 @@ void server::quiet(time_point now) {
 
 void server::sample(time_point written, std::int64_t server_us, time_point now) {
   if (server_us <= 0 || (CONCH_MUTANT(sample_kept) && sample_us_ != 0)) return;
+  clock_at_ = written + (now - written) / 2;
+  clock_us_ = server_us;
   // The server's clock showed server_us no earlier than `written`. Of two samples the one that puts the same server
   // moment later is the better; 1 % of what lies between them may be drift. A sample that the answer in hand
   // contradicts is from before a step of the server's clock.
@@ -223,6 +230,11 @@ void server::sample(time_point written, std::int64_t server_us, time_point now) 
     sample_heard_ = now;
     sample_us_ = server_us;
   }
+}
+
+std::optional<std::int64_t> server::clock_us(time_point now) const {
+  if (clock_us_ == 0) return std::nullopt;
+  return clock_us_ + std::chrono::duration_cast<std::chrono::microseconds>(now - clock_at_).count();
 }
 
 std::int64_t server::not_after(time_point now) const {
@@ -245,6 +257,16 @@ bool server::may_arrive_late() const {
 
 /// May an earlier connection, which could not be ended, still carry out a request?
 bool server::may_echo(time_point echo_until, time_point now) const { return !can_kill_ && now < echo_until; }
+
+/// Never one that was used before. A vote's shows its ticket.
+grant_id server::next_id(seat& s) {
+  if (s.vote == 0) return ++last_id_;
+  if (s.attempt + 1 == attempts_per_ticket) {
+    ++s.vote;
+    s.attempt = 0;
+  }
+  return static_cast<grant_id>(s.vote * attempts_per_ticket + ++s.attempt);
+}
 
 void server::drop(seat& s) {
   --s.references;

@@ -40,6 +40,16 @@ class server final : public backend {
   /// Safety check, retry, or out of patience.
   void check(seat& s, time_point now) override;
 
+  /// For votes: the same question once more, of one that is asking, in line or owned.
+  void ask_again(seat& s, time_point now);
+  /// Smoothed, from the command to its answer; zero: not known yet.
+  duration round_trip() const noexcept { return round_trip_; }
+  /// What the server's clock shows now, give or take half a round trip; nothing before the first connection.
+  std::optional<std::int64_t> clock_us(time_point now) const;
+  /// Of the server, when the present or last connection began.
+  std::optional<std::chrono::seconds> uptime() const noexcept { return session_.uptime; }
+  std::string const& trouble() const noexcept { return trouble_; }
+
   /// Releases and leaves that are not answered yet.
   std::size_t pending() const noexcept { return cleanups_; }
   /// Nothing that matters is owed to the server, and nothing of this client is there.
@@ -48,7 +58,7 @@ class server final : public backend {
   void drop_kicks();
 
  private:
-  enum class request : std::uint8_t { acquire, leave, cleanup, renew, kill, subscribe, prove_publish, ping };
+  enum class request : std::uint8_t { acquire, leave, cleanup, renew, confirm, kill, subscribe, prove_publish, ping };
 
   struct in_flight {
     request what;
@@ -70,6 +80,7 @@ class server final : public backend {
   bool may_arrive_late() const;
   bool may_echo(time_point echo_until, time_point now) const;
   void session_answer(in_flight const& r, answer const& a, time_point now);
+  grant_id next_id(seat& s);
   void drop(seat& s);
   void fail(seat& s, error_code why, time_point now);
   void fail_all_asking(error_code why, time_point now);
@@ -118,11 +129,14 @@ class server final : public backend {
   time_point sample_at_{};        // the server's clock showed sample_us_ no earlier than this
   time_point sample_heard_{};     // ... and no later than this
   std::int64_t sample_us_ = 0;    // 0: no sample on this connection
+  time_point clock_at_{};         // the last sample of any connection
+  std::int64_t clock_us_ = 0;
+  duration round_trip_{};
   time_point last_heard_{};
   grant_id last_id_ = 0;
 
   std::deque<in_flight> in_flight_;
-  struct renewed { seat* at; grant_id id; milliseconds lease; };
+  struct renewed { seat* at; grant_id id; milliseconds lease; std::int64_t floor; };
   std::deque<std::vector<renewed>> renewing_;
   std::vector<renewal> scratch_;
   list<seat> active_;             // all seats that are not idle, in the order of their asking

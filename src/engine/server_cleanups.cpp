@@ -26,6 +26,7 @@ cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
   ++cleanups_;
   c->late_until = s.late_until;
   c->echo_until = s.echo_until;
+  if (s.vote != 0) c->floor = std::max<std::int64_t>(s.floor, 1);
   // The lock's lease, or the longest this client asks for, from now on: nothing of ours is renewed after this, and what
   // was written before has been carried out, or its connection is gone.
   auto const lease = std::max<duration>(s.lease, settings_.lease);
@@ -43,7 +44,7 @@ void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_po
   if (c.is_kick) ++stats_.kicks;
   ++stats_.scripts;
   out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, whole_ms(settings_.claim),
-                            whole_ms(settings_.fence_retention), new_id, with_source});
+                            whole_ms(settings_.fence_retention), new_id, with_source, c.floor});
   push_request({request::cleanup, c.id, new_id, c.lock, &c, now});
 }
 
@@ -163,6 +164,7 @@ void server::consider_kick(seat& s, grant_id id, std::int64_t passed_on, std::in
                                 static_cast<server*>(due.server_of)->cleanup_due(due, at);
                               }};
   c->is_kick = true;
+  if (s.vote != 0) c->floor = std::max<std::int64_t>(s.floor, 1);
   ++s.references;
   s.kick = c;
   owed_.push_back(*c);

@@ -25,8 +25,8 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
   s.at = seat::state::asking;
   s.wait = wait;
   s.lease = lease;
-  s.id = ++last_id_;
-  s.ticket = 0;
+  s.id = next_id(s);
+  s.ticket = s.vote;
   s.written = false;
   s.late_until = s.echo_until = time_point::min();
   s.trouble_since = {};
@@ -50,7 +50,7 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
   if (not_after_us != 0) s.late_until = std::max(s.late_until, server_has_passed(not_after_us));
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
                             whole_ms(settings_.fence_retention), CONCH_MUTANT(ticket_forgotten) ? 0 : s.ticket,
-                            not_after_us, with_source});
+                            not_after_us, with_source, s.vote != 0 ? s.floor + 1 : 0});
   push_request({request::acquire, s.id, 0, &s, nullptr, now});
 }
 
@@ -63,6 +63,7 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
       out_.drop_connection("an answer of the acquire script that is too short");
     } else {
       sample(r.written, a.numbers[2], now);
+      if (a.numbers.size() > 6) s.seen = {a.numbers[4], a.numbers[5], a.numbers[6] != 0, r.written};
       std::int64_t const result[] = {a.numbers[0], a.numbers[1], a.numbers.size() > 3 ? a.numbers[3] : 0};
       ask_result(s, r, result, now);
     }
@@ -75,7 +76,7 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
   s.trouble_since = {};
   switch (result[0]) {
     case 1: own(s, result[1], CONCH_MUTANT(deadline_from_answer) ? now : r.written,
-                CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease, true, false, now); return;
+                CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease, s.vote == 0, false, now); return;
     case 0:
       if (s.at == seat::state::owned) {
         // The claim we were pushed is over, and the question put us in line again. The holder is told first: what is
@@ -87,6 +88,7 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
         s.ticket = result[2];
       } else {
         in_line(s, result[1], result[2], now);
+        up_.queued(s, now);
       }
       return;
     case 2:
@@ -232,7 +234,8 @@ void server::send_leave(seat& s, bool with_source, time_point now) {
   s.check.cancel();
   ++stats_.scripts;
   out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
-                            whole_ms(settings_.fence_retention), 0, with_source});
+                            whole_ms(settings_.fence_retention), 0, with_source,
+                            s.vote != 0 ? std::max<std::int64_t>(s.floor, 1) : 0});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
 
@@ -251,7 +254,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
       }
     } else if (a.numbers[0] == 2 && !CONCH_MUTANT(grant_missed_in_leave)) {
       sample(r.written, a.numbers[3], now);
-      own(s, a.numbers[1], r.written, r.lease, true, false, now);
+      own(s, a.numbers[1], r.written, r.lease, s.vote == 0, false, now);
     } else if (s.at == seat::state::owned) {
       lose(s, now);
     } else {
@@ -280,6 +283,11 @@ void server::give_up(seat& s, receipt* r, time_point now) {
   }
 }
 
+void server::ask_again(seat& s, time_point now) {
+  bool const there = s.at == seat::state::asking || s.at == seat::state::in_line || s.at == seat::state::owned;
+  if (connected_ && there) send_acquire(s, false, now);
+}
+
 void server::release(seat& s, std::optional<milliseconds> again, receipt* r, time_point now) {
   drop_kick(s);
   grant_id const dead = s.id;
@@ -299,8 +307,8 @@ void server::release(seat& s, std::optional<milliseconds> again, receipt* r, tim
       s.at = seat::state::asking;
       s.wait = true;
       s.lease = *again;
-      if (!CONCH_MUTANT(id_used_again)) s.id = ++last_id_;
-      s.ticket = 0;
+      if (!CONCH_MUTANT(id_used_again)) s.id = next_id(s);
+      s.ticket = s.vote;
       s.written = true;
       s.late_until = s.echo_until = time_point::min();
       s.trouble_since = {};
@@ -341,20 +349,26 @@ void server::send_renewals(std::span<seat* const> seats, bool with_source, time_
     if (batch.empty()) return;
     ++stats_.scripts;
     ++stats_.renewal_scripts;
-    out_.send(renew_command{scratch_, with_source});
+    bool const votes = batch.front().at->vote != 0;  // then all are
+    if (votes) {
+      out_.send(confirm_command{scratch_, whole_ms(settings_.fence_retention), with_source});
+    } else {
+      out_.send(renew_command{scratch_, with_source});
+    }
     renewing_.push_back(std::move(batch));
-    push_request({request::renew, 0, 0, nullptr, nullptr, now});
+    push_request({votes ? request::confirm : request::renew, 0, 0, nullptr, nullptr, now});
     batch = {};
     scratch_.clear();
   };
   for (seat* s : seats) {
     // Looked up at the moment of writing: what was released, cancelled or lost since is not renewed.
-    bool const may = (s->renewable || CONCH_MUTANT(lost_is_renewed)) && now < s->renew_until;
+    bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
     if (s->at != seat::state::owned || !may || s->renewing) continue;
     s->renewing = true;
     ++s->references;
-    scratch_.push_back({s->name, s->id, s->lease});
-    batch.push_back({s, s->id, s->lease});
+    std::int64_t const floor = s->vote != 0 ? std::max<std::int64_t>(s->floor, 1) : 0;
+    scratch_.push_back({s->name, s->id, s->lease, floor});
+    batch.push_back({s, s->id, s->lease, floor});
     if (batch.size() == renewals_per_script) flush();
   }
   flush();
@@ -363,7 +377,8 @@ void server::send_renewals(std::span<seat* const> seats, bool with_source, time_
 void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
   std::vector<renewed> const batch = std::move(renewing_.front());
   renewing_.pop_front();
-  bool const usable = a.what == fault::none && a.numbers.size() == batch.size() + 1;
+  std::size_t const each = r.what == request::confirm ? 2 : 1;  // numbers for each lock
+  bool const usable = a.what == fault::none && a.numbers.size() == each * batch.size() + 1;
   if (a.what == fault::none && !usable) out_.drop_connection("an answer of the renew script that has the wrong length");
   if (usable) sample(r.written, a.numbers[0], now);
 
@@ -372,14 +387,19 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
     seat& s = *batch[i].at;
     if (s.id != batch[i].id || s.at != seat::state::owned) continue;
     s.renewing = false;
+    std::int64_t const result = usable ? a.numbers[each * i + 1] : -1;
     if (a.what == fault::no_script) {
       again.push_back(&s);
-    } else if (!usable || a.numbers[i + 1] < 0) {
+    } else if (result < 0) {
       up_.renewal_failed(s, now);
-    } else if (a.numbers[i + 1] == 0) {
+    } else if (result == 0) {
       lose(s, now);
     } else {
       ++stats_.renewals;
+      if (each == 2) {
+        s.accepted = batch[i].floor;
+        s.refused_by = result == 2 ? a.numbers[2 * i + 2] : 0;
+      }
       own(s, s.fence, r.written, batch[i].lease, true, false, now);
     }
   }

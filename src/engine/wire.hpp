@@ -4,6 +4,7 @@
 #include <conch/clock.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,10 @@ constexpr std::int64_t fence_limit = std::int64_t{1} << 51;
 /// The number N in a grant id CLIENT.N; 0 is none.
 using grant_id = std::uint64_t;
 
+/// A vote's N is its ticket times this, plus the number of the attempt: whoever finds the lock taken can be told whose
+/// turn it was, at no cost to a lock on one server.
+constexpr std::int64_t attempts_per_ticket = 1000;
+
 struct acquire_command {
   std::string_view name;
   grant_id id = 0;
@@ -29,6 +34,7 @@ struct acquire_command {
   std::int64_t ticket = 0;        // 0: behind everybody
   std::int64_t not_after_us = 0;  // server time; 0: whenever
   bool with_source = false;
+  std::int64_t proposal = 0;      // a vote: no fence below this; 0: not a vote
 };
 
 struct release_command {
@@ -38,16 +44,25 @@ struct release_command {
   milliseconds lease{}, claim{}, retention{};
   grant_id new_id = 0;  // stands in line again under this id; 0: does not
   bool with_source = false;
+  std::int64_t floor = 0;  // a vote: all fences from now on are above this; 0: not a vote
 };
 
 struct renewal {
   std::string_view name;
   grant_id id = 0;
   milliseconds lease{};
+  std::int64_t floor = 0;  // of a vote, as in release_command
 };
 
 struct renew_command {
   std::span<renewal const> items;
+  bool with_source = false;
+};
+
+/// The same for votes.
+struct confirm_command {
+  std::span<renewal const> items;
+  milliseconds retention{};
   bool with_source = false;
 };
 
@@ -58,6 +73,7 @@ struct session {
   std::int64_t server_us = 0;  // server time in its greeting ...
   time_point asked{};          // ... which was asked for at this local time
   std::string run{};           // names this run of the server; empty: not known
+  std::optional<std::chrono::seconds> uptime{};  // of that run; empty: not known
 };
 
 struct kill_command {
@@ -69,8 +85,8 @@ struct subscribe_command {};
 struct prove_publish_command {};
 struct ping_command {};
 
-using command = std::variant<acquire_command, release_command, renew_command, kill_command, subscribe_command,
-                             prove_publish_command, ping_command>;
+using command = std::variant<acquire_command, release_command, renew_command, confirm_command, kill_command,
+                             subscribe_command, prove_publish_command, ping_command>;
 
 /// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
 enum class fault {

@@ -2,6 +2,7 @@
 #include "memory/store.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <variant>
 
@@ -19,6 +20,19 @@ std::string id_text(std::string_view client, engine::grant_id id) {
   text += '.';
   text += std::to_string(id);
   return text;
+}
+
+/// The first 48 bits of a client and the ticket in a vote's id; 0 and 0 for anybody else's.
+std::pair<std::int64_t, std::int64_t> voter_of(std::string_view id) {
+  auto const dot = id.find('.');
+  std::string_view const client = id.substr(0, dot), number = id.substr(dot + 1);
+  if (number.size() < 4) return {0, 0};
+  std::int64_t voter = 0, ticket = 0;
+  std::string_view const bits = client.substr(0, 12);
+  auto const read = std::from_chars(bits.data(), bits.data() + bits.size(), voter, 16);
+  if (read.ptr != bits.data() + bits.size()) voter = 0;
+  std::from_chars(number.data(), number.data() + number.size() - 3, ticket);
+  return {voter, ticket};
 }
 
 /// Redis' PTTL: what is left of a key that exists.
@@ -56,6 +70,17 @@ struct store::moment {
     return fence;
   }
 
+  /// lua/lib/vote.lua
+  std::int64_t raise_fence(std::int64_t floor) {
+    std::int64_t const before = e.fence_until != none ? e.fence : 0;
+    if (before < floor) {
+      std::int64_t const ahead = std::max<std::int64_t>(floor - (now_us - fence_epoch_us), 0);
+      e.fence = floor;
+      e.fence_until = now_ms() + retention + (ahead + 999) / 1000;
+    }
+    return before;
+  }
+
   void own(grant id, std::int64_t fence, bool claimed, std::int64_t lease) {
     e.owner = std::move(id);
     e.owner_fence = fence;
@@ -63,8 +88,8 @@ struct store::moment {
     e.owner_until = now_ms() + lease;
   }
 
-  void extend(std::int64_t lease) {
-    e.claimed = false;
+  void extend(std::int64_t lease, bool confirms = true) {
+    if (confirms) e.claimed = false;
     e.owner_until = now_ms() + std::max(owner_left(), lease);
   }
 
@@ -98,13 +123,13 @@ struct store::moment {
     bool taken = false;
   };
 
-  passed pass_on(std::string_view me, std::int64_t my_lease, std::int64_t floor) {
+  passed pass_on(std::string_view me, std::int64_t my_lease, std::int64_t floor, bool claimed = false) {
     std::int64_t const fence = next_fence(floor);
     while (!e.line.empty()) {
       grant head{e.line.begin()->first.second, e.line.begin()->second};
       leave_line(head.text);
       if (head.text == me) {
-        own(std::move(head), fence, false, my_lease);
+        own(std::move(head), fence, claimed, my_lease);
         return {fence, true};
       }
       auto const heard = in.listeners_.find(std::string_view{head.text}.substr(0, head.text.find('.')));
@@ -162,38 +187,53 @@ std::vector<std::int64_t> store::answer_to(engine::command const& c, std::string
     return answer;
   }
   if (auto const* const renewed = std::get_if<engine::renew_command>(&c)) return renew(*renewed, client, now_us);
+  if (auto const* const votes = std::get_if<engine::confirm_command>(&c)) return confirm(*votes, client, now_us);
   if (std::holds_alternative<engine::prove_publish_command>(c)) return {listeners_.contains(client) ? 1 : 0};
   if (std::holds_alternative<engine::kill_command>(c)) return {0};
   return {};
+}
+
+void store::append_rival(entry const& e, std::vector<std::int64_t>& answer) {
+  auto const [voter, ticket] = voter_of(e.owner.text);
+  answer.insert(answer.end(), {voter, ticket, e.claimed ? 0 : 1});
 }
 
 std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command const& c) {
   entry& e = m.e;
   grant me{id_text(m.client, c.id), c.id};
   std::int64_t const lease = c.lease.count();
+  bool const vote = c.proposal != 0;
+  std::int64_t const floor = (vote ? c.proposal : 1) - 1;
+  auto const rival = [&](std::vector<std::int64_t> answer) {
+    if (vote) {
+      answer.resize(4);
+      append_rival(e, answer);
+    }
+    return answer;
+  };
   if (c.not_after_us > 0 && m.now_us > c.not_after_us) return {3, 0, m.now_us};
 
   if (e.owned()) {
     if (e.owned_by(me.text)) {
-      m.extend(lease);
+      m.extend(lease, !vote);
       return {1, e.owner_fence, m.now_us};
     }
     std::int64_t const left = m.owner_left();
-    if (!c.wait) return {2, left, m.now_us};
+    if (!c.wait) return rival({2, left, m.now_us});
     std::int64_t const ticket = m.enqueue(me, c.ticket, left, lease);
-    return {0, left, m.now_us, ticket};
+    return rival({0, left, m.now_us, ticket});
   }
 
   if (!e.line.empty()) {
     std::int64_t const ticket = c.wait ? m.enqueue(me, c.ticket, m.claim, lease) : 0;
-    moment::passed const next = m.pass_on(me.text, lease, 0);
+    moment::passed const next = m.pass_on(me.text, lease, floor, vote);
     if (next.fence) return {1, *next.fence, m.now_us};
-    if (next.taken && c.wait) return {0, m.claim, m.now_us, ticket};
-    if (next.taken) return {2, m.claim, m.now_us};
+    if (next.taken && c.wait) return rival({0, m.claim, m.now_us, ticket});
+    if (next.taken) return rival({2, m.claim, m.now_us});
   }
 
-  std::int64_t const fence = m.next_fence(0);
-  m.own(std::move(me), fence, false, lease);
+  std::int64_t const fence = m.next_fence(floor);
+  m.own(std::move(me), fence, vote, lease);
   return {1, fence, m.now_us};
 }
 
@@ -207,10 +247,11 @@ std::vector<std::int64_t> store::release(moment& m, engine::release_command cons
 
   bool const was_owner = e.owned_by(me);
   if (was_owner && c.keep) {
-    m.extend(lease);
+    m.extend(lease, c.floor == 0);
     return {2, e.owner_fence, 0, now};
   }
-  std::int64_t const floor = was_owner ? e.owner_fence : 0;
+  std::int64_t const floor = std::max(c.floor, was_owner ? e.owner_fence : 0);
+  if (c.floor != 0) m.raise_fence(c.floor);
   if (!was_owner) {
     m.leave_line(me);
     if (e.owned()) {
@@ -251,6 +292,21 @@ std::vector<std::int64_t> store::renew(engine::renew_command const& c, std::stri
       put_on_agenda(*e);
     }
     answer.push_back(mine ? 1 : 0);
+  }
+  return answer;
+}
+
+std::vector<std::int64_t> store::confirm(engine::confirm_command const& c, std::string_view client, std::int64_t now_us) {
+  std::vector<std::int64_t> answer{now_us};
+  answer.reserve(2 * c.items.size() + 1);
+  for (engine::renewal const& item : c.items) {
+    moment m{*this, find_or_make(item.name), client, now_us, 0, c.retention.count()};
+    std::int64_t const before = m.raise_fence(item.floor);
+    bool const mine = m.e.owned_by(id_text(client, item.id));
+    if (mine) m.extend(item.lease.count());
+    put_on_agenda(m.e);
+    answer.push_back(!mine ? 0 : before > item.floor ? 2 : 1);
+    answer.push_back(before);
   }
   return answer;
 }

@@ -109,6 +109,8 @@ class store {
   std::vector<std::int64_t> acquire(moment& m, engine::acquire_command const& c);
   std::vector<std::int64_t> release(moment& m, engine::release_command const& c);
   std::vector<std::int64_t> renew(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
+  std::vector<std::int64_t> confirm(engine::confirm_command const& c, std::string_view client, std::int64_t now_us);
+  static void append_rival(entry const& e, std::vector<std::int64_t>& answer);
 
   entry* find(std::string_view name);
   entry& find_or_make(std::string_view name);

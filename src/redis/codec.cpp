@@ -44,22 +44,24 @@ struct encoder {
   void operator()(engine::acquire_command const& c) const {
     static script const& acquire = find_script("acquire");
     keys const k{c.name};
-    command_writer w{out, 3 + 3 + 7};
+    command_writer w{out, 3u + 3u + 7u + (c.proposal != 0 ? 1u : 0u)};
     write_script(w, acquire, c.with_source, 3);
     w.arg(k.lock).arg(k.queue).arg(k.fence);
     w.arg(id_text(client, c.id)).arg(c.wait ? std::string_view{"wait"} : std::string_view{"try"});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention)).arg(c.ticket).arg(c.not_after_us);
+    if (c.proposal != 0) w.arg(c.proposal);
   }
 
   void operator()(engine::release_command const& c) const {
     static script const& release = find_script("release");
     keys const k{c.name};
-    command_writer w{out, 3 + 3 + 6};
+    command_writer w{out, 3u + 3u + 6u + (c.floor != 0 ? 1u : 0u)};
     write_script(w, release, c.with_source, 3);
     w.arg(k.lock).arg(k.queue).arg(k.fence);
     w.arg(id_text(client, c.id)).arg(c.keep ? std::string_view{"1"} : std::string_view{"0"});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
     w.arg(c.new_id != 0 ? id_text(client, c.new_id) : std::string{});
+    if (c.floor != 0) w.arg(c.floor);
   }
 
   void operator()(engine::renew_command const& c) const {
@@ -68,6 +70,18 @@ struct encoder {
     write_script(w, renew, c.with_source, c.items.size());
     for (engine::renewal const& item : c.items) w.arg(keys{item.name}.lock);
     for (engine::renewal const& item : c.items) w.arg(id_text(client, item.id)).arg(count(item.lease));
+  }
+
+  void operator()(engine::confirm_command const& c) const {
+    static script const& confirm = find_script("confirm");
+    command_writer w{out, 3 + 1 + 5 * c.items.size()};
+    write_script(w, confirm, c.with_source, 2 * c.items.size());
+    for (engine::renewal const& item : c.items) {
+      keys const k{item.name};
+      w.arg(k.lock).arg(k.fence);
+    }
+    w.arg(count(c.retention));
+    for (engine::renewal const& item : c.items) w.arg(id_text(client, item.id)).arg(count(item.lease)).arg(item.floor);
   }
 
   void operator()(engine::kill_command const& c) const {

@@ -128,13 +128,17 @@ bool greeting::time(std::span<resp::node const> reply) {
   return true;
 }
 
-/// "...\r\nrun_id:9f3c...\r\n..."
+/// "...\r\nrun_id:9f3c...\r\nuptime_in_seconds:17\r\n..."
 void greeting::run(std::string_view info) {
-  constexpr std::string_view label = "run_id:";
-  auto const at = info.find(label);
-  if (at == std::string_view::npos) return;
-  std::string_view const rest = info.substr(at + label.size());
-  run_ = rest.substr(0, std::min<std::size_t>(rest.find_first_of("\r\n"), 64));
+  auto const value_of = [&](std::string_view label) -> std::string_view {
+    auto const at = info.find(label);
+    if (at == std::string_view::npos) return {};
+    std::string_view const rest = info.substr(at + label.size());
+    return rest.substr(0, std::min<std::size_t>(rest.find_first_of("\r\n"), 64));
+  };
+  run_ = value_of("run_id:");
+  std::string_view const up = value_of("uptime_in_seconds:");
+  if (!up.empty()) uptime_ = std::chrono::seconds{number(up)};
 }
 
 void greeting::eviction(std::span<resp::node const> reply) {

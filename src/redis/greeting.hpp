@@ -5,6 +5,8 @@
 #include "redis/url.hpp"
 #include "resp/decoder.hpp"
 
+#include <chrono>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -25,6 +27,8 @@ class greeting {
   std::int64_t server_us() const noexcept { return server_us_; }
   /// Names this run of the server; empty if it does not say.
   std::string const& run() const noexcept { return run_; }
+  /// How long that run has lasted; empty if it does not say.
+  std::optional<std::chrono::seconds> uptime() const noexcept { return uptime_; }
   /// Worth a warning; empty: nothing is.
   std::string const& warning() const noexcept { return warning_; }
   engine::fault fault() const noexcept { return fault_; }
@@ -46,6 +50,7 @@ class greeting {
   std::string client_address_;
   std::int64_t server_us_ = 0;
   std::string run_;
+  std::optional<std::chrono::seconds> uptime_;
   std::string warning_;
   engine::fault fault_ = engine::fault::none;
   std::string why_;

@@ -178,7 +178,7 @@ void link::on_greeted() {
   host_.log(log_level::info, "connected to " + where_.shown());
   if (!greeting_.warning().empty()) host_.log(log_level::warning, greeting_.warning());
   engine::session const session{greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
-                                greeting_.run()};
+                                greeting_.run(), greeting_.uptime()};
   host_.enter([&](engine::server& s, time_point now) {
     dropping_ = false;
     s.connected_as(session, now);

@@ -74,6 +74,7 @@ class scripted_server {
       if (auto* acquire = std::get_if<engine::acquire_command>(&with_source)) acquire->with_source = true;
       if (auto* release = std::get_if<engine::release_command>(&with_source)) release->with_source = true;
       if (auto* renew = std::get_if<engine::renew_command>(&with_source)) renew->with_source = true;
+      if (auto* confirm = std::get_if<engine::confirm_command>(&with_source)) confirm->with_source = true;
       reply = execute(with_source, client);
     }
     outcome result{numbers(reply), {}};
@@ -194,22 +195,35 @@ class random_client_side {
   engine::command command(std::string const& client) {
     auto const retention = milliseconds{pick(0, 3) == 0 ? 1 : 2'000};
     auto const claim = milliseconds{pick(1, 4) * 50};
-    switch (pick(0, 9)) {
+    switch (pick(0, 11)) {
       case 0: case 1: case 2: case 3: {
         engine::acquire_command c{name(), some_id(client), pick(0, 4) != 0, lease(), claim, retention};
         if (pick(0, 3) == 0) c.ticket = now_us_ + pick(-300'000, 100'000);
         if (pick(0, 5) == 0) c.not_after_us = now_us_ + pick(-2, 2);
+        if (pick(0, 2) == 0) {
+          c.id = some_vote(client);
+          c.proposal = pick(0, 1) == 0 ? 1 : some_fence();
+        }
         return c;
       }
       case 4: case 5: case 6: case 7: {
         engine::release_command c{name(), some_id(client), pick(0, 3) == 0, lease(), claim, retention};
         if (pick(0, 2) == 0) c.new_id = some_id(client);
+        if (pick(0, 2) == 0) {
+          c.id = some_vote(client);
+          c.floor = some_fence();
+        }
         return c;
       }
       case 8: {
         items_.clear();
         for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back({name(), some_id(client), lease()});
         return engine::renew_command{items_};
+      }
+      case 9: case 10: {
+        items_.clear();
+        for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back({name(), some_vote(client), lease(), some_fence()});
+        return engine::confirm_command{items_, retention};
       }
       default: return engine::prove_publish_command{};
     }
@@ -230,6 +244,13 @@ class random_client_side {
     if (pick(0, 3) == 0) ++last;
     return last - static_cast<engine::grant_id>(pick(0, 4));
   }
+
+  /// Tickets are few, so that it is often the same vote.
+  engine::grant_id some_vote(std::string const& of) {
+    return 7000 + last_[of] / 16 * 1000 + static_cast<engine::grant_id>(pick(0, 9) == 0 ? 999 : 0);
+  }
+
+  std::int64_t some_fence() { return now_us_ - 1'577'836'800'000'000 + pick(-100'000, 400'000); }
 
   std::mt19937_64 random_;
   std::vector<std::string> clients_, names_;
@@ -268,7 +289,7 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
     subscribed.insert(client);
   }
 
-  for (int step = 0; step < 10'000; ++step) {
+  for (int step = 0; step < 12'000; ++step) {
     side.step();
     scripts.at(side.now());
     std::string const client = side.client();
@@ -296,11 +317,14 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
     if (std::holds_alternative<engine::release_command>(command)) {
       ++happened["release " + std::to_string(answer[0]) + (answer.size() > 4 ? " and again" : "")];
     }
+    if (std::holds_alternative<engine::confirm_command>(command)) ++happened["confirm " + std::to_string(answer[1])];
+    if (answer.size() == 7 && answer[4] != 0 && answer[5] != 0) ++happened[answer[6] == 0 ? "rival" : "confirmed rival"];
     if (std::holds_alternative<engine::renew_command>(command)) ++happened["renew " + std::to_string(answer[1])];
   }
   // A generator that never gets into a state proves nothing about it.
   for (char const* what : {"push", "acquire 0", "acquire 1", "acquire 2", "acquire 3", "release 0", "release 1",
-                           "release 2", "release 0 and again", "release 1 and again", "renew 0", "renew 1"}) {
+                           "release 2", "release 0 and again", "release 1 and again", "renew 0", "renew 1",
+                           "confirm 0", "confirm 1", "confirm 2", "rival", "confirmed rival"}) {
     EXPECT_GT(happened[what], 3) << what;
   }
 }

@@ -165,6 +165,21 @@ TEST(Encode, WritesARenewalOfManyLocks) {
             (words{"EVALSHA", sha("renew"), "2", "conch:{a}", "conch:{%7D}", "c1.1", "30000", "c1.22", "5000"}));
 }
 
+TEST(Encode, WritesWhatAVoteNeedsBehindTheRest) {
+  engine::acquire_command acquire{"a", 1'700'000'000'000'001'002u, true, 500ms, 500ms, 10min, 1'700'000'000'000'001};
+  acquire.proposal = 12;
+  EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f",
+                                     "c1.1700000000000001002", "wait", "500", "500", "600000", "1700000000000001", "0", "12"}));
+  engine::release_command release{"a", 7, false, 500ms, 500ms, 10min};
+  release.floor = 34;
+  EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7",
+                                     "0", "500", "500", "600000", "", "34"}));
+  std::vector<engine::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
+  EXPECT_EQ(encoded(engine::confirm_command{items, 10min}),
+            (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:f", "600000",
+                   "c1.1", "30000", "5", "c1.22", "5000", "6"}));
+}
+
 TEST(Encode, SendsTheSourceWhenAskedTo) {
   std::vector<engine::renewal> const items{{"a", 1, 30s}};
   struct {
@@ -172,7 +187,8 @@ TEST(Encode, SendsTheSourceWhenAskedTo) {
     std::string_view script;
   } const table[] = {{engine::acquire_command{.name = "a", .id = 1, .with_source = true}, "acquire"},
                      {engine::release_command{.name = "a", .id = 1, .with_source = true}, "release"},
-                     {engine::renew_command{items, true}, "renew"}};
+                     {engine::renew_command{items, true}, "renew"},
+                     {engine::confirm_command{items, 1s, true}, "confirm"}};
   for (auto const& [what, script] : table) {
     auto const all = encoded(what);
     EXPECT_EQ(all[0], "EVAL");

@@ -1,0 +1,33 @@
+-- Confirms and extends votes of many locks, never shortens one, never makes one. A bad key fails alone.
+-- KEYS lock fence, for each   ARGV retention, then id lease floor for each
+-- Answers {now, result fence, for each}: 1 mine, and no fence above `floor` was given here · 2 mine, but `fence` was
+-- · 0 not mine · -1 could not be read or written. In any case none at or below `floor` is given from now on.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local retention = tonumber(ARGV[1])
+local function text(number)
+  return string.format('%.0f', number)
+end
+-- @include lib/vote.lua
+
+local answer = {now}
+for i = 1, #KEYS / 2 do
+  local key, fence_key = KEYS[2 * i - 1], KEYS[2 * i]
+  local id, lease, floor = ARGV[3 * i - 1], tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1])
+  local result, before = 0, 0
+  local done, problem = pcall(function()
+    before = raise_fence(fence_key, floor, retention)
+    local value = redis.call('GET', key)
+    if value and string.sub(value, 1, #id + 1) == id .. ' ' then
+      local left = redis.call('PTTL', key)
+      if string.sub(value, -1) == 'c' then
+        redis.call('SET', key, string.sub(value, 1, -2) .. 'h', 'PX', math.max(left, lease))
+      elseif left < lease then
+        redis.call('PEXPIRE', key, lease)
+      end
+      result = before > floor and 2 or 1
+    end
+  end)
+  answer[2 * i], answer[2 * i + 1] = done and result or -1, before
+end
+return answer

@@ -1,0 +1,12 @@
+-- What a vote needs beyond lock.lua.
+
+-- No fence given here from now on is at or below `floor`: the fence of a quorum is the greatest of its votes.
+-- Answers the one before.
+local function raise_fence(key, floor, kept_for)
+  local before = tonumber(redis.call('GET', key) or 0) or 0
+  if before < floor then
+    local ahead = math.max(floor - (now - 1577836800000000), 0)
+    redis.call('SET', key, text(floor), 'PX', text(kept_for + math.ceil(ahead / 1000)))
+  end
+  return before
+end
