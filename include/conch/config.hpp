@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace conch {
 
@@ -20,8 +21,30 @@ using log_hook = std::function<void(log_level, std::string_view)>;
 /// Everything a client can be told. Validated once, when the client is made; an error names the member.
 struct config {
   /// Where the server is: `redis://[user:password@]host[:port][/db]`, `unix:///path[?db=n]` or
-  /// `memory://[name]` (this process only, for unit tests).
+  /// `memory://[name]` (this process only, for unit tests). Or several independent servers, of which a majority decides:
+  /// `redlock://host:port,host:port,host:port`, 1 to 9 of them.
   std::string url = "redis://127.0.0.1:6379";
+
+  /// Several servers, each by a URL of its own, in place of `url`: 1 to 9. No two may be the same server.
+  std::vector<std::string> servers{};
+
+  /// Several servers: how many must agree. 0: a majority; else a majority to all of them.
+  std::size_t votes_needed = 0;
+
+  /// Several servers: in place of `claim`. How long one server keeps the lock for a client before a majority is confirmed.
+  /// At least 50 ms; where the lease is shorter, the lease.
+  duration vote_claim = std::chrono::milliseconds{500};
+
+  /// Several servers: a grant that would be good for less is refused. 0 to half of `vote_claim`.
+  duration min_validity = std::chrono::milliseconds{20};
+
+  /// Several servers: a fencing token is greater than every earlier one also where servers fail and clocks differ at the
+  /// same time. Costs a second round trip on some grants.
+  bool strict_fence = false;
+
+  /// Several servers: one that was started less than this ago (and a second) has no vote. The longest lease any client uses
+  /// keeps servers that restart without their data from giving a lock away twice. 0: it votes at once.
+  duration min_server_uptime = duration::zero();
 
   /// How long a lock outlives a holder that has died. 100 ms to 1 day. The watchdog renews a living hold.
   duration lease = std::chrono::seconds{30};

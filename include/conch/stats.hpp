@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace conch {
 
@@ -22,6 +23,19 @@ struct histogram {
 
   /// Upper bound of the bucket in which the given share (0 to 1) is reached. 0 when nothing was counted.
   duration quantile(double share) const noexcept;
+};
+
+/// One of the servers of a lock over several.
+struct server_statistics {
+  std::string url;                       ///< no password
+  bool connected = false;
+  std::uint64_t connects = 0;
+  std::uint64_t disconnects = 0;
+  std::uint64_t scripts = 0;
+  std::uint64_t votes = 0;               ///< it gave us its lock
+  std::uint64_t cleanups_pending = 0;    ///< gauge: releases and leaves it has not answered yet
+  duration round_trip = duration::zero();///< gauge: smoothed, from a command to its answer
+  std::string last_trouble;              ///< empty: there was none
 };
 
 /// Counters of one client since it was made. Plain numbers, a consistent snapshot.
@@ -47,11 +61,14 @@ struct statistics {
   std::uint64_t pushes_stray = 0;        ///< of these: nobody wanted it any more, given back
   std::uint64_t connects = 0;            ///< connections made
   std::uint64_t disconnects = 0;         ///< connections lost
+  std::uint64_t votes_given_back = 0;    ///< several servers: votes that were too few for the lock, passed on
+  std::uint64_t fence_rounds = 0;        ///< strict_fence: grants whose fence took a second round trip
   std::uint64_t cleanups_pending = 0;    ///< gauge: releases and leaves not yet answered
   std::uint64_t waiting = 0;             ///< gauge: acquires under way
   std::uint64_t held = 0;                ///< gauge: holds
   histogram wait;                        ///< from the call to the grant
   histogram hold;                        ///< from the grant to the release or loss
+  std::vector<server_statistics> servers{};  ///< of a lock over several; empty with one server
 };
 
 /// Prometheus text exposition (format 0.0.4) of a snapshot. `labels` goes into every line as it is, e.g.

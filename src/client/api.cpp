@@ -40,6 +40,16 @@ config checked(config c) {
   require(between(c.local_slice, duration::zero(), c.lease), "local_slice must be 0 to the lease");
   require(c.claim >= milliseconds{50}, "claim must be at least 50 ms");
   c.claim = std::min(c.claim, c.lease);
+  if (!c.servers.empty() || c.url.starts_with("redlock://")) {
+    require(c.vote_claim >= milliseconds{50}, "vote_claim must be at least 50 ms");
+    c.vote_claim = std::min(c.vote_claim, c.lease);
+    require(between(c.min_validity, duration::zero(), c.vote_claim / 2), "min_validity must be 0 to half of vote_claim");
+    require(c.min_server_uptime >= duration::zero(), "min_server_uptime must be at least 0");
+    std::size_t const n = detail::servers_of(c).size();
+    require(c.votes_needed == 0 || (c.votes_needed > n / 2 && c.votes_needed <= n),
+            "votes_needed must be 0, or a majority to all of the servers");
+    c.claim = c.vote_claim;
+  }
   require(between(c.fence_retention, std::chrono::seconds{1}, hours{24 * 30}), "fence_retention must be 1 s to 30 days");
   require(c.command_timeout >= milliseconds{10}, "command_timeout must be at least 10 ms");
   c.command_timeout = std::min(c.command_timeout, c.lease / 3);

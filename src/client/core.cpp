@@ -15,6 +15,8 @@
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/system_executor.hpp>
 
+#include <boost/system/system_error.hpp>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -75,6 +77,15 @@ void forget(loss_watcher& w) {
 
 }  // namespace
 
+std::vector<redis::address> servers_of(config const& c) {
+  if (c.servers.empty()) return redis::parse_servers(c.url);
+  try {
+    return redis::parse_servers(c.servers);
+  } catch (boost::system::system_error const& e) {
+    throw boost::system::system_error{make_error_code(errc::invalid_config, std::string{"servers: "} + e.what())};
+  }
+}
+
 // ------------------------------------------------------------------------------------------------------------ nodes
 
 hold_node::hold_node(core_ptr c, acquire_handler handler) : core{std::move(c)}, on_acquired{std::move(handler)} {
@@ -105,6 +116,22 @@ void let_go(hold_node* n) noexcept {
 
 // ------------------------------------------------------------------------------------------------------------- core
 
+template <class F>
+void client_core::enter(F&& f) {
+  thread_local std::vector<ready> spare;  // its memory is used again
+  std::vector<ready> batch = std::move(spare);
+  {
+    std::lock_guard const guard{mutex_};
+    if (gone_) return;
+    time_point const now = clock::now();
+    f(now);
+    settle(now, batch);
+  }
+  carry_out(batch);
+  batch.clear();
+  spare = std::move(batch);
+}
+
 std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings) {
   auto core = std::make_shared<client_core>(std::move(executor), std::move(settings));
   core_registry::of(core->executor_).add(core);
@@ -116,15 +143,24 @@ client_core::client_core(asio::any_io_executor executor, config settings)
       id_{new_client_id()}, mutex_{!settings_.single_threaded}, engine_{settings_, timers_, *this, stats_},
       close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
       alarm_{std::make_unique<alarm>(*strand_)} {
-  redis::address const where = redis::parse_url(settings_.url);
-  if (where.what == redis::address::kind::memory) {
-    transport_ = std::make_unique<memory::link>(*this, *strand_, id_, where.path);
-  } else {
-    transport_ = std::make_unique<redis::link>(*this, *strand_, settings_, id_, where);
-  }
+  bool const several = !settings_.servers.empty() || settings_.url.starts_with("redlock://");
   engine::journal& own_journal = *this;
-  server_ = std::make_unique<engine::server>(settings_, seed_of(id_), timers_, *transport_, engine_, own_journal, stats_);
-  engine_.use(*server_);
+  if (several) quorum_ = std::make_unique<quorum::quorum>(settings_, id_, seed_of(id_), timers_, engine_, own_journal, stats_);
+  for (redis::address const& where : servers_of(settings_)) {
+    remote& r = *remotes_.emplace_back(std::make_unique<remote>(*this));
+    if (where.what == redis::address::kind::memory) {
+      r.way = std::make_unique<memory::link>(r, *strand_, id_, where.path);
+    } else {
+      r.way = std::make_unique<redis::link>(r, *strand_, settings_, id_, where);
+    }
+    if (several) {
+      r.protocol = &quorum_->add(*r.way, where.shown());
+    } else {
+      server_ = std::make_unique<engine::server>(settings_, seed_of(id_), timers_, *r.way, engine_, own_journal, stats_);
+      r.protocol = server_.get();
+    }
+  }
+  engine_.use(several ? static_cast<engine::backend&>(*quorum_) : *server_);
 }
 
 client_core::~client_core() = default;
@@ -132,7 +168,12 @@ client_core::~client_core() = default;
 statistics client_core::stats() {
   std::lock_guard const guard{mutex_};
   statistics copy = stats_;
-  copy.cleanups_pending = server_ ? server_->pending() : 0;
+  if (quorum_) {
+    copy.cleanups_pending = quorum_->pending();
+    quorum_->report(copy);
+  } else {
+    copy.cleanups_pending = server_->pending();
+  }
   return copy;
 }
 
@@ -150,7 +191,7 @@ void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait
       outlives->core->cancel(*outlives, type);
     });
   }
-  enter([&](engine::server&, time_point now) {
+  enter([&](time_point now) {
     engine_takes(*node);
     if (wait) node->until = *wait < time_point::max() - now ? now + std::max(*wait, duration::zero()) : time_point::max();
     engine_.acquire(*node, lock->name, now);
@@ -159,7 +200,7 @@ void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait
 
 void client_core::cancel(hold_node& n, asio::cancellation_type type) {
   if (type == asio::cancellation_type::none) return;
-  enter([&](engine::server&, time_point now) { engine_.cancel(n, strongest(type), now); });
+  enter([&](time_point now) { engine_.cancel(n, strongest(type), now); });
 }
 
 void client_core::release(node_ref n, release_handler handler) {
@@ -169,7 +210,7 @@ void client_core::release(node_ref n, release_handler handler) {
   }
   n->on_released.swap(handler);
   n->whose = work_of(executor_, n->on_released);
-  enter([&](engine::server&, time_point now) {
+  enter([&](time_point now) {
     stop_watchers(*n, asio::error::operation_aborted);
     engine_.release(*n, now);
   });
@@ -178,7 +219,7 @@ void client_core::release(node_ref n, release_handler handler) {
 void client_core::abandon(hold_node& n) {
   if (n.given_back.exchange(true)) return;
   node_ref const outlives{&n};
-  enter([&](engine::server&, time_point now) {
+  enter([&](time_point now) {
     stop_watchers(n, asio::error::operation_aborted);
     engine_.abandon(n, now);
     engine_leaves(n);
@@ -206,7 +247,7 @@ void client_core::watch_loss(node_ref n, lost_handler handler) {
       outlives->core->stop_watching(*outlives, std::shared_ptr{w});
     });
   }
-  enter([&](engine::server&, time_point) {
+  enter([&](time_point) {
     if (n->at == engine::acquisition::phase::holding) {
       n->watchers.push_back(w);
     } else {
@@ -217,7 +258,7 @@ void client_core::watch_loss(node_ref n, lost_handler handler) {
 }
 
 void client_core::stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w) {
-  enter([&](engine::server&, time_point) {
+  enter([&](time_point) {
     if (std::erase(n.watchers, w) == 0) return;
     ready_.push_back({ready::kind::watcher, node_ref{&n}, asio::error::operation_aborted, false, w});
   });
@@ -230,24 +271,15 @@ void client_core::stop_watchers(hold_node& n, error_code why) {
 
 // ------------------------------------------------------------------------------------------------ input and output
 
-void client_core::enter_with(input& i) {
-  thread_local std::vector<ready> spare;  // its memory is used again
-  std::vector<ready> batch = std::move(spare);
-  {
-    std::lock_guard const guard{mutex_};
-    if (gone_) return;
-    time_point const now = clock::now();
-    i.apply(*server_, now);
-    settle(now, batch);
-  }
-  carry_out(batch);
-  batch.clear();
-  spare = std::move(batch);
+void client_core::remote::enter_with(input& i) {
+  core.enter([&](time_point now) { i.apply(*protocol, now); });
 }
+
+bool client_core::nothing_owed() const { return quorum_ ? quorum_->settled() : server_->settled(); }
 
 void client_core::settle(time_point, std::vector<ready>& batch) {
   // The cheap question first: idle() looks at every lock.
-  if ((closing_ == closing::draining || closing_ == closing::giving_back) && server_->settled() && engine_.idle()) {
+  if ((closing_ == closing::draining || closing_ == closing::giving_back) && nothing_owed() && engine_.idle()) {
     end_close({});
   }
   if (closing_ != closing::done && timers_.next() < armed_) {
@@ -267,7 +299,7 @@ void client_core::start_alarm() {
     if (gone_ || closing_ == closing::done) return;
   }
   alarm_->start(shared_from_this(), [this] {
-    enter([this](engine::server&, time_point now) {
+    enter([this](time_point now) {
       armed_ = engine::timer_queue::never;
       engine_.tick(now);
     });
@@ -339,7 +371,7 @@ void client_core::log(log_level level, std::string_view words) {
 
 void client_core::close(duration timeout, close_handler handler) {
   bool begun = false;
-  enter([&](engine::server&, time_point now) {
+  enter([&](time_point now) {
     if (closing_ != closing::no) return;
     begun = true;
     on_closed_.emplace(std::move(handler));
@@ -350,7 +382,7 @@ void client_core::close(duration timeout, close_handler handler) {
 }
 
 void client_core::close_in_background() {
-  enter([&](engine::server&, time_point now) {
+  enter([&](time_point now) {
     if (closing_ == closing::no) begin_close(now, duration::zero(), false);
   });
 }
@@ -358,7 +390,7 @@ void client_core::close_in_background() {
 void client_core::begin_close(time_point now, duration timeout, bool drain) {
   closing_ = closing::draining;
   engine_.close(now);
-  server_->drop_kicks();
+  quorum_ ? quorum_->drop_kicks() : server_->drop_kicks();
   if (drain && timeout > duration::zero()) {
     timers_.arm(close_timer_, now + timeout);
   } else {
@@ -379,7 +411,7 @@ void client_core::close_due(time_point now) {
 void client_core::end_close(error_code why) {
   closing_ = closing::done;
   close_timer_.cancel();
-  transport_->shut_down();
+  for (auto const& r : remotes_) r->way->shut_down();
   asio::post(*strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
   if (on_closed_) ready_.push_back({ready::kind::closed, {}, why, false, nullptr});  // behind the waiters that it ended
 }
@@ -409,7 +441,7 @@ void client_core::context_gone() {
   on_closed_.reset();
   whose_close_ = {};
   ready_.clear();
-  transport_.reset();
+  for (auto const& r : remotes_) r->way.reset();
   alarm_.reset();
   strand_.reset();
   executor_ = {};

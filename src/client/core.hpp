@@ -5,6 +5,8 @@
 #include "client/alarm.hpp"
 #include "client/host.hpp"
 #include "engine/engine.hpp"
+#include "quorum/quorum.hpp"
+#include "redis/url.hpp"
 
 #include <conch/mutex.hpp>
 
@@ -21,6 +23,9 @@
 namespace conch::detail {
 
 class client_core;
+
+/// Throws errc::invalid_url, or for those in `config::servers` errc::invalid_config.
+std::vector<redis::address> servers_of(config const& c);
 
 /// Somebody who waits to hear of a loss.
 struct loss_watcher {
@@ -51,7 +56,6 @@ class hold_node final : public engine::acquisition {
 /// The shell around the engine: takes the lock, reads the clock, gives the input, and afterwards, unlocked, hands
 /// completions to their executors. All rules are the engine's.
 class client_core final : public std::enable_shared_from_this<client_core>,
-                          public host,
                           private engine::acquisition_events,
                           private engine::journal {
  public:
@@ -75,8 +79,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   /// The io_context goes away: drops everything that could run on it.
   void context_gone();
 
-  std::shared_ptr<void> keep() override { return weak_from_this().lock(); }
-  void log(log_level level, std::string_view words) override;
+  std::shared_ptr<void> keep() { return weak_from_this().lock(); }
+  void log(log_level level, std::string_view words);
 
  private:
   friend class hold_node;
@@ -92,7 +96,22 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   enum class closing { no, draining, giving_back, done };
 
-  void enter_with(input& i) override;
+  /// One server: the way to it, and the protocol with it.
+  struct remote final : host {
+    explicit remote(client_core& c) : core{c} {}
+    std::shared_ptr<void> keep() override { return core.keep(); }
+    void log(log_level level, std::string_view words) override { core.log(level, words); }
+    void enter_with(input& i) override;
+
+    client_core& core;
+    std::unique_ptr<transport> way;
+    engine::server* protocol = nullptr;
+  };
+
+  /// Runs f(now) with the engine locked, then carries out what came of it.
+  template <class F>
+  void enter(F&& f);
+  bool nothing_owed() const;
   void settle(time_point now, std::vector<ready>& batch);
   void carry_out(std::vector<ready>& batch);
   void begin_close(time_point now, duration timeout, bool drain);
@@ -118,8 +137,9 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   statistics stats_;
   engine::timer_queue timers_;
   engine::engine engine_;
-  std::unique_ptr<transport> transport_;
-  std::unique_ptr<engine::server> server_;
+  std::vector<std::unique_ptr<remote>> remotes_;
+  std::unique_ptr<engine::server> server_;  // one server, or ...
+  std::unique_ptr<quorum::quorum> quorum_;  // ... several
   std::vector<ready> ready_;
   closing closing_ = closing::no;
   bool gone_ = false;

@@ -103,6 +103,8 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.counter("pushes_stray_total", "Pushes that nobody wanted any more.", s.pushes_stray);
   e.counter("connects_total", "Connections made.", s.connects);
   e.counter("disconnects_total", "Connections lost.", s.disconnects);
+  e.counter("votes_given_back_total", "Votes that were too few for the lock, passed on.", s.votes_given_back);
+  e.counter("fence_rounds_total", "Grants whose fence took a second round trip.", s.fence_rounds);
   e.gauge("cleanups_pending", "Releases and leaves not yet answered.", s.cleanups_pending);
   e.gauge("waiting", "Acquires under way.", s.waiting);
   e.gauge("held", "Holds.", s.held);

@@ -138,9 +138,37 @@ address parse_url(std::string_view url) {
     to.what = address::kind::memory;
     to.path = rest;
   } else {
-    refuse("the scheme must be redis, unix or memory");
+    refuse("the scheme must be redis, unix, memory or, for a list of servers, redlock");
   }
   return to;
+}
+
+std::vector<address> parse_servers(std::string_view url) {
+  constexpr std::string_view several = "redlock://";
+  if (!url.starts_with(several)) return {parse_url(url)};
+  std::vector<std::string> urls;
+  for (std::string_view rest = url.substr(several.size());;) {
+    auto const comma = rest.find(',');
+    urls.push_back("redis://" + std::string{rest.substr(0, comma)});
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return parse_servers(urls);
+}
+
+std::vector<address> parse_servers(std::vector<std::string> const& urls) {
+  constexpr std::size_t most = 9;
+  if (urls.empty() || urls.size() > most) refuse("a lock is kept by 1 to 9 servers");
+  std::vector<address> all;
+  for (std::string const& url : urls) {
+    address one = parse_url(url);
+    for (address const& other : all) {
+      // Two votes of one server would make a majority of less.
+      if (other.shown() == one.shown()) refuse("two of the servers are the same: " + one.shown());
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
 }
 
 std::string address::shown() const {

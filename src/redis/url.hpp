@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace conch::redis {
 
@@ -26,5 +27,12 @@ struct address {
 /// `redis://[user:password@]host[:port][/db]`, `unix://[user:password@]/path[?db=n]`, `memory://[name]`.
 /// User and password are percent-decoded. Throws boost::system::system_error{errc::invalid_url}; what() says which part.
 address parse_url(std::string_view url);
+
+/// The servers that a client works with: `redlock://` and its `[user:password@]host[:port][/db]`, separated by commas, or one
+/// of the above. Throws as parse_url.
+std::vector<address> parse_servers(std::string_view url);
+
+/// The same for a list of URLs, each of one server. At most 9, no two the same.
+std::vector<address> parse_servers(std::vector<std::string> const& urls);
 
 }  // namespace conch::redis

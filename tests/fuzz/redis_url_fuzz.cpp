@@ -37,6 +37,12 @@ std::optional<address> parse(std::string_view url) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+  try {
+    auto const several = conch::redis::parse_servers("redlock://" + std::string{reinterpret_cast<char const*>(data), size});
+    require(!several.empty() && several.size() <= 9, "no servers, or too many");
+  } catch (boost::system::system_error const& error) {
+    require(error.code() == conch::errc::invalid_url, "refused with another error");
+  }
   auto const url = parse({reinterpret_cast<char const*>(data), size});
   if (!url) return 0;
   require(url->database >= 0, "a database below 0");

@@ -126,6 +126,11 @@ TEST_F(BadInput, EveryRefusedUrlSaysWhy) {
            {"unix://", "absolute"},
            {"unix:///s?x=1", "db="},
            {"unix:///s?db=one", "database"},
+           {"redlock://", "host"},
+           {"redlock://a,,b", "host"},
+           {"redlock://a:1,b:x", "port"},
+           {"redlock://a,b,a:6379", "same"},
+           {"redlock://a,b,c,d,e,f,g,h,i,j", "1 to 9"},
        }) {
     std::string what;
     EXPECT_EQ(error_of([&] { client(w.ctx.get_executor(), std::string{url}); }, &what), errc::invalid_url) << url;
@@ -146,6 +151,15 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
            {"lease", [](config& c) { c.lease = 99ms; }},
            {"lease", [](config& c) { c.lease = 25h; }},
            {"lease", [](config& c) { c.lease = -1s; }},
+           {"servers", [](config& c) { c.servers = {"redis://a", "unix://relative"}; }},
+           {"servers", [](config& c) { c.servers = {"redis://a", "redlock://b,c"}; }},
+           {"votes_needed", [](config& c) { c.url = "redlock://a,b,c"; c.votes_needed = 1; }},
+           {"votes_needed", [](config& c) { c.url = "redlock://a,b,c"; c.votes_needed = 4; }},
+           {"votes_needed", [](config& c) { c.servers = {"redis://a", "redis://b"}; c.votes_needed = 1; }},
+           {"vote_claim", [](config& c) { c.url = "redlock://a,b,c"; c.vote_claim = 49ms; }},
+           {"min_validity", [](config& c) { c.url = "redlock://a,b,c"; c.min_validity = 251ms; }},
+           {"min_validity", [](config& c) { c.url = "redlock://a,b,c"; c.min_validity = -1ms; }},
+           {"min_server_uptime", [](config& c) { c.url = "redlock://a,b,c"; c.min_server_uptime = -1s; }},
            {"renew_every", [](config& c) { c.renew_every = 16s; }},
            {"renew_every", [](config& c) { c.renew_every = -1s; }},
            {"stop_margin", [](config& c) { c.stop_margin = -1s; }},

@@ -1,0 +1,132 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "quorum/quorum.hpp"
+
+#include <algorithm>
+#include <string>
+
+// What the quorum keeps: for each server, for each lock, for each release under way.
+namespace conch::quorum {
+
+using engine::seat;
+
+/// One server: its protocol, and where that protocol's events go.
+struct quorum::member final : engine::backend_events, engine::journal {
+  member(quorum& q, std::size_t n, std::string name, engine::wire& wire) : in{q}, number{n}, shown{std::move(name)}, out{wire} {}
+
+  quorum& in;
+  std::size_t const number;
+  std::string const shown;
+  engine::wire& out;
+  std::unique_ptr<engine::server> protocol;
+  statistics counted;            // of this server alone
+  time_point fresh_until = time_point::min();  // min_server_uptime: it has no vote before
+  std::uint64_t votes = 0;       // given to us
+  std::string last_trouble;
+
+  bool up() const noexcept { return protocol->connected(); }
+
+  void granted(seat& s, bool pushed, time_point now) override;
+  void busy(seat& s, time_point now) override;
+  void queued(seat& s, time_point now) override;
+  void left(seat& s, time_point now) override;
+  void failed(seat& s, error_code why, time_point now) override;
+  void extended(seat& s, time_point now) override;
+  void renewal_failed(seat&, time_point) override {}  // the next renewal comes anyway
+  void lost(seat& s, time_point now) override;
+  void released(engine::receipt& r, bool was_mine, error_code why, time_point now) override;
+  void settled(seat& s) override;
+  void connection_changed(time_point now) override;
+  seat* find(std::string_view name) override;
+  seat& find_or_make(std::string_view name) override;
+  void note(bool is_error, std::string_view words) override;
+};
+
+/// One lock at one server.
+struct quorum::voter {
+  voter(ballot& b, std::size_t n, std::string_view name) : in{b}, server{n}, place{name} { place.owner = this; }
+
+  ballot& in;
+  std::size_t const server;
+  seat place;
+  std::int64_t ticket = 0;       // that place.attempt counts for
+  bool refused = false;          // busy, or left
+  error_code trouble;            // why it could not be had; until the server says something else
+  time_point since{};            // owned: no earlier than this it became ours
+  time_point not_before = time_point::min();  // idle: not to be asked earlier
+  engine::rival yielded_to{};    // whom it was given back for, last
+  unsigned rests = 0;            // in a row
+};
+
+/// One lock.
+struct quorum::ballot {
+  enum class phase : std::uint8_t {
+    idle,
+    starting,    // there is no ticket yet: too few servers have told their time
+    collecting,
+    leaving,     // a quorum that comes now is still taken
+    held,
+  };
+
+  ballot(quorum& q, std::string lock_name, std::size_t servers);
+
+  std::string const name;
+  quorum& in;
+  std::vector<std::unique_ptr<voter>> votes;
+  seat* front = nullptr;         // of the cohort
+  phase at = phase::idle;
+  bool wait = false;
+  bool pushed = false;           // the last vote came by push
+  engine::milliseconds lease{};
+  std::int64_t ticket = 0;
+  std::int64_t floor = 0;        // no fence at or below this is of use
+  std::int64_t agreeing_on = 0;  // strict_fence: the fence that a quorum is to accept; 0: not begun
+  time_point since{};            // of asking, or of agreeing, or of leaving
+  time_point ask_others_at = engine::timer_queue::never;
+  duration pause{};              // before the others are asked again
+  std::uint64_t round = 0;       // changes when what was begun is over
+  std::uint32_t keepers = 0;
+  engine::timer timer;
+
+  bool asks() const noexcept { return at == phase::collecting || at == phase::leaving; }
+  std::size_t owned() const {
+    return static_cast<std::size_t>(std::count_if(votes.begin(), votes.end(), [](auto const& v) {
+      return v->place.at == seat::state::owned;
+    }));
+  }
+};
+
+/// A release, or a giving up, that somebody waits for.
+struct quorum::farewell {
+  struct part : engine::receipt {
+    farewell* of = nullptr;
+    bool open = false;
+  };
+
+  farewell(std::size_t servers, engine::receipt* r, seat* s) : whom{r}, front{s}, parts(servers) {
+    for (part& p : parts) p.of = this;
+  }
+
+  engine::receipt* whom;
+  seat* front;                   // counted, until whom has been told
+  std::vector<part> parts;       // never grows: clean-ups point into it
+  std::size_t open = 0, mine = 0, answered = 0;
+};
+
+/// The ballot stays while anybody works on it.
+class quorum::keeping {
+ public:
+  explicit keeping(ballot& b) noexcept : b_{b} { ++b_.keepers; }
+  keeping(keeping const&) = delete;
+  keeping& operator=(keeping const&) = delete;
+  ~keeping() {
+    --b_.keepers;
+    b_.in.retire(b_);
+  }
+
+ private:
+  ballot& b_;
+};
+
+}  // namespace conch::quorum

@@ -1,0 +1,137 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "quorum/ballot.hpp"
+
+// Some votes in hand, but not enough: to keep them may keep everybody from the lock, to give them back may lose it.
+namespace conch::quorum {
+
+/// Rules for a minority of votes. What the other servers said counts only if they were asked after the votes were given.
+void quorum::minority(ballot& b, time_point now) {
+  time_point first = time_point::max();
+  for (auto const& v : b.votes) {
+    if (v->place.at == seat::state::owned) first = std::min(first, v->since);
+  }
+  if (first == time_point::max() || b.agreeing_on != 0) {
+    b.ask_others_at = engine::timer_queue::never;
+    b.pause = {};
+    return;
+  }
+
+  engine::rival const* winner = nullptr;   // who has, or will have, the lock
+  engine::rival const* earlier = nullptr;  // whose turn comes before ours
+  for (auto const& v : b.votes) {
+    engine::rival const& r = v->place.seen;
+    if (v->place.at != seat::state::in_line || r.asked < first || r.client == me_) continue;
+    auto const same = [&](auto const& other) {
+      engine::rival const& o = other->place.seen;
+      return other->place.at == seat::state::in_line && o.asked >= first && o.client == r.client && o.ticket == r.ticket;
+    };
+    auto const votes = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), same));
+    if (r.confirmed || r.client == 0 || votes >= needed()) winner = &r;
+    if (std::pair{r.ticket, r.client} < std::pair{b.ticket, me_}) earlier = &r;
+  }
+  if (engine::rival const* const to = winner != nullptr ? winner : earlier) {
+    engine::rival const whom = *to;
+    std::uint64_t const round = b.round;
+    for (auto const& v : b.votes) {
+      if (v->place.at != seat::state::owned) continue;
+      // It came back to us although it was given back for the same rival, who does not stand in line there.
+      bool const again = v->yielded_to.client == whom.client && v->yielded_to.ticket == whom.ticket;
+      v->yielded_to = whom;
+      give_vote_back(b, *v, again, now);
+      if (b.round != round) return;
+    }
+    b.ask_others_at = engine::timer_queue::never;
+    b.pause = {};
+    return;
+  }
+
+  if (b.ask_others_at == engine::timer_queue::never) {
+    b.ask_others_at = std::max(first, b.since) + 2 * round_trip();
+    b.pause = jitter(8 * round_trip(), 24 * round_trip());
+  }
+  if (now < b.ask_others_at) return;
+  b.ask_others_at = now + b.pause;
+  b.pause = std::min<duration>(2 * b.pause, own_.claim);
+  for (auto const& v : b.votes) {
+    if (v->place.at == seat::state::in_line) members_[v->server]->protocol->ask_again(v->place, now);
+  }
+}
+
+/// Passes it on to the next in line there. Asked for again at once, at our old place, which the next now stands before; or,
+/// with `rest`, only when the lock has moved or some time has passed.
+void quorum::give_vote_back(ballot& b, voter& v, bool rest, time_point now) {
+  ++stats_.votes_given_back;
+  v.place.part_of = nullptr;
+  members_[v.server]->protocol->release(v.place, std::nullopt, nullptr, now);
+  if (rest) {
+    duration const pause = own_.claim * (1u << std::min(v.rests++, 6u));
+    v.not_before = now + jitter(pause, 2 * pause);
+  } else {
+    v.rests = 0;
+    ask_vote(b, v, true, now);
+  }
+}
+
+/// When to look again.
+void quorum::plan(ballot& b, time_point now) {
+  time_point at = engine::timer_queue::never;
+  auto const by = [&](time_point t) { at = std::min(at, t); };
+  if (b.at == ballot::phase::starting) by(b.since + settings_.offline_timeout);
+  if (b.asks()) {
+    bool const waits = b.wait && b.at == ballot::phase::collecting;
+    if (waits) by(b.ask_others_at);
+    if (b.agreeing_on != 0) by(b.since + own_.claim);
+    for (auto const& v : b.votes) {
+      seat const& s = v->place;
+      if (s.at == seat::state::owned && b.agreeing_on == 0) by(s.deadline - settings_.min_validity);
+      if (s.at == seat::state::idle && waits) by(v->not_before);
+      if (s.at != seat::state::idle && s.at != seat::state::owned && !waits && members_[v->server]->up()) {
+        by(b.since + patience_with(*members_[v->server]));
+      }
+    }
+  }
+  constexpr duration soon = std::chrono::microseconds{200};
+  if (at == engine::timer_queue::never) {
+    b.timer.cancel();
+  } else {
+    timers_.arm(b.timer, std::max(at, now + soon));
+  }
+}
+
+void quorum::due(ballot& b, time_point now) {
+  keeping const keep{b};
+  if (b.at == ballot::phase::starting) {
+    if (now >= b.since + settings_.offline_timeout) {
+      std::string why = "too few servers can be reached";
+      for (auto const& m : members_) {
+        if (!m->up() && !m->protocol->trouble().empty()) why = m->protocol->trouble();
+      }
+      end(b, outcome::failed, make_error_code(errc::unreachable, why), now);
+    } else {
+      plan(b, now);
+    }
+    return;
+  }
+  if (!b.asks()) return;
+  std::uint64_t const round = b.round;
+  bool const waits = b.wait && b.at == ballot::phase::collecting;
+  bool const stuck = b.agreeing_on != 0 && now >= b.since + own_.claim;
+  if (waits) {
+    for (auto const& v : b.votes) {
+      seat const& s = v->place;
+      bool const over = s.at == seat::state::owned && now >= s.deadline - settings_.min_validity;
+      // What is about to end is passed on to whoever stands in line.
+      if (stuck ? s.at == seat::state::owned : over) give_vote_back(b, *v, false, now);
+      if (b.round != round) return;
+    }
+    if (stuck) b.agreeing_on = 0;
+    ask_votes(b, now);
+    if (b.round != round) return;
+  } else if (stuck) {
+    end(b, b.at == ballot::phase::leaving ? outcome::left : outcome::failed, worst_trouble(b), now);
+    return;
+  }
+  decide(b, now);
+}
+
+}  // namespace conch::quorum

@@ -1,0 +1,387 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "quorum/quorum.hpp"
+
+#include "quorum/ballot.hpp"
+
+#include <charconv>
+#include <utility>
+
+// What the cohort asks for, and the bookkeeping.
+namespace conch::quorum {
+
+namespace {
+
+std::int64_t first_48_bits(std::string_view client) {
+  std::int64_t bits = 0;
+  std::string_view const digits = client.substr(0, 12);
+  std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
+  return bits;
+}
+
+config for_one_server(config c) {
+  c.claim = c.vote_claim;
+  return c;
+}
+
+}  // namespace
+
+quorum::ballot::ballot(quorum& q, std::string lock_name, std::size_t servers)
+    : name{std::move(lock_name)}, in{q}, timer{this, [](void* self, time_point now) {
+        auto& b = *static_cast<ballot*>(self);
+        b.in.due(b, now);
+      }} {
+  votes.reserve(servers);
+  for (std::size_t i = 0; i < servers; ++i) votes.push_back(std::make_unique<voter>(*this, i, name));
+}
+
+quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::timer_queue& timers,
+               engine::backend_events& up, engine::journal& log, statistics& stats)
+    : settings_{settings}, own_{for_one_server(settings)}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log},
+      stats_{stats}, random_state_{seed} {}
+
+quorum::~quorum() {
+  for (auto const& m : members_) m->protocol.reset();
+}
+
+engine::server& quorum::add(engine::wire& out, std::string shown) {
+  auto& m = *members_.emplace_back(std::make_unique<member>(*this, members_.size(), std::move(shown), out));
+  m.protocol = std::make_unique<engine::server>(own_, random(), timers_, out, m, m, m.counted);
+  return *m.protocol;
+}
+
+std::size_t quorum::needed() const noexcept {
+  return settings_.votes_needed != 0 ? settings_.votes_needed : majority_of(members_.size());
+}
+
+// ------------------------------------------------------------------------------------------------ from the cohort
+
+void quorum::ask(seat& s, bool wait, engine::milliseconds lease, time_point now) {
+  ballot& b = ballot_of(s.name);
+  keeping const keep{b};
+  release_votes(b, nullptr, now);  // of a hold that was lost just now
+  ++s.references;
+  s.keeper = this;
+  s.at = seat::state::asking;
+  s.wait = wait;
+  s.lease = lease;
+  s.written = s.confirmed = s.renewing = false;
+  b.front = &s;
+  b.at = ballot::phase::starting;
+  b.wait = wait;
+  b.lease = lease;
+  b.ticket = b.agreeing_on = 0;
+  b.pushed = false;
+  b.since = now;
+  b.pause = {};
+  b.ask_others_at = engine::timer_queue::never;
+  ++b.round;
+  start(b, now);
+}
+
+void quorum::start(ballot& b, time_point now) {
+  std::optional<std::int64_t> const ticket = new_ticket(now);
+  if (!ticket) {
+    for (auto const& m : members_) m->out.want_connection();
+    plan(b, now);
+    return;
+  }
+  b.ticket = *ticket;
+  b.since = now;
+  b.floor = settings_.strict_fence ? std::max(b.floor, fence_ahead(now)) : 0;
+  b.front->written = true;
+  b.front->id = static_cast<engine::grant_id>(*ticket);
+  for (auto const& v : b.votes) {
+    v->refused = false;
+    v->trouble = {};
+    v->not_before = time_point::min();
+    v->yielded_to = {};
+    v->rests = 0;
+  }
+  std::uint64_t const round = b.round;
+  ask_votes(b, now);
+  if (b.round != round) return;
+  b.at = ballot::phase::collecting;
+  decide(b, now);
+}
+
+/// The lower median of what the servers' clocks show now. Of all servers that have ever told; of a quorum at least.
+std::optional<std::int64_t> quorum::new_ticket(time_point now) {
+  std::vector<std::int64_t> clocks;
+  for (auto const& m : members_) {
+    if (auto const us = m->protocol->clock_us(now)) clocks.push_back(*us);
+  }
+  if (clocks.size() < needed()) return std::nullopt;
+  last_ticket_ = std::max(agreed_ticket(clocks), last_ticket_ + 1);
+  return last_ticket_;
+}
+
+/// Asks where nothing is asked, in line or owned.
+void quorum::ask_votes(ballot& b, time_point now) {
+  std::uint64_t const round = b.round;
+  for (auto const& v : b.votes) {
+    if (v->place.at != seat::state::idle || v->not_before > now) continue;
+    ask_vote(b, *v, b.wait, now);
+    if (b.round != round) return;
+  }
+}
+
+void quorum::ask_vote(ballot& b, voter& v, bool wait, time_point now) {
+  member& m = *members_[v.server];
+  if (m.fresh_until > now) {
+    v.not_before = m.fresh_until;
+    return;
+  }
+  // Every attempt at a server has a new id; the place in line is the ticket's.
+  if (v.ticket != b.ticket) {
+    v.ticket = v.place.vote = b.ticket;
+    v.place.attempt = 0;
+  }
+  bool const held = b.at == ballot::phase::held;
+  v.place.floor = b.floor;
+  v.place.part_of = held ? b.front : nullptr;
+  v.place.seen = {};
+  v.place.accepted = v.place.refused_by = 0;
+  v.refused = false;
+  auto const claim = std::chrono::duration_cast<engine::milliseconds>(own_.claim);
+  m.protocol->ask(v.place, wait, held ? b.lease : claim, now);
+}
+
+void quorum::leave_unless_granted(seat& s, time_point now) {
+  ballot& b = ballot_of(s.name);
+  keeping const keep{b};
+  s.at = seat::state::leaving;
+  b.at = ballot::phase::leaving;
+  b.since = now;
+  std::uint64_t const round = b.round;
+  for (auto const& v : b.votes) {
+    bool const asks = v->place.at == seat::state::asking || v->place.at == seat::state::in_line;
+    if (asks) members_[v->server]->protocol->leave_unless_granted(v->place, now);
+    if (b.round != round) return;
+  }
+  decide(b, now);
+}
+
+void quorum::give_up(seat& s, engine::receipt* r, time_point now) {
+  ballot& b = ballot_of(s.name);
+  keeping const keep{b};
+  if (r == nullptr) {
+    back_out(b, nullptr, now);
+    --s.references;  // the cohort looks after the seat itself
+  } else {
+    back_out(b, r, now);
+  }
+}
+
+void quorum::release(seat& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) {
+  ballot& b = ballot_of(s.name);
+  keeping const keep{b};
+  b.floor = std::max(b.floor, s.fence);
+  if (settings_.strict_fence) b.floor = std::max(b.floor, fence_ahead(now));
+  for (auto const& v : b.votes) v->place.floor = b.floor;
+  ++s.references;
+  back_out(b, r, now);
+  if (r == nullptr) --s.references;
+  if (again) ask(s, true, *again, now);
+  drop(s);
+}
+
+/// Nothing of ours is to stay at any server, also at those that have not answered. With `r` the reference to the front
+/// seat goes to the farewell.
+void quorum::back_out(ballot& b, engine::receipt* r, time_point now) {
+  farewell* f = nullptr;
+  if (r != nullptr) {
+    f = farewells_.emplace_back(std::make_unique<farewell>(b.votes.size(), r, b.front)).get();
+    f->open = 1;  // until all are on their way
+  }
+  b.front->at = seat::state::idle;
+  b.at = ballot::phase::idle;
+  b.front = nullptr;
+  b.timer.cancel();
+  ++b.round;
+  release_votes(b, f, now);
+  if (f != nullptr) {
+    --f->open;
+    tell_released(*f, false, now);
+  }
+}
+
+void quorum::release_votes(ballot& b, farewell* f, time_point now) {
+  for (auto const& v : b.votes) {
+    engine::server& server = *members_[v->server]->protocol;
+    farewell::part* part = nullptr;
+    if (f != nullptr && v->place.at != seat::state::idle) {
+      part = &f->parts[v->server];
+      part->open = true;
+      ++f->open;
+    } else if (f != nullptr) {
+      ++f->answered;
+    }
+    v->place.part_of = nullptr;
+    switch (v->place.at) {
+      case seat::state::owned: server.release(v->place, std::nullopt, part, now); break;
+      case seat::state::asking:
+      case seat::state::in_line:
+      case seat::state::leaving: server.give_up(v->place, part, now); break;
+      case seat::state::idle: break;
+    }
+  }
+}
+
+/// Whether a release ended the lock is certain once a quorum has answered alike; a quorum that has answered at all is enough
+/// for one who only gives up.
+void quorum::vote_released(engine::receipt& r, bool was_mine, time_point now) {
+  auto& part = static_cast<farewell::part&>(r);
+  if (!part.open) return;
+  part.open = false;
+  farewell& f = *part.of;
+  --f.open;
+  ++f.answered;
+  tell_released(f, was_mine, now);
+}
+
+void quorum::tell_released(farewell& f, bool was_mine, time_point now) {
+  if (was_mine) ++f.mine;
+  bool const enough = f.mine >= needed() || f.mine + f.open < needed();
+  if (f.whom != nullptr && enough && (f.answered >= needed() || f.open == 0)) {
+    engine::receipt& whom = *std::exchange(f.whom, nullptr);
+    seat& front = *std::exchange(f.front, nullptr);
+    up_.released(whom, f.mine >= needed(), {}, now);
+    drop(front);
+  }
+  if (f.open == 0) {
+    seat* const front = std::exchange(f.front, nullptr);
+    std::erase_if(farewells_, [&](auto const& one) { return one.get() == &f; });
+    if (front != nullptr) drop(*front);
+  }
+}
+
+void quorum::forget(engine::receipt& r) noexcept {
+  for (auto const& f : farewells_) {
+    if (f->whom == &r) f->whom = nullptr;
+  }
+}
+
+void quorum::renew(std::span<seat* const> seats, time_point now) {
+  std::vector<std::vector<seat*>> of(members_.size());
+  for (seat* s : seats) {
+    ballot* const b = find(s->name);
+    if (b == nullptr || b->at != ballot::phase::held) continue;
+    keeping const keep{*b};
+    b->lease = s->lease;
+    for (auto const& v : b->votes) {
+      v->place.lease = s->lease;
+      v->place.floor = b->floor;
+      if (v->place.at == seat::state::owned) of[v->server].push_back(&v->place);
+    }
+    repair(*b, now);
+  }
+  for (auto const& m : members_) m->protocol->renew(of[m->number], now);
+}
+
+bool quorum::connected() const noexcept { return connected_servers() >= needed(); }
+
+// --------------------------------------------------------------------------------------------------- bookkeeping
+
+std::size_t quorum::connected_servers() const noexcept {
+  return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [](auto const& m) { return m->up(); }));
+}
+
+std::size_t quorum::pending() const noexcept {
+  std::size_t n = 0;
+  for (auto const& m : members_) n += m->protocol->pending();
+  return n;
+}
+
+/// What is owed to a minority that is not there does not count.
+bool quorum::settled() const noexcept {
+  std::size_t done = 0;
+  for (auto const& m : members_) {
+    if (m->protocol->settled()) {
+      ++done;
+    } else if (m->up()) {
+      return false;
+    }
+  }
+  return done >= needed();
+}
+
+void quorum::drop_kicks() {
+  for (auto const& m : members_) m->protocol->drop_kicks();
+}
+
+void quorum::report(statistics& to) const {
+  for (auto const& m : members_) {
+    server_statistics s;
+    s.url = m->shown;
+    s.connected = m->up();
+    s.connects = m->counted.connects;
+    s.disconnects = m->counted.disconnects;
+    s.scripts = m->counted.scripts;
+    s.votes = m->votes;
+    s.cleanups_pending = m->protocol->pending();
+    s.round_trip = m->protocol->round_trip();
+    s.last_trouble = m->last_trouble;
+    to.servers.push_back(std::move(s));
+    for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts, &statistics::kicks,
+                               &statistics::pushes, &statistics::pushes_late, &statistics::pushes_stray,
+                               &statistics::safety_checks, &statistics::renewals, &statistics::renewal_scripts,
+                               &statistics::renewals_refused}) {
+      to.*counter += m->counted.*counter;
+    }
+  }
+}
+
+quorum::ballot* quorum::find(std::string_view name) {
+  auto const at = ballots_.find(name);
+  return at == ballots_.end() ? nullptr : at->second.get();
+}
+
+quorum::ballot& quorum::ballot_of(std::string_view name) {
+  if (ballot* const known = find(name)) return *known;
+  auto made = std::make_unique<ballot>(*this, std::string{name}, members_.size());
+  std::string_view const key = made->name;
+  return *ballots_.emplace(key, std::move(made)).first->second;
+}
+
+void quorum::retire(ballot& b) {
+  if (b.keepers != 0 || b.at != ballot::phase::idle) return;
+  for (auto const& v : b.votes) {
+    if (v->place.at != seat::state::idle || v->place.references != 0) return;
+  }
+  ballots_.erase(ballots_.find(b.name));
+}
+
+void quorum::drop(seat& front) {
+  --front.references;
+  if (front.references == 0 && front.at == seat::state::idle) up_.settled(front);
+}
+
+duration quorum::round_trip() const {
+  std::vector<duration> all;
+  for (auto const& m : members_) {
+    if (m->up() && m->protocol->round_trip() != duration::zero()) all.push_back(m->protocol->round_trip());
+  }
+  constexpr duration least = std::chrono::microseconds{100};
+  if (all.empty()) return engine::milliseconds{1};
+  auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return std::max(*middle, least);
+}
+
+duration quorum::patience_with(member const& m) const {
+  return std::max<duration>(engine::milliseconds{10}, 16 * m.protocol->round_trip());
+}
+
+std::uint64_t quorum::random() {
+  std::uint64_t z = (random_state_ += 0x9e3779b97f4a7c15u);  // splitmix64, as in engine::server
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+duration quorum::jitter(duration from, duration to) {
+  auto const range = static_cast<std::uint64_t>(std::max<duration::rep>((to - from).count(), 1));
+  return from + duration{static_cast<duration::rep>(random() % range)};
+}
+
+}  // namespace conch::quorum
