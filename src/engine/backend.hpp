@@ -126,6 +126,8 @@ class backend_events {
   virtual void settled(seat& s) = 0;
   /// The connection has come or gone.
   virtual void connection_changed(time_point) {}
+  /// There is a server, and it will not have us.
+  virtual void connection_refused(error_code, time_point) {}
   virtual seat* find(std::string_view name) = 0;
   virtual seat& find_or_make(std::string_view name) = 0;
 

@@ -100,6 +100,7 @@ void server::connect_failed(fault what, std::string_view words, time_point now) 
   // A wrong password does not get better by waiting; everything else may.
   if (what == fault::access_denied || what == fault::malformed || what == fault::refused) {
     fail_all_asking(to_error(what, words), now);
+    up_.connection_refused(to_error(what, words), now);
   }
 }
 

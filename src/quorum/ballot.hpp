@@ -24,6 +24,7 @@ struct quorum::member final : engine::backend_events, engine::journal {
   time_point fresh_until = time_point::min();  // min_server_uptime: it has no vote before
   std::uint64_t votes = 0;       // given to us
   std::string last_trouble;
+  error_code refusal;            // of the last attempt to connect
 
   bool up() const noexcept { return protocol->connected(); }
 
@@ -38,6 +39,7 @@ struct quorum::member final : engine::backend_events, engine::journal {
   void released(engine::receipt& r, bool was_mine, error_code why, time_point now) override;
   void settled(seat& s) override;
   void connection_changed(time_point now) override;
+  void connection_refused(error_code why, time_point now) override;
   seat* find(std::string_view name) override;
   seat& find_or_make(std::string_view name) override;
   void note(bool is_error, std::string_view words) override;
@@ -104,14 +106,22 @@ struct quorum::farewell {
     bool open = false;
   };
 
-  farewell(std::size_t servers, engine::receipt* r, seat* s) : whom{r}, front{s}, parts(servers) {
+  farewell(quorum& q, std::size_t servers, engine::receipt* r, seat* s)
+      : in{q}, whom{r}, front{s}, parts(servers), timer{this, [](void* self, time_point now) {
+          auto& f = *static_cast<farewell*>(self);
+          f.late = true;
+          f.in.tell_released(f, now);
+        }} {
     for (part& p : parts) p.of = this;
   }
 
+  quorum& in;
   engine::receipt* whom;
   seat* front;                   // counted, until whom has been told
   std::vector<part> parts;       // never grows: clean-ups point into it
   std::size_t open = 0, mine = 0, answered = 0;
+  bool late = false;             // stragglers are not waited for any more
+  engine::timer timer;
 };
 
 /// The ballot stays while anybody works on it.

@@ -190,8 +190,9 @@ void quorum::release(seat& s, std::optional<engine::milliseconds> again, engine:
 void quorum::back_out(ballot& b, engine::receipt* r, time_point now) {
   farewell* f = nullptr;
   if (r != nullptr) {
-    f = farewells_.emplace_back(std::make_unique<farewell>(b.votes.size(), r, b.front)).get();
+    f = farewells_.emplace_back(std::make_unique<farewell>(*this, b.votes.size(), r, b.front)).get();
     f->open = 1;  // until all are on their way
+    timers_.arm(f->timer, now + std::max<duration>(engine::milliseconds{10}, 16 * round_trip()));
   }
   b.front->at = seat::state::idle;
   b.at = ballot::phase::idle;
@@ -201,7 +202,7 @@ void quorum::back_out(ballot& b, engine::receipt* r, time_point now) {
   release_votes(b, f, now);
   if (f != nullptr) {
     --f->open;
-    tell_released(*f, false, now);
+    tell_released(*f, now);
   }
 }
 
@@ -227,8 +228,6 @@ void quorum::release_votes(ballot& b, farewell* f, time_point now) {
   }
 }
 
-/// Whether a release ended the lock is certain once a quorum has answered alike; a quorum that has answered at all is enough
-/// for one who only gives up.
 void quorum::vote_released(engine::receipt& r, bool was_mine, time_point now) {
   auto& part = static_cast<farewell::part&>(r);
   if (!part.open) return;
@@ -236,16 +235,18 @@ void quorum::vote_released(engine::receipt& r, bool was_mine, time_point now) {
   farewell& f = *part.of;
   --f.open;
   ++f.answered;
-  tell_released(f, was_mine, now);
+  if (was_mine) ++f.mine;
+  tell_released(f, now);
 }
 
-void quorum::tell_released(farewell& f, bool was_mine, time_point now) {
-  if (was_mine) ++f.mine;
-  bool const enough = f.mine >= needed() || f.mine + f.open < needed();
-  if (f.whom != nullptr && enough && (f.answered >= needed() || f.open == 0)) {
+/// Whether a release ended a lock that was still held is certain once a quorum has said so, or cannot any more. If a quorum
+/// has answered, stragglers are waited for as long as for any attempt, and then believed to have held it.
+void quorum::tell_released(farewell& f, time_point now) {
+  bool const certain = f.mine >= needed() || f.mine + f.open < needed() || f.late;
+  if (f.whom != nullptr && certain && (f.answered >= needed() || f.open == 0)) {
     engine::receipt& whom = *std::exchange(f.whom, nullptr);
     seat& front = *std::exchange(f.front, nullptr);
-    up_.released(whom, f.mine >= needed(), {}, now);
+    up_.released(whom, f.mine + f.open >= needed(), {}, now);
     drop(front);
   }
   if (f.open == 0) {

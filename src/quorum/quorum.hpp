@@ -56,7 +56,7 @@ class quorum final : public engine::backend {
   std::optional<std::int64_t> new_ticket(time_point now);
   void back_out(ballot& b, engine::receipt* r, time_point now);
   void release_votes(ballot& b, farewell* f, time_point now);
-  void tell_released(farewell& f, bool was_mine, time_point now);
+  void tell_released(farewell& f, time_point now);
   void drop(engine::seat& front);
   ballot& ballot_of(std::string_view name);
   ballot* find(std::string_view name);
@@ -73,6 +73,7 @@ class quorum final : public engine::backend {
   void vote_lost(voter& v, time_point now);
   void vote_released(engine::receipt& part, bool was_mine, time_point now);
   void connection_changed(member& m, time_point now);
+  void connection_refused(time_point now);
 
   election count(ballot const& b, time_point now) const;
   void decide(ballot& b, time_point now);

@@ -51,7 +51,33 @@ void quorum::member::note(bool is_error, std::string_view words) {
   in.log_.note(is_error, shown + ": " + std::string{words});
 }
 
+void quorum::member::connection_refused(error_code why, time_point now) {
+  refusal = why;
+  last_trouble = why.message();
+  in.connection_refused(now);
+}
+
+/// For those that have not asked yet; the others are told one by one.
+void quorum::connection_refused(time_point now) {
+  auto const refused = static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(),
+                                                              [](auto const& m) { return static_cast<bool>(m->refusal); }));
+  if (refused + needed() <= members_.size()) return;
+  error_code why;
+  for (auto const& m : members_) {
+    if (m->refusal) why = m->refusal;
+  }
+  std::vector<ballot*> all;
+  for (auto const& [name, b] : ballots_) {
+    if (b->at == ballot::phase::starting) all.push_back(b.get());
+  }
+  for (ballot* b : all) {
+    keeping const keep{*b};
+    end(*b, outcome::failed, why, now);
+  }
+}
+
 void quorum::connection_changed(member& m, time_point now) {
+  if (m.up()) m.refusal = {};
   if (m.up() && settings_.min_server_uptime > duration::zero()) {
     // What was lost with its memory may be believed for as long as the longest lease. Uptime is in whole seconds.
     duration const lacks = settings_.min_server_uptime + std::chrono::seconds{1} -
@@ -175,10 +201,10 @@ election quorum::count(ballot const& b, time_point now) const {
     if (v->place.at == seat::state::owned) continue;
     if (v->place.at != seat::state::idle) {
       if (is_silent(b, *v, now)) e.silent(v->server, now);
-    } else if (v->trouble) {
-      e.failed(v->server, now);
-    } else if (v->refused || !waits) {
+    } else if (v->refused) {
       e.no(v->server, now);
+    } else if (v->trouble || !waits) {
+      e.failed(v->server, now);
     }
   }
   return e;
@@ -187,7 +213,7 @@ election quorum::count(ballot const& b, time_point now) const {
 void quorum::decide(ballot& b, time_point now) {
   if (!b.asks()) return;
   election const e = count(b, now);
-  std::size_t const failed = e.count(vote::failed), silent = e.count(vote::silent);
+  std::size_t const failed = e.count(vote::failed);
   std::size_t const spare = b.votes.size() - needed();
   if (e.result() == verdict::won) {
     std::int64_t const fence = settings_.strict_fence ? agreed_fence(b, e, now) : e.fence();
@@ -202,8 +228,12 @@ void quorum::decide(ballot& b, time_point now) {
     }
   } else if (!b.wait) {
     if (e.result() == verdict::out_of_reach) {
-      bool const known = failed + silent <= spare;
-      end(b, known ? outcome::busy : outcome::failed, worst_trouble(b), now);
+      // Busy, unless it could not be had even if it were free.
+      std::size_t absent = failed + e.count(vote::silent);
+      for (auto const& v : b.votes) {
+        if (e.of(v->server) == vote::pending && !members_[v->server]->up()) ++absent;
+      }
+      end(b, absent <= spare && e.count(vote::no) != 0 ? outcome::busy : outcome::failed, worst_trouble(b), now);
       return;
     }
   } else if (failed > spare) {
