@@ -259,14 +259,12 @@ bool server::may_arrive_late() const {
 /// May an earlier connection, which could not be ended, still carry out a request?
 bool server::may_echo(time_point echo_until, time_point now) const { return !can_kill_ && now < echo_until; }
 
-/// Never one that was used before. A vote's shows its ticket.
-grant_id server::next_id(seat& s) {
-  if (s.vote == 0) return ++last_id_;
-  if (s.attempt + 1 == attempts_per_ticket) {
-    ++s.vote;
-    s.attempt = 0;
-  }
-  return static_cast<grant_id>(s.vote * attempts_per_ticket + ++s.attempt);
+/// Never one that was used before. A vote's shows its ticket; the clocks that tickets come from may be set back, but not by
+/// chance to the same microsecond at the same count.
+grant_id server::next_id(seat const& s) {
+  if (!(CONCH_MUTANT(id_of_vote_used_again) && s.vote != 0)) ++last_id_;
+  constexpr auto most = static_cast<grant_id>(attempts_per_ticket);
+  return s.vote == 0 ? last_id_ : static_cast<grant_id>(s.vote) * most + last_id_ % most;
 }
 
 void server::drop(seat& s) {

@@ -80,7 +80,7 @@ class server final : public backend {
   bool may_arrive_late() const;
   bool may_echo(time_point echo_until, time_point now) const;
   void session_answer(in_flight const& r, answer const& a, time_point now);
-  grant_id next_id(seat& s);
+  grant_id next_id(seat const& s);
   void drop(seat& s);
   void fail(seat& s, error_code why, time_point now);
   void fail_all_asking(error_code why, time_point now);

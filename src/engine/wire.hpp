@@ -22,7 +22,7 @@ constexpr std::int64_t fence_limit = std::int64_t{1} << 51;
 /// The number N in a grant id CLIENT.N; 0 is none.
 using grant_id = std::uint64_t;
 
-/// A vote's N is its ticket times this, plus the number of the attempt: whoever finds the lock taken can be told whose
+/// A vote's N is its ticket times this, plus a count of attempts: whoever finds the lock taken can be told whose
 /// turn it was, at no cost to a lock on one server.
 constexpr std::int64_t attempts_per_ticket = 1000;
 

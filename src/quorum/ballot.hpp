@@ -52,7 +52,6 @@ struct quorum::voter {
   ballot& in;
   std::size_t const server;
   seat place;
-  std::int64_t ticket = 0;       // that place.attempt counts for
   bool refused = false;          // busy, or left
   error_code trouble;            // why it could not be had; until the server says something else
   time_point since{};            // owned: no earlier than this it became ours

@@ -1,4 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "engine/mutant.hpp"
 #include "quorum/ballot.hpp"
 
 // Some votes in hand, but not enough: to keep them may keep everybody from the lock, to give them back may lose it.
@@ -26,8 +27,10 @@ void quorum::minority(ballot& b, time_point now) {
       return other->place.at == seat::state::in_line && o.asked >= first && o.client == r.client && o.ticket == r.ticket;
     };
     auto const votes = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), same));
-    if (r.confirmed || r.client == 0 || votes >= needed()) winner = &r;
-    if (std::pair{r.ticket, r.client} < std::pair{b.ticket, me_}) earlier = &r;
+    bool const wins = r.confirmed || r.client == 0 || votes >= needed();
+    if (wins && !CONCH_MUTANT(winner_not_seen)) winner = &r;
+    bool const is_earlier = !wins && std::pair{r.ticket, r.client} < std::pair{b.ticket, me_};
+    if (is_earlier && !CONCH_MUTANT(earlier_not_seen)) earlier = &r;
   }
   if (engine::rival const* const to = winner != nullptr ? winner : earlier) {
     engine::rival const whom = *to;
@@ -49,7 +52,7 @@ void quorum::minority(ballot& b, time_point now) {
     b.ask_others_at = std::max(first, b.since) + 2 * round_trip();
     b.pause = jitter(8 * round_trip(), 24 * round_trip());
   }
-  if (now < b.ask_others_at) return;
+  if (now < b.ask_others_at || CONCH_MUTANT(others_not_asked)) return;
   b.ask_others_at = now + b.pause;
   b.pause = std::min<duration>(2 * b.pause, own_.claim);
   for (auto const& v : b.votes) {
@@ -119,7 +122,7 @@ void quorum::due(ballot& b, time_point now) {
   if (waits) {
     for (auto const& v : b.votes) {
       seat const& s = v->place;
-      bool const over = s.at == seat::state::owned && now >= s.deadline - settings_.min_validity;
+      bool const over = s.at == seat::state::owned && now >= s.deadline - settings_.min_validity && !CONCH_MUTANT(expired_votes_kept);
       // What is about to end is passed on to whoever stands in line.
       if (stuck ? s.at == seat::state::owned : over) give_vote_back(b, *v, false, now);
       if (b.round != round) return;

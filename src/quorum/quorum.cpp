@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "quorum/quorum.hpp"
 
+#include "engine/mutant.hpp"
 #include "quorum/ballot.hpp"
 
 #include <charconv>
@@ -50,6 +51,7 @@ engine::server& quorum::add(engine::wire& out, std::string shown) {
 }
 
 std::size_t quorum::needed() const noexcept {
+  if (CONCH_MUTANT(quorum_of_less)) return std::max<std::size_t>(majority_of(members_.size()) - 1, 1);
   return settings_.votes_needed != 0 ? settings_.votes_needed : majority_of(members_.size());
 }
 
@@ -105,14 +107,14 @@ void quorum::start(ballot& b, time_point now) {
 }
 
 /// The lower median of what the servers' clocks show now. Of all servers that have ever told; of a quorum at least.
-std::optional<std::int64_t> quorum::new_ticket(time_point now) {
+std::optional<std::int64_t> quorum::new_ticket(time_point now) const {
   std::vector<std::int64_t> clocks;
   for (auto const& m : members_) {
     if (auto const us = m->protocol->clock_us(now)) clocks.push_back(*us);
   }
   if (clocks.size() < needed()) return std::nullopt;
-  last_ticket_ = std::max(agreed_ticket(clocks), last_ticket_ + 1);
-  return last_ticket_;
+  if (CONCH_MUTANT(ticket_of_own_clock)) return now.time_since_epoch().count() / 1000;
+  return agreed_ticket(clocks);
 }
 
 /// Asks where nothing is asked, in line or owned.
@@ -127,15 +129,12 @@ void quorum::ask_votes(ballot& b, time_point now) {
 
 void quorum::ask_vote(ballot& b, voter& v, bool wait, time_point now) {
   member& m = *members_[v.server];
-  if (m.fresh_until > now) {
+  if (m.fresh_until > now && !CONCH_MUTANT(fresh_server_votes)) {
     v.not_before = m.fresh_until;
     return;
   }
   // Every attempt at a server has a new id; the place in line is the ticket's.
-  if (v.ticket != b.ticket) {
-    v.ticket = v.place.vote = b.ticket;
-    v.place.attempt = 0;
-  }
+  v.place.vote = b.ticket;
   bool const held = b.at == ballot::phase::held;
   v.place.floor = b.floor;
   v.place.part_of = held ? b.front : nullptr;
@@ -177,6 +176,7 @@ void quorum::release(seat& s, std::optional<engine::milliseconds> again, engine:
   keeping const keep{b};
   b.floor = std::max(b.floor, s.fence);
   if (settings_.strict_fence) b.floor = std::max(b.floor, fence_ahead(now));
+  if (CONCH_MUTANT(no_floor)) b.floor = 1;
   for (auto const& v : b.votes) v->place.floor = b.floor;
   ++s.references;
   back_out(b, r, now);
@@ -222,7 +222,10 @@ void quorum::release_votes(ballot& b, farewell* f, time_point now) {
       case seat::state::owned: server.release(v->place, std::nullopt, part, now); break;
       case seat::state::asking:
       case seat::state::in_line:
-      case seat::state::leaving: server.give_up(v->place, part, now); break;
+      case seat::state::leaving:
+        if (CONCH_MUTANT(unanswered_not_released)) v->place.written = false;
+        server.give_up(v->place, part, now);
+        break;
       case seat::state::idle: break;
     }
   }
@@ -271,7 +274,7 @@ void quorum::renew(std::span<seat* const> seats, time_point now) {
     b->lease = s->lease;
     for (auto const& v : b->votes) {
       v->place.lease = s->lease;
-      v->place.floor = b->floor;
+      v->place.floor = CONCH_MUTANT(no_floor) ? 1 : b->floor;
       if (v->place.at == seat::state::owned) of[v->server].push_back(&v->place);
     }
     repair(*b, now);

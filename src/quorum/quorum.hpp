@@ -53,7 +53,7 @@ class quorum final : public engine::backend {
   void start(ballot& b, time_point now);
   void ask_votes(ballot& b, time_point now);
   void ask_vote(ballot& b, voter& v, bool wait, time_point now);
-  std::optional<std::int64_t> new_ticket(time_point now);
+  std::optional<std::int64_t> new_ticket(time_point now) const;
   void back_out(ballot& b, engine::receipt* r, time_point now);
   void release_votes(ballot& b, farewell* f, time_point now);
   void tell_released(farewell& f, time_point now);
@@ -74,6 +74,7 @@ class quorum final : public engine::backend {
   void vote_released(engine::receipt& part, bool was_mine, time_point now);
   void connection_changed(member& m, time_point now);
   void connection_refused(time_point now);
+  void leave_fresh_server(member& m, time_point now);
 
   election count(ballot const& b, time_point now) const;
   void decide(ballot& b, time_point now);
@@ -108,7 +109,6 @@ class quorum final : public engine::backend {
   engine::journal& log_;
   statistics& stats_;
   std::uint64_t random_state_;
-  std::int64_t last_ticket_ = 0;
   std::vector<std::unique_ptr<member>> members_;
   std::unordered_map<std::string_view, std::unique_ptr<ballot>> ballots_;  // keys live in the ballots
   std::vector<std::unique_ptr<farewell>> farewells_;

@@ -1,4 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "engine/mutant.hpp"
 #include "quorum/ballot.hpp"
 
 // What the servers say, and what follows from it.
@@ -85,6 +86,7 @@ void quorum::connection_changed(member& m, time_point now) {
     if (lacks > duration::zero()) {
       m.fresh_until = now + lacks;
       m.note(false, "the server has just started: it has no vote for min_server_uptime");
+      leave_fresh_server(m, now);
     }
   }
   std::vector<ballot*> all;
@@ -98,6 +100,20 @@ void quorum::connection_changed(member& m, time_point now) {
     } else {
       decide(*b, now);
     }
+  }
+}
+
+/// What stands in line there was asked again by the new connection, and would be granted by a server that has forgotten whose
+/// the lock is.
+void quorum::leave_fresh_server(member& m, time_point now) {
+  if (CONCH_MUTANT(fresh_server_votes)) return;
+  for (auto const& [name, b] : ballots_) {
+    voter& v = *b->votes[m.number];
+    if (v.place.at != seat::state::asking && v.place.at != seat::state::in_line) continue;
+    keeping const keep{*b};
+    m.protocol->give_up(v.place, nullptr, now);
+    v.not_before = m.fresh_until;
+    plan(*b, now);
   }
 }
 
@@ -168,7 +184,7 @@ void quorum::vote_lost(voter& v, time_point now) {
   ballot& b = v.in;
   keeping const keep{b};
   if (b.at == ballot::phase::held) {
-    if (b.owned() < needed()) {
+    if (b.owned() < needed() && !CONCH_MUTANT(loss_of_the_majority_ignored)) {
       lose(b, now);
     } else {
       refresh(b, now);
@@ -216,7 +232,8 @@ void quorum::decide(ballot& b, time_point now) {
   std::size_t const failed = e.count(vote::failed);
   std::size_t const spare = b.votes.size() - needed();
   if (e.result() == verdict::won) {
-    std::int64_t const fence = settings_.strict_fence ? agreed_fence(b, e, now) : e.fence();
+    bool const strict = settings_.strict_fence && !CONCH_MUTANT(second_round_skipped);
+    std::int64_t const fence = strict ? agreed_fence(b, e, now) : e.fence();
     if (fence != 0) {
       win(b, e.deadline(), fence, now);
       return;
@@ -261,8 +278,13 @@ void quorum::win(ballot& b, time_point deadline, std::int64_t fence, time_point 
   }
   front.at = seat::state::owned;
   front.fence = fence;
-  front.deadline = deadline;
+  front.deadline = CONCH_MUTANT(claim_taken_for_lease) ? deadline + (b.lease - own_.claim) : deadline;
   front.confirmed = confirmed >= needed();
+  for (auto const& v : b.votes) {
+    if (v->place.at != seat::state::owned) continue;
+    if (CONCH_MUTANT(validity_of_the_best)) front.deadline = std::max(front.deadline, v->place.deadline);
+    if (CONCH_MUTANT(fence_of_the_least)) front.fence = std::min(front.fence, v->place.fence);
+  }
   auto const lease = front.confirmed ? duration{b.lease} : own_.claim;
   front.valid_from = deadline - (lease - engine::drift_of(lease));
   front.renewable = true;
@@ -293,7 +315,7 @@ void quorum::lose(ballot& b, time_point now) {
   std::uint64_t const round = ++b.round;
   // Told first: what is sent may be carried out, and another granted, before this returns.
   up_.lost(front, now);
-  if (b.round == round) release_votes(b, nullptr, now);
+  if (b.round == round && !CONCH_MUTANT(votes_kept_on_loss)) release_votes(b, nullptr, now);
   drop(front);
 }
 
@@ -320,7 +342,7 @@ void quorum::refresh(ballot& b, time_point now) {
   }
   bool const was_confirmed = front.confirmed;
   bool const is_confirmed = confirmed >= needed();
-  time_point const deadline = kth_greatest(deadlines, needed());
+  time_point const deadline = kth_greatest(deadlines, CONCH_MUTANT(renewed_by_one) ? 1 : needed());
   if (deadline == front.deadline && is_confirmed == was_confirmed) return;
   front.deadline = deadline;
   front.confirmed = is_confirmed;
@@ -379,10 +401,12 @@ std::int64_t quorum::agreed_fence(ballot& b, election const& e, time_point now) 
   for (auto const& v : b.votes) {
     if (v->place.at != seat::state::owned) continue;
     above = std::max(above, v->place.fence);
-    if (v->place.accepted != 0 && v->place.refused_by != 0) above = std::max(above, v->place.refused_by + 1);
+    if (v->place.accepted != 0 && v->place.refused_by != 0 && !CONCH_MUTANT(refusal_ignored)) above = std::max(above, v->place.refused_by + 1);
   }
   b.agreeing_on = above;
-  auto const accepts = [&](voter const& v) { return v.place.accepted == above && v.place.refused_by == 0; };
+  auto const accepts = [&](voter const& v) {
+    return v.place.accepted == above && (v.place.refused_by == 0 || CONCH_MUTANT(refusal_ignored));
+  };
   if (servers_with(accepts) >= needed()) return above;
   for (auto const& v : b.votes) {
     seat& s = v->place;

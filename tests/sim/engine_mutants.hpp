@@ -1,4 +1,4 @@
-// The points CONCH_MUTANT(name) in src/engine; mutants.cpp says what each does.
+// The points CONCH_MUTANT(name) in src/engine and src/quorum; mutants.cpp and quorum_mutants.cpp say what each does.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,25 @@ enum class engine_mutant : std::uint8_t {
   lease_of_the_next,
   requeued_after_leave,
   renewal_storm,
+  // src/quorum
+  quorum_of_less,
+  validity_of_the_best,
+  claim_taken_for_lease,
+  renewed_by_one,
+  loss_of_the_majority_ignored,
+  unanswered_not_released,
+  votes_kept_on_loss,
+  id_of_vote_used_again,
+  winner_not_seen,
+  earlier_not_seen,
+  others_not_asked,
+  expired_votes_kept,
+  fence_of_the_least,
+  no_floor,
+  second_round_skipped,
+  refusal_ignored,
+  fresh_server_votes,
+  ticket_of_own_clock,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

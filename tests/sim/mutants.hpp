@@ -23,6 +23,8 @@ struct mutant {
 };
 
 std::span<mutant const> all_mutants();
+// Of a lock over several servers: for run_quorum.
+std::span<mutant const> quorum_mutants();
 mutant const* find_mutant(std::string_view name);
 
 // Of this thread. Null: none.

@@ -1,0 +1,346 @@
+#include "sim/quorum_world.hpp"
+
+#include "redis/codec.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+// A process of the simulated world: the shell that src/client and src/redis are, and the coroutines that use it.
+namespace conch::sim {
+
+quorum_client::quorum_client(quorum_world& w, int n) : world{w}, number{n} {
+  random_source& r = w.random();
+  offset = r.between(0, 1'000'000) * millisecond;
+  ppm = r.between(-2500, 2500);
+  settings.lease = duration{w.lease};
+  settings.renew_every = settings.lease / 3;
+  settings.vote_claim = duration{w.claim};
+  settings.claim = settings.vote_claim;
+  settings.min_validity = std::chrono::milliseconds{5};
+  settings.stop_margin = duration{r.between(0, w.lease / 10)};
+  settings.command_timeout = settings.lease / 3;
+  settings.offline_timeout = std::chrono::seconds{3};
+  settings.reconnect_max = std::chrono::milliseconds{100};
+  settings.local_slice = duration{r.between(0, 5) * millisecond};
+  settings.keep_alive = duration::zero();
+  settings.strict_fence = w.strict;
+  if (w.fresh_rule) settings.min_server_uptime = settings.lease;
+  settings.servers.resize(static_cast<std::size_t>(w.servers_count));
+  coroutines_.resize(static_cast<std::size_t>(r.between(1, 3)));
+  for (coroutine& one : coroutines_) one.left = static_cast<int>(r.between(2, 12));
+}
+
+quorum_client::~quorum_client() {
+  coroutines_.clear();
+  owner.reset();
+  cohort.reset();
+}
+
+void quorum_client::start() {
+  alive = true;
+  process = world.new_process();
+  char text[40];
+  std::snprintf(text, sizeof text, "%012llx%020llx", static_cast<unsigned long long>(0xa0000 + process * 17),
+                static_cast<unsigned long long>(process));
+  id = text;
+  cohort = std::make_unique<engine::engine>(settings, timers, *this, stats);
+  owner = std::make_unique<quorum::quorum>(settings, id, world.random().next(), timers, *cohort, *this, stats);
+  for (int i = 0; i < world.servers_count; ++i) {
+    way& one = *ways_.emplace_back(std::make_unique<way>());
+    one.client = this;
+    one.server = i;
+    one.protocol = &owner->add(one, "server " + std::to_string(i));
+  }
+  cohort->use(*owner);
+  for (auto const& one : ways_) one->want_connection();
+  for (std::size_t i = 0; i < coroutines_.size(); ++i) think(static_cast<int>(i));
+}
+
+void quorum_client::die(bool silently) {
+  if (!alive) return;
+  alive = paused = false;
+  ++wake_version_;
+  for (auto const& one : ways_) {
+    if (one->link != nullptr) world.hang_up(one->link, silently);
+    one->link.reset();
+  }
+  for (coroutine& one : coroutines_) {
+    if (one.hold != nullptr) world.ended(*one.hold);
+    one.hold.reset();
+    one.left = 0;
+    one.busy = false;
+    ++one.round;
+  }
+  notices_.clear();
+  inbox_.clear();
+  owner.reset();
+  cohort.reset();
+}
+
+void quorum_client::pause(nanos length) {
+  if (!alive || paused) return;
+  paused = true;
+  world.after(length, [this, mine = process] {
+    if (!alive || process != mine) return;
+    paused = false;
+    while (!inbox_.empty() && alive) {
+      auto const what = std::move(inbox_.front());
+      inbox_.pop_front();
+      what(local());
+      finish_input();
+    }
+    input([this](time_point now) { cohort->tick(now); });
+  });
+}
+
+bool quorum_client::settled() const {
+  if (!alive) return true;
+  return owner->pending() == 0 && std::all_of(ways_.begin(), ways_.end(), [](auto const& one) {
+           return one->protocol->connected() && one->protocol->settled();
+         });
+}
+
+std::string quorum_client::describe() const {
+  std::string text = " client " + std::to_string(number);
+  statistics s;
+  owner->report(s);
+  for (std::size_t i = 0; i < s.servers.size(); ++i) {
+    text += " [" + std::to_string(i) + (s.servers[i].connected ? " up" : " down") + ", owed " + std::to_string(s.servers[i].cleanups_pending) +
+            (ways_[i]->protocol->settled() ? "" : ", busy") + "]";
+  }
+  return text;
+}
+
+bool quorum_client::finished() const {
+  if (!alive) return true;
+  return !paused && std::all_of(coroutines_.begin(), coroutines_.end(), [](coroutine const& c) { return c.left == 0 && !c.busy; });
+}
+
+// ---------------------------------------------------------------------------------------------------------- the shell
+
+void quorum_client::input(std::function<void(time_point)> what) {
+  if (!alive) return;
+  if (paused) {
+    inbox_.push_back(std::move(what));
+    return;
+  }
+  what(local());
+  finish_input();
+}
+
+void quorum_client::finish_input() {
+  if (in_input_) return;
+  in_input_ = true;
+  for (bool more = true; more && alive;) {
+    more = false;
+    if (!notices_.empty()) {
+      notice const n = notices_.front();
+      notices_.pop_front();
+      hear(n);
+      more = true;
+      continue;
+    }
+    for (auto const& one : ways_) {
+      if (!one->outgoing.empty()) {
+        std::string bytes = std::move(one->outgoing);
+        one->outgoing.clear();
+        if (one->link != nullptr) world.send(one->link, std::move(bytes));
+      }
+      if (one->dropping) {
+        one->dropping = false;
+        auto const l = one->link;
+        if (l != nullptr) {
+          world.hang_up(l, false);
+          forget_link(l, "dropped", local());
+          more = true;
+        }
+      }
+    }
+  }
+  in_input_ = false;
+  if (alive) rearm();
+}
+
+void quorum_client::rearm() {
+  time_point const next_at = timers.next();
+  if (next_at == engine::timer_queue::never) return;
+  nanos const in = std::max<nanos>(true_time(next_at) - world.now(), 1000);
+  auto const version = ++wake_version_;
+  world.after(in, [this, version] {
+    if (alive && version == wake_version_ && !paused) input([this](time_point now) { cohort->tick(now); });
+  });
+}
+
+void quorum_client::way::send(engine::command const& c) { redis::encode(c, client->id, outgoing); }
+
+void quorum_client::way::want_connection() {
+  if (connecting || link != nullptr || !client->alive) return;
+  connecting = true;
+  client->world.connect(client->number, server);
+}
+
+void quorum_client::connected(quorum_world::link_ptr const& l, engine::session const& s) {
+  input([this, l, s](time_point now) {
+    way& one = *ways_[static_cast<std::size_t>(l->server)];
+    one.connecting = false;
+    if (l->cut || !l->client_open || one.link != nullptr) return;
+    one.link = l;
+    one.protocol->connected_as(s, now);
+  });
+}
+
+void quorum_client::lost_link(quorum_world::link_ptr const& l, std::string_view why) {
+  if (!alive || process != l->process || !l->client_open) return;
+  l->client_open = false;
+  input([this, l, text = std::string{why}](time_point now) { forget_link(l, text, now); });
+}
+
+void quorum_client::forget_link(quorum_world::link_ptr const& l, std::string_view why, time_point now) {
+  way& one = *ways_[static_cast<std::size_t>(l->server)];
+  if (one.link == l) {
+    one.link.reset();
+    one.outgoing.clear();
+    one.protocol->disconnected(why, now);
+  } else {
+    one.connecting = false;
+    one.protocol->connect_failed(engine::fault::try_later, why, now);
+  }
+  world.after(world.random().between(1, 20) * millisecond, [this, mine = process, server = l->server] {
+    if (alive && process == mine) ways_[static_cast<std::size_t>(server)]->want_connection();
+  });
+}
+
+void quorum_client::receive(quorum_world::link_ptr const& l, std::string const& bytes) {
+  input([this, l, bytes](time_point now) {
+    way& one = *ways_[static_cast<std::size_t>(l->server)];
+    if (one.link != l) return;
+    auto const room = l->replies.prepare(bytes.size());
+    std::memcpy(room.data(), bytes.data(), bytes.size());
+    l->replies.commit(bytes.size());
+    while (one.link == l && l->replies.next() == resp::decoder::progress::message) {
+      if (!l->replies.is_push()) {
+        one.protocol->answered(redis::to_answer(l->replies.message(), numbers_), now);
+        continue;
+      }
+      engine::pushed_grant grant;
+      switch (redis::read_push(l->replies.message(), id, name_, grant)) {
+        case redis::push_kind::grant: one.protocol->granted(grant, now); break;
+        case redis::push_kind::subscribed: one.protocol->answered({}, now); break;
+        case redis::push_kind::other: break;
+        case redis::push_kind::malformed: throw violation{10, "a push that cannot be read"};
+      }
+    }
+  });
+}
+
+void quorum_client::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
+  auto& h = static_cast<quorum_hold&>(a);
+  bool const got = how == engine::acquired::granted;
+  if (got) {
+    world.granted(h);
+  } else {
+    bool const asked_for = h.cancelled || h.until != time_point::max();  // or it was not even connected by then
+    world.answered(h, how == engine::acquired::failed && !asked_for, why.message());
+  }
+  notices_.push_back({notice::kind::acquired, &h, got});
+}
+
+void quorum_client::on_lost(engine::acquisition& a, error_code) {
+  auto& h = static_cast<quorum_hold&>(a);
+  world.say("client " + std::to_string(number) + " is told that it lost lock " + std::to_string(h.name));
+  h.told = true;
+  world.ended(h);
+  notices_.push_back({notice::kind::lost, &h});
+}
+
+void quorum_client::on_released(engine::acquisition& a, bool, error_code) {
+  notices_.push_back({notice::kind::released, static_cast<quorum_hold*>(&a)});
+}
+
+// ----------------------------------------------------------------------------------------------------- the coroutines
+
+void quorum_client::later(int which, nanos delay, void (quorum_client::*what)(int, time_point)) {
+  auto const round = coroutines_[static_cast<std::size_t>(which)].round;
+  world.after(delay, [this, which, round, what, mine = process] {
+    if (!alive || process != mine) return;
+    input([this, which, round, what](time_point now) {
+      if (coroutines_[static_cast<std::size_t>(which)].round == round) (this->*what)(which, now);
+    });
+  });
+}
+
+void quorum_client::think(int which) {
+  random_source& r = world.random();
+  coroutines_[static_cast<std::size_t>(which)].busy = true;
+  nanos delay = r.chance(50) ? r.between(0, 300) * microsecond : r.between(0, 100) * millisecond;
+  // All at the same time, for votes that are split.
+  constexpr nanos beat = 60 * millisecond;
+  if (world.bursts && r.chance(70)) delay = (world.now() / beat + 1) * beat - world.now() + r.between(0, world.latency / 2);
+  later(which, delay, &quorum_client::ask);
+}
+
+void quorum_client::ask(int which, time_point now) {
+  random_source& r = world.random();
+  coroutine& me = coroutines_[static_cast<std::size_t>(which)];
+  me.hold = std::make_unique<quorum_hold>();
+  quorum_hold& h = *me.hold;
+  h.client = this;
+  h.coroutine = which;
+  h.name = static_cast<int>(r.below(world.names));
+  h.asked_at = world.now();
+  h.lease = std::chrono::duration_cast<std::chrono::milliseconds>(settings.lease);
+  h.once = r.chance(10);
+  if (!h.once && r.chance(15)) h.until = now + duration{r.between(0, 200) * millisecond};
+  if (!h.once) world.asks(h);
+  if (r.chance(10)) {
+    world.after(r.between(0, 50) * millisecond, [this, which, round = me.round, mine = process, type = static_cast<engine::cancel_type>(r.below(3))] {
+      if (!alive || process != mine) return;
+      input([this, which, round, type](time_point at) {
+        coroutine& one = coroutines_[static_cast<std::size_t>(which)];
+        if (one.round != round || one.hold == nullptr || one.hold->active) return;
+        one.hold->cancelled = true;
+        cohort->cancel(*one.hold, type, at);
+      });
+    });
+  }
+  cohort->acquire(h, name_of(h.name), now);
+}
+
+void quorum_client::hear(notice const& n) {
+  quorum_hold& h = *n.about;
+  int const which = h.coroutine;
+  coroutine& me = coroutines_[static_cast<std::size_t>(which)];
+  random_source& r = world.random();
+  if (n.what == notice::kind::acquired && n.granted) {
+    ++me.round;
+    nanos const inside = r.chance(60) ? r.between(0, 5000) * microsecond : r.chance(60) ? r.between(0, world.claim / 2) : r.between(0, 2 * world.lease);
+    later(which, inside, &quorum_client::leave);
+  } else if (n.what == notice::kind::lost) {
+    ++me.round;
+    later(which, r.between(0, 2000) * microsecond, &quorum_client::leave);
+  } else {
+    next(which);
+  }
+}
+
+void quorum_client::leave(int which, time_point now) {
+  coroutine& me = coroutines_[static_cast<std::size_t>(which)];
+  world.ended(*me.hold);
+  ++me.round;
+  world.say("client " + std::to_string(number) + " releases");
+  cohort->release(*me.hold, now);
+}
+
+void quorum_client::next(int which) {
+  coroutine& me = coroutines_[static_cast<std::size_t>(which)];
+  ++me.round;
+  me.hold.reset();
+  me.busy = false;
+  if (--me.left > 0) {
+    think(which);
+  } else {
+    me.left = 0;
+  }
+}
+
+}  // namespace conch::sim

@@ -1,0 +1,46 @@
+// Deliberate faults of a lock over several servers.
+#include "sim/mutants.hpp"
+
+#include <array>
+
+namespace conch::sim {
+
+namespace {
+
+constexpr std::array<mutant, 23> mutants{{
+    {"quorum-of-less", "one vote less than a majority is enough", "P1", engine_mutant::quorum_of_less},
+    {"validity-of-the-best", "a hold is valid as long as the longest of its votes", "7", engine_mutant::validity_of_the_best},
+    {"claim-taken-for-lease", "votes that are claims count for the whole lease", "7", engine_mutant::claim_taken_for_lease},
+    {"renewed-by-one", "one renewed vote prolongs the hold", "P9", engine_mutant::renewed_by_one},
+    {"loss-of-the-majority-ignored", "a hold that a majority has forgotten goes on", "P9", engine_mutant::loss_of_the_majority_ignored},
+    {"unanswered-not-released", "a server that has not answered is not released", "7", engine_mutant::unanswered_not_released},
+    {"votes-kept-on-loss", "a loss does not release the votes that are left", "P6", engine_mutant::votes_kept_on_loss},
+    {"id-of-vote-used-again", "all attempts at a server with one ticket have one id", "†7", engine_mutant::id_of_vote_used_again},
+    {"winner-not-seen", "a minority is kept although another has the lock", "7", engine_mutant::winner_not_seen},
+    {"earlier-not-seen", "a minority is kept although another's turn is before", "7", engine_mutant::earlier_not_seen},
+    {"others-not-asked", "who has a minority does not ask the other servers", "7", engine_mutant::others_not_asked},
+    {"expired-votes-kept", "votes that are too few are kept past their end", "P4", engine_mutant::expired_votes_kept},
+    {"fence-of-the-least", "the fence is the least of the votes", "7", engine_mutant::fence_of_the_least},
+    {"no-floor", "releases and confirmations carry no floor", "7", engine_mutant::no_floor},
+    {"second-round-skipped", "strict fences are not agreed on", "7", engine_mutant::second_round_skipped},
+    {"refusal-ignored", "a server that refuses a fence counts as one that accepts it", "7", engine_mutant::refusal_ignored},
+    {"fresh-server-votes", "a server that has just started votes", "7", engine_mutant::fresh_server_votes},
+    {"ticket-of-own-clock", "the ticket is what the client's own clock shows", "7", engine_mutant::ticket_of_own_clock},
+    {"vote-deadline-from-answer", "the deadline of a vote counts from the answer", "6", engine_mutant::deadline_from_answer},
+    {"vote-stray-grant-kept", "a pushed vote that nobody wants is not released", "†4", engine_mutant::stray_grant_kept},
+    {"confirmation-revives", "a confirmation makes a vote that is gone", "7", engine_mutant::none, "confirm",
+     "result = before > floor and 2 or 1\nend",
+     "result = before > floor and 2 or 1\nelse\nredis.call('SET', key, id .. ' 1 h', 'PX', lease)\nresult = 1\nend"},
+    {"confirmation-by-anybody", "a confirmation extends whatever is there", "P7", engine_mutant::none, "confirm",
+     "if value and string.sub(value, 1, #id + 1) == id .. ' ' then",
+     "if value then"},
+    {"confirmation-extends-nothing", "a confirmation does not extend", "7", engine_mutant::none, "confirm",
+     "math.max(left, lease)",
+     "left"},
+}};
+
+}  // namespace
+
+std::span<mutant const> quorum_mutants() { return mutants; }
+
+}  // namespace conch::sim

@@ -1,0 +1,418 @@
+#include "sim/quorum_world.hpp"
+
+#include "redis/codec.hpp"
+#include "sim/mutants.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+// The servers, the network, the faults and the judge; quorum_client.cpp has the processes.
+namespace conch::sim {
+
+namespace {
+
+constexpr std::int64_t epoch_us = 1'700'000'000'000'000;
+
+bool later_than(nanos a, std::uint64_t a_order, nanos b, std::uint64_t b_order) { return a != b ? a > b : a_order > b_order; }
+
+void put(resp::decoder& in, std::string_view bytes) {
+  auto const room = in.prepare(bytes.size());
+  std::memcpy(room.data(), bytes.data(), bytes.size());
+  in.commit(bytes.size());
+}
+
+}  // namespace
+
+quorum_world::quorum_world(std::uint64_t seed, bool traced) : traced_{traced}, random_{seed} {
+  random_source& r = random_;
+  constexpr int sizes[] = {3, 3, 4, 5, 5, 5, 7};
+  servers_count = sizes[r.below(std::size(sizes))];
+  needed = quorum::majority_of(static_cast<std::size_t>(servers_count));
+  names = r.chance(80) ? 1 : 2;
+  calm = r.chance(30);
+  strict = r.chance(40);
+  fresh_rule = !calm && r.chance(30);
+  lease = r.between(6, 20) * 100 * millisecond;
+  claim = r.between(3, 8) * 50 * millisecond;
+  latency = r.between(50, 1000) * microsecond;
+  jitter = r.between(0, calm ? latency : 4 * latency);
+  bursts = r.chance(50);
+  for (int i = 0; i < servers_count; ++i) {
+    auto s = std::make_unique<server>();
+    // Where fences are not strict, clocks differ by less than a claim.
+    std::int64_t const far = strict ? 5'000'000 : claim / microsecond / 3;
+    s->offset_us = r.between(-far, far);
+    s->ppm = r.between(-2500, 2500);
+    servers_.push_back(std::move(s));
+  }
+  int const clients = static_cast<int>(r.between(2, 5));
+  for (int i = 0; i < clients; ++i) clients_.push_back(std::make_unique<quorum_client>(*this, i));
+  locks_.resize(static_cast<std::size_t>(names));
+}
+
+quorum_world::~quorum_world() = default;
+
+void quorum_world::say(std::string line) {
+  if (traced_) lines.push_back(std::to_string(now_ / microsecond) + " us  " + std::move(line));
+}
+
+void quorum_world::after(nanos delay_by, std::function<void()> what) {
+  events_.push_back({now_ + std::max<nanos>(delay_by, 0), order_++, std::move(what)});
+  std::push_heap(events_.begin(), events_.end(),
+                 [](event const& a, event const& b) { return later_than(a.at, a.order, b.at, b.order); });
+}
+
+bool quorum_world::pass_until(nanos until, std::function<bool()> const& done) {
+  while (!events_.empty() && events_.front().at <= until && !done()) {
+    std::pop_heap(events_.begin(), events_.end(),
+                  [](event const& a, event const& b) { return later_than(a.at, a.order, b.at, b.order); });
+    event e = std::move(events_.back());
+    events_.pop_back();
+    now_ = e.at;
+    e.run();
+  }
+  return done();
+}
+
+void quorum_world::run() {
+  for (auto const& c : clients_) after(random_.between(0, 20) * millisecond, [&c] { c->start(); });
+  if (!calm) plan_faults();
+  auto const finished = [&] { return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); }); };
+  (void)pass_until(4 * second, [] { return false; });
+  say("all faults are over");
+  healing_ = true;
+  for (auto const& s : servers_) s->stalled_until = 0;
+  // Every wait ends: a lease of one that died, claims of those that are next, the slowest reconnect.
+  nanos const bound = now_ + 60 * lease + 20 * second;
+  if (!pass_until(bound, finished)) throw violation{4, "somebody still waits long after all faults were over"};
+  auto const settled = [&] { return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->settled(); }); };
+  if (!pass_until(now_ + 4 * lease + 5 * second, settled)) {
+    std::string who;
+    for (auto const& c : clients_) {
+      if (!c->settled()) who += c->describe();
+    }
+    throw violation{6, "something is still owed to a server that is there:" + who};
+  }
+  (void)pass_until(now_ + 100 * millisecond, [] { return false; });
+  nothing_left();
+  for (auto const& c : clients_) {
+    result.given_back += c->stats.votes_given_back;
+    result.fence_rounds += c->stats.fence_rounds;
+    if (calm) result.calm_given_back += c->stats.votes_given_back;
+  }
+}
+
+void quorum_world::nothing_left() {
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    set_clock(*servers_[i]);
+    for (int name = 0; name < names; ++name) {
+      std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
+      auto const living = [&](std::string const& text) {
+        return std::any_of(clients_.begin(), clients_.end(), [&](auto const& c) { return c->alive && text.starts_with(c->id + "."); });
+      };
+      value const lock = servers_[i]->model.peek(key);
+      if (lock.is(value::kind::bulk) && living(lock.text)) {
+        throw violation{6, "server " + std::to_string(i) + " still has the lock for " + lock.text};
+      }
+      for (value const& item : servers_[i]->model.peek(key + ":q").items) {
+        if (living(item.items[0].text)) throw violation{6, "server " + std::to_string(i) + " still has in line " + item.items[0].text};
+      }
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- the network
+
+nanos quorum_world::delay() { return latency + random_.between(0, jitter) + (!calm && random_.chance(1) ? random_.between(0, 20) * millisecond : 0); }
+
+std::int64_t quorum_world::clock_us(server const& s) const {
+  return epoch_us + s.offset_us + (now_ + now_ * s.ppm / 1'000'000) / microsecond;
+}
+
+void quorum_world::set_clock(server& s) { s.model.set_time_us(clock_us(s)); }
+
+void quorum_world::connect(int client, int to) {
+  auto const l = std::make_shared<link>();
+  quorum_client& c = *clients_[static_cast<std::size_t>(client)];
+  l->client = client;
+  l->server = to;
+  l->process = c.process;
+  links_.push_back(l);
+  time_point const asked = c.local();
+  after(2 * delay(), [this, l, asked] {
+    server& s = *servers_[static_cast<std::size_t>(l->server)];
+    if (!s.up || s.stalled_until > now_) {
+      after(random_.between(1, 30) * millisecond, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "no connection"); });
+      return;
+    }
+    set_clock(s);
+    std::string const address = "10.0." + std::to_string(l->client) + ".1:" + std::to_string(++ports_);
+    l->id = s.model.connect(address);
+    l->server_open = true;
+    std::string_view const hello[] = {"HELLO", "3"};
+    (void)s.model.execute(l->id, hello);
+    engine::session session{l->id, address, clock_us(s), asked, "run" + std::to_string(s.runs),
+                            std::chrono::seconds{(now_ - s.started) / second}};
+    nanos const arrives = std::max(now_ + delay(), l->last_down);
+    l->last_down = arrives;
+    after(arrives - now_, [this, l, session] {
+      quorum_client& to_whom = *clients_[static_cast<std::size_t>(l->client)];
+      if (!l->cut && to_whom.alive && to_whom.process == l->process) to_whom.connected(l, session);
+    });
+  });
+}
+
+void quorum_world::send(link_ptr const& l, std::string bytes) {
+  if (l->cut || !l->client_open) return;
+  l->last_up = std::max(now_ + delay(), l->last_up);
+  after(l->last_up - now_, [this, l, bytes = std::move(bytes)] { arrive(l, bytes); });
+}
+
+void quorum_world::arrive(link_ptr const& l, std::string const& bytes) {
+  server& s = *servers_[static_cast<std::size_t>(l->server)];
+  if (l->cut || !l->server_open || !s.up) return;
+  if (s.stalled_until > now_) {
+    l->last_up = std::max(l->last_up, s.stalled_until);
+    after(s.stalled_until - now_, [this, l, bytes] { arrive(l, bytes); });
+    return;
+  }
+  put(l->commands, bytes);
+  while (l->server_open && l->commands.next() == resp::decoder::progress::message) {
+    std::vector<std::string> words;
+    for (auto const& node : l->commands.message().subspan(1)) words.emplace_back(node.text);
+    std::vector<std::string_view> argv{words.begin(), words.end()};
+    execute(l, argv);
+  }
+}
+
+void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
+  server& s = *servers_[static_cast<std::size_t>(l->server)];
+  set_clock(s);
+  std::vector<std::string_view> changed{argv.begin(), argv.end()};
+  bool const script = argv[0].starts_with("EVAL");
+  if (script) changed[1] = mutated_script(argv[1]);
+  value const reply = s.model.execute(l->id, changed);
+  if (traced_ && script) {
+    std::string line = "server " + std::to_string(l->server) + ": client " + std::to_string(l->client) + " " + std::string{script_name(argv[1])};
+    for (std::size_t i = 3; i < argv.size(); ++i) line += " " + std::string{argv[i]};
+    say(line + " -> " + describe(reply));
+  }
+  for (auto const& p : s.model.take_pushes()) {
+    for (auto const& to : links_) {
+      if (to->server != l->server || to->id != p.to || !to->server_open) continue;
+      std::string bytes;
+      append_resp(bytes, p.message);
+      answer(to, std::move(bytes));
+    }
+  }
+  std::string bytes;
+  if (!reply.is(value::kind::none)) append_resp(bytes, reply);
+  if (!bytes.empty()) answer(l, std::move(bytes));
+  for (auto const id : s.model.take_killed()) {
+    for (auto const& victim : links_) {
+      if (victim->server == l->server && victim->id == id) victim->server_open = false;
+    }
+  }
+}
+
+void quorum_world::answer(link_ptr const& l, std::string bytes) {
+  if (l->cut) return;
+  l->last_down = std::max(now_ + delay(), l->last_down);
+  after(l->last_down - now_, [this, l, bytes = std::move(bytes)] {
+    quorum_client& c = *clients_[static_cast<std::size_t>(l->client)];
+    if (!l->cut && l->client_open && c.alive && c.process == l->process) c.receive(l, bytes);
+  });
+}
+
+void quorum_world::hang_up(link_ptr const& l, bool silently) {
+  if (!l->client_open) return;
+  l->client_open = false;
+  nanos const noticed = silently ? random_.between(0, 2 * lease / millisecond) * millisecond : std::max(l->last_up - now_, delay());
+  after(noticed, [this, l] {
+    if (!l->server_open) return;
+    l->server_open = false;
+    servers_[static_cast<std::size_t>(l->server)]->model.disconnect(l->id);
+  });
+}
+
+void quorum_world::cut(link_ptr const& l, nanos client_notices, nanos server_notices) {
+  l->cut = true;
+  after(client_notices, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "cut"); });
+  after(server_notices, [this, l] {
+    if (!l->server_open) return;
+    l->server_open = false;
+    servers_[static_cast<std::size_t>(l->server)]->model.disconnect(l->id);
+  });
+}
+
+// ----------------------------------------------------------------------------------------------------- the faults
+
+void quorum_world::plan_faults() {
+  for (std::int64_t n = random_.between(1, 8); n > 0; --n) after(random_.between(0, 3500) * millisecond, [this] { strike(); });
+}
+
+void quorum_world::strike() {
+  auto const which = static_cast<std::size_t>(random_.below(std::ssize(servers_)));
+  auto who = static_cast<std::size_t>(random_.below(std::ssize(clients_)));
+  for (watch const& w : locks_) {
+    // Rather somebody who holds something.
+    if (!w.active.empty() && random_.chance(50)) who = static_cast<std::size_t>(w.active.front()->client->number);
+  }
+  quorum_client& c = *clients_[who];
+  nanos const a_while = random_.between(1, 1000) * millisecond;
+  switch (random_.below(fresh_rule ? 10 : 8)) {
+    case 0:
+    case 1: {
+      say("fault: a connection of client " + std::to_string(who) + " breaks");
+      for (auto const& l : links_) {
+        if (l->client == static_cast<int>(who) && l->server == static_cast<int>(which) && l->client_open && !l->cut) {
+          cut(l, random_.between(0, 300) * millisecond, random_.between(0, 1000) * millisecond);
+        }
+      }
+      return;
+    }
+    case 2:
+      say("fault: server " + std::to_string(which) + " stands still");
+      servers_[which]->stalled_until = now_ + a_while;
+      return;
+    case 3: stop_server(static_cast<int>(which), true, a_while); return;
+    case 4:
+      say("fault: client " + std::to_string(who) + " stands still");
+      c.pause(a_while * 2);
+      return;
+    case 5:
+    case 6:
+      if (!strict && random_.chance(50)) return;
+      say("fault: client " + std::to_string(who) + " dies");
+      c.die(random_.chance(50));
+      return;
+    case 7:
+      say("fault: answers of server " + std::to_string(which) + " are late");
+      for (auto const& l : links_) {
+        if (l->server == static_cast<int>(which) && l->client_open && !l->cut && random_.chance(70)) l->last_down = now_ + a_while / 2;
+      }
+      return;
+    case 8:
+    case 9:
+      stop_server(static_cast<int>(which), false, a_while / 4);
+      stop_server(static_cast<int>(random_.below(std::ssize(servers_))), false, a_while / 4);
+      return;
+    default: return;
+  }
+}
+
+void quorum_world::stop_server(int which, bool keep, nanos length) {
+  server& s = *servers_[static_cast<std::size_t>(which)];
+  if (!s.up) return;
+  say("fault: server " + std::to_string(which) + (keep ? " restarts" : " restarts empty"));
+  s.up = false;
+  for (auto const& l : links_) {
+    if (l->server != which || !l->server_open) continue;
+    l->server_open = false;
+    cut(l, random_.between(0, 50) * millisecond, 0);
+  }
+  s.model.restart(keep);
+  after(length, [this, &s] {
+    s.up = true;
+    s.started = now_;
+    ++s.runs;
+  });
+}
+
+// ------------------------------------------------------------------------------------------------------ the judge
+
+void quorum_world::asks(quorum_hold& h) { locks_[static_cast<std::size_t>(h.name)].waiting.push_back(&h); }
+
+void quorum_world::granted(quorum_hold& h) {
+  watch& w = locks_[static_cast<std::size_t>(h.name)];
+  std::string const who = "client " + std::to_string(h.client->number) + " is granted lock " + std::to_string(h.name);
+  say(who + " with fence " + std::to_string(h.fence) + (w.active.empty() ? "" : ", others active"));
+  for (quorum_hold* other : w.active) {
+    quorum_client& c = *other->client;
+    std::string const whose = "client " + std::to_string(c.number);
+    if (other->told) continue;
+    if (c.local() < other->deadline()) throw violation{1, who + " while " + whose + " holds it"};
+    if (!c.paused) throw violation{9, who + " and " + whose + " has not been told of its loss"};
+  }
+  if (h.fence <= w.highest) {
+    throw violation{2, who + " with fence " + std::to_string(h.fence) + " after " + std::to_string(w.highest)};
+  }
+  if (h.deadline() <= h.client->local()) throw violation{3, who + " when its validity is over"};
+  // Of a lock that is free and asked for, with nobody ill: what a claim that ran out would cost is too much.
+  if (calm && w.active.empty() && now_ > 200 * millisecond) {
+    nanos first = now_;
+    for (quorum_hold* one : w.waiting) first = std::min(first, one->asked_at);
+    nanos const idle = now_ - std::max({w.free_since, first, 200 * millisecond});
+    if (idle > claim / 2) {
+      throw violation{4, "lock " + std::to_string(h.name) + " was left alone for " + std::to_string(idle / millisecond) + " ms although it was asked for"};
+    }
+  }
+  // P5: clients are served in the order in which they queued; requests that cross on the way, in either. What this client
+  // hands on by itself is no turn.
+  // Nor do those count who asked while the first servers only had told their time.
+  constexpr nanos all_connected = 200 * millisecond;
+  if (calm && h.fence % 4096 == 0 && h.asked_at > all_connected) {
+    // What the two clients' ideas of the servers' clocks may differ by: half a round trip, and drift since they last heard.
+    nanos const allowance = 4 * (latency + jitter) + lease / 50;
+    auto const queued_at = [](engine::seat const& s) { return static_cast<nanos>(s.id) * microsecond; };
+    for (auto const& c : clients_) {
+      bool const early = std::any_of(w.waiting.begin(), w.waiting.end(), [&](quorum_hold* one) { return one->client == c.get() && one->asked_at <= all_connected; });
+      if (c.get() == h.client || !c->alive || early) continue;
+      engine::seat const* const place = c->cohort->find(name_of(h.name));
+      bool const waits = place != nullptr && place->wait && place->written &&
+                         (place->at == engine::seat::state::asking || place->at == engine::seat::state::in_line);
+      if (waits && queued_at(*place) + allowance < queued_at(h.lock->place)) {
+        ++result.overtakings;
+        throw violation{5, who + " before client " + std::to_string(c->number) + ", who queued earlier"};
+      }
+    }
+  }
+  ++result.grants;
+  if (calm) ++result.calm_grants;
+  w.highest = h.fence;
+  h.active = true;
+  h.granted_at = now_;
+  std::erase(w.waiting, &h);
+  w.active.push_back(&h);
+}
+
+void quorum_world::answered(quorum_hold& h, bool failed, std::string const& words) {
+  std::erase(locks_[static_cast<std::size_t>(h.name)].waiting, &h);
+  if (calm && failed) throw violation{4, "an acquire of client " + std::to_string(h.client->number) + " failed although nobody is ill: " + words};
+}
+
+/// With nobody ill a hold is soon on all servers: no vote stays with those who have too few.
+void quorum_world::whole(quorum_hold const& h) {
+  nanos const age = now_ - h.granted_at;
+  // (A try does not stand in line for the rest: that is mended when it is confirmed.)
+  if (!calm || h.once || h.granted_at < 300 * millisecond || age < 60 * (latency + jitter) || age > claim / 2 || h.fence % 4096 != 0) return;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    set_clock(*servers_[i]);
+    value const lock = servers_[i]->model.peek("conch:{" + redis::escape_name(name_of(h.name)) + "}");
+    if (!lock.is(value::kind::bulk) || !lock.text.starts_with(h.client->id + ".")) {
+      throw violation{10, "server " + std::to_string(i) + " is still kept from client " + std::to_string(h.client->number) + ", who has the lock"};
+    }
+  }
+}
+
+void quorum_world::ended(quorum_hold& h) {
+  watch& w = locks_[static_cast<std::size_t>(h.name)];
+  std::erase(w.waiting, &h);
+  if (h.active && !h.told) whole(h);
+  if (std::erase(w.active, &h) != 0 && w.active.empty()) w.free_since = now_;
+  h.active = false;
+}
+
+quorum_outcome run_quorum(std::uint64_t seed, bool traced) {
+  quorum_world w{seed, traced};
+  try {
+    w.run();
+  } catch (violation const& v) {
+    w.result.promise = v.promise;
+    w.result.words = v.what();
+  }
+  w.result.trace = std::move(w.lines);
+  return w.result;
+}
+
+}  // namespace conch::sim

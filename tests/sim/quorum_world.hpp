@@ -1,0 +1,222 @@
+// A simulated world of several independent servers, each with a clock of its own, and clients that keep one lock on a
+// majority of them: the real engine, quorum and scripts, a network that delays and breaks, faults, and a judge.
+// Everything follows from the seed.
+#pragma once
+
+#include "engine/engine.hpp"
+#include "quorum/quorum.hpp"
+#include "resp/decoder.hpp"
+#include "sim/observer.hpp"
+#include "sim/random.hpp"
+#include "sim/redis_model.hpp"
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace conch::sim {
+
+struct quorum_outcome {
+  int promise = 0;  // 0: none was broken
+  std::string words;
+  std::vector<std::string> trace;
+  std::uint64_t grants = 0, given_back = 0, fence_rounds = 0;
+  std::uint64_t calm_grants = 0, overtakings = 0, calm_given_back = 0;  // with nobody ill
+};
+
+quorum_outcome run_quorum(std::uint64_t seed, bool traced = false);
+
+class quorum_client;
+
+class quorum_world {
+ public:
+  struct server {
+    redis_model model;
+    std::int64_t offset_us = 0, ppm = 0;
+    bool up = true;
+    nanos stalled_until = 0;
+    nanos started = -3600 * second;
+    int runs = 1;
+  };
+
+  // One connection. What is under way in it when it breaks is lost.
+  struct link {
+    int client, server;
+    std::uint64_t process;
+    redis_model::connection_id id = 0;
+    bool client_open = true, server_open = false, cut = false;
+    nanos last_up = 0, last_down = 0;
+    resp::decoder commands, replies;
+  };
+  using link_ptr = std::shared_ptr<link>;
+
+  quorum_world(std::uint64_t seed, bool traced);
+  ~quorum_world();
+  void run();
+
+  nanos now() const { return now_; }
+  void after(nanos delay, std::function<void()> what);
+  void say(std::string line);
+  random_source& random() { return random_; }
+
+  // What clients do to the network.
+  void connect(int client, int to);
+  void send(link_ptr const& l, std::string bytes);
+  void hang_up(link_ptr const& l, bool silently);
+
+  // The judge.
+  void granted(struct quorum_hold& h);
+  void ended(struct quorum_hold& h);
+  void whole(struct quorum_hold const& h);
+  void asks(struct quorum_hold& h);
+  void answered(struct quorum_hold& h, bool failed, std::string const& words);
+
+  // Of the schedule.
+  int servers_count = 5, names = 1;
+  std::size_t needed = 3;
+  bool strict = false, calm = false, fresh_rule = false, bursts = false;
+  nanos lease = 0, claim = 0, latency = 0, jitter = 0;
+  std::uint64_t new_process() { return ++processes_; }
+  std::vector<std::string> lines;
+  quorum_outcome result;
+
+ private:
+  friend class quorum_client;
+
+  struct event {
+    nanos at;
+    std::uint64_t order;
+    std::function<void()> run;
+  };
+
+  nanos delay();
+  void arrive(link_ptr const& l, std::string const& bytes);
+  void execute(link_ptr const& l, std::span<std::string_view const> argv);
+  void answer(link_ptr const& l, std::string bytes);
+  void cut(link_ptr const& l, nanos client_notices, nanos server_notices);
+  void set_clock(server& s);
+  std::int64_t clock_us(server const& s) const;
+  void stop_server(int which, bool keep, nanos length);
+  void plan_faults();
+  void strike();
+  void nothing_left();
+  bool pass_until(nanos until, std::function<bool()> const& done);
+
+  bool traced_;
+  nanos now_ = 0;
+  std::uint64_t order_ = 0;
+  std::vector<event> events_;
+  random_source random_;
+  std::vector<std::unique_ptr<server>> servers_;
+  std::vector<std::unique_ptr<quorum_client>> clients_;
+  std::vector<link_ptr> links_;
+  std::uint64_t processes_ = 0;
+  int ports_ = 40000;
+  bool healing_ = false;
+  struct watch {
+    std::vector<struct quorum_hold*> active, waiting;
+    std::int64_t highest = 0;
+    nanos free_since = 0;
+  };
+  std::vector<watch> locks_;
+};
+
+// One acquire of one coroutine, and the hold it becomes.
+struct quorum_hold : engine::acquisition {
+  quorum_client* client = nullptr;
+  int coroutine = 0, name = 0;
+  nanos asked_at = 0, granted_at = 0;
+  bool active = false, told = false, cancelled = false;
+};
+
+class quorum_client final : public engine::acquisition_events, public engine::journal {
+ public:
+  quorum_client(quorum_world& w, int number);
+  ~quorum_client();
+
+  void start();
+  void die(bool silently);
+  void pause(nanos length);
+  bool finished() const;
+  std::string describe() const;
+  bool settled() const;
+
+  time_point local() const { return local_at(world.now()); }
+  time_point local_at(nanos t) const { return time_point{duration{offset + t + t * ppm / 1'000'000}}; }
+  // No earlier than when the clock shows t.
+  nanos true_time(time_point t) const {
+    nanos found = t.time_since_epoch().count() - offset;
+    for (int i = 0; i < 4; ++i) found += (t - local_at(found)).count();
+    return found + 1000;
+  }
+  void input(std::function<void(time_point)> what);
+  void connected(quorum_world::link_ptr const& l, engine::session const& s);
+  void lost_link(quorum_world::link_ptr const& l, std::string_view why);
+  void receive(quorum_world::link_ptr const& l, std::string const& bytes);
+
+  quorum_world& world;
+  int const number;
+  bool alive = false, paused = false;
+  std::uint64_t process = 0;
+  nanos offset = 0;
+  std::int64_t ppm = 0;
+  config settings;
+  std::string id;
+  statistics stats;
+  engine::timer_queue timers;
+  std::unique_ptr<engine::engine> cohort;
+  std::unique_ptr<quorum::quorum> owner;
+
+ private:
+  struct way final : engine::wire {
+    quorum_client* client = nullptr;
+    int server = 0;
+    engine::server* protocol = nullptr;
+    quorum_world::link_ptr link;
+    bool connecting = false, dropping = false;
+    std::string outgoing;
+
+    void send(engine::command const& c) override;
+    void want_connection() override;
+    void drop_connection(std::string_view why) override { dropping = true; (void)why; }
+  };
+  struct notice {
+    enum class kind : std::uint8_t { acquired, lost, released } what;
+    quorum_hold* about;
+    bool granted = false;
+  };
+  struct coroutine {
+    int left = 0;        // operations
+    bool busy = false;
+    std::uint64_t round = 0;
+    std::unique_ptr<quorum_hold> hold;
+  };
+
+  void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
+  void on_lost(engine::acquisition& a, error_code why) override;
+  void on_released(engine::acquisition& a, bool was_held, error_code why) override;
+  void note(bool, std::string_view words) override { world.say("client " + std::to_string(number) + " notes: " + std::string{words}); }
+
+  void forget_link(quorum_world::link_ptr const& l, std::string_view why, time_point now);
+  void finish_input();
+  void rearm();
+  void hear(notice const& n);
+  void think(int which);
+  void ask(int which, time_point now);
+  void leave(int which, time_point now);
+  void next(int which);
+  void later(int which, nanos delay, void (quorum_client::*what)(int, time_point));
+
+  std::vector<std::unique_ptr<way>> ways_;
+  std::deque<notice> notices_;
+  std::deque<std::function<void(time_point)>> inbox_;
+  std::vector<coroutine> coroutines_;
+  std::vector<std::int64_t> numbers_;
+  std::string name_;
+  std::uint64_t wake_version_ = 0;
+  bool in_input_ = false;
+};
+
+}  // namespace conch::sim
