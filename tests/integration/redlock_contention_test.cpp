@@ -1,0 +1,110 @@
+// Many processes after one lock over five servers.
+
+#include "integration/redlock_fixture.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+namespace conch::test {
+namespace {
+
+/// A running conch-redlock-crowd.
+class crowd_process {
+ public:
+  crowd_process(std::string const& url, int coroutines, int rounds, std::string const& file) {
+    int to[2], from[2];
+    if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0) throw std::runtime_error{"pipe2"};
+    std::string const many = std::to_string(coroutines), times = std::to_string(rounds);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(to[0], STDIN_FILENO);
+      ::dup2(from[1], STDOUT_FILENO);
+      ::execl(CONCH_REDLOCK_CROWD, CONCH_REDLOCK_CROWD, url.c_str(), "crowd", many.c_str(), times.c_str(), file.c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(to[0]);
+    ::close(from[1]);
+    in_ = to[1];
+    out_ = from[0];
+  }
+  crowd_process(crowd_process&& other) noexcept
+      : pid_{std::exchange(other.pid_, 0)}, in_{std::exchange(other.in_, -1)}, out_{std::exchange(other.out_, -1)} {}
+  ~crowd_process() {
+    if (pid_ == 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    ::close(in_);
+    ::close(out_);
+  }
+
+  void go() { ASSERT_EQ(::write(in_, "\n", 1), 1); }
+
+  /// All that it says.
+  std::string result() {
+    std::string text;
+    char buffer[256];
+    for (ssize_t n = 0; (n = ::read(out_, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+    return text;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  int in_ = -1, out_ = -1;
+};
+
+TEST(RedlockContention, TenProcessesOfTwentyCoroutinesCountExactlyAndGiveHardlyAnyVoteBack) {
+  constexpr int processes = 10, coroutines = 20, rounds = 20;
+  std::deque<redis_server> servers;
+  std::string url = "redlock://";
+  for (std::size_t i = 0; i < masters; ++i) {
+    redis_server_options options;
+    options.tcp = true;
+    servers.emplace_back(options);
+    url += (i == 0 ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(servers.back().port());
+  }
+  std::string const file = (servers[0].directory() / "counter").string();
+  std::ofstream{file} << "0";
+
+  std::vector<crowd_process> all;
+  for (int i = 0; i < processes; ++i) all.emplace_back(url, coroutines, rounds, file);
+  for (auto& one : all) one.go();
+  long grants = 0, given_back = 0, scripts = 0, worst_p99 = 0, longest = 0, took = 0, losses = 0;
+  for (auto& one : all) {
+    std::string const said = one.result();
+    long n[7] = {};
+    ASSERT_EQ(std::sscanf(said.c_str(), "%ld %ld %ld %ld %ld %ld %ld", n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6), 7) << said;
+    grants += n[0];
+    given_back += n[1];
+    scripts += n[2];
+    worst_p99 = std::max(worst_p99, n[3]);
+    longest = std::max(longest, n[4]);
+    took = std::max(took, n[5]);
+    losses += n[6];
+  }
+  long counted = 0;
+  std::ifstream{file} >> counted;
+  EXPECT_EQ(grants, processes * coroutines * rounds);
+  EXPECT_EQ(counted, grants) << "two at a time lose one";
+  EXPECT_EQ(losses, 0);
+  EXPECT_LT(given_back * 10, grants) << "votes given back";
+  // Nobody waits for longer than a handful of rounds of all the others.
+  EXPECT_LT(longest, took);
+  RecordProperty("grants", std::to_string(grants));
+  RecordProperty("votes_given_back", std::to_string(given_back));
+  RecordProperty("scripts", std::to_string(scripts));
+  RecordProperty("p99_wait_us", std::to_string(worst_p99));
+  RecordProperty("longest_wait_us", std::to_string(longest));
+  RecordProperty("took_us", std::to_string(took));
+}
+
+}  // namespace
+}  // namespace conch::test
