@@ -54,8 +54,15 @@ conch::config lock_settings(options const& chosen) {
   return c;
 }
 
+/// The lock may be on several servers; the counter is on one, the first of them.
+std::string server_of_values(std::string const& url) {
+  constexpr std::string_view several = "redlock://";
+  if (!url.starts_with(several)) return url;
+  return "redis://" + url.substr(several.size(), url.find(',') - several.size());
+}
+
 std::unique_ptr<value_store> make_store(asio::io_context& ctx, options const& chosen) {
-  redis_address address = parse_address(chosen.redis);
+  redis_address address = parse_address(server_of_values(chosen.redis));
   if (address.in_memory) {
     return std::make_unique<memory_values>();
   }

@@ -60,7 +60,8 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   add("listen", po::value(&listen)->default_value("127.0.0.1:8080")->value_name("ADDR:PORT"),
       "where to listen; port 0: any that is free (it is printed)");
   add("redis", po::value(&result.redis)->value_name("URL"),  // no default here: --help shows it
-      "the server that keeps counter and lock: redis://, unix:// or memory:// (default: "
+      "the server that keeps counter and lock: redis://, unix:// or memory://; or redlock:// and a list of "
+      "servers for the lock, the first of which keeps the counter (default: "
       "$CONCH_URL, else redis://127.0.0.1:6379)");
   add("name", po::value(&result.name)->default_value(result.name)->value_name("NAME"),
       "of the counter and of its lock");

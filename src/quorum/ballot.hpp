@@ -119,6 +119,7 @@ struct quorum::farewell {
   seat* front;                   // counted, until whom has been told
   std::vector<part> parts;       // never grows: clean-ups point into it
   std::size_t open = 0, mine = 0, answered = 0;
+  bool begun = false;            // all releases are on their way
   bool late = false;             // stragglers are not waited for any more
   engine::timer timer;
 };

@@ -200,10 +200,10 @@ void quorum::back_out(ballot& b, engine::receipt* r, time_point now) {
   b.timer.cancel();
   ++b.round;
   release_votes(b, f, now);
-  if (f != nullptr) {
-    --f->open;
-    tell_released(*f, now);
-  }
+  if (f == nullptr) return;
+  // Never told before this returns: who gave up is still at it.
+  f->begun = true;
+  if (--f->open == 0) timers_.arm(f->timer, now);
 }
 
 void quorum::release_votes(ballot& b, farewell* f, time_point now) {
@@ -245,6 +245,7 @@ void quorum::vote_released(engine::receipt& r, bool was_mine, time_point now) {
 /// Whether a release ended a lock that was still held is certain once a quorum has said so, or cannot any more. If a quorum
 /// has answered, stragglers are waited for as long as for any attempt, and then believed to have held it.
 void quorum::tell_released(farewell& f, time_point now) {
+  if (!f.begun) return;
   bool const certain = f.mine >= needed() || f.mine + f.open < needed() || f.late;
   if (f.whom != nullptr && certain && (f.answered >= needed() || f.open == 0)) {
     engine::receipt& whom = *std::exchange(f.whom, nullptr);

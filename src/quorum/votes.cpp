@@ -215,11 +215,13 @@ election quorum::count(ballot const& b, time_point now) const {
   for (auto const& v : b.votes) {
     bool const waits = b.wait && b.at == ballot::phase::collecting;
     if (v->place.at == seat::state::owned) continue;
-    if (v->place.at != seat::state::idle) {
+    if (v->trouble) {
+      e.failed(v->server, now);  // also while it is asked again
+    } else if (v->place.at != seat::state::idle) {
       if (is_silent(b, *v, now)) e.silent(v->server, now);
     } else if (v->refused) {
       e.no(v->server, now);
-    } else if (v->trouble || !waits) {
+    } else if (!waits) {
       e.failed(v->server, now);
     }
   }

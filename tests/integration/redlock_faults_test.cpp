@@ -327,13 +327,17 @@ TEST_F(RedlockTroubles, AServerThatForgotIsGivenTheLockAgain) {
 
 TEST_F(RedlockTroubles, ALockThatAMajorityForgotIsLost) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), servers.settings(1s)};
+    client c{w.ctx.get_executor(), servers.settings(3s)};
     mutex m{c, "a"};
     hold h = co_await m.async_acquire();
     auto const confirmed = [&] { return servers.owned("a", 'h') == masters; };
     co_await until(confirmed, "it is confirmed");
     bool told = false;
     h.async_lost([&](error_code) { told = true; });
+    // Just after a renewal, so that all three are gone before the next: one at a time would be mended.
+    time_point const before = h.deadline();
+    auto const renewed = [&] { return h.deadline() > before; };
+    co_await until(renewed, "it is renewed");
     for (std::size_t i = 0; i < 3; ++i) redis_probe{servers[i]}.command({"DEL", lock_key("a")});
     auto const lost = [&] { return told; };
     co_await until(lost, "the loss is told");

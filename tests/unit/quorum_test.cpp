@@ -1,0 +1,313 @@
+// A lock over several servers between a cohort and wires that only write down what they are told: every mask of what the
+// servers may do, and the rules of a hold.
+#include "quorum/quorum.hpp"
+
+#include "engine/engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace conch::quorum {
+namespace {
+
+using namespace std::chrono_literals;
+using engine::milliseconds;
+
+struct wire_to_one final : engine::wire {
+  struct sent {
+    std::string what;  // "try", "acquire", "release", "confirm", "other"
+    engine::grant_id id = 0;
+    std::int64_t ticket = 0, floor = 0;
+  };
+  std::deque<sent> unanswered;
+  std::vector<sent> all;
+
+  void send(engine::command const& c) override {
+    sent s{"other"};
+    if (auto const* a = std::get_if<engine::acquire_command>(&c)) s = {a->wait ? "acquire" : "try", a->id, a->ticket, a->proposal};
+    if (auto const* r = std::get_if<engine::release_command>(&c)) s = {r->keep ? "leave" : "release", r->id, 0, r->floor};
+    if (auto const* k = std::get_if<engine::confirm_command>(&c)) s = {"confirm", k->items.front().id, 0, k->items.front().floor};
+    unanswered.push_back(s);
+    all.push_back(s);
+  }
+  void want_connection() override {}
+  void drop_connection(std::string_view) override {}
+
+  std::size_t count(std::string_view what) const {
+    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](sent const& s) { return s.what == what; }));
+  }
+};
+
+class world final : public engine::acquisition_events, public engine::journal {
+ public:
+  explicit world(std::size_t n, config c = {}) : settings{std::move(c)} {
+    settings.claim = settings.vote_claim;
+    settings.renew_every = settings.lease / 3;
+    settings.keep_alive = duration::zero();
+    cohort = std::make_unique<engine::engine>(settings, timers, *this, stats);
+    backend = std::make_unique<quorum>(settings, "0123456789abcdef0123456789abcdef", 1, timers, *cohort, *this, stats);
+    for (std::size_t i = 0; i < n; ++i) {
+      auto& w = *wires.emplace_back(std::make_unique<wire_to_one>());
+      servers.push_back(&backend->add(w, "server " + std::to_string(i)));
+    }
+    cohort->use(*backend);
+    for (std::size_t i = 0; i < n; ++i) connect(i);
+  }
+
+  std::int64_t server_us(std::size_t i = 0) const {
+    return 1'700'000'000'000'000 + std::chrono::duration_cast<std::chrono::microseconds>(now - begin).count() + static_cast<std::int64_t>(i);
+  }
+  void connect(std::size_t i) {
+    servers[i]->connected_as({1, "here", server_us(i), now}, now);
+    while (!wires[i]->unanswered.empty()) answer(i, {1, 0, server_us(i)});
+    wires[i]->all.clear();
+  }
+  void answer(std::size_t i, std::vector<std::int64_t> numbers) {
+    ASSERT_FALSE(wires[i]->unanswered.empty()) << "server " << i << " was asked nothing";
+    wires[i]->unanswered.pop_front();
+    servers[i]->answered({engine::fault::none, {}, numbers}, now);
+  }
+  void refuse(std::size_t i) {
+    wires[i]->unanswered.pop_front();
+    servers[i]->answered({engine::fault::refused, "OOM", {}}, now);
+  }
+  void yes(std::size_t i, std::int64_t fence = 100) { answer(i, {1, fence, server_us(i)}); }
+  void busy(std::size_t i) { answer(i, {2, 400, server_us(i), 0, 5, 7, 1}); }
+  void in_line(std::size_t i, std::int64_t client, std::int64_t ticket, bool confirmed) {
+    answer(i, {0, 400, server_us(i), wires[i]->unanswered.front().ticket, client, ticket, confirmed});
+  }
+  void advance(duration d) {
+    time_point const until = now + d;
+    while (timers.next() <= until) {
+      now = std::max(now, timers.next());
+      cohort->tick(now);
+    }
+    now = until;
+  }
+  engine::acquisition& ask(bool once = false) {
+    auto& a = *callers.emplace_back(std::make_unique<engine::acquisition>());
+    a.once = once;
+    a.lease = std::chrono::duration_cast<milliseconds>(settings.lease);
+    cohort->acquire(a, "L", now);
+    return a;
+  }
+
+  void on_acquired(engine::acquisition&, engine::acquired how, error_code) override {
+    events.push_back(how == engine::acquired::granted ? "granted" : how == engine::acquired::busy ? "busy" : "failed");
+  }
+  void on_lost(engine::acquisition&, error_code) override { events.push_back("lost"); }
+  void on_released(engine::acquisition&, bool was_held, error_code) override {
+    events.push_back(was_held ? "released" : "not released");
+  }
+  void note(bool, std::string_view) override {}
+
+  static constexpr time_point begin{std::chrono::hours{1}};
+  config settings;
+  time_point now = begin;
+  statistics stats;
+  engine::timer_queue timers;
+  std::vector<std::unique_ptr<engine::acquisition>> callers;
+  std::vector<std::unique_ptr<wire_to_one>> wires;
+  std::vector<engine::server*> servers;
+  std::unique_ptr<engine::engine> cohort;
+  std::unique_ptr<quorum> backend;
+  std::vector<std::string> events;
+};
+
+enum class fate { yes, no, error, silence, late_yes };
+constexpr std::size_t fates = 5;
+
+class QuorumMask : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(QuorumMask, OfATryIsDecidedAtTheEarliestMomentAndLeavesNothingBehind) {
+  std::size_t const n = GetParam(), needed = majority_of(n);
+  std::size_t masks = 1;
+  for (std::size_t i = 0; i < n; ++i) masks *= fates;
+  for (std::size_t mask = 0; mask < masks; ++mask) {
+    std::vector<fate> all(n);
+    for (std::size_t i = 0, rest = mask; i < n; ++i, rest /= fates) all[i] = static_cast<fate>(rest % fates);
+    SCOPED_TRACE("mask " + std::to_string(mask));
+    world w{n};
+    w.ask(true);
+    std::size_t yes = 0, open = n;
+    bool decided = false;
+    std::vector<bool> was_no(n);  // it had answered so when the decision fell
+    for (std::size_t i = 0; i < n; ++i) {
+      if (all[i] == fate::silence || all[i] == fate::late_yes) continue;
+      if (all[i] == fate::yes) {
+        w.yes(i);
+        ++yes;
+      } else if (all[i] == fate::no) {
+        was_no[i] = !decided;
+        w.busy(i);
+      } else {
+        w.refuse(i);
+      }
+      --open;
+      bool const certain = yes >= needed || yes + open < needed;
+      ASSERT_EQ(!w.events.empty(), certain) << "after server " << i;
+      decided = certain;
+    }
+    if (!decided) {
+      // Only silence is left: each server has its time, and no more.
+      w.advance(15ms);
+      ASSERT_EQ(w.events.size(), 1u);
+    }
+    bool const granted = yes >= needed;
+    ASSERT_EQ(w.events.front() == "granted", granted) << w.events.front();
+    for (std::size_t i = 0; i < n; ++i) {
+      if (all[i] == fate::late_yes) w.yes(i);
+    }
+    ASSERT_EQ(w.events.size(), 1u) << "a late yes changes nothing";
+    for (std::size_t i = 0; i < n; ++i) {
+      // After a failure everything that may be ours is released, also where nobody answered; a grant keeps it. What was
+      // refused with an error is released in any case.
+      bool const ours = !was_no[i];
+      bool const release = all[i] == fate::error || (!granted && ours);
+      ASSERT_EQ(w.wires[i]->count("release"), release ? 1u : 0u) << "server " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfOneToSixServers, QuorumMask, testing::Range<std::size_t>(1, 7));
+
+TEST(Quorum, AsksAllServersWithOneTicketThatTheirClocksAgreeOn) {
+  world w{5};
+  w.now += 1s;
+  w.ask();
+  for (auto const& wire : w.wires) {
+    ASSERT_EQ(wire->count("acquire"), 1u);
+    EXPECT_EQ(wire->all.back().ticket, w.server_us(2)) << "the median of the five";
+  }
+}
+
+TEST(Quorum, ValidityIsThatOfTheVotesNotOfTheLease) {
+  world w{3};
+  engine::acquisition& a = w.ask();
+  w.yes(0);
+  w.now += 3ms;
+  w.yes(1);
+  ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
+  EXPECT_EQ(a.deadline(), world::begin + w.settings.vote_claim - engine::drift_of(w.settings.vote_claim));
+}
+
+TEST(Quorum, AHoldIsConfirmedOnAllWithItsFenceAsFloor) {
+  world w{3};
+  engine::acquisition& a = w.ask();
+  w.yes(0, 100);
+  w.yes(1, 300);
+  w.yes(2, 200);
+  EXPECT_EQ(a.fence / 4096, 300);
+  w.advance(w.settings.vote_claim / 3 + 5ms);
+  for (std::size_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(w.wires[i]->count("confirm"), 1u);
+    EXPECT_EQ(w.wires[i]->all.back().floor, 300);
+  }
+  time_point const asked = w.now;
+  w.answer(0, {w.server_us(), 1, 300});
+  EXPECT_LT(a.deadline(), asked + 1s) << "one is no quorum";
+  w.answer(1, {w.server_us(), 1, 300});
+  EXPECT_GT(a.deadline(), asked + w.settings.lease - 1s);
+}
+
+TEST(Quorum, AHoldThatAMajorityHasForgottenIsLostAndTheRestReleased) {
+  world w{3};
+  w.ask();
+  for (std::size_t i = 0; i < 3; ++i) w.yes(i);
+  w.advance(w.settings.vote_claim / 3 + 5ms);
+  w.answer(0, {w.server_us(), 0, 0});
+  EXPECT_EQ(w.events.back(), "granted") << "two are a quorum";
+  w.answer(1, {w.server_us(), 0, 0});
+  EXPECT_EQ(w.events.back(), "lost");
+  EXPECT_EQ(w.wires[2]->count("release"), 1u);
+}
+
+TEST(Quorum, AMinorityIsGivenBackWhenSomebodyElseHasTheLock) {
+  world w{3};
+  w.ask();
+  w.yes(0);
+  w.in_line(1, 77, 5, true);
+  EXPECT_EQ(w.wires[0]->count("release"), 1u);
+  EXPECT_EQ(w.wires[0]->all.back().what, "acquire") << "and stood in line for again";
+  EXPECT_NE(w.wires[0]->all.back().id, w.wires[0]->all.front().id) << "every attempt has a new id";
+  EXPECT_EQ(w.wires[0]->all.back().ticket, w.wires[0]->all.front().ticket) << "the place is the ticket's";
+  EXPECT_EQ(w.stats.votes_given_back, 1u);
+}
+
+TEST(Quorum, AMinorityIsGivenBackToAnEarlierTicketAndKeptFromALaterOne) {
+  for (bool const earlier : {true, false}) {
+    world w{5};
+    w.ask();
+    w.yes(0);
+    std::int64_t const mine = w.wires[0]->all.front().ticket;
+    w.in_line(1, 77, mine + (earlier ? -10 : 10), false);
+    EXPECT_EQ(w.wires[0]->count("release"), earlier ? 1u : 0u);
+  }
+}
+
+TEST(Quorum, WhatTheOthersSaidBeforeTheVoteWasGivenDoesNotCount) {
+  world w{3};
+  w.ask();
+  for (std::size_t i = 0; i < 3; ++i) w.in_line(i, 77, 5, true);
+  w.now += 50ms;
+  auto const id = w.wires[0]->all.front().id;
+  w.servers[0]->granted({"L", id, 400, w.server_us(), milliseconds{500}}, w.now);
+  EXPECT_EQ(w.wires[0]->count("release"), 0u) << "the holder may have released since";
+  w.advance(5ms);
+  EXPECT_EQ(w.wires[1]->count("acquire"), 2u) << "they are asked again";
+  w.in_line(1, 78, 6, true);
+  EXPECT_EQ(w.wires[0]->count("release"), 1u);
+}
+
+TEST(Quorum, AVoteThatComesBackIsLetAlone) {
+  world w{3};
+  w.ask();
+  w.in_line(1, 77, 5, true);
+  w.yes(0);
+  ASSERT_EQ(w.wires[0]->count("acquire"), 2u);
+  w.answer(0, {1, 0, 0, w.server_us()});  // the release: nobody else stood in line
+  w.yes(0, 101);
+  EXPECT_EQ(w.wires[0]->count("release"), 2u);
+  EXPECT_EQ(w.wires[0]->count("acquire"), 2u) << "not asked for again at once";
+}
+
+TEST(Quorum, AStrictFenceIsDeliveredWhenAMajorityHasAcceptedIt) {
+  config c;
+  c.strict_fence = true;
+  world w{3, c};
+  engine::acquisition& a = w.ask();
+  w.yes(0, 1000);
+  w.yes(1, 1200);
+  EXPECT_TRUE(w.events.empty()) << "the votes differ";
+  ASSERT_EQ(w.wires[0]->all.back().what, "confirm");
+  EXPECT_EQ(w.wires[0]->all.back().floor, 1200);
+  w.answer(0, {w.server_us(), 1, 1000});
+  EXPECT_TRUE(w.events.empty()) << "one is no quorum";
+  w.answer(1, {w.server_us(), 2, 1300});
+  EXPECT_TRUE(w.events.empty()) << "it had given 1300 before";
+  EXPECT_EQ(w.wires[1]->all.back().floor, 1301);
+  w.answer(0, {w.server_us(), 1, 1200});
+  w.answer(1, {w.server_us(), 1, 1300});
+  ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
+  EXPECT_EQ(a.fence / 4096, 1301);
+  EXPECT_EQ(w.stats.fence_rounds, 1u);
+}
+
+TEST(Quorum, EqualVotesNeedNoSecondRound) {
+  config c;
+  c.strict_fence = true;
+  world w{3, c};
+  w.ask();
+  w.yes(0, 1000);
+  w.yes(2, 1000);
+  EXPECT_EQ(w.events, std::vector<std::string>{"granted"});
+  EXPECT_EQ(w.stats.fence_rounds, 0u);
+}
+
+}  // namespace
+}  // namespace conch::quorum
