@@ -18,12 +18,12 @@ class redlock_servers {
 
   redis_server& operator[](std::size_t i) { return *all_[i]; }
 
-  /// Short times: a lease of 2 s, a vote of 300 ms.
+  /// Short times: a lease of 2 s, a vote of 600 ms.
   config settings(std::chrono::milliseconds lease = 2s) const {
     config c;
     for (auto const& s : all_) c.servers.push_back(s->url());
     c.lease = lease;
-    c.vote_claim = 300ms;
+    c.vote_claim = 600ms;
     c.command_timeout = lease / 3;
     c.stop_margin = lease / 10;
     c.reconnect_min = 5ms;
