@@ -95,7 +95,7 @@ void quorum::start(ballot& b, time_point now) {
   for (auto const& v : b.votes) {
     v->refused = false;
     v->trouble = {};
-    v->not_before = time_point::min();
+    v->not_before = v->gone_at = time_point::min();
     v->yielded_to = {};
     v->rests = 0;
   }
@@ -278,7 +278,6 @@ void quorum::renew(std::span<seat* const> seats, time_point now) {
       v->place.floor = CONCH_MUTANT(no_floor) ? 1 : b->floor;
       if (v->place.at == seat::state::owned) of[v->server].push_back(&v->place);
     }
-    repair(*b, now);
   }
   for (auto const& m : members_) m->protocol->renew(of[m->number], now);
 }

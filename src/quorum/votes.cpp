@@ -159,6 +159,7 @@ void quorum::vote_refused(voter& v, time_point now) {
   keeping const keep{b};
   v.refused = true;
   v.trouble = {};
+  v.gone_at = now;
   if (b.asks()) decide(b, now);
 }
 
@@ -166,6 +167,7 @@ void quorum::vote_failed(voter& v, error_code why, time_point now) {
   ballot& b = v.in;
   keeping const keep{b};
   v.trouble = why;
+  v.gone_at = now;
   v.not_before = now + jitter(settings_.reconnect_max / 2, settings_.reconnect_max);
   if (b.asks()) decide(b, now);
 }
@@ -175,6 +177,7 @@ void quorum::vote_extended(voter& v, time_point now) {
   keeping const keep{b};
   if (b.at == ballot::phase::held) {
     refresh(b, now);
+    if (b.at == ballot::phase::held) repair(b, now);
   } else if (b.asks()) {
     decide(b, now);
   }
@@ -183,6 +186,7 @@ void quorum::vote_extended(voter& v, time_point now) {
 void quorum::vote_lost(voter& v, time_point now) {
   ballot& b = v.in;
   keeping const keep{b};
+  v.gone_at = now;
   if (b.at == ballot::phase::held) {
     if (b.owned() < needed() && !CONCH_MUTANT(loss_of_the_majority_ignored)) {
       lose(b, now);
@@ -350,10 +354,7 @@ void quorum::refresh(ballot& b, time_point now) {
   front.confirmed = is_confirmed;
   duration const lease = is_confirmed ? duration{b.lease} : own_.claim;
   front.valid_from = deadline - (lease - engine::drift_of(lease));
-  if (is_confirmed && !was_confirmed) {
-    confirm_late_votes(b, now);
-    repair(b, now);
-  }
+  if (is_confirmed && !was_confirmed) confirm_late_votes(b, now);
   up_.extended(front, now);
 }
 
@@ -365,11 +366,20 @@ void quorum::confirm_late_votes(ballot& b, time_point now) {
   }
 }
 
-/// A server that lacks the lock is asked again, while a majority is known to have it; it is not stood in line for.
+/// A server that lacks the lock is asked again, but not stood in line for. A majority must have renewed it since that server
+/// said so: otherwise one after the other could forget, give the lock to somebody else for a moment, and be asked again,
+/// and nobody would be told.
 void quorum::repair(ballot& b, time_point now) {
   if (!b.front->confirmed || !b.front->renewable) return;
+  std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
-    if (v->place.at == seat::state::idle) ask_vote(b, *v, false, now);
+    if (v->place.at != seat::state::idle || v->not_before > now) continue;
+    auto const verified = std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& other) {
+      seat const& s = other->place;
+      return s.at == seat::state::owned && s.confirmed && s.valid_from >= v->gone_at;
+    });
+    if (static_cast<std::size_t>(verified) >= needed()) ask_vote(b, *v, false, now);
+    if (b.round != round) return;
   }
 }
 

@@ -227,6 +227,24 @@ TEST(Quorum, AHoldThatAMajorityHasForgottenIsLostAndTheRestReleased) {
   EXPECT_EQ(w.wires[2]->count("release"), 1u);
 }
 
+TEST(Quorum, AServerThatForgotIsAskedAgainWhenAMajorityHasRenewedSince) {
+  world w{3};
+  w.ask();
+  for (std::size_t i = 0; i < 3; ++i) w.yes(i);
+  w.advance(w.settings.vote_claim / 3 + 5ms);
+  for (std::size_t i = 0; i < 3; ++i) w.answer(i, {w.server_us(), 1, 100});
+  w.advance(w.settings.renew_every + 500ms);
+  w.answer(0, {w.server_us(), 0, 0});
+  w.answer(1, {w.server_us(), 1, 100});
+  w.answer(2, {w.server_us(), 1, 100});
+  EXPECT_EQ(w.wires[0]->count("try"), 0u) << "they were asked before it said so";
+  w.advance(w.settings.renew_every + 500ms);
+  w.answer(1, {w.server_us(), 1, 100});
+  w.answer(2, {w.server_us(), 1, 100});
+  EXPECT_EQ(w.wires[0]->count("try"), 1u);
+  EXPECT_EQ(w.wires[0]->count("acquire"), 1u) << "it is not stood in line for";
+}
+
 TEST(Quorum, AMinorityIsGivenBackWhenSomebodyElseHasTheLock) {
   world w{3};
   w.ask();
