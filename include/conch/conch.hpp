@@ -7,6 +7,9 @@
 #include <conch/error.hpp>
 #include <conch/hold.hpp>
 #include <conch/mutex.hpp>
+#include <conch/semaphore.hpp>
+#include <conch/shared_mutex.hpp>
 #include <conch/stats.hpp>
+#include <conch/striped_mutex.hpp>
 #include <conch/version.hpp>
 #include <conch/with_lock.hpp>

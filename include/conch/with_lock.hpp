@@ -93,6 +93,10 @@ struct start_body {
 
 }  // namespace detail
 
+/// What with_lock can hold: a mutex, a semaphore (one permit), a shared_mutex.
+template <class L>
+concept lockable = requires(L& l, acquire_options options) { l.async_acquire(options, asio::use_awaitable); };
+
 /// Runs `body` under the lock.
 ///
 /// `body` is called as `body(hold&)` and returns an asio::awaitable. It is cancelled (terminal) when the lock is lost, and
@@ -103,8 +107,8 @@ struct start_body {
 /// Lifetimes: `body`, a named object, and the mutex must outlive the awaitable.
 /// Executor: the body runs on a strand of the caller's executor.
 /// Round trips: those of acquire and release.
-template <class Body>
-auto with_lock(mutex& m, acquire_options options, Body& body)
+template <lockable Lock, class Body>
+auto with_lock(Lock& m, acquire_options options, Body& body)
     -> asio::awaitable<typename detail::awaited<std::invoke_result_t<Body&, hold&>>::type> {
   using result = typename detail::awaited<std::invoke_result_t<Body&, hold&>>::type;
   using signature = typename detail::body_signature<result>::type;
@@ -140,8 +144,8 @@ auto with_lock(mutex& m, acquire_options options, Body& body)
   if constexpr (!std::is_void_v<result>) co_return std::move(*value);
 }
 
-template <class Body>
-auto with_lock(mutex& m, Body& body) {
+template <lockable Lock, class Body>
+auto with_lock(Lock& m, Body& body) {
   return with_lock(m, acquire_options{}, body);
 }
 

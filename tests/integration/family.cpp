@@ -1,0 +1,38 @@
+#include "integration/family.hpp"
+
+namespace conch::test {
+
+std::vector<kind_of_lock> const& kinds_of_locks() {
+  static std::vector<kind_of_lock> const all{
+      {"semaphore",
+       [](client& c, std::string const& name, lock_options o, acquire_options w, bool once, told handler) {
+         semaphore s{c, name, 1, o};
+         if (once) {
+           s.async_try_acquire(std::move(handler));
+         } else {
+           s.async_acquire(w, std::move(handler));
+         }
+       }},
+      {"writer",
+       [](client& c, std::string const& name, lock_options o, acquire_options w, bool once, told handler) {
+         shared_mutex m{c, name, o};
+         if (once) {
+           m.async_try_acquire(std::move(handler));
+         } else {
+           m.async_acquire(w, std::move(handler));
+         }
+       }},
+      {"striped",
+       [](client& c, std::string const& name, lock_options o, acquire_options w, bool once, told handler) {
+         striped_mutex m{c, name, 1, o};
+         if (once) {
+           m.async_try_acquire_any(std::move(handler));
+         } else {
+           m.async_acquire_any(w, std::move(handler));
+         }
+       }},
+  };
+  return all;
+}
+
+}  // namespace conch::test
