@@ -1,6 +1,6 @@
 -- Takes a part of a lock that has several owners, or stands in line for it.
 -- KEYS lock queue fence
--- ARGV id mode(wait|try) lease claim retention ticket(0: none) not_after(0: none) kind(s|r|g) limit weight visited start
+-- ARGV id mode(wait|try) lease claim retention ticket(0: none) not_after(0: none) kind(s|r|g|e) limit weight visited start
 -- The limit is that of whoever comes first; it stays as long as anybody owns a part.
 -- Answers {1 fence now segment} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
@@ -17,6 +17,7 @@ end
 
 if mine then
   extend_part(lease)
+  admit(nil, 0, 0)
   return {1, mine.fence, now, mine.segment}
 end
 
@@ -46,11 +47,11 @@ if not nobody_waits then
   nobody_waits = redis.call('EXISTS', queue_key) == 0
 end
 
--- Where there are segments those who wait want none of what is free now.
-local segment = (nobody_waits or map) and fit(weight, visited, start)
+-- Where there are segments those who wait want none of what is free now; of a reentrant lock they are not its owner.
+local segment = (nobody_waits or map or kind == 'e') and fit(weight, visited, start)
 if segment then
   local fence = next_fence(0)
-  own_part(id, math.min(weight, limit), fence, 'h', lease, segment)
+  own_part(id, math.min(weight, limit), fence, 'h', lease, segment, visited)
   return {1, fence, now, segment}
 end
 local sleep = left(lease)

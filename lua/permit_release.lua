@@ -12,6 +12,7 @@ local limit = asked_limit
 
 if mine and keep then
   extend_part(lease)
+  admit(nil, 0, 0)
   return {2, mine.fence, mine.segment, now}
 end
 

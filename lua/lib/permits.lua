@@ -2,16 +2,17 @@
 -- weight and visited (what it asks for, or asked for).
 --
 --   lock_key   hash  k kind · n limit · u how much of it is taken · x no lease ends before this (server time, µs)
---                    m segments, one character each, 1 is taken (only where there are segments)
+--                    m segments, one character each, 1 is taken (kind g); who owns it, whatever the process (kind e)
 --                    ID  "WEIGHT FENCE STATE ENDS SEGMENT" for each owner, STATE as in lib/lock.lua, SEGMENT 0 if there are none
---   queue_key  zset  "ID WEIGHT VISITED" by ticket, VISITED is - or ,SEGMENT,SEGMENT, that it does not want
+--   queue_key  zset  "ID WEIGHT VISITED" by ticket, VISITED is - or ,SEGMENT,SEGMENT, that it does not want (kind e: for whom)
 local entry = id .. ' ' .. weight .. ' ' .. visited
 weight = tonumber(weight)
 local known = redis.pcall('HMGET', lock_key, 'k', 'n', 'u', 'x', 'm', id)
 if known.err or (known[1] and known[1] ~= kind) then
   return not_a_lock()
 end
-local used, first_end, map = tonumber(known[3]) or 0, tonumber(known[4]) or 0, known[5]
+local used, first_end, map = tonumber(known[3]) or 0, tonumber(known[4]) or 0, kind == 'g' and known[5] or nil
+local whose = kind == 'e' and known[5] or nil
 limit = tonumber(known[2]) or limit
 
 local function parse_owner(value)
@@ -30,7 +31,7 @@ end
 
 local function start_anew()
   limit = asked_limit
-  used, first_end, map = 0, 0, kind == 'g' and string.rep('0', limit) or nil
+  used, first_end, map, whose = 0, 0, kind == 'g' and string.rep('0', limit) or nil, nil
 end
 
 -- Written together with every change of an owner: at no call between two others do the sums disagree with the owners.
@@ -40,8 +41,8 @@ local function write(owner_id, owner)
     return
   end
   local fields = {'k', kind, 'n', text(limit), 'u', text(used), 'x', text(first_end)}
-  if map then
-    fields[9], fields[10] = 'm', map
+  if map or whose then
+    fields[9], fields[10] = 'm', map or whose
   end
   if owner then
     fields[#fields + 1] = owner_id
@@ -89,10 +90,11 @@ local function live(lease)
   end
 end
 
-local function own_part(owner_id, size, fence, state, lease, segment)
+local function own_part(owner_id, size, fence, state, lease, segment, for_whom)
   local ends = now + lease * 1000
   first_end = used == 0 and ends or math.min(first_end, ends)
   used = used + size
+  whose = kind == 'e' and for_whom or nil
   mark(segment, '1')
   write(owner_id, {weight = size, fence = fence, state = state, ends = ends, segment = segment})
   live(lease)
@@ -119,6 +121,9 @@ local function fit(size, unwanted, start)
   if used >= limit then
     return nil
   end
+  if kind == 'e' then
+    return (used == 0 or whose == unwanted) and 0 or nil
+  end
   if not map then
     return used + math.min(size, limit) <= limit and 0 or nil
   end
@@ -132,8 +137,10 @@ local function fit(size, unwanted, start)
 end
 
 -- Gives what is free to the first in line for whom it is enough, as long as it is: the large request at the head is not
--- overtaken, but with segments whoever wants none of the free ones is passed over. As in pass_on only those are written
--- down as owners whose client hears of it. Answers the fence and the segment of `me`, and how many others have got theirs.
+-- overtaken, but with segments whoever wants none of the free ones is passed over, and with owners (kind e) all that wait
+-- for the one who has it come in together: one of them may wait for another. As in pass_on only those are written
+-- down as owners whose client hears of it. Every script ends with this, whoever it was for: what a lease that is over, or a
+-- script that failed half-way, has left free must not stay so while somebody waits. Answers the fence and the segment of `me`, and how many others have got theirs.
 local function admit(me, my_lease, fence)
   local my_fence, my_segment, others, place = nil, nil, 0, 0
   while used < limit do
@@ -146,7 +153,7 @@ local function admit(me, my_lease, fence)
     if not head_id then
       redis.call('ZREM', queue_key, head)
     elseif not segment then
-      if not map then
+      if not map and kind ~= 'e' then
         break
       end
       place = place + 1
@@ -155,12 +162,12 @@ local function admit(me, my_lease, fence)
       redis.call('ZREM', queue_key, head)
       size = math.min(tonumber(size), limit)
       if head_id == me then
-        own_part(me, size, fence, 'h', my_lease, segment)
+        own_part(me, size, fence, 'h', my_lease, segment, unwanted)
         my_fence, my_segment = fence, segment
       else
         local grant = head_id .. ' ' .. text(fence) .. ' ' .. text(now) .. ' ' .. claim .. ' ' .. kind .. segment .. ' ' .. lock_key
         if redis.call('PUBLISH', 'conch:' .. string.match(head_id, '^[^.]*'), grant) > 0 then
-          own_part(head_id, size, fence, 'c', tonumber(claim), segment)
+          own_part(head_id, size, fence, 'c', tonumber(claim), segment, unwanted)
           others = others + 1
         end
       end

@@ -369,6 +369,13 @@ void engine::granted(seat& s, bool pushed, time_point now) {
   ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
   e.slice_began = now;
   e.hand_offs = 0;
+  if (s.part && timers_.next() <= now) {
+    // After a pause: what is over in this process is told before what it has made free is given out.
+    parts_.for_each([&](lock_entry& other) {
+      bool const over = other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= lose_at(other);
+      if (over && other.name == e.name) tell_lost(*other.holder, make_error_code(errc::lost), now);
+    });
+  }
   deliver(e, now);
 }
 

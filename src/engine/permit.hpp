@@ -12,6 +12,7 @@ enum class permit_kind : char {
   semaphore = 's',
   shared = 'r',     // a reader takes 1, a writer everything
   segments = 'g',   // each owner has a segment of its own
+  reentrant = 'e',  // all parts are of one conch::owner, in whatever process
 };
 
 /// What one acquire wants of such a lock.
@@ -20,7 +21,7 @@ struct permit {
   std::uint32_t limit = 0;    // of all parts together, for a lock that nobody owns
   std::uint32_t weight = 0;   // the size of this part
   std::uint32_t start = 0;    // where to begin to look for a free segment
-  std::string visited = "-";  // segments that are not wanted, as ",3,7,"
+  std::string visited = "-";  // segments that are not wanted, as ",3,7,"; of a reentrant lock: for whom
 
   explicit operator bool() const noexcept { return kind != permit_kind::none; }
 };

@@ -22,6 +22,7 @@ struct store::parts_moment {
       : m{at}, hash{at.e.parts}, part{wanted}, me{std::move(who)},
         entry{me.text + ' ' + std::to_string(wanted.weight) + ' ' + wanted.visited} {}
 
+  bool reentrant() const { return part.kind == engine::permit_kind::reentrant; }
   bool segmented() const { return part.kind == engine::permit_kind::segments; }
 
   /// False: the name is that of another kind of lock.
@@ -84,10 +85,11 @@ struct store::parts_moment {
   std::int64_t lock_left() const { return std::max(left_until(hash.until, m.now_ms()), m.claim); }
 
   void own_part(std::string const& id, std::int64_t size, std::int64_t fence, bool claimed, std::int64_t lease,
-                std::int64_t segment) {
+                std::int64_t segment, std::string_view for_whom) {
     std::int64_t const ends = m.now_us + lease * 1000;
     first_end = used == 0 ? ends : std::min(first_end, ends);
     used += size;
+    if (reentrant()) map = for_whom;
     mark(segment, '1');
     part_owner const owner{size, fence, claimed, ends, segment};
     write(id, &owner);
@@ -108,6 +110,7 @@ struct store::parts_moment {
 
   std::optional<std::int64_t> fit(std::int64_t size, std::string_view unwanted, std::int64_t start) const {
     if (used >= limit) return std::nullopt;
+    if (reentrant()) return used == 0 || map == unwanted ? std::optional<std::int64_t>{0} : std::nullopt;
     if (!segmented()) return used + std::min(size, limit) <= limit ? std::optional<std::int64_t>{0} : std::nullopt;
     for (std::int64_t i = 0; i < limit; ++i) {
       std::int64_t const segment = (start + i) % limit + 1;
@@ -153,7 +156,7 @@ struct store::parts_moment {
       waiter const head = parse(text);
       auto const segment = fit(head.weight, head.visited, 0);
       if (!segment) {
-        if (!segmented()) break;
+        if (!segmented() && !reentrant()) break;
         ++at;
         continue;
       }
@@ -162,13 +165,13 @@ struct store::parts_moment {
       m.leave_line(text);
       std::int64_t const size = std::min(head.weight, limit);
       if (head.id == who) {
-        own_part(std::string{head.id}, size, fence, false, my_lease, *segment);
+        own_part(std::string{head.id}, size, fence, false, my_lease, *segment, head.visited);
         result.fence = fence;
         result.segment = segment;
       } else if (auto const heard = m.in.listeners_.find(client_of(head.id)); heard != m.in.listeners_.end()) {
         heard->second->on_grant({m.e.name, number, fence, m.now_us, std::chrono::milliseconds{m.claim}, part.kind,
                                  static_cast<std::uint32_t>(*segment)});
-        own_part(std::string{head.id}, size, fence, true, m.claim, *segment);
+        own_part(std::string{head.id}, size, fence, true, m.claim, *segment, head.visited);
         ++result.others;
       }
     }
@@ -185,6 +188,7 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
 
   if (p.mine) {
     p.extend_part(lease);
+    p.admit({}, 0, 0);
     return {1, p.mine->fence, m.now_us, p.mine->segment};
   }
 
@@ -199,10 +203,10 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
     nobody_waits = m.e.line.empty();
   }
 
-  auto const segment = nobody_waits || p.segmented() ? p.fit(c.part->weight, c.part->visited, c.part->start) : std::nullopt;
+  auto const segment = nobody_waits || p.segmented() || p.reentrant() ? p.fit(c.part->weight, c.part->visited, c.part->start) : std::nullopt;
   if (segment) {
     std::int64_t const fence = m.next_fence(0);
-    p.own_part(p.me.text, std::min<std::int64_t>(c.part->weight, p.limit), fence, false, lease, *segment);
+    p.own_part(p.me.text, std::min<std::int64_t>(c.part->weight, p.limit), fence, false, lease, *segment, c.part->visited);
     return {1, fence, m.now_us, *segment};
   }
   std::int64_t const sleep = p.left(lease);
@@ -215,6 +219,7 @@ std::vector<std::int64_t> store::release_part(moment& m, engine::release_command
   if (!p.load()) return wrong_type;
   if (p.mine && c.keep) {
     p.extend_part(c.lease.count());
+    p.admit({}, 0, 0);
     return {2, p.mine->fence, p.mine->segment, m.now_us};
   }
 

@@ -116,7 +116,8 @@ bool read_part(std::string_view& text, engine::pushed_grant& grant) {
   switch (kind) {
     case engine::permit_kind::semaphore:
     case engine::permit_kind::shared:
-    case engine::permit_kind::segments: break;
+    case engine::permit_kind::segments:
+    case engine::permit_kind::reentrant: break;
     default: return false;
   }
   text.remove_prefix(1);

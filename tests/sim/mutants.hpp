@@ -23,6 +23,8 @@ struct mutant {
 };
 
 std::span<mutant const> all_mutants();
+// Of the scripts of locks with several owners; `rule` begins with the kinds in which each shows.
+std::span<mutant const> parts_mutants();
 mutant const* find_mutant(std::string_view name);
 
 // Of this thread. Null: none.
