@@ -118,14 +118,14 @@ TEST_P(Family, ATryFindsItBusyAndStandsInNoLine) {
 
 TEST_P(Family, ALivingHoldIsRenewedAndAFixedLeaseEnds) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    client c{w.ctx.get_executor(), quick(server(), 700ms)};
     hold renewed = co_await kind().acquire(c, name("renewed"));
     hold fixed = co_await kind().acquire(c, name("fixed"), {.renew = false});
     error_code lost;
     fixed.async_lost([&](error_code ec) { lost = ec; });
-    auto const long_past = clock::now() + 900ms;
+    auto const long_past = clock::now() + 1600ms;
     auto const later = [&] { return clock::now() > long_past; };
-    co_await until(later, "three leases");
+    co_await until(later, "two leases");
     EXPECT_TRUE(renewed.valid());
     EXPECT_EQ(probe.integer({"EXISTS", lock_key(name("renewed"))}), 1);
     EXPECT_EQ(lost, errc::lost) << lost.message();
@@ -408,17 +408,17 @@ TEST_P(Family, ANameThatIsAMutexIsRefused) {
 
 TEST_P(Family, TheSameInThisProcess) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client one{w.ctx.get_executor(), quick("memory://", 300ms)};
-    client two{w.ctx.get_executor(), quick("memory://", 300ms)};
+    client one{w.ctx.get_executor(), quick("memory://", 900ms)};
+    client two{w.ctx.get_executor(), quick("memory://", 900ms)};
     std::string const lock = name("in memory");
     hold h = co_await kind().acquire(one, lock);
     hold busy = co_await kind().try_acquire(two, lock);
     EXPECT_FALSE(busy);
     hold next;
     kind().acquire(two, lock, {}, {}, [&](error_code, hold got) { next = std::move(got); });
-    auto const long_past = clock::now() + 900ms;
+    auto const long_past = clock::now() + 2000ms;
     auto const later = [&] { return clock::now() > long_past; };
-    co_await until(later, "three leases");
+    co_await until(later, "two leases");
     EXPECT_TRUE(h.valid());
     EXPECT_FALSE(next);
     co_await h.async_release();

@@ -3,9 +3,11 @@
 //   conch-lock-holder URL NAME LEASE_MS [CLAIM_MS]
 //
 // NAME is that of a mutex, or "@semaphore/NAME": one permit of one, "@writer/NAME", "@reader/NAME",
-// "@striped/NAME": one segment of one.
+// "@striped/NAME": one segment of one, "@reentrant/NAME".
 // Writes lines: "asking", "held FENCE", "failed WORDS", "lost WORDS", "use valid|invalid", "released 0|1".
 // Reads lines: "use" (is the lock still ours?), "release", "acquire" (again). Ends with its input.
+
+#include "client/checked.hpp"
 
 #include <conch/conch.hpp>
 
@@ -66,6 +68,9 @@ class holder {
       conch::shared_mutex{client_, name}.async_acquire_shared(told);
     } else if (kind == "striped") {
       conch::striped_mutex{client_, name, 1}.async_acquire_any(told);
+    } else if (kind == "reentrant") {
+      auto const lock = conch::detail::checked_lock(client_.core(), name, {});
+      conch::detail::start_acquire_part(lock, conch::detail::request_of(conch::owner{}.state()), std::nullopt, false, told);
     } else {
       say("failed: no such kind of lock");
     }
