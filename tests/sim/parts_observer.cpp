@@ -101,6 +101,7 @@ void parts_observer::before(std::span<std::string_view const> argv, link const*)
       s.me = {s.id, std::string{rest[10]}, number(rest[9]), s.ticket};
     } else if (s.releases) {
       s.keep = rest[1] == "1";
+      s.knows_limit = rest[6] != "0";
     }
     s.was = look_at(s.name);
     part_steps_.push_back(std::move(s));
@@ -232,7 +233,10 @@ void parts_observer::judge_places(part_step const& s, parts_state const& is, val
     if (s.ticket == 0 && x.id != is.line.back().id) throw violation{5, x.id + " came last and does not stand last"};
     if (s.ticket != 0 && x.ticket != s.ticket) throw violation{5, x.id + " lost its place in line"};
   }
-  if (too_late || is.line.empty()) return;
+  // Who gives back a grant that it did not want knows no limit, and if nobody owns a part neither does the server: those in
+  // line then ask by themselves.
+  bool const unknown = !s.knows_limit && !is.there;
+  if (too_late || unknown || is.line.empty()) return;
   bool const in_order = plan_.parts == engine::permit_kind::semaphore || plan_.parts == engine::permit_kind::shared;
   for (waiter const& x : is.line) {
     if (fits(is, x)) throw violation{4, "there is enough for " + x.id + ", who stands in line for " + lock_words(s.name)};

@@ -53,6 +53,7 @@ class parts_observer final : public observer {
     bool acquires = false, releases = false;
     std::string id;
     bool keep = false, waits = false;
+    bool knows_limit = true;
     std::int64_t lease = 0, claim = 0, ticket = 0;
     std::size_t index = 0;
     waiter me{};  // of an acquire: what it asks for
