@@ -6,7 +6,13 @@
 #include <conch/config.hpp>
 #include <conch/error.hpp>
 #include <conch/hold.hpp>
+#include <conch/multi_lock.hpp>
 #include <conch/mutex.hpp>
+#include <conch/owner.hpp>
+#include <conch/reentrant_mutex.hpp>
+#include <conch/semaphore.hpp>
+#include <conch/shared_mutex.hpp>
 #include <conch/stats.hpp>
+#include <conch/striped_mutex.hpp>
 #include <conch/version.hpp>
 #include <conch/with_lock.hpp>

@@ -49,6 +49,9 @@ class hold {
   /// remembers the greatest token it has seen, and refuses smaller ones, cannot be changed by a stale holder. 0 when empty.
   std::int64_t fence() const noexcept;
 
+  /// Of a striped_mutex: which segment this is, 1 to the number of segments. 0 for every other lock, and when empty.
+  std::uint32_t segment() const noexcept;
+
   /// Gives the lock back and waits for the server's word.
   ///
   /// Effects: the lock goes to the next in line, in this process without a message, else by one script. From the

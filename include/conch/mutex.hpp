@@ -4,6 +4,7 @@
 #include <conch/client.hpp>
 #include <conch/hold.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,9 @@ struct mutex_options {
   /// Empty: config::max_hold. At least 1 ms.
   std::optional<duration> max_hold = std::nullopt;
 };
+
+/// The same of the other kinds of locks.
+using lock_options = mutex_options;
 
 /// Of one acquire. Trivially destructible, so that `co_await m.async_acquire({.wait = 2s})` is safe on g++ 12.
 struct acquire_options {
@@ -39,6 +43,23 @@ struct lock_settings {
 using settings_ptr = std::shared_ptr<lock_settings const>;
 
 void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler);
+
+/// A part of a lock with several owners.
+struct part_request {
+  char kind;                // as in src/engine/permit.hpp
+  std::uint32_t limit, weight;
+  std::string visited = "-";
+};
+
+void start_acquire_part(settings_ptr lock, part_request part, std::optional<duration> wait, bool once,
+                        acquire_handler handler);
+
+struct initiate_part {
+  template <class Handler>
+  void operator()(Handler&& handler, settings_ptr lock, part_request part, std::optional<duration> wait, bool once) const {
+    start_acquire_part(std::move(lock), std::move(part), wait, once, std::forward<Handler>(handler));
+  }
+};
 
 }  // namespace detail
 

@@ -38,13 +38,14 @@ struct awaited<asio::awaitable<T, Executor>> {
 
 /// The state of one with_lock: its body runs on a strand of its own, so that a loss, told on any thread, and a
 /// cancellation of the caller, on another, reach the body one after the other.
+template <class Hold>
 struct guarded_body {
   explicit guarded_body(asio::any_io_executor ex) : strand{asio::make_strand(std::move(ex))} {}
 
   asio::strand<asio::any_io_executor> strand;
   asio::cancellation_signal stop_body;
   asio::cancellation_signal stop_watching;
-  conch::hold hold;
+  Hold hold;
   error_code lost;
 };
 
@@ -53,10 +54,10 @@ template <class T>
 using body_signature = std::conditional_t<std::is_void_v<T>, std::type_identity<void(std::exception_ptr)>,
                                           std::type_identity<void(std::exception_ptr, std::conditional_t<std::is_void_v<T>, int, T>)>>;
 
-template <class T, class Body>
+template <class T, class Hold, class Body>
 struct start_body {
   template <class Handler>
-  void operator()(Handler handler, std::shared_ptr<guarded_body> state, Body* body) const {
+  void operator()(Handler handler, std::shared_ptr<guarded_body<Hold>> state, Body* body) const {
     auto slot = asio::get_associated_cancellation_slot(handler);
     if (slot.is_connected()) {
       slot.assign([state](asio::cancellation_type type) {
@@ -93,9 +94,30 @@ struct start_body {
 
 }  // namespace detail
 
+namespace detail {
+
+/// A lock whose holds are of another type than `hold` says so.
+template <class Lock>
+struct hold_of {
+  using type = hold;
+};
+template <class Lock>
+  requires requires { typename Lock::hold_type; }
+struct hold_of<Lock> {
+  using type = typename Lock::hold_type;
+};
+template <class Lock>
+using hold_of_t = typename hold_of<Lock>::type;
+
+}  // namespace detail
+
+/// What with_lock can hold: a mutex, a semaphore (one permit), a shared_mutex, a striped_mutex (any segment), a multi_lock.
+template <class L>
+concept lockable = requires(L& l, acquire_options options) { l.async_acquire(options, asio::use_awaitable); };
+
 /// Runs `body` under the lock.
 ///
-/// `body` is called as `body(hold&)` and returns an asio::awaitable. It is cancelled (terminal) when the lock is lost, and
+/// `body` is called as `body(hold&)`, or with what the lock calls its hold, and returns an asio::awaitable. It is cancelled (terminal) when the lock is lost, and
 /// by a cancellation of the caller; then, and when it throws, the lock is released all the same. The release is awaited.
 ///
 /// Result: what the body returns. Throws what the body throws; system_error{errc::lost} when the hold was lost before the
@@ -103,14 +125,14 @@ struct start_body {
 /// Lifetimes: `body`, a named object, and the mutex must outlive the awaitable.
 /// Executor: the body runs on a strand of the caller's executor.
 /// Round trips: those of acquire and release.
-template <class Body>
-auto with_lock(mutex& m, acquire_options options, Body& body)
-    -> asio::awaitable<typename detail::awaited<std::invoke_result_t<Body&, hold&>>::type> {
-  using result = typename detail::awaited<std::invoke_result_t<Body&, hold&>>::type;
+template <lockable Lock, class Body>
+auto with_lock(Lock& m, acquire_options options, Body& body)
+    -> asio::awaitable<typename detail::awaited<std::invoke_result_t<Body&, detail::hold_of_t<Lock>&>>::type> {
+  using result = typename detail::awaited<std::invoke_result_t<Body&, detail::hold_of_t<Lock>&>>::type;
   using signature = typename detail::body_signature<result>::type;
 
   auto const executor = co_await asio::this_coro::executor;
-  auto const state = std::make_shared<detail::guarded_body>(executor);
+  auto const state = std::make_shared<detail::guarded_body<detail::hold_of_t<Lock>>>(executor);
   state->hold = co_await m.async_acquire(options, asio::use_awaitable);
 
   // The body may end by cancellation, and so may this coroutine: the release comes first in any case.
@@ -120,7 +142,7 @@ auto with_lock(mutex& m, acquire_options options, Body& body)
   std::optional<std::conditional_t<std::is_void_v<result>, std::monostate, result>> value;
   try {
     auto running = asio::async_initiate<asio::use_awaitable_t<> const, signature>(
-        detail::start_body<result, Body>{}, asio::use_awaitable, state, &body);
+        detail::start_body<result, detail::hold_of_t<Lock>, Body>{}, asio::use_awaitable, state, &body);
     if constexpr (std::is_void_v<result>) {
       co_await std::move(running);
       value.emplace();
@@ -140,8 +162,8 @@ auto with_lock(mutex& m, acquire_options options, Body& body)
   if constexpr (!std::is_void_v<result>) co_return std::move(*value);
 }
 
-template <class Body>
-auto with_lock(mutex& m, Body& body) {
+template <lockable Lock, class Body>
+auto with_lock(Lock& m, Body& body) {
   return with_lock(m, acquire_options{}, body);
 }
 

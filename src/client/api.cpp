@@ -1,4 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "client/checked.hpp"
 #include "client/core.hpp"
 
 #include <conch/client.hpp>
@@ -64,7 +65,9 @@ config checked(config c) {
   return c;
 }
 
-detail::settings_ptr checked(detail::core_ptr core, std::string name, mutex_options const& o) {
+}  // namespace
+
+detail::settings_ptr detail::checked_lock(core_ptr core, std::string name, mutex_options const& o) {
   if (name.empty()) refuse(errc::invalid_name, "it is empty");
   if (name.size() > 512) refuse(errc::invalid_name, "it has " + std::to_string(name.size()));
   config const& c = core->settings();
@@ -76,8 +79,6 @@ detail::settings_ptr checked(detail::core_ptr core, std::string name, mutex_opti
   return std::make_shared<detail::lock_settings const>(detail::lock_settings{
       std::move(core), std::move(name), lease, o.renew, o.max_hold ? o.max_hold : c.max_hold});
 }
-
-}  // namespace
 
 client::client(executor_type executor, config settings)
     : core_{detail::client_core::make(std::move(executor), checked(std::move(settings)))} {}
@@ -93,7 +94,7 @@ config const& client::settings() const noexcept { return core_->settings(); }
 statistics client::stats() const { return core_->stats(); }
 
 mutex::mutex(client& owner, std::string name, mutex_options options)
-    : lock_{checked(owner.core(), std::move(name), options)} {}
+    : lock_{detail::checked_lock(owner.core(), std::move(name), options)} {}
 
 mutex::executor_type mutex::get_executor() const noexcept { return lock_->core->executor(); }
 
@@ -104,6 +105,8 @@ hold::~hold() {
 bool hold::valid() const noexcept { return node_ && clock::now() < deadline(); }
 
 time_point hold::deadline() const noexcept { return node_ ? node_->deadline() : time_point::min(); }
+
+std::uint32_t hold::segment() const noexcept { return node_ ? node_->segment : 0; }
 
 std::int64_t hold::fence() const noexcept { return node_ ? node_->fence : 0; }
 

@@ -141,6 +141,7 @@ std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, c
 client_core::client_core(asio::any_io_executor executor, config settings)
     : executor_{std::move(executor)}, strand_{asio::make_strand(executor_)}, settings_{std::move(settings)},
       id_{new_client_id()}, mutex_{!settings_.single_threaded}, engine_{settings_, timers_, *this, stats_},
+      random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
       close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
       alarm_{std::make_unique<alarm>(*strand_)} {
   bool const several = !settings_.servers.empty() || settings_.url.starts_with("redlock://");
@@ -177,13 +178,15 @@ statistics client_core::stats() {
   return copy;
 }
 
-void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler) {
+void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler,
+                          engine::permit part) {
   node_ref const node{new hold_node{shared_from_this(), std::move(handler)}};
   node->whose = work_of(executor_, node->on_acquired);
   node->once = once;
   node->fixed = !lock->renew;
   node->lease = std::chrono::duration_cast<std::chrono::milliseconds>(lock->lease);
   if (lock->max_hold) node->max_hold = *lock->max_hold;
+  node->part = std::move(part);
   auto slot = asio::get_associated_cancellation_slot(node->on_acquired);
   if (slot.is_connected()) {
     slot.assign([node](asio::cancellation_type type) {
@@ -193,6 +196,9 @@ void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait
   }
   enter([&](time_point now) {
     engine_takes(*node);
+    if (node->part.kind == engine::permit_kind::segments) {
+      node->part.start = static_cast<std::uint32_t>(random_()) % node->part.limit;
+    }
     if (wait) node->until = *wait < time_point::max() - now ? now + std::max(*wait, duration::zero()) : time_point::max();
     engine_.acquire(*node, lock->name, now);
   });

@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   config const& settings() const noexcept { return settings_; }
   statistics stats();
 
-  void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler);
+  void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler,
+               engine::permit part = {});
   void cancel(hold_node& n, asio::cancellation_type type);
   void release(node_ref n, release_handler handler);
   void abandon(hold_node& n);
@@ -141,6 +143,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   std::unique_ptr<engine::server> server_;  // one server, or ...
   std::unique_ptr<quorum::quorum> quorum_;  // ... several
   std::vector<ready> ready_;
+  std::minstd_rand random_;        // where to begin to look for a free segment
   closing closing_ = closing::no;
   bool gone_ = false;
   std::optional<close_handler> on_closed_;

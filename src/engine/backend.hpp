@@ -47,6 +47,8 @@ struct seat : list_hook<seat> {
   grant_id id = 0;
   std::int64_t ticket = 0;
   std::int64_t fence = 0;       // server part
+  permit part;                  // of a lock with several owners
+  std::uint32_t segment = 0;    // owned: which one; 0: the lock has none
 
   // A vote, which is one server's part of a lock over several (src/quorum):
   std::int64_t vote = 0;        // the ticket, agreed between the servers; 0: not a vote
@@ -97,6 +99,10 @@ class backend {
   /// The seat's timer has fired.
   virtual void check(seat& s, time_point now) = 0;
   virtual bool connected() const noexcept = 0;
+  /// Are there locks with several owners?
+  virtual bool takes_parts() const noexcept { return false; }
+  /// The seat is about to be destroyed.
+  virtual void dismiss(seat&) noexcept {}
 
  protected:
   ~backend() = default;
@@ -129,6 +135,8 @@ class backend_events {
   virtual void connection_refused(error_code, time_point) {}
   virtual seat* find(std::string_view name) = 0;
   virtual seat& find_or_make(std::string_view name) = 0;
+  /// For a grant of a lock with several owners that nobody wants any more.
+  virtual seat& make_part(std::string_view name, permit const&) { return find_or_make(name); }
 
  protected:
   ~backend_events() = default;

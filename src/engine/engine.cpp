@@ -39,7 +39,9 @@ lock_entry::lock_entry(std::string lock_name, engine& owner)
 engine::engine(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats)
     : settings_{settings}, timers_{timers}, shell_{shell}, stats_{stats} {}
 
-engine::~engine() = default;
+engine::~engine() {
+  while (!parts_.empty()) delete &parts_.pop_front();
+}
 
 // ---------------------------------------------------------------------------------------------- the caller's side
 
@@ -52,7 +54,15 @@ void engine::acquire(acquisition& a, std::string_view name, time_point now) {
     finish(a, acquired::failed, make_error_code(errc::closed));
     return;
   }
-  lock_entry& e = entry(name);
+  if (a.part && !backend_->takes_parts()) {
+    finish(a, acquired::failed, make_error_code(errc::not_supported));
+    return;
+  }
+  if (a.part && (a.part.weight == 0 || a.part.weight > a.part.limit)) {
+    finish(a, acquired::failed, make_error_code(errc::invalid_config, "more permits than there are, or none"));
+    return;
+  }
+  lock_entry& e = a.part ? new_part(name, a.part) : entry(name);
   a.lock = &e;
   if (a.once && (e.holder != nullptr || !e.waiting.empty() || e.place.at != seat::state::idle)) {
     finish(a, acquired::busy, {});
@@ -169,7 +179,7 @@ void engine::end_hold(acquisition& a, bool tell, time_point now) {
 void engine::close(time_point now) {
   closed_ = true;
   std::vector<acquisition*> all;
-  for (auto& [name, e] : entries_) e->waiting.for_each([&](acquisition& a) { all.push_back(&a); });
+  for_each_entry([&](lock_entry& e) { e.waiting.for_each([&](acquisition& a) { all.push_back(&a); }); });
   for (acquisition* a : all) {
     if (a->at == acquisition::phase::waiting) {
       stop_waiting(*a, make_error_code(errc::closed), cancel_type::terminal, now);
@@ -181,9 +191,9 @@ void engine::close(time_point now) {
 
 void engine::give_back_everything(time_point now) {
   std::vector<lock_entry*> held;
-  for (auto& [name, e] : entries_) {
-    if (e->holder != nullptr) held.push_back(e.get());
-  }
+  for_each_entry([&](lock_entry& e) {
+    if (e.holder != nullptr) held.push_back(&e);
+  });
   for (lock_entry* e : held) {
     acquisition& a = *e->holder;
     if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::closed), now);
@@ -193,8 +203,10 @@ void engine::give_back_everything(time_point now) {
   }
 }
 
-bool engine::idle() const noexcept {
-  return std::none_of(entries_.begin(), entries_.end(), [](auto const& e) { return e.second->holder != nullptr; });
+bool engine::idle() noexcept {
+  bool held = false;
+  for_each_entry([&](lock_entry& e) { held = held || e.holder != nullptr; });
+  return !held;
 }
 
 void engine::tick(time_point now) {
@@ -229,6 +241,7 @@ void engine::deliver(lock_entry& e, time_point now) {
   a.at = acquisition::phase::holding;
   a.granted = now;
   a.fence = s.fence * hand_offs_per_grant + e.hand_offs;
+  a.segment = s.segment;
   a.valid_until.store(s.deadline.time_since_epoch().count(), std::memory_order_release);
   e.holder = &a;
   s.lease = a.lease;
@@ -356,6 +369,13 @@ void engine::granted(seat& s, bool pushed, time_point now) {
   ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
   e.slice_began = now;
   e.hand_offs = 0;
+  if (s.part && timers_.next() <= now) {
+    // After a pause: what is over in this process is told before what it has made free is given out.
+    parts_.for_each([&](lock_entry& other) {
+      bool const over = other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= lose_at(other);
+      if (over && other.name == e.name) tell_lost(*other.holder, make_error_code(errc::lost), now);
+    });
+  }
   deliver(e, now);
 }
 
@@ -430,6 +450,21 @@ lock_entry& engine::entry(std::string_view name) {
   return *entries_.emplace(key, std::move(made)).first->second;
 }
 
+lock_entry& engine::new_part(std::string_view name, permit const& part) {
+  auto* const made = new lock_entry{std::string{name}, *this};
+  made->place.part = part;
+  parts_.push_back(*made);
+  return *made;
+}
+
+seat& engine::make_part(std::string_view name, permit const& part) { return new_part(name, part).place; }
+
+template <class F>
+void engine::for_each_entry(F f) {
+  for (auto& [name, e] : entries_) f(*e);
+  parts_.for_each(f);
+}
+
 seat* engine::find(std::string_view name) {
   auto const at = entries_.find(name);
   return at == entries_.end() ? nullptr : &at->second->place;
@@ -442,7 +477,12 @@ void engine::settled(seat& s) { retire(entry_of(s)); }
 void engine::retire(lock_entry& e) {
   seat const& s = e.place;
   if (e.holder != nullptr || !e.waiting.empty() || s.at != seat::state::idle || s.references != 0) return;
-  entries_.erase(entries_.find(e.name));
+  if (s.part) {
+    backend_->dismiss(e.place);
+    delete &e;
+  } else {
+    entries_.erase(entries_.find(e.name));
+  }
 }
 
 }  // namespace conch::engine

@@ -37,10 +37,12 @@ struct acquisition : list_hook<acquisition>, receipt {
   milliseconds lease{};
   time_point until = time_point::max(); // the end of the wait
   duration max_hold = duration::max();
+  permit part;                          // of a lock with several owners; else none
 
   // What became of it.
   phase at = phase::fresh;
   std::int64_t fence = 0;
+  std::uint32_t segment = 0;
   std::atomic<time_point::rep> valid_until{time_point::min().time_since_epoch().count()};  // read by any thread
   lock_entry* lock = nullptr;
   class engine* in = nullptr;
@@ -68,8 +70,9 @@ class acquisition_events {
 
 enum class cancel_type { total, partial, terminal };
 
-/// All locks of one client in which something happens.
-struct lock_entry {
+/// All locks of one client in which something happens. Of a lock with several owners each acquire has an entry, with a
+/// place of its own in the server's line.
+struct lock_entry : list_hook<lock_entry> {
   lock_entry(std::string lock_name, class engine& owner);
 
   std::string const name;
@@ -107,7 +110,7 @@ class engine final : public backend_events {
   void give_back_everything(time_point now);
   bool closed() const noexcept { return closed_; }
   /// Nobody holds anything, not even a hold that is lost but not given back.
-  bool idle() const noexcept;
+  bool idle() noexcept;
 
   // backend_events
   void granted(seat& s, bool pushed, time_point now) override;
@@ -121,12 +124,16 @@ class engine final : public backend_events {
   void settled(seat& s) override;
   seat* find(std::string_view name) override;
   seat& find_or_make(std::string_view name) override;
+  seat& make_part(std::string_view name, permit const& part) override;
 
  private:
   friend struct lock_entry;
   friend struct acquisition;
 
   lock_entry& entry(std::string_view name);
+  lock_entry& new_part(std::string_view name, permit const& part);
+  template <class F>
+  void for_each_entry(F f);
   void ask_if_needed(lock_entry& e, time_point now);
   void deliver(lock_entry& e, time_point now);
   bool can_hand_off(lock_entry& e, time_point now);
@@ -148,6 +155,7 @@ class engine final : public backend_events {
   backend* backend_ = nullptr;
   bool closed_ = false;
   std::unordered_map<std::string_view, std::unique_ptr<lock_entry>> entries_;  // keys live in the entries
+  list<lock_entry> parts_;  // owned
   std::vector<seat*> due_;  // to be renewed at the end of this tick
 };
 

@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace conch::engine {
@@ -37,6 +38,8 @@ class server final : public backend {
   void renew(std::span<seat* const> seats, time_point now) override;
   void forget(receipt& r) noexcept override;
   bool connected() const noexcept override { return connected_; }
+  bool takes_parts() const noexcept override { return true; }
+  void dismiss(seat& s) noexcept override;
   /// Safety check, retry, or out of patience.
   void check(seat& s, time_point now) override;
 
@@ -100,6 +103,8 @@ class server final : public backend {
   void lose(seat& s, time_point now);
   void renew_answer(in_flight const& r, answer const& a, time_point now);
   void send_renewals(std::span<seat* const> seats, bool with_source, time_point now);
+  void send_renewals_of(std::span<seat* const> seats, bool parts, bool with_source, time_point now);
+  seat* wanted(pushed_grant const& g);
 
   // server_cleanups.cpp: what is owed
   cleanup& owe(seat& s, grant_id id, receipt* r, time_point now);
@@ -140,6 +145,7 @@ class server final : public backend {
   std::deque<std::vector<renewed>> renewing_;
   std::vector<renewal> scratch_;
   list<seat> active_;             // all seats that are not idle, in the order of their asking
+  std::unordered_map<grant_id, seat*> parts_;  // of locks with several owners, by what they asked under last
   list<cleanup> owed_;
   std::size_t cleanups_ = 0;
   std::size_t lapsed_ = 0;        // of these

@@ -44,7 +44,8 @@ void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_po
   if (c.is_kick) ++stats_.kicks;
   ++stats_.scripts;
   out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, whole_ms(settings_.claim),
-                            whole_ms(settings_.fence_retention), new_id, with_source, c.floor});
+                            whole_ms(settings_.fence_retention), new_id, with_source, c.floor,
+                            c.lock->part ? &c.lock->part : nullptr});
   push_request({request::cleanup, c.id, new_id, c.lock, &c, now});
 }
 

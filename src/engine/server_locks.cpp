@@ -14,6 +14,8 @@ using std::chrono::microseconds;
 
 milliseconds whole_ms(duration d) { return std::chrono::duration_cast<milliseconds>(d); }
 
+permit const* part_of(seat const& s) { return s.part ? &s.part : nullptr; }
+
 /// Locks in one renewal script. It bounds how long the script keeps the server from everybody else: about 0.2 ms.
 constexpr std::size_t renewals_per_script = 200;
 
@@ -25,7 +27,9 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
   s.at = seat::state::asking;
   s.wait = wait;
   s.lease = lease;
+  dismiss(s);
   s.id = next_id(s);
+  if (s.part) parts_.emplace(s.id, &s);
   s.ticket = s.vote;
   s.written = false;
   s.late_until = s.echo_until = time_point::min();
@@ -50,7 +54,7 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
   if (not_after_us != 0) s.late_until = std::max(s.late_until, server_has_passed(not_after_us));
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
                             whole_ms(settings_.fence_retention), CONCH_MUTANT(ticket_forgotten) ? 0 : s.ticket,
-                            not_after_us, with_source, s.vote != 0 ? s.floor + 1 : 0});
+                            not_after_us, with_source, s.vote != 0 ? s.floor + 1 : 0, part_of(s)});
   push_request({request::acquire, s.id, 0, &s, nullptr, now});
 }
 
@@ -71,9 +75,10 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
   drop(s);
 }
 
-/// `result`: 1 fence · 0 left ticket · 2 left · 3
+/// `result`: 1 fence segment · 0 left ticket · 2 left · 3
 void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now) {
   s.trouble_since = {};
+  if (result[0] == 1) s.segment = static_cast<std::uint32_t>(result[2]);
   switch (result[0]) {
     case 1: own(s, result[1], CONCH_MUTANT(deadline_from_answer) ? now : r.written,
                 CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease, s.vote == 0, false, now); return;
@@ -181,17 +186,30 @@ void server::check(seat& s, time_point now) {
   send_acquire(s, false, now);
 }
 
+/// Who waits under that id. A lock with several owners may have several here.
+seat* server::wanted(pushed_grant const& g) {
+  if (g.kind == permit_kind::none) return up_.find(g.name);
+  auto const found = parts_.find(g.id);
+  return found == parts_.end() ? nullptr : found->second;
+}
+
+void server::dismiss(seat& s) noexcept {
+  auto const known = parts_.find(s.id);
+  if (known != parts_.end() && known->second == &s) parts_.erase(known);
+}
+
 void server::granted(pushed_grant const& g, time_point now) {
   last_heard_ = now;
   ++stats_.pushes;
-  seat* const s = up_.find(g.name);
+  seat* const s = wanted(g);
   if (s == nullptr || s->id != g.id || s->at == seat::state::idle) {
     // Nobody wants it any more. It goes on to the next in line, unless a release for it is already under way. One that was
     // refused so far is worth another try at once: the server does grant.
     ++stats_.pushes_stray;
     if (CONCH_MUTANT(stray_grant_kept)) return;
     if (cleanup* const c = owed(g.id); c == nullptr) {
-      owe(up_.find_or_make(g.name), g.id, nullptr, now);
+      permit const part{.kind = g.kind, .weight = 1};
+      owe(part ? up_.make_part(g.name, part) : up_.find_or_make(g.name), g.id, nullptr, now);
     } else if (!c->sent && connected_) {
       send_cleanup(*c, 0, false, now);
     }
@@ -206,6 +224,7 @@ void server::granted(pushed_grant const& g, time_point now) {
   time_point const from = CONCH_MUTANT(claim_from_arrival) ? now : std::min(shown, now);
   if (CONCH_MUTANT(claim_of_receiver)) claim = whole_ms(settings_.claim);
   if (CONCH_MUTANT(late_grant_used) || (known && from + claim - drift_of(claim) - claim / 4 > now)) {
+    s->segment = g.segment;
     own(*s, g.fence, from, CONCH_MUTANT(claim_is_lease) ? s->lease : claim, false, true, now);
     return;
   }
@@ -235,7 +254,7 @@ void server::send_leave(seat& s, bool with_source, time_point now) {
   ++stats_.scripts;
   out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
                             whole_ms(settings_.fence_retention), 0, with_source,
-                            s.vote != 0 ? std::max<std::int64_t>(s.floor, 1) : 0});
+                            s.vote != 0 ? std::max<std::int64_t>(s.floor, 1) : 0, part_of(s)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
 
@@ -254,6 +273,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
       }
     } else if (a.numbers[0] == 2 && !CONCH_MUTANT(grant_missed_in_leave)) {
       sample(r.written, a.numbers[3], now);
+      s.segment = s.part ? static_cast<std::uint32_t>(a.numbers[2]) : 0;
       own(s, a.numbers[1], r.written, r.lease, s.vote == 0, false, now);
     } else if (s.at == seat::state::owned) {
       lose(s, now);
@@ -343,6 +363,11 @@ void server::renew(std::span<seat* const> seats, time_point now) {
 }
 
 void server::send_renewals(std::span<seat* const> seats, bool with_source, time_point now) {
+  send_renewals_of(seats, false, with_source, now);
+  send_renewals_of(seats, true, with_source, now);
+}
+
+void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool with_source, time_point now) {
   std::vector<renewed> batch;
   scratch_.clear();
   auto const flush = [&] {
@@ -353,7 +378,7 @@ void server::send_renewals(std::span<seat* const> seats, bool with_source, time_
     if (votes) {
       out_.send(confirm_command{scratch_, whole_ms(settings_.fence_retention), with_source});
     } else {
-      out_.send(renew_command{scratch_, with_source});
+      out_.send(renew_command{scratch_, with_source, parts});
     }
     renewing_.push_back(std::move(batch));
     push_request({votes ? request::confirm : request::renew, 0, 0, nullptr, nullptr, now});
@@ -361,6 +386,7 @@ void server::send_renewals(std::span<seat* const> seats, bool with_source, time_
     scratch_.clear();
   };
   for (seat* s : seats) {
+    if (static_cast<bool>(s->part) != parts) continue;
     // Looked up at the moment of writing: what was released, cancelled or lost since is not renewed.
     bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
     if (s->at != seat::state::owned || !may || s->renewing) continue;

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "engine/permit.hpp"
+
 #include <conch/clock.hpp>
 
 #include <cstdint>
@@ -35,6 +37,7 @@ struct acquire_command {
   std::int64_t not_after_us = 0;  // server time; 0: whenever
   bool with_source = false;
   std::int64_t proposal = 0;      // a vote: no fence below this; 0: not a vote
+  permit const* part = nullptr;  // of a lock with several owners; none: a mutex
 };
 
 struct release_command {
@@ -45,6 +48,8 @@ struct release_command {
   grant_id new_id = 0;  // stands in line again under this id; 0: does not
   bool with_source = false;
   std::int64_t floor = 0;  // a vote: all fences from now on are above this; 0: not a vote
+  permit const* part = nullptr;  // as in acquire_command; it has no new_id
+  std::uint32_t rest = 0;        // of a part: how much of it stays mine
 };
 
 struct renewal {
@@ -57,6 +62,7 @@ struct renewal {
 struct renew_command {
   std::span<renewal const> items;
   bool with_source = false;
+  bool parts = false;  // of locks with several owners; mutexes have a script of their own
 };
 
 /// The same for votes.
@@ -114,6 +120,8 @@ struct pushed_grant {
   std::int64_t fence = 0;
   std::int64_t granted_us = 0;
   milliseconds claim{};
+  permit_kind kind = permit_kind::none;  // of a lock with several owners
+  std::uint32_t segment = 0;             // which one, 0 if it has none
 };
 
 /// Where the engine's commands go. Nothing here may call back into the engine before it has returned.

@@ -23,10 +23,16 @@ link::link(host& h, strand on, std::string client_id, std::string const& store_n
 link::~link() { store_->unsubscribe(id_); }
 
 void link::send(engine::command const& c) {
+  bool const script = std::holds_alternative<engine::acquire_command>(c) || std::holds_alternative<engine::release_command>(c);
   auto const queue = [&](std::vector<std::int64_t> numbers) {
-    asio::post(strand_, [this, keep = host_.keep(), numbers = std::move(numbers)] {
+    asio::post(strand_, [this, keep = host_.keep(), script, numbers = std::move(numbers)] {
       host_.enter([&](engine::server& s, time_point now) {
-        if (s.connected()) s.answered({engine::fault::none, {}, numbers}, now);
+        if (!s.connected()) return;
+        if (script && numbers.empty()) {
+          s.answered({engine::fault::wrong_type, "the name is that of another kind of lock", {}}, now);
+        } else {
+          s.answered({engine::fault::none, {}, numbers}, now);
+        }
       });
     });
   };

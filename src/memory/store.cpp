@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "memory/store.hpp"
+#include "memory/moment.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -11,16 +11,6 @@
 namespace conch::memory {
 
 namespace {
-
-/// Fences count microseconds since 2020.
-constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
-
-std::string id_text(std::string_view client, engine::grant_id id) {
-  std::string text{client};
-  text += '.';
-  text += std::to_string(id);
-  return text;
-}
 
 /// The first 48 bits of a client and the ticket in a vote's id; 0 and 0 for anybody else's.
 std::pair<std::int64_t, std::int64_t> voter_of(std::string_view id) {
@@ -35,113 +25,15 @@ std::pair<std::int64_t, std::int64_t> voter_of(std::string_view id) {
   return {voter, ticket};
 }
 
-/// Redis' PTTL: what is left of a key that exists.
-std::int64_t left_until(std::int64_t until_ms, std::int64_t now_ms) {
-  return until_ms < 0 ? -1 : std::max<std::int64_t>(until_ms - now_ms, 0);
-}
-
 }  // namespace
 
 std::int64_t store::entry::next_expiry() const noexcept {
   std::int64_t first = none;
-  for (std::int64_t const until : {owner_until, line_until, fence_until}) {
+  for (std::int64_t const until : {owner_until, line_until, fence_until, parts.until}) {
     if (until != none && (first == none || until < first)) first = until;
   }
   return first;
 }
-
-struct store::moment {
-  store& in;
-  entry& e;
-  std::string_view client;
-  std::int64_t now_us;
-  std::int64_t claim;
-  std::int64_t retention;
-
-  std::int64_t now_ms() const { return now_us / 1000; }
-  std::int64_t owner_left() const { return left_until(e.owner_until, now_ms()); }
-
-  std::int64_t next_fence(std::int64_t floor) {
-    std::int64_t const clock = now_us - fence_epoch_us;
-    std::int64_t fence = std::max(clock, floor + 1);
-    if (e.fence_until != none && e.fence >= fence) fence = e.fence + 1;
-    e.fence = fence;
-    e.fence_until = now_ms() + retention + (fence - clock + 999) / 1000;
-    return fence;
-  }
-
-  /// lua/lib/vote.lua
-  std::int64_t raise_fence(std::int64_t floor) {
-    std::int64_t const before = e.fence_until != none ? e.fence : 0;
-    if (before < floor) {
-      std::int64_t const ahead = std::max<std::int64_t>(floor - (now_us - fence_epoch_us), 0);
-      e.fence = floor;
-      e.fence_until = now_ms() + retention + (ahead + 999) / 1000;
-    }
-    return before;
-  }
-
-  void own(grant id, std::int64_t fence, bool claimed, std::int64_t lease) {
-    e.owner = std::move(id);
-    e.owner_fence = fence;
-    e.claimed = claimed;
-    e.owner_until = now_ms() + lease;
-  }
-
-  void extend(std::int64_t lease, bool confirms = true) {
-    if (confirms) e.claimed = false;
-    e.owner_until = now_ms() + std::max(owner_left(), lease);
-  }
-
-  std::int64_t enqueue(grant const& id, std::int64_t ticket, std::int64_t lock_left, std::int64_t lease) {
-    if (ticket == 0) {
-      ticket = now_us;
-      if (!e.line.empty()) ticket = std::max(ticket, e.line.rbegin()->first.first + 1);
-    }
-    auto const place = e.tickets.try_emplace(id.text, ticket).first;
-    if (ticket < place->second) {
-      e.line.erase({place->second, id.text});
-      place->second = ticket;
-    }
-    ticket = place->second;
-    e.line.emplace(std::pair{ticket, id.text}, id.number);
-    std::int64_t const lives = lock_left + lease;
-    if (left_until(e.line_until, now_ms()) < lives) e.line_until = now_ms() + lives;
-    return ticket;
-  }
-
-  void leave_line(std::string_view id) {
-    auto const place = e.tickets.find(id);
-    if (place == e.tickets.end()) return;
-    e.line.erase({place->second, place->first});
-    e.tickets.erase(place);
-    if (e.line.empty()) e.line_until = none;
-  }
-
-  struct passed {
-    std::optional<std::int64_t> fence;  // to `me`
-    bool taken = false;
-  };
-
-  passed pass_on(std::string_view me, std::int64_t my_lease, std::int64_t floor, bool claimed = false) {
-    std::int64_t const fence = next_fence(floor);
-    while (!e.line.empty()) {
-      grant head{e.line.begin()->first.second, e.line.begin()->second};
-      leave_line(head.text);
-      if (head.text == me) {
-        own(std::move(head), fence, claimed, my_lease);
-        return {fence, true};
-      }
-      auto const heard = in.listeners_.find(std::string_view{head.text}.substr(0, head.text.find('.')));
-      if (heard != in.listeners_.end()) {
-        heard->second->on_grant({e.name, head.number, fence, now_us, std::chrono::milliseconds{claim}});
-        own(std::move(head), fence, true, claim);
-        return {std::nullopt, true};
-      }
-    }
-    return {};
-  }
-};
 
 std::shared_ptr<store> store::named(std::string_view name) {
   // Never destroyed: clients that are static objects use it until the very end.
@@ -176,17 +68,19 @@ std::vector<std::int64_t> store::answer_to(engine::command const& c, std::string
   };
   if (auto const* const asked = std::get_if<engine::acquire_command>(&c)) {
     moment m = at(*asked);
-    auto answer = acquire(m, *asked);
+    auto answer = asked->part != nullptr ? acquire_part(m, *asked) : acquire(m, *asked);
     put_on_agenda(m.e);
     return answer;
   }
   if (auto const* const given = std::get_if<engine::release_command>(&c)) {
     moment m = at(*given);
-    auto answer = release(m, *given);
+    auto answer = given->part != nullptr ? release_part(m, *given) : release(m, *given);
     put_on_agenda(m.e);
     return answer;
   }
-  if (auto const* const renewed = std::get_if<engine::renew_command>(&c)) return renew(*renewed, client, now_us);
+  if (auto const* const renewed = std::get_if<engine::renew_command>(&c)) {
+    return renewed->parts ? renew_parts(*renewed, client, now_us) : renew(*renewed, client, now_us);
+  }
   if (auto const* const votes = std::get_if<engine::confirm_command>(&c)) return confirm(*votes, client, now_us);
   if (std::holds_alternative<engine::prove_publish_command>(c)) return {listeners_.contains(client) ? 1 : 0};
   if (std::holds_alternative<engine::kill_command>(c)) return {0};
@@ -212,6 +106,7 @@ std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command cons
     return answer;
   };
   if (c.not_after_us > 0 && m.now_us > c.not_after_us) return {3, 0, m.now_us};
+  if (e.parts.until != none) return wrong_type;
 
   if (e.owned()) {
     if (e.owned_by(me.text)) {
@@ -244,6 +139,7 @@ std::vector<std::int64_t> store::release(moment& m, engine::release_command cons
   if (c.new_id != 0) again = grant{id_text(m.client, c.new_id), c.new_id};
   std::int64_t const lease = c.lease.count();
   std::int64_t const now = m.now_us;
+  if (e.parts.until != none) return wrong_type;
 
   bool const was_owner = e.owned_by(me);
   if (was_owner && c.keep) {
@@ -291,7 +187,8 @@ std::vector<std::int64_t> store::renew(engine::renew_command const& c, std::stri
       moment{*this, *e, client, now_us, 0, 0}.extend(item.lease.count());
       put_on_agenda(*e);
     }
-    answer.push_back(mine ? 1 : 0);
+    bool const other = e != nullptr && e->parts.until != none;
+    answer.push_back(other ? -1 : mine ? 1 : 0);
   }
   return answer;
 }
@@ -335,6 +232,7 @@ void store::drop_expired(std::int64_t now_ms) {
       e.line_until = none;
     }
     if (e.fence_until < now_ms) e.fence_until = none;
+    if (e.parts.until < now_ms) e.parts = {};
     put_on_agenda(e);
   }
 }

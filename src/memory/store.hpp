@@ -47,7 +47,7 @@ class store {
   void unsubscribe(std::string_view client);
 
   /// Carries a command of `client` out, as of `now_us`: microseconds since 1970, which may step back as a server's
-  /// clock may. Answers what the script answers (see lua/*.lua). Leases, claims and retention are at least 1 ms.
+  /// clock may. Answers what the script answers (see lua/*.lua), and nothing at all for WRONGTYPE. Leases, claims and retention are at least 1 ms.
   /// The commands about connections have nothing to do here; only prove_publish tells whether `client` is subscribed.
   std::vector<std::int64_t> carry_out(engine::command const& c, std::string_view client, std::int64_t now_us) {
     std::lock_guard const lock{mutex_};
@@ -79,6 +79,22 @@ class store {
     std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
   };
 
+  struct part_owner {
+    std::int64_t weight = 0, fence = 0;
+    bool claimed = false;
+    std::int64_t ends_us = 0;
+    std::int64_t segment = 0;
+  };
+
+  /// The hash of a lock with several owners (lua/lib/permits.lua).
+  struct parts_hash {
+    engine::permit_kind kind = engine::permit_kind::none;
+    std::int64_t limit = 0, used = 0, first_end_us = 0;
+    std::string map;
+    std::map<std::string, part_owner, std::less<>> owners;
+    std::int64_t until = none;
+  };
+
   /// The three keys of a lock, each with the millisecond after which it is gone.
   struct entry {
     std::string name;
@@ -87,6 +103,8 @@ class store {
     std::int64_t owner_fence = 0;
     bool claimed = false;
     std::int64_t owner_until = none;
+
+    parts_hash parts;  // instead of an owner
 
     std::map<std::pair<std::int64_t, std::string>, engine::grant_id> line;  // by ticket and text
     std::unordered_map<std::string, std::int64_t, text_hash, std::equal_to<>> tickets;
@@ -104,6 +122,7 @@ class store {
 
   /// One command being carried out: what lua/lib/lock.lua keeps in locals.
   struct moment;
+  struct parts_moment;
 
   std::vector<std::int64_t> answer_to(engine::command const& c, std::string_view client, std::int64_t now_us);
   std::vector<std::int64_t> acquire(moment& m, engine::acquire_command const& c);
@@ -111,6 +130,11 @@ class store {
   std::vector<std::int64_t> renew(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
   std::vector<std::int64_t> confirm(engine::confirm_command const& c, std::string_view client, std::int64_t now_us);
   static void append_rival(entry const& e, std::vector<std::int64_t>& answer);
+
+  // store_permits.cpp: locks with several owners
+  std::vector<std::int64_t> acquire_part(moment& m, engine::acquire_command const& c);
+  std::vector<std::int64_t> release_part(moment& m, engine::release_command const& c);
+  std::vector<std::int64_t> renew_parts(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
 
   entry* find(std::string_view name);
   entry& find_or_make(std::string_view name);

@@ -6,6 +6,7 @@
 #include "resp/encoder.hpp"
 
 #include <charconv>
+#include <limits>
 
 namespace conch::redis {
 
@@ -29,6 +30,8 @@ std::string id_text(std::string_view client, grant_id id) {
   return text;
 }
 
+std::string_view letter(engine::permit const& part) { return {reinterpret_cast<char const*>(&part.kind), 1}; }
+
 std::int64_t count(std::chrono::milliseconds d) { return d.count(); }
 
 void write_script(command_writer& w, script const& s, bool with_source, std::size_t key_count) {
@@ -43,31 +46,42 @@ struct encoder {
 
   void operator()(engine::acquire_command const& c) const {
     static script const& acquire = find_script("acquire");
+    static script const& permit_acquire = find_script("permit_acquire");
     keys const k{c.name};
-    command_writer w{out, 3u + 3u + 7u + (c.proposal != 0 ? 1u : 0u)};
-    write_script(w, acquire, c.with_source, 3);
+    bool const vote = c.proposal != 0;
+    command_writer w{out, 3u + 3u + 7u + (c.part != nullptr ? 5u : vote ? 1u : 0u)};
+    write_script(w, c.part != nullptr ? permit_acquire : acquire, c.with_source, 3);
     w.arg(k.lock).arg(k.queue).arg(k.fence);
     w.arg(id_text(client, c.id)).arg(c.wait ? std::string_view{"wait"} : std::string_view{"try"});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention)).arg(c.ticket).arg(c.not_after_us);
-    if (c.proposal != 0) w.arg(c.proposal);
+    if (vote) w.arg(c.proposal);
+    if (c.part == nullptr) return;
+    w.arg(letter(*c.part)).arg(c.part->limit).arg(c.part->weight).arg(c.part->visited).arg(c.part->start);
   }
 
   void operator()(engine::release_command const& c) const {
     static script const& release = find_script("release");
+    static script const& permit_release = find_script("permit_release");
     keys const k{c.name};
-    command_writer w{out, 3u + 3u + 6u + (c.floor != 0 ? 1u : 0u)};
-    write_script(w, release, c.with_source, 3);
+    bool const vote = c.floor != 0;
+    command_writer w{out, 3u + 3u + (c.part != nullptr ? 10u : vote ? 7u : 6u)};
+    write_script(w, c.part != nullptr ? permit_release : release, c.with_source, 3);
     w.arg(k.lock).arg(k.queue).arg(k.fence);
     w.arg(id_text(client, c.id)).arg(c.keep ? std::string_view{"1"} : std::string_view{"0"});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
+    if (c.part != nullptr) {
+      w.arg(letter(*c.part)).arg(c.part->limit).arg(c.part->weight).arg(c.part->visited).arg(c.rest);
+      return;
+    }
     w.arg(c.new_id != 0 ? id_text(client, c.new_id) : std::string{});
-    if (c.floor != 0) w.arg(c.floor);
+    if (vote) w.arg(c.floor);
   }
 
   void operator()(engine::renew_command const& c) const {
     static script const& renew = find_script("renew");
+    static script const& permit_renew = find_script("permit_renew");
     command_writer w{out, 3 + 3 * c.items.size()};
-    write_script(w, renew, c.with_source, c.items.size());
+    write_script(w, c.parts ? permit_renew : renew, c.with_source, c.items.size());
     for (engine::renewal const& item : c.items) w.arg(keys{item.name}.lock);
     for (engine::renewal const& item : c.items) w.arg(id_text(client, item.id)).arg(count(item.lease));
   }
@@ -112,7 +126,25 @@ bool exact_in_lua(std::int64_t number) {
   return number >= -limit && number <= limit;
 }
 
-/// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua.
+/// The KIND and SEGMENT of a part, as one word. False: malformed.
+bool read_part(std::string_view& text, engine::pushed_grant& grant) {
+  auto const kind = static_cast<engine::permit_kind>(text.front());
+  switch (kind) {
+    case engine::permit_kind::semaphore:
+    case engine::permit_kind::shared:
+    case engine::permit_kind::segments:
+    case engine::permit_kind::reentrant: break;
+    default: return false;
+  }
+  text.remove_prefix(1);
+  std::int64_t segment = 0;
+  if (!read_number(text, segment) || segment < 0 || segment > std::numeric_limits<std::uint32_t>::max()) return false;
+  grant.kind = kind;
+  grant.segment = static_cast<std::uint32_t>(segment);
+  return true;
+}
+
+/// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua, or with a part before KEY, by lua/lib/permits.lua.
 bool read_grant(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
   if (text.size() <= client.size() || text.substr(0, client.size()) != client || text[client.size()] != '.') return false;
   text.remove_prefix(client.size() + 1);
@@ -122,6 +154,9 @@ bool read_grant(std::string_view text, std::string_view client, std::string& nam
     return false;
   }
   constexpr std::string_view prefix = "conch:{";
+  grant.kind = engine::permit_kind::none;
+  grant.segment = 0;
+  if (text.substr(0, prefix.size()) != prefix && !text.empty() && !read_part(text, grant)) return false;
   constexpr std::int64_t longest_claim_ms = 86'400'000;
   if (id <= 0 || grant.fence <= 0 || claim <= 0 || claim > longest_claim_ms) return false;
   if (grant.fence >= engine::fence_limit || !exact_in_lua(grant.granted_us)) return false;

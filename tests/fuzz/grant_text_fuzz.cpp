@@ -33,8 +33,10 @@ redis::push_kind read(std::string_view text, std::string& name, engine::pushed_g
 }
 
 std::string written(engine::pushed_grant const& g, std::string_view key_name) {
+  bool const part = g.kind != engine::permit_kind::none;
+  std::string const which = part ? std::string{' '} + static_cast<char>(g.kind) + std::to_string(g.segment) : std::string{};
   return std::string{client} + '.' + std::to_string(g.id) + ' ' + std::to_string(g.fence) + ' ' +
-         std::to_string(g.granted_us) + ' ' + std::to_string(g.claim.count()) + " conch:{" + std::string{key_name} + '}';
+         std::to_string(g.granted_us) + ' ' + std::to_string(g.claim.count()) + which + " conch:{" + std::string{key_name} + '}';
 }
 
 void any_text(std::string_view text) {
@@ -54,7 +56,7 @@ void any_text(std::string_view text) {
   engine::pushed_grant grant2;
   require(read(written(grant, redis::escape_name(name)), name2, grant2) == redis::push_kind::grant, "not read again");
   require(name2 == name && grant2.id == grant.id && grant2.fence == grant.fence && grant2.granted_us == grant.granted_us &&
-              grant2.claim == grant.claim,
+              grant2.claim == grant.claim && grant2.kind == grant.kind && grant2.segment == grant.segment,
           "read again it differs");
 }
 

@@ -25,6 +25,8 @@ struct mutant {
 std::span<mutant const> all_mutants();
 // Of a lock over several servers: for run_quorum.
 std::span<mutant const> quorum_mutants();
+// Of the scripts of locks with several owners; `rule` begins with the kinds in which each shows.
+std::span<mutant const> parts_mutants();
 mutant const* find_mutant(std::string_view name);
 
 // Of this thread. Null: none.

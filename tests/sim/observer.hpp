@@ -50,33 +50,46 @@ struct lock_state {
 class observer {
  public:
   observer(world& w, plan const& p);
+  virtual ~observer() = default;
 
   // ---- on the server ----
   // `by`: the connection it comes from; null: somebody who is no client of ours.
-  void before(std::span<std::string_view const> argv, link const* by);
-  void after(std::span<std::string_view const> argv, value const& reply);
-  void data_lost();             // all of it, or an unknown part
-  void lock_tampered(int name);  // by an operator
+  virtual void before(std::span<std::string_view const> argv, link const* by);
+  virtual void after(std::span<std::string_view const> argv, value const& reply);
+  virtual void data_lost();             // all of it, or an unknown part
+  virtual void lock_tampered(int name);  // by an operator
   void clock_forward();
   void trouble(nanos until);    // a fault has something to do with what happens before that
   void refused();               // the server answers with errors
 
   // ---- in the clients ----
-  void asked(sim_acquisition& a);
-  void answered(sim_acquisition& a, bool granted);
+  virtual void asked(sim_acquisition& a);
+  virtual void answered(sim_acquisition& a, bool granted);
   void failed(sim_acquisition const& a, error_code const& why);
-  void released(sim_acquisition& a);       // asked to be
-  void release_answered(sim_acquisition& a, bool was_held, bool failed);
-  void lost(sim_acquisition& a);
-  void gone(sim_acquisition& a);           // with its process
-  void writes(sim_client& c, engine::command const& what);
-  void checked(sim_client& c);             // after every input
+  virtual void released(sim_acquisition& a);       // asked to be
+  virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
+  virtual void lost(sim_acquisition& a);
+  virtual void gone(sim_acquisition& a);           // with its process
+  virtual void writes(sim_client& c, engine::command const& what);
+  virtual void checked(sim_client& c);             // after every input
   void told_ticket(sim_client const& c, engine::grant_id id, std::int64_t ticket);
 
   // ---- at the end ----
-  void nothing_owned_by_the_living();
+  virtual void nothing_owned_by_the_living();
   void nothing_left();
-  void cost();
+  virtual void cost();
+
+ protected:
+  int named(std::string_view key) const;
+  std::string owner_id(sim_acquisition const& a) const;
+  std::size_t receivers(std::string_view id) const;
+  void not_too_late(sim_acquisition const& a) const;
+
+  world& world_;
+  plan const& plan_;
+  std::vector<std::string> keys_;
+  bool forward_ = false;
+  std::unordered_set<std::string> released_as_owner_;
 
  private:
   // The release that handed the lock to somebody who may be dead, while more were waiting.
@@ -114,7 +127,6 @@ class observer {
 
   lock_state look(int name) const;
   lock_watch& watch(int name) { return locks_[static_cast<std::size_t>(name)]; }
-  int named(std::string_view key) const;
   bool is_believed(sim_acquisition const& a) const;
   bool is_disowned(sim_acquisition const& a) const;
   void judge(step const& s, lock_state const& is, value const& reply);
@@ -129,23 +141,15 @@ class observer {
   void nothing_forgotten(sim_client& c);
   void backed_by_server(sim_acquisition const& a);
   void waited_too_long(sim_acquisition const& a);
-  void not_too_late(sim_acquisition const& a) const;
-  std::string owner_id(sim_acquisition const& a) const;
-  std::size_t receivers(std::string_view id) const;
 
-  world& world_;
-  plan const& plan_;
   std::vector<lock_watch> locks_;
-  std::vector<std::string> keys_;
   std::vector<step> steps_;
-  bool forward_ = false;
   bool clobbers_ = false;
   bool refuses_ = false;      // commands fail by themselves
   bool clock_steps_ = false;  // of the server, a failover included
   nanos trouble_until_ = 0;
   nanos refused_at_ = -1;
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
-  std::unordered_set<std::string> released_as_owner_;
   std::unordered_map<std::string, nanos> not_before_;      // when who waits may ask again, nothing being wrong
 
   // for the budget

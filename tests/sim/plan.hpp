@@ -2,6 +2,8 @@
 // a plan with parts taken out is a plan too: that is how a failing one is made small.
 #pragma once
 
+#include "engine/permit.hpp"
+
 #include <conch/config.hpp>
 
 #include <cstdint>
@@ -35,6 +37,8 @@ struct operation {
   cancels cancel = cancels::never;
   nanos cancel_after = 0;
   bool abandon = false;
+  std::uint32_t weight = 1;    // of a lock with several owners
+  std::string visited = "-";
 };
 
 struct actor_plan {
@@ -88,6 +92,8 @@ std::string to_words(operation const& work);
 struct plan {
   std::uint64_t seed = 0;
   int names = 1;
+  engine::permit_kind parts = engine::permit_kind::none;  // of all its locks
+  std::uint32_t limit = 1;
   nanos latency = 0;  // one way, at least
   nanos jitter = 0;
   int spikes = 0;  // in a thousand messages
@@ -111,6 +117,9 @@ struct plan {
 };
 
 plan make_plan(std::uint64_t seed);
+
+// The same schedule, but all its locks have several owners.
+plan make_parts_plan(std::uint64_t seed, engine::permit_kind kind);
 
 std::string name_of(int name);
 

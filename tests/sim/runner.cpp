@@ -77,8 +77,8 @@ plan minimize(plan p, int promise, int attempts) {
   return p;
 }
 
-std::string explain(std::uint64_t seed, outcome const& found) {
-  plan const small = minimize(make_plan(seed), found.promise);
+std::string explain(std::uint64_t seed, outcome const& found, plan_maker const& make) {
+  plan const small = minimize(make(seed), found.promise);
   outcome const again = run_plan(small, true);
   std::string text;
   for (std::string const& line : again.trace) text += line + "\n";
@@ -86,7 +86,7 @@ std::string explain(std::uint64_t seed, outcome const& found) {
 }
 
 std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
-                                std::function<void(std::uint64_t)> const& progress) {
+                                std::function<void(std::uint64_t)> const& progress, plan_maker const& make) {
   std::atomic<std::uint64_t> next{0}, done{0};
   std::atomic<bool> stop{false};
   std::mutex guard;
@@ -97,7 +97,7 @@ std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::ui
       std::uint64_t const index = next.fetch_add(1);
       if (index >= count) break;
       std::uint64_t const one = seed_at(seed, first + index);
-      outcome result = run_seed(one);
+      outcome result = run_plan(make(one));
       done.fetch_add(1, std::memory_order_relaxed);
       if (!result.failed()) continue;
       stop = true;

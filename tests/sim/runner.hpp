@@ -23,13 +23,15 @@ struct outcome {
 };
 
 outcome run_plan(plan const& p, bool traced = false);
+using plan_maker = std::function<plan(std::uint64_t)>;
+
 outcome run_seed(std::uint64_t seed);
 
 // The same violation with as little around it as can be found in `attempts` runs.
 plan minimize(plan p, int promise, int attempts = 400);
 
 // The trace of the minimized schedule, ready to print.
-std::string explain(std::uint64_t seed, outcome const& found);
+std::string explain(std::uint64_t seed, outcome const& found, plan_maker const& make = make_plan);
 
 // The seed of the schedule at this place in a run.
 std::uint64_t seed_at(std::uint64_t first, std::uint64_t index);
@@ -42,6 +44,6 @@ struct finding {
 
 // Runs schedules from `first` on; stops at a violation. Of several found at the same time the first one.
 std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
-                                std::function<void(std::uint64_t)> const& progress = {});
+                                std::function<void(std::uint64_t)> const& progress = {}, plan_maker const& make = make_plan);
 
 }  // namespace conch::sim

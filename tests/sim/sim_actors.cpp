@@ -61,6 +61,10 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
   if (world_.tracing()) {
     world_.say("client " + std::to_string(number_) + " " + (is_inner ? "under it " : "") + to_words(o));
   }
+  plan const& all = world_.schedule();
+  if (all.parts != engine::permit_kind::none) {
+    x.part = {all.parts, all.limit, o.weight, static_cast<std::uint32_t>(random_.below(all.limit)), o.visited};
+  }
   world_.watcher().asked(x);
   engine_->acquire(x, name_of(name), now);
 }

@@ -302,7 +302,8 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
         if (up_) {
           world_.say("client " + std::to_string(number_) + " is pushed " + std::to_string(grant.id) + " for " + name_);
           auto const* const place = engine_->find(name_);
-          bool const live = place != nullptr && place->id == grant.id && place->at != engine::seat::state::idle;
+          bool const part = grant.kind != engine::permit_kind::none;  // of which this client may have several places
+          bool const live = part || (place != nullptr && place->id == grant.id && place->at != engine::seat::state::idle);
           server_->granted(grant, now);
           if (!live && server_->pending() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
         }

@@ -12,6 +12,7 @@
 namespace {
 
 using namespace conch::sim;
+using conch::engine::permit_kind;
 
 constexpr char usage[] = R"(conch-sim [OPTION...]
 
@@ -21,6 +22,7 @@ promises P1 to P10 at every step. Stops at the first violation, with its seed an
   --schedules N   how many (default 20000); with --mutants: at most, for each (default 100000)
   --seed S        of the run (default 1)
   --threads T     default: the number of processors
+  --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant
   --replay SEED   one schedule, by the seed that a violation was reported with
   --mutant NAME   with this deliberate fault in the engine or in a script
   --mutants       each deliberate fault in turn; fails if one is not found
@@ -36,6 +38,16 @@ struct options {
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
   bool mutants = false, list = false, full = false, replays = false;
   mutant const* broken = nullptr;
+  permit_kind kind = permit_kind::none;
+
+  plan make(std::uint64_t of) const { return kind == permit_kind::none ? make_plan(of) : make_parts_plan(of, kind); }
+  plan_maker maker() const {
+    return [this](std::uint64_t of) { return make(of); };
+  }
+  bool concerns(mutant const& m) const {
+    return kind == permit_kind::none || m.rule.substr(0, m.rule.find(' ')).find(static_cast<char>(kind)) != std::string_view::npos;
+  }
+  std::span<mutant const> mutants_of_kind() const { return kind == permit_kind::none ? all_mutants() : parts_mutants(); }
 };
 
 std::uint64_t number(char const* text) {
@@ -66,6 +78,17 @@ options parse(int argc, char** argv) {
     } else if (what == "--replay") {
       o.replay = number(argument());
       o.replays = true;
+    } else if (what == "--kind") {
+      std::string const name = argument();
+      o.kind = name == "semaphore" ? permit_kind::semaphore
+               : name == "shared"  ? permit_kind::shared
+               : name == "striped" ? permit_kind::segments
+               : name == "reentrant" ? permit_kind::reentrant
+                                   : permit_kind::none;
+      if (o.kind == permit_kind::none && name != "mutex") {
+        std::fprintf(stderr, "conch-sim: no kind of lock is named %s\n", name.c_str());
+        std::exit(2);
+      }
     } else if (what == "--mutants") {
       o.mutants = true;
     } else if (what == "--mutant") {
@@ -99,15 +122,17 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
   activate(o.broken);
   std::printf("\nviolation: %s\nseed:      %llu\n\nA smaller schedule with the same end:\n\n", found.words.c_str(),
               static_cast<unsigned long long>(seed));
-  std::fputs(explain(seed, found).c_str(), stdout);
+  std::fputs(explain(seed, found, o.maker()).c_str(), stdout);
   std::string const mutant_option = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
-  std::printf("\nreplay:    scripts/sim --replay %llu%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str());
+  static char const* const kinds[] = {"", " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant"};
+  char const* const kind = kinds[o.kind == permit_kind::semaphore ? 1 : o.kind == permit_kind::shared ? 2 : o.kind == permit_kind::segments ? 3 : o.kind == permit_kind::reentrant ? 4 : 0];
+  std::printf("\nreplay:    scripts/sim --replay %llu%s%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str(), kind);
   return 1;
 }
 
 int replay(options const& o) {
   activate(o.broken);
-  outcome const once = run_plan(make_plan(o.replay), o.full);
+  outcome const once = run_plan(o.make(o.replay), o.full);
   if (o.full) {
     for (std::string const& line : once.trace) std::printf("%s\n", line.c_str());
   }
@@ -120,9 +145,12 @@ int replay(options const& o) {
 
 int run_mutants(options const& o) {
   int survivors = 0;
-  for (mutant const& m : all_mutants()) {
+  std::size_t tried = 0;
+  for (mutant const& m : o.mutants_of_kind()) {
+    if (!o.concerns(m)) continue;
+    ++tried;
     auto const begin = std::chrono::steady_clock::now();
-    auto const found = run_many(o.seed, 0, o.schedules, o.threads, &m);
+    auto const found = run_many(o.seed, 0, o.schedules, o.threads, &m, {}, o.maker());
     if (found) {
       std::printf("%-34s P%-2d after %6llu schedules  seed %llu  %s\n", std::string{m.name}.c_str(), found->what.promise,
                   static_cast<unsigned long long>(found->index + 1), static_cast<unsigned long long>(found->seed),
@@ -134,7 +162,7 @@ int run_mutants(options const& o) {
     }
     std::fflush(stdout);
   }
-  std::printf("%zu mutants, %d not found\n", all_mutants().size(), survivors);
+  std::printf("%zu mutants, %d not found\n", tried, survivors);
   return survivors == 0 ? 0 : 1;
 }
 
@@ -143,7 +171,7 @@ int run_mutants(options const& o) {
 int main(int argc, char** argv) {
   options const o = parse(argc, argv);
   if (o.list) {
-    for (mutant const& m : all_mutants()) std::printf("%-34s %-8s %s\n", std::string{m.name}.c_str(), std::string{m.rule}.c_str(), std::string{m.words}.c_str());
+    for (mutant const& m : o.mutants_of_kind()) std::printf("%-34s %-8s %s\n", std::string{m.name}.c_str(), std::string{m.rule}.c_str(), std::string{m.words}.c_str());
     return 0;
   }
   if (o.replays) return replay(o);
@@ -154,7 +182,7 @@ int main(int argc, char** argv) {
     double const taken = seconds_since(begin);
     std::printf("%llu schedules, %.0f s, %.0f/s\n", static_cast<unsigned long long>(done), taken, static_cast<double>(done) / taken);
     std::fflush(stdout);
-  });
+  }, o.maker());
   if (found) return report(found->seed, found->what, o);
   double const taken = seconds_since(begin);
   std::printf("%llu schedules from seed %llu without a violation in %.1f s: %.0f per second on %u threads\n",

@@ -2,6 +2,7 @@
 
 #include "redis/codec.hpp"
 #include "sim/mutants.hpp"
+#include "sim/parts_observer.hpp"
 #include "sim/sim_client.hpp"
 
 #include <algorithm>
@@ -22,7 +23,12 @@ bool later(nanos a, std::uint64_t a_order, nanos b, std::uint64_t b_order) {
 }  // namespace
 
 world::world(plan const& p, bool traced)
-    : plan_{p}, random_{p.seed ^ 0x5eedf00d}, model_{epoch_us}, replica_{epoch_us}, observer_{*this, plan_} {
+    : plan_{p}, random_{p.seed ^ 0x5eedf00d}, model_{epoch_us}, replica_{epoch_us} {
+  if (p.parts == engine::permit_kind::none) {
+    observer_ = std::make_unique<observer>(*this, plan_);
+  } else {
+    observer_ = std::make_unique<parts_observer>(*this, plan_);
+  }
   trace_.on = traced;
   model_.set_own_pushes_after_reply(p.own_pushes_after_reply);
   if (!p.may_kill) model_.deny("client|kill");
@@ -124,11 +130,11 @@ void world::settle_and_judge() {
   pass_until(now_ + 4 * (plan_.latency + plan_.jitter) + 2 * plan_.spike + 20 * millisecond);
   while (!settled() && now_ <= patience + second) pass_until(now_ + 20 * millisecond);
   set_clock();
-  observer_.nothing_owned_by_the_living();
-  observer_.cost();
+  observer_->nothing_owned_by_the_living();
+  observer_->cost();
   pass_until(now_ + plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second);
   set_clock();
-  observer_.nothing_left();
+  observer_->nothing_left();
 }
 
 // ------------------------------------------------------------------------------------- network
@@ -306,7 +312,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   bool const script = argv[0].starts_with("EVAL");
   if (script) {
     changed[1] = mutated_script(argv[1]);
-    observer_.before(argv, l.get());
+    observer_->before(argv, l.get());
   }
   value const reply = model_.execute(l->id, changed);
   if (trace_.on && (script || argv[0] == "CLIENT")) {
@@ -351,7 +357,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     by_id_.erase(victim);
     if (!v->cut) push(v, false, {}, true);
   }
-  if (script) observer_.after(argv, reply);
+  if (script) observer_->after(argv, reply);
 }
 
 void world::admin(std::initializer_list<std::string_view> argv) {
@@ -372,7 +378,7 @@ link_ptr world::link_of(int client) {
 void world::apply(fault_plan const& f) {
   using kind = fault_plan::kind;
   say("fault: " + to_words(f));
-  observer_.trouble(now_ + f.length + f.length2);
+  observer_->trouble(now_ + f.length + f.length2);
   if (static_cast<std::size_t>(f.client) >= clients_.size()) return;
   sim_client& c = *clients_[static_cast<std::size_t>(f.client)];
   link_ptr const l = link_of(f.client);
@@ -418,22 +424,22 @@ void world::apply(fault_plan const& f) {
     case kind::step_back: stepped_us_ -= f.length / microsecond; break;
     case kind::step_forward:
       stepped_us_ += f.length / microsecond;
-      observer_.clock_forward();
+      observer_->clock_forward();
       break;
     case kind::flush_scripts: admin({"SCRIPT", "FLUSH"}); break;
     case kind::delete_lock:
       admin({"DEL", "conch:{" + redis::escape_name(name_of(f.name)) + "}"});
-      observer_.lock_tampered(f.name);
+      observer_->lock_tampered(f.name);
       break;
     case kind::clobber_lock: {
       std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}";
       admin({"DEL", key});
       admin({"HSET", key, "what", "else"});
-      observer_.lock_tampered(f.name);
+      observer_->lock_tampered(f.name);
       after(f.length + millisecond, [this, key, name = f.name] {
         admin({"DEL", key});
-        observer_.lock_tampered(name);
-        observer_.trouble(now_);
+        observer_->lock_tampered(name);
+        observer_->trouble(now_);
       });
       break;
     }
@@ -446,7 +452,7 @@ void world::apply(fault_plan const& f) {
 void world::stop_server(fault_plan const& f, bool keep) {
   if (down_) return;
   down_ = true;
-  observer_.trouble(now_ + f.length2 + millisecond);
+  observer_->trouble(now_ + f.length2 + millisecond);
   bool const silent = (f.variant & 1) != 0;  // the machine is gone, and nobody says so
   auto const all = by_id_;
   for (auto const& [id, l] : all) {
@@ -467,7 +473,7 @@ void world::stop_server(fault_plan const& f, bool keep) {
       stepped_us_ += random_.between(-f.length2, f.length2) / microsecond;
       set_clock();
     }
-    observer_.data_lost();
+    observer_->data_lost();
   }
   after(f.length2 + millisecond, [this] {
     down_ = false;
@@ -515,13 +521,13 @@ void world::intrude(int name) {
   std::string const queue = lock + ":q", fence = lock + ":f";
   auto const id = model_.connect("10.0.9.9:2");
   std::string_view const release[] = {"EVAL", mutated_source("release"), "3", lock, queue, fence, "stranger.1", "0", "1000", "100", "2000", ""};
-  observer_.before(release, nullptr);
+  observer_->before(release, nullptr);
   value const first = model_.execute(id, release);
-  observer_.after(release, first);
+  observer_->after(release, first);
   std::string_view const renew[] = {"EVAL", mutated_source("renew"), "1", lock, "stranger.1", "100000"};
-  observer_.before(renew, nullptr);
+  observer_->before(renew, nullptr);
   value const second_reply = model_.execute(id, renew);
-  observer_.after(renew, second_reply);
+  observer_->after(renew, second_reply);
   if (!first.is_error() && first.items[0].integer != 0) throw violation{7, "a stranger's release was told that it was the owner"};
   if (!second_reply.is_error() && second_reply.items[1].integer == 1) throw violation{7, "a stranger's renewal was told that it was the owner"};
   model_.disconnect(id);
@@ -547,9 +553,9 @@ void world::heal() {
   for (int name = 0; name < plan_.names; ++name) {
     // A replica may have brought back what an operator wrote.
     std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
-    if (model_.peek(key).is(value::kind::map)) {
+    if (plan_.parts == engine::permit_kind::none && model_.peek(key).is(value::kind::map)) {
       admin({"DEL", key});
-      observer_.lock_tampered(name);
+      observer_->lock_tampered(name);
     }
   }
   for (auto const& weak : links_) {

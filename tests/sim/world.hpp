@@ -75,7 +75,7 @@ class world {
   std::vector<std::string> const& lines() const { return trace_.lines; }
 
   plan const& schedule() const { return plan_; }
-  observer& watcher() { return observer_; }
+  observer& watcher() { return *observer_; }
   redis_model& server() { return model_; }
   std::int64_t server_us(nanos true_time) const;
   nanos true_time_of_server_ms(std::int64_t unix_ms) const;
@@ -134,7 +134,7 @@ class world {
   std::map<redis_model::connection_id, link_ptr> by_id_;
   std::vector<std::weak_ptr<link>> links_;
   std::vector<std::unique_ptr<sim_client>> clients_;
-  observer observer_;
+  std::unique_ptr<observer> observer_;
   std::uint64_t processes_ = 0;
   std::uint64_t executed_ = 0;
   std::uint64_t ports_ = 40000;

@@ -2,8 +2,12 @@
 //
 //   conch-lock-holder URL NAME LEASE_MS [CLAIM_MS]
 //
+// NAME is that of a mutex, or "@semaphore/NAME": one permit of one, "@writer/NAME", "@reader/NAME",
+// "@striped/NAME": one segment of one, "@reentrant/NAME".
 // Writes lines: "asking", "held FENCE", "failed WORDS", "lost WORDS", "use valid|invalid", "released 0|1".
 // Reads lines: "use" (is the lock still ours?), "release", "acquire" (again). Ends with its input.
+
+#include "client/checked.hpp"
 
 #include <conch/conch.hpp>
 
@@ -37,11 +41,11 @@ void say(std::string const& line) {
 class holder {
  public:
   holder(asio::io_context& ctx, conch::config settings, std::string name)
-      : client_{ctx.get_executor(), std::move(settings)}, lock_{client_, std::move(name)} {}
+      : client_{ctx.get_executor(), std::move(settings)}, name_{std::move(name)} {}
 
   void acquire() {
     say("asking");
-    lock_.async_acquire([this](conch::error_code ec, conch::hold h) {
+    auto const told = [this](conch::error_code ec, conch::hold h) {
       if (ec) {
         say("failed " + ec.message());
         return;
@@ -51,7 +55,25 @@ class holder {
       hold_.async_lost([](conch::error_code why) {
         if (why != asio::error::operation_aborted) say("lost " + why.message());
       });
-    });
+    };
+    std::string const kind = name_.starts_with('@') ? name_.substr(1, name_.find('/') - 1) : "";
+    std::string const name = kind.empty() ? name_ : name_.substr(kind.size() + 2);
+    if (kind.empty()) {
+      conch::mutex{client_, name}.async_acquire(told);
+    } else if (kind == "semaphore") {
+      conch::semaphore{client_, name, 1}.async_acquire(told);
+    } else if (kind == "writer") {
+      conch::shared_mutex{client_, name}.async_acquire(told);
+    } else if (kind == "reader") {
+      conch::shared_mutex{client_, name}.async_acquire_shared(told);
+    } else if (kind == "striped") {
+      conch::striped_mutex{client_, name, 1}.async_acquire_any(told);
+    } else if (kind == "reentrant") {
+      auto const lock = conch::detail::checked_lock(client_.core(), name, {});
+      conch::detail::start_acquire_part(lock, conch::detail::request_of(conch::owner{}.state()), std::nullopt, false, told);
+    } else {
+      say("failed: no such kind of lock");
+    }
   }
 
   void obey(std::string const& order) {
@@ -64,7 +86,7 @@ class holder {
 
  private:
   conch::client client_;
-  conch::mutex lock_;
+  std::string name_;
   conch::hold hold_;
 };
 

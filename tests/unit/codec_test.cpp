@@ -159,6 +159,24 @@ TEST(Encode, WritesARelease) {
                    "3000", "600000", "c1.8"}));
 }
 
+TEST(Encode, WritesPartsOfLocksWithSeveralOwners) {
+  engine::permit const part{engine::permit_kind::segments, 20, 1, 7, ",3,9,"};
+  engine::acquire_command acquire{"a", 7, true, 30s, 3s, 10min};
+  acquire.part = &part;
+  EXPECT_EQ(encoded(acquire),
+            (words{"EVALSHA", sha("permit_acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "wait",
+                   "30000", "3000", "600000", "0", "0", "g", "20", "1", ",3,9,", "7"}));
+  engine::release_command release{"a", 7, true, 30s, 3s, 10min};
+  release.part = &part;
+  release.rest = 2;
+  EXPECT_EQ(encoded(release),
+            (words{"EVALSHA", sha("permit_release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "1",
+                   "30000", "3000", "600000", "g", "20", "1", ",3,9,", "2"}));
+  engine::renewal const items[] = {{"a", 7, 30s}, {"a", 8, 30s}};
+  EXPECT_EQ(encoded(engine::renew_command{items, false, true}),
+            (words{"EVALSHA", sha("permit_renew"), "2", "conch:{a}", "conch:{a}", "c1.7", "30000", "c1.8", "30000"}));
+}
+
 TEST(Encode, WritesARenewalOfManyLocks) {
   std::vector<engine::renewal> const items{{"a", 1, 30s}, {"}", 22, 5s}};
   EXPECT_EQ(encoded(engine::renew_command{items}),
@@ -306,6 +324,18 @@ TEST(ReadPush, ReadsAGrant) {
   EXPECT_EQ(r.grant.fence, 206170000000000);
   EXPECT_EQ(r.grant.granted_us, 1784000000000000);
   EXPECT_EQ(r.grant.claim, 3s);
+}
+
+TEST(ReadPush, ReadsAPartAndItsSegment) {
+  auto const r = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 g17 conch:{stock}"}));
+  EXPECT_EQ(r.kind, push_kind::grant);
+  EXPECT_EQ(r.name, "stock");
+  EXPECT_EQ(r.grant.kind, engine::permit_kind::segments);
+  EXPECT_EQ(r.grant.segment, 17u);
+  for (std::string const part : {"q1", "g", "g-1", "g1x", "17", "g4294967296", "g1  "}) {
+    auto const bad = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 " + part + " conch:{stock}"}));
+    EXPECT_EQ(bad.kind, push_kind::malformed) << part;
+  }
 }
 
 TEST(ReadPush, ReadsAGrantForAnyName) {

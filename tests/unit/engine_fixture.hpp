@@ -38,12 +38,17 @@ struct sent_command {
   time_point at{};
 };
 
+/// " part WEIGHT of LIMIT", or nothing for a mutex.
+inline std::string described(permit const* part) {
+  return part == nullptr ? "" : " part " + std::to_string(part->weight) + " of " + std::to_string(part->limit);
+}
+
 inline sent_command write_down(command const& c) {
   sent_command out;
   auto const script = [&](bool with_source, std::string text) { out.text = (with_source ? "source " : "") + text; };
   auto const numbered = [](std::string_view name, grant_id id) { return std::string{name} + ' ' + std::to_string(id); };
   if (auto const* a = std::get_if<acquire_command>(&c)) {
-    script(a->with_source, (a->wait ? "acquire " : "try ") + numbered(a->name, a->id));
+    script(a->with_source, (a->wait ? "acquire " : "try ") + numbered(a->name, a->id) + described(a->part));
     out.id = a->id;
     out.lease = a->lease;
     out.claim = a->claim;
@@ -52,14 +57,14 @@ inline sent_command write_down(command const& c) {
     out.not_after_us = a->not_after_us;
   } else if (auto const* r = std::get_if<release_command>(&c)) {
     script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) +
-                               (r->new_id != 0 ? " again " + std::to_string(r->new_id) : ""));
+                               (r->new_id != 0 ? " again " + std::to_string(r->new_id) : "") + described(r->part));
     out.id = r->id;
     out.new_id = r->new_id;
     out.lease = r->lease;
     out.claim = r->claim;
     out.retention = r->retention;
   } else if (auto const* n = std::get_if<renew_command>(&c)) {
-    std::string text = "renew";
+    std::string text = n->parts ? "renew parts" : "renew";
     for (renewal const& item : n->items) {
       text += ' ' + numbered(item.name, item.id);
       out.leases.push_back(item.lease);
@@ -88,7 +93,8 @@ inline std::string to_text(error_code why) {
                      {errc::not_held, "not_held"},         {errc::closed, "closed"},
                      {errc::unreachable, "unreachable"},   {errc::access_denied, "access_denied"},
                      {errc::wrong_type, "wrong_type"},     {errc::server_refused, "server_refused"},
-                     {errc::protocol, "protocol"}};
+                     {errc::protocol, "protocol"},         {errc::invalid_config, "invalid_config"},
+                     {errc::not_supported, "not_supported"}};
   for (auto const& [e, name] : names) {
     if (why == e) return name;
   }
@@ -102,6 +108,7 @@ struct wanted {
   milliseconds lease{0};  // 0: that of the settings
   duration wait = duration::max();
   duration max_hold = duration::max();
+  permit part = {};
 };
 
 struct caller : acquisition {
@@ -190,6 +197,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     a.fixed = w.fixed;
     a.lease = w.lease.count() != 0 ? w.lease : std::chrono::duration_cast<milliseconds>(settings.lease);
     a.max_hold = w.max_hold;
+    a.part = w.part;
     if (w.wait != duration::max()) a.until = now + w.wait;
     cohort->acquire(a, lock, now);
     return a;

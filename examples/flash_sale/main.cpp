@@ -1,0 +1,183 @@
+// A flash sale: several processes sell the same stock, first under one lock, then under one that is split in segments.
+// Shows a progress bar, the two rates, and the proof that nothing was sold twice or lost.
+//
+//   conch-flash-sale --url redis://127.0.0.1:6379 [--items 1000] [--order-ms 20] [--segments 20] ...
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/program_options.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "redis_values.hpp"
+#include "sale.hpp"
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+using flash_sale::settings;
+using flash_sale::stock_report;
+using flash_sale::tally;
+using steady = std::chrono::steady_clock;
+
+namespace {
+
+constexpr auto store_limit = 10s;
+
+/// Runs one coroutine to its end.
+template <class T>
+T run(asio::io_context& ctx, asio::awaitable<T> what) {
+  auto done = asio::co_spawn(ctx, std::move(what), asio::use_future);
+  ctx.restart();
+  ctx.run();
+  return done.get();
+}
+
+/// A process of the shop: its buyers, until everything is sold; then its tally as a line on `out`.
+int sell_all(settings const& s, int number, int out) try {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  asio::io_context ctx;
+  http_counter::redis_values values{ctx, http_counter::parse_address(s.url), store_limit};
+  conch::client client{ctx.get_executor(), s.url};
+  tally t;
+  int inside = s.buyers;
+  auto leave = [&](std::exception_ptr failure) {
+    if (failure) ++t.mistakes;
+    if (--inside == 0) client.async_close(1s, [](conch::error_code) {});
+  };
+  for (int i = 0; i < s.buyers; ++i) {
+    asio::co_spawn(ctx, flash_sale::buy(s, client, values, number * s.buyers + i, t), leave);
+  }
+  ctx.run();
+  ::dprintf(out, "%d %d %d %d\n", t.orders, t.sold, t.moved_on, t.mistakes);
+  return 0;
+} catch (std::exception const& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
+}
+
+void draw(settings const& s, stock_report const& r, steady::time_point began, bool last = false) {
+  if (!last && ::isatty(STDOUT_FILENO) == 0) return;
+  constexpr int width = 40;
+  int const full = s.items == 0 ? width : r.sold * width / s.items;
+  double const seconds = std::chrono::duration<double>(steady::now() - began).count();
+  std::printf("\r  [%s%s] %d of %d sold, %.1f s ", std::string(static_cast<std::size_t>(full), '#').c_str(),
+              std::string(static_cast<std::size_t>(width - full), '.').c_str(), r.sold, s.items, seconds);
+  std::fflush(stdout);
+}
+
+/// One sale. False: something was sold twice, lost, or below zero.
+bool sale(settings const& s, int processes) {
+  std::cout << (s.segments == 1 ? "one lock" : std::to_string(s.segments) + " segments") << ", " << processes << " processes with "
+            << s.buyers << " buyers each, " << s.order.count() << " ms an order\n";
+  int to_parent[2];
+  if (::pipe(to_parent) != 0) throw std::runtime_error{"pipe"};
+  {
+    asio::io_context ctx;
+    http_counter::redis_values values{ctx, http_counter::parse_address(s.url), store_limit};
+    run(ctx, flash_sale::clear(s, values));
+    run(ctx, flash_sale::stock_up(s, values));
+  }
+  std::fflush(stdout);
+  auto const began = steady::now();
+  std::vector<pid_t> children;
+  for (int i = 0; i < processes; ++i) {
+    pid_t const pid = ::fork();
+    if (pid == 0) {
+      ::close(to_parent[0]);
+      ::_exit(sell_all(s, i, to_parent[1]));
+    }
+    children.push_back(pid);
+  }
+  ::close(to_parent[1]);
+
+  asio::io_context ctx;
+  http_counter::redis_values values{ctx, http_counter::parse_address(s.url), store_limit};
+  stock_report r;
+  auto sold_out = began;
+  int ended = 0;
+  bool good = true;
+  while (ended < processes) {
+    r = run(ctx, flash_sale::count(s, values));
+    if (r.left > 0) sold_out = steady::now();
+    draw(s, r, began);
+    ::usleep(r.left > s.items / 20 ? 50'000 : 5'000);
+    for (pid_t& pid : children) {
+      int status = 0;
+      if (pid != 0 && ::waitpid(pid, &status, WNOHANG) == pid) {
+        good = good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        pid = 0;
+        ++ended;
+      }
+    }
+  }
+  r = run(ctx, flash_sale::count(s, values));
+  draw(s, r, began, true);
+
+  tally all;
+  std::FILE* const lines = ::fdopen(to_parent[0], "r");
+  tally one;
+  while (std::fscanf(lines, "%d %d %d %d", &one.orders, &one.sold, &one.moved_on, &one.mistakes) == 4) {
+    all.orders += one.orders;
+    all.sold += one.sold;
+    all.moved_on += one.moved_on;
+    all.mistakes += one.mistakes;
+  }
+  std::fclose(lines);
+  run(ctx, flash_sale::clear(s, values));
+
+  double const seconds = std::chrono::duration<double>(sold_out - began).count();
+  std::printf("\n  %d orders in %.2f s: %.0f a second; %d times a segment had too little\n", all.orders, seconds,
+              all.orders / seconds, all.moved_on);
+  bool const adds_up = r.sold + r.left == s.items && r.sold == all.sold && !r.negative && all.mistakes == 0;
+  std::printf("  sold %d + left %d = %d of %d; the buyers have %d; %s\n", r.sold, r.left, r.sold + r.left, s.items, all.sold,
+              good && adds_up ? "nothing sold twice, nothing lost, never below zero" : "THIS DOES NOT ADD UP");
+  return good && adds_up;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  namespace po = boost::program_options;
+  settings s;
+  int order_ms = 20;
+  int processes = 4;
+  std::string which = "both";
+  po::options_description known{"conch-flash-sale: sells the same stock under one lock, and under one in segments"};
+  known.add_options()("help", "this text")("url", po::value(&s.url), "the Redis of the locks and the stock")(
+      "name", po::value(&s.name), "of the lock; its keys begin with it")("items", po::value(&s.items), "to sell")(
+      "order-ms", po::value(&order_ms), "what an order takes")("segments", po::value(&s.segments), "of the split lock")(
+      "processes", po::value(&processes), "that sell")("buyers", po::value(&s.buyers), "in each process")(
+      "only", po::value(&which), "one | segments: one of the two sales");
+  po::variables_map given;
+  po::store(po::parse_command_line(argc, argv, known), given);
+  po::notify(given);
+  if (given.contains("help")) {
+    std::cout << known;
+    return 0;
+  }
+  if (s.items < 1 || order_ms < 1 || s.segments < 2 || processes < 1 || s.buyers < 1 || s.url.starts_with("memory:")) {
+    std::cerr << "conch-flash-sale: at least 2 segments, 1 of everything else, and a Redis (the processes share it)\n";
+    return 2;
+  }
+  s.order = std::chrono::milliseconds{order_ms};
+  settings one = s;
+  one.segments = 1;
+  one.name += ":one";
+  bool good = true;
+  if (which != "segments") good = sale(one, processes) && good;
+  if (which != "one") good = sale(s, processes) && good;
+  return good ? 0 : 1;
+} catch (std::exception const& error) {
+  std::cerr << "conch-flash-sale: " << error.what() << '\n';
+  return 2;
+}

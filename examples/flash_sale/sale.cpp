@@ -1,0 +1,117 @@
+#include "sale.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+
+namespace flash_sale {
+
+namespace {
+
+using conch::segment_verdict;
+
+asio::awaitable<int> read(http_counter::value_store& values, std::string key) {
+  std::optional<std::string> text = co_await values.get(std::move(key));
+  co_return text ? std::stoi(*text) : 0;
+}
+
+asio::awaitable<void> wait_until(std::chrono::steady_clock::time_point until) {
+  asio::steady_timer timer{co_await asio::this_coro::executor, until};
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+/// One order under the lock of a segment: looks, takes payment, writes.
+asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_store& values, conch::hold& lock,
+                                      std::uint32_t segment, int items, tally& t) {
+  if (t.sold_out) {
+    co_return segment_verdict::done;  // somebody has looked everywhere
+  }
+  auto const began = std::chrono::steady_clock::now();
+  std::string stock = stock_key(s, segment);
+  std::string sold = sold_key(s, segment);
+  int const left = co_await read(values, stock);
+  if (left < 0) {
+    ++t.mistakes;
+  }
+  if (left < items) {
+    ++t.moved_on;
+    co_return segment_verdict::not_enough;
+  }
+  int const before = co_await read(values, sold);
+  co_await wait_until(began + s.order * 9 / 10);
+  if (!lock.valid()) {
+    ++t.mistakes;
+    co_return segment_verdict::done;
+  }
+  std::string fewer = std::to_string(left - items);
+  std::string more = std::to_string(before + items);
+  co_await values.set(std::move(stock), std::move(fewer));
+  co_await values.set(std::move(sold), std::move(more));
+  ++t.orders;
+  t.sold += items;
+  co_await wait_until(began + s.order);
+  co_return segment_verdict::done;
+}
+
+/// False: there is not enough left anywhere.
+asio::awaitable<bool> order(settings const& s, conch::client& client, http_counter::value_store& values, int items, tally& t) {
+  if (s.segments == 1) {
+    conch::mutex lock{client, s.name};
+    auto body = [&](conch::hold& h) -> asio::awaitable<segment_verdict> { return sell(s, values, h, 1, items, t); };
+    segment_verdict const verdict = co_await conch::with_lock(lock, body);
+    co_return verdict == segment_verdict::done;
+  }
+  conch::striped_mutex lock{client, s.name, s.segments};
+  auto body = [&](conch::hold& h) -> asio::awaitable<segment_verdict> {
+    return sell(s, values, h, h.segment(), items, t);
+  };
+  bool const found = co_await conch::with_any_segment(lock, body);
+  co_return found;
+}
+
+}  // namespace
+
+std::string stock_key(settings const& s, std::uint32_t segment) { return s.name + ":stock:" + std::to_string(segment); }
+
+std::string sold_key(settings const& s, std::uint32_t segment) { return s.name + ":sold:" + std::to_string(segment); }
+
+asio::awaitable<void> stock_up(settings const& s, http_counter::value_store& values) {
+  for (std::uint32_t segment = 1; segment <= s.segments; ++segment) {
+    auto const segments = static_cast<int>(s.segments);
+    int const here = s.items / segments + (static_cast<int>(segment) <= s.items % segments ? 1 : 0);
+    std::string key = stock_key(s, segment);
+    std::string items = std::to_string(here);
+    co_await values.set(std::move(key), std::move(items));
+  }
+}
+
+asio::awaitable<stock_report> count(settings const& s, http_counter::value_store& values) {
+  stock_report r;
+  for (std::uint32_t segment = 1; segment <= s.segments; ++segment) {
+    int const left = co_await read(values, stock_key(s, segment));
+    int const sold = co_await read(values, sold_key(s, segment));
+    r.left += left;
+    r.sold += sold;
+    r.negative = r.negative || left < 0;
+  }
+  co_return r;
+}
+
+asio::awaitable<void> clear(settings const& s, http_counter::value_store& values) {
+  for (std::uint32_t segment = 1; segment <= s.segments; ++segment) {
+    std::string stock = stock_key(s, segment);
+    std::string sold = sold_key(s, segment);
+    co_await values.remove(std::move(stock));
+    co_await values.remove(std::move(sold));
+  }
+}
+
+asio::awaitable<void> buy(settings const& s, conch::client& client, http_counter::value_store& values, int buyer, tally& t) {
+  for (int turn = buyer; !t.sold_out; ++turn) {
+    int const items = turn % 10 == 0 ? 3 : 1;
+    bool const found = co_await order(s, client, values, items, t);
+    t.sold_out = t.sold_out || (!found && items == 1);
+  }
+}
+
+}  // namespace flash_sale

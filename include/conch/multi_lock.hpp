@@ -1,0 +1,221 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/mutex.hpp>
+
+#include <boost/asio/compose.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace conch {
+
+namespace detail {
+using multi_release_handler = asio::any_completion_handler<void(error_code, bool)>;
+using multi_lost_handler = asio::any_completion_handler<void(error_code)>;
+void start_multi_release(std::vector<hold> holds, multi_release_handler handler);
+void start_multi_lost(std::vector<node_ref> const& nodes, multi_lost_handler handler);
+}  // namespace detail
+
+/// Several locks that are held together, or an empty hand. Its destructor gives them all back, without waiting.
+/// Thread safety: as hold.
+class multi_hold {
+ public:
+  /// Holds nothing.
+  multi_hold() noexcept = default;
+
+  explicit operator bool() const noexcept { return !holds_.empty(); }
+  /// All of them are.
+  bool valid() const noexcept;
+  /// Of the one that ends first. time_point::min() when empty.
+  time_point deadline() const noexcept;
+  /// In the order in which they were acquired, that of the bytes of their names: for their fencing tokens.
+  std::vector<hold> const& holds() const noexcept { return holds_; }
+
+  /// Gives all of them back, the last acquired first, and waits for the server's word.
+  ///
+  /// Result: true if all were still held until then.
+  /// Completion signature: void(error_code, bool)
+  /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
+  /// Per-operation cancellation: none.
+  /// Errors: the first of those that hold::async_release reports; the others are given back all the same.
+  /// Round trips: one; the releases go out together.
+  template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
+  auto async_release(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{}, token, std::move(holds_));
+  }
+
+  /// Completes when any of them is lost. Otherwise as hold::async_lost, but without per-operation cancellation: release
+  /// ends it.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_lost(Token&& token = {}) {
+    std::vector<detail::node_ref> nodes;
+    for (hold const& h : holds_) nodes.push_back(h.node());
+    return asio::async_initiate<Token, void(error_code)>(initiate_lost{}, token, std::move(nodes));
+  }
+
+  /// Made by the library.
+  explicit multi_hold(std::vector<hold> holds) noexcept : holds_{std::move(holds)} {}
+
+ private:
+  struct initiate_release {
+    template <class Handler>
+    void operator()(Handler&& handler, std::vector<hold> holds) const {
+      detail::start_multi_release(std::move(holds), std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_lost {
+    template <class Handler>
+    void operator()(Handler&& handler, std::vector<detail::node_ref> const& nodes) const {
+      detail::start_multi_lost(nodes, std::forward<Handler>(handler));
+    }
+  };
+
+  std::vector<hold> holds_;
+};
+
+/// Several mutexes, all or nothing.
+///
+/// They are acquired in one order, that of the bytes of their names, whatever the order in which they are given: two that
+/// want the same locks never wait for each other. First all of them are tried at once; what is busy is then waited for in
+/// that order, holding only what comes before it. Each is renewed from its own grant on.
+///
+/// The mutexes may be of different clients. Copies are cheap. Thread safety: as client.
+class multi_lock {
+ public:
+  using executor_type = asio::any_io_executor;
+  using hold_type = multi_hold;
+
+  /// `locks`: at least one; a name that is given twice counts once.
+  /// Throws boost::system::system_error: errc::invalid_config if there is none.
+  explicit multi_lock(std::vector<mutex> locks);
+
+  executor_type get_executor() const noexcept { return locks_->front().get_executor(); }
+
+  /// Waits for all of them.
+  ///
+  /// Result: a hold on all, or an error; never some of them, and never a lock left behind.
+  /// `options.wait`: for all of them together.
+  /// Completion signature: void(error_code, multi_hold)
+  /// Executor: the handler's associated one, else that of the first mutex. Never completes inside the initiating function.
+  /// Per-operation cancellation, lifetimes, errors: as mutex::async_acquire; errc::lost if one of them was lost while
+  /// others were waited for.
+  /// Round trips: one if all are free, however many they are; else one more and a push for each that is busy.
+  template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
+  auto async_acquire(acquire_options options, Token&& token = {}) {
+    return start(options.wait, token);
+  }
+
+  template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
+  auto async_acquire(Token&& token = {}) {
+    return start(std::nullopt, token);
+  }
+
+ private:
+  using list = std::shared_ptr<std::vector<mutex> const>;
+
+  struct acquire_op {
+    list locks;
+    std::optional<time_point> until;
+    std::vector<hold> got = {};
+    bool tried = false;
+
+    /// All at once, as tries: none of them waits, so nobody waits for us.
+    template <class Self>
+    void operator()(Self& self) {
+      self.reset_cancellation_state(asio::enable_total_cancellation());
+      auto const all = locks;
+      auto const join = std::make_shared<tries<Self>>(std::move(self), all->size());
+      for (std::size_t i = 0; i < all->size(); ++i) {
+        mutex one = (*all)[i];
+        one.async_try_acquire([join, i](error_code ec, hold h) { join->answered(i, ec, std::move(h)); });
+      }
+    }
+
+    /// Keeps what comes before the first that is busy, and gives the others back: holding them while it waits could make
+    /// two wait for each other.
+    template <class Self>
+    void operator()(Self& self, error_code ec, std::vector<hold> holds) {
+      for (hold& h : holds) {
+        if (!h) break;
+        got.push_back(std::move(h));
+      }
+      holds.clear();
+      next(self, ec);
+    }
+
+    template <class Self>
+    void operator()(Self& self, error_code ec, hold h) {
+      if (!ec) got.push_back(std::move(h));
+      next(self, ec);
+    }
+
+    template <class Self>
+    void next(Self& self, error_code ec) {
+      if (!ec && got.size() == locks->size()) {
+        multi_hold all{std::move(got)};
+        if (all.valid()) {
+          self.complete({}, std::move(all));
+          return;
+        }
+        ec = make_error_code(errc::lost);
+      }
+      if (!ec && self.cancelled() != asio::cancellation_type::none) ec = asio::error::operation_aborted;
+      if (ec) {
+        got.clear();
+        self.complete(ec, multi_hold{});
+        return;
+      }
+      mutex one = (*locks)[got.size()];
+      acquire_options rest;
+      if (until) rest.wait = *until - clock::now();
+      one.async_acquire(rest, std::move(self));
+    }
+  };
+
+  /// Waits for all tries; the last one's answer goes on with the operation.
+  template <class Self>
+  struct tries {
+    tries(Self s, std::size_t count) : self{std::move(s)}, holds(count), left{count} {}
+
+    void answered(std::size_t i, error_code ec, hold h) {
+      bool last = false;
+      {
+        std::lock_guard const guard{mutex_of_tries};
+        if (ec && !failure) failure = ec;
+        holds[i] = std::move(h);
+        last = --left == 0;
+      }
+      if (!last) return;
+      auto const io = self.get_io_executor();
+      auto const executor = asio::get_associated_executor(self, io);
+      auto go_on = [op = std::move(self), ec = failure, all = std::move(holds)]() mutable { std::move(op)(ec, std::move(all)); };
+      asio::post(io, asio::bind_executor(executor, std::move(go_on)));
+    }
+
+    Self self;
+    std::mutex mutex_of_tries;
+    std::vector<hold> holds;
+    std::size_t left;
+    error_code failure;
+  };
+
+  template <class Token>
+  auto start(std::optional<duration> wait, Token& token) {
+    std::optional<time_point> until;
+    if (wait) until = clock::now() + *wait;
+    return asio::async_compose<Token, void(error_code, multi_hold)>(acquire_op{locks_, until}, token, get_executor());
+  }
+
+  list locks_;
+};
+
+}  // namespace conch

@@ -1,0 +1,186 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/mutex.hpp>
+#include <conch/owner.hpp>
+
+#include <boost/asio/compose.hpp>
+#include <boost/asio/post.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace conch {
+
+namespace detail {
+
+/// One hold that is shared by all levels of one owner in this process. Compiled in src/client/reentrant.cpp.
+struct shared_hold;
+using shared_hold_ptr = std::shared_ptr<shared_hold>;
+
+shared_hold_ptr enter_again(owner_ptr const& who, settings_ptr const& lock);
+shared_hold_ptr enter_first(owner_ptr const& who, settings_ptr const& lock, hold h);
+/// Leaves one level. The hold itself, if that was the last one; else empty.
+hold leave_level(shared_hold_ptr const& level) noexcept;
+shared_hold_ptr level_of(owner_ptr const& who, settings_ptr const& lock);
+hold& hold_of_level(shared_hold const& level) noexcept;
+std::uint32_t depth_of_level(shared_hold const& level) noexcept;
+part_request request_of(owner_ptr const& who);
+void start_level_release(shared_hold_ptr level, release_handler handler);
+
+}  // namespace detail
+
+/// One level of a reentrant_mutex that is held, or an empty hand. The lock is given back with the last level of its owner.
+///
+/// Its destructor leaves the level, without waiting. Thread safety: as hold.
+class reentrant_hold {
+ public:
+  /// Holds nothing.
+  reentrant_hold() noexcept = default;
+  reentrant_hold(reentrant_hold&&) noexcept = default;
+  reentrant_hold& operator=(reentrant_hold&& other) noexcept {
+    reentrant_hold{std::move(other)}.swap(*this);
+    return *this;
+  }
+  ~reentrant_hold() {
+    if (level_) detail::leave_level(level_);
+  }
+  void swap(reentrant_hold& other) noexcept { level_.swap(other.level_); }
+
+  explicit operator bool() const noexcept { return level_ != nullptr; }
+  /// As those of hold; the same for all levels of one owner in one process.
+  bool valid() const noexcept { return level_ && detail::hold_of_level(*level_).valid(); }
+  time_point deadline() const noexcept { return level_ ? detail::hold_of_level(*level_).deadline() : time_point::min(); }
+  std::int64_t fence() const noexcept { return level_ ? detail::hold_of_level(*level_).fence() : 0; }
+  /// How many levels its owner has in this process. 0 when empty.
+  std::uint32_t depth() const noexcept { return level_ ? detail::depth_of_level(*level_) : 0; }
+
+  /// Leaves this level. The last one gives the lock back and waits for the server's word.
+  ///
+  /// Result: true if the lock was still held until then; false if it had been lost.
+  /// Completion signature: void(error_code, bool)
+  /// Executor, cancellation, errors: as hold::async_release.
+  /// Round trips: none, or one for the last level.
+  template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
+  auto async_release(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{}, token, std::exchange(level_, nullptr));
+  }
+
+  /// As hold::async_lost.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_lost(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(initiate_lost{}, token, level_);
+  }
+
+  /// Made by the library.
+  explicit reentrant_hold(detail::shared_hold_ptr level) noexcept : level_{std::move(level)} {}
+
+ private:
+  struct initiate_release {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::shared_hold_ptr level) const {
+      detail::start_level_release(std::move(level), std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_lost {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::shared_hold_ptr const& level) const {
+      detail::start_lost(level ? detail::hold_of_level(*level).node() : detail::node_ref{}, std::forward<Handler>(handler));
+    }
+  };
+
+  detail::shared_hold_ptr level_;
+};
+
+/// A lock by its name that its owner may acquire again while it holds it.
+///
+/// A nested acquire in the same process costs no message, and never shortens the lease: all levels of an owner share one
+/// hold, with one lease and one fencing token. The same owner id in another process nests through the server, past those
+/// who wait; each process then has its own lease and token, and the lock goes on when the last has given it back or died.
+///
+/// Copies are cheap. Thread safety: as client. Over a quorum of servers: errc::not_supported.
+class reentrant_mutex {
+ public:
+  using executor_type = asio::any_io_executor;
+
+  /// As that of mutex.
+  reentrant_mutex(client& owner, std::string name, lock_options options = {});
+
+  executor_type get_executor() const noexcept;
+  std::string const& name() const noexcept { return lock_->name; }
+
+  /// Waits for the lock, for `who`.
+  ///
+  /// Effects: one more level, if `who` has it in this process; else as mutex::async_acquire, each acquire on its own.
+  /// Result: a level, or an error; never both.
+  /// Lifetimes, cancellation, errors, thread safety: as mutex::async_acquire; errc::not_supported.
+  /// Completion signature: void(error_code, reentrant_hold)
+  /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
+  /// Round trips: none for a nested acquire; one if it is free, or `who` has it in another process; else one and a push.
+  template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
+  auto async_acquire(owner const& who, acquire_options options, Token&& token = {}) {
+    return start(who, options.wait, false, token);
+  }
+
+  template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
+  auto async_acquire(owner const& who, Token&& token = {}) {
+    return start(who, std::nullopt, false, token);
+  }
+
+  /// An empty hand means that another owner has it: not an error. Round trips: none or one.
+  template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
+  auto async_try_acquire(owner const& who, Token&& token = {}) {
+    return start(who, std::nullopt, true, token);
+  }
+
+  /// Does `who` hold it in this process, by a hold that is valid?
+  bool held_by(owner const& who) const;
+
+ private:
+  struct acquire_op {
+    detail::settings_ptr lock;
+    detail::owner_ptr who;
+    std::optional<duration> wait;
+    bool once;
+    detail::shared_hold_ptr level = nullptr;
+
+    template <class Self>
+    void operator()(Self& self) {
+      if (level) {
+        self.complete(error_code{}, reentrant_hold{std::exchange(level, nullptr)});
+        return;
+      }
+      self.reset_cancellation_state(asio::enable_total_cancellation());
+      level = detail::enter_again(who, lock);
+      if (level) {
+        auto const io = self.get_io_executor();
+        asio::post(io, std::move(self));
+        return;
+      }
+      // What is moved away with *this is copied before.
+      auto const of = lock;
+      auto const patience = wait;
+      bool const attempt = once;
+      auto const request = detail::request_of(who);
+      detail::start_acquire_part(of, request, patience, attempt, std::move(self));
+    }
+
+    template <class Self>
+    void operator()(Self& self, error_code ec, hold h) {
+      self.complete(ec, h ? reentrant_hold{detail::enter_first(who, lock, std::move(h))} : reentrant_hold{});
+    }
+  };
+
+  template <class Token>
+  auto start(owner const& who, std::optional<duration> wait, bool once, Token& token) {
+    return asio::async_compose<Token, void(error_code, reentrant_hold)>(acquire_op{lock_, who.state(), wait, once}, token,
+                                                                        get_executor());
+  }
+
+  detail::settings_ptr lock_;
+};
+
+}  // namespace conch

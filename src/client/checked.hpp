@@ -1,0 +1,13 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/mutex.hpp>
+
+#include <string>
+
+namespace conch::detail {
+
+/// What the acquires of one lock object share. Throws errc::invalid_name, errc::invalid_config.
+settings_ptr checked_lock(core_ptr core, std::string name, mutex_options const& options);
+
+}  // namespace conch::detail

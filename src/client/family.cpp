@@ -1,0 +1,73 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "client/checked.hpp"
+#include "client/core.hpp"
+
+#include <conch/semaphore.hpp>
+#include <conch/shared_mutex.hpp>
+#include <conch/striped_mutex.hpp>
+
+#include <boost/system/system_error.hpp>
+
+#include <string>
+#include <utility>
+
+// The locks with several owners: checks, and calls of the core.
+namespace conch {
+
+namespace {
+
+constexpr std::uint32_t most_permits = 1'000'000;
+constexpr std::uint32_t most_segments = 1'000;
+
+std::uint32_t between(std::uint32_t n, std::uint32_t most, std::string const& what) {
+  if (n >= 1 && n <= most) return n;
+  throw boost::system::system_error{make_error_code(errc::invalid_config, what + " must be 1 to " + std::to_string(most))};
+}
+
+}  // namespace
+
+semaphore::semaphore(client& owner, std::string name, std::uint32_t permits, lock_options options)
+    : lock_{detail::checked_lock(owner.core(), std::move(name), options)},
+      permits_{between(permits, most_permits, "the permits of a semaphore")} {}
+
+semaphore::executor_type semaphore::get_executor() const noexcept { return lock_->core->executor(); }
+
+shared_mutex::shared_mutex(client& owner, std::string name, lock_options options)
+    : lock_{detail::checked_lock(owner.core(), std::move(name), options)} {}
+
+shared_mutex::executor_type shared_mutex::get_executor() const noexcept { return lock_->core->executor(); }
+
+striped_mutex::striped_mutex(client& owner, std::string name, std::uint32_t segments, lock_options options)
+    : lock_{detail::checked_lock(owner.core(), std::move(name), options)},
+      segments_{between(segments, most_segments, "the segments of a striped_mutex")} {}
+
+striped_mutex::executor_type striped_mutex::get_executor() const noexcept { return lock_->core->executor(); }
+
+/// A weight of 0 is refused: nobody could ever be given what is wanted.
+detail::part_request striped_mutex::request(std::vector<std::uint32_t> const& but) const {
+  std::vector<bool> unwanted(segments_, false);
+  std::uint32_t left = segments_;
+  std::string visited;
+  for (std::uint32_t const segment : but) {
+    if (segment == 0 || segment > segments_ || unwanted[segment - 1]) continue;
+    unwanted[segment - 1] = true;
+    --left;
+    visited += ',' + std::to_string(segment);
+  }
+  return {'g', segments_, left == 0 ? 0u : 1u, visited.empty() ? "-" : visited + ','};
+}
+
+namespace detail {
+
+void start_acquire_part(settings_ptr lock, part_request part, std::optional<duration> wait, bool once,
+                        acquire_handler handler) {
+  lock->core->acquire(lock, wait, once, std::move(handler),
+                      {.kind = static_cast<engine::permit_kind>(part.kind),
+                       .limit = part.limit,
+                       .weight = part.weight,
+                       .visited = std::move(part.visited)});
+}
+
+}  // namespace detail
+
+}  // namespace conch

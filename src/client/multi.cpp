@@ -1,0 +1,107 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "client/core.hpp"
+
+#include <conch/multi_lock.hpp>
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <boost/system/system_error.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+// Several locks at once: what waits for several answers.
+namespace conch {
+
+namespace {
+
+/// The handler is called once, by whoever is the last (a release), or the first (a loss), on its own executor.
+template <class Handler, class... Args>
+void call(asio::any_io_executor const& fallback, Handler handler, Args... args) {
+  auto const executor = asio::get_associated_executor(handler, fallback);
+  asio::post(fallback, asio::bind_executor(executor, [handler = std::move(handler), args...]() mutable {
+               std::move(handler)(args...);
+             }));
+}
+
+}  // namespace
+
+bool multi_hold::valid() const noexcept {
+  return !holds_.empty() && std::all_of(holds_.begin(), holds_.end(), [](hold const& h) { return h.valid(); });
+}
+
+time_point multi_hold::deadline() const noexcept {
+  time_point first = holds_.empty() ? time_point::min() : time_point::max();
+  for (hold const& h : holds_) first = std::min(first, h.deadline());
+  return first;
+}
+
+multi_lock::multi_lock(std::vector<mutex> locks) {
+  if (locks.empty()) {
+    throw boost::system::system_error{make_error_code(errc::invalid_config, "a multi_lock needs at least one mutex")};
+  }
+  auto const by_name = [](mutex const& a, mutex const& b) { return a.name() < b.name(); };
+  auto const same = [](mutex const& a, mutex const& b) { return a.name() == b.name(); };
+  std::stable_sort(locks.begin(), locks.end(), by_name);
+  locks.erase(std::unique(locks.begin(), locks.end(), same), locks.end());
+  locks_ = std::make_shared<std::vector<mutex> const>(std::move(locks));
+}
+
+namespace detail {
+
+void start_multi_release(std::vector<hold> holds, multi_release_handler handler) {
+  if (holds.empty()) {
+    start_release(node_ref{}, std::move(handler));
+    return;
+  }
+  struct join {
+    explicit join(multi_release_handler h) : done{std::move(h)} {}
+    multi_release_handler done;
+    std::mutex guard;
+    std::size_t left = 0;
+    bool all_held = true;
+    error_code failure;
+  };
+  asio::any_io_executor const executor = holds.front().node()->core->executor();
+  auto const state = std::make_shared<join>(std::move(handler));
+  state->left = holds.size();
+  for (auto h = holds.rbegin(); h != holds.rend(); ++h) {
+    start_release(h->node(), asio::bind_executor(executor, [state, executor](error_code ec, bool was_held) {
+                    bool last = false;
+                    {
+                      std::lock_guard const guard{state->guard};
+                      if (ec && !state->failure) state->failure = ec;
+                      state->all_held = state->all_held && was_held;
+                      last = --state->left == 0;
+                    }
+                    if (last) call(executor, std::move(state->done), state->failure, state->all_held && !state->failure);
+                  }));
+  }
+}
+
+void start_multi_lost(std::vector<node_ref> const& nodes, multi_lost_handler handler) {
+  if (nodes.empty()) {
+    start_lost(node_ref{}, std::move(handler));
+    return;
+  }
+  struct first {
+    explicit first(multi_lost_handler h) : done{std::move(h)} {}
+    multi_lost_handler done;
+    std::atomic<bool> told{false};
+  };
+  asio::any_io_executor const executor = nodes.front()->core->executor();
+  auto const state = std::make_shared<first>(std::move(handler));
+  for (node_ref const& node : nodes) {
+    start_lost(node, asio::bind_executor(executor, [state, executor](error_code ec) {
+                 if (!state->told.exchange(true)) call(executor, std::move(state->done), ec);
+               }));
+  }
+}
+
+}  // namespace detail
+
+}  // namespace conch

@@ -1,0 +1,135 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "client/checked.hpp"
+#include "client/core.hpp"
+#include "client/identity.hpp"
+
+#include <conch/reentrant_mutex.hpp>
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/system/system_error.hpp>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+// An owner knows the holds it has in this process, so that a nested acquire finds them.
+namespace conch {
+
+namespace detail {
+
+using level_key = std::pair<client_core const*, std::string>;
+
+struct owner_state {
+  std::string const id;
+  std::mutex mutex;
+  std::map<level_key, shared_hold_ptr> levels;
+};
+
+struct shared_hold {
+  owner_ptr const whose;
+  level_key const key;
+  hold held;
+  std::uint32_t depth = 1;  // with the owner locked
+};
+
+namespace {
+
+level_key key_of(settings_ptr const& lock) { return {lock->core.get(), lock->name}; }
+
+std::string in_hex(std::string_view bytes) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (char const c : bytes) {
+    auto const byte = static_cast<unsigned char>(c);
+    text += digits[byte >> 4u];
+    text += digits[byte & 15u];
+  }
+  return text;
+}
+
+}  // namespace
+
+shared_hold_ptr level_of(owner_ptr const& who, settings_ptr const& lock) {
+  std::lock_guard const guard{who->mutex};
+  auto const found = who->levels.find(key_of(lock));
+  return found == who->levels.end() ? nullptr : found->second;
+}
+
+/// Null when there is nothing to nest in. A hold that was lost is not: its levels end by themselves.
+shared_hold_ptr enter_again(owner_ptr const& who, settings_ptr const& lock) {
+  std::lock_guard const guard{who->mutex};
+  auto const found = who->levels.find(key_of(lock));
+  if (found == who->levels.end() || !found->second->held.valid()) return nullptr;
+  ++found->second->depth;
+  return found->second;
+}
+
+/// Two coroutines of one owner may have asked at the same time, and both been granted: the younger hold is the one to nest in.
+shared_hold_ptr enter_first(owner_ptr const& who, settings_ptr const& lock, hold h) {
+  auto const level = std::make_shared<shared_hold>(shared_hold{who, key_of(lock), std::move(h)});
+  std::lock_guard const guard{who->mutex};
+  who->levels.insert_or_assign(level->key, level);
+  return level;
+}
+
+hold leave_level(shared_hold_ptr const& level) noexcept {
+  owner_state& whose = *level->whose;
+  std::lock_guard const guard{whose.mutex};
+  if (--level->depth != 0) return {};
+  auto const known = whose.levels.find(level->key);
+  if (known != whose.levels.end() && known->second == level) whose.levels.erase(known);
+  return std::move(level->held);
+}
+
+hold& hold_of_level(shared_hold const& level) noexcept { return const_cast<shared_hold&>(level).held; }
+
+std::uint32_t depth_of_level(shared_hold const& level) noexcept {
+  std::lock_guard const guard{level.whose->mutex};
+  return level.depth;
+}
+
+void start_level_release(shared_hold_ptr level, release_handler handler) {
+  if (!level) {
+    start_release(node_ref{}, std::move(handler));
+    return;
+  }
+  node_ref node = level->held.node();
+  bool const valid = level->held.valid();
+  hold const last = leave_level(level);
+  if (last) {
+    start_release(std::move(node), std::move(handler));
+    return;
+  }
+  asio::any_io_executor const io = node->core->executor();
+  auto const executor = asio::get_associated_executor(handler, io);
+  asio::post(io, asio::bind_executor(executor, [h = std::move(handler), valid]() mutable { std::move(h)(error_code{}, valid); }));
+}
+
+part_request request_of(owner_ptr const& who) { return {'e', 1'000'000, 1, in_hex(who->id)}; }
+
+}  // namespace detail
+
+owner::owner() : owner{detail::new_client_id()} {}
+
+owner::owner(std::string id) {
+  if (id.empty() || id.size() > 64) {
+    throw boost::system::system_error{make_error_code(errc::invalid_name, "an owner's id must have 1 to 64 bytes")};
+  }
+  state_ = std::make_shared<detail::owner_state>(std::move(id));
+}
+
+std::string const& owner::id() const noexcept { return state_->id; }
+
+reentrant_mutex::reentrant_mutex(client& owner, std::string name, lock_options options)
+    : lock_{detail::checked_lock(owner.core(), std::move(name), options)} {}
+
+reentrant_mutex::executor_type reentrant_mutex::get_executor() const noexcept { return lock_->core->executor(); }
+
+bool reentrant_mutex::held_by(owner const& who) const {
+  auto const level = detail::level_of(who.state(), lock_);
+  return level && detail::hold_of_level(*level).valid();
+}
+
+}  // namespace conch

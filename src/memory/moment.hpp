@@ -1,0 +1,128 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "memory/store.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+// What the commands of a store share: lua/lib/lock.lua, function by function.
+namespace conch::memory {
+
+/// Fences count microseconds since 2020.
+inline constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
+
+inline std::string id_text(std::string_view client, engine::grant_id id) {
+  std::string text{client};
+  text += '.';
+  text += std::to_string(id);
+  return text;
+}
+
+/// Redis' PTTL: what is left of a key that exists.
+inline std::int64_t left_until(std::int64_t until_ms, std::int64_t now_ms) {
+  return until_ms < 0 ? -1 : std::max<std::int64_t>(until_ms - now_ms, 0);
+}
+
+/// Where a script answers WRONGTYPE.
+inline std::vector<std::int64_t> const wrong_type{};
+
+struct store::moment {
+  store& in;
+  entry& e;
+  std::string_view client;
+  std::int64_t now_us;
+  std::int64_t claim;
+  std::int64_t retention;
+
+  std::int64_t now_ms() const { return now_us / 1000; }
+  std::int64_t owner_left() const { return left_until(e.owner_until, now_ms()); }
+
+  std::int64_t next_fence(std::int64_t floor) {
+    std::int64_t const clock = now_us - fence_epoch_us;
+    std::int64_t fence = std::max(clock, floor + 1);
+    if (e.fence_until != none && e.fence >= fence) fence = e.fence + 1;
+    e.fence = fence;
+    e.fence_until = now_ms() + retention + (fence - clock + 999) / 1000;
+    return fence;
+  }
+
+  /// lua/lib/vote.lua
+  std::int64_t raise_fence(std::int64_t floor) {
+    std::int64_t const before = e.fence_until != none ? e.fence : 0;
+    if (before < floor) {
+      std::int64_t const ahead = std::max<std::int64_t>(floor - (now_us - fence_epoch_us), 0);
+      e.fence = floor;
+      e.fence_until = now_ms() + retention + (ahead + 999) / 1000;
+    }
+    return before;
+  }
+
+  void own(grant id, std::int64_t fence, bool claimed, std::int64_t lease) {
+    e.owner = std::move(id);
+    e.owner_fence = fence;
+    e.claimed = claimed;
+    e.owner_until = now_ms() + lease;
+  }
+
+  void extend(std::int64_t lease, bool confirms = true) {
+    if (confirms) e.claimed = false;
+    e.owner_until = now_ms() + std::max(owner_left(), lease);
+  }
+
+  std::int64_t enqueue(grant const& id, std::int64_t ticket, std::int64_t lock_left, std::int64_t lease) {
+    if (ticket == 0) {
+      ticket = now_us;
+      if (!e.line.empty()) ticket = std::max(ticket, e.line.rbegin()->first.first + 1);
+    }
+    auto const place = e.tickets.try_emplace(id.text, ticket).first;
+    if (ticket < place->second) {
+      e.line.erase({place->second, id.text});
+      place->second = ticket;
+    }
+    ticket = place->second;
+    e.line.emplace(std::pair{ticket, id.text}, id.number);
+    std::int64_t const lives = lock_left + lease;
+    if (left_until(e.line_until, now_ms()) < lives) e.line_until = now_ms() + lives;
+    return ticket;
+  }
+
+  void leave_line(std::string_view id) {
+    auto const place = e.tickets.find(id);
+    if (place == e.tickets.end()) return;
+    e.line.erase({place->second, place->first});
+    e.tickets.erase(place);
+    if (e.line.empty()) e.line_until = none;
+  }
+
+  struct passed {
+    std::optional<std::int64_t> fence;  // to `me`
+    bool taken = false;
+  };
+
+  passed pass_on(std::string_view me, std::int64_t my_lease, std::int64_t floor, bool claimed = false) {
+    std::int64_t const fence = next_fence(floor);
+    while (!e.line.empty()) {
+      grant head{e.line.begin()->first.second, e.line.begin()->second};
+      leave_line(head.text);
+      if (head.text == me) {
+        own(std::move(head), fence, claimed, my_lease);
+        return {fence, true};
+      }
+      auto const heard = in.listeners_.find(std::string_view{head.text}.substr(0, head.text.find('.')));
+      if (heard != in.listeners_.end()) {
+        heard->second->on_grant({e.name, head.number, fence, now_us, std::chrono::milliseconds{claim}});
+        own(std::move(head), fence, true, claim);
+        return {std::nullopt, true};
+      }
+    }
+    return {};
+  }
+};
+
+}  // namespace conch::memory

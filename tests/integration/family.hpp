@@ -1,0 +1,44 @@
+#pragma once
+
+// The locks with several owners, each set up so that one holder keeps everybody else out. What then holds for a mutex must
+// hold for all of them.
+
+#include "integration/fixture.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace conch::test {
+
+using told = asio::any_completion_handler<void(error_code, hold)>;
+
+struct kind_of_lock {
+  std::string name;   // as conch-lock-holder knows it
+  std::function<void(client&, std::string const&, lock_options, acquire_options, bool once, told)> start;
+
+  template <class Token>
+  auto acquire(client& c, std::string name_of_lock, acquire_options wait, lock_options options, Token&& token) const {
+    return asio::async_initiate<Token, void(error_code, hold)>(
+        [](auto handler, kind_of_lock const* self, client* at, std::string what, acquire_options w, lock_options o) {
+          self->start(*at, what, o, w, false, std::move(handler));
+        },
+        token, this, &c, std::move(name_of_lock), wait, options);
+  }
+
+  asio::awaitable<hold> acquire(client& c, std::string name_of_lock, lock_options options = {}) const {
+    return acquire(c, std::move(name_of_lock), acquire_options{}, options, asio::use_awaitable);
+  }
+
+  asio::awaitable<hold> try_acquire(client& c, std::string name_of_lock) const {
+    return asio::async_initiate<asio::use_awaitable_t<> const, void(error_code, hold)>(
+        [](auto handler, kind_of_lock const* self, client* at, std::string what) {
+          self->start(*at, what, {}, {}, true, std::move(handler));
+        },
+        asio::use_awaitable, this, &c, std::move(name_of_lock));
+  }
+};
+
+std::vector<kind_of_lock> const& kinds_of_locks();
+
+}  // namespace conch::test

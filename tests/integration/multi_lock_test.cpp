@@ -1,0 +1,187 @@
+// Several locks together: all or nothing, without deadlock, whatever the order in which they are named.
+
+#include "integration/child.hpp"
+#include "integration/fixture.hpp"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+
+#include <deque>
+#include <vector>
+
+namespace conch::test {
+namespace {
+
+class MultiLock : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
+  static void TearDownTestSuite() { server_.reset(); }
+
+  static multi_lock of(client& c, std::vector<std::string> const& names) {
+    std::vector<mutex> locks;
+    for (std::string const& name : names) locks.emplace_back(c, name);
+    return multi_lock{std::move(locks)};
+  }
+  static std::vector<std::string> named(char const* a, char const* b, char const* c) { return {a, b, c}; }
+
+  redis_server& server() { return *server_; }
+  redis_probe probe{*server_};
+  world w;
+
+ private:
+  static inline std::unique_ptr<redis_server> server_;
+};
+
+TEST_F(MultiLock, HoldsAllOfThemAndGivesAllBack) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : {server().url(), std::string{"memory://"}}) {
+      client c{w.ctx.get_executor(), url};
+      client other{w.ctx.get_executor(), url};
+      multi_lock all = of(c, named("all c", "all a", "all b"));
+      multi_hold h = co_await all.async_acquire();
+      EXPECT_TRUE(h.valid());
+      CO_ASSERT(h.holds().size() == 3);
+      EXPECT_GT(h.deadline(), clock::now() + 20s);
+      mutex a{other, "all a"};
+      hold none = co_await a.async_try_acquire();
+      EXPECT_FALSE(none);
+      bool const was_held = co_await h.async_release();
+      EXPECT_TRUE(was_held);
+      EXPECT_FALSE(h);
+      hold again = co_await a.async_try_acquire();
+      EXPECT_TRUE(again.valid());
+    }
+    EXPECT_TRUE(is_free(probe, "all b"));
+  };
+  w.run(body);
+}
+
+TEST_F(MultiLock, P10OneRoundTripIfAllAreFree) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    multi_lock all = of(c, named("one trip a", "one trip b", "one trip c"));
+    {
+      multi_hold connects = co_await all.async_acquire();
+      co_await connects.async_release();
+    }
+    auto const before = c.stats().scripts;
+    multi_hold h = co_await all.async_acquire();
+    EXPECT_EQ(c.stats().scripts - before, 3u);  // sent together: nothing waits for another's answer
+    EXPECT_EQ(c.stats().grants_replied, 6u);
+    co_await h.async_release();
+    EXPECT_EQ(c.stats().scripts - before, 6u);
+  };
+  w.run(body);
+}
+
+TEST_F(MultiLock, OppositeOrdersNeverWaitForEachOtherSeenFromOutside) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    std::deque<client> clients;
+    for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), steady_config(server()));
+    int ended = 0;
+    auto const worker = [&](client& c, bool turned) -> asio::awaitable<void> {
+      auto const names = turned ? named("x", "y", "z") : named("z", "y", "x");
+      for (int i = 0; i < 15; ++i) {
+        multi_lock all = of(c, names);
+        multi_hold h = co_await all.async_acquire();
+        EXPECT_EQ(probe.integer({"INCR", "inside xyz"}), 1);
+        EXPECT_TRUE(h.valid());
+        probe.integer({"DECR", "inside xyz"});
+        co_await h.async_release();
+      }
+    };
+    for (int i = 0; i < 8; ++i) {
+      asio::co_spawn(w.ctx, worker(clients[static_cast<std::size_t>(i % 4)], i % 2 == 0), [&](std::exception_ptr e) {
+        EXPECT_FALSE(e);
+        ++ended;
+      });
+    }
+    auto const all = [&] { return ended == 8; };
+    co_await until(all, "all workers done");
+    EXPECT_TRUE(is_free(probe, "x"));
+    EXPECT_TRUE(is_free(probe, "z"));
+  };
+  w.run(body);
+}
+
+TEST_F(MultiLock, OneTimeForAllAndNothingIsKeptAfterIt) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    client other{w.ctx.get_executor(), server().url()};
+    mutex busy{other, "late b"};
+    hold h = co_await busy.async_acquire();
+    multi_lock all = of(c, named("late a", "late b", "late c"));
+    acquire_options const briefly{.wait = 80ms};
+    auto const began = steady::now();
+    auto result = co_await all.async_acquire(briefly, as_tuple);
+    EXPECT_EQ(std::get<0>(result), errc::timed_out) << std::get<0>(result).message();
+    EXPECT_FALSE(std::get<1>(result));
+    EXPECT_LT(steady::now() - began, 1s);
+    auto const free = [&] { return is_free(probe, "late a") && is_free(probe, "late c") && in_line(probe, "late b") == 0; };
+    co_await until(free, "nothing kept");
+    EXPECT_TRUE(h.valid());
+  };
+  w.run(body);
+}
+
+TEST_F(MultiLock, ACancellationWhileItWaitsLeavesNothing) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    client other{w.ctx.get_executor(), server().url()};
+    mutex busy{other, "stopped b"};
+    hold h = co_await busy.async_acquire();
+    multi_lock all = of(c, named("stopped a", "stopped b", "stopped c"));
+    asio::cancellation_signal signal;
+    error_code ended;
+    all.async_acquire(asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, multi_hold) { ended = ec; }));
+    auto const there = [&] { return in_line(probe, "stopped b") == 1; };
+    co_await until(there, "in line");
+    EXPECT_EQ(probe.integer({"EXISTS", lock_key("stopped a")}), 1);  // before the busy one
+    EXPECT_EQ(probe.integer({"EXISTS", lock_key("stopped c")}), 0);  // behind it: given back before waiting
+    signal.emit(asio::cancellation_type::terminal);
+    auto const told = [&] { return static_cast<bool>(ended); };
+    co_await until(told, "the end");
+    EXPECT_EQ(ended, asio::error::operation_aborted) << ended.message();
+    auto const free = [&] { return is_free(probe, "stopped a") && in_line(probe, "stopped b") == 0; };
+    co_await until(free, "nothing kept");
+  };
+  w.run(body);
+}
+
+TEST_F(MultiLock, P9TheBodyIsCancelledWhenOneOfThemIsLost) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    multi_lock all = of(c, named("lost a", "lost b", "lost c"));
+    auto const inside = [&](multi_hold& h) -> asio::awaitable<void> {
+      EXPECT_TRUE(h.valid());
+      probe.command({"DEL", lock_key("lost b")});
+      asio::steady_timer forever{co_await asio::this_coro::executor, 1h};
+      co_await forever.async_wait(asio::use_awaitable);
+    };
+    error_code ended;
+    try {
+      co_await with_lock(all, inside);
+    } catch (boost::system::system_error const& e) {
+      ended = e.code();
+    }
+    EXPECT_EQ(ended, errc::lost) << ended.message();
+    auto const free = [&] { return is_free(probe, "lost a") && is_free(probe, "lost c"); };
+    co_await until(free, "all given back");
+  };
+  w.run(body);
+}
+
+TEST_F(MultiLock, ANameThatIsGivenTwiceCountsOnceAndNoneIsRefused) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    multi_lock twice = of(c, named("twice", "twice", "other"));
+    multi_hold h = co_await twice.async_acquire();
+    EXPECT_EQ(h.holds().size(), 2u);
+    auto const none = [] { multi_lock{std::vector<mutex>{}}; };
+    EXPECT_EQ(error_of(none), errc::invalid_config);
+  };
+  w.run(body);
+}
+
+}  // namespace
+}  // namespace conch::test

@@ -1,0 +1,176 @@
+// The semaphore: several permits, large requests, permits of the dead.
+
+#include "integration/child.hpp"
+#include "integration/fixture.hpp"
+
+#include <deque>
+#include <vector>
+
+namespace conch::test {
+namespace {
+
+class Semaphore : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
+  static void TearDownTestSuite() { server_.reset(); }
+
+  redis_server& server() { return *server_; }
+  redis_probe probe{*server_};
+  world w;
+
+ private:
+  static inline std::unique_ptr<redis_server> server_;
+};
+
+TEST_F(Semaphore, NeverMorePermitsAreOutThanThereAre) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    std::deque<client> clients;
+    for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), steady_config(server()));
+    int ended = 0;
+    std::int64_t most = 0;
+    auto const worker = [&](client& c, std::uint32_t count) -> asio::awaitable<void> {
+      semaphore s{c, "counted", 5};
+      for (int i = 0; i < 20; ++i) {
+        hold h = co_await s.async_acquire(count);
+        std::int64_t const out = probe.integer({"INCRBY", "out", std::to_string(count)});
+        EXPECT_LE(out, 5);
+        most = std::max(most, out);
+        co_await pause_for(200us);
+        probe.integer({"DECRBY", "out", std::to_string(count)});
+        co_await h.async_release();
+      }
+    };
+    for (client& c : clients) {
+      for (std::uint32_t count : {1u, 2u, 3u}) {
+        asio::co_spawn(w.ctx, worker(c, count), [&](std::exception_ptr e) {
+          EXPECT_FALSE(e);
+          ++ended;
+        });
+      }
+    }
+    auto const all = [&] { return ended == 12; };
+    co_await until(all, "all workers done");
+    EXPECT_GE(most, 4);  // and not one at a time
+    EXPECT_TRUE(is_free(probe, "counted"));
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, P5ALargeRequestIsNotOvertakenBySmallOnes) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), steady_config(server())};
+    client b{w.ctx.get_executor(), steady_config(server())};
+    semaphore s{a, "large", 4};
+    semaphore t{b, "large", 4};
+    hold one = co_await s.async_acquire(2);
+    hold two = co_await s.async_acquire(2);
+    hold large, small;
+    t.async_acquire(3, [&](error_code, hold h) { large = std::move(h); });
+    auto const first = [&] { return in_line(probe, "large") == 1; };
+    co_await until(first, "the large one in line");
+    t.async_acquire(1, [&](error_code, hold h) { small = std::move(h); });
+    auto const second = [&] { return in_line(probe, "large") == 2; };
+    co_await until(second, "the small one behind it");
+    co_await one.async_release();  // two free: enough for the small one, which must wait all the same
+    hold tried = co_await s.async_try_acquire();
+    EXPECT_FALSE(tried);
+    EXPECT_EQ(in_line(probe, "large"), 2);
+    EXPECT_FALSE(small);
+    co_await two.async_release();
+    auto const both = [&] { return large.valid() && small.valid(); };
+    co_await until(both, "both at once");
+    EXPECT_LT(large.fence(), small.fence());
+    co_await large.async_release();
+    co_await small.async_release();
+    EXPECT_TRUE(is_free(probe, "large"));
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, WhoeverLeavesTheHeadOfTheLineLetsTheOthersPass) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), steady_config(server())};
+    semaphore s{a, "impatient", 3};
+    hold held = co_await s.async_acquire(2);
+    acquire_options const briefly{.wait = 80ms};
+    error_code large_ended;
+    s.async_acquire(3, briefly, [&](error_code ec, hold) { large_ended = ec; });
+    auto const first = [&] { return in_line(probe, "impatient") == 1; };
+    co_await until(first, "the large one in line");
+    hold small = co_await s.async_acquire(1);
+    EXPECT_TRUE(small.valid());
+    auto const told = [&] { return static_cast<bool>(large_ended); };
+    co_await until(told, "the end of the other's wait");
+    EXPECT_EQ(large_ended, errc::timed_out) << large_ended.message();
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, ThePermitsOfAKilledProcessComeBackAndNoOthers) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), steady_config(server())};
+    semaphore s{a, "crashed", 2};
+    hold mine = co_await s.async_acquire();
+    child dead{server(), "@semaphore/crashed", 600ms};  // asks for one permit; the limit is that of whoever came first
+    dead.wait_for("held");
+    hold none = co_await s.async_try_acquire();
+    EXPECT_FALSE(none);
+    dead.kill();
+    auto const began = steady::now();
+    hold back = co_await s.async_acquire();
+    EXPECT_TRUE(back.valid());
+    EXPECT_LT(steady::now() - began, 1000ms);
+    EXPECT_TRUE(mine.valid());
+    hold third = co_await s.async_try_acquire();
+    EXPECT_FALSE(third);
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, P4ADeadLargeRequestAtTheHeadDoesNotStopTheLineForLong) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = quick(server(), 600ms);
+    client a{w.ctx.get_executor(), settings};
+    semaphore s{a, "dead giant", 3};
+    hold held = co_await s.async_acquire(2);
+    // Stands in line, and its connection is gone: nobody hears on its channel.
+    probe.integer({"ZADD", queue_key("dead giant"), "1", "ghost.1 3 -"});
+    hold small = co_await s.async_acquire(1);  // while `held` is held, and renewed
+    EXPECT_TRUE(small.valid());
+    EXPECT_TRUE(held.valid());
+    EXPECT_EQ(in_line(probe, "dead giant"), 0);
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, MoreThanThereIsIsRefusedAtOnce) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), server().url()};
+    semaphore s{a, "refused", 2};
+    for (std::uint32_t const count : {0u, 3u}) {
+      auto result = co_await s.async_acquire(count, as_tuple);
+      EXPECT_EQ(std::get<0>(result), errc::invalid_config) << std::get<0>(result).message();
+    }
+    EXPECT_EQ(a.stats().scripts, 0u);
+    auto const none = [&] { semaphore{a, "refused", 0}; };
+    EXPECT_EQ(error_of(none), errc::invalid_config);
+    auto const many = [&] { semaphore{a, "refused", 1'000'001}; };
+    EXPECT_EQ(error_of(many), errc::invalid_config);
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, OnePermitCanBeHeldByWithLock) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), server().url()};
+    semaphore s{a, "with", 2};
+    auto const inside = [&](hold& h) -> asio::awaitable<bool> { co_return h.valid(); };
+    bool const valid = co_await with_lock(s, inside);
+    EXPECT_TRUE(valid);
+    EXPECT_TRUE(is_free(probe, "with"));
+  };
+  w.run(body);
+}
+
+}  // namespace
+}  // namespace conch::test

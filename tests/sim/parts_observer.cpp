@@ -1,0 +1,430 @@
+#include "sim/parts_observer.hpp"
+
+#include "redis/codec.hpp"
+#include "sim/mutants.hpp"
+#include "sim/sim_client.hpp"
+#include "sim/world.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <sstream>
+
+namespace conch::sim {
+
+namespace {
+
+using phase = engine::acquisition::phase;
+
+constexpr std::int64_t hand_offs_per_grant = 4096;
+
+std::int64_t number(std::string_view text) {
+  std::int64_t n = 0;
+  std::from_chars(text.data(), text.data() + text.size(), n);
+  return n;
+}
+
+std::string lock_words(int name) { return "lock " + std::to_string(name); }
+std::string client_words(sim_acquisition const& a) { return "client " + std::to_string(a.client->number()); }
+std::string client_of(std::string const& id) { return id.substr(0, id.find('.')); }
+
+}  // namespace
+
+parts_observer::parts_observer(world& w, plan const& p) : observer{w, p} { parts_.resize(static_cast<std::size_t>(p.names)); }
+
+// ---------------------------------------------------------------------------------------------------- on the server
+
+parts_observer::parts_state parts_observer::look_at(int name) const {
+  redis_model& model = world_.server();
+  model.set_time_us(world_.server_us(world_.now()));
+  std::string const& key = keys_[static_cast<std::size_t>(name)];
+  parts_state s;
+  value const hash = model.peek(key);
+  s.there = hash.is(value::kind::map);
+  if (s.there && !model.expires_at_ms(key)) throw violation{6, lock_words(name) + " has no end"};
+  for (std::size_t i = 0; i + 1 < hash.items.size(); i += 2) {
+    std::string const& field = hash.items[i].text;
+    std::string const& text = hash.items[i + 1].text;
+    if (field == "n") s.limit = number(text);
+    if (field == "u") s.used = number(text);
+    if (field == "x") s.first_end = number(text);
+    if (field == "m") s.map = text;
+    if (field.find('.') == std::string::npos) continue;
+    owner o;
+    std::istringstream in{text};
+    in >> o.weight >> o.fence >> o.state >> o.ends_us >> o.segment;
+    s.owners.emplace(field, o);
+  }
+  value const line = model.peek(key + ":q");
+  for (value const& item : line.items) {
+    waiter w;
+    std::istringstream in{item.items[0].text};
+    in >> w.id >> w.weight >> w.visited;
+    w.ticket = static_cast<std::int64_t>(std::stod(item.items[1].text));
+    s.line.push_back(std::move(w));
+  }
+  value const fence = model.peek(key + ":f");
+  if (fence.is(value::kind::bulk)) s.kept_fence = number(fence.text);
+  return s;
+}
+
+bool parts_observer::fits(parts_state const& is, waiter const& w) const {
+  std::int64_t const limit = is.there ? is.limit : plan_.limit;
+  if (plan_.parts == engine::permit_kind::reentrant) return is.used == 0 || is.map == w.visited;
+  if (plan_.parts != engine::permit_kind::segments) return is.used + std::min(w.weight, limit) <= limit;
+  for (std::int64_t segment = 1; segment <= limit; ++segment) {
+    bool const free = !is.there || is.map[static_cast<std::size_t>(segment - 1)] == '0';
+    if (free && w.visited.find("," + std::to_string(segment) + ",") == std::string::npos) return true;
+  }
+  return false;
+}
+
+void parts_observer::before(std::span<std::string_view const> argv, link const*) {
+  part_steps_.clear();
+  std::string_view const what = script_name(argv[1]);
+  auto const keys = static_cast<std::size_t>(number(argv[2]));
+  auto const rest = argv.subspan(3 + keys);
+  bool const renews = what == "permit_renew";
+  for (std::size_t i = 0; i < (renews ? keys : 1); ++i) {
+    part_step s;
+    s.name = named(argv[3 + i]);
+    if (s.name < 0) continue;
+    s.index = i;
+    s.id = rest[renews ? 2 * i : 0];
+    s.lease = number(rest[renews ? 2 * i + 1 : 2]);
+    s.acquires = what == "permit_acquire";
+    s.releases = what == "permit_release";
+    if (!renews) s.claim = number(rest[3]);
+    if (s.acquires) {
+      s.waits = rest[1] == "wait";
+      s.ticket = number(rest[5]);
+      s.me = {s.id, std::string{rest[10]}, number(rest[9]), s.ticket};
+    } else if (s.releases) {
+      s.keep = rest[1] == "1";
+      s.knows_limit = rest[6] != "0";
+    }
+    s.was = look_at(s.name);
+    part_steps_.push_back(std::move(s));
+  }
+}
+
+void parts_observer::after(std::span<std::string_view const>, value const& reply) {
+  if (reply.is_error() && reply.error_code() != "NOSCRIPT") refused();
+  for (part_step const& s : part_steps_) {
+    parts_state const is = look_at(s.name);
+    judge_sums(s.name, is);
+    judge_owners(s, is);
+    if (reply.is_error()) continue;
+    judge_answer(s, is, reply);
+    if (s.acquires || s.releases) judge_places(s, is, reply);
+  }
+}
+
+// P1 as the server has it: the parts together never exceed the limit, no segment has two owners, no reader is beside a
+// writer (whose part is everything); and the sums that the scripts keep are those of the owners.
+void parts_observer::judge_sums(int name, parts_state const& is) const {
+  std::int64_t taken = 0;
+  std::map<std::int64_t, std::string> segments;
+  std::int64_t const now = world_.server_us(world_.now());
+  for (auto const& [id, o] : is.owners) {
+    taken += o.weight;
+    if (o.ends_us < is.first_end) throw violation{4, "the end of the part of " + id + " would not be noticed in time"};
+    if (o.segment == 0) continue;
+    auto const [place, is_new] = segments.emplace(o.segment, id);
+    if (!is_new) throw violation{1, lock_words(name) + ": segment " + std::to_string(o.segment) + " has two owners, " + place->second + " and " + id};
+    if (is.map[static_cast<std::size_t>(o.segment - 1)] != '1') throw violation{1, "a segment with an owner counts as free"};
+  }
+  (void)now;
+  if (taken > is.limit) throw violation{1, lock_words(name) + ": " + std::to_string(taken) + " of " + std::to_string(is.limit) + " are given out"};
+  if (taken != is.used) throw violation{6, lock_words(name) + ": " + std::to_string(taken) + " are given out, " + std::to_string(is.used) + " are counted"};
+  if (plan_.parts == engine::permit_kind::reentrant) {
+    if (is.map.empty() && !is.owners.empty()) throw violation{4, "for whom " + lock_words(name) + " is held is not written down"};
+    return;
+  }
+  auto const marked = static_cast<std::size_t>(std::count(is.map.begin(), is.map.end(), '1'));
+  if (marked != segments.size()) throw violation{6, lock_words(name) + " has a segment that is taken and nobody's"};
+}
+
+// P2, P5, P7, P8: who owned a part keeps it unless it gives it back or its time is over; who is new has a greater fence and
+// overtook nobody.
+void parts_observer::judge_owners(part_step const& s, parts_state const& is) {
+  part_watch& w = parts_[static_cast<std::size_t>(s.name)];
+  std::int64_t const now = world_.server_us(world_.now());
+  std::string const script = "a script of " + s.id;
+  for (auto const& [id, o] : s.was.owners) {
+    auto const still = is.owners.find(id);
+    if (still == is.owners.end()) {
+      bool const may = (s.releases && !s.keep && s.id == id) || o.ends_us <= now;
+      if (!may) throw violation{7, script + " took the part of " + id};
+      continue;
+    }
+    owner const& is_now = still->second;
+    if (o.ends_us <= now && is_now.fence > o.fence) continue;  // over, and granted anew
+    if (is_now.fence != o.fence || is_now.segment != o.segment || is_now.weight != o.weight) {
+      throw violation{8, script + " changed the part of " + id};
+    }
+    if (is_now.ends_us < o.ends_us) throw violation{8, script + " shortened the lease of " + id};
+    if (is_now.state == 'c' && o.state == 'h') throw violation{8, script + " made a hold a claim"};
+    if (o.ends_us <= now && is_now.ends_us > now) throw violation{7, script + " prolonged what was over, of " + id};
+  }
+  std::int64_t highest = w.highest_written;
+  for (auto const& [id, o] : is.owners) {
+    auto const earlier_part = s.was.owners.find(id);
+    if (earlier_part != s.was.owners.end() && earlier_part->second.fence == o.fence) continue;
+    std::string const who = id + " became an owner";
+    ++granted_;
+    if (o.state == 'c') ++claimed_;
+    if (!s.acquires && !s.releases) throw violation{7, who + " by a renewal"};
+    if (o.fence <= w.highest_written) throw violation{2, who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
+    highest = std::max(highest, o.fence);
+    if (o.state == 'h' && id != s.id) throw violation{4, who + " as a holder, and was not told by an answer"};
+    if (o.state == 'c' && receivers(id) == 0) throw violation{4, who + ", but nobody was told"};
+    if (o.state == 'c' && o.ends_us > now + s.claim * 1000) throw violation{4, who + " by a claim that lasts longer than asked for"};
+    // Nobody who waited before it waits still, unless he wants none of what was free.
+    auto const place = std::find_if(s.was.line.begin(), s.was.line.end(), [&, mine = id](waiter const& x) { return x.id == mine; });
+    for (waiter const& earlier : is.line) {
+      bool const before = place == s.was.line.end() ? earlier.id != id : earlier.ticket < place->ticket;
+      bool const was_there = std::any_of(s.was.line.begin(), s.was.line.end(), [&](waiter const& x) { return x.id == earlier.id; });
+      bool const shown = s.acquires && id == s.id && s.ticket != 0 && s.ticket < earlier.ticket;
+      if (!before || !was_there || shown || receivers(earlier.id) == 0) continue;
+      // Whoever owns it already does not wait behind those who wait for him; who is the first to own it must have been first.
+      bool const reentrant = plan_.parts == engine::permit_kind::reentrant;
+      bool const first = std::all_of(is.owners.begin(), is.owners.end(), [&, mine = o.fence](auto const& x) { return x.second.fence >= mine; });
+      bool const wanted = reentrant ? earlier.visited == is.map || first : o.segment == 0 || earlier.visited.find("," + std::to_string(o.segment) + ",") == std::string::npos;
+      if (wanted) throw violation{5, who + ", before " + earlier.id + " who stood in line earlier"};
+    }
+    if (o.segment != 0 && place != s.was.line.end() &&
+        place->visited.find("," + std::to_string(o.segment) + ",") != std::string::npos) {
+      throw violation{8, who + " of segment " + std::to_string(o.segment) + ", which it did not want"};
+    }
+  }
+  w.highest_written = highest;
+  if (is.kept_fence < highest && is.kept_fence != 0 && w.disowned < highest && is.owners.size() > s.was.owners.size()) {
+    throw violation{2, "the fence of " + lock_words(s.name) + " is not kept"};
+  }
+  std::set<std::int64_t> fences;
+  for (auto const& [id, o] : is.owners) {
+    if (!fences.insert(o.fence).second) throw violation{2, "two owners of " + lock_words(s.name) + " have the same fence"};
+  }
+}
+
+// P4, P5: who is in line stays there, at its place, and not when there is enough for it.
+void parts_observer::judge_places(part_step const& s, parts_state const& is, value const& reply) const {
+  auto const find = [](parts_state const& l, std::string const& id) {
+    return std::find_if(l.line.begin(), l.line.end(), [&](waiter const& x) { return x.id == id; });
+  };
+  bool const too_late = s.acquires && !reply.items.empty() && reply.items[0].integer == 3;
+  for (waiter const& x : s.was.line) {
+    auto const still = find(is, x.id);
+    if (still == is.line.end()) {
+      bool const left = (s.releases && x.id == s.id) || is.owners.contains(x.id) || receivers(x.id) == 0;
+      if (!left) throw violation{4, x.id + " was forgotten in the line"};
+    } else if (still->ticket != x.ticket) {
+      // Of two places the earlier counts: a late request may have taken one at the end.
+      bool const shown = s.acquires && x.id == s.id && s.ticket != 0 && still->ticket == s.ticket && s.ticket < x.ticket;
+      if (!shown) throw violation{5, x.id + " had its ticket changed"};
+    }
+  }
+  if (s.releases && find(is, s.id) != is.line.end()) throw violation{6, s.id + " has left and still stands in line"};
+  for (waiter const& x : is.line) {
+    if (find(s.was, x.id) != s.was.line.end()) continue;
+    if (!s.acquires || x.id != s.id) throw violation{7, "a script put " + x.id + " in line, who did not ask"};
+    if (!s.waits) throw violation{10, "a try of " + x.id + " stands in line"};
+    if (s.ticket == 0 && x.id != is.line.back().id) throw violation{5, x.id + " came last and does not stand last"};
+    if (s.ticket != 0 && x.ticket != s.ticket) throw violation{5, x.id + " lost its place in line"};
+  }
+  // Who gives back a grant that it did not want knows no limit, and if nobody owns a part neither does the server: those in
+  // line then ask by themselves.
+  bool const unknown = !s.knows_limit && !is.there;
+  if (too_late || unknown || is.line.empty()) return;
+  bool const in_order = plan_.parts == engine::permit_kind::semaphore || plan_.parts == engine::permit_kind::shared;
+  for (waiter const& x : is.line) {
+    if (fits(is, x)) throw violation{4, "there is enough for " + x.id + ", who stands in line for " + lock_words(s.name)};
+    if (in_order) break;
+  }
+}
+
+// Whoever is told to own a part has it, as a hold, for its whole lease.
+void parts_observer::judge_answer(part_step const& s, parts_state const& is, value const& reply) {
+  auto const told = reply.items[s.acquires || s.releases ? 0 : s.index + 1].integer;
+  std::int64_t const now = world_.server_us(world_.now());
+  bool const yes = s.acquires || !s.releases ? told == 1 : s.keep && told == 2;
+  auto const mine = is.owners.find(s.id);
+  if (yes) {
+    std::string const who = s.id + " was told that it owns a part of " + lock_words(s.name);
+    if (mine == is.owners.end()) throw violation{3, who + ", which it does not"};
+    if (mine->second.state != 'h') throw violation{3, who + ", which is written down as a claim"};
+    if (mine->second.ends_us < now + s.lease * 1000) throw violation{3, who + ", but not for its lease"};
+  }
+  bool const in_order = plan_.parts == engine::permit_kind::semaphore || plan_.parts == engine::permit_kind::shared;
+  if (s.acquires && told == 2 && (is.line.empty() || !in_order) && fits(is, s.me)) {
+    throw violation{4, "a try of " + s.id + " was told that " + lock_words(s.name) + " is busy, and there is enough"};
+  }
+  auto const before = s.was.owners.find(s.id);
+  bool const owned = before != s.was.owners.end() && before->second.ends_us > now;
+  if (s.releases && !s.keep) {
+    if (mine != is.owners.end()) throw violation{6, s.id + " gave its part back and still has it"};
+    if ((told == 1) != owned) throw violation{7, s.id + " gave its part back and was told something else"};
+    if (owned) released_as_owner_.insert(s.id);
+  }
+  if (s.keep && owned && told != 2) throw violation{4, "a leave threw away the part of " + s.id};
+  if (!s.acquires && !s.releases && told == 0 && owned) throw violation{10, s.id + " was told that it owns nothing, which it does"};
+}
+
+void parts_observer::data_lost() {
+  for (part_watch& w : parts_) w.disowned = w.highest_written;
+}
+
+void parts_observer::lock_tampered(int name) {
+  part_watch& w = parts_[static_cast<std::size_t>(name)];
+  w.disowned = w.highest_written;
+}
+
+// ---------------------------------------------------------------------------------------------------- in the clients
+
+bool parts_observer::disowned(sim_acquisition const& a) const {
+  return forward_ || a.fence / hand_offs_per_grant <= parts_[static_cast<std::size_t>(a.lock_number)].disowned;
+}
+
+bool parts_observer::believed(sim_acquisition const& a) const {
+  return a.active && a.at == phase::holding && a.client->local_now() < a.deadline();
+}
+
+/// P3.
+void parts_observer::backed(sim_acquisition const& a) {
+  if (!believed(a) || disowned(a)) return;
+  parts_state const is = look_at(a.lock_number);
+  std::string const who = client_words(a) + " believes it has a part of " + lock_words(a.lock_number) + " as " + owner_id(a);
+  auto const mine = is.owners.find(owner_id(a));
+  if (mine == is.owners.end()) throw violation{3, who + ", which the server knows nothing of"};
+  if (mine->second.weight < a.part.weight) throw violation{1, who + ", of which the server counts only " + std::to_string(mine->second.weight)};
+  if (mine->second.segment != a.segment) throw violation{1, who + ", segment " + std::to_string(a.segment) + ", but it is another"};
+  nanos const until = a.client->true_time(a.deadline());
+  nanos const over = world_.true_time_of_server_ms(mine->second.ends_us / 1000);
+  if (until > over) throw violation{3, who + " for " + std::to_string((until - over) / microsecond) + " us longer than the server keeps it"};
+}
+
+void parts_observer::asked(sim_acquisition& a) {
+  a.asked_at = world_.now();
+  a.waiting = true;
+}
+
+void parts_observer::answered(sim_acquisition& a, bool granted) {
+  part_watch& w = parts_[static_cast<std::size_t>(a.lock_number)];
+  a.waiting = false;
+  ++answered_;
+  not_too_late(a);
+  gave_up_parts_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.until != time_point::max() ? 1U : 0U);
+  if (!granted) return;
+  a.active = true;
+  a.seen_deadline = a.deadline();
+  std::string const who = client_words(a) + " was granted a part of " + lock_words(a.lock_number);
+  if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
+  if (!a.fixed && a.fence % hand_offs_per_grant != 0) throw violation{8, who + " in memory"};
+  // P1, P9: what is believed in together with it, and who has not been told.
+  std::int64_t together = a.part.weight;
+  for (sim_acquisition const* other : w.active) {
+    if (disowned(*other) || disowned(a)) continue;
+    bool const counts = believed(*other) || (other->at == phase::holding && !other->client->paused());
+    if (!counts) continue;
+    together += other->part.weight;
+    if (plan_.parts == engine::permit_kind::reentrant && other->part.visited != a.part.visited) {
+      throw violation{1, who + " for " + a.part.visited + ", while " + other->part.visited + " believes to hold it"};
+    }
+    if (a.segment != 0 && other->segment == a.segment) throw violation{1, who + ", segment " + std::to_string(a.segment) + ", which another believes to hold"};
+  }
+  if (!disowned(a) && together > plan_.limit) {
+    throw violation{1, who + ": then " + std::to_string(together) + " of " + std::to_string(plan_.limit) + " are believed to be held"};
+  }
+  backed(a);
+  w.active.push_back(&a);
+}
+
+void parts_observer::released(sim_acquisition& a) {
+  if (!a.active) return;
+  a.released_valid = believed(a);
+  a.active = false;
+  std::erase(parts_[static_cast<std::size_t>(a.lock_number)].active, &a);
+}
+
+void parts_observer::release_answered(sim_acquisition& a, bool was_held, bool failed) { observer::release_answered(a, was_held, failed); }
+
+void parts_observer::lost(sim_acquisition& a) {
+  bool const bound_to_end = a.fixed || a.max_hold != duration::max() || a.client->is_closed();
+  if (plan_.calm() && !bound_to_end) throw violation{10, client_words(a) + " lost " + lock_words(a.lock_number) + " although nothing was wrong"};
+}
+
+void parts_observer::gone(sim_acquisition& a) {
+  std::erase(parts_[static_cast<std::size_t>(a.lock_number)].active, &a);
+  a.active = false;
+  a.waiting = false;
+}
+
+void parts_observer::writes(sim_client&, engine::command const& what) {
+  if (auto const* acquire = std::get_if<engine::acquire_command>(&what)) {
+    if (!acquire->with_source) ++acquires_;
+  } else if (auto const* release = std::get_if<engine::release_command>(&what)) {
+    if (!release->with_source) ++releases_;
+  }
+}
+
+void parts_observer::checked(sim_client& c) {
+  for (int name = 0; name < plan_.names; ++name) {
+    for (sim_acquisition* a : parts_[static_cast<std::size_t>(name)].active) {
+      if (a->client != &c || a->at != phase::holding) continue;
+      bool const late = c.local_now() > a->deadline() + duration{2 * millisecond + plan_.timer_lateness};
+      if (late && c.last_pause_end() != world_.now()) {
+        throw violation{9, client_words(*a) + " was not told of its loss of " + lock_words(name) + " by the deadline"};
+      }
+      if (a->deadline() == a->seen_deadline) continue;
+      if (a->deadline() < a->seen_deadline) throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
+      a->seen_deadline = a->deadline();
+      backed(*a);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- at the end
+
+void parts_observer::nothing_owned_by_the_living() {
+  bool const excused = std::any_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) {
+    using kind = fault_plan::kind;
+    return f.what == kind::failover || f.what == kind::step_back || f.what == kind::server_restart || f.what == kind::server_wiped;
+  });
+  for (auto const& c : world_.clients()) {
+    if (!c->alive()) continue;
+    if (c->stats().waiting != 0 || c->stats().held != 0) {
+      throw violation{6, "client " + std::to_string(c->number()) + " still counts some that wait or hold"};
+    }
+    for (int name = 0; name < plan_.names && !excused; ++name) {
+      parts_state const is = look_at(name);
+      for (auto const& [id, o] : is.owners) {
+        if (o.ends_us <= world_.server_us(world_.now())) continue;  // over, and swept by whoever comes next
+        if (client_of(id) == c->id()) throw violation{6, "a part of " + lock_words(name) + " is left behind, owned by " + id};
+      }
+      for (waiter const& x : is.line) {
+        if (client_of(x.id) == c->id()) throw violation{6, x.id + " is left behind in the line for " + lock_words(name)};
+      }
+    }
+  }
+}
+
+void parts_observer::cost() {
+  if (!plan_.calm()) return;
+  std::uint64_t checks = 0, late = 0, kicks = 0, pushes = 0;
+  for (auto const& c : world_.clients()) {
+    checks += c->stats().safety_checks;
+    late += c->stats().pushes_late;
+    kicks += c->stats().kicks;
+    pushes += c->stats().pushes;
+  }
+  auto const over = [](std::string const& what, std::uint64_t spent, std::uint64_t allowed) {
+    if (spent > allowed) throw violation{10, what + ": " + std::to_string(spent) + ", allowed " + std::to_string(allowed)};
+  };
+  over("acquire scripts", acquires_, answered_ + checks + late);
+  over("release scripts", releases_, granted_ + gave_up_parts_ + kicks);
+  over("pushes", pushes, claimed_);
+  over("lost pushes", claimed_, pushes);
+}
+
+}  // namespace conch::sim

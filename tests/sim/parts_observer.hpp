@@ -1,0 +1,84 @@
+// The judge of a world whose locks have several owners. What it asserts by itself is below; the rest, and the books, are the
+// observer's.
+#pragma once
+
+#include "sim/observer.hpp"
+
+#include <functional>
+
+namespace conch::sim {
+
+class parts_observer final : public observer {
+ public:
+  parts_observer(world& w, plan const& p);
+
+  void before(std::span<std::string_view const> argv, link const* by) override;
+  void after(std::span<std::string_view const> argv, value const& reply) override;
+  void data_lost() override;
+  void lock_tampered(int name) override;
+
+  void asked(sim_acquisition& a) override;
+  void answered(sim_acquisition& a, bool granted) override;
+  void released(sim_acquisition& a) override;
+  void release_answered(sim_acquisition& a, bool was_held, bool failed) override;
+  void lost(sim_acquisition& a) override;
+  void gone(sim_acquisition& a) override;
+  void writes(sim_client& c, engine::command const& what) override;
+  void checked(sim_client& c) override;
+  void nothing_owned_by_the_living() override;
+  void cost() override;
+
+ private:
+  struct owner {
+    std::int64_t weight = 0, fence = 0, ends_us = 0, segment = 0;
+    char state = 'h';
+    bool operator==(owner const&) const = default;
+  };
+  struct waiter {
+    std::string id, visited;
+    std::int64_t weight = 0, ticket = 0;
+    bool operator==(waiter const&) const = default;
+  };
+  /// What the server has about one lock.
+  struct parts_state {
+    bool there = false;
+    std::int64_t limit = 0, used = 0, first_end = 0;
+    std::string map;
+    std::map<std::string, owner> owners;
+    std::vector<waiter> line;
+    std::int64_t kept_fence = 0;
+  };
+  struct part_step {
+    int name = -1;
+    bool acquires = false, releases = false;
+    std::string id;
+    bool keep = false, waits = false;
+    bool knows_limit = true;
+    std::int64_t lease = 0, claim = 0, ticket = 0;
+    std::size_t index = 0;
+    waiter me{};  // of an acquire: what it asks for
+    parts_state was;
+  };
+  struct part_watch {
+    std::vector<sim_acquisition*> active;
+    std::int64_t highest_written = 0;
+    std::int64_t disowned = 0;
+  };
+
+  parts_state look_at(int name) const;
+  bool believed(sim_acquisition const& a) const;
+  bool disowned(sim_acquisition const& a) const;
+  void backed(sim_acquisition const& a);
+  void judge_sums(int name, parts_state const& is) const;
+  void judge_owners(part_step const& s, parts_state const& is);
+  void judge_places(part_step const& s, parts_state const& is, value const& reply) const;
+  void judge_answer(part_step const& s, parts_state const& is, value const& reply);
+  bool fits(parts_state const& is, waiter const& w) const;
+
+  std::vector<part_watch> parts_;
+  std::vector<part_step> part_steps_;
+  std::uint64_t asked_parts_ = 0, answered_ = 0, granted_ = 0, gave_up_parts_ = 0;
+  std::uint64_t acquires_ = 0, releases_ = 0, claimed_ = 0;
+};
+
+}  // namespace conch::sim

@@ -1,0 +1,37 @@
+#include "sim/plan.hpp"
+#include "sim/random.hpp"
+
+namespace conch::sim {
+
+plan make_parts_plan(std::uint64_t seed, engine::permit_kind kind) {
+  using engine::permit_kind;
+  plan p = make_plan(seed);
+  random_source r{seed ^ 0x9a27'5f00};
+  p.parts = kind;
+  p.limit = kind == permit_kind::shared || kind == permit_kind::reentrant ? 1000 : static_cast<std::uint32_t>(r.between(1, kind == permit_kind::semaphore ? 5 : 4));
+  // What is done to a key by hand is the same for every kind of lock; and whoever intrudes speaks of a mutex.
+  std::erase_if(p.faults, [](fault_plan const& f) {
+    return f.what == fault_plan::kind::clobber_lock || f.what == fault_plan::kind::intrude;
+  });
+  for (client_plan& c : p.clients) {
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) {
+        o.inner = -1;  // a part under a part of the same lock would be a deadlock of the plan's own making
+        switch (kind) {
+          case permit_kind::semaphore:
+            o.weight = static_cast<std::uint32_t>(r.chance(60) ? 1 : r.between(1, p.limit));
+            break;
+          case permit_kind::shared: o.weight = r.chance(30) ? p.limit : 1; break;
+          case permit_kind::segments:
+            if (p.limit > 1 && r.chance(30)) o.visited = "," + std::to_string(r.between(1, p.limit)) + ",";
+            break;
+          case permit_kind::reentrant: o.visited = "owner" + std::to_string(r.between(1, 3)); break;
+          case permit_kind::none: break;
+        }
+      }
+    }
+  }
+  return p;
+}
+
+}  // namespace conch::sim

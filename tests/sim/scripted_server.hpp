@@ -1,0 +1,175 @@
+// lua/*.lua on the model of Redis, fed and read through the codec that the client uses; and what it is compared with.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "memory/store.hpp"
+#include "redis/codec.hpp"
+#include "resp/decoder.hpp"
+#include "sim/redis_model.hpp"
+
+namespace conch::sim {
+
+struct seen_grant {
+  std::string client, name;
+  engine::grant_id id;
+  std::int64_t fence, granted_us, claim_ms;
+  engine::permit_kind kind;
+  std::uint32_t segment;
+
+  bool operator==(seen_grant const&) const = default;
+};
+
+using seen_grants = std::vector<seen_grant>;
+
+inline std::ostream& operator<<(std::ostream& out, seen_grant const& g) {
+  return out << g.client << '.' << g.id << " gets " << g.name << " fence " << g.fence << " at " << g.granted_us
+             << " for " << g.claim_ms << " segment " << g.segment;
+}
+
+inline seen_grant seen(std::string_view client, engine::pushed_grant const& g) {
+  return {std::string{client}, std::string{g.name}, g.id, g.fence, g.granted_us, g.claim.count(), g.kind, g.segment};
+}
+
+/// lua/*.lua on the model, fed and read through the codec the client uses.
+class scripted_server {
+ public:
+  struct outcome {
+    std::vector<std::int64_t> answer;
+    seen_grants pushes;
+  };
+
+  explicit scripted_server(std::vector<std::string> const& clients) {
+    for (std::string const& client : clients) {
+      connections_[client] = connect();
+    }
+  }
+
+  void at(std::int64_t now_us) {
+    model_.set_time_us(now_us);
+    // What has expired is gone, as in the store: it must not come back when the clock does.
+    model_.expire_cycle();
+  }
+
+  void subscribe(std::string const& client, bool on) {
+    if (on) {
+      carry_out(engine::subscribe_command{}, client);
+    } else {
+      model_.disconnect(connections_[client]);
+      connections_[client] = connect();
+    }
+  }
+
+  outcome carry_out(engine::command const& c, std::string const& client) {
+    value reply = execute(c, client);
+    if (reply.error_code() == "NOSCRIPT") {
+      engine::command with_source = c;
+      if (auto* acquire = std::get_if<engine::acquire_command>(&with_source)) acquire->with_source = true;
+      if (auto* release = std::get_if<engine::release_command>(&with_source)) release->with_source = true;
+      if (auto* renew = std::get_if<engine::renew_command>(&with_source)) renew->with_source = true;
+      if (auto* confirm = std::get_if<engine::confirm_command>(&with_source)) confirm->with_source = true;
+      reply = execute(with_source, client);
+    }
+    outcome result{numbers(reply), {}};
+    for (auto const& push : model_.take_pushes()) {
+      read_push(push, result.pushes);
+    }
+    return result;
+  }
+
+  std::size_t key_count() const { return model_.key_count(); }
+
+ private:
+  redis_model::connection_id connect() {
+    auto const id = model_.connect("10.0.0.1:" + std::to_string(++port_));
+    std::string_view const hello[] = {"HELLO", "3"};
+    model_.execute(id, hello);
+    return id;
+  }
+
+  value execute(engine::command const& c, std::string const& client) {
+    std::string bytes;
+    redis::encode(c, client, bytes);
+    resp::decoder in;
+    auto const room = in.prepare(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    in.commit(bytes.size());
+    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    std::vector<std::string_view> words;
+    for (auto const& node : in.message().subspan(1)) {
+      words.push_back(node.text);
+    }
+    return model_.execute(connections_.at(client), words);
+  }
+
+  static std::vector<std::int64_t> numbers(value const& reply) {
+    std::string bytes;
+    append_resp(bytes, reply);
+    resp::decoder in;
+    auto const room = in.prepare(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    in.commit(bytes.size());
+    if (reply.is(value::kind::none)) return {};  // to SUBSCRIBE, which answers with a push
+    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    std::vector<std::int64_t> memory;
+    auto const answer = redis::to_answer(in.message(), memory);
+    EXPECT_TRUE(answer.what == engine::fault::none || answer.what == engine::fault::wrong_type) << answer.words;
+    return {answer.numbers.begin(), answer.numbers.end()};
+  }
+
+  void read_push(redis_model::pushed const& push, seen_grants& out) {
+    std::string bytes;
+    append_resp(bytes, push.message);
+    resp::decoder in;
+    auto const room = in.prepare(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    in.commit(bytes.size());
+    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    for (auto const& [client, id] : connections_) {
+      if (id != push.to) continue;
+      std::string name;
+      engine::pushed_grant grant;
+      auto const kind = redis::read_push(in.message(), client, name, grant);
+      if (kind == redis::push_kind::grant) {
+        out.push_back(seen(client, grant));
+      } else {
+        EXPECT_NE(kind, redis::push_kind::malformed);
+      }
+    }
+  }
+
+  redis_model model_;
+  std::map<std::string, redis_model::connection_id> connections_;
+  int port_ = 0;
+};
+
+class listening_client final : public memory::store::listener {
+ public:
+  listening_client(std::string id, seen_grants& out) : id_{std::move(id)}, out_{out} {}
+  void on_grant(engine::pushed_grant const& g) override { out_.push_back(seen(id_, g)); }
+
+ private:
+  std::string id_;
+  seen_grants& out_;
+};
+
+inline std::string described(engine::command const& c) {
+  std::string bytes;
+  redis::encode(c, "CLIENT", bytes);
+  return bytes;
+}
+
+inline std::string described(std::vector<std::int64_t> const& numbers) {
+  std::ostringstream out;
+  for (auto const n : numbers) out << n << ' ';
+  return out.str();
+}
+
+}  // namespace conch::sim

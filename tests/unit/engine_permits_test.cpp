@@ -1,0 +1,158 @@
+// Locks with several owners: every acquire stands in the server's line by itself.
+#include "unit/engine_fixture.hpp"
+
+namespace conch::engine {
+namespace {
+
+permit part(std::uint32_t weight = 1) { return {.kind = permit_kind::semaphore, .limit = 3, .weight = weight}; }
+
+class EnginePermits : public engine_test {
+ protected:
+  void SetUp() override { start_connected(); }
+
+  caller& ask_part(std::string label, permit what = part(), wanted w = {}) {
+    w.part = std::move(what);
+    return ask(std::move(label), "L", w);
+  }
+  void push_part(grant_id id, std::int64_t fence, std::uint32_t segment = 0) {
+    remote->granted({"L", id, fence, server_us(), 3s, permit_kind::semaphore, segment}, now);
+  }
+};
+
+TEST_F(EnginePermits, EachAcquireAsksForItself) {
+  ask_part("a");
+  ask_part("b", part(2));
+  auto const commands = take_sent();
+  ASSERT_EQ(commands.size(), 2u);
+  EXPECT_EQ(commands[0].text, "acquire L 1 part 1 of 3");
+  EXPECT_EQ(commands[1].text, "acquire L 2 part 2 of 3");
+  answer({1, 100, server_us(), 0});
+  answer({0, 30'000, server_us(), 77});
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  push_part(2, 101);
+  EXPECT_EQ(heard(), texts{granted("b", 101)});
+}
+
+TEST_F(EnginePermits, ATryAsksTheServerAlthoughThisProcessHoldsAPart) {
+  ask_part("a");
+  take_sent();
+  answer({1, 100, server_us(), 0});
+  heard();
+  ask_part("b", part(), {.once = true});
+  EXPECT_EQ(sent(), texts{"try L 2 part 1 of 3"});
+  tell_busy();
+  EXPECT_EQ(heard(), texts{"b busy"});
+}
+
+TEST_F(EnginePermits, AReleaseNeverHandsOnInMemory) {
+  caller& a = ask_part("a");
+  ask_part("b");
+  take_sent();
+  answer({1, 100, server_us(), 0});
+  answer({0, 30'000, server_us(), 77});
+  heard();
+  release(a);
+  EXPECT_EQ(sent(), texts{"release L 1 part 1 of 3"});
+  EXPECT_EQ(heard(), texts{});
+  push_part(2, 101);
+  released(true, true, false);
+  EXPECT_EQ(heard(), (texts{granted("b", 101), "a released ok"}));
+}
+
+TEST_F(EnginePermits, TheSegmentIsThatOfTheAnswerThePushOrTheLeave) {
+  caller& a = ask_part("a");
+  caller& b = ask_part("b");
+  caller& c = ask_part("c", part(), {.wait = 100ms});
+  take_sent();
+  answer({1, 100, server_us(), 17});
+  answer({0, 30'000, server_us(), 77});
+  answer({0, 30'000, server_us(), 78});
+  EXPECT_EQ(a.segment, 17u);
+  push_part(2, 101, 18);
+  EXPECT_EQ(b.segment, 18u);
+  advance(100ms);
+  EXPECT_EQ(sent(), texts{"leave L 3 part 1 of 3"});
+  answer({2, 102, 19, server_us()});
+  EXPECT_EQ(c.segment, 19u);
+}
+
+TEST_F(EnginePermits, PartsAndMutexesAreRenewedByScriptsOfTheirOwn) {
+  ask_part("a");
+  answer({1, 100, server_us(), 0});
+  advance(1ms);  // earliest deadline first
+  ask_part("b");
+  answer({1, 101, server_us(), 0});
+  holding("c", "M");
+  take_sent();
+  advance(10s);
+  EXPECT_EQ(sent(), (texts{"renew M 3", "renew parts L 1 L 2"}));
+  renewed({1});
+  renewed({1, 0});
+  EXPECT_EQ(heard(), texts{"b lost lost"});
+}
+
+TEST_F(EnginePermits, AGrantThatNobodyWantsGoesBackAsWhatItWas) {
+  push_part(9, 100);
+  EXPECT_EQ(sent(), texts{"release L 9 part 1 of 0"});
+  released();
+  expect_clean();
+}
+
+TEST_F(EnginePermits, P6ACancelledPartLeavesTheOthersAlone) {
+  caller& a = ask_part("a");
+  ask_part("b");
+  take_sent();
+  answer({0, 30'000, server_us(), 77});
+  answer({0, 30'000, server_us(), 78});
+  cancel(a, cancel_type::terminal);
+  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(sent(), texts{"release L 1 part 1 of 3"});
+  removed();
+  push_part(2, 101);
+  EXPECT_EQ(heard(), texts{granted("b", 101)});
+}
+
+TEST_F(EnginePermits, AReconnectAsksForAllThatStandInLineWithTheirTickets) {
+  ask_part("a");
+  ask_part("b", part(2));
+  answer({0, 30'000, server_us(), 77});
+  answer({0, 30'000, server_us(), 78});
+  take_sent();
+  disconnect();
+  connect();
+  settle_connection();
+  auto const again = take_sent();
+  ASSERT_GE(again.size(), 2u);
+  EXPECT_EQ(again[again.size() - 2].text, "acquire L 1 part 1 of 3");
+  EXPECT_EQ(again[again.size() - 2].ticket, 77);
+  EXPECT_EQ(again.back().text, "acquire L 2 part 2 of 3");
+  EXPECT_EQ(again.back().ticket, 78);
+}
+
+TEST_F(EnginePermits, MoreThanTheLimitIsRefusedWithoutAWord) {
+  ask_part("a", part(4));
+  ask_part("b", part(0));
+  EXPECT_EQ(heard(), (texts{"a failed invalid_config", "b failed invalid_config"}));
+  EXPECT_EQ(sent(), texts{});
+  expect_clean();
+}
+
+TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
+  struct quorum_like final : backend {
+    void ask(seat&, bool, milliseconds, time_point) override {}
+    void leave_unless_granted(seat&, time_point) override {}
+    void give_up(seat&, receipt*, time_point) override {}
+    void release(seat&, std::optional<milliseconds>, receipt*, time_point) override {}
+    void renew(std::span<seat* const>, time_point) override {}
+    void forget(receipt&) noexcept override {}
+    void check(seat&, time_point) override {}
+    bool connected() const noexcept override { return true; }
+  } other;
+  cohort->use(other);
+  ask_part("a");
+  EXPECT_EQ(heard(), texts{"a failed not_supported"});
+  cohort->use(*remote);
+}
+
+}  // namespace
+}  // namespace conch::engine
