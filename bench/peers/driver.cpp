@@ -34,6 +34,7 @@ using clock_type = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds patience{90};
+constexpr double warm_up = 3;  // seconds; one that compiles while it runs is compiled then
 
 struct peer {
   std::string name;
@@ -166,6 +167,11 @@ sample go(players& all, double seconds) {
 }
 
 class suite {
+  struct running {
+    peer of;
+    players processes;
+  };
+
  public:
   suite(options const& chosen, std::vector<peer> const& all) : chosen_{chosen}, peers_{all}, out_{chosen, true} {
     port_ = std::stoi(redis_.tcp_url().substr(redis_.tcp_url().rfind(':') + 1));
@@ -179,7 +185,7 @@ class suite {
     std::map<std::string, samples> rate;
     double const seconds = chosen_.seconds;
     repeat("F1 " + name, set, [&](auto& one, bool counts) {
-      sample const s = go(one.processes, counts ? seconds : 2 * seconds);
+      sample const s = go(one.processes, counts ? seconds : warm_up);
       if (counts) rate[one.of.name].add(s.total() / seconds);
     });
     for (auto const& one : set) add("F1", "uncontended, " + name, one.of, rate[one.of.name], "cycles/s", rate[floor_]);
@@ -192,7 +198,7 @@ class suite {
     std::map<std::string, results> of;
     double const seconds = chosen_.seconds * 2;
     repeat("F7 " + name, set, [&](auto& one, bool counts) {
-      sample const s = go(one.processes, seconds);
+      sample const s = go(one.processes, counts ? seconds : warm_up);
       if (!counts) return;
       auto& into = of[one.of.name];
       into.rate.add(s.total() / seconds);
@@ -211,14 +217,14 @@ class suite {
     each("wait, p99", &results::p99, "ms");
     each("wait, longest", &results::longest, "ms");
     each("Jain's index of the waiters", &results::jain, "1");
-    each("acquires that gave up and were called again", &results::gave_up, "acquires");
+    each("acquires that gave up", &results::gave_up, "acquires");
   }
 
   void hand_off() {
     auto set = start_all("hand-off", 2, 1, true);
     std::map<std::string, samples> p50, p99;
     repeat("F4 hand-off", set, [&](auto& one, bool counts) {
-      samples const us = hand_offs(*one.processes[0], *one.processes[1], chosen_.seconds * 4);
+      samples const us = hand_offs(one.processes, counts);
       if (!counts) return;
       p50[one.of.name].add(us.quantile(0.5));
       p99[one.of.name].add(us.quantile(0.99));
@@ -227,42 +233,51 @@ class suite {
     for (auto const& one : set) add("F4", "hand-off, p99", one.of, p99[one.of.name], "us", p99[floor_]);
   }
 
+  /// Every time with new processes: some idle clients ping every second, and here every command counts.
   void drain(std::size_t clients) {
-    auto set = start_all("drain", 1, clients, false);
     std::string const name = std::to_string(clients) + " waiting clients";
-    std::map<std::string, samples> commands, took, waiting;
+    struct results { samples commands, took, cpu, waiting; };
+    std::map<std::string, results> of;
+    std::vector<running> set;
+    for (auto const& p : peers_) {
+      if (p.name != floor_ && p.name != local_) set.push_back({p, {}});
+    }
     repeat("F5 " + name, set, [&](auto& one, bool counts) {
-      auto& process = *one.processes[0];
-      process.tell("arm");
-      process.expect("armed");
-      std::this_thread::sleep_for(milliseconds{1500});  // until all stand in line
-      constexpr milliseconds watch{1000};
-      redis_.reset_stats();
-      std::this_thread::sleep_for(watch);
-      double const idle = count_commands();
-      redis_.reset_stats();
-      process.tell("drain");
-      double const us = std::stod(process.expect("drained"));
-      double const during = count_commands();
       if (!counts) return;
-      waiting[one.of.name].add(idle / std::chrono::duration<double>(watch).count());
-      commands[one.of.name].add(during);
-      took[one.of.name].add(us / 1e3);
+      auto const processes = start(one.of, "drain", port_, 1, clients);
+      auto& process = *processes[0];
+      for (bool const warm : {false, true}) {
+        process.tell("arm");
+        process.expect("armed");
+        std::this_thread::sleep_for(milliseconds{1500});  // until all stand in line
+        constexpr milliseconds watch{1000};
+        redis_.reset_stats();
+        if (warm) std::this_thread::sleep_for(watch);
+        double const idle = count_commands();
+        redis_.reset_stats();
+        double const cpu = redis_.cpu_us();
+        process.tell("drain");
+        double const us = std::stod(process.expect("drained"));
+        double const during = count_commands(), cpu_after = redis_.cpu_us();
+        if (!warm) continue;
+        auto& into = of[one.of.name];
+        into.waiting.add(idle / std::chrono::duration<double>(watch).count());
+        into.commands.add(during);
+        into.took.add(us / 1e3);
+        into.cpu.add((cpu_after - cpu) / 1e3);
+      }
     });
     samples const none;
-    for (auto const& one : set) add("F5", "drain: commands, " + name, one.of, commands[one.of.name], "commands", none);
-    for (auto const& one : set) add("F5", "drain: time, " + name, one.of, took[one.of.name], "ms", none);
-    for (auto const& one : set) {
-      add("F5", "before it: commands while waiting, " + name, one.of, waiting[one.of.name], "commands/s", none);
-    }
+    auto const each = [&](std::string const& what, samples results::*which, char const* unit) {
+      for (auto const& one : set) add("F5", what + ", " + name, one.of, of[one.of.name].*which, unit, none);
+    };
+    each("drain: commands, those of scripts too", &results::commands, "commands");
+    each("drain: time", &results::took, "ms");
+    each("drain: server CPU", &results::cpu, "ms");
+    each("before it: commands while waiting", &results::waiting, "commands/s");
   }
 
  private:
-  struct running {
-    peer of;
-    players processes;
-  };
-
   std::vector<running> start_all(std::string const& workload, std::size_t processes, std::size_t tasks, bool with_floor) {
     progress("starting: " + workload);
     std::vector<running> all;
@@ -300,14 +315,15 @@ class suite {
     failed_ = true;
   }
 
-  samples hand_offs(player& a, player& b, double seconds) {
-    player* owner = &a;
-    player* other = &b;
+  samples hand_offs(players& both, bool counts) {
+    player* owner = both[0].get();
+    player* other = both[1].get();
     samples us;
     owner->tell("acquire");
     owner->expect("took");
-    auto const until = clock_type::now() + std::chrono::duration<double>(seconds);
-    std::uniform_int_distribution<int> keep_us{5'000, 15'000};  // no pace that a poller could fall in step with
+    auto const until = clock_type::now() + std::chrono::duration<double>(counts ? chosen_.seconds * 4 : warm_up);
+    // No pace that a poller could fall in step with; many rounds for a compiler that watches the program first.
+    std::uniform_int_distribution<int> keep_us{counts ? 5'000 : 300, counts ? 15'000 : 300};
     do {
       other->tell("wait");
       std::this_thread::sleep_for(std::chrono::microseconds{keep_us(random_)});

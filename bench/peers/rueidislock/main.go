@@ -18,7 +18,10 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-const lease = 30 * time.Second
+const (
+	lease    = 30 * time.Second
+	patience = 3 * time.Second
+)
 
 var gaveUp atomic.Int64
 
@@ -63,10 +66,17 @@ type mutex struct {
 
 func (l locker) mutex(name string) *mutex { return &mutex{by: l, name: name} }
 
-func acquire(m *mutex) {
-	_, cancel, err := m.by.WithContext(context.Background(), m.name)
+func acquire(m *mutex) { acquireUntil(context.Background(), m) }
+
+// acquireUntil answers false if the context ended first.
+func acquireUntil(ctx context.Context, m *mutex) bool {
+	_, cancel, err := m.by.WithContext(ctx, m.name)
+	if err != nil && ctx.Err() != nil {
+		return false
+	}
 	check(err)
 	m.cancel = cancel
+	return true
 }
 
 func release(m *mutex) { m.cancel() }
@@ -104,6 +114,9 @@ func main() {
 			check(err)
 			until := time.Now().Add(time.Duration(seconds * float64(time.Second)))
 			gaveUp.Store(0)
+			// A waiter of this library can be left behind for ever when all go home: it is counted, not waited for.
+			patient, stop := context.WithCancel(context.Background())
+			timer := time.AfterFunc(time.Until(until.Add(patience)), stop)
 			holds := make([]int, tasks)
 			waits := make([][]float64, tasks)
 			var all sync.WaitGroup
@@ -118,10 +131,14 @@ func main() {
 					m := one.mutex(name)
 					for {
 						begin := time.Now()
-						acquire(m)
+						served := acquireUntil(patient, m)
 						now := time.Now()
 						if workload == "contended" {
 							waits[i] = append(waits[i], float64(now.Sub(begin).Nanoseconds())/1e3)
+						}
+						if !served {
+							gaveUp.Add(1)
+							return
 						}
 						release(m)
 						if !now.Before(until) {
@@ -132,6 +149,8 @@ func main() {
 				}()
 			}
 			all.Wait()
+			timer.Stop()
+			stop()
 			for i := range tasks {
 				fmt.Fprint(output, "task ", holds[i])
 				for _, wait := range waits[i] {
