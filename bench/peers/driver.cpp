@@ -102,6 +102,19 @@ class player {
     }
   }
 
+  /// What the process has used so far, all its threads.
+  double cpu_us() const {
+    std::ifstream in{"/proc/" + std::to_string(pid_) + "/stat"};
+    std::string text;
+    std::getline(in, text);
+    std::istringstream fields{text.substr(text.rfind(')') + 2)};
+    std::string skipped;
+    for (int field = 3; field < 14; ++field) fields >> skipped;
+    double user = 0, system = 0;
+    fields >> user >> system;
+    return (user + system) * 1e6 / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  }
+
   /// The rest of a line that has to begin with `word`.
   std::string expect(std::string const& word) {
     std::string const text = line();
@@ -182,13 +195,25 @@ class suite {
   void uncontended(std::size_t tasks) {
     auto set = start_all("uncontended", 1, tasks, true);
     std::string const name = std::to_string(tasks) + (tasks == 1 ? " task" : " tasks, distinct locks");
-    std::map<std::string, samples> rate;
+    struct results { samples rate, client, server; };
+    std::map<std::string, results> of;
     double const seconds = chosen_.seconds;
     repeat("F1 " + name, set, [&](auto& one, bool counts) {
+      double const client = one.processes[0]->cpu_us(), server = redis_.cpu_us();
       sample const s = go(one.processes, counts ? seconds : warm_up);
-      if (counts) rate[one.of.name].add(s.total() / seconds);
+      if (!counts) return;
+      double const cycles = s.total() + static_cast<double>(one.of.name == floor_ ? 0 : tasks);  // and each its last one
+      auto& into = of[one.of.name];
+      into.rate.add(s.total() / seconds);
+      into.client.add((one.processes[0]->cpu_us() - client) / cycles);
+      into.server.add((redis_.cpu_us() - server) / cycles);
     });
-    for (auto const& one : set) add("F1", "uncontended, " + name, one.of, rate[one.of.name], "cycles/s", rate[floor_]);
+    auto const each = [&](std::string const& what, samples results::*which, char const* unit) {
+      for (auto const& one : set) add("F1", what + ", " + name, one.of, of[one.of.name].*which, unit, of[floor_].*which);
+    };
+    each("uncontended", &results::rate, "cycles/s");
+    each("client CPU of a cycle", &results::client, "us/cycle");
+    each("server CPU of a cycle", &results::server, "us/cycle");
   }
 
   void contended(std::size_t processes, std::size_t tasks) {
