@@ -110,12 +110,19 @@ void progress(std::string_view what) {
   }
 }
 
-report::report(options const& chosen) : options_{chosen} {
+report::report(options const& chosen, bool of_peers) : options_{chosen}, of_peers_{of_peers} {
   if (options_.header) {
-    std::cout << "| figure | case | value | quartiles | unit | floor | ratio |\n"
-                 "|---|---|--:|--:|---|--:|--:|\n"
+    std::cout << (of_peers ? "| figure | case | library | value | quartiles | unit | floor | ratio |\n"
+                             "|---|---|---|--:|--:|---|--:|--:|\n"
+                           : "| figure | case | value | quartiles | unit | floor | ratio |\n"
+                             "|---|---|--:|--:|---|--:|--:|\n")
               << std::flush;
   }
+}
+
+report& report::of(std::string peer) {
+  peer_ = std::move(peer);
+  return *this;
 }
 
 void report::add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
@@ -133,7 +140,9 @@ void report::write(std::string_view figure, std::string_view name, double value,
                    std::optional<double> floor, std::string const& spread) {
   std::optional<double> const ratio = floor && *floor != 0 ? std::optional{value / *floor} : std::nullopt;
   progress("");
-  std::cout << "| " << figure << " | " << name << " | " << number(value) << " | " << spread << " | " << unit << " | "
+  std::cout << "| " << figure << " | " << name << " | ";
+  if (of_peers_) std::cout << peer_ << " | ";
+  std::cout << number(value) << " | " << spread << " | " << unit << " | "
             << (floor ? number(*floor) : "") << " | ";
   if (ratio) {
     char text[32];
@@ -145,7 +154,7 @@ void report::write(std::string_view figure, std::string_view name, double value,
   std::ofstream out{options_.json, std::ios::app};
   out << "{\"figure\": " << quoted(figure) << ", \"case\": " << quoted(name) << ", \"value\": " << json_number(value)
       << ", \"unit\": " << quoted(unit) << ", \"floor\": " << json_number(floor) << ", \"ratio\": " << json_number(ratio)
-      << ", \"peer\": \"conch\"}\n";
+      << ", \"peer\": " << quoted(peer_) << "}\n";
   if (!out) throw std::runtime_error("cannot write " + options_.json);
 }
 

@@ -51,7 +51,11 @@ void progress(std::string_view what);
 
 class report {
  public:
-  explicit report(options const& chosen);
+  /// `of_peers`: the table says in a column of its own whose the figures are.
+  explicit report(options const& chosen, bool of_peers = false);
+
+  /// Whose figures come now; at first conch's.
+  report& of(std::string peer);
 
   /// The median of `value`, with its quartiles; `floor` measured in the same run.
   void add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
@@ -64,6 +68,8 @@ class report {
              std::optional<double> floor, std::string const& spread);
 
   options const& options_;
+  bool of_peers_;
+  std::string peer_ = "conch";
 };
 
 }  // namespace conch::bench

@@ -1,0 +1,221 @@
+// conch doing what the peers do, in their protocol (bench/peers/README.md); and the floor: the same scripts by a raw socket.
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <conch/conch.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unistd.h>
+
+#include "redis/codec.hpp"
+#include "support/raw.hpp"
+#include "support/workers.hpp"
+
+namespace {
+
+using namespace conch::bench;
+using std::chrono::milliseconds;
+
+std::int64_t now_ns() { return steady::now().time_since_epoch().count(); }
+
+void say(std::string const& line) { std::cout << line << std::endl; }
+
+struct job {
+  std::string program, workload, url;
+  std::size_t tasks = 0;
+  bool hands_on = true;
+};
+
+// -------------------------------------------------------------------------------------------------------- conch
+
+struct task {
+  std::uint64_t holds = 0;
+  std::vector<float> waits_us;
+};
+
+asio::awaitable<void> cycles(conch::mutex& lock, steady::time_point until, task& me, bool contended) {
+  for (;;) {
+    auto const begin = steady::now();
+    conch::hold h = co_await lock.async_acquire();
+    auto const now = steady::now();
+    if (contended) me.waits_us.push_back(std::chrono::duration<float, std::micro>(now - begin).count());
+    co_await h.async_release();
+    if (now >= until) co_return;
+    ++me.holds;
+  }
+}
+
+class player {
+ public:
+  explicit player(job const& j) : job_{j} {
+    bool const drain = j.workload == "drain", contended = j.workload == "contended";
+    add_client();
+    for (std::size_t i = 0; drain && i < j.tasks; ++i) add_client();
+    for (std::size_t i = 0; i <= j.tasks; ++i) {
+      bool const shares = contended || j.workload == "hand-off" || drain;
+      locks_.emplace_back(clients_[drain ? i : 0], "peers:" + j.workload + (shares ? "" : ":" + std::to_string(i)));
+    }
+  }
+
+  void run() {
+    asio::co_spawn(context_, play(), stop_on_error);
+    context_.run();
+  }
+
+ private:
+  void add_client() {
+    conch::config settings = settings_for(job_.url, true);
+    if (!job_.hands_on) settings.local_slice = milliseconds{0};
+    clients_.emplace_back(context_.get_executor(), settings);
+  }
+
+  asio::awaitable<void> play() {
+    {
+      conch::mutex warm{clients_[0], "peers:warm"};
+      conch::hold h = co_await warm.async_acquire();
+      co_await h.async_release();
+    }
+    asio::posix::stream_descriptor input{context_, ::dup(STDIN_FILENO)};
+    std::string buffer;
+    say("ready");
+    for (;;) {
+      auto token = asio::redirect_error(asio::use_awaitable, ended_);
+      std::size_t const length = co_await asio::async_read_until(input, asio::dynamic_buffer(buffer), '\n', token);
+      if (ended_) break;
+      std::string const line = buffer.substr(0, length - 1);
+      buffer.erase(0, length);
+      if (line.starts_with("go ")) {
+        co_await go(std::stod(line.substr(3)));
+      } else if (line == "acquire" || line == "wait") {
+        held_ = co_await locks_[0].async_acquire();
+        say("took " + std::to_string(now_ns()));
+      } else if (line == "release") {
+        std::int64_t const at = now_ns();
+        co_await held_.async_release();
+        say("released " + std::to_string(at));
+      } else if (line == "arm") {
+        held_ = co_await locks_[0].async_acquire();
+        for (std::size_t i = 1; i <= job_.tasks; ++i) asio::co_spawn(context_, stand_in_line(locks_[i]), stop_on_error);
+        say("armed");
+      } else if (line == "drain") {
+        auto const begin = steady::now();
+        running_ = job_.tasks;
+        co_await held_.async_release();
+        co_await all_ended();
+        say("drained " + std::to_string(static_cast<std::int64_t>(seconds_since(begin) * 1e6)));
+      }
+    }
+    context_.stop();
+  }
+
+  asio::awaitable<void> go(double seconds) {
+    std::vector<task> tasks(job_.tasks);
+    auto const until = steady::now() + in_seconds(seconds);
+    running_ = job_.tasks;
+    for (std::size_t i = 0; i < job_.tasks; ++i) {
+      asio::co_spawn(context_, cycles(locks_[i], until, tasks[i], job_.workload == "contended"),
+                     [this](std::exception_ptr error) { one_ended(error); });
+    }
+    co_await all_ended();
+    for (task const& t : tasks) {
+      std::string text = "task " + std::to_string(t.holds);
+      for (float const wait : t.waits_us) text += ' ' + std::to_string(wait);
+      text += '\n';
+      std::cout << text;
+    }
+    say("done 0");
+  }
+
+  asio::awaitable<void> stand_in_line(conch::mutex& lock) {
+    conch::hold h = co_await lock.async_acquire();
+    co_await h.async_release();
+    one_ended(nullptr);
+  }
+
+  void one_ended(std::exception_ptr error) {
+    stop_on_error(error);
+    if (--running_ == 0) over_.cancel();
+  }
+
+  asio::awaitable<void> all_ended() {
+    over_.expires_at(steady::time_point::max());
+    conch::error_code cancelled;
+    auto token = asio::redirect_error(asio::use_awaitable, cancelled);
+    while (running_ != 0) co_await over_.async_wait(token);
+  }
+
+  job job_;
+  asio::io_context context_{1};
+  std::deque<conch::client> clients_;
+  std::deque<conch::mutex> locks_;
+  conch::hold held_;
+  std::size_t running_ = 0;
+  asio::steady_timer over_{context_};
+  boost::system::error_code ended_;
+};
+
+// -------------------------------------------------------------------------------------------------------- floor
+
+void run_raw(job const& j) {
+  raw_connection to{j.url};
+  load_scripts(to);
+  std::vector<lane> lanes;
+  for (std::size_t i = 0; i < j.tasks; ++i) lanes.push_back(conch_lane("peers:raw:" + std::to_string(i), i + 1));
+  std::string const id = "000000000000000000000000" + std::to_string(10'000'000 + ::getpid() % 10'000'000);
+  std::string const name = "peers:raw:hand-off";
+  constexpr milliseconds lease{30'000}, claim{3'000}, retention{600'000};
+  std::string acquire, release;
+  conch::redis::encode(conch::engine::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id, acquire);
+  conch::redis::encode(conch::engine::release_command{name, 1, false, lease, claim, retention, 0, false}, id, release);
+  if (j.workload == "hand-off") {
+    to.exchange(command({"HELLO", "3"}));
+    to.exchange(command({"SUBSCRIBE", conch::redis::channel_of(id)}));
+  }
+  say("ready");
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line.starts_with("go ")) {
+      auto const done = run_lanes(to, lanes, in_seconds(std::stod(line.substr(3))));
+      say("task " + std::to_string(done) + "\ndone 0");
+    } else if (line == "acquire" || line == "wait") {
+      to.exchange(acquire);
+      if (line == "wait") to.await(1);  // the push
+      say("took " + std::to_string(now_ns()));
+    } else if (line == "release") {
+      std::int64_t const at = now_ns();
+      to.exchange(release);
+      say("released " + std::to_string(at));
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: %s conch|conch-each|raw WORKLOAD PORT TASKS\n", argv[0]);
+    return 2;
+  }
+  job j{argv[1], argv[2], "redis://127.0.0.1:" + std::string{argv[3]}, std::stoul(argv[4])};
+  j.hands_on = j.program != "conch-each";
+  std::ios::sync_with_stdio(false);
+  if (j.program == "raw") {
+    run_raw(j);
+  } else {
+    player{j}.run();
+  }
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "bench_peer: %s\n", error.what());
+  return 1;
+}
