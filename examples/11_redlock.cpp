@@ -1,6 +1,6 @@
 // One lock over several servers that know nothing of each other: a majority of them decides.
 //
-//   example_06_redlock [URL...]        default: three servers in memory
+//   example_11_redlock [URL...]        default: three servers in memory
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
