@@ -188,10 +188,10 @@ void quorum::vote_lost(voter& v, time_point now) {
   keeping const keep{b};
   v.gone_at = now;
   if (b.at == ballot::phase::held) {
-    if (b.owned() < needed() && !CONCH_MUTANT(loss_of_the_majority_ignored)) {
-      lose(b, now);
-    } else {
+    if (b.owned() >= needed()) {
       refresh(b, now);
+    } else if (!CONCH_MUTANT(loss_of_the_majority_ignored)) {
+      lose(b, now);
     }
   } else if (b.asks()) {
     std::uint64_t const round = b.round;
