@@ -346,6 +346,7 @@ void quorum::refresh(ballot& b, time_point now) {
     deadlines.push_back(v->place.deadline);
     if (v->place.confirmed) ++confirmed;
   }
+  if (deadlines.size() < needed()) return;  // they have no deadline in common: that is a loss, and told as one
   bool const was_confirmed = front.confirmed;
   bool const is_confirmed = confirmed >= needed();
   time_point const deadline = kth_greatest(deadlines, CONCH_MUTANT(renewed_by_one) ? 1 : needed());
