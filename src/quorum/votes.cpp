@@ -321,7 +321,11 @@ void quorum::lose(ballot& b, time_point now) {
   std::uint64_t const round = ++b.round;
   // Told first: what is sent may be carried out, and another granted, before this returns.
   up_.lost(front, now);
-  if (b.round == round && !CONCH_MUTANT(votes_kept_on_loss)) release_votes(b, nullptr, now);
+  if (CONCH_MUTANT(votes_kept_on_loss)) {
+    for (auto const& v : b.votes) v->place.part_of = nullptr;
+  } else if (b.round == round) {
+    release_votes(b, nullptr, now);
+  }
   drop(front);
 }
 
