@@ -40,10 +40,10 @@ struct exchange {
   void took(std::int64_t since) {
     if (since != 0) us[count.fetch_add(1)] = static_cast<double>(now_ns() - since) / 1e3;
   }
-  double quantile(double share) const {
+  samples all() const {
     samples s;
     for (std::size_t i = 0; i < count.load(); ++i) s.add(us[i]);
-    return s.quantile(share);
+    return s;
   }
 };
 
@@ -112,7 +112,7 @@ void raw_player(exchange& x, std::string const& url, std::size_t me) {
 
 void latency(report& out, options const& chosen, server& redis, std::string const& url, std::string const& way) {
   progress("F4 " + way);
-  struct { samples p50, p99; } ours, floor;
+  struct { samples p50, p99, all; } ours, floor;
   for (int i = 0; i < chosen.repetitions; ++i) {
     for (bool const raw : {false, true}) {
       redis.probe().command({"FLUSHALL"});
@@ -123,12 +123,15 @@ void latency(report& out, options const& chosen, server& redis, std::string cons
       first.join();
       second.join();
       auto& into = raw ? floor : ours;
-      into.p50.add(x->quantile(0.5));
-      into.p99.add(x->quantile(0.99));
+      samples const us = x->all();
+      into.p50.add(us.quantile(0.5));
+      into.p99.add(us.quantile(0.99));
+      into.all.add(us);
     }
   }
   out.add("F4", "hand-off between processes, p50, " + way, ours.p50, "us", &floor.p50);
   out.add("F4", "hand-off between processes, p99, " + way, ours.p99, "us", &floor.p99);
+  out.distribution("F4", "all hand-offs, " + way, ours.all, "us", &floor.all);
 }
 
 // ---------------------------------------------------------------------------------------------------------- F7

@@ -50,7 +50,7 @@ void throughput(report& out, options const& chosen, std::string const& url, std:
   raw_connection raw{url};
   for (bool const single_threaded : {false, true}) {
     library lib{url, single_threaded, 1000};
-    for (std::size_t const coroutines : {1u, 100u, 1000u}) {
+    for (std::size_t const coroutines : {1u, 10u, 100u, 1000u}) {
       std::string const name =
           std::to_string(coroutines) + " coroutines, " + way + (single_threaded ? ", single_threaded" : "");
       progress("F1 " + name);

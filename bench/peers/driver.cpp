@@ -247,15 +247,20 @@ class suite {
 
   void hand_off() {
     auto set = start_all("hand-off", 2, 1, true);
-    std::map<std::string, samples> p50, p99;
+    std::map<std::string, samples> p50, p99, every;
     repeat("F4 hand-off", set, [&](auto& one, bool counts) {
       samples const us = hand_offs(one.processes, counts);
       if (!counts) return;
       p50[one.of.name].add(us.quantile(0.5));
       p99[one.of.name].add(us.quantile(0.99));
+      every[one.of.name].add(us);
     });
     for (auto const& one : set) add("F4", "hand-off, p50", one.of, p50[one.of.name], "us", p50[floor_]);
     for (auto const& one : set) add("F4", "hand-off, p99", one.of, p99[one.of.name], "us", p99[floor_]);
+    for (auto const& one : set) {
+      if (one.of.name == floor_ || every[one.of.name].empty()) continue;
+      out_.of(one.of.name).distribution("F4", "all hand-offs", every[one.of.name], "us", &every[floor_]);
+    }
   }
 
   /// Every time with new processes: some idle clients ping every second, and here every command counts.
@@ -419,11 +424,12 @@ int main(int argc, char** argv) try {
   }
   suite all{chosen, peers};
   if (chosen.wants("F1")) {
-    all.uncontended(1);
-    all.uncontended(100);
+    for (std::size_t const tasks : {1u, 10u, 100u, 1000u}) all.uncontended(tasks);
   }
   if (chosen.wants("F4")) all.hand_off();
-  if (chosen.wants("F5")) all.drain(100);
+  if (chosen.wants("F5")) {
+    for (std::size_t const clients : {10u, 30u, 100u}) all.drain(clients);
+  }
   if (chosen.wants("F7")) all.contended(4, 25);
   return all.failed() ? 1 : 0;
 } catch (std::exception const& error) {

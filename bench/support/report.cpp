@@ -38,6 +38,10 @@ std::string json_number(std::optional<double> value) {
   return text;
 }
 
+std::optional<double> ratio_of(double value, std::optional<double> floor) {
+  return floor && *floor != 0 ? std::optional{value / *floor} : std::nullopt;
+}
+
 }  // namespace
 
 bool options::wants(std::string_view figure) const {
@@ -136,9 +140,19 @@ void report::add(std::string_view figure, std::string_view name, double value, s
   write(figure, name, value, unit, floor, "");
 }
 
+void report::distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
+                          samples const* floor) {
+  for (double const percent : {0., 1., 5., 10., 20., 30., 40., 50., 60., 70., 80., 90., 95., 98., 99., 99.5, 99.9, 100.}) {
+    char text[16];
+    std::snprintf(text, sizeof text, ", p%g", percent);
+    write_json(figure, std::string{name} + text, value.quantile(percent / 100), unit,
+               floor != nullptr ? std::optional{floor->quantile(percent / 100)} : std::nullopt);
+  }
+}
+
 void report::write(std::string_view figure, std::string_view name, double value, std::string_view unit,
                    std::optional<double> floor, std::string const& spread) {
-  std::optional<double> const ratio = floor && *floor != 0 ? std::optional{value / *floor} : std::nullopt;
+  std::optional<double> const ratio = ratio_of(value, floor);
   progress("");
   std::cout << "| " << figure << " | " << name << " | ";
   if (of_peers_) std::cout << peer_ << " | ";
@@ -150,7 +164,13 @@ void report::write(std::string_view figure, std::string_view name, double value,
     std::cout << text;
   }
   std::cout << " |\n" << std::flush;
+  write_json(figure, name, value, unit, floor);
+}
+
+void report::write_json(std::string_view figure, std::string_view name, double value, std::string_view unit,
+                        std::optional<double> floor) {
   if (options_.json.empty()) return;
+  std::optional<double> const ratio = ratio_of(value, floor);
   std::ofstream out{options_.json, std::ios::app};
   out << "{\"figure\": " << quoted(figure) << ", \"case\": " << quoted(name) << ", \"value\": " << json_number(value)
       << ", \"unit\": " << quoted(unit) << ", \"floor\": " << json_number(floor) << ", \"ratio\": " << json_number(ratio)

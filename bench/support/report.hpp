@@ -27,6 +27,7 @@ options parse_options(int argc, char** argv, std::string_view what_it_measures);
 class samples {
  public:
   void add(double value) { values_.push_back(value); }
+  void add(samples const& others) { values_.insert(values_.end(), others.values_.begin(), others.values_.end()); }
   bool empty() const noexcept { return values_.empty(); }
   double median() const { return quantile(0.5); }
   double quantile(double share) const;
@@ -63,7 +64,13 @@ class report {
   void add(std::string_view figure, std::string_view name, double value, std::string_view unit,
            std::optional<double> floor = std::nullopt);
 
+  /// Single measurements of all repetitions together, as quantiles "NAME, p0" to "NAME, p100". For pictures: not in the table.
+  void distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
+                    samples const* floor = nullptr);
+
  private:
+  void write_json(std::string_view figure, std::string_view name, double value, std::string_view unit,
+                  std::optional<double> floor);
   void write(std::string_view figure, std::string_view name, double value, std::string_view unit,
              std::optional<double> floor, std::string const& spread);
 
