@@ -92,10 +92,6 @@ struct start_body {
   }
 };
 
-}  // namespace detail
-
-namespace detail {
-
 /// A lock whose holds are of another type than `hold` says so.
 template <class Lock>
 struct hold_of {
@@ -117,8 +113,9 @@ concept lockable = requires(L& l, acquire_options options) { l.async_acquire(opt
 
 /// Runs `body` under the lock.
 ///
-/// `body` is called as `body(hold&)`, or with what the lock calls its hold, and returns an asio::awaitable. It is cancelled (terminal) when the lock is lost, and
-/// by a cancellation of the caller; then, and when it throws, the lock is released all the same. The release is awaited.
+/// `body` is called as `body(hold&)`, or with what the lock calls its hold, and returns an asio::awaitable. It is cancelled
+/// (terminal) when the lock is lost, and by a cancellation of the caller; then, and when it throws, the lock is released all
+/// the same. The release is awaited.
 ///
 /// Result: what the body returns. Throws what the body throws; system_error{errc::lost} when the hold was lost before the
 /// body ended and the body ended by that cancellation or by returning; the errors of mutex::async_acquire.
