@@ -50,17 +50,20 @@ class client {
   ~client();
 
   executor_type get_executor() const noexcept;
+  /// As they are in force: what follows a short lease is filled in.
   config const& settings() const noexcept;
+  /// A snapshot. Takes the client's lock for as long as copying takes.
   statistics stats() const;
 
-  /// Drains: no more acquires (errc::closed), waiters end, holders may finish within `timeout`; what is still held then is
-  /// told lost and given back.
+  /// Drains: no more acquires (errc::closed), waiters end, holders may finish within `timeout` (0 or less: not at all);
+  /// what is still held then is told lost and given back, for which it waits 1 s more at most.
   ///
   /// Completion signature: void(error_code)
   /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
   /// Per-operation cancellation: none.
   /// Errors: errc::timed_out if the server did not confirm everything in time (what is left ends with its lease);
   /// errc::closed if it was closed before.
+  /// Thread safety: as client.
   /// Round trips: those of the releases.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_close(duration timeout, Token&& token = {}) {

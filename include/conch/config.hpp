@@ -22,7 +22,7 @@ using log_hook = std::function<void(log_level, std::string_view)>;
 struct config {
   /// Where the server is: `redis://[user:password@]host[:port][/db]`, `unix:///path[?db=n]` or
   /// `memory://[name]` (this process only, for unit tests). Or several independent servers, of which a majority decides:
-  /// `redlock://host:port,host:port,host:port`, 1 to 9 of them.
+  /// `redlock://host:port,host:port,host:port`, 1 to 9 of them, each written as behind `redis://`.
   std::string url = "redis://127.0.0.1:6379";
 
   /// Several servers, each by a URL of its own, in place of `url`: 1 to 9. No two may be the same server.
@@ -43,7 +43,7 @@ struct config {
   bool strict_fence = false;
 
   /// Several servers: one that was started less than this ago (and a second) has no vote. The longest lease any client uses
-  /// keeps servers that restart without their data from giving a lock away twice. 0: it votes at once.
+  /// keeps servers that restart without their data from giving a lock away twice. At least 0; 0: it votes at once.
   duration min_server_uptime = duration::zero();
 
   /// How long a lock outlives a holder that has died. 100 ms to 1 day. The watchdog renews a living hold.
@@ -53,11 +53,11 @@ struct config {
   duration renew_every = duration::zero();
 
   /// A hold that could not be renewed is reported lost this long before its deadline, so that the code under it
-  /// can stop in time. At least 0. Never more than a quarter of what the grant was good for.
+  /// can stop in time. At least 0; never more than a quarter of what the grant was good for, to which it is lowered.
   duration stop_margin = std::chrono::milliseconds{500};
 
-  /// How long the watchdog goes on renewing one hold. Empty: for ever. A stuck body then loses the lock
-  /// at most one lease later.
+  /// How long the watchdog goes on renewing one hold, at least 1 ms; a stuck body then loses the lock at most one lease
+  /// later. Empty: for ever.
   std::optional<duration> max_hold = std::nullopt;
 
   /// How long a grant may be handed on inside this process while other clients wait. 0: never, each release
@@ -65,7 +65,7 @@ struct config {
   duration local_slice = std::chrono::milliseconds{5};
 
   /// How long a client that was handed the lock may stay silent before the next one is tried. At least 50 ms; where the
-  /// lease is shorter, the lease.
+  /// lease is shorter, the lease. Several servers: see `vote_claim`.
   duration claim = std::chrono::seconds{3};
 
   /// How long the server remembers the last fence of a lock nobody uses. 1 s to 30 days.
@@ -75,20 +75,22 @@ struct config {
   /// which it is lowered.
   duration command_timeout = std::chrono::seconds{3};
 
-  /// For the name look-up, the connection and the greeting together. At least 10 ms.
+  /// For the name look-up, the connection and the greeting together. 10 ms to 1 hour.
   duration connect_timeout = std::chrono::seconds{5};
 
-  /// How long an acquire waits for a server that cannot be reached. At least 0.
+  /// How long an acquire waits for a server that cannot be reached, before errc::unreachable. 0 to 30 days.
   duration offline_timeout = std::chrono::seconds{10};
 
   /// Pause before the second attempt to connect; doubled from there up to `reconnect_max`, half of it random.
+  /// 1 ms to 1 hour each, the second not less than the first.
   duration reconnect_min = std::chrono::milliseconds{50};
   duration reconnect_max = std::chrono::seconds{3};
 
-  /// A ping goes out when nothing came in for this long (a waiting client's safety checks count). 0: never.
+  /// A ping goes out when nothing came in for this long (a waiting client's safety checks count). 0 (never)
+  /// to 1 day.
   duration keep_alive = std::chrono::seconds{45};
 
-  /// What the server shows in CLIENT LIST. No spaces or control characters.
+  /// What the server shows in CLIENT LIST. Printable ASCII without spaces.
   std::string client_name = "conch";
 
   /// Set only where one thread alone runs the io_context and makes every call: the client then takes no lock.

@@ -59,10 +59,13 @@ class hold {
   /// Result: true if the lock was still held until then; false if it had been lost.
   /// Lifetimes: the hold may be destroyed once the operation is initiated.
   /// Completion signature: void(error_code, bool)
-  /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
+  /// Executor: the handler's associated one, else the client's (of an empty hold: asio::system_executor). Never completes
+  /// inside the initiating function.
   /// Per-operation cancellation: none; a release that was begun goes on. With no answer within `command_timeout` it
   /// completes with errc::unreachable and goes on behind.
-  /// Errors: errc::not_held (empty, or released before), errc::unreachable, errc::wrong_type, errc::access_denied.
+  /// Errors: errc::not_held (empty, or released before), errc::unreachable, errc::wrong_type, errc::access_denied,
+  /// errc::protocol.
+  /// Thread safety: as the non-const functions of a hold.
   /// Round trips: none (handed on in this process, or lost before) or one.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {

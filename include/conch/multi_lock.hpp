@@ -42,7 +42,7 @@ class multi_hold {
 
   /// Gives all of them back, the last acquired first, and waits for the server's word.
   ///
-  /// Result: true if all were still held until then.
+  /// Result: true if all were still held until then. From the call on this object is empty.
   /// Completion signature: void(error_code, bool)
   /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
   /// Per-operation cancellation: none.
@@ -94,7 +94,8 @@ class multi_lock {
   using executor_type = asio::any_io_executor;
   using hold_type = multi_hold;
 
-  /// `locks`: at least one; a name that is given twice counts once.
+  /// `locks`: at least one; a name that is given twice counts once, also where the clients are different: what lies on
+  /// different servers must have different names.
   /// Throws boost::system::system_error: errc::invalid_config if there is none.
   explicit multi_lock(std::vector<mutex> locks);
 
@@ -108,6 +109,7 @@ class multi_lock {
   /// Executor: the handler's associated one, else that of the first mutex. Never completes inside the initiating function.
   /// Per-operation cancellation, lifetimes, errors: as mutex::async_acquire; errc::lost if one of them was lost while
   /// others were waited for.
+  /// Thread safety: as client.
   /// Round trips: one if all are free, however many they are; else one more and a push for each that is busy.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {

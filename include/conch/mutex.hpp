@@ -13,7 +13,8 @@ namespace conch {
 
 /// Of one lock, for all acquires made through this object.
 struct mutex_options {
-  /// How long the lock outlives a holder that has died. Empty: config::lease. 100 ms to 1 day.
+  /// How long the lock outlives a holder that has died. Empty: config::lease. 100 ms to 1 day, and not less than
+  /// config::claim nor than three times config::command_timeout (with a short config::lease these two follow it).
   std::optional<duration> lease = std::nullopt;
   /// False: the lease is fixed. The hold ends when it runs out, whatever its holder does.
   bool renew = true;
@@ -26,7 +27,7 @@ using lock_options = mutex_options;
 
 /// Of one acquire. Trivially destructible, so that `co_await m.async_acquire({.wait = 2s})` is safe on g++ 12.
 struct acquire_options {
-  /// How long to wait. Empty: until granted. 0: only what can be had at once (errc::timed_out else).
+  /// How long to wait. Empty: until granted. 0 or less: only what can be had at once (errc::timed_out else).
   std::optional<duration> wait = std::nullopt;
 };
 
@@ -86,7 +87,7 @@ class mutex {
   /// Per-operation cancellation: terminal: reports operation_aborted at once, clean-up goes on behind. partial: reports
   /// once the server has let go. total: a grant that is already under way is still delivered. See docs/cancellation.md.
   /// Errors: operation_aborted, errc::timed_out, errc::unreachable, errc::closed, errc::access_denied, errc::wrong_type,
-  /// errc::server_refused.
+  /// errc::server_refused, errc::protocol.
   /// Thread safety: as client.
   /// Round trips: one if the lock is free; none if it is handed on in this process; else one and a push.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>

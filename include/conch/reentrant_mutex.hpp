@@ -60,7 +60,7 @@ class reentrant_hold {
 
   /// Leaves this level. The last one gives the lock back and waits for the server's word.
   ///
-  /// Result: true if the lock was still held until then; false if it had been lost.
+  /// Result: true if the lock was still held until then; false if it had been lost. From the call on this object is empty.
   /// Completion signature: void(error_code, bool)
   /// Executor, cancellation, errors: as hold::async_release.
   /// Round trips: none, or one for the last level.
@@ -106,7 +106,9 @@ class reentrant_mutex {
  public:
   using executor_type = asio::any_io_executor;
 
-  /// As that of mutex.
+  /// `name`: 1 to 512 bytes of any value; another kind of lock of that name is the same key, and either finds
+  /// errc::wrong_type while the other is in use.
+  /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
   reentrant_mutex(client& owner, std::string name, lock_options options = {});
 
   executor_type get_executor() const noexcept;

@@ -51,7 +51,7 @@ class striped_mutex {
     return start(no_segment, std::nullopt, false, token);
   }
 
-  /// The same, but none of the segments `but`. When these are all of them it completes with errc::invalid_config.
+  /// The same, but none of the segments `but` (1 to segments()). When these are all of them it completes with errc::invalid_config.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_any(std::vector<std::uint32_t> const& but, acquire_options options, Token&& token = {}) {
     return start(but, options.wait, false, token);
