@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "client/core.hpp"
 
+#include "client/completion.hpp"
 #include "client/identity.hpp"
 #include "client/registry.hpp"
 #include "memory/link.hpp"
@@ -8,60 +9,18 @@
 #include "redis/url.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/associated_executor.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/prefer.hpp>
 #include <boost/asio/system_executor.hpp>
 
 #include <boost/system/system_error.hpp>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace conch::detail {
 
 namespace {
-
-/// Calls the handler on its executor, and first lets go of its cancellation slot, which from then on belongs to its next
-/// operation.
-template <class Handler, class... Args>
-struct completion {
-  using executor_type = asio::any_completion_executor;
-  executor_type get_executor() const noexcept { return executor; }
-
-  executor_type executor;
-  Handler handler;
-  std::tuple<Args...> args;
-
-  void operator()() {
-    auto slot = asio::get_associated_cancellation_slot(handler);
-    if (slot.is_connected()) slot.clear();
-    std::apply([this](Args&... a) { std::move(handler)(std::move(a)...); }, args);
-  }
-};
-
-/// Where the handler runs: on its own executor, else on `io`. That context has work until the handler has been called.
-template <class Executor, class Handler>
-asio::any_completion_executor work_of(Executor const& io, Handler const& handler) {
-  asio::any_completion_executor const executor = asio::get_associated_executor(handler, io);
-  return asio::prefer(executor, asio::execution::outstanding_work.tracked);
-}
-
-/// By way of `io`. `whose`: the handler's work_of.
-template <class Executor, class Handler, class... Args>
-void post_completion(Executor const& io, asio::any_completion_executor whose, Handler handler, Args... args) {
-  asio::post(io, completion<Handler, Args...>{std::move(whose), std::move(handler), {std::move(args)...}});
-}
-
-/// For an operation that had nothing to wait for.
-template <class Executor, class Handler, class... Args>
-void post_at_once(Executor const& io, Handler handler, Args... args) {
-  asio::any_completion_executor whose = work_of(io, handler);
-  post_completion(io, std::move(whose), std::move(handler), std::move(args)...);
-}
 
 engine::cancel_type strongest(asio::cancellation_type type) {
   if ((type & asio::cancellation_type::terminal) != asio::cancellation_type::none) return engine::cancel_type::terminal;

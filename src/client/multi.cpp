@@ -1,11 +1,10 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "client/completion.hpp"
 #include "client/core.hpp"
 
 #include <conch/multi_lock.hpp>
 
 #include <boost/asio/bind_executor.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/system_executor.hpp>
 #include <boost/system/system_error.hpp>
 
 #include <algorithm>
@@ -16,19 +15,6 @@
 
 // Several locks at once: what waits for several answers.
 namespace conch {
-
-namespace {
-
-/// The handler is called once, by whoever is the last (a release), or the first (a loss), on its own executor.
-template <class Handler, class... Args>
-void call(asio::any_io_executor const& fallback, Handler handler, Args... args) {
-  auto const executor = asio::get_associated_executor(handler, fallback);
-  asio::post(fallback, asio::bind_executor(executor, [handler = std::move(handler), args...]() mutable {
-               std::move(handler)(args...);
-             }));
-}
-
-}  // namespace
 
 bool multi_hold::valid() const noexcept {
   return !holds_.empty() && std::all_of(holds_.begin(), holds_.end(), [](hold const& h) { return h.valid(); });
@@ -78,7 +64,7 @@ void start_multi_release(std::vector<hold> holds, multi_release_handler handler)
                       state->all_held = state->all_held && was_held;
                       last = --state->left == 0;
                     }
-                    if (last) call(executor, std::move(state->done), state->failure, state->all_held && !state->failure);
+                    if (last) post_at_once(executor, std::move(state->done), state->failure, state->all_held && !state->failure);
                   }));
   }
 }
@@ -97,7 +83,7 @@ void start_multi_lost(std::vector<node_ref> const& nodes, multi_lost_handler han
   auto const state = std::make_shared<first>(std::move(handler));
   for (node_ref const& node : nodes) {
     start_lost(node, asio::bind_executor(executor, [state, executor](error_code ec) {
-                 if (!state->told.exchange(true)) call(executor, std::move(state->done), ec);
+                 if (!state->told.exchange(true)) post_at_once(executor, std::move(state->done), ec);
                }));
   }
 }

@@ -1,12 +1,11 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "client/checked.hpp"
+#include "client/completion.hpp"
 #include "client/core.hpp"
 #include "client/identity.hpp"
 
 #include <conch/reentrant_mutex.hpp>
 
-#include <boost/asio/bind_executor.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 
 #include <map>
@@ -102,9 +101,7 @@ void start_level_release(shared_hold_ptr level, release_handler handler) {
     start_release(std::move(node), std::move(handler));
     return;
   }
-  asio::any_io_executor const io = node->core->executor();
-  auto const executor = asio::get_associated_executor(handler, io);
-  asio::post(io, asio::bind_executor(executor, [h = std::move(handler), valid]() mutable { std::move(h)(error_code{}, valid); }));
+  post_at_once(node->core->executor(), std::move(handler), error_code{}, valid);
 }
 
 part_request request_of(owner_ptr const& who) { return {'e', 1'000'000, 1, in_hex(who->id)}; }
