@@ -95,7 +95,8 @@ class hold {
   struct initiate_release {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
-      detail::start_release(std::move(node), std::forward<Handler>(handler));
+      bool const at_home = node && detail::runs_at_home(detail::home_of(node), handler);
+      detail::start_release(std::move(node), std::forward<Handler>(handler), at_home);
     }
   };
   struct initiate_lost {

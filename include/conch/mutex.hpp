@@ -43,7 +43,10 @@ struct lock_settings {
 };
 using settings_ptr = std::shared_ptr<lock_settings const>;
 
-void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler);
+asio::any_io_executor const& home_of(settings_ptr const& lock) noexcept;
+
+void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler,
+                   bool at_home = false);
 
 /// A part of a lock with several owners.
 struct part_request {
@@ -53,12 +56,13 @@ struct part_request {
 };
 
 void start_acquire_part(settings_ptr lock, part_request part, std::optional<duration> wait, bool once,
-                        acquire_handler handler);
+                        acquire_handler handler, bool at_home = false);
 
 struct initiate_part {
   template <class Handler>
   void operator()(Handler&& handler, settings_ptr lock, part_request part, std::optional<duration> wait, bool once) const {
-    start_acquire_part(std::move(lock), std::move(part), wait, once, std::forward<Handler>(handler));
+    bool const at_home = runs_at_home(home_of(lock), handler);
+    start_acquire_part(std::move(lock), std::move(part), wait, once, std::forward<Handler>(handler), at_home);
   }
 };
 
@@ -113,7 +117,8 @@ class mutex {
   struct initiate_acquire {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, std::optional<duration> wait, bool once) const {
-      detail::start_acquire(std::move(lock), wait, once, std::forward<Handler>(handler));
+      bool const at_home = detail::runs_at_home(detail::home_of(lock), handler);
+      detail::start_acquire(std::move(lock), wait, once, std::forward<Handler>(handler), at_home);
     }
   };
 

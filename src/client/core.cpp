@@ -10,7 +10,12 @@
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/execution/blocking.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/execution/relationship.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
+#include <boost/asio/require.hpp>
 #include <boost/asio/system_executor.hpp>
 
 #include <boost/system/system_error.hpp>
@@ -54,13 +59,13 @@ hold_node::hold_node(core_ptr c, acquire_handler handler) : core{std::move(c)}, 
   core->nodes_ = this;
 }
 
-hold_node::~hold_node() {
-  std::lock_guard const guard{core->nodes_mutex_};
-  if (next != nullptr) next->previous = previous;
-  if (previous != nullptr) {
-    previous->next = next;
+void client_core::strike_off(hold_node& n) noexcept {
+  std::lock_guard const guard{nodes_mutex_};
+  if (n.next != nullptr) n.next->previous = n.previous;
+  if (n.previous != nullptr) {
+    n.previous->next = n.next;
   } else {
-    core->nodes_ = next;
+    nodes_ = n.next;
   }
 }
 
@@ -68,7 +73,8 @@ void retain(hold_node* n) noexcept { n->references.fetch_add(1, std::memory_orde
 
 void let_go(hold_node* n) noexcept {
   if (n->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    core_ptr const outlives = n->core;
+    core_ptr const outlives = std::move(n->core);
+    outlives->strike_off(*n);
     delete n;
   }
 }
@@ -79,12 +85,14 @@ template <class F>
 void client_core::enter(F&& f) {
   thread_local std::vector<ready> spare;  // its memory is used again
   std::vector<ready> batch = std::move(spare);
+  asio::any_io_executor no_more_work;
   {
     std::lock_guard const guard{mutex_};
     if (gone_) return;
     time_point const now = clock::now();
     f(now);
     settle(now, batch);
+    if (operations_at_home_ == 0 && work_at_home_) no_more_work.swap(work_at_home_);
   }
   carry_out(batch);
   batch.clear();
@@ -98,11 +106,13 @@ std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, c
 }
 
 client_core::client_core(asio::any_io_executor executor, config settings)
-    : executor_{std::move(executor)}, strand_{asio::make_strand(executor_)}, settings_{std::move(settings)},
+    : executor_{std::move(executor)},
+      home_{asio::prefer(asio::require(executor_, asio::execution::blocking.never), asio::execution::relationship.fork)},
+      strand_{asio::make_strand(executor_)}, settings_{std::move(settings)},
       id_{new_client_id()}, mutex_{!settings_.single_threaded}, engine_{settings_, timers_, *this, stats_},
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
       close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
-      alarm_{std::make_unique<alarm>(*strand_)} {
+      alarm_{std::make_unique<alarm>(*strand_)}, nodes_mutex_{!settings_.single_threaded} {
   bool const several = !settings_.servers.empty() || settings_.url.starts_with("redlock://");
   engine::journal& own_journal = *this;
   if (several) quorum_ = std::make_unique<quorum::quorum>(settings_, id_, seed_of(id_), timers_, engine_, own_journal, stats_);
@@ -138,9 +148,9 @@ statistics client_core::stats() {
 }
 
 void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler,
-                          engine::permit part) {
-  node_ref const node{new hold_node{shared_from_this(), std::move(handler)}};
-  node->whose = work_of(executor_, node->on_acquired);
+                          bool at_home, engine::permit part) {
+  node_ref node{new hold_node{lock->core, std::move(handler)}};
+  if (!at_home) node->whose = work_of(executor_, node->on_acquired);
   node->once = once;
   node->fixed = !lock->renew;
   node->lease = std::chrono::duration_cast<std::chrono::milliseconds>(lock->lease);
@@ -154,12 +164,14 @@ void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait
     });
   }
   enter([&](time_point now) {
-    engine_takes(*node);
-    if (node->part.kind == engine::permit_kind::segments) {
-      node->part.start = static_cast<std::uint32_t>(random_()) % node->part.limit;
+    hold_node& n = *node;
+    n.of_engine = std::move(node);
+    begin_operation(n);
+    if (n.part.kind == engine::permit_kind::segments) {
+      n.part.start = static_cast<std::uint32_t>(random_()) % n.part.limit;
     }
-    if (wait) node->until = *wait < time_point::max() - now ? now + std::max(*wait, duration::zero()) : time_point::max();
-    engine_.acquire(*node, lock->name, now);
+    if (wait) n.until = *wait < time_point::max() - now ? now + std::max(*wait, duration::zero()) : time_point::max();
+    engine_.acquire(n, lock->name, now);
   });
 }
 
@@ -168,14 +180,15 @@ void client_core::cancel(hold_node& n, asio::cancellation_type type) {
   enter([&](time_point now) { engine_.cancel(n, strongest(type), now); });
 }
 
-void client_core::release(node_ref n, release_handler handler) {
+void client_core::release(node_ref n, release_handler handler, bool at_home) {
   if (n->given_back.exchange(true)) {
     post_at_once(executor_, std::move(handler), make_error_code(errc::not_held), false);
     return;
   }
   n->on_released.swap(handler);
-  n->whose = work_of(executor_, n->on_released);
+  if (!at_home) n->whose = work_of(executor_, n->on_released);
   enter([&](time_point now) {
+    begin_operation(*n);
     stop_watchers(*n, asio::error::operation_aborted);
     engine_.release(*n, now);
   });
@@ -183,23 +196,17 @@ void client_core::release(node_ref n, release_handler handler) {
 
 void client_core::abandon(hold_node& n) {
   if (n.given_back.exchange(true)) return;
-  node_ref const outlives{&n};
   enter([&](time_point now) {
     stop_watchers(n, asio::error::operation_aborted);
     engine_.abandon(n, now);
-    engine_leaves(n);
+    n.of_engine = {};  // the caller refers to it as well
   });
 }
 
-/// The engine's reference, from the acquire to its last word about it.
-void client_core::engine_takes(hold_node& n) {
-  retain(&n);
-  n.in_engine = true;
-}
-
-void client_core::engine_leaves(hold_node& n) {
-  n.in_engine = false;
-  let_go(&n);  // somebody else refers to it as well: what is in ready_, or the caller
+/// Those that run at home share one piece of work, which lasts until the last of them is posted.
+void client_core::begin_operation(hold_node const& n) {
+  if (n.whose || operations_at_home_++ != 0) return;
+  work_at_home_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
 }
 
 void client_core::watch_loss(node_ref n, lost_handler handler) {
@@ -271,6 +278,15 @@ void client_core::start_alarm() {
   });
 }
 
+template <class Handler, class... Args>
+void client_core::post_end_of_operation(hold_node& n, Handler handler, Args... args) {
+  if (n.whose) {
+    post_completion(executor_, std::exchange(n.whose, {}), std::move(handler), std::move(args)...);
+  } else {
+    home_.execute(completion<Handler, Args...>{std::move(handler), {std::move(args)...}});
+  }
+}
+
 void client_core::carry_out(std::vector<ready>& batch) {
   for (ready& r : batch) {
     if (r.what == ready::kind::closed) {
@@ -284,18 +300,17 @@ void client_core::carry_out(std::vector<ready>& batch) {
       case ready::kind::closed: break;
       case ready::kind::granted: {
         acquire_handler handler{std::move(n.on_acquired)};
-        asio::any_completion_executor whose = std::exchange(n.whose, {});
-        post_completion(executor_, std::move(whose), std::move(handler), error_code{}, hold{std::move(r.node)});
+        post_end_of_operation(n, std::move(handler), error_code{}, hold{std::move(r.node)});
         break;
       }
       case ready::kind::not_granted: {
         acquire_handler handler{std::move(n.on_acquired)};
-        post_completion(executor_, std::exchange(n.whose, {}), std::move(handler), r.why, hold{});
+        post_end_of_operation(n, std::move(handler), r.why, hold{});
         break;
       }
       case ready::kind::released: {
         release_handler handler{std::move(n.on_released)};
-        if (handler) post_completion(executor_, std::exchange(n.whose, {}), std::move(handler), r.why, r.was_held);
+        post_end_of_operation(n, std::move(handler), r.why, r.was_held);
         break;
       }
       case ready::kind::watcher: {
@@ -310,8 +325,12 @@ void client_core::carry_out(std::vector<ready>& batch) {
 void client_core::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   bool const granted = how == engine::acquired::granted;
-  ready_.push_back({granted ? ready::kind::granted : ready::kind::not_granted, node_ref{&n}, why, false, nullptr});
-  if (!granted) engine_leaves(n);
+  if (!n.whose) --operations_at_home_;
+  if (granted) {
+    ready_.push_back({ready::kind::granted, node_ref{&n}, why, false, nullptr});
+  } else {
+    ready_.push_back({ready::kind::not_granted, std::move(n.of_engine), why, false, nullptr});
+  }
 }
 
 void client_core::on_lost(engine::acquisition& a, error_code why) {
@@ -322,8 +341,8 @@ void client_core::on_lost(engine::acquisition& a, error_code why) {
 
 void client_core::on_released(engine::acquisition& a, bool was_held, error_code why) {
   auto& n = static_cast<hold_node&>(a);
-  ready_.push_back({ready::kind::released, node_ref{&n}, why, was_held, nullptr});
-  engine_leaves(n);
+  if (!n.whose) --operations_at_home_;
+  ready_.push_back({ready::kind::released, std::move(n.of_engine), why, was_held, nullptr});
 }
 
 void client_core::note(bool is_error, std::string_view words) { log(is_error ? log_level::error : log_level::warning, words); }
@@ -398,7 +417,7 @@ void client_core::context_gone() {
     watchers.swap(n->watchers);
     for (auto const& w : watchers) forget(*w);
     n->whose = {};
-    if (n->in_engine) engine_leaves(*n);
+    n->of_engine = {};
   }
   for (ready const& r : ready_) {
     if (r.watcher) forget(*r.watcher);
@@ -409,22 +428,28 @@ void client_core::context_gone() {
   for (auto const& r : remotes_) r->way.reset();
   alarm_.reset();
   strand_.reset();
+  work_at_home_ = {};
+  home_ = {};
   executor_ = {};
 }
 
 // --------------------------------------------------------------------------------- what the public templates call
 
-void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler) {
-  lock->core->acquire(lock, wait, once, std::move(handler));
+asio::any_io_executor const& home_of(settings_ptr const& lock) noexcept { return lock->core->executor(); }
+
+asio::any_io_executor const& home_of(node_ref const& node) noexcept { return node->core->executor(); }
+
+void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler, bool at_home) {
+  lock->core->acquire(lock, wait, once, std::move(handler), at_home);
 }
 
-void start_release(node_ref node, release_handler handler) {
+void start_release(node_ref node, release_handler handler, bool at_home) {
   if (!node) {
     post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held), false);
     return;
   }
   client_core& core = *node->core;
-  core.release(std::move(node), std::move(handler));
+  core.release(std::move(node), std::move(handler), at_home);
 }
 
 void start_lost(node_ref node, lost_handler handler) {

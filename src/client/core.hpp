@@ -39,15 +39,14 @@ struct loss_watcher {
 class hold_node final : public engine::acquisition {
  public:
   hold_node(core_ptr c, acquire_handler handler);
-  ~hold_node();
 
-  core_ptr const core;
+  core_ptr core;  // until the last reference goes
   acquire_handler on_acquired;
   release_handler on_released;
-  asio::any_completion_executor whose;  // of the operation under way: keeps the handler's context at work
+  asio::any_completion_executor whose;  // of the operation under way, work_of its handler; empty: it runs at home
   std::vector<std::shared_ptr<loss_watcher>> watchers;  // with the engine locked
   error_code loss;                                      // with the engine locked
-  bool in_engine = false;                               // with the engine locked
+  node_ref of_engine;  // the engine's own, from the acquire to its last word about it; with the engine locked
   std::atomic<bool> given_back{false};                  // its hold is released or destroyed
   std::atomic<int> references{0};
   hold_node* next = nullptr;      // all nodes of the core, with its list locked
@@ -68,10 +67,11 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   config const& settings() const noexcept { return settings_; }
   statistics stats();
 
-  void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler,
+  /// `at_home`: the handler runs on our own executor (runs_at_home).
+  void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler, bool at_home,
                engine::permit part = {});
   void cancel(hold_node& n, asio::cancellation_type type);
-  void release(node_ref n, release_handler handler);
+  void release(node_ref n, release_handler handler, bool at_home);
   void abandon(hold_node& n);
   void watch_loss(node_ref n, lost_handler handler);
   void stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w);
@@ -86,6 +86,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
  private:
   friend class hold_node;
+  friend void let_go(hold_node* n) noexcept;
 
   /// A completion that waits for the lock to be released.
   struct ready {
@@ -120,8 +121,10 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void close_due(time_point now);
   void end_close(error_code why);
   void stop_watchers(hold_node& n, error_code why);
-  void engine_takes(hold_node& n);
-  void engine_leaves(hold_node& n);
+  template <class Handler, class... Args>
+  void post_end_of_operation(hold_node& n, Handler handler, Args... args);
+  void begin_operation(hold_node const& n);
+  void strike_off(hold_node& n) noexcept;
   void start_alarm();
 
   // engine::acquisition_events, engine::journal
@@ -131,6 +134,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void note(bool is_error, std::string_view words) override;
 
   asio::any_io_executor executor_;        // empty once the context is gone, as is the strand:
+  asio::any_io_executor home_;            // ... the same, never blocking; completions of handlers at home are its
   std::optional<alarm::strand> strand_;   // whatever refers to a strand must not outlive its context
   config const settings_;
   std::string const id_;
@@ -143,6 +147,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   std::unique_ptr<engine::server> server_;  // one server, or ...
   std::unique_ptr<quorum::quorum> quorum_;  // ... several
   std::vector<ready> ready_;
+  std::size_t operations_at_home_ = 0;   // whose handlers have not been posted yet ...
+  asio::any_io_executor work_at_home_;   // ... and what keeps our own context at work for all of them
   std::minstd_rand random_;        // where to begin to look for a free segment
   closing closing_ = closing::no;
   bool gone_ = false;
@@ -153,7 +159,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   time_point armed_ = engine::timer_queue::never;
   std::unique_ptr<alarm> alarm_;
 
-  std::mutex nodes_mutex_;
+  optional_mutex nodes_mutex_;
   hold_node* nodes_ = nullptr;
 };
 

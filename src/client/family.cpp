@@ -60,8 +60,8 @@ detail::part_request striped_mutex::request(std::vector<std::uint32_t> const& bu
 namespace detail {
 
 void start_acquire_part(settings_ptr lock, part_request part, std::optional<duration> wait, bool once,
-                        acquire_handler handler) {
-  lock->core->acquire(lock, wait, once, std::move(handler),
+                        acquire_handler handler, bool at_home) {
+  lock->core->acquire(lock, wait, once, std::move(handler), at_home,
                       {.kind = static_cast<engine::permit_kind>(part.kind),
                        .limit = part.limit,
                        .weight = part.weight,

@@ -4,7 +4,10 @@
 #include <conch/error.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_executor.hpp>
 
+#include <type_traits>
 #include <utility>
 
 // What the public templates need of the compiled core.
@@ -46,7 +49,24 @@ using lost_handler = boost::asio::any_completion_handler<void(error_code)>;
 using acquire_handler = boost::asio::any_completion_handler<void(error_code, hold)>;
 using close_handler = boost::asio::any_completion_handler<void(error_code)>;
 
-void start_release(node_ref node, release_handler handler);
+/// The executor of a hold's client; only for a node that there is.
+boost::asio::any_io_executor const& home_of(node_ref const& node) noexcept;
+
+/// Does the handler run on `home`? Then it needs no hop to another executor. To be asked before its type is erased.
+template <class Handler>
+bool runs_at_home(boost::asio::any_io_executor const& home, Handler const& handler) {
+  auto const executor = boost::asio::get_associated_executor(handler, home);
+  using type = std::remove_cv_t<decltype(executor)>;
+  if constexpr (std::is_same_v<type, boost::asio::any_io_executor>) {
+    return executor == home;
+  } else {
+    type const* const same = home.target<type>();
+    return same != nullptr && *same == executor;
+  }
+}
+
+/// `at_home`: the handler runs_at_home of its client.
+void start_release(node_ref node, release_handler handler, bool at_home = false);
 void start_lost(node_ref node, lost_handler handler);
 
 }  // namespace detail
