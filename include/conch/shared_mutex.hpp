@@ -87,10 +87,12 @@ class shared_mutex {
   detail::settings_ptr lock_;
 };
 
+/// What readers() answers. Copies are cheap. Thread safety: as client.
 class shared_mutex::shared_view {
  public:
   explicit shared_view(shared_mutex of) : of_{std::move(of)} {}
 
+  /// shared_mutex::async_acquire_shared.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return of_.async_acquire_shared(options, std::forward<Token>(token));

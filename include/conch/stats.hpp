@@ -16,8 +16,8 @@ struct histogram {
   static constexpr std::size_t bucket_count = 33;
 
   std::array<std::uint64_t, bucket_count> buckets{};  ///< buckets[i]: up to 2^i µs; the last one: anything longer
-  std::uint64_t count = 0;
-  duration sum = duration::zero();
+  std::uint64_t count = 0;         ///< of all buckets
+  duration sum = duration::zero();  ///< of all that was added
 
   void add(duration d) noexcept;
 

@@ -134,6 +134,7 @@ auto with_any_segment(striped_mutex& m, acquire_options options, Body& body) -> 
   co_return false;
 }
 
+/// The same, and waits at each segment until granted.
 template <class Body>
 auto with_any_segment(striped_mutex& m, Body& body) {
   return with_any_segment(m, acquire_options{}, body);

@@ -119,8 +119,11 @@ concept lockable = requires(L& l, acquire_options options) { l.async_acquire(opt
 ///
 /// Result: what the body returns. Throws what the body throws; system_error{errc::lost} when the hold was lost before the
 /// body ended and the body ended by that cancellation or by returning; the errors of mutex::async_acquire.
-/// Lifetimes: `body`, a named object, and the mutex must outlive the awaitable.
+/// Lifetimes: `body`, a named object, and the lock must outlive the awaitable.
 /// Executor: the body runs on a strand of the caller's executor.
+/// Per-operation cancellation: while waiting as mutex::async_acquire; then passed on to the body, whose result or exception
+/// it then has as well.
+/// Thread safety: as client.
 /// Round trips: those of acquire and release.
 template <lockable Lock, class Body>
 auto with_lock(Lock& m, acquire_options options, Body& body)
@@ -159,6 +162,7 @@ auto with_lock(Lock& m, acquire_options options, Body& body)
   if constexpr (!std::is_void_v<result>) co_return std::move(*value);
 }
 
+/// The same, and waits until granted.
 template <lockable Lock, class Body>
 auto with_lock(Lock& m, Body& body) {
   return with_lock(m, acquire_options{}, body);
