@@ -66,7 +66,7 @@ class reentrant_hold {
   /// Round trips: none, or one for the last level.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{}, token, std::exchange(level_, nullptr));
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{}, token, std::move(*this));
   }
 
   /// As hold::async_lost.
@@ -81,8 +81,8 @@ class reentrant_hold {
  private:
   struct initiate_release {
     template <class Handler>
-    void operator()(Handler&& handler, detail::shared_hold_ptr level) const {
-      detail::start_level_release(std::move(level), std::forward<Handler>(handler));
+    void operator()(Handler&& handler, reentrant_hold of) const {  // that leaves its level also if it never comes to this
+      detail::start_level_release(std::exchange(of.level_, nullptr), std::forward<Handler>(handler));
     }
   };
   struct initiate_lost {

@@ -167,6 +167,21 @@ TEST_F(ReentrantMutex, ATimeOutAndACancellationLeaveTheLine) {
   w.run(body);
 }
 
+TEST_F(ReentrantMutex, P6AReleaseThatIsNeverAwaitedLeavesItsLevelAllTheSame) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), "memory://"};
+    reentrant_mutex m{c, "forgotten"};
+    owner me, you;
+    reentrant_hold h = co_await m.async_acquire(me);
+    { auto const never_started = h.async_release(); }
+    EXPECT_FALSE(m.held_by(me));
+    acquire_options const patience{.wait = 5s};
+    auto next = co_await m.async_acquire(you, patience, as_tuple);
+    EXPECT_FALSE(std::get<0>(next)) << std::get<0>(next).message();
+  };
+  w.run(body);
+}
+
 TEST_F(ReentrantMutex, OwnersHaveIdsOfTheirOwn) {
   owner a, b;
   EXPECT_NE(a, b);
