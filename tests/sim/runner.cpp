@@ -87,6 +87,11 @@ std::string explain(std::uint64_t seed, outcome const& found, plan_maker const& 
 
 std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
                                 std::function<void(std::uint64_t)> const& progress, plan_maker const& make) {
+  return run_schedules(seed, first, count, threads, broken, [&](std::uint64_t one) { return run_plan(make(one)); }, progress);
+}
+
+std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
+                                     std::function<outcome(std::uint64_t)> const& run, std::function<void(std::uint64_t)> const& progress) {
   std::atomic<std::uint64_t> next{0}, done{0};
   std::atomic<bool> stop{false};
   std::mutex guard;
@@ -97,7 +102,7 @@ std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::ui
       std::uint64_t const index = next.fetch_add(1);
       if (index >= count) break;
       std::uint64_t const one = seed_at(seed, first + index);
-      outcome result = run_plan(make(one));
+      outcome result = run(one);
       done.fetch_add(1, std::memory_order_relaxed);
       if (!result.failed()) continue;
       stop = true;

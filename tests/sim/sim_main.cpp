@@ -1,4 +1,5 @@
 // conch-sim: schedules without end, mutants, replay. See usage().
+#include "sim/quorum_world.hpp"
 #include "sim/runner.hpp"
 
 #include <charconv>
@@ -23,6 +24,7 @@ promises P1 to P10 at every step. Stops at the first violation, with its seed an
   --seed S        of the run (default 1)
   --threads T     default: the number of processors
   --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant
+  --quorum        a lock over several servers, in a world of its own; --mutants are those of this world
   --replay SEED   one schedule, by the seed that a violation was reported with
   --mutant NAME   with this deliberate fault in the engine or in a script
   --mutants       each deliberate fault in turn; fails if one is not found
@@ -36,18 +38,26 @@ The exit code is 0 if nothing was found (with --mutants: if each was found), els
 struct options {
   std::uint64_t schedules = 0, seed = 1, replay = 0;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  bool mutants = false, list = false, full = false, replays = false;
+  bool mutants = false, list = false, full = false, replays = false, quorum = false;
   mutant const* broken = nullptr;
   permit_kind kind = permit_kind::none;
 
+  outcome run(std::uint64_t of, bool traced = false) const {
+    if (!quorum) return run_plan(make(of), traced);
+    quorum_outcome const o = run_quorum(of, traced);
+    return {o.promise, o.words, o.trace, o.grants};
+  }
   plan make(std::uint64_t of) const { return kind == permit_kind::none ? make_plan(of) : make_parts_plan(of, kind); }
   plan_maker maker() const {
     return [this](std::uint64_t of) { return make(of); };
   }
   bool concerns(mutant const& m) const {
-    return kind == permit_kind::none || m.rule.substr(0, m.rule.find(' ')).find(static_cast<char>(kind)) != std::string_view::npos;
+    return quorum || kind == permit_kind::none || m.rule.substr(0, m.rule.find(' ')).find(static_cast<char>(kind)) != std::string_view::npos;
   }
-  std::span<mutant const> mutants_of_kind() const { return kind == permit_kind::none ? all_mutants() : parts_mutants(); }
+  std::span<mutant const> mutants_of_kind() const {
+    if (quorum) return quorum_mutants();
+    return kind == permit_kind::none ? all_mutants() : parts_mutants();
+  }
 };
 
 std::uint64_t number(char const* text) {
@@ -100,6 +110,8 @@ options parse(int argc, char** argv) {
       }
     } else if (what == "--list") {
       o.list = true;
+    } else if (what == "--quorum") {
+      o.quorum = true;
     } else if (what == "--full") {
       o.full = true;
     } else if (what == "--help" || what == "-h") {
@@ -118,26 +130,39 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// Schedules over several servers are not made smaller: what happened just before is what matters.
+void print_end_of(std::vector<std::string> const& trace) {
+  constexpr std::size_t most = 200;
+  std::size_t const from = trace.size() > most ? trace.size() - most : 0;
+  if (from != 0) std::printf("... (%zu lines before; all with --full)\n", from);
+  for (std::size_t i = from; i < trace.size(); ++i) std::printf("%s\n", trace[i].c_str());
+}
+
 int report(std::uint64_t seed, outcome const& found, options const& o) {
   activate(o.broken);
-  std::printf("\nviolation: %s\nseed:      %llu\n\nA smaller schedule with the same end:\n\n", found.words.c_str(),
-              static_cast<unsigned long long>(seed));
-  std::fputs(explain(seed, found, o.maker()).c_str(), stdout);
+  std::printf("\nviolation: %s\nseed:      %llu\n\n", found.words.c_str(), static_cast<unsigned long long>(seed));
+  if (o.quorum) {
+    if (!o.full) print_end_of(o.run(seed, true).trace);
+  } else {
+    std::printf("A smaller schedule with the same end:\n\n");
+    std::fputs(explain(seed, found, o.maker()).c_str(), stdout);
+  }
   std::string const mutant_option = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
   static char const* const kinds[] = {"", " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant"};
   char const* const kind = kinds[o.kind == permit_kind::semaphore ? 1 : o.kind == permit_kind::shared ? 2 : o.kind == permit_kind::segments ? 3 : o.kind == permit_kind::reentrant ? 4 : 0];
-  std::printf("\nreplay:    scripts/sim --replay %llu%s%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str(), kind);
+  std::printf("\nreplay:    scripts/sim --replay %llu%s%s%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str(), kind,
+              o.quorum ? " --quorum" : "");
   return 1;
 }
 
 int replay(options const& o) {
   activate(o.broken);
-  outcome const once = run_plan(o.make(o.replay), o.full);
+  outcome const once = o.run(o.replay, o.full);
   if (o.full) {
     for (std::string const& line : once.trace) std::printf("%s\n", line.c_str());
   }
   if (!once.failed()) {
-    std::printf("no violation; %llu commands at the server\n", static_cast<unsigned long long>(once.scripts));
+    std::printf("no violation; %llu %s\n", static_cast<unsigned long long>(once.scripts), o.quorum ? "grants" : "commands at the server");
     return 0;
   }
   return report(o.replay, once, o);
@@ -150,7 +175,7 @@ int run_mutants(options const& o) {
     if (!o.concerns(m)) continue;
     ++tried;
     auto const begin = std::chrono::steady_clock::now();
-    auto const found = run_many(o.seed, 0, o.schedules, o.threads, &m, {}, o.maker());
+    auto const found = run_schedules(o.seed, 0, o.schedules, o.threads, &m, [&](std::uint64_t of) { return o.run(of); });
     if (found) {
       std::printf("%-34s P%-2d after %6llu schedules  seed %llu  %s\n", std::string{m.name}.c_str(), found->what.promise,
                   static_cast<unsigned long long>(found->index + 1), static_cast<unsigned long long>(found->seed),
@@ -178,11 +203,12 @@ int main(int argc, char** argv) {
   if (o.mutants) return run_mutants(o);
 
   auto const begin = std::chrono::steady_clock::now();
-  auto const found = run_many(o.seed, 0, o.schedules, o.threads, o.broken, [&](std::uint64_t done) {
+  auto const run = [&](std::uint64_t of) { return o.run(of); };
+  auto const found = run_schedules(o.seed, 0, o.schedules, o.threads, o.broken, run, [&](std::uint64_t done) {
     double const taken = seconds_since(begin);
     std::printf("%llu schedules, %.0f s, %.0f/s\n", static_cast<unsigned long long>(done), taken, static_cast<double>(done) / taken);
     std::fflush(stdout);
-  }, o.maker());
+  });
   if (found) return report(found->seed, found->what, o);
   double const taken = seconds_since(begin);
   std::printf("%llu schedules from seed %llu without a violation in %.1f s: %.0f per second on %u threads\n",
