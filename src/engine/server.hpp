@@ -101,6 +101,7 @@ class server final : public backend {
   void in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_point now);
   void patience(seat& s, time_point now);
   void lose(seat& s, time_point now);
+  void lose_and_give_back(seat& s, time_point now);
   void renew_answer(in_flight const& r, answer const& a, time_point now);
   void send_renewals(std::span<seat* const> seats, bool with_source, time_point now);
   void send_renewals_of(std::span<seat* const> seats, bool parts, bool with_source, time_point now);

@@ -84,11 +84,7 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
                 CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease, s.vote == 0, false, now); return;
     case 0:
       if (s.at == seat::state::owned) {
-        // The claim we were pushed is over, and the question put us in line again. The holder is told first: what is
-        // sent may be carried out, and another granted, before this returns.
-        grant_id const over = s.id;
-        lose(s, now);
-        owe(s, over, nullptr, now);
+        lose_and_give_back(s, now);  // the claim we were pushed is over, and the question put us in line again
       } else if (s.at == seat::state::leaving) {
         s.ticket = result[2];
       } else {
@@ -118,6 +114,10 @@ void server::own(seat& s, std::int64_t fence, time_point from, duration lease, b
     return;
   }
   time_point const deadline = from + lease - (CONCH_MUTANT(no_drift) ? duration{} : drift_of(lease));
+  if (s.at == seat::state::owned && fence != s.fence) {
+    lose_and_give_back(s, now);  // what we were granted was over, and perhaps another's, before this was granted
+    return;
+  }
   if (s.at == seat::state::owned) {
     if (deadline > s.deadline) {
       s.deadline = deadline;
@@ -354,6 +354,15 @@ void server::lose(seat& s, time_point now) {
   time_point const echo_until = s.echo_until;
   up_.lost(s, now);
   if (may_echo(echo_until, now)) owe(s, gone, nullptr, now).echo_until = echo_until;
+  drop(s);
+}
+
+/// The holder is told first: what is sent may be carried out, and another granted, before this returns.
+void server::lose_and_give_back(seat& s, time_point now) {
+  grant_id const over = s.id;
+  ++s.references;
+  lose(s, now);
+  owe(s, over, nullptr, now);
   drop(s);
 }
 

@@ -124,6 +124,20 @@ TEST_F(EnginePush, BeforeTheReplyToItsOwnQuestionIsTaken) {
   EXPECT_EQ(sent(), texts{"acquire L 1"});
 }
 
+TEST_F(EnginePush, ThatIsOverIsNotRevivedByALaterGrantOfTheSameId) {  // P3, P9
+  start_connected();
+  queued("a");
+  advance(36s);
+  ASSERT_EQ(sent(), texts{"acquire L 1"});  // the safety check; it stays on its way for long
+  push(1, 100);
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  // The process stands still. Its claim ends, somebody else has the lock and gives it back, and then the question arrives.
+  now += 5s;
+  grant(200);
+  EXPECT_EQ(heard(), texts{"a lost lost"}) << "in between it was somebody else's";
+  EXPECT_EQ(sent(), texts{"release L 1"}) << "nobody was told of the second grant";
+}
+
 TEST_F(EnginePush, ForNobodyIsGivenBackAtOnce) {  // P4, P6
   start_connected();
   push(7, 100, 3s, "never heard of");
