@@ -27,7 +27,7 @@ void quorum::minority(ballot& b, time_point now) {
       return other->place.at == seat::state::in_line && o.asked >= first && o.client == r.client && o.ticket == r.ticket;
     };
     auto const votes = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), same));
-    bool const wins = r.confirmed || r.client == 0 || votes >= needed();
+    bool const wins = r.confirmed || r.client == 0 || (votes >= needed() && !CONCH_MUTANT(majority_not_seen));
     if (wins && !CONCH_MUTANT(winner_not_seen)) winner = &r;
     bool const is_earlier = !wins && std::pair{r.ticket, r.client} < std::pair{b.ticket, me_};
     if (is_earlier && !CONCH_MUTANT(earlier_not_seen)) earlier = &r;
@@ -38,7 +38,7 @@ void quorum::minority(ballot& b, time_point now) {
     for (auto const& v : b.votes) {
       if (v->place.at != seat::state::owned) continue;
       // It came back to us although it was given back for the same rival, who does not stand in line there.
-      bool const again = v->yielded_to.client == whom.client && v->yielded_to.ticket == whom.ticket;
+      bool const again = !CONCH_MUTANT(returned_vote_not_rested) && v->yielded_to.client == whom.client && v->yielded_to.ticket == whom.ticket;
       v->yielded_to = whom;
       give_vote_back(b, *v, again, now);
       if (b.round != round) return;

@@ -418,11 +418,11 @@ std::int64_t quorum::agreed_fence(ballot& b, election const& e, time_point now) 
   for (auto const& v : b.votes) {
     if (v->place.at != seat::state::owned) continue;
     above = std::max(above, v->place.fence);
-    if (v->place.accepted != 0 && v->place.refused_by != 0 && !CONCH_MUTANT(refusal_ignored)) above = std::max(above, v->place.refused_by + 1);
+    if (v->place.accepted != 0 && v->place.refused_by != 0) above = std::max(above, v->place.refused_by + 1);
   }
   b.agreeing_on = above;
   auto const accepts = [&](voter const& v) {
-    return v.place.accepted == above && (v.place.refused_by == 0 || CONCH_MUTANT(refusal_ignored));
+    return v.place.accepted == above && v.place.refused_by == 0;
   };
   if (servers_with(accepts) >= needed()) return above;
   for (auto const& v : b.votes) {

@@ -67,9 +67,10 @@ enum class engine_mutant : std::uint8_t {
   fence_of_the_least,
   no_floor,
   second_round_skipped,
-  refusal_ignored,
   fresh_server_votes,
   ticket_of_own_clock,
+  majority_not_seen,
+  returned_vote_not_rested,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

@@ -77,9 +77,18 @@ void quorum_client::die(bool silently) {
   cohort.reset();
 }
 
+void quorum_client::revive() {
+  if (alive) return;
+  world.say("client " + std::to_string(number) + " is started anew");
+  ways_.clear();
+  for (coroutine& one : coroutines_) one.left = static_cast<int>(world.random().between(1, 6));
+  start();
+}
+
 void quorum_client::pause(nanos length) {
   if (!alive || paused) return;
   paused = true;
+  disturbed = world.now() + length;
   world.after(length, [this, mine = process] {
     if (!alive || process != mine) return;
     paused = false;

@@ -7,7 +7,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::array<mutant, 23> mutants{{
+constexpr std::array<mutant, 24> mutants{{
     {"quorum-of-less", "one vote less than a majority is enough", "P1", engine_mutant::quorum_of_less},
     {"validity-of-the-best", "a hold is valid as long as the longest of its votes", "7", engine_mutant::validity_of_the_best},
     {"claim-taken-for-lease", "votes that are claims count for the whole lease", "7", engine_mutant::claim_taken_for_lease},
@@ -23,11 +23,12 @@ constexpr std::array<mutant, 23> mutants{{
     {"fence-of-the-least", "the fence is the least of the votes", "7", engine_mutant::fence_of_the_least},
     {"no-floor", "releases and confirmations carry no floor", "7", engine_mutant::no_floor},
     {"second-round-skipped", "strict fences are not agreed on", "7", engine_mutant::second_round_skipped},
-    {"refusal-ignored", "a server that refuses a fence counts as one that accepts it", "7", engine_mutant::refusal_ignored},
     {"fresh-server-votes", "a server that has just started votes", "7", engine_mutant::fresh_server_votes},
     {"ticket-of-own-clock", "the ticket is what the client's own clock shows", "7", engine_mutant::ticket_of_own_clock},
     {"vote-deadline-from-answer", "the deadline of a vote counts from the answer", "6", engine_mutant::deadline_from_answer},
     {"vote-stray-grant-kept", "a pushed vote that nobody wants is not released", "†4", engine_mutant::stray_grant_kept},
+    {"majority-not-seen", "a majority of votes of one rival, none confirmed, is not seen", "7", engine_mutant::majority_not_seen},
+    {"returned-vote-not-rested", "a vote that comes back is asked for again at once", "7", engine_mutant::returned_vote_not_rested},
     {"confirmation-revives", "a confirmation makes a vote that is gone", "7", engine_mutant::none, "confirm",
      "result = before > floor and 2 or 1\nend",
      "result = before > floor and 2 or 1\nelse\nredis.call('SET', key, id .. ' 1 h', 'PX', lease)\nresult = 1\nend"},

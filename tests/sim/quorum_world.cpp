@@ -37,20 +37,29 @@ quorum_world::quorum_world(std::uint64_t seed, bool traced) : traced_{traced}, r
   latency = r.between(50, 1000) * microsecond;
   jitter = r.between(0, calm ? latency : 4 * latency);
   bursts = r.chance(50);
+  seldom = strict && !calm && !fresh_rule && r.chance(50);
+  if (seldom) names = 1;
+  steps = !calm && r.chance(25);
+  foreign = !calm && strict && r.chance(25);
+  bool const no_kill = !calm && !steps && r.chance(20);
   for (int i = 0; i < servers_count; ++i) {
     auto s = std::make_unique<server>();
-    // Where fences are not strict, clocks differ by less than a claim.
-    std::int64_t const far = strict ? 5'000'000 : claim / microsecond / 3;
-    s->offset_us = r.between(-far, far);
+    s->offset_us = seldom ? (i == 0 ? r.between(3, 8) * 1'000'000 : r.between(-20'000, 20'000)) : r.between(-farthest_us(), farthest_us());
     s->ppm = r.between(-2500, 2500);
+    s->locks.resize(static_cast<std::size_t>(names));
+    if (no_kill) s->model.deny("client|kill");
     servers_.push_back(std::move(s));
   }
-  int const clients = static_cast<int>(r.between(2, 5));
+  int const clients = static_cast<int>(seldom ? r.between(3, 6) : r.between(2, 5));
   for (int i = 0; i < clients; ++i) clients_.push_back(std::make_unique<quorum_client>(*this, i));
   locks_.resize(static_cast<std::size_t>(names));
+  for (int i = 0; i < names; ++i) keys_.push_back("conch:{" + redis::escape_name(name_of(i)) + "}");
 }
 
 quorum_world::~quorum_world() = default;
+
+/// Where fences are not strict, or servers forget them, clocks differ by less than a claim.
+std::int64_t quorum_world::farthest_us() const { return strict && !fresh_rule ? 5'000'000 : claim / microsecond / 3; }
 
 void quorum_world::say(std::string line) {
   if (traced_) lines.push_back(std::to_string(now_ / microsecond) + " us  " + std::move(line));
@@ -77,11 +86,13 @@ bool quorum_world::pass_until(nanos until, std::function<bool()> const& done) {
 void quorum_world::run() {
   for (auto const& c : clients_) after(random_.between(0, 20) * millisecond, [&c] { c->start(); });
   if (!calm) plan_faults();
-  auto const finished = [&] { return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); }); };
+  for (int i = 0; i < servers_count; ++i) patrols(i);
+  auto const finished = [&] { return revivals_ == 0 && std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); }); };
   (void)pass_until(4 * second, [] { return false; });
   say("all faults are over");
   healing_ = true;
   for (auto const& s : servers_) s->stalled_until = 0;
+  window_.assign(window_.size(), true);
   // Every wait ends: a lease of one that died, claims of those that are next, the slowest reconnect.
   nanos const bound = now_ + 60 * lease + 20 * second;
   if (!pass_until(bound, finished)) throw violation{4, "somebody still waits long after all faults were over"};
@@ -104,9 +115,10 @@ void quorum_world::run() {
 
 void quorum_world::nothing_left() {
   for (std::size_t i = 0; i < servers_.size(); ++i) {
+    if (servers_[i]->set_back) continue;  // leases there are longer than anybody reckons with
     set_clock(*servers_[i]);
     for (int name = 0; name < names; ++name) {
-      std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
+      std::string const& key = keys_[static_cast<std::size_t>(name)];
       auto const living = [&](std::string const& text) {
         return std::any_of(clients_.begin(), clients_.end(), [&](auto const& c) { return c->alive && text.starts_with(c->id + "."); });
       };
@@ -141,7 +153,7 @@ void quorum_world::connect(int client, int to) {
   time_point const asked = c.local();
   after(2 * delay(), [this, l, asked] {
     server& s = *servers_[static_cast<std::size_t>(l->server)];
-    if (!s.up || s.stalled_until > now_) {
+    if (!s.up || s.stalled_until > now_ || !reachable(l->client, l->server)) {
       after(random_.between(1, 30) * millisecond, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "no connection"); });
       return;
     }
@@ -149,6 +161,7 @@ void quorum_world::connect(int client, int to) {
     std::string const address = "10.0." + std::to_string(l->client) + ".1:" + std::to_string(++ports_);
     l->id = s.model.connect(address);
     l->server_open = true;
+    l->up_since = now_;
     std::string_view const hello[] = {"HELLO", "3"};
     (void)s.model.execute(l->id, hello);
     engine::session session{l->id, address, clock_us(s), asked, "run" + std::to_string(s.runs),
@@ -171,9 +184,9 @@ void quorum_world::send(link_ptr const& l, std::string bytes) {
 void quorum_world::arrive(link_ptr const& l, std::string const& bytes) {
   server& s = *servers_[static_cast<std::size_t>(l->server)];
   if (l->cut || !l->server_open || !s.up) return;
-  if (s.stalled_until > now_) {
-    l->last_up = std::max(l->last_up, s.stalled_until);
-    after(s.stalled_until - now_, [this, l, bytes] { arrive(l, bytes); });
+  if (nanos const until = std::max(s.stalled_until, l->held_up_until); until > now_) {
+    l->last_up = std::max(l->last_up, until);
+    after(until - now_, [this, l, bytes] { arrive(l, bytes); });
     return;
   }
   put(l->commands, bytes);
@@ -191,11 +204,15 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
   std::vector<std::string_view> changed{argv.begin(), argv.end()};
   bool const script = argv[0].starts_with("EVAL");
   if (script) changed[1] = mutated_script(argv[1]);
+  std::vector<step> const about = script ? steps_of(l->server, argv) : std::vector<step>{};
   value const reply = s.model.execute(l->id, changed);
   if (traced_ && script) {
     std::string line = "server " + std::to_string(l->server) + ": client " + std::to_string(l->client) + " " + std::string{script_name(argv[1])};
     for (std::size_t i = 3; i < argv.size(); ++i) line += " " + std::string{argv[i]};
     say(line + " -> " + describe(reply));
+  }
+  if (!reply.is_error()) {
+    for (step const& one : about) judge(l->server, one, reply);
   }
   for (auto const& p : s.model.take_pushes()) {
     for (auto const& to : links_) {
@@ -245,10 +262,107 @@ void quorum_world::cut(link_ptr const& l, nanos client_notices, nanos server_not
   });
 }
 
+/// Nothing comes back any more; what the client has sent stays in some buffer, and is carried out late unless somebody
+/// ends the connection.
+void quorum_world::half_cut(link_ptr const& l, nanos client_notices, nanos arrives) {
+  l->held_up_until = now_ + arrives;
+  l->last_down = now_ + 1000 * second;
+  after(client_notices, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "cut"); });
+  after(std::max(client_notices, arrives) + random_.between(0, 500) * millisecond, [this, l] {
+    if (!l->server_open) return;
+    l->server_open = false;
+    servers_[static_cast<std::size_t>(l->server)]->model.disconnect(l->id);
+  });
+}
+
 // ----------------------------------------------------------------------------------------------------- the faults
 
 void quorum_world::plan_faults() {
   for (std::int64_t n = random_.between(1, 8); n > 0; --n) after(random_.between(0, 3500) * millisecond, [this] { strike(); });
+  if (steps) {
+    for (std::int64_t n = random_.between(1, 5); n > 0; --n) {
+      after(random_.between(0, 3500) * millisecond, [this] { step_clock(static_cast<int>(random_.below(servers_count))); });
+    }
+  }
+  if (seldom) open_windows();
+  if (foreign) {
+    after(random_.between(0, 3000) * millisecond, [this] {
+      be_in_the_way(static_cast<int>(random_.below(servers_count)), random_.between(5, 500) * millisecond);
+    });
+  }
+}
+
+bool quorum_world::reachable(int client, int which) const { return !seldom || which != 0 || window_[static_cast<std::size_t>(client)]; }
+
+/// To the first server, now and then, for some; and the others do not answer at once all the time.
+void quorum_world::open_windows() {
+  window_.assign(clients_.size(), false);
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    for (std::int64_t n = random_.between(0, 3); n > 0; --n) {
+      nanos const at = random_.between(0, 3500) * millisecond, length = random_.between(3, 150) * millisecond;
+      after(at, [this, i] { window_[i] = true; });
+      after(at + length, [this, i] {
+        if (healing_) return;
+        window_[i] = false;
+        for (auto const& l : links_) {
+          if (l->client == static_cast<int>(i) && l->server == 0 && l->client_open && !l->cut) cut(l, random_.between(0, 30) * millisecond, 0);
+        }
+      });
+    }
+  }
+  for (nanos at = 0; at < 3500 * millisecond; at += random_.between(50, 400) * millisecond) {
+    after(at, [this] {
+      server& s = *servers_[static_cast<std::size_t>(random_.between(1, servers_count - 1))];
+      s.stalled_until = now_ + random_.between(5, 100) * millisecond;
+      ill(s, s.stalled_until);
+    });
+  }
+}
+
+void quorum_world::step_clock(int which) {
+  server& s = *servers_[static_cast<std::size_t>(which)];
+  std::int64_t const before = s.offset_us;
+  // Back only, or anywhere.
+  s.offset_us = random_.chance(70) ? random_.between(std::min(-farthest_us(), before), before) : random_.between(-farthest_us(), farthest_us());
+  (s.offset_us > before ? forgot : s.set_back) = true;
+  say("fault: the clock of server " + std::to_string(which) + " is set by " + std::to_string(s.offset_us - before) + " us");
+  ill(s, now_);
+}
+
+void quorum_world::revive(quorum_client& c, nanos in) {
+  ++revivals_;
+  after(in, [this, &c] {
+    --revivals_;
+    c.revive();
+  });
+}
+
+void quorum_world::ill(server& s, nanos until) { s.disturbed = std::max(s.disturbed, until); }
+
+/// Somebody else's key where the lock should be, until he takes it away. A vote that was there is lost.
+void quorum_world::be_in_the_way(int which, nanos length) {
+  server& s = *servers_[static_cast<std::size_t>(which)];
+  std::string const& key = keys_[0];
+  auto const act = [this, &s](std::initializer_list<std::string_view> words) {
+    set_clock(s);
+    auto const id = s.model.connect("10.9.9.9:9");
+    std::vector<std::string_view> const argv{words};
+    (void)s.model.execute(id, argv);
+    s.model.disconnect(id);
+    ill(s, now_);
+  };
+  say("fault: somebody writes something else into the lock's key at server " + std::to_string(which));
+  forgot = true;
+  s.locks[0] = {};
+  act({"DEL", key});
+  act({"HSET", key, "something", "else"});
+  after(length, [act, &key] { act({"DEL", key}); });
+}
+
+void quorum_world::patrols(int which) {
+  patrol(which);
+  judge_holds();
+  after(claim, [this, which] { patrols(which); });
 }
 
 void quorum_world::strike() {
@@ -260,13 +374,17 @@ void quorum_world::strike() {
   }
   quorum_client& c = *clients_[who];
   nanos const a_while = random_.between(1, 1000) * millisecond;
-  switch (random_.below(fresh_rule ? 10 : 8)) {
+  switch (random_.below(fresh_rule ? 12 : 10)) {
     case 0:
     case 1: {
       say("fault: a connection of client " + std::to_string(who) + " breaks");
       for (auto const& l : links_) {
         if (l->client == static_cast<int>(who) && l->server == static_cast<int>(which) && l->client_open && !l->cut) {
-          cut(l, random_.between(0, 300) * millisecond, random_.between(0, 1000) * millisecond);
+          if (random_.chance(50)) {
+            half_cut(l, random_.between(0, 300) * millisecond, random_.between(0, 1000) * millisecond);
+          } else {
+            cut(l, random_.between(0, 300) * millisecond, random_.between(0, 1000) * millisecond);
+          }
         }
       }
       return;
@@ -274,6 +392,7 @@ void quorum_world::strike() {
     case 2:
       say("fault: server " + std::to_string(which) + " stands still");
       servers_[which]->stalled_until = now_ + a_while;
+      ill(*servers_[which], now_ + a_while);
       return;
     case 3: stop_server(static_cast<int>(which), true, a_while); return;
     case 4:
@@ -285,15 +404,26 @@ void quorum_world::strike() {
       if (!strict && random_.chance(50)) return;
       say("fault: client " + std::to_string(who) + " dies");
       c.die(random_.chance(50));
+      if (random_.chance(50)) revive(c, random_.between(1, 500) * millisecond);
       return;
     case 7:
       say("fault: answers of server " + std::to_string(which) + " are late");
+      ill(*servers_[which], now_ + a_while);
       for (auto const& l : links_) {
         if (l->server == static_cast<int>(which) && l->client_open && !l->cut && random_.chance(70)) l->last_down = now_ + a_while / 2;
       }
       return;
     case 8:
     case 9:
+      // What is written now arrives when the claims of now are over, and so late is it heard.
+      say("fault: client " + std::to_string(who) + " is slow to ask, and then stands still");
+      for (auto const& l : links_) {
+        if (l->client == static_cast<int>(who) && l->client_open && !l->cut) l->held_up_until = now_ + random_.between(claim / 2, 2 * claim);
+      }
+      after(random_.between(0, claim / 2), [this, &c] { c.pause(random_.between(claim, 3 * claim)); });
+      return;
+    case 10:
+    case 11:
       stop_server(static_cast<int>(which), false, a_while / 4);
       stop_server(static_cast<int>(random_.below(std::ssize(servers_))), false, a_while / 4);
       return;
@@ -312,6 +442,8 @@ void quorum_world::stop_server(int which, bool keep, nanos length) {
     cut(l, random_.between(0, 50) * millisecond, 0);
   }
   s.model.restart(keep);
+  ill(s, now_ + length);
+  if (!keep) s.locks.assign(s.locks.size(), {});
   after(length, [this, &s] {
     s.up = true;
     s.started = now_;
@@ -330,7 +462,8 @@ void quorum_world::granted(quorum_hold& h) {
   for (quorum_hold* other : w.active) {
     quorum_client& c = *other->client;
     std::string const whose = "client " + std::to_string(c.number);
-    if (other->told) continue;
+    other->superseded = true;
+    if (other->told || forgot) continue;
     if (c.local() < other->deadline()) throw violation{1, who + " while " + whose + " holds it"};
     if (!c.paused) throw violation{9, who + " and " + whose + " has not been told of its loss"};
   }
@@ -374,6 +507,15 @@ void quorum_world::granted(quorum_hold& h) {
   h.granted_at = now_;
   std::erase(w.waiting, &h);
   w.active.push_back(&h);
+  if (seldom && !healing_ && random_.chance(25)) {
+    quorum_client& c = *h.client;
+    after(random_.between(0, claim / 4), [this, &c, mine = c.process] {
+      if (!c.alive || c.process != mine) return;
+      say("fault: client " + std::to_string(c.number) + " dies with the lock");
+      c.die(true);
+      revive(c, random_.between(10, 600) * millisecond);
+    });
+  }
 }
 
 void quorum_world::answered(quorum_hold& h, bool failed, std::string const& words) {
@@ -388,7 +530,7 @@ void quorum_world::whole(quorum_hold const& h) {
   if (!calm || h.once || h.granted_at < 300 * millisecond || age < 60 * (latency + jitter) || age > claim / 2 || h.fence % 4096 != 0) return;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     set_clock(*servers_[i]);
-    value const lock = servers_[i]->model.peek("conch:{" + redis::escape_name(name_of(h.name)) + "}");
+    value const lock = servers_[i]->model.peek(keys_[static_cast<std::size_t>(h.name)]);
     if (!lock.is(value::kind::bulk) || !lock.text.starts_with(h.client->id + ".")) {
       throw violation{10, "server " + std::to_string(i) + " is still kept from client " + std::to_string(h.client->number) + ", who has the lock"};
     }
@@ -398,6 +540,7 @@ void quorum_world::whole(quorum_hold const& h) {
 void quorum_world::ended(quorum_hold& h) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
   std::erase(w.waiting, &h);
+  if (h.active) judge_holds();
   if (h.active && !h.told) whole(h);
   if (std::erase(w.active, &h) != 0 && w.active.empty()) w.free_since = now_;
   h.active = false;

@@ -13,6 +13,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,22 @@ class quorum_client;
 
 class quorum_world {
  public:
+  // The lock as a script left it, and whose vote it is.
+  struct seen_lock {
+    std::string owner;             // its grant id; empty: nobody
+    char state = 0;
+    std::int64_t fence = 0, kept_fence = 0, ends_ms = 0;
+    nanos since = 0;               // owned by that id
+    bool looked_after = false;     // a script has named the id since
+  };
+
   struct server {
     redis_model model;
+    std::vector<seen_lock> locks;  // by name
+    std::vector<std::string> forsaken;  // votes that ended by themselves just now
+    nanos disturbed = 0;           // the last time anything was wrong with it
     std::int64_t offset_us = 0, ppm = 0;
-    bool up = true;
+    bool up = true, set_back = false;
     nanos stalled_until = 0;
     nanos started = -3600 * second;
     int runs = 1;
@@ -48,6 +61,7 @@ class quorum_world {
     redis_model::connection_id id = 0;
     bool client_open = true, server_open = false, cut = false;
     nanos last_up = 0, last_down = 0;
+    nanos up_since = 0, held_up_until = 0;  // until then what was sent stays in some buffer
     resp::decoder commands, replies;
   };
   using link_ptr = std::shared_ptr<link>;
@@ -63,6 +77,7 @@ class quorum_world {
 
   // What clients do to the network.
   void connect(int client, int to);
+  bool reachable(int client, int which) const;
   void send(link_ptr const& l, std::string bytes);
   void hang_up(link_ptr const& l, bool silently);
 
@@ -77,6 +92,12 @@ class quorum_world {
   int servers_count = 5, names = 1;
   std::size_t needed = 3;
   bool strict = false, calm = false, fresh_rule = false, bursts = false;
+  // A server far ahead of the others, of which a client hears seldom, and clients that die when they have been granted.
+  bool seldom = false;
+  // Clocks of servers may be set, within what fences allow; keys of others may be in the way of the lock.
+  bool steps = false, foreign = false;
+  // A lease has been ended early, by a step ahead or by hand: P1, P3 and P9 are not judged any more.
+  bool forgot = false;
   nanos lease = 0, claim = 0, latency = 0, jitter = 0;
   std::uint64_t new_process() { return ++processes_; }
   std::vector<std::string> lines;
@@ -102,6 +123,32 @@ class quorum_world {
   void plan_faults();
   void strike();
   void nothing_left();
+  void open_windows();
+  std::int64_t farthest_us() const;
+  void half_cut(link_ptr const& l, nanos client_notices, nanos arrives);
+  void step_clock(int which);
+  void ill(server& s, nanos until);
+  void revive(quorum_client& c, nanos in);
+  void patrols(int which);
+  void be_in_the_way(int which, nanos length);
+
+  // quorum_judge.cpp: what each script has done to each lock
+  struct step {
+    int name = 0;
+    std::size_t index = 0;  // in the script
+    std::string id;
+    std::int64_t lease = 0, floor = 0;
+    bool confirms = false, acquires = false, stays = false;
+    seen_lock was;
+  };
+  seen_lock look(server& s, int name) const;
+  void patrol(int which);
+  void forsaken(int which, std::string const& id, nanos since);
+  std::vector<step> steps_of(int which, std::span<std::string_view const> argv);
+  void judge(int which, step const& one, value const& reply);
+  void judge_holds();
+  void refused_at(int which, step const& one);
+  bool linked(int client, int which, nanos since) const;
   bool pass_until(nanos until, std::function<bool()> const& done);
 
   bool traced_;
@@ -115,12 +162,15 @@ class quorum_world {
   std::uint64_t processes_ = 0;
   int ports_ = 40000;
   bool healing_ = false;
+  int revivals_ = 0;  // to come
   struct watch {
     std::vector<struct quorum_hold*> active, waiting;
     std::int64_t highest = 0;
     nanos free_since = 0;
   };
   std::vector<watch> locks_;
+  std::vector<std::string> keys_;  // of the locks
+  std::vector<bool> window_;  // of each client, to the server that it hears of seldom
 };
 
 // One acquire of one coroutine, and the hold it becomes.
@@ -129,6 +179,8 @@ struct quorum_hold : engine::acquisition {
   int coroutine = 0, name = 0;
   nanos asked_at = 0, granted_at = 0;
   bool active = false, told = false, cancelled = false;
+  bool superseded = false;   // another has been granted
+  std::set<int> refusing{};  // servers that have said since that it is not ours
 };
 
 class quorum_client final : public engine::acquisition_events, public engine::journal {
@@ -138,6 +190,8 @@ class quorum_client final : public engine::acquisition_events, public engine::jo
 
   void start();
   void die(bool silently);
+  /// A new process on the same machine.
+  void revive();
   void pause(nanos length);
   bool finished() const;
   std::string describe() const;
@@ -159,6 +213,7 @@ class quorum_client final : public engine::acquisition_events, public engine::jo
   quorum_world& world;
   int const number;
   bool alive = false, paused = false;
+  nanos disturbed = 0;  // the last time it was still
   std::uint64_t process = 0;
   nanos offset = 0;
   std::int64_t ppm = 0;

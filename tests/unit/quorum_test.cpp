@@ -346,6 +346,35 @@ TEST(Quorum, WhatTheOthersSaidBeforeTheVoteWasGivenDoesNotCount) {
   EXPECT_EQ(w.wires[0]->count("release"), 1u);
 }
 
+TEST(Quorum, WhoKeepsAMinorityAsksTheOthersAgainAndAgainAfterLongerAndLongerPauses) {
+  world w{3};
+  w.ask();
+  std::int64_t const mine = w.wires[0]->all.front().ticket;
+  w.now += 1ms;  // the round trip
+  w.yes(0);
+  w.in_line(1, 77, mine + 10, false);
+  w.in_line(2, 78, mine + 20, false);
+  std::vector<duration> pauses;
+  for (time_point asked = w.now; pauses.size() < 4;) {
+    std::size_t const before = w.wires[1]->count("acquire");
+    for (int i = 0; i < 1000 && w.wires[1]->count("acquire") == before; ++i) w.advance(1ms);
+    ASSERT_EQ(w.wires[1]->count("acquire"), before + 1);
+    ASSERT_EQ(w.wires[2]->count("acquire"), before + 1);
+    pauses.push_back(w.now - asked);
+    asked = w.now;
+    if (pauses.size() < 4) {
+      w.in_line(1, 77, mine + 10, false);
+      w.in_line(2, 78, mine + 20, false);
+    }
+  }
+  EXPECT_LE(pauses[0], 10ms);
+  EXPECT_GE(pauses[2], 2 * pauses[1] - 3ms);
+  EXPECT_GE(pauses[3], 2 * pauses[2] - 3ms);
+  EXPECT_EQ(w.wires[0]->count("release"), 0u) << "it is kept all the time";
+  w.in_line(1, 77, mine + 10, true);
+  EXPECT_EQ(w.wires[0]->count("release"), 1u) << "and given back when somebody has the lock";
+}
+
 TEST(Quorum, AVoteThatComesBackIsLetAlone) {
   world w{3};
   w.ask();
