@@ -279,7 +279,9 @@ void server::fail(seat& s, error_code why, time_point now) {
   s.unlink();
   s.check.cancel();
   ++s.references;  // the seat must outlive its clean-up and the event
-  if (may_have_acted && why != errc::wrong_type) owe(s, id, nullptr, now);
+  // Where the key is something else nothing can have been taken, unless the same question is on its way once more.
+  bool const again = std::any_of(in_flight_.begin(), in_flight_.end(), [&](in_flight const& r) { return r.at == &s && r.id == id; });
+  if (may_have_acted && (why != errc::wrong_type || again)) owe(s, id, nullptr, now);
   up_.failed(s, why, now);
   drop(s);
 }

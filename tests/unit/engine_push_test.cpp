@@ -138,6 +138,23 @@ TEST_F(EnginePush, ThatIsOverIsNotRevivedByALaterGrantOfTheSameId) {  // P3, P9
   EXPECT_EQ(sent(), texts{"release L 1"}) << "nobody was told of the second grant";
 }
 
+TEST_F(EnginePush, WhoIsAskedTwiceAndFailsOnceIsCleanedUpAfterTheSecondQuestion) {  // P6
+  start_connected();
+  queued("a");
+  std::int64_t const long_ago = server_us();
+  advance(36s);
+  push_granted_at(long_ago, 1, 100);
+  EXPECT_EQ(sent(), (texts{"acquire L 1", "acquire L 1"})) << "a safety check, and once more for the late push";
+  answer(fault::wrong_type, "WRONGTYPE");
+  EXPECT_EQ(heard(), texts{"a failed wrong_type"});
+  // Somebody takes the foreign key away: the second question is granted, to nobody.
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  grant(101);
+  released();
+  EXPECT_TRUE(heard().empty());
+  expect_clean();
+}
+
 TEST_F(EnginePush, ForNobodyIsGivenBackAtOnce) {  // P4, P6
   start_connected();
   push(7, 100, 3s, "never heard of");
