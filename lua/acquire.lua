@@ -1,14 +1,29 @@
 -- Takes the lock, or stands in line for it.
 -- KEYS lock queue fence   ARGV id mode(wait|try) lease claim retention ticket(0: none) not_after(0: none)
 -- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant
--- Answers {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
+-- Answers FENCE, granted when the clock showed what the fence says · {1 fence now} granted · {0 left now ticket} in line
+-- · {2 left now} busy · {3 0 now} too late to be done
 -- A vote is a claim until it is confirmed; to be in line or busy is followed by who has it (see rival).
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
-local id, wait, lease, claim, retention = ARGV[1], ARGV[2] == 'wait', tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local ticket, not_after, proposal = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
--- @include lib/lock.lua
+local id, lease, retention, not_after, proposal = ARGV[1], ARGV[3], ARGV[5], ARGV[7], tonumber(ARGV[8])
 local state_of_mine = proposal and 'c' or 'h'
 local floor = (proposal or 1) - 1
+-- @include lib/fence.lua
+
+if not_after ~= '0' and now > tonumber(not_after) then
+  return {3, 0, now}
+end
+
+-- Mostly nobody has it, and nobody is in line: answered before anything is made that only the other cases need.
+if redis.call('EXISTS', lock_key, queue_key) == 0 then
+  local fence, digits = next_fence(floor)
+  own(id, digits, state_of_mine, lease)
+  return granted(fence)
+end
+
+local wait, claim, ticket = ARGV[2] == 'wait', tonumber(ARGV[4]), tonumber(ARGV[6])
+lease = tonumber(lease)
+-- @include lib/lock.lua
 
 -- For a vote who has it: the first 48 bits of the client, the ticket, 1 if confirmed. A vote's id is CLIENT.N, where
 -- N ends in three digits of the attempt and begins with the ticket. Anybody else is somebody without a ticket.
@@ -21,10 +36,6 @@ local function rival(answer, owner, state)
     answer[7] = state == 'h' and 1 or 0
   end
   return answer
-end
-
-if not_after > 0 and now > not_after then
-  return {3, 0, now}
 end
 
 local value = redis.call('GET', lock_key)
@@ -44,19 +55,16 @@ if value then
   return rival({0, left, now, enqueue(id, ticket, left, lease)}, owner, state)
 end
 
-if redis.call('EXISTS', queue_key) == 1 then
-  if wait then
-    ticket = enqueue(id, ticket, claim, lease)
-  end
-  local fence, taken = pass_on(id, lease, floor, state_of_mine)
-  if fence then
-    return {1, fence, now}
-  end
-  if taken then
-    return rival(wait and {0, claim, now, ticket} or {2, claim, now}, taken, 'c')
-  end
+if wait then
+  ticket = enqueue(id, ticket, claim, lease)
 end
-
-local fence = next_fence(floor)
-own(id, fence, state_of_mine, lease)
-return {1, fence, now}
+local fence, taken = pass_on(id, lease, floor, state_of_mine)
+if taken and not fence then
+  return rival(wait and {0, claim, now, ticket} or {2, claim, now}, taken, 'c')
+end
+if not taken then
+  local digits
+  fence, digits = next_fence(floor)
+  own(id, digits, state_of_mine, lease)
+end
+return granted(fence)

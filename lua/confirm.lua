@@ -2,12 +2,8 @@
 -- KEYS lock fence, for each   ARGV retention, then id lease floor for each
 -- Answers {now, result fence, for each}: 1 mine, and no fence above `floor` was given here · 2 mine, but `fence` was
 -- · 0 not mine · -1 could not be read or written. In any case none at or below `floor` is given from now on.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
 local retention = tonumber(ARGV[1])
-local function text(number)
-  return string.format('%.0f', number)
-end
+-- @include lib/time.lua
 -- @include lib/vote.lua
 
 local answer = {now}

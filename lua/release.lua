@@ -1,17 +1,25 @@
 -- Gives the lock back, or leaves the line; in either case a free lock goes to the next in line.
 -- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile) lease claim retention new_id('': do not stand in line again)
 -- and for a vote: floor, the fence of the lock it was a vote for
--- Answers {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
+-- Answers 1, it was the owner's and nobody is in line · {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
 -- with new_id followed by what acquire would answer for it: 1 fence, or 0 left ticket
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
-local id, keep, lease, claim, retention = ARGV[1], ARGV[2] == '1', tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local new_id = ARGV[6] ~= '' and ARGV[6] or nil
+local id, keep, new_id, vote_floor = ARGV[1], ARGV[2] == '1', ARGV[6] ~= '' and ARGV[6] or nil, tonumber(ARGV[7])
+
+-- Mostly it is given back by its owner, and nobody is in line: answered before anything is made that only the other cases
+-- need.
+local value = redis.call('GET', lock_key)
+local plain = not (keep or new_id or vote_floor)
+if plain and value and string.find(value, id .. ' ', 1, true) == 1 and redis.call('EXISTS', queue_key) == 0 then
+  redis.call('DEL', lock_key)
+  return 1
+end
+
+local lease, claim, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 -- @include lib/lock.lua
 -- @include lib/vote.lua
-local vote_floor = tonumber(ARGV[7])
 
 local was_owner, floor = 0, vote_floor or 0
-local value = redis.call('GET', lock_key)
 if value then
   local owner, fence, state = parse(value)
   if not owner then
@@ -42,8 +50,8 @@ end
 
 if redis.call('EXISTS', queue_key) == 0 then
   if new_id then
-    local fence = next_fence(floor)
-    own(new_id, fence, 'h', lease)
+    local fence, digits = next_fence(floor)
+    own(new_id, digits, 'h', lease)
     return {was_owner, 0, 0, now, 1, fence}
   end
   if was_owner == 1 then

@@ -1,17 +1,8 @@
--- What the scripts of one lock share. The caller defines lock_key, queue_key, fence_key, retention, claim.
+-- What the scripts of one lock share, on top of lib/fence.lua. The caller also defines queue_key, claim.
 --
---   lock_key   string  "ID FENCE STATE", STATE is h (held) or c (claimed, not yet confirmed); lives the lease
 --   queue_key  zset    ids in line, by ticket
---   fence_key  string  the highest server part of a fence
 --
--- TIME is read once, first: a script must see one moment only.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
--- Whole numbers as text: tostring and .. lose digits above 10^14.
-local function text(number)
-  return string.format('%.0f', number)
-end
+-- @include lib/fence.lua
 
 local function parse(value)
   return string.match(value, '^(%S+) (%d+) ([hc])$')
@@ -19,26 +10,6 @@ end
 
 local function not_a_lock()
   return redis.error_reply('WRONGTYPE ' .. lock_key .. ' holds something that is not a lock')
-end
-
--- The server part of a fence: above every earlier one, whether data or the clock went back (not both at once).
--- Written before anything else changes, so that a refused write leaves nothing half done.
-local function next_fence(floor)
-  local clock = now - 1577836800000000
-  local fence = math.max(clock, floor + 1)
-  local function keep()
-    return text(retention + math.ceil((fence - clock) / 1000))
-  end
-  local before = tonumber(redis.call('SET', fence_key, text(fence), 'PX', keep(), 'GET') or 0)
-  if before and before >= fence then
-    fence = before + 1
-    redis.call('SET', fence_key, text(fence), 'PX', keep())
-  end
-  return fence
-end
-
-local function own(id, fence, state, lease)
-  redis.call('SET', lock_key, id .. ' ' .. text(fence) .. ' ' .. state, 'PX', lease)
 end
 
 -- Makes the lease at least `lease` from now, and a claim a hold.
@@ -76,7 +47,7 @@ end
 -- an owner that nobody told would hold the lock for nothing. Answers the fence if that is `me` (told by the reply
 -- of this very script), else who has it now, if anybody.
 local function pass_on(me, my_lease, floor, my_state)
-  local fence = next_fence(floor)
+  local fence, digits = next_fence(floor)
   while true do
     local head = redis.call('ZPOPMIN', queue_key)
     local id = head[1]
@@ -84,12 +55,12 @@ local function pass_on(me, my_lease, floor, my_state)
       return nil, false
     end
     if id == me then
-      own(id, fence, my_state or 'h', my_lease)
+      own(id, digits, my_state or 'h', my_lease)
       return fence, id
     end
-    local grant = id .. ' ' .. text(fence) .. ' ' .. text(now) .. ' ' .. claim .. ' ' .. lock_key
+    local grant = id .. ' ' .. digits .. ' ' .. text(now) .. ' ' .. claim .. ' ' .. lock_key
     if redis.call('PUBLISH', 'conch:' .. string.match(id, '^[^.]*'), grant) > 0 then
-      own(id, fence, 'c', claim)
+      own(id, digits, 'c', claim)
       return nil, id
     end
   end

@@ -1,4 +1,4 @@
--- What a vote needs beyond lock.lua.
+-- What a vote needs beyond lib/time.lua.
 
 -- No fence given here from now on is at or below `floor`: the fence of a quorum is the greatest of its votes.
 -- Answers the one before.

@@ -55,11 +55,15 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
   c.sent = false;
   bool const same_seat = r.new_id != 0 && s.id == r.new_id && s.at != seat::state::idle;
 
-  if (a.what == fault::none && a.numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
-    sample(r.written, a.numbers[3], now);
-    bool const was_mine = a.numbers[0] == 1 || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
+  std::int64_t const of_the_owner[] = {1, 0, 0, 0};  // the usual answer, spelt out; no sample of the clock
+  bool const usual = a.numbers.size() == 1 && a.numbers[0] == 1;
+  std::span<std::int64_t const> const numbers = usual ? of_the_owner : a.numbers;
+
+  if (a.what == fault::none && numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
+    sample(r.written, numbers[3], now);
+    bool const was_mine = numbers[0] == 1 || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
     if (same_seat) {
-      std::int64_t const result[] = {a.numbers[4], a.numbers[5], a.numbers.size() > 6 ? a.numbers[6] : 0};
+      std::int64_t const result[] = {numbers[4], numbers[5], numbers.size() > 6 ? numbers[6] : 0};
       ask_result(s, r, result, now);
     }
     if (may_echo(c.echo_until, now) && !CONCH_MUTANT(cleanup_not_once_more)) {
@@ -78,10 +82,10 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
       grant_id const id = c.id;
       // In line again, and asked before this release was carried out: what it was told to wait for is not what it
       // waits for now, which is a claim.
-      bool const hurry = !same_seat && s.at == seat::state::in_line && a.numbers[1] != 0;
+      bool const hurry = !same_seat && s.at == seat::state::in_line && numbers[1] != 0;
       if (hurry) timers_.arm(s.check, std::min(s.check.at(), after_claim(now)));
       finish(c, was_mine, {}, now);
-      if (kick) consider_kick(s, id, a.numbers[1], a.numbers[2], now);
+      if (kick) consider_kick(s, id, numbers[1], numbers[2], now);
     }
   } else if (a.what == fault::no_script) {
     // A leave that was written meanwhile has been carried out already: the place must not be taken after it.

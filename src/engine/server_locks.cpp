@@ -63,6 +63,11 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
   if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != seat::state::idle) {  // an answer for any other id grants nothing
     if (a.what != fault::none) {
       if (s.at == seat::state::asking || s.at == seat::state::in_line) acquire_fault(s, a, now);
+    } else if (a.numbers.size() == 1) {
+      // The usual grant: its fence says what the server's clock showed.
+      sample(r.written, a.numbers[0] + fence_epoch_us, now);
+      std::int64_t const result[] = {1, a.numbers[0], 0};
+      ask_result(s, r, result, now);
     } else if (a.numbers.size() < 3) {
       out_.drop_connection("an answer of the acquire script that is too short");
     } else {

@@ -11,11 +11,8 @@
 #include <string_view>
 #include <utility>
 
-// What the commands of a store share: lua/lib/lock.lua, function by function.
+// What the commands of a store share: lua/lib/fence.lua and lib/lock.lua, function by function.
 namespace conch::memory {
-
-/// Fences count microseconds since 2020.
-inline constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
 
 inline std::string id_text(std::string_view client, engine::grant_id id) {
   std::string text{client};
@@ -44,7 +41,7 @@ struct store::moment {
   std::int64_t owner_left() const { return left_until(e.owner_until, now_ms()); }
 
   std::int64_t next_fence(std::int64_t floor) {
-    std::int64_t const clock = now_us - fence_epoch_us;
+    std::int64_t const clock = now_us - engine::fence_epoch_us;
     std::int64_t fence = std::max(clock, floor + 1);
     if (e.fence_until != none && e.fence >= fence) fence = e.fence + 1;
     e.fence = fence;
@@ -56,11 +53,17 @@ struct store::moment {
   std::int64_t raise_fence(std::int64_t floor) {
     std::int64_t const before = e.fence_until != none ? e.fence : 0;
     if (before < floor) {
-      std::int64_t const ahead = std::max<std::int64_t>(floor - (now_us - fence_epoch_us), 0);
+      std::int64_t const ahead = std::max<std::int64_t>(floor - (now_us - engine::fence_epoch_us), 0);
       e.fence = floor;
       e.fence_until = now_ms() + retention + (ahead + 999) / 1000;
     }
     return before;
+  }
+
+  /// The answer to whoever has it now: mostly the clock shows what the fence says, and the fence alone tells both.
+  std::vector<std::int64_t> granted(std::int64_t fence) const {
+    if (fence == now_us - engine::fence_epoch_us) return {fence};
+    return {1, fence, now_us};
   }
 
   void own(grant id, std::int64_t fence, bool claimed, std::int64_t lease) {

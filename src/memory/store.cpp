@@ -6,7 +6,7 @@
 #include <optional>
 #include <variant>
 
-// The functions below are lua/lib/lock.lua, acquire.lua, release.lua and renew.lua line by line: whoever changes one
+// The functions below are lua/lib/fence.lua, lib/lock.lua, acquire.lua, release.lua and renew.lua line by line: whoever changes one
 // changes the other, and tests/sim/memory_store_differential_test.cpp compares them.
 namespace conch::memory {
 
@@ -122,14 +122,14 @@ std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command cons
   if (!e.line.empty()) {
     std::int64_t const ticket = c.wait ? m.enqueue(me, c.ticket, m.claim, lease) : 0;
     moment::passed const next = m.pass_on(me.text, lease, floor, vote);
-    if (next.fence) return {1, *next.fence, m.now_us};
+    if (next.fence) return m.granted(*next.fence);
     if (next.taken && c.wait) return rival({0, m.claim, m.now_us, ticket});
     if (next.taken) return rival({2, m.claim, m.now_us});
   }
 
   std::int64_t const fence = m.next_fence(floor);
   m.own(std::move(me), fence, vote, lease);
-  return {1, fence, m.now_us};
+  return m.granted(fence);
 }
 
 std::vector<std::int64_t> store::release(moment& m, engine::release_command const& c) {
@@ -165,6 +165,7 @@ std::vector<std::int64_t> store::release(moment& m, engine::release_command cons
       return {was_owner, 0, 0, now, 1, fence};
     }
     e.owner_until = none;
+    if (was_owner && c.floor == 0) return {1};
     return {was_owner, 0, 0, now};
   }
 

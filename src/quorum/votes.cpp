@@ -7,8 +7,6 @@ namespace conch::quorum {
 
 namespace {
 
-/// Fences count microseconds since 2020.
-constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
 /// How far a proposed fence lies ahead of the servers' clocks: above what they differ by on a good day, so that all grant the
 /// same and no second round is needed.
 constexpr std::int64_t fence_slack_us = 20'000;
@@ -393,7 +391,7 @@ void quorum::repair(ballot& b, time_point now) {
 std::int64_t quorum::fence_ahead(time_point now) const {
   std::int64_t latest = 0;
   for (auto const& m : members_) latest = std::max(latest, m->protocol->clock_us(now).value_or(0));
-  return std::max<std::int64_t>(latest - fence_epoch_us + fence_slack_us, 1);
+  return std::max<std::int64_t>(latest - engine::fence_epoch_us + fence_slack_us, 1);
 }
 
 /// The fence of a grant that every later quorum is certain to exceed; 0: not yet, the servers are being asked. Any two quorums

@@ -238,7 +238,7 @@ TEST_F(BadInput, AUserWithoutARightIsToldWhichOne) {
            {"-evalsha -eval", "evalsha"},
            {"resetchannels", "channel"},
            {"resetkeys", "key"},
-           {"-get", "script"},  // 7.0 does not say which command of a script it was
+           {"-exists", "script"},  // 7.0 does not say which command of a script it was
            {"-time", "time"},
        }) {
     std::string const user = "user" + std::to_string(n++);

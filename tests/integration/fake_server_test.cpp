@@ -104,8 +104,8 @@ TEST_F(FakeServer, ABrokenAnswerToAScriptEndsTheConnectionOrTheAcquireAndNeverGr
   std::string const now = std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
                                              std::chrono::system_clock::now().time_since_epoch()).count());
   for (std::string const& answer : std::vector<std::string>{
-           "+OK\r\n", ":1\r\n", "_\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "#t\r\n", ",1.5\r\n", "$3\r\nabc\r\n", "%1\r\n:1\r\n:2\r\n",
-           "*1\r\n:1\r\n", "*2\r\n:1\r\n:2\r\n", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n", "*3\r\n:9\r\n:9\r\n:9\r\n",
+           "+OK\r\n", ":0\r\n", ":-7\r\n", ":9223372036854775807\r\n", ":4503599627370497\r\n", "_\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "#t\r\n", ",1.5\r\n", "$3\r\nabc\r\n", "%1\r\n:1\r\n:2\r\n",
+           "*1\r\n:0\r\n", "*2\r\n:1\r\n:2\r\n", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n", "*3\r\n:9\r\n:9\r\n:9\r\n",
            "*3\r\n:-1\r\n:0\r\n:0\r\n", "*3\r\n:1\r\n*1\r\n:1\r\n:3\r\n", "garbage\r\n", "*99999999\r\n", "$1\r\nabc\r\n",
            "*3\r\n:1\r\n:0\r\n:" + now + "\r\n", "*3\r\n:1\r\n:-7\r\n:" + now + "\r\n",
            "*3\r\n:1\r\n:9223372036854775807\r\n:" + now + "\r\n", "*3\r\n:1\r\n:4503599627370497\r\n:" + now + "\r\n",

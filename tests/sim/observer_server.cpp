@@ -17,6 +17,9 @@ std::int64_t number(std::string_view text) {
   return n;
 }
 
+/// The first number of an answer. One that is a number alone grants (an acquire), or is the owner's release.
+std::int64_t told_by(value const& reply) { return reply.items.empty() ? 1 : reply.items[0].integer; }
+
 std::string_view client_of(std::string_view id) { return id.substr(0, id.find('.')); }
 
 }  // namespace
@@ -130,7 +133,7 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   }
   if (!reply.is_error()) {
     judge_line(s, is, reply);
-    auto const told = reply.items[0].integer;
+    auto const told = told_by(reply);
     if (s.acquires ? told == 1 : s.keep && told == 2) judge_confirmed(s, s.id, is);
     if (reply.items.size() > 4 && reply.items[4].integer == 1) judge_confirmed(s, s.new_id, is);
   }
@@ -141,9 +144,9 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
     auto const known = not_before_.find(id);
     bool const handed = was.owned && was.owner == id;
     if (known != not_before_.end() && world_.now() < known->second && !handed) throw violation{10, id + " asks again before it has to"};
-    if (reply.items[0].integer == 0) not_before_[id] = world_.now() + std::min(reply.items[1].integer, s.claim) * millisecond * 97 / 100;
+    if (told_by(reply) == 0) not_before_[id] = world_.now() + std::min(reply.items[1].integer, s.claim) * millisecond * 97 / 100;
   }
-  if (s.keep && was.owned && was.owner == s.id && !reply.is_error() && reply.items[0].integer != 2) {
+  if (s.keep && was.owned && was.owner == s.id && !reply.is_error() && told_by(reply) != 2) {
     throw violation{4, "a leave threw away the grant of " + was.owner};
   }
   if (s.releases && !s.keep && was.owned && was.owner == s.id && !(is.owned && is.owner == s.id)) {

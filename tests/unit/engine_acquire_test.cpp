@@ -229,8 +229,15 @@ TEST_F(EngineAcquire, DeliversAGrantThatArrivesJustInTime) {
   EXPECT_GT(a.deadline(), now);
 }
 
+TEST_F(EngineAcquire, TakesAFenceAloneForAGrant) {
+  start_connected();
+  ask("a");
+  answer({100});
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+}
+
 TEST_F(EngineAcquire, TakesNothingFromAnswersThatMakeNoSense) {
-  for (numbers const& nonsense : {numbers{}, numbers{1}, numbers{1, 100}, numbers{9, 100, 5}}) {
+  for (numbers const& nonsense : {numbers{}, numbers{0}, numbers{1, 100}, numbers{9, 100, 5}}) {
     start_connected();
     ask("a");
     answer(nonsense);

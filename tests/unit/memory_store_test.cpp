@@ -65,7 +65,7 @@ TEST(MemoryStore, HandsAReleasedLockToTheNextClientInLine) {
   s.subscribe("a", a);
   s.subscribe("b", b);
   auto const granted = s.carry_out(acquire("lock", 1), "a", start_us);
-  EXPECT_EQ(granted[0], 1);
+  ASSERT_EQ(granted.size(), 1u) << "the fence alone";
   EXPECT_EQ(s.carry_out(acquire("lock", 9), "b", start_us + 10), (numbers{0, 30'000, start_us + 10, start_us + 10}));
   EXPECT_EQ(s.carry_out(release("lock", 1), "a", start_us + 20), (numbers{1, 1, 0, start_us + 20}));
   EXPECT_TRUE(a.take().empty());
@@ -73,7 +73,7 @@ TEST(MemoryStore, HandsAReleasedLockToTheNextClientInLine) {
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_EQ(heard[0].name, "lock");
   EXPECT_EQ(heard[0].id, 9u);
-  EXPECT_GT(heard[0].fence, granted[1]);
+  EXPECT_GT(heard[0].fence, granted[0]);
 }
 
 // A late request from before the ticket was known may have taken a place at the end.
@@ -179,8 +179,8 @@ TEST(MemoryStore, KeepsItsPromisesWhenManyThreadsUseIt) {
       s->subscribe(me, grants);
       for (engine::grant_id id = 1; id <= rounds; ++id) {
         auto const answer = s->carry_out(acquire("shared", id), me, clock.fetch_add(1));
-        std::int64_t fence = answer[1];
-        while (answer[0] == 0) {
+        std::int64_t fence = answer.size() == 1 ? answer[0] : answer[1];
+        while (answer.size() != 1 && answer[0] == 0) {
           auto const heard = grants.take();
           if (!heard.empty()) {
             EXPECT_EQ(heard.front().id, id);
