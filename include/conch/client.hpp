@@ -55,6 +55,9 @@ class client {
   /// A snapshot. Takes the client's lock for as long as copying takes.
   statistics stats() const;
 
+  /// 32 hexadecimal digits, made at random for this object: by them others see whose a lock is (lock_holder::client).
+  std::string const& id() const noexcept;
+
   /// Drains: no more acquires (errc::closed), waiters end, holders may finish within `timeout` (0 or less: not at all);
   /// what is still held then is told lost and given back, for which it waits 1 s more at most.
   ///

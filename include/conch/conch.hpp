@@ -8,6 +8,7 @@
 #include <conch/hold.hpp>
 #include <conch/multi_lock.hpp>
 #include <conch/mutex.hpp>
+#include <conch/named_lock.hpp>
 #include <conch/owner.hpp>
 #include <conch/reentrant_mutex.hpp>
 #include <conch/semaphore.hpp>

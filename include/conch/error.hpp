@@ -28,13 +28,14 @@ enum class errc {
   invalid_config,     ///< a member of conch::config or of the options is out of range
   invalid_url,        ///< the URL could not be understood
   not_supported,      ///< this backend cannot do that
+  would_deadlock,     ///< a reader asked to become a writer: two of them would wait for each other
 };
 
 /// Groups of errors, for code that only wants to know what to do next.
 enum class condition {
   not_mine = 1,        ///< lost, not_held: somebody else may own the lock
   unreachable,         ///< unreachable, closed
-  invalid_request,     ///< invalid_name, invalid_config, invalid_url, not_supported: fix the call
+  invalid_request,     ///< invalid_name, invalid_config, invalid_url, not_supported, would_deadlock: fix the call
 };
 
 boost::system::error_category const& error_category() noexcept;

@@ -3,6 +3,7 @@
 
 #include <conch/client.hpp>
 #include <conch/hold.hpp>
+#include <conch/named_lock.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -33,16 +34,6 @@ struct acquire_options {
 
 namespace detail {
 
-/// What an acquire needs to know; shared, so that an operation may outlive the mutex object it was made from.
-struct lock_settings {
-  core_ptr core;
-  std::string name;
-  duration lease;
-  bool renew;
-  std::optional<duration> max_hold = std::nullopt;
-};
-using settings_ptr = std::shared_ptr<lock_settings const>;
-
 asio::any_io_executor const& home_of(settings_ptr const& lock) noexcept;
 
 void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler,
@@ -70,16 +61,11 @@ struct initiate_part {
 
 /// A lock by its name. Costs nothing on the server until it is acquired; several objects of one name are one lock.
 /// Copies are cheap. Thread safety: as client.
-class mutex {
+class mutex : public named_lock {
  public:
-  using executor_type = asio::any_io_executor;
-
   /// `name`: 1 to 512 bytes of any value.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
   mutex(client& owner, std::string name, mutex_options options = {});
-
-  executor_type get_executor() const noexcept;
-  std::string const& name() const noexcept { return lock_->name; }
 
   /// Waits for the lock.
   ///
@@ -121,8 +107,6 @@ class mutex {
       detail::start_acquire(std::move(lock), wait, once, std::forward<Handler>(handler), at_home);
     }
   };
-
-  detail::settings_ptr lock_;
 };
 
 }  // namespace conch

@@ -102,17 +102,12 @@ class reentrant_hold {
 /// who wait; each process then has its own lease and token, and the lock goes on when the last has given it back or died.
 ///
 /// Copies are cheap. Thread safety: as client. Over a quorum of servers: errc::not_supported.
-class reentrant_mutex {
+class reentrant_mutex : public named_lock {
  public:
-  using executor_type = asio::any_io_executor;
-
   /// `name`: 1 to 512 bytes of any value; another kind of lock of that name is the same key, and either finds
   /// errc::wrong_type while the other is in use.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
   reentrant_mutex(client& owner, std::string name, lock_options options = {});
-
-  executor_type get_executor() const noexcept;
-  std::string const& name() const noexcept { return lock_->name; }
 
   /// Waits for the lock, for `who`.
   ///
@@ -181,8 +176,6 @@ class reentrant_mutex {
     return asio::async_compose<Token, void(error_code, reentrant_hold)>(acquire_op{lock_, who.state(), wait, once}, token,
                                                                         get_executor());
   }
-
-  detail::settings_ptr lock_;
 };
 
 }  // namespace conch

@@ -9,27 +9,28 @@
 
 namespace conch {
 
+namespace detail {
+using order_handler = asio::any_completion_handler<void(error_code)>;
+void start_downgrade(settings_ptr lock, node_ref writer, order_handler handler);
+void refuse_upgrade(settings_ptr const& lock, order_handler handler);
+}  // namespace detail
+
 /// One writer, or any number of readers (up to 1'000'000), by a name.
 ///
 /// Those who wait are served in the order in which they asked, readers that stand next to each other together; so neither
 /// readers nor writers starve. Each holder has its own lease and watchdog: a reader that dies delays a writer by its lease
 /// at most. Each hold has its own fencing token: a writer's is greater than those of all readers before it.
 ///
-/// There is no upgrade from reader to writer: two readers that both wait for it would wait for each other. Release, and
-/// acquire as a writer; what was read has to be read again.
+/// A writer can become a reader without letting go (async_downgrade). There is no way back: two readers that both wait for it
+/// would wait for each other. Release, and acquire as a writer; what was read has to be read again.
 ///
 /// Copies are cheap. Thread safety: as client. Over a quorum of servers: errc::not_supported.
-class shared_mutex {
+class shared_mutex : public named_lock {
  public:
-  using executor_type = asio::any_io_executor;
-
   /// `name`: 1 to 512 bytes of any value; another kind of lock of that name is the same key, and either finds
   /// errc::wrong_type while the other is in use.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
   shared_mutex(client& owner, std::string name, lock_options options = {});
-
-  executor_type get_executor() const noexcept;
-  std::string const& name() const noexcept { return lock_->name; }
 
   /// Waits to be the only holder, a writer.
   ///
@@ -71,6 +72,33 @@ class shared_mutex {
     return start(1, std::nullopt, true, token);
   }
 
+  /// Makes a writer's hold a reader's, without letting go: no other writer comes in between.
+  ///
+  /// Effects: readers at the head of the line come in. The hold keeps its token, its lease and its watchdog. From the initiation
+  /// on it must not be used to write.
+  /// Result: an error, or none. A reader's hold stays what it is, without a message.
+  /// Lifetimes: the hold may be moved or released meanwhile.
+  /// Completion signature: void(error_code)
+  /// Executor, per-operation cancellation: as async_inspect; what was sent is carried out all the same.
+  /// Errors: errc::not_held (empty, released, or of another lock), errc::lost, errc::unreachable (may be repeated), and those of
+  /// async_inspect.
+  /// Thread safety: as client.
+  /// Round trips: one, and a push for each reader that comes in.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_downgrade(hold const& writer, Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code)>(initiate_downgrade{}, token, lock_, writer.node());
+  }
+
+  /// Always completes with errc::would_deadlock, and leaves the reader's hold as it is. It is here to say so: a second
+  /// async_acquire by the same coroutine would wait for its own hold for ever.
+  ///
+  /// Completion signature: void(error_code)
+  /// Executor: as async_downgrade. Round trips: none.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_upgrade(hold const&, Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code)>(initiate_upgrade{}, token, lock_);
+  }
+
   /// The same lock for with_lock, taken as a reader: `auto reading = m.readers(); co_await with_lock(reading, body);`
   class shared_view;
   shared_view readers() const;
@@ -78,13 +106,24 @@ class shared_mutex {
  private:
   static constexpr std::uint32_t everything = 1'000'000;
 
+  struct initiate_downgrade {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr lock, detail::node_ref writer) const {
+      detail::start_downgrade(std::move(lock), std::move(writer), std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_upgrade {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr const& lock) const {
+      detail::refuse_upgrade(lock, std::forward<Handler>(handler));
+    }
+  };
+
   template <class Token>
   auto start(std::uint32_t weight, std::optional<duration> wait, bool once, Token& token) {
     return asio::async_initiate<Token, void(error_code, hold)>(
         detail::initiate_part{}, token, lock_, detail::part_request{'r', everything, weight}, wait, once);
   }
-
-  detail::settings_ptr lock_;
 };
 
 /// What readers() answers. Copies are cheap. Thread safety: as client.

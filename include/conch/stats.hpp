@@ -50,6 +50,7 @@ struct statistics {
   std::uint64_t failures = 0;            ///< acquires that ended by an error
   std::uint64_t releases = 0;            ///< releases of holds that were still held
   std::uint64_t losses = 0;              ///< holds that were lost
+  std::uint64_t revocations = 0;         ///< of these: taken away by somebody's force_release
   std::uint64_t renewals = 0;            ///< locks renewed
   std::uint64_t renewal_scripts = 0;     ///< scripts it took
   std::uint64_t renewals_refused = 0;    ///< the server said: not yours

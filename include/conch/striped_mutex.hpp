@@ -21,17 +21,13 @@ namespace conch {
 ///
 /// Objects of one name should agree on the number of segments. While any is held or waited for, that of whoever came first
 /// counts. Copies are cheap. Thread safety: as client. Over a quorum of servers: errc::not_supported.
-class striped_mutex {
+class striped_mutex : public named_lock {
  public:
-  using executor_type = asio::any_io_executor;
-
   /// `name`: 1 to 512 bytes of any value; another kind of lock of that name is the same key, and either finds
   /// errc::wrong_type while the other is in use. `segments`: 1 to 1'000.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
   striped_mutex(client& owner, std::string name, std::uint32_t segments, lock_options options = {});
 
-  executor_type get_executor() const noexcept;
-  std::string const& name() const noexcept { return lock_->name; }
   std::uint32_t segments() const noexcept { return segments_; }
 
   /// Waits for a free segment, looking from a random one on.
@@ -79,7 +75,6 @@ class striped_mutex {
     return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_part{}, token, lock_, request(but), wait, once);
   }
 
-  detail::settings_ptr lock_;
   std::uint32_t segments_;
 };
 

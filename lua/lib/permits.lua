@@ -2,18 +2,20 @@
 -- weight and visited (what it asks for, or asked for).
 --
 --   lock_key   hash  k kind · n limit · u how much of it is taken · x no lease ends before this (server time, µs)
+--                    l there if the limit was set (permit_limit.lua): then it outlives the owners by the retention
 --                    m segments, one character each, 1 is taken (kind g); who owns it, whatever the process (kind e)
 --                    ID  "WEIGHT FENCE STATE ENDS SEGMENT" for each owner, STATE as in lib/lock.lua, SEGMENT 0 if there are none
 --   queue_key  zset  "ID WEIGHT VISITED" by ticket, VISITED is - or ,SEGMENT,SEGMENT, that it does not want (kind e: for whom)
 local entry = id .. ' ' .. weight .. ' ' .. visited
 weight = tonumber(weight)
-local known = redis.pcall('HMGET', lock_key, 'k', 'n', 'u', 'x', 'm', id)
-if known.err or (known[1] and known[1] ~= kind) then
+local known = redis.pcall('HMGET', lock_key, 'k', 'n', 'u', 'x', 'm', id, 'l')
+if known.err or (known[1] or kind) ~= kind or (not known[1] and redis.call('EXISTS', lock_key) == 1) then
   return not_a_lock()
 end
 local used, first_end, map = tonumber(known[3]) or 0, tonumber(known[4]) or 0, kind == 'g' and known[5] or nil
 local whose = kind == 'e' and known[5] or nil
 limit = tonumber(known[2]) or limit
+local was_set = known[7]
 
 local function parse_owner(value)
   local taken, fence, state, ends, segment = string.match(value or '', '^(%d+) (%d+) ([hc]) (%d+) (%d+)$')
@@ -30,19 +32,21 @@ local function mark(segment, taken)
 end
 
 local function start_anew()
-  limit = asked_limit
+  limit = was_set and limit or asked_limit
   used, first_end, map, whose = 0, 0, kind == 'g' and string.rep('0', limit) or nil, nil
 end
 
 -- Written together with every change of an owner: at no call between two others do the sums disagree with the owners.
 local function write(owner_id, owner)
-  if used == 0 then
+  if used == 0 and not was_set then
     redis.call('DEL', lock_key)
     return
   end
   local fields = {'k', kind, 'n', text(limit), 'u', text(used), 'x', text(first_end)}
   if map or whose then
     fields[9], fields[10] = 'm', map or whose
+  elseif was_set then
+    fields[9], fields[10] = 'l', was_set
   end
   if owner then
     fields[#fields + 1] = owner_id
@@ -50,6 +54,9 @@ local function write(owner_id, owner)
                           ' ' .. text(owner.segment)
   end
   redis.call('HSET', lock_key, unpack(fields))
+  if was_set and redis.call('PTTL', lock_key) < retention then
+    redis.call('PEXPIRE', lock_key, retention)
+  end
 end
 
 -- Ends the leases that are over, and finds out anew when the first of the others ends. x may be earlier than that: a

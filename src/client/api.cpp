@@ -93,10 +93,12 @@ config const& client::settings() const noexcept { return core_->settings(); }
 
 statistics client::stats() const { return core_->stats(); }
 
-mutex::mutex(client& owner, std::string name, mutex_options options)
-    : lock_{detail::checked_lock(owner.core(), std::move(name), options)} {}
+std::string const& client::id() const noexcept { return core_->id(); }
 
-mutex::executor_type mutex::get_executor() const noexcept { return lock_->core->executor(); }
+named_lock::executor_type named_lock::get_executor() const noexcept { return lock_->core->executor(); }
+
+mutex::mutex(client& owner, std::string name, mutex_options options)
+    : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
 
 hold::~hold() {
   if (node_) node_->core->abandon(*node_);

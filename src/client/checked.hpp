@@ -7,6 +7,8 @@
 
 namespace conch::detail {
 
+inline constexpr std::uint32_t most_permits = 1'000'000;
+
 /// What the acquires of one lock object share. Throws errc::invalid_name, errc::invalid_config.
 settings_ptr checked_lock(core_ptr core, std::string name, mutex_options const& options);
 

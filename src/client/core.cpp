@@ -3,6 +3,7 @@
 
 #include "client/completion.hpp"
 #include "client/identity.hpp"
+#include "client/question.hpp"
 #include "client/registry.hpp"
 #include "memory/link.hpp"
 #include "redis/link.hpp"
@@ -98,6 +99,9 @@ void client_core::enter(F&& f) {
   batch.clear();
   spare = std::move(batch);
 }
+
+/// The same for what is compiled elsewhere.
+void client_core::enter_for(std::function<void(time_point)> const& f) { enter(f); }
 
 std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings) {
   auto core = std::make_shared<client_core>(std::move(executor), std::move(settings));
@@ -295,8 +299,13 @@ void client_core::carry_out(std::vector<ready>& batch) {
       post_completion(executor_, std::exchange(whose_close_, {}), std::move(handler), r.why);
       continue;
     }
+    if (r.what == ready::kind::answered) {
+      r.asked->complete(executor_);
+      continue;
+    }
     hold_node& n = *r.node;
     switch (r.what) {
+      case ready::kind::answered:
       case ready::kind::closed: break;
       case ready::kind::granted: {
         acquire_handler handler{std::move(n.on_acquired)};
@@ -375,6 +384,7 @@ void client_core::begin_close(time_point now, duration timeout, bool drain) {
   closing_ = closing::draining;
   engine_.close(now);
   quorum_ ? quorum_->drop_kicks() : server_->drop_kicks();
+  if (server_) server_->end_inquiries(make_error_code(errc::closed));
   if (drain && timeout > duration::zero()) {
     timers_.arm(close_timer_, now + timeout);
   } else {
@@ -421,7 +431,9 @@ void client_core::context_gone() {
   }
   for (ready const& r : ready_) {
     if (r.watcher) forget(*r.watcher);
+    if (r.asked) r.asked->drop();
   }
+  for (auto const& q : std::exchange(questions_, {})) q->drop();
   on_closed_.reset();
   whose_close_ = {};
   ready_.clear();

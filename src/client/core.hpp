@@ -14,6 +14,7 @@
 #include <boost/asio/strand.hpp>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,7 @@
 namespace conch::detail {
 
 class client_core;
+class question;
 
 /// Throws errc::invalid_url, or for those in `config::servers` errc::invalid_config.
 std::vector<redis::address> servers_of(config const& c);
@@ -57,6 +59,7 @@ class hold_node final : public engine::acquisition {
 /// completions to their executors. All rules are the engine's.
 class client_core final : public std::enable_shared_from_this<client_core>,
                           private engine::acquisition_events,
+                          private engine::inquirer,
                           private engine::journal {
  public:
   static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings);
@@ -66,6 +69,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   asio::any_io_executor const& executor() const noexcept { return executor_; }
   config const& settings() const noexcept { return settings_; }
   statistics stats();
+  std::string const& id() const noexcept { return id_; }
 
   /// `at_home`: the handler runs on our own executor (runs_at_home).
   void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler, bool at_home,
@@ -75,6 +79,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void abandon(hold_node& n);
   void watch_loss(node_ref n, lost_handler handler);
   void stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w);
+  void ask(std::shared_ptr<question> q);
+  void withdraw(std::shared_ptr<question> const& q);
   void close(duration timeout, close_handler handler);
   void close_in_background();
 
@@ -90,11 +96,12 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   /// A completion that waits for the lock to be released.
   struct ready {
-    enum class kind { granted, not_granted, watcher, released, closed } what;
+    enum class kind { granted, not_granted, watcher, released, answered, closed } what;
     node_ref node;
     error_code why;
     bool was_held = false;
     std::shared_ptr<loss_watcher> watcher;
+    std::shared_ptr<question> asked = nullptr;
   };
 
   enum class closing { no, draining, giving_back, done };
@@ -114,6 +121,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   /// Runs f(now) with the engine locked, then carries out what came of it.
   template <class F>
   void enter(F&& f);
+  void enter_for(std::function<void(time_point)> const& f);
   bool nothing_owed() const;
   void settle(time_point now, std::vector<ready>& batch);
   void carry_out(std::vector<ready>& batch);
@@ -127,7 +135,10 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void strike_off(hold_node& n) noexcept;
   void start_alarm();
 
-  // engine::acquisition_events, engine::journal
+  bool answered_here(question& q);
+
+  // engine::acquisition_events, engine::inquirer, engine::journal
+  void on_inquiry_answered(engine::inquiry& i, std::span<std::int64_t const> numbers, error_code why) override;
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
@@ -149,6 +160,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   std::vector<ready> ready_;
   std::size_t operations_at_home_ = 0;   // whose handlers have not been posted yet ...
   asio::any_io_executor work_at_home_;   // ... and what keeps our own context at work for all of them
+  std::vector<std::shared_ptr<question>> questions_;  // not answered yet
   std::minstd_rand random_;        // where to begin to look for a free segment
   closing closing_ = closing::no;
   bool gone_ = false;

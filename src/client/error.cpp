@@ -60,6 +60,7 @@ std::string_view plain_message(errc e) {
     case errc::invalid_config: return "invalid configuration";
     case errc::invalid_url: return "invalid URL";
     case errc::not_supported: return "not supported by this backend";
+    case errc::would_deadlock: return "a reader cannot become a writer, or two would wait for each other: release, then acquire";
   }
   return "unknown error";
 }
@@ -69,7 +70,8 @@ bool belongs_to(errc e, condition c) {
     case condition::not_mine: return e == errc::lost || e == errc::not_held;
     case condition::unreachable: return e == errc::unreachable || e == errc::closed;
     case condition::invalid_request:
-      return e == errc::invalid_name || e == errc::invalid_config || e == errc::invalid_url || e == errc::not_supported;
+      return e == errc::invalid_name || e == errc::invalid_config || e == errc::invalid_url || e == errc::not_supported ||
+             e == errc::would_deadlock;
   }
   return false;
 }

@@ -16,7 +16,6 @@ namespace conch {
 
 namespace {
 
-constexpr std::uint32_t most_permits = 1'000'000;
 constexpr std::uint32_t most_segments = 1'000;
 
 std::uint32_t between(std::uint32_t n, std::uint32_t most, std::string const& what) {
@@ -27,21 +26,15 @@ std::uint32_t between(std::uint32_t n, std::uint32_t most, std::string const& wh
 }  // namespace
 
 semaphore::semaphore(client& owner, std::string name, std::uint32_t permits, lock_options options)
-    : lock_{detail::checked_lock(owner.core(), std::move(name), options)},
-      permits_{between(permits, most_permits, "the permits of a semaphore")} {}
-
-semaphore::executor_type semaphore::get_executor() const noexcept { return lock_->core->executor(); }
+    : named_lock{detail::checked_lock(owner.core(), std::move(name), options)},
+      permits_{between(permits, detail::most_permits, "the permits of a semaphore")} {}
 
 shared_mutex::shared_mutex(client& owner, std::string name, lock_options options)
-    : lock_{detail::checked_lock(owner.core(), std::move(name), options)} {}
-
-shared_mutex::executor_type shared_mutex::get_executor() const noexcept { return lock_->core->executor(); }
+    : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
 
 striped_mutex::striped_mutex(client& owner, std::string name, std::uint32_t segments, lock_options options)
-    : lock_{detail::checked_lock(owner.core(), std::move(name), options)},
+    : named_lock{detail::checked_lock(owner.core(), std::move(name), options)},
       segments_{between(segments, most_segments, "the segments of a striped_mutex")} {}
-
-striped_mutex::executor_type striped_mutex::get_executor() const noexcept { return lock_->core->executor(); }
 
 /// A weight of 0 is refused: nobody could ever be given what is wanted.
 detail::part_request striped_mutex::request(std::vector<std::uint32_t> const& but) const {

@@ -120,9 +120,7 @@ owner::owner(std::string id) {
 std::string const& owner::id() const noexcept { return state_->id; }
 
 reentrant_mutex::reentrant_mutex(client& owner, std::string name, lock_options options)
-    : lock_{detail::checked_lock(owner.core(), std::move(name), options)} {}
-
-reentrant_mutex::executor_type reentrant_mutex::get_executor() const noexcept { return lock_->core->executor(); }
+    : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
 
 bool reentrant_mutex::held_by(owner const& who) const {
   auto const level = detail::level_of(who.state(), lock_);

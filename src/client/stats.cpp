@@ -92,6 +92,7 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.counter("failures_total", "Acquires that failed.", s.failures);
   e.counter("releases_total", "Releases of valid holds.", s.releases);
   e.counter("losses_total", "Holds that were lost.", s.losses);
+  e.counter("revocations_total", "Of these: taken away by force.", s.revocations);
   e.counter("renewals_total", "Locks renewed.", s.renewals);
   e.counter("renewal_scripts_total", "Scripts that renewed them.", s.renewal_scripts);
   e.counter("renewals_refused_total", "Renewals of holds the server no longer knew.", s.renewals_refused);

@@ -142,6 +142,9 @@ class backend_events {
   ~backend_events() = default;
 };
 
+/// What is told of a request that the server answered so.
+error_code to_error(fault what, std::string_view words);
+
 /// What the clocks may differ by over a lease: 1 % of it, and 2 ms for rounding (Redis counts expiry in milliseconds).
 /// The formula is Redlock's (redis.io, "Distributed Locks with Redis").
 constexpr duration drift_of(duration lease) { return lease / 100 + milliseconds{2}; }

@@ -15,6 +15,8 @@ namespace {
 /// Names no connection: CLIENT KILL then only shows whether it would be allowed.
 constexpr std::uint64_t nobody = std::numeric_limits<std::int64_t>::max();
 
+}  // namespace
+
 error_code to_error(fault what, std::string_view words) {
   switch (what) {
     case fault::wrong_type: return make_error_code(errc::wrong_type, words);
@@ -24,8 +26,6 @@ error_code to_error(fault what, std::string_view words) {
     default: return make_error_code(errc::unreachable, words);
   }
 }
-
-}  // namespace
 
 server::server(config const& settings, std::uint64_t seed, timer_queue& timers, wire& out, backend_events& up,
                journal& log, statistics& stats)
@@ -90,6 +90,7 @@ void server::connected_as(session const& s, time_point now) {
   });
   std::sort(renewals.begin(), renewals.end(), [](seat* a, seat* b) { return a->deadline < b->deadline; });
   renew(renewals, now);
+  repeat_inquiries(now);
   if (CONCH_MUTANT(subscribed_last)) subscribe();
   if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
   up_.connection_changed(now);
@@ -139,6 +140,7 @@ void server::disconnected(std::string_view why, time_point now) {
     if (s.at == seat::state::asking || s.at == seat::state::in_line) patience(s, now);
     if (s.at == seat::state::leaving) timers_.arm(s.check, now + settings_.command_timeout);
   });
+  end_unrepeatable_inquiries(why);
   up_.connection_changed(now);
 }
 
@@ -158,6 +160,7 @@ void server::answered(answer const& a, time_point now) {
     case request::cleanup: cleanup_answer(r, a, now); break;
     case request::renew:
     case request::confirm: renew_answer(r, a, now); break;
+    case request::inquiry: inquiry_answer(r, a, now); break;
     case request::kill:
     case request::subscribe:
     case request::prove_publish:
@@ -291,6 +294,7 @@ void server::fail_all_asking(error_code why, time_point now) {
   active_.for_each([&](seat& s) {
     if (s.at == seat::state::asking || s.at == seat::state::in_line) asking.push_back(&s);
   });
+  end_inquiries(why);
   for (seat* s : asking) ++s->references;
   for (seat* s : asking) {
     if (s->at == seat::state::asking || s->at == seat::state::in_line) fail(*s, why, now);

@@ -3,6 +3,7 @@
 
 #include "engine/backend.hpp"
 #include "engine/cleanup.hpp"
+#include "engine/inquiry.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>
@@ -29,6 +30,7 @@ class server final : public backend {
   void disconnected(std::string_view why, time_point now);
   void answered(answer const& a, time_point now);
   void granted(pushed_grant const& g, time_point now);
+  void revoked(std::string_view name, grant_id id, time_point now);
 
   // From the cohort.
   void ask(seat& s, bool wait, milliseconds lease, time_point now) override;
@@ -42,6 +44,12 @@ class server final : public backend {
   void dismiss(seat& s) noexcept override;
   /// Safety check, retry, or out of patience.
   void check(seat& s, time_point now) override;
+
+  /// Ends in its on_inquiry_answered, perhaps before this returns.
+  void inquire(inquiry& i, inquirer& whose, time_point now);
+  /// Nobody wants its answer any more; what it orders may be carried out all the same.
+  void withdraw(inquiry& i) noexcept;
+  void end_inquiries(error_code why);
 
   /// For votes: the same question once more, of one that is asking, in line or owned.
   void ask_again(seat& s, time_point now);
@@ -61,7 +69,8 @@ class server final : public backend {
   void drop_kicks();
 
  private:
-  enum class request : std::uint8_t { acquire, leave, cleanup, renew, confirm, kill, subscribe, prove_publish, ping };
+  friend struct inquiry;
+  enum class request : std::uint8_t { acquire, leave, cleanup, renew, confirm, inquiry, kill, subscribe, prove_publish, ping };
 
   struct in_flight {
     request what;
@@ -71,6 +80,7 @@ class server final : public backend {
     cleanup* owed;
     time_point written;
     milliseconds lease{};  // as asked for; by the time of the answer the seat may want another
+    std::uint64_t serial = 0;  // of an inquiry
   };
 
   // server.cpp: the connection
@@ -106,6 +116,16 @@ class server final : public backend {
   void send_renewals(std::span<seat* const> seats, bool with_source, time_point now);
   void send_renewals_of(std::span<seat* const> seats, bool parts, bool with_source, time_point now);
   seat* wanted(pushed_grant const& g);
+  seat* wanted_part(grant_id id) const;
+
+  // server_inquiries.cpp: questions and orders
+  void send_inquiry(inquiry& i, bool with_source, time_point now);
+  void end_unrepeatable_inquiries(std::string_view why);
+  void repeat_inquiries(time_point now);
+  void inquiry_due(inquiry& i, time_point now);
+  void inquiry_answer(in_flight const& r, answer const& a, time_point now);
+  void end_inquiry(inquiry& i, std::span<std::int64_t const> numbers, error_code why);
+  void taken_away(seat* s, grant_id id, time_point now);
 
   // server_cleanups.cpp: what is owed
   cleanup& owe(seat& s, grant_id id, receipt* r, time_point now);
@@ -150,6 +170,9 @@ class server final : public backend {
   list<cleanup> owed_;
   std::size_t cleanups_ = 0;
   std::size_t lapsed_ = 0;        // of these
+  list<inquiry> inquiries_;  // not answered yet
+  std::uint64_t last_inquiry_ = 0;
+  inquirer* inquirer_ = nullptr;
   timer overdue_;
   timer quiet_;
 };

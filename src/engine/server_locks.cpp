@@ -193,8 +193,11 @@ void server::check(seat& s, time_point now) {
 
 /// Who waits under that id. A lock with several owners may have several here.
 seat* server::wanted(pushed_grant const& g) {
-  if (g.kind == permit_kind::none) return up_.find(g.name);
-  auto const found = parts_.find(g.id);
+  return g.kind == permit_kind::none ? up_.find(g.name) : wanted_part(g.id);
+}
+
+seat* server::wanted_part(grant_id id) const {
+  auto const found = parts_.find(id);
   return found == parts_.end() ? nullptr : found->second;
 }
 

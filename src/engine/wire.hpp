@@ -74,6 +74,28 @@ struct confirm_command {
   bool with_source = false;
 };
 
+/// What an operator asks or orders; it concerns no place of this client (engine/inquiry.hpp).
+struct inspect_command {
+  std::string_view name;
+  bool with_source = false;
+};
+
+/// Takes it from all who own it, tells them, and passes it on.
+struct force_command {
+  std::string_view name;
+  milliseconds claim{}, retention{};
+  std::int64_t fence = 0;  // only from the one whose it is; 0: from all
+  bool with_source = false;
+};
+
+/// Sets the limit of a semaphore.
+struct limit_command {
+  std::string_view name;
+  milliseconds claim{}, retention{};
+  std::uint32_t limit = 0;
+  bool with_source = false;
+};
+
 /// One connection as the server knows it.
 struct session {
   std::uint64_t client_id = 0;
@@ -93,8 +115,8 @@ struct subscribe_command {};
 struct prove_publish_command {};
 struct ping_command {};
 
-using command = std::variant<acquire_command, release_command, renew_command, confirm_command, kill_command,
-                             subscribe_command, prove_publish_command, ping_command>;
+using command = std::variant<acquire_command, release_command, renew_command, confirm_command, inspect_command, force_command,
+                             limit_command, kill_command, subscribe_command, prove_publish_command, ping_command>;
 
 /// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
 enum class fault {

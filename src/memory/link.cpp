@@ -23,7 +23,8 @@ link::link(host& h, strand on, std::string client_id, std::string const& store_n
 link::~link() { store_->unsubscribe(id_); }
 
 void link::send(engine::command const& c) {
-  bool const script = std::holds_alternative<engine::acquire_command>(c) || std::holds_alternative<engine::release_command>(c);
+  bool const script = std::holds_alternative<engine::acquire_command>(c) || std::holds_alternative<engine::release_command>(c) ||
+                      std::holds_alternative<engine::limit_command>(c);
   auto const queue = [&](std::vector<std::int64_t> numbers) {
     asio::post(strand_, [this, keep = host_.keep(), script, numbers = std::move(numbers)] {
       host_.enter([&](engine::server& s, time_point now) {
@@ -65,6 +66,15 @@ void link::on_grant(engine::pushed_grant const& g) {
   asio::post(strand_, [this, keep = std::move(keep), name = std::string{g.name}, grant = engine::pushed_grant{g}]() mutable {
     grant.name = name;
     host_.enter([&](engine::server& s, time_point now) { s.granted(grant, now); });
+  });
+}
+
+/// As on_grant.
+void link::on_revoke(std::string_view name, engine::grant_id id) {
+  auto keep = host_.keep();
+  if (keep == nullptr) return;
+  asio::post(strand_, [this, keep = std::move(keep), name = std::string{name}, id] {
+    host_.enter([&](engine::server& s, time_point now) { s.revoked(name, id, now); });
   });
 }
 

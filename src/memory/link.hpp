@@ -29,6 +29,7 @@ class link final : public transport, private store::listener {
 
  private:
   void on_grant(engine::pushed_grant const& g) override;
+  void on_revoke(std::string_view name, engine::grant_id id) override;
 
   host& host_;
   strand strand_;

@@ -78,6 +78,24 @@ std::vector<std::int64_t> store::answer_to(engine::command const& c, std::string
     put_on_agenda(m.e);
     return answer;
   }
+  if (auto const* const wanted = std::get_if<engine::limit_command>(&c)) {
+    moment m = at(*wanted);
+    auto answer = set_limit(m, *wanted);
+    put_on_agenda(m.e);
+    return answer;
+  }
+  if (auto const* const forced = std::get_if<engine::force_command>(&c)) {
+    moment m = at(*forced);
+    auto answer = force(m, *forced);
+    put_on_agenda(m.e);
+    return answer;
+  }
+  if (auto const* const question = std::get_if<engine::inspect_command>(&c)) {
+    moment m{*this, find_or_make(question->name), client, now_us, 0, 0};
+    auto answer = inspect(m);
+    put_on_agenda(m.e);
+    return answer;
+  }
   if (auto const* const renewed = std::get_if<engine::renew_command>(&c)) {
     return renewed->parts ? renew_parts(*renewed, client, now_us) : renew(*renewed, client, now_us);
   }

@@ -28,6 +28,8 @@ class store {
     /// nothing of the store. `g.name` is valid during the call only. As on a Redis server, a push caused by one's own
     /// command comes before the answer to that command.
     virtual void on_grant(engine::pushed_grant const& g) = 0;
+    /// In the same way: it was taken away by force.
+    virtual void on_revoke(std::string_view name, engine::grant_id id) = 0;
 
    protected:
     ~listener() = default;
@@ -92,6 +94,7 @@ class store {
     std::int64_t limit = 0, used = 0, first_end_us = 0;
     std::string map;
     std::map<std::string, part_owner, std::less<>> owners;
+    bool limit_set = false;
     std::int64_t until = none;
   };
 
@@ -135,6 +138,10 @@ class store {
   std::vector<std::int64_t> acquire_part(moment& m, engine::acquire_command const& c);
   std::vector<std::int64_t> release_part(moment& m, engine::release_command const& c);
   std::vector<std::int64_t> renew_parts(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
+  std::vector<std::int64_t> set_limit(moment& m, engine::limit_command const& c);
+  std::vector<std::int64_t> force(moment& m, engine::force_command const& c);
+  std::vector<std::int64_t> inspect(moment& m);
+  void revoke(std::string_view id, std::string_view name);
 
   entry* find(std::string_view name);
   entry& find_or_make(std::string_view name);

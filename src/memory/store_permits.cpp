@@ -1,8 +1,11 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "memory/moment.hpp"
 
-// lua/lib/permits.lua, permit_acquire.lua, permit_release.lua and permit_renew.lua line by line: whoever changes one
-// changes the other, and tests/sim/permit_differential_test.cpp compares them.
+#include <charconv>
+#include <map>
+
+// lua/lib/permits.lua and the scripts that include it, and permit_renew.lua, line by line: whoever changes one changes the
+// other, and tests/sim/permit_differential_test.cpp compares them.
 namespace conch::memory {
 
 /// What lua/lib/permits.lua keeps in locals.
@@ -17,6 +20,7 @@ struct store::parts_moment {
   std::int64_t used = 0, first_end = 0;
   std::string map;
   std::optional<part_owner> mine;
+  bool was_set = false;
 
   parts_moment(moment& at, engine::permit const& wanted, grant who)
       : m{at}, hash{at.e.parts}, part{wanted}, me{std::move(who)},
@@ -30,13 +34,14 @@ struct store::parts_moment {
     if (m.e.owned() || (hash.until != none && hash.kind != part.kind)) return false;
     if (hash.until != none) {
       limit = hash.limit;
+      was_set = hash.limit_set;
       used = hash.used;
       first_end = hash.first_end_us;
       map = hash.map;
     }
     if (used > 0 && first_end <= m.now_us) sweep();
     if (used == 0) {
-      limit = part.limit;
+      if (!was_set) limit = part.limit;
       first_end = 0;
       map = segmented() ? std::string(static_cast<std::size_t>(limit), '0') : std::string{};
     }
@@ -50,7 +55,7 @@ struct store::parts_moment {
   }
 
   void write(std::string const& id = {}, part_owner const* owner = nullptr) {
-    if (used == 0) {
+    if (used == 0 && !was_set) {
       hash = {};
       return;
     }
@@ -59,6 +64,8 @@ struct store::parts_moment {
     hash.used = used;
     hash.first_end_us = first_end;
     hash.map = map;
+    hash.limit_set = was_set;
+    if (was_set && left_until(hash.until, m.now_ms()) < m.retention) hash.until = m.now_ms() + m.retention;
     if (owner != nullptr) hash.owners.insert_or_assign(id, *owner);
   }
 
@@ -263,6 +270,96 @@ std::vector<std::int64_t> store::renew_parts(engine::renew_command const& c, std
       put_on_agenda(*e);
     }
     answer.push_back(mine ? 1 : 0);
+  }
+  return answer;
+}
+
+std::vector<std::int64_t> store::set_limit(moment& m, engine::limit_command const& c) {
+  engine::permit const wanted{.kind = engine::permit_kind::semaphore, .limit = c.limit};
+  parts_moment p{m, wanted, {}};
+  if (!p.load()) return wrong_type;
+  p.was_set = true;
+  p.limit = c.limit;
+  p.write();
+  p.admit({}, 0, 0);
+  return {p.used, m.now_us};
+}
+
+void store::revoke(std::string_view id, std::string_view name) {
+  auto const dot = id.find('.');
+  auto const heard = listeners_.find(id.substr(0, dot));
+  if (heard == listeners_.end()) return;
+  engine::grant_id number = 0;
+  std::from_chars(id.data() + dot + 1, id.data() + id.size(), number);
+  heard->second->on_revoke(name, number);
+}
+
+std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c) {
+  if (m.e.parts.until == none) {
+    if (!m.e.owned() || (c.fence > 0 && m.e.owner_fence != c.fence)) return {0, m.now_us};
+    revoke(m.e.owner.text, m.e.name);
+    bool const taken = !m.e.line.empty() && m.pass_on({}, 0, m.e.owner_fence).taken;
+    if (!taken) m.e.owner_until = none;
+    return {1, m.now_us};
+  }
+  engine::permit const any{.kind = m.e.parts.kind, .limit = static_cast<std::uint32_t>(m.e.parts.limit)};
+  parts_moment p{m, any, {}};
+  p.load();
+  std::map<std::int64_t, std::pair<std::string, part_owner>> chosen;
+  for (auto const& [id, owner] : p.hash.owners) {
+    if (c.fence == 0 || owner.fence == c.fence) chosen.emplace(owner.fence, std::pair{id, owner});
+  }
+  for (auto const& [fence, one] : chosen) {
+    revoke(one.first, m.e.name);
+    p.hash.owners.erase(one.first);
+    p.used -= one.second.weight;
+    p.mark(one.second.segment, '0');
+  }
+  if (!chosen.empty()) {
+    p.write();
+    p.admit({}, 0, chosen.rbegin()->first);
+  }
+  return {static_cast<std::int64_t>(chosen.size()), m.now_us};
+}
+
+std::vector<std::int64_t> store::inspect(moment& m) {
+  struct seen {
+    std::string_view id;
+    std::int64_t left, weight, segment;
+    bool claimed;
+  };
+  std::map<std::int64_t, seen> owners;  // by fence
+  std::int64_t taken = 0, limit = 1, kind = 0;
+  auto const waiting = static_cast<std::int64_t>(m.e.line.size());
+  parts_hash const& hash = m.e.parts;
+  if (hash.until != none) {
+    limit = hash.limit;
+    kind = static_cast<std::int64_t>(hash.kind);
+    constexpr std::size_t sums = 4;
+    std::size_t const fields = hash.owners.size() + sums + (hash.map.empty() ? 0 : 1) + (hash.limit_set ? 1 : 0);
+    if (fields > 1000) return {m.now_us, waiting, static_cast<std::int64_t>(fields - sums), hash.used, limit, kind};
+    for (auto const& [id, owner] : hash.owners) {
+      if (owner.ends_us <= m.now_us) continue;
+      owners.emplace(owner.fence, seen{id, (owner.ends_us - m.now_us + 999) / 1000, owner.weight, owner.segment, owner.claimed});
+      taken += owner.weight;
+    }
+  } else if (m.e.owned()) {
+    owners.emplace(m.e.owner_fence, seen{m.e.owner.text, m.owner_left(), 1, 0, m.e.claimed});
+    taken = 1;
+  }
+
+  std::vector<std::int64_t> answer{m.now_us, waiting, static_cast<std::int64_t>(owners.size()), taken, limit, kind};
+  std::size_t named = 0;
+  for (auto const& [fence, owner] : owners) {
+    if (named++ == 100) break;
+    std::string_view const client = owner.id.substr(0, owner.id.find('.'));
+    for (std::size_t word = 0; word < 4; ++word) {
+      std::string_view const digits = client.size() > 8 * word ? client.substr(8 * word, 8) : std::string_view{};
+      std::int64_t bits = 0;
+      auto const read = std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
+      answer.push_back(!digits.empty() && read.ptr == digits.data() + digits.size() ? bits : 0);
+    }
+    answer.insert(answer.end(), {fence, owner.left, owner.weight, owner.segment, owner.claimed ? 0 : 1});
   }
   return answer;
 }

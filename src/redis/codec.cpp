@@ -98,6 +98,32 @@ struct encoder {
     for (engine::renewal const& item : c.items) w.arg(id_text(client, item.id)).arg(count(item.lease)).arg(item.floor);
   }
 
+  void operator()(engine::inspect_command const& c) const {
+    static script const& inspect = find_script("inspect");
+    keys const k{c.name};
+    command_writer w{out, 3 + 2};
+    write_script(w, inspect, c.with_source, 2);
+    w.arg(k.lock).arg(k.queue);
+  }
+
+  void operator()(engine::force_command const& c) const {
+    static script const& force = find_script("force");
+    order(force, c, c.fence);
+  }
+
+  void operator()(engine::limit_command const& c) const {
+    static script const& limit = find_script("permit_limit");
+    order(limit, c, c.limit);
+  }
+
+  template <class Command, class Number>
+  void order(script const& s, Command const& c, Number number) const {
+    keys const k{c.name};
+    command_writer w{out, 3 + 3 + 3};
+    write_script(w, s, c.with_source, 3);
+    w.arg(k.lock).arg(k.queue).arg(k.fence).arg(count(c.claim)).arg(count(c.retention)).arg(number);
+  }
+
   void operator()(engine::kill_command const& c) const {
     command_writer w{out, 6};
     w.arg("CLIENT").arg("KILL").arg("ID").arg(c.client_id).arg("ADDR").arg(c.address);
@@ -124,6 +150,15 @@ bool read_number(std::string_view& text, std::int64_t& number) {
 bool exact_in_lua(std::int64_t number) {
   constexpr std::int64_t limit = std::int64_t{1} << 53;
   return number >= -limit && number <= limit;
+}
+
+constexpr std::string_view key_prefix = "conch:{";
+
+/// False: malformed.
+bool read_key(std::string_view key, std::string& name) {
+  if (key.substr(0, key_prefix.size()) != key_prefix || key.size() <= key_prefix.size() + 1 || key.back() != '}') return false;
+  name = unescape_name(key.substr(key_prefix.size(), key.size() - key_prefix.size() - 1));
+  return true;
 }
 
 /// The KIND and SEGMENT of a part, as one word. False: malformed.
@@ -153,18 +188,26 @@ bool read_grant(std::string_view text, std::string_view client, std::string& nam
       !read_number(text, claim)) {
     return false;
   }
-  constexpr std::string_view prefix = "conch:{";
   grant.kind = engine::permit_kind::none;
   grant.segment = 0;
-  if (text.substr(0, prefix.size()) != prefix && !text.empty() && !read_part(text, grant)) return false;
+  if (text.substr(0, key_prefix.size()) != key_prefix && !text.empty() && !read_part(text, grant)) return false;
   constexpr std::int64_t longest_claim_ms = 86'400'000;
   if (id <= 0 || grant.fence <= 0 || claim <= 0 || claim > longest_claim_ms) return false;
   if (grant.fence >= engine::fence_limit || !exact_in_lua(grant.granted_us)) return false;
-  if (text.substr(0, prefix.size()) != prefix || text.size() <= prefix.size() + 1 || text.back() != '}') return false;
-  name = unescape_name(text.substr(prefix.size(), text.size() - prefix.size() - 1));
+  if (!read_key(text, name)) return false;
   grant.name = name;
   grant.id = static_cast<grant_id>(id);
   grant.claim = std::chrono::milliseconds{claim};
+  return true;
+}
+
+/// "ID KEY", written by lua/force.lua behind a "!".
+bool read_revocation(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
+  if (text.size() <= client.size() || text.substr(0, client.size()) != client || text[client.size()] != '.') return false;
+  text.remove_prefix(client.size() + 1);
+  std::int64_t id = 0;
+  if (!read_number(text, id) || id <= 0 || !read_key(text, name)) return false;
+  grant = {.name = name, .id = static_cast<grant_id>(id)};
   return true;
 }
 
@@ -239,6 +282,9 @@ push_kind read_push(std::span<resp::node const> message, std::string_view client
   if (message.size() != 4 || message[2].text != channel_of(client)) return push_kind::other;
   std::string_view const text = message[3].text;
   if (text.empty()) return push_kind::other;  // our own proof that pushes arrive
+  if (text.front() == '!') {
+    return read_revocation(text.substr(1), client, name, grant) ? push_kind::revoked : push_kind::malformed;
+  }
   return read_grant(text, client, name, grant) ? push_kind::grant : push_kind::malformed;
 }
 

@@ -16,7 +16,7 @@ namespace conch::redis {
 
 namespace {
 
-/// Of an answer or a push of ours the longest is a grant for a name of 512 bytes, or 201 numbers. A peer that sends more
+/// Of an answer or a push of ours the longest is a grant for a name of 512 bytes, or 906 numbers. A peer that sends more
 /// than this is no lock server.
 constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_text = 64 << 10, .max_message = 1 << 20};
 constexpr std::size_t good_read = 16 << 10;
@@ -200,6 +200,7 @@ bool link::hand_over(engine::server& s, time_point now) {
     }
     switch (read_push(decoder_.message(), id_, name_, grant)) {
       case push_kind::grant: s.granted(grant, now); break;
+      case push_kind::revoked: s.revoked(grant.name, grant.id, now); break;
       case push_kind::subscribed: s.answered({}, now); break;
       case push_kind::other: break;
       case push_kind::malformed: host_.log(log_level::warning, "ignored a push on our channel that conch did not send"); break;

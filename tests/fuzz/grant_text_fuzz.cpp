@@ -44,6 +44,15 @@ void any_text(std::string_view text) {
   engine::pushed_grant grant;
   switch (read(text, name, grant)) {
     case redis::push_kind::grant: break;
+    case redis::push_kind::revoked: {
+      require(grant.id > 0 && grant.name == name && !name.empty(), "a revocation that makes no sense");
+      std::string const again = '!' + std::string{client} + '.' + std::to_string(grant.id) + " conch:{" + redis::escape_name(name) + '}';
+      std::string name2;
+      engine::pushed_grant grant2;
+      require(read(again, name2, grant2) == redis::push_kind::revoked && name2 == name && grant2.id == grant.id,
+              "a revocation is not read again");
+      return;
+    }
     case redis::push_kind::other: require(text.empty(), "a text of our channel was passed over"); return;
     case redis::push_kind::malformed: return;
     case redis::push_kind::subscribed: require(false, "a message taken for a subscription"); return;
@@ -81,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     any_name(rest);
   } else {
     // With the right beginning nearly always: nobody else's grants come on this channel.
-    std::string const prefixed = std::string{client} + '.' + std::string{rest};
+    std::string const prefixed = std::string{data[0] % 8 == 3 ? "!" : ""} + std::string{client} + '.' + std::string{rest};
     any_text(data[0] % 8 == 1 ? rest : std::string_view{prefixed});
   }
   return 0;

@@ -406,6 +406,19 @@ TEST_P(Family, ANameThatIsAMutexIsRefused) {
   w.run(body);
 }
 
+TEST_P(Family, AHashThatIsNoLockIsRefusedAndStaysWhatItWas) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    std::string const lock = name("somebody's");
+    probe.command({"HSET", lock_key(lock), "what", "else"});
+    auto result = co_await kind().acquire(c, lock, {}, {}, as_tuple);
+    EXPECT_EQ(std::get<0>(result), errc::wrong_type) << std::get<0>(result).message();
+    EXPECT_EQ(probe.integer({"HLEN", lock_key(lock)}), 1);
+    EXPECT_EQ(probe.integer({"EXISTS", queue_key(lock)}), 0);
+  };
+  w.run(body);
+}
+
 TEST_P(Family, TheSameInThisProcess) {
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), quick("memory://", 900ms)};

@@ -172,5 +172,129 @@ TEST_F(Semaphore, OnePermitCanBeHeldByWithLock) {
   w.run(body);
 }
 
+TEST_F(Semaphore, AGreaterLimitLetsThoseInLineComeInAtOnce) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : {server().url(), std::string{"memory://"}}) {
+      SCOPED_TRACE(url);
+      client a{w.ctx.get_executor(), url};
+      client b{w.ctx.get_executor(), url};
+      semaphore s{a, "raised", 2};
+      semaphore t{b, "raised", 2};
+      hold both = co_await s.async_acquire(2);
+      std::deque<hold> later;
+      for (int i = 0; i < 3; ++i) t.async_acquire([&](error_code ec, hold h) {
+        EXPECT_FALSE(ec) << ec.message();
+        later.push_back(std::move(h));
+      });
+      lock_status line;
+      auto const end = steady::now() + 10s;
+      while (line.waiting != 3 && steady::now() < end) line = co_await s.async_inspect();
+      std::uint32_t const out = co_await s.async_set_permits(4);
+      EXPECT_EQ(out, 4u);
+      auto const two = [&] { return later.size() == 2; };
+      co_await until(two, "two of those in line");
+      line = co_await s.async_inspect();
+      EXPECT_EQ(line.limit, 4u);
+      EXPECT_EQ(line.taken, 4u);
+      EXPECT_EQ(line.waiting, 1u);
+      co_await later[0].async_release();
+      auto const three = [&] { return later.size() == 3; };
+      co_await until(three, "the last");
+      later.clear();
+      co_await both.async_release();
+    }
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, ASmallerLimitLetsTheHoldersFinish) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), server().url()};
+    client b{w.ctx.get_executor(), server().url()};
+    semaphore s{a, "lowered", 4};
+    semaphore t{b, "lowered", 4};
+    hold one = co_await s.async_acquire(2);
+    hold two = co_await s.async_acquire(2);
+    std::uint32_t const out = co_await t.async_set_permits(2);
+    EXPECT_EQ(out, 4u);
+    EXPECT_TRUE(one.valid());
+    EXPECT_TRUE(two.valid());
+    hold next;
+    t.async_acquire(3, [&](error_code ec, hold h) {  // more than there is now: all of it
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(h);
+    });
+    auto const there = [&] { return in_line(probe, "lowered") == 1; };
+    co_await until(there, "in line");
+    bool was_held = co_await one.async_release();
+    EXPECT_TRUE(was_held);
+    lock_status const status = co_await s.async_inspect();
+    EXPECT_EQ(status.taken, 2u);
+    EXPECT_EQ(status.waiting, 1u);
+    EXPECT_FALSE(next);
+    was_held = co_await two.async_release();
+    EXPECT_TRUE(was_held);
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the next");
+    hold none = co_await s.async_try_acquire();
+    EXPECT_FALSE(none);
+    co_await next.async_release();
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, ALimitThatWasSetCountsForAllWhateverTheyWereMadeWith) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = quick(server(), 900ms);
+    settings.fence_retention = 1s;
+    client a{w.ctx.get_executor(), settings};
+    client b{w.ctx.get_executor(), settings};
+    semaphore old{a, "disagreed", 1};
+    semaphore fresh{b, "disagreed", 3};
+    hold first = co_await old.async_acquire();  // not set: that of whoever came first
+    hold none = co_await fresh.async_try_acquire();
+    EXPECT_FALSE(none);
+    co_await first.async_release();
+    first = co_await fresh.async_acquire();  // out of use: that of whoever comes next
+    hold second = co_await fresh.async_try_acquire();
+    EXPECT_TRUE(second.valid());
+    co_await first.async_release();
+    co_await second.async_release();
+
+    std::uint32_t const out = co_await fresh.async_set_permits(2);
+    EXPECT_EQ(out, 0u);
+    for (int i = 0; i < 2; ++i) {  // also after it was out of use for a moment
+      first = co_await old.async_acquire();
+      second = co_await old.async_try_acquire();
+      EXPECT_TRUE(second.valid());
+      hold third = co_await fresh.async_try_acquire();
+      EXPECT_FALSE(third);
+      lock_status const status = co_await old.async_inspect();
+      EXPECT_EQ(status.limit, 2u);
+      co_await first.async_release();
+      co_await second.async_release();
+    }
+    auto const forgotten = [&] { return is_free(probe, "disagreed"); };
+    co_await until(forgotten, "the retention");
+    first = co_await old.async_acquire();
+    none = co_await old.async_try_acquire();
+    EXPECT_FALSE(none);
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, ALimitThatMakesNoSenseIsRefused) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), server().url()};
+    semaphore s{a, "refused limit", 2};
+    for (std::uint32_t const permits : {0u, 1'000'001u}) {
+      auto const answer = co_await s.async_set_permits(permits, as_tuple);
+      EXPECT_EQ(std::get<0>(answer), errc::invalid_config) << std::get<0>(answer).message();
+    }
+    EXPECT_EQ(a.stats().scripts, 0u);
+  };
+  w.run(body);
+}
+
 }  // namespace
 }  // namespace conch::test

@@ -162,5 +162,128 @@ TEST_F(SharedMutex, BothSidesCanBeHeldByWithLock) {
   w.run(body);
 }
 
+TEST_F(SharedMutex, ADowngradeLetsTheReadersInAndNoWriterComesBetween) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : {server().url(), std::string{"memory://"}}) {
+      SCOPED_TRACE(url);
+      client a{w.ctx.get_executor(), url};
+      client b{w.ctx.get_executor(), url};
+      shared_mutex mine{a, "downgraded"};
+      shared_mutex others{b, "downgraded"};
+      hold writer = co_await mine.async_acquire();
+      std::string order;
+      std::deque<hold> holds;
+      std::uint64_t there = 0;
+      for (char const who : std::string{"rrwr"}) {
+        auto const told = [&order, &holds, who](error_code ec, hold h) {
+          EXPECT_FALSE(ec) << ec.message();
+          order += who;
+          holds.push_back(std::move(h));
+        };
+        if (who == 'r') {
+          others.async_acquire_shared(told);
+        } else {
+          others.async_acquire(told);
+        }
+        ++there;
+        lock_status line;
+        auto const end = steady::now() + 10s;
+        while (line.waiting != there && steady::now() < end) line = co_await mine.async_inspect();
+      }
+      auto const fence = writer.fence();
+      auto const before = a.stats().scripts;
+      co_await mine.async_downgrade(writer);
+      EXPECT_LE(a.stats().scripts - before, 2u);  // a second time with its source
+      auto const two_readers = [&] { return order == "rr"; };
+      co_await until(two_readers, "the readers at the head of the line");
+      EXPECT_TRUE(writer.valid());
+      EXPECT_EQ(writer.fence(), fence);
+      lock_status const status = co_await mine.async_inspect();
+      EXPECT_EQ(status.held, 3u);
+      EXPECT_EQ(status.taken, 3u);
+      EXPECT_EQ(status.waiting, 2u);  // a writer, and a reader behind it
+      auto const scripts = a.stats().scripts;
+      co_await mine.async_downgrade(writer);  // a reader stays one, without a message
+      EXPECT_EQ(a.stats().scripts, scripts);
+      bool const was_held = co_await writer.async_release();
+      EXPECT_TRUE(was_held);
+      co_await holds[0].async_release();
+      EXPECT_EQ(order, "rr");
+      co_await holds[1].async_release();
+      auto const then_writer = [&] { return order == "rrw"; };
+      co_await until(then_writer, "the writer");
+      EXPECT_GT(holds[2].fence(), holds[1].fence());
+      co_await holds[2].async_release();
+      auto const all = [&] { return order == "rrwr"; };
+      co_await until(all, "the last reader");
+    }
+  };
+  w.run(body);
+}
+
+TEST_F(SharedMutex, ADowngradedHoldIsRenewedAndEndsAsAReaders) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(server(), 700ms)};
+    shared_mutex m{c, "downgraded renewed"};
+    hold h = co_await m.async_acquire();
+    co_await m.async_downgrade(h);
+    auto const long_past = clock::now() + 1600ms;
+    auto const later = [&] { return clock::now() > long_past; };
+    co_await until(later, "two leases");
+    EXPECT_TRUE(h.valid());
+    hold other = co_await m.async_try_acquire_shared();
+    EXPECT_TRUE(other.valid());
+    hold writer = co_await m.async_try_acquire();
+    EXPECT_FALSE(writer);
+    co_await h.async_release();
+    co_await other.async_release();
+    EXPECT_TRUE(is_free(probe, "downgraded renewed"));
+  };
+  w.run(body);
+}
+
+TEST_F(SharedMutex, ADowngradeOfWhatIsNotAWritersHoldSaysSo) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    shared_mutex m{c, "not a writer"};
+    hold empty;
+    auto answer = co_await m.async_downgrade(empty, as_tuple);
+    EXPECT_EQ(std::get<0>(answer), errc::not_held);
+    shared_mutex other{c, "another"};
+    hold elsewhere = co_await other.async_acquire();
+    answer = co_await m.async_downgrade(elsewhere, as_tuple);
+    EXPECT_EQ(std::get<0>(answer), errc::not_held);
+    hold h = co_await m.async_acquire();
+    probe.command({"DEL", lock_key("not a writer")});
+    answer = co_await m.async_downgrade(h, as_tuple);  // the first to hear of it
+    EXPECT_EQ(std::get<0>(answer), errc::lost);
+    auto const told = co_await h.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(told), errc::lost);
+    answer = co_await m.async_downgrade(h, as_tuple);
+    EXPECT_EQ(std::get<0>(answer), errc::lost);
+    co_await h.async_release();
+    answer = co_await m.async_downgrade(h, as_tuple);
+    EXPECT_EQ(std::get<0>(answer), errc::not_held);
+  };
+  w.run(body);
+}
+
+TEST_F(SharedMutex, AnUpgradeIsRefusedAndTheReaderStaysOne) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    shared_mutex m{c, "upgraded"};
+    hold reader = co_await m.async_acquire_shared();
+    auto const answer = co_await m.async_upgrade(reader, as_tuple);
+    EXPECT_EQ(std::get<0>(answer), errc::would_deadlock) << std::get<0>(answer).message();
+    EXPECT_EQ(std::get<0>(answer), condition::invalid_request);
+    EXPECT_TRUE(reader.valid());
+    hold tried = co_await m.async_try_acquire();  // what a user may try instead: it does not wait for itself
+    EXPECT_FALSE(tried);
+    hold second = co_await m.async_try_acquire_shared();
+    EXPECT_TRUE(second.valid());
+  };
+  w.run(body);
+}
+
 }  // namespace
 }  // namespace conch::test

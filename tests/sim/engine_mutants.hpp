@@ -51,6 +51,7 @@ enum class engine_mutant : std::uint8_t {
   lease_of_the_next,
   requeued_after_leave,
   renewal_storm,
+  revocation_ignored,
   // src/quorum
   quorum_of_less,
   validity_of_the_best,

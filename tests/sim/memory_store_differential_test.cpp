@@ -3,12 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <map>
 #include <random>
-#include <set>
 
-#include "sim/scripted_server.hpp"
+#include "sim/store_differential.hpp"
 
 namespace conch::sim {
 namespace {
@@ -50,7 +48,11 @@ class random_client_side {
   engine::command command(std::string const& client) {
     auto const retention = milliseconds{pick(0, 3) == 0 ? 1 : 2'000};
     auto const claim = milliseconds{pick(1, 4) * 50};
-    switch (pick(0, 11)) {
+    switch (pick(0, 13)) {
+      case 12: return engine::inspect_command{name()};
+      case 13:
+        if (pick(0, 1) == 0) return engine::inspect_command{name()};
+        return engine::force_command{name(), claim, retention, pick(0, 4) == 0 ? some_fence() : 0};
       case 0: case 1: case 2: case 3: {
         engine::acquire_command c{name(), some_id(client), pick(0, 4) != 0, lease(), claim, retention};
         if (pick(0, 3) == 0) c.ticket = now_us_ + pick(-300'000, 100'000);
@@ -118,43 +120,8 @@ class MemoryStore : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
   random_client_side side{GetParam()};
-  scripted_server scripts{side.clients()};
-  memory::store store;
-  seen_grants pushed;
-  std::deque<listening_client> listeners;
-  std::map<std::string, listening_client*> listener_of;
-  std::set<std::string> subscribed;
   std::map<std::string, int> happened;
-  for (auto const& client : side.clients()) {
-    listener_of[client] = &listeners.emplace_back(client, pushed);
-    store.subscribe(client, *listener_of[client]);
-    scripts.subscribe(client, true);
-    subscribed.insert(client);
-  }
-
-  for (int step = 0; step < 12'000; ++step) {
-    side.step();
-    scripts.at(side.now());
-    std::string const client = side.client();
-    if (side.rarely()) {  // its connection is lost, or there again
-      bool const on = !subscribed.contains(client);
-      scripts.subscribe(client, on);
-      if (on) {
-        store.subscribe(client, *listener_of[client]);
-        subscribed.insert(client);
-      } else {
-        store.unsubscribe(client);
-        subscribed.erase(client);
-      }
-    }
-    engine::command const command = side.command(client);
-    auto const expected = scripts.carry_out(command, client);
-    pushed.clear();
-    auto const answer = store.carry_out(command, client, side.now());
-    ASSERT_EQ(described(answer), described(expected.answer))
-        << "step " << step << " at " << side.now() << ", " << client << " sends\n" << described(command);
-    ASSERT_EQ(pushed, expected.pushes)
-        << "step " << step << " at " << side.now() << ", " << client << " sends\n" << described(command);
+  auto const note = [&](engine::command const& command, std::vector<std::int64_t> const& answer, seen_grants const& pushed) {
     if (!pushed.empty()) ++happened["push"];
     if (std::holds_alternative<engine::acquire_command>(command)) ++happened["acquire " + std::to_string(answer[0])];
     if (std::holds_alternative<engine::release_command>(command)) {
@@ -163,11 +130,17 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
     if (std::holds_alternative<engine::confirm_command>(command)) ++happened["confirm " + std::to_string(answer[1])];
     if (answer.size() == 7 && answer[4] != 0 && answer[5] != 0) ++happened[answer[6] == 0 ? "rival" : "confirmed rival"];
     if (std::holds_alternative<engine::renew_command>(command)) ++happened["renew " + std::to_string(answer[1])];
-  }
+    if (std::holds_alternative<engine::force_command>(command)) {
+      ++happened["force " + std::to_string(answer[0]) + (pushed.size() > 1 ? " and pass on" : "")];
+    }
+    if (std::holds_alternative<engine::inspect_command>(command)) ++happened["inspect " + std::to_string(answer[2])];
+  };
+  ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 12'000, note));
   // A generator that never gets into a state proves nothing about it.
   for (char const* what : {"push", "acquire 0", "acquire 1", "acquire 2", "acquire 3", "release 0", "release 1",
                            "release 2", "release 0 and again", "release 1 and again", "renew 0", "renew 1",
-                           "confirm 0", "confirm 1", "confirm 2", "rival", "confirmed rival"}) {
+                           "confirm 0", "confirm 1", "confirm 2", "rival", "confirmed rival", "force 0", "force 1",
+                           "force 1 and pass on", "inspect 0", "inspect 1"}) {
     EXPECT_GT(happened[what], 3) << what;
   }
 }

@@ -49,7 +49,7 @@ variant_of_script const* variant(std::string_view sha1_or_source) {
 }
 
 // The rule: a section of the design, with its mark where it has one, or a promise.
-constexpr std::array<mutant, 83> mutants{{
+constexpr std::array<mutant, 88> mutants{{
     {"old-connections-live-on", "a new connection does not end the old one",
      "†4", engine_mutant::old_connections_live_on},
     {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect",
@@ -257,6 +257,19 @@ constexpr std::array<mutant, 83> mutants{{
     {"push-time-wrong", "a push tells a later time than that of the grant", "†4", engine_mutant::none, "",
      "text(now) .. ' ' .. claim",
      "text(now + 1000000) .. ' ' .. claim"},
+    {"force-tells-nobody", "who is taken a lock from is not told", "P9", engine_mutant::none, "force",
+     "tell(owner)\n",
+     "\n"},
+    {"force-tells-too-late", "who is taken a lock from is told after the next owner", "P9", engine_mutant::none, "force",
+     "tell(owner)\nlocal _, taken = nil, false\nif redis.call('EXISTS', queue_key) == 1 then\n_, taken = pass_on(nil, 0, tonumber(fence))",
+     "local _, taken = nil, false\nif redis.call('EXISTS', queue_key) == 1 then\n_, taken = pass_on(nil, 0, tonumber(fence))\ntell(owner)"},
+    {"force-leaves-it", "what was taken away is still its owner's", "P7", engine_mutant::none, "force",
+     "redis.call('DEL', lock_key)",
+     ""},
+    {"force-not-passed-on", "what was taken away goes to nobody", "P4", engine_mutant::none, "force",
+     "if redis.call('EXISTS', queue_key) == 1 then",
+     "if false then"},
+    {"revocation-ignored", "a client does not tell its holder that its lock was taken away", "P9", engine_mutant::revocation_ignored},
 }};
 
 }  // namespace

@@ -58,6 +58,13 @@ class observer {
   virtual void after(std::span<std::string_view const> argv, value const& reply);
   virtual void data_lost();             // all of it, or an unknown part
   virtual void lock_tampered(int name);  // by an operator
+  // ... by the scripts for that; `pushed` in order
+  using owner_fences = std::map<std::string, std::int64_t>;  // by owner
+  virtual void ordered(int name);
+  virtual owner_fences owners_of(int name) const;
+  virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed);
+  virtual void limit_set(int, std::int64_t, bool) {}  // or perhaps set, when the script failed
+  void told_of_force(sim_acquisition const* a) const;
   void clock_forward();
   void trouble(nanos until);    // a fault has something to do with what happens before that
   void refused();               // the server answers with errors
@@ -83,6 +90,7 @@ class observer {
   int named(std::string_view key) const;
   std::string owner_id(sim_acquisition const& a) const;
   std::size_t receivers(std::string_view id) const;
+  void judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const;
   void not_too_late(sim_acquisition const& a) const;
 
   world& world_;

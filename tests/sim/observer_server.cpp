@@ -315,4 +315,44 @@ void observer::judge_hand_over(step const& s) {
   }
 }
 
+// ---------------------------------------------------------------------------------------------- an operator's orders
+
+/// What such a script grants no other judges.
+void observer::ordered(int name) {
+  lock_state const is = look(name);
+  if (is.owned) watch(name).highest_written = std::max(watch(name).highest_written, is.fence);
+}
+
+observer::owner_fences observer::owners_of(int name) const {
+  lock_state const is = look(name);
+  return is.owned ? owner_fences{{is.owner, is.fence}} : owner_fences{};
+}
+
+/// Whoever lost it was told, and before anybody was granted it.
+void observer::judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const {
+  auto const still = owners_of(name);
+  for (auto const& [id, fence] : owners) {
+    std::string const words = "lock " + std::to_string(name) + " was taken from " + id;
+    if (still.contains(id)) throw violation{7, words + ", who has it still"};
+    if (receivers(id) == 0) continue;
+    auto const told = std::find_if(pushed.begin(), pushed.end(), [&, mine = "!" + id + " "](std::string const& text) { return text.starts_with(mine); });
+    if (told == pushed.end()) throw violation{9, words + ", who was not told"};
+    if (std::any_of(pushed.begin(), told, [](std::string const& text) { return !text.starts_with('!'); })) {
+      throw violation{9, words + ", who was told after the next owner"};
+    }
+  }
+}
+
+void observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed) {
+  judge_force(name, owners, pushed);
+  lock_state const is = look(name);
+  for (auto const& [id, ticket] : is.line) {
+    if (!is.owned && !owners.empty() && receivers(id) != 0) throw violation{4, id + " stands in line for a lock that was taken away and is free"};
+  }
+}
+
+void observer::told_of_force(sim_acquisition const* a) const {
+  if (a != nullptr && a->at == engine::acquisition::phase::holding) throw violation{9, "who was told that its lock was taken away still believes in it"};
+}
+
 }  // namespace conch::sim

@@ -6,7 +6,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::array<mutant, 27> mutants{{
+constexpr std::array<mutant, 39> mutants{{
     {"parts-one-too-many", "one more than the limit is given out", "sr P1", engine_mutant::none, "",
      "used + math.min(size, limit) <= limit and",
      "used + math.min(size, limit) <= limit + 1 and"},
@@ -89,6 +89,43 @@ constexpr std::array<mutant, 27> mutants{{
      "permit_acquire",
      "(nobody_waits or map or kind == 'e') and fit",
      "(nobody_waits or map) and fit"},
+    {"parts-force-tells-nobody", "who is taken a part from is not told", "srge P9", engine_mutant::none, "force",
+     "tell(owner.id)",
+     "parse_owner(owner.id)"},
+    {"parts-force-tells-too-late", "who is taken a part from is told after the next owner", "srge P9", engine_mutant::none, "force",
+     "tell(owner.id)\nredis.call('HDEL', lock_key, owner.id)\nused = used - owner.weight\nmark(owner.segment, '0')\nend\n"
+     "if #chosen > 0 then\nwrite()\nadmit(nil, 0, chosen[#chosen].fence)",
+     "redis.call('HDEL', lock_key, owner.id)\nused = used - owner.weight\nmark(owner.segment, '0')\nend\n"
+     "if #chosen > 0 then\nwrite()\nadmit(nil, 0, chosen[#chosen].fence)\nfor _, owner in ipairs(chosen) do\ntell(owner.id)\nend"},
+    {"parts-force-leaves-it", "what was taken away is still its owner's", "srge P7", engine_mutant::none, "force",
+     "redis.call('HDEL', lock_key, owner.id)",
+     ""},
+    {"parts-force-not-counted", "what was taken away is not counted as free", "srge P4", engine_mutant::none, "force",
+     "used = used - owner.weight",
+     ""},
+    {"parts-force-not-passed-on", "what was taken away goes to nobody", "srge P4", engine_mutant::none, "force",
+     "admit(nil, 0, chosen[#chosen].fence)",
+     ""},
+    {"parts-revocation-ignored", "a client does not tell its holder that its part was taken away", "srge P9",
+     engine_mutant::revocation_ignored},
+    {"parts-limit-not-set", "a limit that is set is not written down", "s P8", engine_mutant::none, "permit_limit",
+     "was_set, limit = '1', asked_limit",
+     "was_set = '1'"},
+    {"parts-limit-lets-nobody-in", "a greater limit wakes nobody", "s P4", engine_mutant::none, "permit_limit",
+     "admit(nil, 0, 0)",
+     ""},
+    {"parts-limit-forgotten", "a limit that was set is forgotten with the last part", "s P8", engine_mutant::none, "",
+     "if used == 0 and not was_set then",
+     "if used == 0 then"},
+    {"parts-limit-of-the-next", "a limit that was set gives way to that of who comes next", "s P8", engine_mutant::none, "",
+     "limit = was_set and limit or asked_limit",
+     "limit = asked_limit"},
+    {"parts-downgrade-frees-nothing", "a writer that becomes a reader counts as a writer", "r P6", engine_mutant::none, "permit_release",
+     "used = used - math.max(mine.weight - rest, 0)",
+     ""},
+    {"parts-downgrade-lets-go", "a writer that becomes a reader loses its part", "r P7", engine_mutant::none, "permit_release",
+     "elseif rest > 0 then",
+     "elseif false then"},
 }};
 
 }  // namespace

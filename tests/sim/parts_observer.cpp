@@ -102,6 +102,7 @@ void parts_observer::before(std::span<std::string_view const> argv, link const*)
     } else if (s.releases) {
       s.keep = rest[1] == "1";
       s.knows_limit = rest[6] != "0";
+      s.rest = number(rest[9]);
     }
     s.was = look_at(s.name);
     part_steps_.push_back(std::move(s));
@@ -112,7 +113,7 @@ void parts_observer::after(std::span<std::string_view const>, value const& reply
   if (reply.is_error() && reply.error_code() != "NOSCRIPT") refused();
   for (part_step const& s : part_steps_) {
     parts_state const is = look_at(s.name);
-    judge_sums(s.name, is);
+    judge_sums(s, is);
     judge_owners(s, is);
     if (reply.is_error()) continue;
     judge_answer(s, is, reply);
@@ -122,7 +123,8 @@ void parts_observer::after(std::span<std::string_view const>, value const& reply
 
 // P1 as the server has it: the parts together never exceed the limit, no segment has two owners, no reader is beside a
 // writer (whose part is everything); and the sums that the scripts keep are those of the owners.
-void parts_observer::judge_sums(int name, parts_state const& is) const {
+void parts_observer::judge_sums(part_step const& s, parts_state const& is) {
+  int const name = s.name;
   std::int64_t taken = 0;
   std::map<std::int64_t, std::string> segments;
   std::int64_t const now = world_.server_us(world_.now());
@@ -135,7 +137,16 @@ void parts_observer::judge_sums(int name, parts_state const& is) const {
     if (is.map[static_cast<std::size_t>(o.segment - 1)] != '1') throw violation{1, "a segment with an owner counts as free"};
   }
   (void)now;
-  if (taken > is.limit) throw violation{1, lock_words(name) + ": " + std::to_string(taken) + " of " + std::to_string(is.limit) + " are given out"};
+  // A limit that was lowered takes nothing from anybody, but nobody gets more.
+  auto const is_new = [&](auto const& one) {
+    auto const before = s.was.owners.find(one.first);
+    return before == s.was.owners.end() || before->second.fence != one.second.fence;
+  };
+  bool const lowered = plan_.parts == engine::permit_kind::semaphore && std::none_of(is.owners.begin(), is.owners.end(), is_new);
+  if (taken > is.limit && !lowered) throw violation{1, lock_words(name) + ": " + std::to_string(taken) + " of " + std::to_string(is.limit) + " are given out"};
+  part_watch& w = parts_[static_cast<std::size_t>(name)];
+  if (!s.was.there) w.limit_set = 0;  // nobody has come for its retention
+  if (w.limit_set != 0 && is.limit != w.limit_set) throw violation{8, "the limit that was set for " + lock_words(name) + " is forgotten"};
   if (taken != is.used) throw violation{6, lock_words(name) + ": " + std::to_string(taken) + " are given out, " + std::to_string(is.used) + " are counted"};
   if (plan_.parts == engine::permit_kind::reentrant) {
     if (is.map.empty() && !is.owners.empty()) throw violation{4, "for whom " + lock_words(name) + " is held is not written down"};
@@ -154,13 +165,14 @@ void parts_observer::judge_owners(part_step const& s, parts_state const& is) {
   for (auto const& [id, o] : s.was.owners) {
     auto const still = is.owners.find(id);
     if (still == is.owners.end()) {
-      bool const may = (s.releases && !s.keep && s.id == id) || o.ends_us <= now;
+      bool const may = (s.releases && !s.keep && s.rest == 0 && s.id == id) || o.ends_us <= now;
       if (!may) throw violation{7, script + " took the part of " + id};
       continue;
     }
     owner const& is_now = still->second;
     if (o.ends_us <= now && is_now.fence > o.fence) continue;  // over, and granted anew
-    if (is_now.fence != o.fence || is_now.segment != o.segment || is_now.weight != o.weight) {
+    bool const weakened = s.releases && s.id == id && s.rest != 0 && is_now.weight == std::min(o.weight, s.rest);
+    if (is_now.fence != o.fence || is_now.segment != o.segment || (is_now.weight != o.weight && !weakened)) {
       throw violation{8, script + " changed the part of " + id};
     }
     if (is_now.ends_us < o.ends_us) throw violation{8, script + " shortened the lease of " + id};
@@ -236,10 +248,13 @@ void parts_observer::judge_places(part_step const& s, parts_state const& is, val
   // Who gives back a grant that it did not want knows no limit, and if nobody owns a part neither does the server: those in
   // line then ask by themselves.
   bool const unknown = !s.knows_limit && !is.there;
-  if (too_late || unknown || is.line.empty()) return;
+  if (!too_late && !unknown) judge_line(s.name, is);
+}
+
+void parts_observer::judge_line(int name, parts_state const& is) const {
   bool const in_order = plan_.parts == engine::permit_kind::semaphore || plan_.parts == engine::permit_kind::shared;
   for (waiter const& x : is.line) {
-    if (fits(is, x)) throw violation{4, "there is enough for " + x.id + ", who stands in line for " + lock_words(s.name)};
+    if (fits(is, x)) throw violation{4, "there is enough for " + x.id + ", who stands in line for " + lock_words(name)};
     if (in_order) break;
   }
 }
@@ -262,7 +277,7 @@ void parts_observer::judge_answer(part_step const& s, parts_state const& is, val
   }
   auto const before = s.was.owners.find(s.id);
   bool const owned = before != s.was.owners.end() && before->second.ends_us > now;
-  if (s.releases && !s.keep) {
+  if (s.releases && !s.keep && s.rest == 0) {
     if (mine != is.owners.end()) throw violation{6, s.id + " gave its part back and still has it"};
     if ((told == 1) != owned) throw violation{7, s.id + " gave its part back and was told something else"};
     if (owned) released_as_owner_.insert(s.id);
@@ -272,12 +287,45 @@ void parts_observer::judge_answer(part_step const& s, parts_state const& is, val
 }
 
 void parts_observer::data_lost() {
-  for (part_watch& w : parts_) w.disowned = w.highest_written;
+  for (part_watch& w : parts_) {
+    w.disowned = w.highest_written;
+    w.limit_set = 0;
+  }
 }
 
 void parts_observer::lock_tampered(int name) {
   part_watch& w = parts_[static_cast<std::size_t>(name)];
   w.disowned = w.highest_written;
+  if (!look_at(name).there) w.limit_set = 0;
+}
+
+void parts_observer::ordered(int name) {
+  part_watch& w = parts_[static_cast<std::size_t>(name)];
+  for (auto const& [id, o] : look_at(name).owners) w.highest_written = std::max(w.highest_written, o.fence);
+}
+
+parts_observer::owner_fences parts_observer::owners_of(int name) const {
+  owner_fences ids;
+  for (auto const& [id, o] : look_at(name).owners) {
+    if (o.ends_us > world_.server_us(world_.now())) ids.emplace(id, o.fence);
+  }
+  return ids;
+}
+
+void parts_observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed) {
+  judge_force(name, owners, pushed);
+  if (!owners.empty()) judge_line(name, look_at(name));
+}
+
+void parts_observer::limit_set(int name, std::int64_t limit, bool surely) {
+  part_watch& w = parts_[static_cast<std::size_t>(name)];
+  w.limit_set = surely ? limit : 0;
+  w.highest_limit = std::max(w.highest_limit, limit);
+  w.lowest_limit = w.lowest_limit == 0 ? limit : std::min(w.lowest_limit, limit);
+  if (!surely) return;
+  parts_state const is = look_at(name);
+  if (is.limit != limit) throw violation{8, "the limit of " + lock_words(name) + " was set to " + std::to_string(limit) + " and is another"};
+  judge_line(name, is);
 }
 
 // ---------------------------------------------------------------------------------------------------- in the clients
@@ -321,6 +369,13 @@ void parts_observer::answered(sim_acquisition& a, bool granted) {
   std::string const who = client_words(a) + " was granted a part of " + lock_words(a.lock_number);
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
   if (!a.fixed && a.fence % hand_offs_per_grant != 0) throw violation{8, who + " in memory"};
+  if (w.lowest_limit != 0) {
+    // More than the limit was all of it.
+    parts_state const is = look_at(a.lock_number);
+    auto const given = is.owners.find(owner_id(a));
+    std::int64_t const size = given != is.owners.end() ? given->second.weight : w.lowest_limit;
+    a.part.weight = static_cast<std::uint32_t>(std::min<std::int64_t>(a.part.weight, size));
+  }
   // P1, P9: what is believed in together with it, and who has not been told.
   std::int64_t together = a.part.weight;
   for (sim_acquisition const* other : w.active) {
@@ -333,8 +388,9 @@ void parts_observer::answered(sim_acquisition& a, bool granted) {
     }
     if (a.segment != 0 && other->segment == a.segment) throw violation{1, who + ", segment " + std::to_string(a.segment) + ", which another believes to hold"};
   }
-  if (!disowned(a) && together > plan_.limit) {
-    throw violation{1, who + ": then " + std::to_string(together) + " of " + std::to_string(plan_.limit) + " are believed to be held"};
+  std::int64_t const limit = std::max<std::int64_t>(plan_.limit, w.highest_limit);
+  if (!disowned(a) && together > limit) {
+    throw violation{1, who + ": then " + std::to_string(together) + " of " + std::to_string(limit) + " are believed to be held"};
   }
   backed(a);
   w.active.push_back(&a);
@@ -364,7 +420,7 @@ void parts_observer::writes(sim_client&, engine::command const& what) {
   if (auto const* acquire = std::get_if<engine::acquire_command>(&what)) {
     if (!acquire->with_source) ++acquires_;
   } else if (auto const* release = std::get_if<engine::release_command>(&what)) {
-    if (!release->with_source) ++releases_;
+    if (!release->with_source && release->rest == 0) ++releases_;
   }
 }
 

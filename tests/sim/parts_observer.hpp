@@ -16,6 +16,10 @@ class parts_observer final : public observer {
   void after(std::span<std::string_view const> argv, value const& reply) override;
   void data_lost() override;
   void lock_tampered(int name) override;
+  void ordered(int name) override;
+  owner_fences owners_of(int name) const override;
+  void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed) override;
+  void limit_set(int name, std::int64_t limit, bool surely) override;
 
   void asked(sim_acquisition& a) override;
   void answered(sim_acquisition& a, bool granted) override;
@@ -53,6 +57,7 @@ class parts_observer final : public observer {
     bool acquires = false, releases = false;
     std::string id;
     bool keep = false, waits = false;
+    std::int64_t rest = 0;  // of a release: what stays
     bool knows_limit = true;
     std::int64_t lease = 0, claim = 0, ticket = 0;
     std::size_t index = 0;
@@ -63,13 +68,16 @@ class parts_observer final : public observer {
     std::vector<sim_acquisition*> active;
     std::int64_t highest_written = 0;
     std::int64_t disowned = 0;
+    std::int64_t limit_set = 0;   // 0: it was not, or that may be forgotten
+    std::int64_t highest_limit = 0, lowest_limit = 0;  // of those that were set
   };
 
   parts_state look_at(int name) const;
   bool believed(sim_acquisition const& a) const;
   bool disowned(sim_acquisition const& a) const;
   void backed(sim_acquisition const& a);
-  void judge_sums(int name, parts_state const& is) const;
+  void judge_sums(part_step const& s, parts_state const& is);
+  void judge_line(int name, parts_state const& is) const;
   void judge_owners(part_step const& s, parts_state const& is);
   void judge_places(part_step const& s, parts_state const& is, value const& reply) const;
   void judge_answer(part_step const& s, parts_state const& is, value const& reply);

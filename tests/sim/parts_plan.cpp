@@ -1,6 +1,8 @@
 #include "sim/plan.hpp"
 #include "sim/random.hpp"
 
+#include <algorithm>
+
 namespace conch::sim {
 
 plan make_parts_plan(std::uint64_t seed, engine::permit_kind kind) {
@@ -13,6 +15,18 @@ plan make_parts_plan(std::uint64_t seed, engine::permit_kind kind) {
   std::erase_if(p.faults, [](fault_plan const& f) {
     return f.what == fault_plan::kind::clobber_lock || f.what == fault_plan::kind::intrude;
   });
+  if (kind == permit_kind::semaphore && !p.faults.empty() && r.chance(30)) {
+    for (auto left = r.between(1, 3); left > 0; --left) {
+      fault_plan f = p.faults[static_cast<std::size_t>(r.below(static_cast<std::int64_t>(p.faults.size())))];
+      f.what = fault_plan::kind::set_limit;
+      f.at += r.between(0, 20) * millisecond;
+      f.length = f.length2 = 0;
+      f.name = static_cast<int>(r.below(p.names));
+      f.variant = static_cast<int>(r.between(1, 7));
+      p.faults.push_back(f);
+    }
+    std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
+  }
   for (client_plan& c : p.clients) {
     for (actor_plan& a : c.actors) {
       for (operation& o : a.work) {
@@ -21,7 +35,10 @@ plan make_parts_plan(std::uint64_t seed, engine::permit_kind kind) {
           case permit_kind::semaphore:
             o.weight = static_cast<std::uint32_t>(r.chance(60) ? 1 : r.between(1, p.limit));
             break;
-          case permit_kind::shared: o.weight = r.chance(30) ? p.limit : 1; break;
+          case permit_kind::shared:
+            o.weight = r.chance(30) ? p.limit : 1;
+            if (o.weight > 1 && r.chance(50)) o.downgrade_after = 1 + r.between(0, std::max<nanos>(o.hold, millisecond));
+            break;
           case permit_kind::segments:
             if (p.limit > 1 && r.chance(30)) o.visited = "," + std::to_string(r.between(1, p.limit)) + ",";
             break;

@@ -3,13 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
+#include <algorithm>
+#include <map>
 #include <random>
-#include <set>
 
 #include "redis/scripts.hpp"
 #include "sim/differential.hpp"
-#include "sim/scripted_server.hpp"
+#include "sim/store_differential.hpp"
 
 namespace conch::sim {
 namespace {
@@ -39,7 +39,11 @@ class random_parts {
   engine::command command(std::string const& client) {
     auto const retention = milliseconds{pick(0, 3) == 0 ? 1 : 2'000};
     auto const claim = milliseconds{pick(1, 4) * 50};
-    switch (pick(0, 9)) {
+    switch (pick(0, 11)) {
+      case 10: return engine::inspect_command{name()};
+      case 11:
+        if (pick(0, 1) == 0) return engine::limit_command{pick(0, 9) == 0 ? name() : names_[0], claim, retention, static_cast<std::uint32_t>(pick(1, 7))};
+        return engine::force_command{name(), claim, retention, pick(0, 3) == 0 ? now_us_ - 1'577'836'800'000'000 : 0};
       case 0: case 1: case 2: case 3: case 4: {
         auto const id = some_id(client);
         engine::acquire_command c{name(), id, pick(0, 4) != 0, lease(), claim, retention};
@@ -119,58 +123,34 @@ class Permits : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
   random_parts side{GetParam()};
-  scripted_server scripts{side.clients()};
-  memory::store store;
-  seen_grants pushed;
-  std::deque<listening_client> listeners;
-  std::map<std::string, listening_client*> listener_of;
-  std::set<std::string> subscribed;
   std::map<std::string, int> happened;
-  for (auto const& client : side.clients()) {
-    listener_of[client] = &listeners.emplace_back(client, pushed);
-    store.subscribe(client, *listener_of[client]);
-    scripts.subscribe(client, true);
-    subscribed.insert(client);
-  }
-
-  for (int step = 0; step < 8000; ++step) {
-    side.step();
-    scripts.at(side.now());
-    std::string const client = side.client();
-    if (side.rarely()) {  // its connection is lost, or there again
-      bool const on = !subscribed.contains(client);
-      scripts.subscribe(client, on);
-      if (on) {
-        store.subscribe(client, *listener_of[client]);
-        subscribed.insert(client);
-      } else {
-        store.unsubscribe(client);
-        subscribed.erase(client);
-      }
-    }
-    engine::command const command = side.command(client);
-    auto const expected = scripts.carry_out(command, client);
-    pushed.clear();
-    auto const answer = store.carry_out(command, client, side.now());
-    ASSERT_EQ(described(answer), described(expected.answer))
-        << "step " << step << " at " << side.now() << ", " << client << " sends\n" << described(command);
-    ASSERT_EQ(pushed, expected.pushes)
-        << "step " << step << " at " << side.now() << ", " << client << " sends\n" << described(command);
+  auto const note = [&](engine::command const& command, std::vector<std::int64_t> const& answer, seen_grants const& pushed) {
     happened["several pushes"] += pushed.size() > 1 ? 1 : 0;
-    for (auto const& g : pushed) happened[std::string{"push "} + static_cast<char>(g.kind)] += 1;
+    for (auto const& g : pushed) {
+      happened[g.fence == 0 ? std::string{"revocation"} : std::string{"push "} + static_cast<char>(g.kind)] += 1;
+    }
     if (answer.empty()) {
       ++happened["another kind"];
     } else if (std::holds_alternative<engine::acquire_command>(command)) {
       ++happened["acquire " + std::to_string(answer[0])];
     } else if (std::holds_alternative<engine::release_command>(command)) {
       ++happened["release " + std::to_string(answer[0])];
+    } else if (std::holds_alternative<engine::force_command>(command)) {
+      ++happened["force " + std::to_string(std::min<std::int64_t>(answer[0], 2))];
+      if (pushed.size() > static_cast<std::size_t>(answer[0])) ++happened["force and pass on"];
+    } else if (std::holds_alternative<engine::inspect_command>(command)) {
+      ++happened["inspect " + std::to_string(std::min<std::int64_t>(answer[2], 2))];
+    } else if (std::holds_alternative<engine::limit_command>(command)) {
+      ++happened[pushed.empty() ? "limit" : "limit and pass on"];
     } else {
       ++happened["renew " + std::to_string(answer[1])];
     }
-  }
+  };
+  ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 8000, note));
   // A generator that never gets into a state proves nothing about it.
   for (char const* what : {"several pushes", "push s", "push r", "push g", "push e", "acquire 0", "acquire 1", "acquire 2", "acquire 3",
-                           "release 0", "release 1", "release 2", "renew 0", "renew 1", "another kind"}) {
+                           "release 0", "release 1", "release 2", "renew 0", "renew 1", "another kind", "revocation", "force 0", "force 1", "force 2",
+                           "force and pass on", "inspect 0", "inspect 1", "inspect 2", "limit", "limit and pass on"}) {
     EXPECT_GT(happened[what], 3) << what;
   }
 }
@@ -213,10 +193,18 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
     differential::words argv;
     for (auto const& node : in.message().subspan(1)) argv.emplace_back(node.text);
     argv[0] = "EVAL";
-    argv[1] = told_the_time(std::string{
-        redis::find_script(acquires ? "permit_acquire" : releases ? "permit_release" : "permit_renew").source});
+    bool const forces = std::holds_alternative<engine::force_command>(command);
+    bool const limits = std::holds_alternative<engine::limit_command>(command);
+    bool const inspects = std::holds_alternative<engine::inspect_command>(command);
+    argv[1] = told_the_time(std::string{redis::find_script(acquires   ? "permit_acquire"
+                                                           : releases ? "permit_release"
+                                                           : forces   ? "force"
+                                                           : limits   ? "permit_limit"
+                                                           : inspects ? "inspect"
+                                                                      : "permit_renew").source});
     std::size_t const keys = 3 + static_cast<std::size_t>(std::stoi(argv[2]));
     if (acquires || releases) argv[keys + 4] = "3600000";
+    if (forces || limits) argv[keys + 1] = "3600000";
     argv.push_back(std::to_string(side.now() / 1'000'000));
     argv.push_back(std::to_string(side.now() % 1'000'000));
     std::size_t who = 0;

@@ -348,9 +348,17 @@ plan make_plan(std::uint64_t seed) {
     std::stable_sort(p.faults.begin(), p.faults.end(),
                      [](auto const& a, auto const& b) { return a.at < b.at; });
   }
-  // From a source of its own: the other plans stay what they are.
+  // From sources of their own: the other plans stay what they are.
   random_source rare{seed ^ 0x7a6e'b1d5};
   make_rare(rare, p);
+  if (!p.faults.empty()) {
+    random_source operators{seed ^ 0x0b5e'55ed};
+    if (operators.chance(12)) {
+      fault_plan f = make_fault(operators, p, lease, span + lease, kind::force);
+      f.length = f.length2 = 0;
+      p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }), f);
+    }
+  }
   return p;
 }
 
@@ -414,6 +422,10 @@ std::string to_words(fault_plan const& f) {
       return "a command inside a script fails";
     case kind::intrude:
       return "somebody else releases and renews lock " + std::to_string(f.name);
+    case kind::force:
+      return "an operator takes lock " + std::to_string(f.name) + " away";
+    case kind::set_limit:
+      return "an operator sets the limit of lock " + std::to_string(f.name) + " to " + std::to_string(f.variant);
   }
   return "?";
 }

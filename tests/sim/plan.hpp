@@ -39,6 +39,7 @@ struct operation {
   bool abandon = false;
   std::uint32_t weight = 1;    // of a lock with several owners
   std::string visited = "-";
+  nanos downgrade_after = 0;   // a writer becomes a reader; 0: never
 };
 
 struct actor_plan {
@@ -75,6 +76,8 @@ struct fault_plan {
     refuse,         // scripts answer with an error for a while
     refuse_inside,  // a command inside a script fails
     intrude,        // somebody else tries to release and to renew
+    force,          // an operator takes the lock away, by the script
+    set_limit,      // an operator changes the limit of a semaphore
   };
 
   kind what = kind::cut;

@@ -75,6 +75,9 @@ class scripted_server {
       if (auto* release = std::get_if<engine::release_command>(&with_source)) release->with_source = true;
       if (auto* renew = std::get_if<engine::renew_command>(&with_source)) renew->with_source = true;
       if (auto* confirm = std::get_if<engine::confirm_command>(&with_source)) confirm->with_source = true;
+      if (auto* inspect = std::get_if<engine::inspect_command>(&with_source)) inspect->with_source = true;
+      if (auto* force = std::get_if<engine::force_command>(&with_source)) force->with_source = true;
+      if (auto* limit = std::get_if<engine::limit_command>(&with_source)) limit->with_source = true;
       reply = execute(with_source, client);
     }
     outcome result{numbers(reply), {}};
@@ -137,7 +140,7 @@ class scripted_server {
       std::string name;
       engine::pushed_grant grant;
       auto const kind = redis::read_push(in.message(), client, name, grant);
-      if (kind == redis::push_kind::grant) {
+      if (kind == redis::push_kind::grant || kind == redis::push_kind::revoked) {
         out.push_back(seen(client, grant));
       } else {
         EXPECT_NE(kind, redis::push_kind::malformed);
@@ -154,6 +157,7 @@ class listening_client final : public memory::store::listener {
  public:
   listening_client(std::string id, seen_grants& out) : id_{std::move(id)}, out_{out} {}
   void on_grant(engine::pushed_grant const& g) override { out_.push_back(seen(id_, g)); }
+  void on_revoke(std::string_view name, engine::grant_id id) override { out_.push_back(seen(id_, {.name = name, .id = id})); }
 
  private:
   std::string id_;

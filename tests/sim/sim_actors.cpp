@@ -33,6 +33,7 @@ void sim_client::think(actor& a) {
 void sim_client::next_round(actor& a) {
   a.outer.reset();
   a.inner.reset();
+  a.downgrade.reset();
   ++a.round;
   ++a.next;
   think(a);
@@ -130,11 +131,32 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
     return;
   }
   a.at = actor::state::inside;
+  if (o.downgrade_after != 0) later(a, o.downgrade_after, &sim_client::downgrade);
   if (o.hold == 0) {
     leave(a, now);
   } else {
     later(a, o.hold, &sim_client::leave);
   }
+}
+
+// As client_core does it: the hold is a reader's from here on.
+void sim_client::downgrade(actor& a, time_point now) {
+  if (a.outer == nullptr || a.at != actor::state::inside || a.outer->at != engine::acquisition::phase::holding) return;
+  world_.say("client " + std::to_string(number_) + " downgrades its hold of lock " + std::to_string(a.outer->lock_number));
+  a.downgrade = std::make_unique<engine::inquiry>();
+  engine::inquiry& i = *a.downgrade;
+  i.what = engine::inquiry::kind::weaken;
+  i.name = name_of(a.outer->lock_number);
+  i.id = a.outer->id;
+  i.size = 1;
+  i.part = a.outer->part;
+  a.outer->part.weight = 1;
+  server_->inquire(i, *this, now);
+}
+
+void sim_client::on_inquiry_answered(engine::inquiry& i, std::span<std::int64_t const> numbers, error_code why) {
+  bool const done = !why && !numbers.empty() && numbers[0] == 1;
+  if (world_.tracing()) world_.say("client " + std::to_string(number_) + (done ? " is a reader of " : " is no reader of ") + i.name);
 }
 
 void sim_client::go_deeper(actor& a, time_point now) {

@@ -80,6 +80,7 @@ void sim_client::take_apart() {
     }
     if (a->at != actor::state::finished && a->at != actor::state::thinking) ++a->next;
     a->releasing = 0;
+    a->downgrade.reset();
     ++a->round;
     a->at = actor::state::finished;
   }
@@ -306,6 +307,16 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
           bool const live = part || (place != nullptr && place->id == grant.id && place->at != engine::seat::state::idle);
           server_->granted(grant, now);
           if (!live && server_->pending() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
+        }
+        break;
+      case redis::push_kind::revoked:
+        world_.say("client " + std::to_string(number_) + " is told that " + std::to_string(grant.id) + " for " + name_ + " was taken away");
+        if (!up_) break;
+        server_->revoked(grant.name, grant.id, now);
+        for (auto const& a : actors_) {
+          for (auto const* slot : {&a->outer, &a->inner}) {
+            if (*slot != nullptr && (*slot)->id == grant.id) world_.watcher().told_of_force(slot->get());
+          }
         }
         break;
       case redis::push_kind::subscribed: server_->answered({}, now); break;

@@ -50,9 +50,10 @@ struct actor {
   std::uint64_t round = 0;  // what was scheduled in an earlier round is void
   std::unique_ptr<sim_acquisition> outer, inner;
   int releasing = 0;
+  std::unique_ptr<engine::inquiry> downgrade;
 };
 
-class sim_client final : public engine::wire, public engine::acquisition_events, public engine::journal {
+class sim_client final : public engine::wire, public engine::acquisition_events, public engine::inquirer, public engine::journal {
  public:
   sim_client(world& w, int number);
   ~sim_client();
@@ -107,6 +108,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
+  void on_inquiry_answered(engine::inquiry& i, std::span<std::int64_t const> numbers, error_code why) override;
   // engine::journal
   void note(bool is_error, std::string_view words) override;
 
@@ -130,6 +132,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   void begin(actor& a, time_point now);
   void ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name, bool is_inner, time_point now);
   void cancel_now(actor& a, time_point now);
+  void downgrade(actor& a, time_point now);
   void go_deeper(actor& a, time_point now);
   void leave(actor& a, time_point now);
   void give(actor& a, std::unique_ptr<sim_acquisition>& slot, time_point now);

@@ -446,6 +446,8 @@ void world::apply(fault_plan const& f) {
     case kind::refuse:
     case kind::refuse_inside: inject(f); break;
     case kind::intrude: intrude(f.name); break;
+    case kind::force: force(f.name, f.variant); break;
+    case kind::set_limit: set_limit(f.name, f.variant); break;
   }
 }
 
@@ -531,12 +533,51 @@ void world::intrude(int name) {
   if (!first.is_error() && first.items[0].integer != 0) throw violation{7, "a stranger's release was told that it was the owner"};
   if (!second_reply.is_error() && second_reply.items[1].integer == 1) throw violation{7, "a stranger's renewal was told that it was the owner"};
   model_.disconnect(id);
-  distribute();
+  distribute(model_.take_pushes());
+}
+
+// An operator's client, of which only the script matters here. `pushed`: what it published, in order.
+value world::order(std::string_view script, int name, std::string_view number, std::vector<std::string>& pushed) {
+  set_clock();
+  std::string const lock = "conch:{" + redis::escape_name(name_of(name)) + "}";
+  std::string const queue = lock + ":q", fence = lock + ":f";
+  auto const id = model_.connect("10.0.9.9:3");
+  std::string_view const argv[] = {"EVAL", mutated_source(script), "3", lock, queue, fence, "200", "2000", number};
+  value const reply = model_.execute(id, argv);
+  model_.disconnect(id);
+  auto const pushes = model_.take_pushes();
+  for (auto const& p : pushes) pushed.push_back(p.message.items.back().text);
+  if (trace_.on) say("server: an operator's " + std::string{script} + " -> " + describe(reply));
+  observer_->ordered(name);
+  distribute(pushes);
+  return reply;
+}
+
+void world::force(int name, int variant) {
+  if (down_) return;
+  auto owners = observer_->owners_of(name);
+  std::string fence = "0";
+  if (variant % 2 == 1 && !owners.empty()) {
+    auto const only = *std::next(owners.begin(), variant / 2 % std::ssize(owners));
+    owners = {only};
+    fence = std::to_string(only.second);
+  }
+  observer_->lock_tampered(name);
+  std::vector<std::string> pushed;
+  value const reply = order("force", name, fence, pushed);
+  if (!reply.is_error()) observer_->forced(name, owners, pushed);
+}
+
+void world::set_limit(int name, int limit) {
+  if (down_) return;
+  std::vector<std::string> pushed;
+  value const reply = order("permit_limit", name, std::to_string(limit), pushed);
+  observer_->limit_set(name, limit, !reply.is_error());
 }
 
 // Pushes caused by somebody who is not a client of ours.
-void world::distribute() {
-  for (auto const& p : model_.take_pushes()) {
+void world::distribute(std::vector<redis_model::pushed> const& pushes) {
+  for (auto const& p : pushes) {
     auto const to = by_id_.find(p.to);
     if (to == by_id_.end() || to->second->cut) continue;
     std::string bytes;

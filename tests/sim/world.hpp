@@ -105,7 +105,7 @@ class world {
   void pump(link_ptr const& l, bool up);
   void serve(link_ptr const& l, std::string const& bytes);
   void execute(link_ptr const& l, std::span<std::string_view const> argv);
-  void distribute();
+  void distribute(std::vector<redis_model::pushed> const& pushes);
   void close_server_end(link_ptr const& l, bool tell);
   void break_link(link_ptr const& l, nanos client_notices, nanos server_notices);
   link_ptr link_of(int client);
@@ -113,6 +113,9 @@ class world {
   void stop_server(fault_plan const& f, bool keep);
   void inject(fault_plan const& f);
   void intrude(int name);
+  void force(int name, int variant);
+  void set_limit(int name, int limit);
+  value order(std::string_view script, int name, std::string_view number, std::vector<std::string>& pushed);
   void heal();
   void set_clock();
   bool all_done() const;

@@ -57,7 +57,8 @@ inline sent_command write_down(command const& c) {
     out.not_after_us = a->not_after_us;
   } else if (auto const* r = std::get_if<release_command>(&c)) {
     script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) +
-                               (r->new_id != 0 ? " again " + std::to_string(r->new_id) : "") + described(r->part));
+                               (r->new_id != 0 ? " again " + std::to_string(r->new_id) : "") + described(r->part) +
+                               (r->rest != 0 ? " rest " + std::to_string(r->rest) : ""));
     out.id = r->id;
     out.new_id = r->new_id;
     out.lease = r->lease;
@@ -70,6 +71,16 @@ inline sent_command write_down(command const& c) {
       out.leases.push_back(item.lease);
     }
     script(n->with_source, text);
+  } else if (auto const* q = std::get_if<inspect_command>(&c)) {
+    script(q->with_source, "inspect " + std::string{q->name});
+  } else if (auto const* f = std::get_if<force_command>(&c)) {
+    script(f->with_source, "force " + std::string{f->name} + (f->fence != 0 ? " from " + std::to_string(f->fence) : ""));
+    out.claim = f->claim;
+    out.retention = f->retention;
+  } else if (auto const* l = std::get_if<limit_command>(&c)) {
+    script(l->with_source, "limit " + std::string{l->name} + ' ' + std::to_string(l->limit));
+    out.claim = l->claim;
+    out.retention = l->retention;
   } else if (auto const* k = std::get_if<kill_command>(&c)) {
     out.id = k->client_id;
     out.text = "kill " + std::string{k->address};

@@ -32,6 +32,12 @@ struct grant_queue final : store::listener {
     grants.push_back({std::string{g.name}, g.id, g.fence});
   }
 
+  /// As a grant without a fence.
+  void on_revoke(std::string_view name, engine::grant_id id) override {
+    std::lock_guard const lock{mutex};
+    grants.push_back({std::string{name}, id, 0});
+  }
+
   std::deque<heard> take() {
     std::lock_guard const lock{mutex};
     return std::exchange(grants, {});

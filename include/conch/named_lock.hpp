@@ -1,0 +1,139 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/client.hpp>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace conch {
+
+/// Somebody who has a lock, or a part of one, as the server saw it.
+struct lock_holder {
+  std::string client;                            ///< client::id() of the process that has it; zeros: not one of this library
+  std::int64_t fence = 0;                        ///< its token; what it was handed on to inside that process adds up to 4095
+  std::chrono::system_clock::time_point since{}; ///< of the grant, by the server's clock; later if that was set back before
+  duration lease_left{};                         ///< unless it is renewed
+  bool confirmed = false;                        ///< false: handed to it, and not renewed since
+  std::uint32_t permits = 1;                     ///< of a semaphore; a shared_mutex: 1'000'000 for a writer, else 1
+  std::uint32_t segment = 0;                     ///< of a striped_mutex; else 0
+};
+
+/// A lock at one moment.
+struct lock_status {
+  enum class kind_of_lock : char { mutex = 0, semaphore = 's', shared_mutex = 'r', striped_mutex = 'g', reentrant_mutex = 'e' };
+
+  kind_of_lock kind = kind_of_lock::mutex;  ///< of what is there; mutex also if nobody has it
+  std::uint64_t waiting = 0;                ///< in the server's line: clients for a mutex, acquires for the other kinds
+  std::uint32_t held = 0;                   ///< by how many
+  std::uint32_t taken = 0;                  ///< permits or segments
+  std::uint32_t limit = 1;                  ///< of these; that of a semaphore may have been set
+  std::vector<lock_holder> holders{};       ///< the first 100 by their fences; of more than about 1000 none is named
+
+  bool locked() const noexcept { return held != 0; }
+};
+
+namespace detail {
+
+/// What an acquire needs to know; shared, so that an operation may outlive the mutex object it was made from.
+struct lock_settings {
+  core_ptr core;
+  std::string name;
+  duration lease;
+  bool renew;
+  std::optional<duration> max_hold = std::nullopt;
+};
+using settings_ptr = std::shared_ptr<lock_settings const>;
+
+using inspect_handler = asio::any_completion_handler<void(error_code, lock_status)>;
+using force_handler = asio::any_completion_handler<void(error_code, std::uint32_t)>;
+
+void start_inspect(settings_ptr lock, inspect_handler handler);
+/// `fence`: the token of the one to lose it; 0: all.
+void start_force(settings_ptr lock, std::int64_t fence, force_handler handler);
+
+}  // namespace detail
+
+/// What all kinds of locks have in common: a name, and what an operator may ask and order.
+class named_lock {
+ public:
+  using executor_type = asio::any_io_executor;
+
+  executor_type get_executor() const noexcept;
+  std::string const& name() const noexcept { return lock_->name; }
+
+  /// Who has it, since when, and how many wait. A picture of one moment, for people: it may be over by the time it is read.
+  ///
+  /// Lifetimes: nothing needs to outlive the operation; a client that is destroyed ends it with errc::closed.
+  /// Completion signature: void(error_code, lock_status)
+  /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
+  /// Per-operation cancellation: terminal, partial and total: completes with operation_aborted at once.
+  /// Errors: operation_aborted, errc::unreachable (after config::offline_timeout), errc::closed, errc::access_denied,
+  /// errc::wrong_type, errc::server_refused; errc::not_supported over a quorum of servers.
+  /// Thread safety: as client.
+  /// Round trips: one.
+  template <asio::completion_token_for<void(error_code, lock_status)> Token = asio::deferred_t>
+  auto async_inspect(Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code, lock_status)>(initiate_inspect{}, token, lock_);
+  }
+
+  /// For operators: takes the lock from all who have it, and passes it on to those in line.
+  ///
+  /// Effects: in one script each of them is told by a push, and only then the next in line. A client that hears it ends its
+  /// hold as lost (async_lost, with_lock); one that does not hear finds out by its next renewal. The two pushes go over two
+  /// connections: who had the lock may still be writing when the next begins. Fencing is what keeps that out.
+  /// Result: from how many it was taken; 0: nobody had it.
+  /// Completion signature: void(error_code, std::uint32_t)
+  /// Lifetimes, executor, thread safety: as async_inspect.
+  /// Per-operation cancellation: as async_inspect; what was sent is carried out all the same.
+  /// Errors: those of async_inspect. errc::unreachable also as soon as the connection breaks before the answer: it may have
+  /// been carried out, and is not repeated, since by now somebody else may have the lock.
+  /// Round trips: one, and a push for each that loses or is granted it.
+  template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
+  auto async_force_release(Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{}, token, lock_, std::int64_t{0});
+  }
+
+  /// The same, but only from `whom`, who was seen by async_inspect: nobody else loses it, should it have gone on meanwhile.
+  /// May be repeated, and is after a reconnect.
+  template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
+  auto async_force_release(lock_holder const& whom, Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{}, token, lock_, whom.fence);
+  }
+
+ protected:
+  explicit named_lock(detail::settings_ptr lock) noexcept : lock_{std::move(lock)} {}
+  named_lock(named_lock const&) = default;
+  named_lock(named_lock&&) noexcept = default;
+  named_lock& operator=(named_lock const&) = default;
+  named_lock& operator=(named_lock&&) noexcept = default;
+  ~named_lock() = default;
+
+  detail::settings_ptr lock_;
+
+ private:
+  struct initiate_inspect {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr lock) const {
+      detail::start_inspect(std::move(lock), std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_force {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr lock, std::int64_t fence) const {
+      detail::start_force(std::move(lock), fence, std::forward<Handler>(handler));
+    }
+  };
+};
+
+}  // namespace conch

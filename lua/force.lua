@@ -1,0 +1,60 @@
+-- Takes a lock from all who own it, or from one of them, and passes it on: for operators. Whoever loses it is told before the
+-- next is, by a push "!ID KEY".
+-- KEYS lock queue fence   ARGV claim retention fence(0: all; else the owner whose it is)
+-- Answers {from how many, now}
+local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
+local claim, retention, only = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+-- @include lib/lock.lua
+
+local function tell(owner)
+  redis.call('PUBLISH', 'conch:' .. string.match(owner, '^[^.]*'), '!' .. owner .. ' ' .. lock_key)
+end
+
+if redis.call('TYPE', lock_key).ok ~= 'hash' then
+  local value = redis.call('GET', lock_key)
+  local owner, fence = parse(value or '')
+  if value and not owner then
+    return not_a_lock()
+  end
+  if not owner or (only > 0 and tonumber(fence) ~= only) then
+    return {0, now}
+  end
+  tell(owner)
+  local _, taken = nil, false
+  if redis.call('EXISTS', queue_key) == 1 then
+    _, taken = pass_on(nil, 0, tonumber(fence))
+  end
+  if not taken then
+    redis.call('DEL', lock_key)
+  end
+  return {1, now}
+end
+
+local kind, asked_limit = redis.call('HGET', lock_key, 'k'), tonumber(redis.call('HGET', lock_key, 'n'))
+if not kind or not asked_limit then
+  return not_a_lock()
+end
+local id, weight, visited, limit = '-', '0', '-', asked_limit
+-- @include lib/permits.lua
+
+local chosen = {}
+local all = redis.call('HGETALL', lock_key)
+for i = 1, #all, 2 do
+  local owner = parse_owner(all[i + 1])
+  if owner and (only == 0 or owner.fence == only) then
+    owner.id = all[i]
+    chosen[#chosen + 1] = owner
+  end
+end
+table.sort(chosen, function(a, b) return a.fence < b.fence end)
+for _, owner in ipairs(chosen) do
+  tell(owner.id)
+  redis.call('HDEL', lock_key, owner.id)
+  used = used - owner.weight
+  mark(owner.segment, '0')
+end
+if #chosen > 0 then
+  write()
+  admit(nil, 0, chosen[#chosen].fence)
+end
+return {#chosen, now}

@@ -1,0 +1,15 @@
+-- Sets the limit of a semaphore for all, in use or not. What is given out stays given out; what a greater limit frees goes to
+-- those in line.
+-- KEYS lock queue fence   ARGV claim retention limit
+-- Answers {how much is given out, now}
+local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
+local claim, retention, asked_limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local id, kind, weight, visited = '-', 's', '0', '-'
+local limit = asked_limit
+-- @include lib/lock.lua
+-- @include lib/permits.lua
+
+was_set, limit = '1', asked_limit
+write()
+admit(nil, 0, 0)
+return {used, now}

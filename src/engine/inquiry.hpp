@@ -1,0 +1,54 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "engine/list.hpp"
+#include "engine/timer_queue.hpp"
+#include "engine/wire.hpp"
+
+#include <conch/error.hpp>
+
+#include <span>
+#include <string>
+
+namespace conch::engine {
+
+/// A question or an order about a lock. It is asked again after a reconnect, until it is answered or `offline_timeout` is over;
+/// but not what would have an effect of its own if it was carried out before: to take a lock from whoever has it by then.
+///
+/// Belongs to the shell, which may free it after on_inquiry_answered.
+struct inquiry : list_hook<inquiry> {
+  enum class kind : std::uint8_t {
+    inspect,    // who has it
+    force,      // takes it from whoever has it
+    set_limit,  // of a semaphore
+    weaken,     // makes one's own part smaller
+  };
+
+  inquiry() noexcept;
+
+  kind what = kind::inspect;
+  std::string name;
+  std::int64_t fence = 0;  // force: of the one to lose it; 0: of all
+  std::uint32_t size = 0;  // set_limit: the new limit; weaken: what is left of the part
+  grant_id id = 0;         // weaken: whose part
+  permit part;             // weaken: as it was asked for
+
+  // The server's.
+  class server* at = nullptr;
+  std::uint64_t serial = 0;
+  bool written = false;
+  time_point until{};
+  timer due;
+};
+
+/// Who asks. Nothing here may call back into the engine before it has returned.
+class inquirer {
+ public:
+  /// Once for each that was asked and not withdrawn.
+  virtual void on_inquiry_answered(inquiry& i, std::span<std::int64_t const> numbers, error_code why) = 0;
+
+ protected:
+  ~inquirer() = default;
+};
+
+}  // namespace conch::engine

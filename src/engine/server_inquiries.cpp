@@ -1,0 +1,139 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "engine/inquiry.hpp"
+#include "engine/mutant.hpp"
+#include "engine/server.hpp"
+
+#include <algorithm>
+#include <vector>
+
+// Questions and orders about a lock, and what comes of somebody else's.
+namespace conch::engine {
+
+namespace {
+
+milliseconds whole_ms(duration d) { return std::chrono::duration_cast<milliseconds>(d); }
+
+}  // namespace
+
+inquiry::inquiry() noexcept
+    : due{this, [](void* self, time_point now) {
+        auto& i = *static_cast<inquiry*>(self);
+        i.at->inquiry_due(i, now);
+      }} {}
+
+void server::inquire(inquiry& i, inquirer& whose, time_point now) {
+  i.at = this;
+  i.serial = ++last_inquiry_;
+  i.until = now + settings_.offline_timeout;
+  inquirer_ = &whose;
+  inquiries_.push_back(i);
+  if (denied_) {
+    end_inquiry(i, {}, denied_);
+    out_.drop_connection("denied so far; the next connection shows whether it still is");
+    return;
+  }
+  timers_.arm(i.due, i.until);
+  if (connected_) {
+    send_inquiry(i, false, now);
+  } else {
+    out_.want_connection();
+  }
+}
+
+void server::withdraw(inquiry& i) noexcept {
+  i.unlink();
+  i.due.cancel();
+}
+
+void server::send_inquiry(inquiry& i, bool with_source, time_point now) {
+  i.written = true;
+  ++stats_.scripts;
+  milliseconds const claim = whole_ms(settings_.claim), retention = whole_ms(settings_.fence_retention);
+  switch (i.what) {
+    case inquiry::kind::inspect: out_.send(inspect_command{i.name, with_source}); break;
+    case inquiry::kind::force: out_.send(force_command{i.name, claim, retention, i.fence, with_source}); break;
+    case inquiry::kind::set_limit: out_.send(limit_command{i.name, claim, retention, i.size, with_source}); break;
+    case inquiry::kind::weaken:
+      out_.send(release_command{.name = i.name, .id = i.id, .lease = whole_ms(settings_.lease), .claim = claim,
+                                .retention = retention, .with_source = with_source, .part = &i.part, .rest = i.size});
+      break;
+  }
+  in_flight asked{request::inquiry, i.id, 0, nullptr, nullptr, now};
+  asked.serial = i.serial;
+  push_request(asked);
+}
+
+/// With the connection: nobody can say what became of it.
+void server::end_unrepeatable_inquiries(std::string_view why) {
+  inquiries_.for_each([&](inquiry& i) {
+    if (i.written && i.what == inquiry::kind::force && i.fence == 0) end_inquiry(i, {}, make_error_code(errc::unreachable, why));
+  });
+}
+
+/// On a new connection: none of them has been answered.
+void server::repeat_inquiries(time_point now) {
+  inquiries_.for_each([&](inquiry& i) { send_inquiry(i, false, now); });
+}
+
+/// Out of patience, or it is time to ask again.
+void server::inquiry_due(inquiry& i, time_point now) {
+  if (now >= i.until) {
+    end_inquiry(i, {}, make_error_code(errc::unreachable, trouble_));
+    return;
+  }
+  timers_.arm(i.due, i.until);
+  if (connected_) send_inquiry(i, false, now);
+}
+
+void server::inquiry_answer(in_flight const& r, answer const& a, time_point now) {
+  inquiry* asked = nullptr;
+  inquiries_.for_each([&](inquiry& i) {
+    if (i.serial == r.serial) asked = &i;
+  });
+  if (a.what == fault::reconnect) out_.drop_connection(a.words);
+  if (asked == nullptr || a.what == fault::reconnect) return;  // withdrawn, or asked again on the next connection
+  switch (a.what) {
+    case fault::none: {
+      bool const gone = asked->what == inquiry::kind::weaken && (a.numbers.empty() || a.numbers[0] == 0);
+      end_inquiry(*asked, a.numbers, gone ? make_error_code(errc::lost) : error_code{});
+      if (gone) taken_away(wanted_part(r.id), r.id, now);
+      return;
+    }
+    case fault::no_script: send_inquiry(*asked, true, now); return;
+    case fault::try_later:
+      timers_.arm(asked->due, std::min(asked->until, now + milliseconds{20} + jitter(milliseconds{80})));
+      return;
+    default: end_inquiry(*asked, {}, to_error(a.what, a.words)); return;
+  }
+}
+
+void server::end_inquiries(error_code why) {
+  while (!inquiries_.empty()) end_inquiry(inquiries_.front(), {}, why);
+}
+
+void server::end_inquiry(inquiry& i, std::span<std::int64_t const> numbers, error_code why) {
+  withdraw(i);
+  inquirer_->on_inquiry_answered(i, numbers, why);
+}
+
+/// An operator has taken it away.
+void server::revoked(std::string_view name, grant_id id, time_point now) {
+  last_heard_ = now;
+  seat* const part = wanted_part(id);
+  taken_away(part != nullptr ? part : up_.find(name), id, now);
+}
+
+/// The holder is told, and then the server, which may have failed to pass on what it took.
+void server::taken_away(seat* s, grant_id id, time_point now) {
+  if (s == nullptr || s->id != id || s->at != seat::state::owned || CONCH_MUTANT(revocation_ignored)) return;
+  ++stats_.revocations;
+  ++s->references;
+  s->at = seat::state::idle;
+  s->unlink();
+  s->renewing = false;
+  up_.lost(*s, now);
+  owe(*s, id, nullptr, now);
+  drop(*s);
+}
+
+}  // namespace conch::engine

@@ -1,0 +1,220 @@
+// Questions and orders that concern no place of this client: asked, repeated, ended; and what a revocation by somebody else does.
+#include "unit/engine_fixture.hpp"
+
+namespace conch::engine {
+namespace {
+
+class EngineInquiry : public engine_test, public inquirer {
+ protected:
+  struct asked : inquiry {
+    std::string label;
+  };
+
+  void SetUp() override { start_connected(); }
+
+  asked& inquire(std::string label, inquiry::kind what, std::int64_t fence = 0) {
+    auto& i = *inquiries.emplace_back(std::make_unique<asked>());
+    i.label = std::move(label);
+    i.what = what;
+    i.name = "L";
+    i.fence = fence;
+    i.size = 7;
+    remote->inquire(i, *this, now);
+    return i;
+  }
+
+  void on_inquiry_answered(inquiry& i, std::span<std::int64_t const> n, error_code why) override {
+    std::string text = static_cast<asked&>(i).label + ' ' + to_text(why);
+    for (auto const one : n) text += ' ' + std::to_string(one);
+    events.push_back(text);
+  }
+
+  using kind = inquiry::kind;
+  std::deque<std::unique_ptr<asked>> inquiries;  // outlive the server's list
+};
+
+TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
+  inquire("q", kind::inspect);
+  EXPECT_EQ(sent(), texts{"inspect L"});
+  answer({5, 6, 7});
+  EXPECT_EQ(heard(), texts{"q ok 5 6 7"});
+  inquire("f", kind::force, 30);
+  auto const commands = take_sent();
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].text, "force L from 30");
+  EXPECT_EQ(commands[0].claim, settings.claim);
+  EXPECT_EQ(commands[0].retention, settings.fence_retention);
+  answer({1, 5});
+  EXPECT_EQ(heard(), texts{"f ok 1 5"});
+  inquire("l", kind::set_limit);
+  EXPECT_EQ(sent(), texts{"limit L 7"});
+  answer({1, 5});
+  EXPECT_EQ(heard(), texts{"l ok 1 5"});
+  advance(1min);
+  EXPECT_EQ(heard(), texts{});
+}
+
+TEST_F(EngineInquiry, TwoAtATimeGetEachItsOwnAnswer) {
+  inquire("a", kind::inspect);
+  inquire("b", kind::inspect);
+  answer({1});
+  answer({2});
+  EXPECT_EQ(heard(), (texts{"a ok 1", "b ok 2"}));
+}
+
+TEST_F(EngineInquiry, IsSentAgainWithItsSource) {
+  inquire("q", kind::inspect);
+  take_sent();
+  answer(fault::no_script, "NOSCRIPT");
+  EXPECT_EQ(sent(), texts{"source inspect L"});
+  answer({1});
+  EXPECT_EQ(heard(), texts{"q ok 1"});
+}
+
+TEST_F(EngineInquiry, IsAskedAgainAfterAPauseWhenTheServerIsNotReady) {
+  inquire("q", kind::inspect);
+  take_sent();
+  answer(fault::try_later, "LOADING");
+  EXPECT_EQ(sent(), texts{});
+  advance(100ms);
+  EXPECT_EQ(sent(), texts{"inspect L"});
+  answer({1});
+  EXPECT_EQ(heard(), texts{"q ok 1"});
+}
+
+TEST_F(EngineInquiry, EndsWithWhatTheServerSays) {
+  struct {
+    fault what;
+    char const* told;
+  } const table[] = {{fault::wrong_type, "wrong_type"}, {fault::access_denied, "access_denied"}, {fault::refused, "server_refused"},
+                     {fault::malformed, "protocol"}};
+  for (auto const& [what, told] : table) {
+    inquire("q", kind::inspect);
+    answer(what, "words");
+    EXPECT_EQ(heard(), texts{std::string{"q "} + told});
+  }
+}
+
+TEST_F(EngineInquiry, WaitsForAConnectionAndNoLongerThanThat) {
+  start();
+  inquire("q", kind::inspect);
+  EXPECT_EQ(wants, 1);
+  connect();
+  settle_connection();
+  EXPECT_EQ(take_sent().back().text, "inspect L");
+  answer({1});
+  EXPECT_EQ(heard(), texts{"q ok 1"});
+  start();
+  inquire("r", kind::inspect);
+  advance(settings.offline_timeout - 1ms);
+  EXPECT_EQ(heard(), texts{});
+  advance(1ms);
+  EXPECT_EQ(heard(), texts{"r unreachable"});
+}
+
+TEST_F(EngineInquiry, IsRepeatedAfterAReconnectIfThatHasTheEffectOfOnce) {
+  inquire("inspect", kind::inspect);
+  inquire("one", kind::force, 30);
+  inquire("all", kind::force);
+  inquire("limit", kind::set_limit);
+  take_sent();
+  disconnect();
+  EXPECT_EQ(heard(), texts{"all unreachable"});  // it may have been carried out, and somebody else may have the lock by now
+  inquire("later", kind::force);
+  connect("1");
+  settle_connection();
+  auto commands = sent();
+  commands.erase(commands.begin(), commands.begin() + 3);
+  EXPECT_EQ(commands, (texts{"inspect L", "force L from 30", "limit L 7", "force L"}));
+}
+
+TEST_F(EngineInquiry, IsForgottenWhenItIsWithdrawn) {
+  asked& q = inquire("q", kind::inspect);
+  remote->withdraw(q);
+  answer({1});
+  advance(1min);
+  EXPECT_EQ(heard(), texts{});
+}
+
+TEST_F(EngineInquiry, EndsWithTheRightToTakePart) {
+  start();
+  inquire("q", kind::inspect);
+  remote->connect_failed(fault::access_denied, "WRONGPASS", now);
+  EXPECT_EQ(heard(), texts{"q access_denied"});
+}
+
+TEST_F(EngineInquiry, ARevocationIsToldToTheHolderBeforeAnythingIsSent) {
+  holding("a");
+  remote->revoked("L", 1, now);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  // The script that took it may have failed before it passed it on.
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  removed();
+  EXPECT_EQ(stats.revocations, 1u);
+  EXPECT_EQ(stats.losses, 1u);
+  EXPECT_EQ(stats.renewals_refused, 0u);
+  expect_clean();
+}
+
+TEST_F(EngineInquiry, AfterARevocationWhoWaitsHereAsksAnew) {
+  holding("a");
+  ask("b");
+  EXPECT_EQ(sent(), texts{});
+  remote->revoked("L", 1, now);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(sent(), (texts{"acquire L 2", "release L 1"}));
+}
+
+TEST_F(EngineInquiry, ARevocationOfSomethingElseChangesNothing) {
+  caller& a = holding("a");
+  remote->revoked("L", 2, now);
+  remote->revoked("M", 1, now);
+  EXPECT_EQ(heard(), texts{});
+  release(a);
+  take_sent();
+  remote->revoked("L", 1, now);  // given back before
+  released();
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  expect_clean();
+}
+
+TEST_F(EngineInquiry, ARevocationTakesOnlyThePartItNames) {
+  permit const part{.kind = permit_kind::semaphore, .limit = 3, .weight = 1};
+  ask("a", "L", {.part = part});
+  ask("b", "L", {.part = part});
+  answer({1, 100, server_us(), 0});
+  answer({1, 101, server_us(), 0});
+  heard();
+  take_sent();
+  remote->revoked("L", 2, now);
+  EXPECT_EQ(heard(), texts{"b lost lost"});
+  EXPECT_EQ(sent(), texts{"release L 2 part 1 of 3"});
+}
+
+TEST_F(EngineInquiry, AWriterThatIsWeakenedAndHasLostItIsTold) {
+  permit const writer{.kind = permit_kind::shared, .limit = 1000, .weight = 1000};
+  ask("a", "L", {.part = writer});
+  answer({1, 100, server_us(), 0});
+  heard();
+  take_sent();
+  auto& i = *inquiries.emplace_back(std::make_unique<asked>());
+  i.label = "w";
+  i.what = kind::weaken;
+  i.name = "L";
+  i.id = 1;
+  i.size = 1;
+  i.part = writer;
+  remote->inquire(i, *this, now);
+  EXPECT_EQ(sent(), texts{"release L 1 part 1000 of 1000 rest 1"});
+  disconnect();
+  connect("1");
+  settle_connection();
+  auto commands = sent();
+  EXPECT_EQ(commands.back(), "release L 1 part 1000 of 1000 rest 1");
+  renewed({1});
+  answer({0, 0, 0, server_us()});
+  EXPECT_EQ(heard(), (texts{"w lost 0 0 0 " + std::to_string(server_us()), "a lost lost"}));
+}
+
+}  // namespace
+}  // namespace conch::engine
