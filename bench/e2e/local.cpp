@@ -1,10 +1,12 @@
 // F6: holds per second of many coroutines in one process after one lock.
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <conch/conch.hpp>
 
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <deque>
 #include <exception>
 #include <string>
 
@@ -32,6 +34,62 @@ asio::awaitable<void> dropped_holds(crew& with, conch::mutex& lock) {
   } while (with.working());
 }
 
+/// The least that hands something on between coroutines of one event loop: a line of handlers. No server, no lease, no
+/// time-out, no cancellation, one thread.
+struct line_of_handlers {
+  using handler = asio::any_completion_handler<void()>;
+
+  auto async_acquire() {
+    return asio::async_initiate<asio::deferred_t const, void()>(
+        [this](auto h) {
+          if (taken) {
+            waiting.emplace_back(std::move(h));
+          } else {
+            taken = true;
+            asio::post(executor, std::move(h));
+          }
+        },
+        asio::deferred);
+  }
+
+  auto async_release() {
+    return asio::async_initiate<asio::deferred_t const, void()>(
+        [this](auto h) {
+          if (waiting.empty()) {
+            taken = false;
+          } else {
+            asio::post(executor, std::move(waiting.front()));
+            waiting.pop_front();
+          }
+          asio::post(executor, std::move(h));
+        },
+        asio::deferred);
+  }
+
+  asio::any_io_executor executor;
+  std::deque<handler> waiting = {};
+  bool taken = false;
+};
+
+asio::awaitable<void> passed_on(crew& with, line_of_handlers& line) {
+  do {
+    co_await line.async_acquire();
+    co_await line.async_release();
+    with.count();
+  } while (with.working());
+}
+
+void line_alone(report& out, options const& chosen, std::string const& name, std::size_t coroutines, asio::io_context& bare,
+                crew& workers) {
+  progress("F6 " + name + ", a line of handlers");
+  line_of_handlers line{bare.get_executor()};
+  auto const [passes, floor] = interleave(
+      chosen.repetitions,
+      [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return passed_on(workers, line); }); },
+      [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return post_and_resume(workers); }); });
+  out.add("F6", name + ", nothing but a line of handlers, in place of conch", passes, "holds/s", &floor);
+}
+
 void alone(report& out, options const& chosen, server& redis) {
   for (bool const single_threaded : {false, true}) {
     // The last hold that was dropped may not have been given back before its context ended: it would cost its lease.
@@ -57,6 +115,7 @@ void alone(report& out, options const& chosen, server& redis) {
       };
       measure(", release awaited", awaited_releases);
       measure(", hold dropped", dropped_holds);
+      if (!single_threaded) line_alone(out, chosen, name, coroutines, bare, bare_workers);
     }
   }
 }

@@ -71,19 +71,46 @@ lane set_and_delete(conch::test::redis_probe& probe, std::string const& name) {
   return {command({"SET", name, owner, "NX", "PX", "30000"}), command({"EVALSHA", sha, "1", name, owner})};
 }
 
+lane scripts_with(conch::test::redis_probe& probe, std::string const& name, std::string const& acquire, std::string const& release) {
+  std::string const owner = "00000000000000000000000000000bec.1";
+  auto const call = [&](std::string const& script) {
+    return command({"EVALSHA", probe.command({"SCRIPT", "LOAD", script}), "3", name, name + ":q", name + ":f", owner, "30000", "600000"});
+  };
+  return {call(acquire), call(release)};
+}
+
+/// The same two, but each a script. What is between this and the floor is Redis' price of a script.
+lane set_and_delete_as_scripts(conch::test::redis_probe& probe, std::string const& name) {
+  return scripts_with(probe, name, "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0",
+                      "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0");
+}
+
+/// The limit for a lock with a line and a fence that survives a restart of the server: no call could be left out, no text
+/// is made, nothing else is looked after.
+lane least_with_line_and_fence(conch::test::redis_probe& probe, std::string const& name) {
+  return scripts_with(probe, name,
+                      "local t = redis.call('TIME') if redis.call('EXISTS', KEYS[1], KEYS[2]) == 1 then return 0 end "
+                      "local fence = t[1] * 1000000 + t[2] redis.call('SET', KEYS[3], fence, 'PX', ARGV[3]) "
+                      "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return fence",
+                      "if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then "
+                      "redis.call('DEL', KEYS[1]) return 1 end return 0");
+}
+
 void server_cost(report& out, options const& chosen, server& redis) {
   for (std::size_t const coroutines : {1u, 1000u}) {
     library lib{redis.unix_url(), true, coroutines};
     raw_connection raw{redis.unix_url()};
-    std::vector<lane> cheapest;
+    std::vector<lane> cheapest, as_scripts, least;
     for (std::size_t i = 0; i < coroutines; ++i) {
       cheapest.push_back(set_and_delete(redis.probe(), "bench:plain:" + std::to_string(i)));
+      as_scripts.push_back(set_and_delete_as_scripts(redis.probe(), "{bench:scripted:" + std::to_string(i) + "}"));
+      least.push_back(least_with_line_and_fence(redis.probe(), "{bench:least:" + std::to_string(i) + "}"));
     }
     std::vector<lane> const same = raw_lanes(coroutines);
     std::string const name = std::to_string(coroutines) + " coroutines, unix";
     progress("F2 " + name);
 
-    struct cost { samples cpu, commands; } ours, scripts, floor;
+    struct cost { samples cpu, commands; } ours, scripts, scripted_floor, limit, floor;
     auto const measure = [&](cost& into, bool plain_set, auto&& run) {
       redis.reset_stats();
       double const before = redis.cpu_us();
@@ -100,10 +127,14 @@ void server_cost(report& out, options const& chosen, server& redis) {
         return lib.workers.done();
       });
       measure(scripts, false, [&] { return run_lanes(raw, same, in_seconds(chosen.seconds)); });
+      measure(scripted_floor, false, [&] { return run_lanes(raw, as_scripts, in_seconds(chosen.seconds)); });
+      measure(limit, false, [&] { return run_lanes(raw, least, in_seconds(chosen.seconds)); });
       measure(floor, true, [&] { return run_lanes(raw, cheapest, in_seconds(chosen.seconds)); });
     }
     out.add("F2", "server CPU, " + name, ours.cpu, "us/cycle", &floor.cpu);
     out.add("F2", "server CPU of the same scripts sent raw, " + name, scripts.cpu, "us/cycle", &floor.cpu);
+    out.add("F2", "server CPU of the floor as two scripts, " + name, scripted_floor.cpu, "us/cycle", &floor.cpu);
+    out.add("F2", "server CPU of the least with a line and a fence, " + name, limit.cpu, "us/cycle", &floor.cpu);
     out.add("F2", "commands alone (commandstats), " + name, ours.commands, "us/cycle", &floor.commands);
   }
 }

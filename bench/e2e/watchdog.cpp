@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "redis/codec.hpp"
+#include "resp/encoder.hpp"
 #include "support/processes.hpp"
 #include "support/raw.hpp"
 #include "support/report.hpp"
@@ -19,6 +20,30 @@ namespace {
 using namespace conch::bench;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+/// Nothing but PEXPIRE, 200 in a script, of keys that are there: nobody is asked whose they are.
+double raw_expiry_us(server& redis, double how_long) {
+  raw_connection to{redis.unix_url()};
+  std::string const sha = redis.probe().command(
+      {"SCRIPT", "LOAD", "for i, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ARGV[i]) end return 0"});
+  constexpr int scripts = 50, locks = 200;
+  std::vector<lane> lanes;
+  for (int i = 0; i < scripts; ++i) {
+    std::vector<std::string> arguments{"EVALSHA", sha, std::to_string(locks)};
+    for (int k = 0; k < locks; ++k) {
+      arguments.push_back("bench:expiry:" + std::to_string(i * locks + k));
+      to.exchange(command({"SET", arguments.back(), "x"}));
+    }
+    arguments.insert(arguments.end(), locks, "30000");
+    std::string bytes;
+    conch::resp::command_writer out{bytes, arguments.size()};
+    for (std::string const& a : arguments) out.arg(a);
+    lanes.push_back({bytes, bytes});
+  }
+  double const before = redis.cpu_us();
+  auto const cycles = run_lanes(to, lanes, in_seconds(how_long));
+  return (redis.cpu_us() - before) / static_cast<double>(2 * cycles * locks);
+}
 
 /// One script a lock, pipelined: server CPU of one renewal, in µs.
 double raw_renewal_us(server& redis, double how_long) {
@@ -65,7 +90,7 @@ void keep_many(report& out, options const& chosen, server& redis, std::size_t co
   while (holds.size() < count) context.run_one();
   context.run_for(often + milliseconds{300});
 
-  samples client_us, server_us, floor_us, locks_a_script;
+  samples client_us, server_us, floor_us, expiry_us, locks_a_script;
   for (int i = 0; i < std::min(chosen.repetitions, 3); ++i) {
     auto const before = client.stats();
     double const client_before = own_cpu_us(), server_before = redis.cpu_us();
@@ -77,12 +102,14 @@ void keep_many(report& out, options const& chosen, server& redis, std::size_t co
     server_us.add((server_after - server_before) / renewed);
     locks_a_script.add(renewed / static_cast<double>(after.renewal_scripts - before.renewal_scripts));
     floor_us.add(raw_renewal_us(redis, chosen.seconds));
+    expiry_us.add(raw_expiry_us(redis, chosen.seconds));
   }
   // µs a renewal, of which there are count in 10 s.
   double const to_percent = static_cast<double>(count) / 10.0 / 1e6 * 100;
   out.add("F9", "client CPU, every 10 s, " + name, client_us.median() * to_percent, "% of a core");
   out.add("F9", "client CPU a renewal, " + name, client_us, "us");
   out.add("F9", "server CPU a renewal (floor: one script a lock), " + name, server_us, "us", &floor_us);
+  out.add("F9", "server CPU of PEXPIRE alone, 200 a script, " + name, expiry_us, "us", &floor_us);
   out.add("F9", "locks a script, " + name, locks_a_script, "locks");
   if (client.stats().losses != 0) throw std::runtime_error("holds were lost");
 }
