@@ -7,6 +7,7 @@
 
 #include <conch/error.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -66,6 +67,10 @@ struct seat : list_hook<seat> {
   time_point trouble_since{};   // asking: since when the server has answered "later"; zero: it has not
   std::uint32_t references = 0; // commands and clean-ups that name this seat
   cleanup* kick = nullptr;
+
+  /// For a release or a confirmation of this (release_command::floor).
+  std::int64_t floor_asked() const noexcept { return vote != 0 ? std::max<std::int64_t>(floor, 1) : 0; }
+
   bool may_renew(time_point now, bool in_any_case = false) const noexcept {
     seat const& s = part_of != nullptr ? *part_of : *this;
     return (s.renewable || in_any_case) && now < s.renew_until;

@@ -26,7 +26,7 @@ cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
   ++cleanups_;
   c->late_until = s.late_until;
   c->echo_until = s.echo_until;
-  if (s.vote != 0) c->floor = std::max<std::int64_t>(s.floor, 1);
+  c->floor = s.floor_asked();
   // The lock's lease, or the longest this client asks for, from now on: nothing of ours is renewed after this, and what
   // was written before has been carried out, or its connection is gone.
   auto const lease = std::max<duration>(s.lease, settings_.lease);
@@ -169,7 +169,7 @@ void server::consider_kick(seat& s, grant_id id, std::int64_t passed_on, std::in
                                 static_cast<server*>(due.server_of)->cleanup_due(due, at);
                               }};
   c->is_kick = true;
-  if (s.vote != 0) c->floor = std::max<std::int64_t>(s.floor, 1);
+  c->floor = s.floor_asked();
   ++s.references;
   s.kick = c;
   owed_.push_back(*c);

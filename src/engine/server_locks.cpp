@@ -262,7 +262,7 @@ void server::send_leave(seat& s, bool with_source, time_point now) {
   ++stats_.scripts;
   out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
                             whole_ms(settings_.fence_retention), 0, with_source,
-                            s.vote != 0 ? std::max<std::int64_t>(s.floor, 1) : 0, part_of(s)});
+                            s.floor_asked(), part_of(s)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
 
@@ -409,7 +409,7 @@ void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool wit
     if (s->at != seat::state::owned || !may || s->renewing) continue;
     s->renewing = true;
     ++s->references;
-    std::int64_t const floor = s->vote != 0 ? std::max<std::int64_t>(s->floor, 1) : 0;
+    std::int64_t const floor = s->floor_asked();
     scratch_.push_back({s->name, s->id, s->lease, floor});
     batch.push_back({s, s->id, s->lease, floor});
     if (batch.size() == renewals_per_script) flush();
