@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/multi_plan.hpp>
 #include <conch/mutex.hpp>
 
 #include <boost/asio/compose.hpp>
@@ -107,8 +108,8 @@ class multi_lock {
   /// `options.wait`: for all of them together.
   /// Completion signature: void(error_code, multi_hold)
   /// Executor: the handler's associated one, else that of the first mutex. Never completes inside the initiating function.
-  /// Per-operation cancellation, lifetimes, errors: as mutex::async_acquire; errc::lost if one of them was lost while
-  /// others were waited for.
+  /// Per-operation cancellation: as mutex::async_acquire; but what is tried at first is answered before it is reported.
+  /// Lifetimes, errors: as mutex::async_acquire; errc::lost if one of them was lost while others were waited for.
   /// Thread safety: as client.
   /// Round trips: one if all are free, however many they are; else one more and a push for each that is busy.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
@@ -126,60 +127,65 @@ class multi_lock {
 
   struct acquire_op {
     list locks;
-    std::optional<time_point> until;
-    std::vector<hold> got = {};
-    bool tried = false;
+    detail::multi_plan plan;
+    std::vector<hold> holds = {};
 
-    /// All at once, as tries: none of them waits, so nobody waits for us.
     template <class Self>
     void operator()(Self& self) {
       self.reset_cancellation_state(asio::enable_total_cancellation());
       auto const all = locks;
+      acquire_options const rest = left();
       auto const join = std::make_shared<tries<Self>>(std::move(self), all->size());
       for (std::size_t i = 0; i < all->size(); ++i) {
         mutex one = (*all)[i];
-        one.async_try_acquire([join, i](error_code ec, hold h) { join->answered(i, ec, std::move(h)); });
+        one.try_within(rest.wait, [join, i](error_code ec, hold h) { join->answered(i, ec, std::move(h)); });
       }
     }
 
-    /// Keeps what comes before the first that is busy, and gives the others back: holding them while it waits could make
-    /// two wait for each other.
     template <class Self>
-    void operator()(Self& self, error_code ec, std::vector<hold> holds) {
-      for (hold& h : holds) {
-        if (!h) break;
-        got.push_back(std::move(h));
+    void operator()(Self& self, error_code ec, std::vector<hold> tried) {
+      holds = std::move(tried);
+      std::vector<bool> granted;
+      for (hold const& h : holds) granted.push_back(static_cast<bool>(h));
+      std::vector<bool> const back = plan.tried(granted);
+      for (std::size_t i = 0; i < holds.size(); ++i) {
+        if (back[i]) holds[i] = hold{};
       }
-      holds.clear();
       next(self, ec);
     }
 
     template <class Self>
     void operator()(Self& self, error_code ec, hold h) {
-      if (!ec) got.push_back(std::move(h));
+      if (!ec) {
+        holds[plan.waits_for()] = std::move(h);
+        plan.granted();
+      }
       next(self, ec);
     }
 
     template <class Self>
     void next(Self& self, error_code ec) {
-      if (!ec && got.size() == locks->size()) {
-        multi_hold all{std::move(got)};
-        if (all.valid()) {
-          self.complete({}, std::move(all));
+      bool valid = true;
+      for (hold const& h : holds) valid = valid && h.valid();
+      switch (plan.next(ec, self.cancelled() != asio::cancellation_type::none, valid)) {
+        case detail::multi_plan::step::done: self.complete({}, multi_hold{std::move(holds)}); return;
+        case detail::multi_plan::step::failed:
+          holds.clear();
+          self.complete(plan.failure(), multi_hold{});
+          return;
+        case detail::multi_plan::step::wait: {
+          mutex one = (*locks)[plan.waits_for()];
+          acquire_options const rest = left();
+          one.async_acquire(rest, std::move(self));
           return;
         }
-        ec = make_error_code(errc::lost);
       }
-      if (!ec && self.cancelled() != asio::cancellation_type::none) ec = asio::error::operation_aborted;
-      if (ec) {
-        got.clear();
-        self.complete(ec, multi_hold{});
-        return;
-      }
-      mutex one = (*locks)[got.size()];
+    }
+
+    acquire_options left() const {
       acquire_options rest;
-      if (until) rest.wait = *until - clock::now();
-      one.async_acquire(rest, std::move(self));
+      if (plan.until()) rest.wait = *plan.until() - clock::now();
+      return rest;
     }
   };
 
@@ -214,7 +220,7 @@ class multi_lock {
   auto start(std::optional<duration> wait, Token& token) {
     std::optional<time_point> until;
     if (wait) until = clock::now() + *wait;
-    return asio::async_compose<Token, void(error_code, multi_hold)>(acquire_op{locks_, until}, token, get_executor());
+    return asio::async_compose<Token, void(error_code, multi_hold)>(acquire_op{locks_, detail::multi_plan{locks_->size(), until}}, token, get_executor());
   }
 
   list locks_;

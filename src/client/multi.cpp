@@ -30,11 +30,11 @@ multi_lock::multi_lock(std::vector<mutex> locks) {
   if (locks.empty()) {
     throw boost::system::system_error{make_error_code(errc::invalid_config, "a multi_lock needs at least one mutex")};
   }
-  auto const by_name = [](mutex const& a, mutex const& b) { return a.name() < b.name(); };
-  auto const same = [](mutex const& a, mutex const& b) { return a.name() == b.name(); };
-  std::stable_sort(locks.begin(), locks.end(), by_name);
-  locks.erase(std::unique(locks.begin(), locks.end(), same), locks.end());
-  locks_ = std::make_shared<std::vector<mutex> const>(std::move(locks));
+  std::vector<std::string_view> names;
+  for (mutex const& one : locks) names.push_back(one.name());
+  std::vector<mutex> ordered;
+  for (std::size_t const i : detail::multi_plan::in_order(names)) ordered.push_back(locks[i]);
+  locks_ = std::make_shared<std::vector<mutex> const>(std::move(ordered));
 }
 
 namespace detail {

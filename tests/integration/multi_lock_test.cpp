@@ -124,6 +124,21 @@ TEST_F(MultiLock, OneTimeForAllAndNothingIsKeptAfterIt) {
   w.run(body);
 }
 
+TEST_F(MultiLock, OneTimeForAllAlsoWhenNoServerAnswers) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings;
+    settings.url = "unix:///nowhere/at/all";  // offline_timeout is 10 s
+    client c{w.ctx.get_executor(), settings};
+    multi_lock all = of(c, named("a", "b", "c"));
+    acquire_options const briefly{.wait = 80ms};
+    auto const began = steady::now();
+    auto result = co_await all.async_acquire(briefly, as_tuple);
+    EXPECT_EQ(std::get<0>(result), errc::unreachable) << std::get<0>(result).message();
+    EXPECT_LT(steady::now() - began, 3s);
+  };
+  w.run(body);
+}
+
 TEST_F(MultiLock, ACancellationWhileItWaitsLeavesNothing) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};

@@ -52,6 +52,11 @@ enum class engine_mutant : std::uint8_t {
   requeued_after_leave,
   renewal_storm,
   revocation_ignored,
+  multi_in_given_order,
+  multi_keeps_what_comes_behind,
+  multi_waits_for_ever,
+  multi_loss_unnoticed,
+  multi_cancel_ignored,
   // src/quorum
   quorum_of_less,
   validity_of_the_best,

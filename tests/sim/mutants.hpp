@@ -27,6 +27,8 @@ std::span<mutant const> all_mutants();
 std::span<mutant const> quorum_mutants();
 // Of the scripts of locks with several owners; `rule` begins with the kinds in which each shows.
 std::span<mutant const> parts_mutants();
+// Of several locks at once: for make_multi_plan.
+std::span<mutant const> multi_mutants();
 mutant const* find_mutant(std::string_view name);
 
 // Of this thread. Null: none.

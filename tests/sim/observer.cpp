@@ -122,6 +122,26 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
 }
 
 // P4 for the waits that end otherwise: a time-out and a cancellation end within one command time-out.
+/// Several locks at once: all or nothing, within one time for all, and not after a cancellation.
+void observer::several_answered(sim_client const& c, several_locks const& s, bool granted) const {
+  std::string const who = "client " + std::to_string(c.number());
+  if (granted) {
+    for (std::size_t i = 0; i < s.slots.size(); ++i) {
+      auto const* const one = s.slots[i].get();
+      if (one == nullptr) throw violation{1, who + " was told that it has all it asked for, without lock " + std::to_string(s.names[i])};
+      bool const valid = one->at == engine::acquisition::phase::holding && c.local_now() < one->deadline();
+      if (!valid) throw violation{9, who + " was told that it has all it asked for, and lock " + std::to_string(s.names[i]) + " was lost"};
+    }
+  }
+  if (c.paused() || c.last_pause_end() >= s.began) return;
+  nanos const slack = count(c.settings().settings.command_timeout) * 102 / 100 + 3 * millisecond + plan_.timer_lateness;
+  // The tries, and the wait that was under way, may each take one command time-out more.
+  if (s.until && c.local_now() > *s.until + duration{2 * slack}) throw violation{4, who + " got its answer long after its time-out for several locks"};
+  // What was tried is answered first, whatever is cancelled meanwhile: how long that takes is known only where nothing is wrong.
+  nanos const connecting = 40 * (plan_.latency + plan_.jitter);
+  if (plan_.calm() && s.cancelled && world_.now() - s.cancelled_at > slack + connecting) throw violation{4, who + " got its answer long after it cancelled, for several locks"};
+}
+
 void observer::not_too_late(sim_acquisition const& a) const {
   sim_client const& c = *a.client;
   nanos const slack = 3 * millisecond + plan_.timer_lateness;

@@ -25,6 +25,7 @@ namespace conch::sim {
 class world;
 class sim_client;
 struct sim_acquisition;
+struct several_locks;
 struct link;
 
 struct violation : std::runtime_error {
@@ -73,6 +74,7 @@ class observer {
   virtual void asked(sim_acquisition& a);
   virtual void answered(sim_acquisition& a, bool granted);
   void failed(sim_acquisition const& a, error_code const& why);
+  void several_answered(sim_client const& c, several_locks const& s, bool granted) const;
   virtual void released(sim_acquisition& a);       // asked to be
   virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
   virtual void lost(sim_acquisition& a);

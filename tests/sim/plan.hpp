@@ -39,6 +39,7 @@ struct operation {
   bool abandon = false;
   std::uint32_t weight = 1;    // of a lock with several owners
   std::string visited = "-";
+  std::vector<int> all;        // several locks at once, in this order; empty: `name` only
   nanos downgrade_after = 0;   // a writer becomes a reader; 0: never
 };
 
@@ -123,6 +124,9 @@ plan make_plan(std::uint64_t seed);
 
 // The same schedule, but all its locks have several owners.
 plan make_parts_plan(std::uint64_t seed, engine::permit_kind kind);
+
+// The same schedule, but whoever acquires wants several locks at once.
+plan make_multi_plan(std::uint64_t seed);
 
 std::string name_of(int name);
 

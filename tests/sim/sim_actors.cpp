@@ -42,6 +42,10 @@ void sim_client::next_round(actor& a) {
 void sim_client::begin(actor& a, time_point now) {
   a.at = actor::state::acquiring;
   operation const& o = current(a);
+  if (!o.all.empty()) {
+    begin_several(a, now);
+    return;
+  }
   if (o.cancel != operation::cancels::never) later(a, o.cancel_after, &sim_client::cancel_now);
   ask(a, a.outer, o.name, false, now);
 }
@@ -84,6 +88,10 @@ void sim_client::hear(notice const& n) {
   time_point const now = local_now();
   sim_acquisition& x = *n.about;
   actor& a = *x.who;
+  if (a.several != nullptr) {
+    hear_several(n, now);
+    return;
+  }
   switch (n.what) {
     case notice::kind::acquired: heard_acquired(n, now); return;
     case notice::kind::lost:

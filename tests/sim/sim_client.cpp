@@ -81,6 +81,12 @@ void sim_client::take_apart() {
     if (a->at != actor::state::finished && a->at != actor::state::thinking) ++a->next;
     a->releasing = 0;
     a->downgrade.reset();
+    if (a->several != nullptr) {
+      for (auto& slot : a->several->slots) {
+        if (slot != nullptr) world_.watcher().gone(*slot);
+      }
+      a->several.reset();
+    }
     ++a->round;
     a->at = actor::state::finished;
   }

@@ -9,9 +9,12 @@
 #include "sim/plan.hpp"
 #include "sim/world.hpp"
 
+#include <conch/detail/multi_plan.hpp>
+
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -40,6 +43,18 @@ struct sim_acquisition : engine::acquisition {
   time_point first_deadline{};
 };
 
+// A multi_lock, as include/conch/multi_lock.hpp carries out its plan.
+struct several_locks {
+  std::vector<int> names;  // in the order in which they are acquired
+  conch::detail::multi_plan plan;
+  std::vector<std::unique_ptr<sim_acquisition>> slots;
+  std::size_t unanswered = 0;
+  bool trying = true, cancelled = false;
+  error_code failure;
+  nanos began = 0, cancelled_at = 0;
+  std::optional<time_point> until;
+};
+
 // One coroutine of the user: works through its operations.
 struct actor {
   enum class state : std::uint8_t { thinking, acquiring, inside, releasing, finished };
@@ -51,6 +66,7 @@ struct actor {
   std::unique_ptr<sim_acquisition> outer, inner;
   int releasing = 0;
   std::unique_ptr<engine::inquiry> downgrade;
+  std::unique_ptr<several_locks> several;
 };
 
 class sim_client final : public engine::wire, public engine::acquisition_events, public engine::inquirer, public engine::journal {
@@ -133,6 +149,15 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   void ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name, bool is_inner, time_point now);
   void cancel_now(actor& a, time_point now);
   void downgrade(actor& a, time_point now);
+  // sim_multi.cpp: several locks at once
+  void begin_several(actor& a, time_point now);
+  void ask_one(actor& a, std::size_t which, bool once, time_point now);
+  void go_on_several(actor& a, time_point now);
+  void cancel_several(actor& a, time_point now);
+  void leave_several(actor& a, time_point now);
+  void give_one(actor& a, std::size_t which, bool drop, time_point now);
+  void hear_several(notice const& n, time_point now);
+  void end_several(actor& a);
   void go_deeper(actor& a, time_point now);
   void leave(actor& a, time_point now);
   void give(actor& a, std::unique_ptr<sim_acquisition>& slot, time_point now);

@@ -23,7 +23,7 @@ promises P1 to P10 at every step. Stops at the first violation, with its seed an
   --schedules N   how many (default 20000); with --mutants: at most, for each (default 100000)
   --seed S        of the run (default 1)
   --threads T     default: the number of processors
-  --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant
+  --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant, multi
   --quorum        a lock over several servers, in a world of its own; --mutants are those of this world
   --replay SEED   one schedule, by the seed that a violation was reported with
   --mutant NAME   with this deliberate fault in the engine or in a script
@@ -41,13 +41,14 @@ struct options {
   bool mutants = false, list = false, full = false, replays = false, quorum = false;
   mutant const* broken = nullptr;
   permit_kind kind = permit_kind::none;
+  bool multi = false;  // several mutexes at once
 
   outcome run(std::uint64_t of, bool traced = false) const {
     if (!quorum) return run_plan(make(of), traced);
     quorum_outcome const o = run_quorum(of, traced);
     return {o.promise, o.words, o.trace, o.grants};
   }
-  plan make(std::uint64_t of) const { return kind == permit_kind::none ? make_plan(of) : make_parts_plan(of, kind); }
+  plan make(std::uint64_t of) const { return multi ? make_multi_plan(of) : kind == permit_kind::none ? make_plan(of) : make_parts_plan(of, kind); }
   plan_maker maker() const {
     return [this](std::uint64_t of) { return make(of); };
   }
@@ -56,6 +57,7 @@ struct options {
   }
   std::span<mutant const> mutants_of_kind() const {
     if (quorum) return quorum_mutants();
+    if (multi) return multi_mutants();
     return kind == permit_kind::none ? all_mutants() : parts_mutants();
   }
 };
@@ -95,7 +97,8 @@ options parse(int argc, char** argv) {
                : name == "striped" ? permit_kind::segments
                : name == "reentrant" ? permit_kind::reentrant
                                    : permit_kind::none;
-      if (o.kind == permit_kind::none && name != "mutex") {
+      o.multi = name == "multi";
+      if (o.kind == permit_kind::none && name != "mutex" && !o.multi) {
         std::fprintf(stderr, "conch-sim: no kind of lock is named %s\n", name.c_str());
         std::exit(2);
       }
@@ -148,8 +151,8 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
     std::fputs(explain(seed, found, o.maker()).c_str(), stdout);
   }
   std::string const mutant_option = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
-  static char const* const kinds[] = {"", " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant"};
-  char const* const kind = kinds[o.kind == permit_kind::semaphore ? 1 : o.kind == permit_kind::shared ? 2 : o.kind == permit_kind::segments ? 3 : o.kind == permit_kind::reentrant ? 4 : 0];
+  static char const* const kinds[] = {"", " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant", " --kind multi"};
+  char const* const kind = kinds[o.multi ? 5 : o.kind == permit_kind::semaphore ? 1 : o.kind == permit_kind::shared ? 2 : o.kind == permit_kind::segments ? 3 : o.kind == permit_kind::reentrant ? 4 : 0];
   std::printf("\nreplay:    scripts/sim --replay %llu%s%s%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str(), kind,
               o.quorum ? " --quorum" : "");
   return 1;

@@ -1,0 +1,59 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include <conch/detail/multi_plan.hpp>
+
+#include "engine/mutant.hpp"
+
+#include <boost/system/system_category.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <numeric>
+
+namespace conch::detail {
+
+std::vector<std::size_t> multi_plan::in_order(std::vector<std::string_view> const& names) {
+  std::vector<std::size_t> order(names.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (!CONCH_MUTANT(multi_in_given_order)) {
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return names[a] < names[b]; });
+  }
+  order.erase(std::unique(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return names[a] == names[b]; }), order.end());
+  return order;
+}
+
+multi_plan::multi_plan(std::size_t count, std::optional<time_point> until) : held_(count, false), until_{until} {}
+
+std::optional<time_point> multi_plan::until() const noexcept {
+  return CONCH_MUTANT(multi_waits_for_ever) ? std::nullopt : until_;
+}
+
+std::vector<bool> multi_plan::tried(std::vector<bool> const& granted) {
+  std::vector<bool> back(granted.size(), false);
+  bool behind = false;
+  for (std::size_t i = 0; i < granted.size(); ++i) {
+    behind = behind || (!granted[i] && !CONCH_MUTANT(multi_keeps_what_comes_behind));
+    held_[i] = granted[i] && !behind;
+    back[i] = granted[i] && behind;
+  }
+  return back;
+}
+
+void multi_plan::granted() { held_[waits_for_] = true; }
+
+multi_plan::step multi_plan::next(error_code why, bool cancelled, bool valid) {
+  auto const missing = std::find(held_.begin(), held_.end(), false);
+  if (!why && missing == held_.end()) {
+    if (valid || CONCH_MUTANT(multi_loss_unnoticed)) return step::done;
+    why = make_error_code(errc::lost);
+  }
+  // boost::asio::error::operation_aborted, which this room does not know.
+  if (!why && cancelled && !CONCH_MUTANT(multi_cancel_ignored)) why = {ECANCELED, boost::system::system_category()};
+  if (why) {
+    failure_ = why;
+    return step::failed;
+  }
+  waits_for_ = static_cast<std::size_t>(missing - held_.begin());
+  return step::wait;
+}
+
+}  // namespace conch::detail
