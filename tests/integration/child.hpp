@@ -17,8 +17,12 @@ namespace conch::test {
 class child {
  public:
   child(redis_server const& server, std::string const& name, std::chrono::milliseconds lease,
-        std::chrono::milliseconds claim = 0ms) {
-    std::vector<std::string> words{CONCH_LOCK_HOLDER, server.url(), name, std::to_string(lease.count())};
+        std::chrono::milliseconds claim = 0ms)
+      : child{server.url(), name, lease, claim} {}
+
+  /// `url`: of one server, or of several with commas between.
+  child(std::string const& url, std::string const& name, std::chrono::milliseconds lease, std::chrono::milliseconds claim = 0ms) {
+    std::vector<std::string> words{CONCH_LOCK_HOLDER, url, name, std::to_string(lease.count())};
     if (claim > 0ms) words.push_back(std::to_string(claim.count()));
     std::vector<char*> arguments;
     for (std::string& one : words) arguments.push_back(one.data());

@@ -1,7 +1,8 @@
 // A second process for the tests: takes one lock, says what happens to it, does what it is told.
 //
-//   conch-lock-holder URL NAME LEASE_MS [CLAIM_MS]
+//   conch-lock-holder URL[,URL...] NAME LEASE_MS [CLAIM_MS]
 //
+// With several URLs the lock is a quorum's, and CLAIM_MS that of its votes.
 // NAME is that of a mutex, or "@semaphore/NAME": one permit of one, "@writer/NAME", "@reader/NAME",
 // "@striped/NAME": one segment of one, "@reentrant/NAME".
 // Writes lines: "asking", "held FENCE", "failed WORDS", "lost WORDS", "use valid|invalid", "released 0|1".
@@ -108,9 +109,16 @@ int main(int argc, char** argv) {
   try {
     asio::io_context ctx;
     conch::config settings;
-    settings.url = argv[1];
+    std::string const url = argv[1];
+    if (url.find(',') == std::string::npos) settings.url = url;
+    for (std::size_t at = 0; settings.url != url && at != std::string::npos;) {
+      std::size_t const end = url.find(',', at);
+      settings.servers.push_back(url.substr(at, end - at));
+      at = end == std::string::npos ? end : end + 1;
+    }
     settings.lease = std::chrono::milliseconds{std::atoi(argv[3])};
     settings.claim = argc > 4 ? std::chrono::milliseconds{std::atoi(argv[4])} : settings.lease / 3;
+    settings.vote_claim = settings.claim;
     settings.command_timeout = settings.lease / 3;
     settings.stop_margin = settings.lease / 10;
     holder h{ctx, settings, argv[2]};
