@@ -40,6 +40,7 @@ server::~server() {
 void server::connected_as(session const& s, time_point now) {
   connected_ = true;
   denied_ = {};
+  noted_.clear();
   ++stats_.connects;
   last_heard_ = now;
   sample(s.asked, s.server_us, now);
@@ -103,6 +104,13 @@ void server::connect_failed(fault what, std::string_view words, time_point now) 
     fail_all_asking(to_error(what, words), now);
     up_.connection_refused(to_error(what, words), now);
   }
+}
+
+/// Of what repeats with every question: the first time in a row.
+void server::note_once(std::string_view words) {
+  if (noted_ == words) return;
+  noted_ = words;
+  log_.note(false, words);
 }
 
 void server::disconnected(std::string_view why, time_point now) {
@@ -307,6 +315,7 @@ void server::acquire_fault(seat& s, answer const& a, time_point now) {
     case fault::no_script: send_acquire(s, true, now); break;
     case fault::reconnect: out_.drop_connection(a.words); break;
     case fault::try_later:
+      note_once(a.words);
       if (s.trouble_since == time_point{}) s.trouble_since = now;
       if (now - s.trouble_since >= settings_.offline_timeout) {
         fail(s, to_error(a.what, a.words), now);

@@ -85,6 +85,7 @@ class server final : public backend {
 
   // server.cpp: the connection
   void push_request(in_flight r);
+  void note_once(std::string_view words);
   void answer_overdue(time_point now);
   void quiet(time_point now);
   void sample(time_point written, std::int64_t server_us, time_point now);
@@ -149,6 +150,7 @@ class server final : public backend {
   bool connected_ = false;
   bool can_kill_ = false;
   std::string trouble_;           // why there is no connection
+  std::string noted_;             // told to the log last, and not over
   error_code denied_;             // set: this user may not do what the protocol needs
   session session_;
   std::vector<session> stale_;    // earlier connections the server may still hold open

@@ -324,7 +324,8 @@ void quorum::report(statistics& to) const {
     s.votes = m->votes;
     s.cleanups_pending = m->protocol->pending();
     s.round_trip = m->protocol->round_trip();
-    s.last_trouble = m->last_trouble;
+    bool const away = !m->up() && !m->protocol->trouble().empty();
+    s.last_trouble = away ? m->protocol->trouble() : m->last_trouble;
     to.servers.push_back(std::move(s));
     for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts, &statistics::kicks,
                                &statistics::pushes, &statistics::pushes_late, &statistics::pushes_stray,

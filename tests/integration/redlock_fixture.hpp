@@ -17,6 +17,7 @@ class redlock_servers {
   }
 
   redis_server& operator[](std::size_t i) { return *all_[i]; }
+  redis_server& at(std::size_t i) const { return *all_[i]; }
 
   /// Short times: a lease of 2 s, a vote of 600 ms.
   config settings(std::chrono::milliseconds lease = 2s) const {

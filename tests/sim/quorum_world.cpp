@@ -526,8 +526,9 @@ void quorum_world::answered(quorum_hold& h, bool failed, std::string const& word
 /// With nobody ill a hold is soon on all servers: no vote stays with those who have too few.
 void quorum_world::whole(quorum_hold const& h) {
   nanos const age = now_ - h.granted_at;
-  // (A try does not stand in line for the rest: that is mended when it is confirmed.)
-  if (!calm || h.once || h.granted_at < 300 * millisecond || age < 60 * (latency + jitter) || age > claim / 2 || h.fence % 4096 != 0) return;
+  // (A try does not stand in line for the rest, nor does who was about to leave: that is mended when it is confirmed.)
+  bool const in_line = !h.once && !h.cancelled && h.until == time_point::max();
+  if (!calm || !in_line || h.granted_at < 300 * millisecond || age < 60 * (latency + jitter) || age > claim / 2 || h.fence % 4096 != 0) return;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     set_clock(*servers_[i]);
     value const lock = servers_[i]->model.peek(keys_[static_cast<std::size_t>(h.name)]);
