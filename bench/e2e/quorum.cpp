@@ -1,21 +1,28 @@
 // F8: how long it takes to acquire a lock over five servers that nobody else wants, with all of them well, one stopped, one
-// killed. The floor writes the same script to five sockets and waits for three.
+// killed. The floor writes the same script to five sockets and waits for three. Then how long it takes from the call of release
+// in one process to the next owner running in another, against the round trip: one small write to five sockets, three
+// answers. And how often strict fences need a second round.
 #include <conch/conch.hpp>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "support/processes.hpp"
 #include "support/raw.hpp"
 #include "support/redis_server.hpp"
 #include "support/report.hpp"
+#include "support/tcp_proxy.hpp"
 
 namespace {
 
@@ -24,6 +31,13 @@ namespace asio = boost::asio;
 
 constexpr std::size_t servers = 5, needed = 3, rounds = 500;
 using five = std::array<std::unique_ptr<conch::test::redis_server>, servers>;
+using urls = std::vector<std::string>;
+
+urls nearby(five const& all) {
+  urls to;
+  for (auto const& s : all) to.push_back("unix://" + s->socket_path());
+  return to;
+}
 
 double us_since(steady::time_point begin) { return std::chrono::duration<double, std::micro>(steady::now() - begin).count(); }
 
@@ -37,14 +51,15 @@ asio::awaitable<void> cycles(conch::mutex& lock, samples& latency, std::size_t c
 }
 
 struct library {
-  explicit library(five const& all) : client{context.get_executor(), settings(all)}, lock{client, "bench:quorum"} {
+  explicit library(urls const& all, bool strict = false) : client{context.get_executor(), settings(all, strict)}, lock{client, "bench:quorum"} {
     samples warm_up;
     run(warm_up, 50);
   }
 
-  static conch::config settings(five const& all) {
+  static conch::config settings(urls const& all, bool strict) {
     conch::config c;
-    for (auto const& s : all) c.servers.push_back("unix://" + s->socket_path());
+    c.strict_fence = strict;
+    c.servers = all;
     return c;
   }
 
@@ -65,9 +80,9 @@ struct library {
 
 /// To the servers that are there.
 struct floor_of {
-  explicit floor_of(five const& all) : pair{conch_lane("bench:quorum-floor", 1)} {
-    for (auto const& s : all) {
-      to.push_back(std::make_unique<raw_connection>("unix://" + s->socket_path()));
+  explicit floor_of(urls const& all) : pair{conch_lane("bench:quorum-floor", 1)} {
+    for (auto const& url : all) {
+      to.push_back(std::make_unique<raw_connection>(url));
       load_scripts(*to.back());
     }
   }
@@ -87,6 +102,110 @@ struct floor_of {
   lane pair;
   std::vector<std::unique_ptr<raw_connection>> to;
 };
+
+// ---- from one process to another
+
+constexpr std::size_t turns = 200;  // of each player
+constexpr auto keep = std::chrono::milliseconds{2};
+
+struct exchange {
+  std::atomic<std::int64_t> released{0};
+  std::atomic<std::size_t> count{0};
+  std::atomic<std::uint64_t> grants{0}, second_rounds{0}, given_back{0};
+  std::array<double, 2 * turns> us{};
+};
+
+asio::awaitable<void> play(exchange& x, conch::client& client, conch::mutex& lock, asio::io_context& context) {
+  asio::steady_timer timer{context};
+  std::uint64_t pushed = 0;
+  for (std::size_t i = 0; i < turns; ++i) {
+    conch::hold h = co_await lock.async_acquire();
+    std::int64_t const at = steady::now().time_since_epoch().count();
+    // Only what was handed over counts, not a lock that was free.
+    std::uint64_t const now_pushed = client.stats().grants_pushed;
+    std::int64_t const since = x.released;
+    if (now_pushed != pushed && since != 0) x.us[x.count++] = static_cast<double>(at - since) / 1e3;
+    pushed = now_pushed;
+    timer.expires_after(keep);
+    co_await timer.async_wait(asio::deferred);
+    x.released = steady::now().time_since_epoch().count();
+    co_await h.async_release();
+  }
+  conch::statistics const s = client.stats();
+  x.grants += turns;
+  x.second_rounds += s.fence_rounds;
+  x.given_back += s.votes_given_back;
+  context.stop();
+}
+
+void player(exchange& x, urls const& all, bool strict) {
+  asio::io_context context{1};
+  conch::client client{context.get_executor(), library::settings(all, strict)};
+  conch::mutex lock{client, "bench:quorum-turns"};
+  asio::co_spawn(context, play(x, client, lock, context), [](std::exception_ptr e) {
+    if (e) std::rethrow_exception(e);
+  });
+  context.run();
+}
+
+/// One small write to all, until a majority has answered.
+void round_trips(floor_of& to_all, samples& us) {
+  std::string const write = command({"SET", "bench:quorum-round-trip", "1", "PX", "30000"});
+  for (std::size_t i = 0; i < rounds; ++i) {
+    auto const begin = steady::now();
+    for (auto const& one : to_all.to) one->send(write);
+    for (std::size_t n = 0; n < needed; ++n) to_all.to[n]->await(1);
+    us.add(us_since(begin));
+    for (std::size_t n = needed; n < to_all.to.size(); ++n) to_all.to[n]->await(1);
+  }
+}
+
+void hand_over(report& out, options const& chosen, urls const& all, std::string how, bool strict) {
+  if (strict) how += ", strict fences";
+  floor_of floor{all};
+  progress("F8 hand-over" + how);
+  samples p50, p99, round_trip, rounds_p99, second_rounds, given_back;
+  for (int i = 0; i < chosen.repetitions; ++i) {
+    samples raw;
+    round_trips(floor, raw);
+    shared<exchange> x;
+    child first{[&] { player(*x, all, strict); }};
+    child second{[&] { player(*x, all, strict); }};
+    first.join();
+    second.join();
+    samples ours;
+    for (std::size_t n = 0; n < x->count; ++n) ours.add(x->us[n]);
+    p50.add(ours.median());
+    p99.add(ours.quantile(0.99));
+    round_trip.add(raw.median());
+    rounds_p99.add(raw.quantile(0.99));
+    auto const grants = static_cast<double>(x->grants);
+    second_rounds.add(static_cast<double>(x->second_rounds) / grants);
+    given_back.add(static_cast<double>(x->given_back) / grants);
+  }
+  out.add("F8", "hand-over between processes against a round trip, p50" + how, p50, "us", &round_trip);
+  out.add("F8", "hand-over between processes against a round trip, p99" + how, p99, "us", &rounds_p99);
+  out.add("F8", "votes given back for each grant, two processes in turns" + how, given_back, "votes");
+  if (strict) out.add("F8", "second rounds for each grant, two processes in turns" + how, second_rounds, "rounds");
+}
+
+/// Strict fences of a lock that nobody else wants: what they cost, and how often they need a second round.
+void strict_fences(report& out, options const& chosen, urls const& all) {
+  progress("F8 strict fences");
+  library plain{all}, strict{all, true};
+  samples with, without, second_rounds;
+  for (int i = 0; i < chosen.repetitions; ++i) {
+    samples a, b;
+    std::uint64_t const before = strict.client.stats().fence_rounds;
+    i % 2 == 0 ? strict.run(a) : plain.run(b);
+    i % 2 == 0 ? plain.run(b) : strict.run(a);
+    with.add(a.median());
+    without.add(b.median());
+    second_rounds.add(static_cast<double>(strict.client.stats().fence_rounds - before) / rounds);
+  }
+  out.add("F8", "acquire with strict fences against without, p50", with, "us", &without);
+  out.add("F8", "second rounds for each grant, nobody else", second_rounds, "rounds");
+}
 
 void measure(report& out, options const& chosen, library& lib, floor_of& floor, std::string const& name) {
   progress("F8 " + name);
@@ -110,11 +229,28 @@ int main(int argc, char** argv) try {
   options const chosen = parse_options(argc, argv, "F8: acquire latency over five servers against raw sockets.");
   if (!chosen.wants("F8")) return 0;
   five all;
-  for (auto& s : all) s = std::make_unique<conch::test::redis_server>();
+  for (auto& s : all) s = std::make_unique<conch::test::redis_server>(conch::test::redis_server_options{.tcp = true});
   report out{chosen};
-  library lib{all};
-  floor_of floor{all};
+  library lib{nearby(all)};
+  floor_of floor{nearby(all)};
   measure(out, chosen, lib, floor, "all well");
+  strict_fences(out, chosen, nearby(all));
+  hand_over(out, chosen, nearby(all), "", false);
+  hand_over(out, chosen, nearby(all), "", true);
+  {
+    // A network instead of a socket in memory: what the processors add counts less.
+    std::vector<std::unique_ptr<conch::test::tcp_proxy>> ways;
+    urls far;
+    for (auto const& s : all) {
+      auto& way = *ways.emplace_back(std::make_unique<conch::test::tcp_proxy>(s->port()));
+      for (auto const direction : {conch::test::tcp_proxy::towards::server, conch::test::tcp_proxy::towards::client}) {
+        way.set(direction, {.delay = std::chrono::milliseconds{2}});
+      }
+      far.push_back(way.url());
+    }
+    hand_over(out, chosen, far, ", servers 2 ms away", false);
+    hand_over(out, chosen, far, ", servers 2 ms away", true);
+  }
   floor.to.pop_back();
   all.back()->stop();
   measure(out, chosen, lib, floor, "one stopped");
