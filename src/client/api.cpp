@@ -41,7 +41,7 @@ config checked(config c) {
   require(between(c.local_slice, duration::zero(), c.lease), "local_slice must be 0 to the lease");
   require(c.claim >= milliseconds{50}, "claim must be at least 50 ms");
   c.claim = std::min(c.claim, c.lease);
-  if (!c.servers.empty() || c.url.starts_with("redlock://")) {
+  if (detail::is_quorum(c)) {
     require(c.vote_claim >= milliseconds{50}, "vote_claim must be at least 50 ms");
     c.vote_claim = std::min(c.vote_claim, c.lease);
     require(between(c.min_validity, duration::zero(), c.vote_claim / 2), "min_validity must be 0 to half of vote_claim");

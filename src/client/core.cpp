@@ -51,6 +51,8 @@ std::vector<redis::address> servers_of(config const& c) {
   }
 }
 
+bool is_quorum(config const& c) { return !c.servers.empty() || c.url.starts_with("redlock://"); }
+
 // ------------------------------------------------------------------------------------------------------------ nodes
 
 hold_node::hold_node(core_ptr c, acquire_handler handler) : core{std::move(c)}, on_acquired{std::move(handler)} {
@@ -117,8 +119,8 @@ client_core::client_core(asio::any_io_executor executor, config settings)
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
       close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
       alarm_{std::make_unique<alarm>(*strand_)}, nodes_mutex_{!settings_.single_threaded} {
-  bool const several = !settings_.servers.empty() || settings_.url.starts_with("redlock://");
   engine::journal& own_journal = *this;
+  bool const several = is_quorum(settings_);
   if (several) quorum_ = std::make_unique<quorum::quorum>(settings_, id_, seed_of(id_), timers_, engine_, own_journal, stats_);
   for (redis::address const& where : servers_of(settings_)) {
     remote& r = *remotes_.emplace_back(std::make_unique<remote>(*this));

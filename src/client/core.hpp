@@ -30,6 +30,9 @@ class question;
 /// Throws errc::invalid_url, or for those in `config::servers` errc::invalid_config.
 std::vector<redis::address> servers_of(config const& c);
 
+/// Is a majority of them to decide? Also of one, if it is written so.
+bool is_quorum(config const& c);
+
 /// Somebody who waits to hear of a loss.
 struct loss_watcher {
   lost_handler handler;

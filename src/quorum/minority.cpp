@@ -54,7 +54,7 @@ void quorum::minority(ballot& b, time_point now) {
   }
   if (now < b.ask_others_at || CONCH_MUTANT(others_not_asked)) return;
   b.ask_others_at = now + b.pause;
-  b.pause = std::min<duration>(2 * b.pause, own_.claim);
+  b.pause = std::min<duration>(2 * b.pause, settings_.vote_claim);
   for (auto const& v : b.votes) {
     if (v->place.at == seat::state::in_line) members_[v->server]->protocol->ask_again(v->place, now);
   }
@@ -67,7 +67,7 @@ void quorum::give_vote_back(ballot& b, voter& v, bool rest, time_point now) {
   v.place.part_of = nullptr;
   members_[v.server]->protocol->release(v.place, std::nullopt, nullptr, now);
   if (rest) {
-    duration const pause = own_.claim * (1u << std::min(v.rests++, 6u));
+    duration const pause = settings_.vote_claim * (1u << std::min(v.rests++, 6u));
     v.not_before = now + jitter(pause, 2 * pause);
   } else {
     v.rests = 0;
@@ -83,7 +83,7 @@ void quorum::plan(ballot& b, time_point now) {
   if (b.asks()) {
     bool const waits = b.wait && b.at == ballot::phase::collecting;
     if (waits) by(b.ask_others_at);
-    if (b.agreeing_on != 0) by(b.since + own_.claim);
+    if (b.agreeing_on != 0) by(b.since + settings_.vote_claim);
     for (auto const& v : b.votes) {
       seat const& s = v->place;
       if (s.at == seat::state::owned && b.agreeing_on == 0) by(s.deadline - settings_.min_validity);
@@ -118,7 +118,7 @@ void quorum::due(ballot& b, time_point now) {
   if (!b.asks()) return;
   std::uint64_t const round = b.round;
   bool const waits = b.wait && b.at == ballot::phase::collecting;
-  bool const stuck = b.agreeing_on != 0 && now >= b.since + own_.claim;
+  bool const stuck = b.agreeing_on != 0 && now >= b.since + settings_.vote_claim;
   if (waits) {
     for (auto const& v : b.votes) {
       seat const& s = v->place;

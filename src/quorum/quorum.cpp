@@ -19,11 +19,6 @@ std::int64_t first_48_bits(std::string_view client) {
   return bits;
 }
 
-config for_one_server(config c) {
-  c.claim = c.vote_claim;
-  return c;
-}
-
 }  // namespace
 
 quorum::ballot::ballot(quorum& q, std::string lock_name, std::size_t servers)
@@ -37,7 +32,7 @@ quorum::ballot::ballot(quorum& q, std::string lock_name, std::size_t servers)
 
 quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::timer_queue& timers,
                engine::backend_events& up, engine::journal& log, statistics& stats)
-    : settings_{settings}, own_{for_one_server(settings)}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log},
+    : settings_{settings}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log},
       stats_{stats}, random_state_{seed} {}
 
 quorum::~quorum() {
@@ -46,7 +41,7 @@ quorum::~quorum() {
 
 engine::server& quorum::add(engine::wire& out, std::string shown) {
   auto& m = *members_.emplace_back(std::make_unique<member>(*this, members_.size(), std::move(shown), out));
-  m.protocol = std::make_unique<engine::server>(own_, random(), timers_, out, m, m, m.counted);
+  m.protocol = std::make_unique<engine::server>(settings_, random(), timers_, out, m, m, m.counted);
   return *m.protocol;
 }
 
@@ -141,7 +136,7 @@ void quorum::ask_vote(ballot& b, voter& v, bool wait, time_point now) {
   v.place.seen = {};
   v.place.accepted = v.place.refused_by = 0;
   v.refused = false;
-  auto const claim = std::chrono::duration_cast<engine::milliseconds>(own_.claim);
+  auto const claim = std::chrono::duration_cast<engine::milliseconds>(settings_.vote_claim);
   m.protocol->ask(v.place, wait, held ? b.lease : claim, now);
 }
 

@@ -18,7 +18,8 @@ namespace conch::quorum {
 /// each of them answers or pushes is a vote. No I/O, no clock.
 class quorum final : public engine::backend {
  public:
-  /// `client`: its id, 32 hexadecimal digits.
+  /// `settings`: with `vote_claim` as the `claim`, which is what the servers' protocol goes by. `client`: its id, 32
+  /// hexadecimal digits.
   quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::timer_queue& timers,
          engine::backend_events& up, engine::journal& log, statistics& stats);
   ~quorum();
@@ -102,7 +103,6 @@ class quorum final : public engine::backend {
   duration patience_with(member const& m) const;
 
   config const& settings_;
-  config own_;  // what the servers' protocol goes by: a vote's claim is short
   std::int64_t const me_;  // the first 48 bits of the client's id: what rivals are told
   engine::timer_queue& timers_;
   engine::backend_events& up_;

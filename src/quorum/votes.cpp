@@ -282,14 +282,14 @@ void quorum::win(ballot& b, time_point deadline, std::int64_t fence, time_point 
   }
   front.at = seat::state::owned;
   front.fence = fence;
-  front.deadline = CONCH_MUTANT(claim_taken_for_lease) ? deadline + (b.lease - own_.claim) : deadline;
+  front.deadline = CONCH_MUTANT(claim_taken_for_lease) ? deadline + (b.lease - settings_.vote_claim) : deadline;
   front.confirmed = confirmed >= needed();
   for (auto const& v : b.votes) {
     if (v->place.at != seat::state::owned) continue;
     if (CONCH_MUTANT(validity_of_the_best)) front.deadline = std::max(front.deadline, v->place.deadline);
     if (CONCH_MUTANT(fence_of_the_least)) front.fence = std::min(front.fence, v->place.fence);
   }
-  auto const lease = front.confirmed ? duration{b.lease} : own_.claim;
+  auto const lease = front.confirmed ? duration{b.lease} : settings_.vote_claim;
   front.valid_from = deadline - (lease - engine::drift_of(lease));
   front.renewable = true;
   ++front.references;
@@ -355,7 +355,7 @@ void quorum::refresh(ballot& b, time_point now) {
   if (deadline == front.deadline && is_confirmed == was_confirmed) return;
   front.deadline = deadline;
   front.confirmed = is_confirmed;
-  duration const lease = is_confirmed ? duration{b.lease} : own_.claim;
+  duration const lease = is_confirmed ? duration{b.lease} : settings_.vote_claim;
   front.valid_from = deadline - (lease - engine::drift_of(lease));
   if (is_confirmed && !was_confirmed) confirm_late_votes(b, now);
   up_.extended(front, now);
