@@ -110,7 +110,10 @@ bool quorum_client::settled() const {
 }
 
 std::string quorum_client::describe() const {
-  std::string text = " client " + std::to_string(number);
+  std::string text = " client " + std::to_string(number) + (paused ? ", paused" : "");
+  for (coroutine const& one : coroutines_) {
+    text += ", " + std::to_string(one.left) + " to do" + (one.busy ? one.hold == nullptr ? ", thinking" : one.hold->active ? ", inside" : ", asking" : "");
+  }
   statistics s;
   owner->report(s);
   for (std::size_t i = 0; i < s.servers.size(); ++i) {

@@ -84,7 +84,9 @@ bool quorum_world::pass_until(nanos until, std::function<bool()> const& done) {
 }
 
 void quorum_world::run() {
-  for (auto const& c : clients_) after(random_.between(0, 20) * millisecond, [&c] { c->start(); });
+  for (auto const& c : clients_) after(random_.between(0, 20) * millisecond, [&c] {
+      if (!c->alive) c->start();  // it may have died before, and come back
+    });
   if (!calm) plan_faults();
   for (int i = 0; i < servers_count; ++i) patrols(i);
   auto const finished = [&] { return revivals_ == 0 && std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); }); };
@@ -95,7 +97,13 @@ void quorum_world::run() {
   window_.assign(window_.size(), true);
   // Every wait ends: a lease of one that died, claims of those that are next, the slowest reconnect.
   nanos const bound = now_ + 60 * lease + 20 * second;
-  if (!pass_until(bound, finished)) throw violation{4, "somebody still waits long after all faults were over"};
+  if (!pass_until(bound, finished)) {
+    std::string who;
+    for (auto const& c : clients_) {
+      if (!c->finished()) who += c->describe();
+    }
+    throw violation{4, "somebody still waits long after all faults were over:" + who};
+  }
   auto const settled = [&] { return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->settled(); }); };
   if (!pass_until(now_ + 4 * lease + 5 * second, settled)) {
     std::string who;
