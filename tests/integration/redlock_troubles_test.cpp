@@ -60,7 +60,7 @@ illness_of_one const illnesses[] = {
          }
        });
      }, {}},
-    {"LoadingWhatIsAsked", "LOADING", true, [](auto&, auto& keep) {
+    {"LoadingWhatIsAsked", "LOADING", false, [](auto&, auto& keep) {
        return plays(keep, [](fake_server::connection& c, int) {
          c.greet();
          c.subscribe();
@@ -69,7 +69,7 @@ illness_of_one const illnesses[] = {
            c.write(loading);
          }
        });
-     }, {}},
+     }, [](auto&, auto const&) {}},
     {"WrongPassword", "NOAUTH", true, [](redlock_servers& servers, auto&) {
        redis_probe{servers[sick]}.command({"CONFIG", "SET", "requirepass", "other"});
        return servers[sick].url();
