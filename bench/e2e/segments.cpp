@@ -69,7 +69,7 @@ double measure(server& redis, std::chrono::nanoseconds how_long, Make make) {
   for (std::size_t p = 0; p < processes; ++p) {
     children.push_back(std::make_unique<child>([&] {
       asio::io_context context{1};
-      conch::client client{context.get_executor(), settings_for(redis.tcp_url(), true)};
+      conch::client client{context.get_executor(), settings_for(redis.unix_url(), true)};
       auto lock = make(client);
       conch::mutex warm{client, "bench:warm:" + std::to_string(p)};
       crew with{context};
