@@ -10,7 +10,8 @@ LEASE = 30
 
 
 def connect(port):
-    client = redis.Redis(port=port)
+    # Its pool stops at 100 connections unless told otherwise; each task has one of its own here.
+    client = redis.Redis(connection_pool=redis.ConnectionPool(port=port, max_connections=100_000))
     client.ping()
     return client
 
