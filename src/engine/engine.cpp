@@ -255,12 +255,13 @@ void engine::deliver(lock_entry& e, time_point now) {
   shell_.on_acquired(a, acquired::granted, {});
 }
 
-/// In memory, or by the server? Others may wait there (local_slice), the token's index is bounded, the lease runs out,
-/// and a fixed lease starts anew for each owner.
+/// In memory, or by the server? Others may wait there (local_slice), the token's index is bounded, the lease runs out
+/// (the next owner shall have the margin once before its loss is told), and a fixed lease starts anew for each owner.
 bool engine::can_hand_off(lock_entry& e, time_point now) {
   if (e.waiting.empty() || (e.waiting.front().fixed && !CONCH_MUTANT(fixed_handed_off)) || !e.place.renewable) return false;
   if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) || e.hand_offs + 1 >= hand_offs_per_grant) return false;
-  return now + settings_.stop_margin < lose_at(e);
+  time_point const lost_at = lose_at(e);
+  return now + (e.place.deadline - lost_at) < lost_at;
 }
 
 void engine::give_back(lock_entry& e, receipt* r, time_point now) {

@@ -121,6 +121,50 @@ TEST_F(Redlock, AWaitEndsWhenItsTimeIsOverAndLeavesNothingBehind) {
   w.run(body);
 }
 
+TEST_F(Redlock, CoroutinesOfOneProcessHandTheLockOnWithoutAskingTheServers) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = servers().settings();
+    settings.stop_margin = 500ms;  // as by default: as much as a vote's claim
+    settings.local_slice = 100ms;
+    client c{w.ctx.get_executor(), settings};
+    mutex m{c, "cohort"};
+    hold h = co_await m.async_acquire();
+    constexpr int others = 100;
+    int inside = 0, done = 0;
+    std::int64_t last = h.fence();
+    for (int i = 0; i < others; ++i) {
+      auto const one = [](mutex& lock, int& in, int& ended, std::int64_t& fence) -> asio::awaitable<void> {
+        hold mine = co_await lock.async_acquire();
+        EXPECT_EQ(++in, 1);
+        EXPECT_TRUE(mine.valid());
+        EXPECT_GT(mine.fence(), fence);
+        fence = mine.fence();
+        co_await pause_for(50us);
+        --in;
+        co_await mine.async_release();
+        ++ended;
+      };
+      asio::co_spawn(w.ctx, one(m, inside, done, last), asio::detached);
+    }
+    auto const all_wait = [&] { return c.stats().waiting == others; };
+    co_await until(all_wait, "all wait");
+    auto const before = c.stats();
+    co_await h.async_release();
+    auto const finished = [&] { return done == others; };
+    co_await until(finished, "all are done");
+    auto const after = c.stats();
+    // Most of them within a slice. On a host that is busy more slices are used up; each costs two scripts a server, and a
+    // server that does not know a script yet is asked twice.
+    auto const turns = after.grants_replied + after.grants_pushed - before.grants_replied - before.grants_pushed;
+    EXPECT_EQ(after.grants_local - before.grants_local + turns, std::uint64_t{others});
+    EXPECT_LE(turns, 25u);
+    EXPECT_LE(after.scripts - before.scripts, (4 + 4 * turns) * masters);
+    auto const gone = [&] { return servers().nothing_left("cohort"); };
+    co_await until(gone, "the lock is on no server");
+  };
+  w.run(body);
+}
+
 TEST_F(Redlock, ManyClientsAtOnceExcludeEachOther) {
   auto const body = [&]() -> asio::awaitable<void> {
     constexpr int clients = 8, rounds = 25;

@@ -177,6 +177,26 @@ TEST_F(EngineCohort, StillHandsOnWhatIsGoodForLonger) {
   EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 100, 1)}));
 }
 
+TEST_F(EngineCohort, HandsOnAShortClaimTooWhileThereIsTimeEnough) {  // it keeps a quarter of it as its margin, not stop_margin
+  settings.claim = 500ms;
+  settings.local_slice = 30s;
+  ASSERT_EQ(settings.stop_margin, 500ms);
+  start_connected();
+  caller& a = queued("a");
+  caller& b = ask("b");
+  ask("c");
+  push(1, 100, 500ms);
+  heard();
+  time_point const deadline = a.deadline();
+  duration const margin = (deadline - now) / 4;
+  advance(deadline - now - 2 * margin - 1ms);
+  release(a);
+  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 100, 1)}));
+  advance(2ms);
+  release(b);
+  EXPECT_TRUE(heard().empty()) << "c gets nothing that would be lost at once";
+}
+
 TEST_F(EngineCohort, StartsAFixedLeaseAnewForTheNextOwner) {
   settings.local_slice = 30s;
   for (int which = 0; which < 2; ++which) {

@@ -387,6 +387,32 @@ TEST(Quorum, AVoteThatComesBackIsLetAlone) {
   EXPECT_EQ(w.wires[0]->count("acquire"), 2u) << "not asked for again at once";
 }
 
+TEST(Quorum, AHoldIsHandedOnInMemoryWhileItIsStillAClaim) {
+  for (bool const strict : {false, true}) {
+    config c;
+    c.strict_fence = strict;
+    world w{5, c};
+    engine::acquisition& first = w.ask();
+    engine::acquisition& second = w.ask();
+    engine::acquisition& third = w.ask();
+    for (std::size_t i = 0; i < 3; ++i) w.yes(i, 1000);
+    EXPECT_EQ(first.fence, 1000 * 4096);
+    w.cohort->release(first, w.now);
+    EXPECT_EQ(second.fence, 1000 * 4096 + 1);
+    EXPECT_EQ(second.deadline(), w.begin + 500ms - 7ms);
+    w.advance(4ms);
+    w.cohort->release(second, w.now);
+    EXPECT_EQ(third.fence, 1000 * 4096 + 2);
+    for (auto const& one : w.wires) EXPECT_EQ(one->all.size(), 1u) << "the acquire only";
+    w.yes(3, 1000);
+    w.advance(2ms);
+    w.ask();
+    w.cohort->release(third, w.now);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(w.wires[i]->count("release"), 1u) << "others may wait at the servers";
+    EXPECT_EQ(w.stats.grants_local, 2u);
+  }
+}
+
 TEST(Quorum, AStrictFenceIsDeliveredWhenAMajorityHasAcceptedIt) {
   config c;
   c.strict_fence = true;
