@@ -26,7 +26,7 @@ shared_hold_ptr enter_first(owner_ptr const& who, settings_ptr const& lock, hold
 /// Leaves one level. The hold itself, if that was the last one; else empty.
 hold leave_level(shared_hold_ptr const& level) noexcept;
 shared_hold_ptr level_of(owner_ptr const& who, settings_ptr const& lock);
-hold& hold_of_level(shared_hold const& level) noexcept;
+hold const& hold_of_level(shared_hold const& level) noexcept;
 std::uint32_t depth_of_level(shared_hold const& level) noexcept;
 part_request request_of(owner_ptr const& who);
 void start_level_release(shared_hold_ptr level, release_handler handler);

@@ -82,7 +82,7 @@ hold leave_level(shared_hold_ptr const& level) noexcept {
   return std::move(level->held);
 }
 
-hold& hold_of_level(shared_hold const& level) noexcept { return const_cast<shared_hold&>(level).held; }
+hold const& hold_of_level(shared_hold const& level) noexcept { return level.held; }
 
 std::uint32_t depth_of_level(shared_hold const& level) noexcept {
   std::lock_guard const guard{level.whose->mutex};

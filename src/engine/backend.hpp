@@ -147,6 +147,9 @@ class backend_events {
   ~backend_events() = default;
 };
 
+/// As it goes over the wire.
+inline milliseconds whole_ms(duration d) { return std::chrono::duration_cast<milliseconds>(d); }
+
 /// What is told of a request that the server answered so.
 error_code to_error(fault what, std::string_view words);
 

@@ -29,7 +29,7 @@ error_code to_error(fault what, std::string_view words) {
 
 server::server(config const& settings, std::uint64_t seed, timer_queue& timers, wire& out, backend_events& up,
                journal& log, statistics& stats)
-    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_state_{seed},
+    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed},
       overdue_{this, [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
       quiet_{this, [](void* self, time_point now) { static_cast<server*>(self)->quiet(now); }} {}
 
@@ -327,17 +327,9 @@ void server::acquire_fault(seat& s, answer const& a, time_point now) {
   }
 }
 
-std::uint64_t server::random() {
-  // splitmix64 (Steele, Lea, Flood 2014): only for jitter.
-  std::uint64_t z = (random_state_ += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 duration server::jitter(duration up_to) {
   auto const range = static_cast<std::uint64_t>(std::max<duration::rep>(up_to.count(), 1));
-  return duration{static_cast<duration::rep>(random() % range)};
+  return duration{static_cast<duration::rep>(random_.next() % range)};
 }
 
 }  // namespace conch::engine

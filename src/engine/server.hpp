@@ -4,6 +4,7 @@
 #include "engine/backend.hpp"
 #include "engine/cleanup.hpp"
 #include "engine/inquiry.hpp"
+#include "engine/random.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>
@@ -98,7 +99,6 @@ class server final : public backend {
   void drop(seat& s);
   void fail(seat& s, error_code why, time_point now);
   void fail_all_asking(error_code why, time_point now);
-  std::uint64_t random();
   duration jitter(duration up_to);
 
   // server_locks.cpp: one lock
@@ -145,7 +145,7 @@ class server final : public backend {
   backend_events& up_;
   journal& log_;
   statistics& stats_;
-  std::uint64_t random_state_;
+  random_numbers random_;
 
   bool connected_ = false;
   bool can_kill_ = false;

@@ -9,12 +9,6 @@
 // heir may be dead.
 namespace conch::engine {
 
-namespace {
-
-milliseconds whole_ms(duration d) { return std::chrono::duration_cast<milliseconds>(d); }
-
-}  // namespace
-
 /// With an id of 0 the caller sends it; else it goes out as soon as it can.
 cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
   drop_kick(s);

@@ -9,12 +9,6 @@
 // Questions and orders about a lock, and what comes of somebody else's.
 namespace conch::engine {
 
-namespace {
-
-milliseconds whole_ms(duration d) { return std::chrono::duration_cast<milliseconds>(d); }
-
-}  // namespace
-
 inquiry::inquiry() noexcept
     : due{this, [](void* self, time_point now) {
         auto& i = *static_cast<inquiry*>(self);

@@ -12,8 +12,6 @@ namespace {
 
 using std::chrono::microseconds;
 
-milliseconds whole_ms(duration d) { return std::chrono::duration_cast<milliseconds>(d); }
-
 permit const* part_of(seat const& s) { return s.part ? &s.part : nullptr; }
 
 /// Locks in one renewal script. It bounds how long the script keeps the server from everybody else: about 0.2 ms.

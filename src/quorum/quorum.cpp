@@ -33,7 +33,7 @@ quorum::ballot::ballot(quorum& q, std::string lock_name, std::size_t servers)
 quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::timer_queue& timers,
                engine::backend_events& up, engine::journal& log, statistics& stats)
     : settings_{settings}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log},
-      stats_{stats}, random_state_{seed} {}
+      stats_{stats}, random_{seed} {}
 
 quorum::~quorum() {
   for (auto const& m : members_) m->protocol.reset();
@@ -41,7 +41,7 @@ quorum::~quorum() {
 
 engine::server& quorum::add(engine::wire& out, std::string shown) {
   auto& m = *members_.emplace_back(std::make_unique<member>(*this, members_.size(), std::move(shown), out));
-  m.protocol = std::make_unique<engine::server>(settings_, random(), timers_, out, m, m, m.counted);
+  m.protocol = std::make_unique<engine::server>(settings_, random_.next(), timers_, out, m, m, m.counted);
   return *m.protocol;
 }
 
@@ -372,16 +372,9 @@ duration quorum::patience_with(member const& m) const {
   return std::max<duration>(engine::milliseconds{10}, 16 * m.protocol->round_trip());
 }
 
-std::uint64_t quorum::random() {
-  std::uint64_t z = (random_state_ += 0x9e3779b97f4a7c15u);  // splitmix64, as in engine::server
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 duration quorum::jitter(duration from, duration to) {
   auto const range = static_cast<std::uint64_t>(std::max<duration::rep>((to - from).count(), 1));
-  return from + duration{static_cast<duration::rep>(random() % range)};
+  return from + duration{static_cast<duration::rep>(random_.next() % range)};
 }
 
 }  // namespace conch::quorum

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "engine/random.hpp"
 #include "engine/server.hpp"
 #include "quorum/election.hpp"
 
@@ -97,7 +98,6 @@ class quorum final : public engine::backend {
   void plan(ballot& b, time_point now);
   void due(ballot& b, time_point now);
 
-  std::uint64_t random();
   duration jitter(duration from, duration to);
   duration round_trip() const;
   duration patience_with(member const& m) const;
@@ -108,7 +108,7 @@ class quorum final : public engine::backend {
   engine::backend_events& up_;
   engine::journal& log_;
   statistics& stats_;
-  std::uint64_t random_state_;
+  engine::random_numbers random_;
   std::vector<std::unique_ptr<member>> members_;
   std::unordered_map<std::string_view, std::unique_ptr<ballot>> ballots_;  // keys live in the ballots
   std::vector<std::unique_ptr<farewell>> farewells_;

@@ -1,0 +1,24 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <cstdint>
+
+namespace conch::engine {
+
+/// splitmix64 (Steele, Lea, Flood 2014): only for jitter.
+class random_numbers {
+ public:
+  explicit random_numbers(std::uint64_t seed) noexcept : state_{seed} {}
+
+  std::uint64_t next() noexcept {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace conch::engine
