@@ -9,6 +9,9 @@ namespace conch::detail {
 
 inline constexpr std::uint32_t most_permits = 1'000'000;
 
+/// errc::invalid_config if a semaphore cannot have so many.
+error_code checked_permits(std::uint32_t permits);
+
 /// What the acquires of one lock object share. Throws errc::invalid_name, errc::invalid_config.
 settings_ptr checked_lock(core_ptr core, std::string name, mutex_options const& options);
 

@@ -215,6 +215,10 @@ void client_core::begin_operation(hold_node const& n) {
   work_at_home_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
 }
 
+void client_core::end_operation(hold_node const& n) {
+  if (!n.whose) --operations_at_home_;
+}
+
 void client_core::watch_loss(node_ref n, lost_handler handler) {
   auto const w = std::make_shared<loss_watcher>(loss_watcher{std::move(handler), {}});
   w->whose = work_of(executor_, w->handler);
@@ -336,7 +340,7 @@ void client_core::carry_out(std::vector<ready>& batch) {
 void client_core::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   bool const granted = how == engine::acquired::granted;
-  if (!n.whose) --operations_at_home_;
+  end_operation(n);
   if (granted) {
     ready_.push_back({ready::kind::granted, node_ref{&n}, why, false, nullptr});
   } else {
@@ -352,7 +356,7 @@ void client_core::on_lost(engine::acquisition& a, error_code why) {
 
 void client_core::on_released(engine::acquisition& a, bool was_held, error_code why) {
   auto& n = static_cast<hold_node&>(a);
-  if (!n.whose) --operations_at_home_;
+  end_operation(n);
   ready_.push_back({ready::kind::released, std::move(n.of_engine), why, was_held, nullptr});
 }
 

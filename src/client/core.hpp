@@ -135,6 +135,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   template <class Handler, class... Args>
   void post_end_of_operation(hold_node& n, Handler handler, Args... args);
   void begin_operation(hold_node const& n);
+  void end_operation(hold_node const& n);
   void strike_off(hold_node& n) noexcept;
   void start_alarm();
 

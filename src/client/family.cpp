@@ -18,23 +18,28 @@ namespace {
 
 constexpr std::uint32_t most_segments = 1'000;
 
-std::uint32_t between(std::uint32_t n, std::uint32_t most, std::string const& what) {
-  if (n >= 1 && n <= most) return n;
-  throw boost::system::system_error{make_error_code(errc::invalid_config, what + " must be 1 to " + std::to_string(most))};
+error_code between(std::uint32_t n, std::uint32_t most, std::string const& what) {
+  if (n >= 1 && n <= most) return {};
+  return make_error_code(errc::invalid_config, what + " must be 1 to " + std::to_string(most));
+}
+
+std::uint32_t require(std::uint32_t n, error_code unless) {
+  if (unless) throw boost::system::system_error{unless};
+  return n;
 }
 
 }  // namespace
 
 semaphore::semaphore(client& owner, std::string name, std::uint32_t permits, lock_options options)
     : named_lock{detail::checked_lock(owner.core(), std::move(name), options)},
-      permits_{between(permits, detail::most_permits, "the permits of a semaphore")} {}
+      permits_{require(permits, detail::checked_permits(permits))} {}
 
 shared_mutex::shared_mutex(client& owner, std::string name, lock_options options)
     : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
 
 striped_mutex::striped_mutex(client& owner, std::string name, std::uint32_t segments, lock_options options)
     : named_lock{detail::checked_lock(owner.core(), std::move(name), options)},
-      segments_{between(segments, most_segments, "the segments of a striped_mutex")} {}
+      segments_{require(segments, between(segments, most_segments, "the segments of a striped_mutex"))} {}
 
 /// A weight of 0 is refused: nobody could ever be given what is wanted.
 detail::part_request striped_mutex::request(std::vector<std::uint32_t> const& but) const {
@@ -51,6 +56,8 @@ detail::part_request striped_mutex::request(std::vector<std::uint32_t> const& bu
 }
 
 namespace detail {
+
+error_code checked_permits(std::uint32_t permits) { return between(permits, most_permits, "the permits of a semaphore"); }
 
 void start_acquire_part(settings_ptr lock, part_request part, std::optional<duration> wait, bool once,
                         acquire_handler handler, bool at_home) {

@@ -23,9 +23,6 @@ namespace conch::detail {
 
 namespace {
 
-/// A token is the server part of a fence times this.
-constexpr std::int64_t hand_offs_per_grant = 4096;
-
 template <class... Results>
 class asked final : public question {
  public:
@@ -95,7 +92,7 @@ std::optional<std::tuple<lock_status>> read_status(std::span<std::int64_t const>
       std::snprintf(digits, sizeof digits, "%08llx", static_cast<unsigned long long>(n[word] & 0xffff'ffff));
       h.client += digits;
     }
-    h.fence = n[4] * hand_offs_per_grant;
+    h.fence = n[4] * engine::hand_offs_per_grant;
     h.since = std::chrono::system_clock::time_point{std::chrono::microseconds{n[4] + engine::fence_epoch_us}};
     h.lease_left = std::chrono::milliseconds{n[5]};
     h.permits = static_cast<std::uint32_t>(n[6]);
@@ -126,14 +123,14 @@ void start_inspect(settings_ptr lock, inspect_handler handler) {
 
 void start_force(settings_ptr lock, std::int64_t fence, force_handler handler) {
   auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, kind::force, lock->name, read_count, std::move(handler));
-  q->fence = fence / hand_offs_per_grant;
+  q->fence = fence / engine::hand_offs_per_grant;
   ask(q);
 }
 
 void start_set_permits(settings_ptr lock, std::uint32_t permits, force_handler handler) {
   auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, kind::set_limit, lock->name, read_count, std::move(handler));
   q->size = permits;
-  if (permits < 1 || permits > most_permits) q->why = make_error_code(errc::invalid_config, "the permits of a semaphore must be 1 to 1000000");
+  q->why = checked_permits(permits);
   ask(q);
 }
 

@@ -7,7 +7,10 @@
 
 #include <conch/error.hpp>
 
+#include <boost/system/system_category.hpp>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -149,6 +152,9 @@ class backend_events {
 
 /// As it goes over the wire.
 inline milliseconds whole_ms(duration d) { return std::chrono::duration_cast<milliseconds>(d); }
+
+/// Equal to boost::asio::error::operation_aborted, which this room does not know.
+inline error_code cancelled() { return {ECANCELED, boost::system::system_category()}; }
 
 /// What is told of a request that the server answered so.
 error_code to_error(fault what, std::string_view words);

@@ -3,20 +3,11 @@
 
 #include "engine/mutant.hpp"
 
-#include <boost/system/system_category.hpp>
-
 #include <algorithm>
-#include <cerrno>
 
 namespace conch::engine {
 
 namespace {
-
-/// A fencing token is the server part times this, plus the index of the local hand-off.
-constexpr std::int64_t hand_offs_per_grant = 4096;
-
-/// Equal to boost::asio::error::operation_aborted, which this room does not know.
-error_code cancelled() { return {ECANCELED, boost::system::system_category()}; }
 
 lock_entry& entry_of(seat& s) { return *static_cast<lock_entry*>(s.owner); }
 

@@ -1,12 +1,10 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include <conch/detail/multi_plan.hpp>
 
+#include "engine/backend.hpp"
 #include "engine/mutant.hpp"
 
-#include <boost/system/system_category.hpp>
-
 #include <algorithm>
-#include <cerrno>
 #include <numeric>
 
 namespace conch::detail {
@@ -46,8 +44,7 @@ multi_plan::step multi_plan::next(error_code why, bool cancelled, bool valid) {
     if (valid || CONCH_MUTANT(multi_loss_unnoticed)) return step::done;
     why = make_error_code(errc::lost);
   }
-  // boost::asio::error::operation_aborted, which this room does not know.
-  if (!why && cancelled && !CONCH_MUTANT(multi_cancel_ignored)) why = {ECANCELED, boost::system::system_category()};
+  if (!why && cancelled && !CONCH_MUTANT(multi_cancel_ignored)) why = engine::cancelled();
   if (why) {
     failure_ = why;
     return step::failed;

@@ -320,7 +320,7 @@ void server::acquire_fault(seat& s, answer const& a, time_point now) {
       if (now - s.trouble_since >= settings_.offline_timeout) {
         fail(s, to_error(a.what, a.words), now);
       } else {
-        timers_.arm(s.check, now + milliseconds{20} + jitter(milliseconds{80}));
+        timers_.arm(s.check, again_at(now));
       }
       break;
     default: fail(s, to_error(a.what, a.words), now); break;

@@ -100,6 +100,8 @@ class server final : public backend {
   void fail(seat& s, error_code why, time_point now);
   void fail_all_asking(error_code why, time_point now);
   duration jitter(duration up_to);
+  /// When to ask a server anew that cannot answer at the moment: soon, and not all at once.
+  time_point again_at(time_point now) { return now + milliseconds{20} + jitter(milliseconds{80}); }
 
   // server_locks.cpp: one lock
   void send_acquire(seat& s, bool with_source, time_point now);

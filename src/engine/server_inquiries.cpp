@@ -95,7 +95,7 @@ void server::inquiry_answer(in_flight const& r, answer const& a, time_point now)
     }
     case fault::no_script: send_inquiry(*asked, true, now); return;
     case fault::try_later:
-      timers_.arm(asked->due, std::min(asked->until, now + milliseconds{20} + jitter(milliseconds{80})));
+      timers_.arm(asked->due, std::min(asked->until, again_at(now)));
       return;
     default: end_inquiry(*asked, {}, to_error(a.what, a.words)); return;
   }

@@ -18,9 +18,11 @@ namespace conch::engine {
 
 using std::chrono::milliseconds;
 
-/// Server parts of fences count microseconds since 2020 ...
+/// Server parts of fences count microseconds since 2020.
 constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
-/// ... and are below this: a token, 4096 times as much, is a positive 64-bit number (until 2091).
+/// A fencing token is the server part of a fence times this, plus the index of the local hand-off.
+constexpr std::int64_t hand_offs_per_grant = 4096;
+/// Server parts are below this: a token is a positive 64-bit number (until 2091).
 constexpr std::int64_t fence_limit = std::int64_t{1} << 51;
 
 /// The number N in a grant id CLIENT.N; 0 is none.

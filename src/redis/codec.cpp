@@ -179,12 +179,17 @@ bool read_part(std::string_view& text, engine::pushed_grant& grant) {
   return true;
 }
 
-/// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua, or with a part before KEY, by lua/lib/permits.lua.
-bool read_grant(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
+/// CLIENT.N, as one word. False: malformed, or another client's.
+bool read_id(std::string_view& text, std::string_view client, std::int64_t& id) {
   if (text.size() <= client.size() || text.substr(0, client.size()) != client || text[client.size()] != '.') return false;
   text.remove_prefix(client.size() + 1);
+  return read_number(text, id) && id > 0;
+}
+
+/// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua, or with a part before KEY, by lua/lib/permits.lua.
+bool read_grant(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
   std::int64_t id = 0, claim = 0;
-  if (!read_number(text, id) || !read_number(text, grant.fence) || !read_number(text, grant.granted_us) ||
+  if (!read_id(text, client, id) || !read_number(text, grant.fence) || !read_number(text, grant.granted_us) ||
       !read_number(text, claim)) {
     return false;
   }
@@ -192,7 +197,7 @@ bool read_grant(std::string_view text, std::string_view client, std::string& nam
   grant.segment = 0;
   if (text.substr(0, key_prefix.size()) != key_prefix && !text.empty() && !read_part(text, grant)) return false;
   constexpr std::int64_t longest_claim_ms = 86'400'000;
-  if (id <= 0 || grant.fence <= 0 || claim <= 0 || claim > longest_claim_ms) return false;
+  if (grant.fence <= 0 || claim <= 0 || claim > longest_claim_ms) return false;
   if (grant.fence >= engine::fence_limit || !exact_in_lua(grant.granted_us)) return false;
   if (!read_key(text, name)) return false;
   grant.name = name;
@@ -203,10 +208,8 @@ bool read_grant(std::string_view text, std::string_view client, std::string& nam
 
 /// "ID KEY", written by lua/force.lua behind a "!".
 bool read_revocation(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
-  if (text.size() <= client.size() || text.substr(0, client.size()) != client || text[client.size()] != '.') return false;
-  text.remove_prefix(client.size() + 1);
   std::int64_t id = 0;
-  if (!read_number(text, id) || id <= 0 || !read_key(text, name)) return false;
+  if (!read_id(text, client, id) || !read_key(text, name)) return false;
   grant = {.name = name, .id = static_cast<grant_id>(id)};
   return true;
 }
