@@ -11,18 +11,7 @@
 namespace conch::test {
 namespace {
 
-class BadDaysOfAProcess : public testing::Test {
- protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  redis_server& server() { return *server_; }
-  redis_probe probe{*server_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
-};
+class BadDaysOfAProcess : public with_server<BadDaysOfAProcess> {};
 
 TEST_F(BadDaysOfAProcess, P4AKilledHolderCostsAtMostItsLease) {
   child dead{server(), "killed", 900ms};

@@ -9,12 +9,9 @@
 namespace conch::test {
 namespace {
 
-class BadInput : public testing::Test {
+class BadInput : public with_server<BadInput> {
  protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(redis_server_options{.tcp = true}); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  redis_server& server() { return *server_; }
+  static void SetUpTestSuite() { start_server({.tcp = true}); }
 
   /// What an acquire with these settings ends in.
   error_code outcome(config settings, std::string name = "lock") {
@@ -31,12 +28,6 @@ class BadInput : public testing::Test {
   }
 
   error_code outcome(std::string url, std::string name = "lock") { return outcome(quick(std::move(url)), std::move(name)); }
-
-  world w;
-  redis_probe probe{*server_};
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
 };
 
 std::string words_of(error_code ec) { return ec.message(); }

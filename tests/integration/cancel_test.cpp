@@ -19,13 +19,8 @@ struct outcome {
   hold h;
 };
 
-class Cancelling : public testing::TestWithParam<cancellation_type> {
+class Cancelling : public with_server<Cancelling, testing::TestWithParam<cancellation_type>> {
  protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  redis_server& server() { return *server_; }
-
   std::string name(std::string const& state) { return state + " " + std::to_string(static_cast<int>(GetParam())); }
 
   void acquire(mutex& m, outcome& o, acquire_options options = {}) {
@@ -37,12 +32,7 @@ class Cancelling : public testing::TestWithParam<cancellation_type> {
                     }));
   }
 
-  redis_probe probe{*server_};
-  world w;
   asio::cancellation_signal signal;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
 };
 
 std::string type_name(testing::TestParamInfo<cancellation_type> const& info) {

@@ -10,25 +10,14 @@ namespace {
 
 using connection = fake_server::connection;
 
-class FakeServer : public testing::Test {
+class FakeServer : public with_server<FakeServer> {
  protected:
-  static void SetUpTestSuite() { real_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { real_.reset(); }
-
-  redis_server& real() { return *real_; }
-
   config settings(fake_server const& fake) {
     config c = quick(fake.url());
     c.command_timeout = 200ms;
     c.connect_timeout = 200ms;
     return c;
   }
-
-  redis_probe probe{*real_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> real_;
 };
 
 struct misbehaviour {
@@ -85,7 +74,7 @@ TEST_F(FakeServer, AGreetingThatFailsForNowIsTriedAgain) {
        }) {
     fake_server fake{[&](connection& c, int number) {
       if (number < 3) act(c);
-      else c.proxy(real());
+      else c.proxy(server());
     }};
     auto const body = [&]() -> asio::awaitable<void> {
       client c{w.ctx.get_executor(), settings(fake)};
@@ -113,7 +102,7 @@ TEST_F(FakeServer, ABrokenAnswerToAScriptEndsTheConnectionOrTheAcquireAndNeverGr
            "*3\r\n:1\r\n", "-\r\n", "-NOSCRIPT\r\n-NOSCRIPT\r\n-NOSCRIPT\r\n"}) {
     std::atomic<int> asked{0};
     fake_server fake{[&](connection& c, int number) {
-      if (number > 0) c.proxy(real());
+      if (number > 0) c.proxy(server());
       c.greet();
       c.subscribe();
       c.command();
@@ -147,7 +136,7 @@ TEST_F(FakeServer, AbsurdTimesDoNoHarm) {
            "*2\r\n$19\r\n9223372036854775807\r\n$1\r\n0\r\n", "*2\r\n$2\r\n-5\r\n$1\r\n0\r\n",
            "*2\r\n$20\r\n99999999999999999999\r\n$1\r\n0\r\n", "-ERR no time\r\n"}) {
     fake_server fake{[&](connection& c, int number) {
-      if (number > 0) c.proxy(real());
+      if (number > 0) c.proxy(server());
       c.command();
       c.write("%3\r\n$7\r\nversion\r\n$3\r\n7.0\r\n$2\r\nid\r\n:-7\r\n$4\r\nrole\r\n$6\r\nmaster\r\n");
       c.command();
@@ -171,7 +160,7 @@ TEST_F(FakeServer, AbsurdTimesDoNoHarm) {
 
 TEST_F(FakeServer, AnAnswerTooManyEndsTheConnectionAndNeverGrants) {
   fake_server fake{[&](connection& c, int number) {
-    if (number > 1) c.proxy(real());
+    if (number > 1) c.proxy(server());
     c.greet();
     if (number == 0) c.write("+EXTRA\r\n");
     c.subscribe();
@@ -323,7 +312,7 @@ TEST_P(LostAnswers, P8ARequestWhoseAnswerIsLostHasTheEffectOfOnce) {
   for (redis::script const& s : redis::all_scripts()) probe.command({"SCRIPT", "LOAD", s.source});
   answer_loser loser{std::string{redis::find_script(GetParam()).sha1}};
   fake_server fake{[&](connection& c, int) {
-    c.proxy(real(), [&](std::string& b) { return loser.forward(b); }, [&](std::string& b) { return loser.back(b); });
+    c.proxy(server(), [&](std::string& b) { return loser.forward(b); }, [&](std::string& b) { return loser.back(b); });
   }};
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), quick(fake.url(), 900ms)};
@@ -347,13 +336,13 @@ TEST_P(LostAnswers, P8ARequestWhoseAnswerIsLostHasTheEffectOfOnce) {
 TEST_F(FakeServer, P5AWaiterThatIsCutOffBehindItsGrantHasItAfterTheReconnect) {
   std::atomic<bool> cut{true};
   fake_server fake{[&](connection& c, int) {
-    c.proxy(real(), {}, [&](std::string& b) {
+    c.proxy(server(), {}, [&](std::string& b) {
       // The grant never arrives.
       return b.find("conch:{cut off}") == std::string::npos || !cut.exchange(false);
     });
   }};
   auto const body = [&]() -> asio::awaitable<void> {
-    client holder{w.ctx.get_executor(), steady_config(real())};
+    client holder{w.ctx.get_executor(), steady_config(server())};
     config behind = quick(fake.url(), 9s);
     client waiter{w.ctx.get_executor(), behind};
     mutex held{holder, "cut off"};
@@ -385,7 +374,7 @@ TEST_F(FakeServer, ALinkThatGoesSilentIsFoundByTheNextCommandAndByTheKeepAlive) 
       if (dead && number == 0) b.clear();
       return true;
     };
-    c.proxy(real(), swallow, swallow);
+    c.proxy(server(), swallow, swallow);
   }};
   auto const body = [&]() -> asio::awaitable<void> {
     config s = quick(fake.url(), 1500ms);

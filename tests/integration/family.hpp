@@ -41,4 +41,16 @@ struct kind_of_lock {
 
 std::vector<kind_of_lock> const& kinds_of_locks();
 
+/// A suite of tests of one kind of lock after the other.
+template <class Suite>
+class with_each_kind : public with_server<Suite, testing::TestWithParam<kind_of_lock>> {
+ protected:
+  kind_of_lock const& kind() { return this->GetParam(); }
+  std::string name(std::string const& what) { return kind().name + " " + what; }
+  /// How conch-lock-holder is told of it.
+  std::string childs(std::string const& what) { return kind().name == "mutex" ? name(what) : "@" + kind().name + "/" + name(what); }
+};
+
+inline std::string kind_name(testing::TestParamInfo<kind_of_lock> const& of) { return of.param.name; }
+
 }  // namespace conch::test

@@ -15,28 +15,7 @@
 namespace conch::test {
 namespace {
 
-class Family : public testing::TestWithParam<kind_of_lock> {
- protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  redis_server& server() { return *server_; }
-  kind_of_lock const& kind() { return GetParam(); }
-  std::string name(std::string const& what) { return GetParam().name + " " + what; }
-  std::string childs(std::string const& what) { return "@" + GetParam().name + "/" + name(what); }
-
-  auto in_lines(std::string const& lock, std::int64_t count) {
-    return [this, lock, count] { return in_line(probe, lock) == count; };
-  }
-
-  redis_probe probe{*server_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
-};
-
-std::string kind_name(testing::TestParamInfo<kind_of_lock> const& of) { return of.param.name; }
+class Family : public with_each_kind<Family> {};
 
 INSTANTIATE_TEST_SUITE_P(Each, Family, testing::ValuesIn(kinds_of_locks()), kind_name);
 

@@ -150,6 +150,27 @@ inline std::int64_t in_line(redis_probe& probe, std::string const& name) {
   return probe.integer({"ZCARD", queue_key(name)});
 }
 
+/// A suite of tests with one server for all: every test has lock names of its own. `Suite` is the suite itself.
+template <class Suite, class Base = testing::Test>
+class with_server : public Base {
+ protected:
+  static void SetUpTestSuite() { start_server({}); }
+  static void TearDownTestSuite() { server_.reset(); }
+
+  static void start_server(redis_server_options options) { server_ = std::make_unique<redis_server>(std::move(options)); }
+  static redis_server& server() { return *server_; }
+
+  auto in_lines(std::string const& lock, std::int64_t count) {
+    return [this, lock, count] { return in_line(probe, lock) == count; };
+  }
+
+  redis_probe probe{*server_};
+  world w;
+
+ private:
+  static inline std::unique_ptr<redis_server> server_;
+};
+
 /// What an action throws; no error if it throws nothing.
 template <class Action>
 error_code error_of(Action const& action, std::string* what = nullptr) {

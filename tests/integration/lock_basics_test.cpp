@@ -8,19 +8,7 @@
 namespace conch::test {
 namespace {
 
-/// One server for all: every test has names of its own.
-class LockBasics : public testing::Test {
- protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  redis_server& server() { return *server_; }
-  redis_probe probe{*server_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
-};
+class LockBasics : public with_server<LockBasics> {};
 
 TEST_F(LockBasics, AnAcquiredLockIsThereUntilItIsReleased) {
   auto const body = [&]() -> asio::awaitable<void> {

@@ -10,18 +10,7 @@
 namespace conch::test {
 namespace {
 
-class Loss : public testing::Test {
- protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  redis_server& server() { return *server_; }
-  redis_probe probe{*server_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
-};
+class Loss : public with_server<Loss> {};
 
 TEST_F(Loss, P9EveryWaiterIsToldWhenTheLockIsGone) {
   auto const body = [&]() -> asio::awaitable<void> {

@@ -12,24 +12,14 @@
 namespace conch::test {
 namespace {
 
-class MultiLock : public testing::Test {
+class MultiLock : public with_server<MultiLock> {
  protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
   static multi_lock of(client& c, std::vector<std::string> const& names) {
     std::vector<mutex> locks;
     for (std::string const& name : names) locks.emplace_back(c, name);
     return multi_lock{std::move(locks)};
   }
   static std::vector<std::string> named(char const* a, char const* b, char const* c) { return {a, b, c}; }
-
-  redis_server& server() { return *server_; }
-  redis_probe probe{*server_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
 };
 
 TEST_F(MultiLock, HoldsAllOfThemAndGivesAllBack) {

@@ -29,26 +29,7 @@ std::vector<kind_of_lock> every_kind() {
   return all;
 }
 
-class Operator : public testing::TestWithParam<kind_of_lock> {
- protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  redis_server& server() { return *server_; }
-  kind_of_lock const& kind() { return GetParam(); }
-  std::string name(std::string const& what) { return GetParam().name + " " + what; }
-  std::string childs(std::string const& what) {
-    return GetParam().name == "mutex" ? name(what) : "@" + GetParam().name + "/" + name(what);
-  }
-
-  redis_probe probe{*server_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
-};
-
-std::string kind_name(testing::TestParamInfo<kind_of_lock> const& of) { return of.param.name; }
+class Operator : public with_each_kind<Operator> {};
 
 INSTANTIATE_TEST_SUITE_P(Each, Operator, testing::ValuesIn(every_kind()), kind_name);
 

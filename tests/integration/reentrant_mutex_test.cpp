@@ -12,22 +12,7 @@
 namespace conch::test {
 namespace {
 
-class ReentrantMutex : public testing::Test {
- protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  auto in_lines(std::string const& lock, std::int64_t count) {
-    return [this, lock, count] { return in_line(probe, lock) == count; };
-  }
-
-  redis_server& server() { return *server_; }
-  redis_probe probe{*server_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
-};
+class ReentrantMutex : public with_server<ReentrantMutex> {};
 
 TEST_F(ReentrantMutex, NestedLevelsCostNoMessageAndShareOneHold) {
   auto const body = [&]() -> asio::awaitable<void> {

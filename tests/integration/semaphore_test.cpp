@@ -9,18 +9,7 @@
 namespace conch::test {
 namespace {
 
-class Semaphore : public testing::Test {
- protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  redis_server& server() { return *server_; }
-  redis_probe probe{*server_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
-};
+class Semaphore : public with_server<Semaphore> {};
 
 TEST_F(Semaphore, NeverMorePermitsAreOutThanThereAre) {
   auto const body = [&]() -> asio::awaitable<void> {

@@ -16,18 +16,7 @@
 namespace conch::test {
 namespace {
 
-class Tokens : public testing::Test {
- protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  redis_server& server() { return *server_; }
-  redis_probe probe{*server_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
-};
+class Tokens : public with_server<Tokens> {};
 
 TEST_F(Tokens, BracesInsideACoAwaitAreSafe) {
   auto const body = [&]() -> asio::awaitable<void> {

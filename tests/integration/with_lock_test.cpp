@@ -14,18 +14,7 @@
 namespace conch::test {
 namespace {
 
-class WithLock : public testing::Test {
- protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<redis_server>(); }
-  static void TearDownTestSuite() { server_.reset(); }
-
-  redis_server& server() { return *server_; }
-  redis_probe probe{*server_};
-  world w;
-
- private:
-  static inline std::unique_ptr<redis_server> server_;
-};
+class WithLock : public with_server<WithLock> {};
 
 TEST_F(WithLock, RunsTheBodyUnderTheLockAndReturnsItsValue) {
   auto const body = [&]() -> asio::awaitable<void> {

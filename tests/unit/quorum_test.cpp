@@ -122,16 +122,25 @@ class world final : public engine::acquisition_events, public engine::journal {
 enum class fate { yes, no, error, silence, late_yes };
 constexpr std::size_t fates = 5;
 
+std::size_t masks_of(std::size_t servers) {
+  std::size_t masks = 1;
+  for (std::size_t i = 0; i < servers; ++i) masks *= fates;
+  return masks;
+}
+
+std::vector<fate> fates_in(std::size_t mask, std::size_t servers) {
+  std::vector<fate> all(servers);
+  for (std::size_t i = 0; i < servers; ++i, mask /= fates) all[i] = static_cast<fate>(mask % fates);
+  return all;
+}
+
 class QuorumMask : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(QuorumMask, OfATryIsDecidedAtTheEarliestMomentAndLeavesNothingBehind) {
   std::size_t const n = GetParam(), needed = majority_of(n);
-  std::size_t masks = 1;
-  for (std::size_t i = 0; i < n; ++i) masks *= fates;
-  for (std::size_t mask = 0; mask < masks; ++mask) {
-    std::vector<fate> all(n);
-    for (std::size_t i = 0, rest = mask; i < n; ++i, rest /= fates) all[i] = static_cast<fate>(rest % fates);
+  for (std::size_t mask = 0; mask < masks_of(n); ++mask) {
     SCOPED_TRACE("mask " + std::to_string(mask));
+    std::vector<fate> const all = fates_in(mask, n);
     world w{n};
     w.ask(true);
     std::size_t yes = 0, open = n;
@@ -178,12 +187,9 @@ TEST_P(QuorumMask, OfATryIsDecidedAtTheEarliestMomentAndLeavesNothingBehind) {
 /// refuse to be asked; a server that is silent, or has the lock with somebody who comes later, is waited for.
 TEST_P(QuorumMask, OfAWaitIsDecidedAtTheEarliestMomentAndLeavesNothingBehind) {
   std::size_t const n = GetParam(), needed = majority_of(n);
-  std::size_t masks = 1;
-  for (std::size_t i = 0; i < n; ++i) masks *= fates;
-  for (std::size_t mask = 0; mask < masks; ++mask) {
-    std::vector<fate> all(n);
-    for (std::size_t i = 0, rest = mask; i < n; ++i, rest /= fates) all[i] = static_cast<fate>(rest % fates);
+  for (std::size_t mask = 0; mask < masks_of(n); ++mask) {
     SCOPED_TRACE("mask " + std::to_string(mask));
+    std::vector<fate> const all = fates_in(mask, n);
     world w{n};
     w.ask();
     std::int64_t const mine = w.wires[0]->all.front().ticket;
