@@ -68,6 +68,7 @@ class lua_host {
 
  private:
   struct callbacks;
+  class memory;
 
   struct string_hash {
     using is_transparent = void;
@@ -84,6 +85,7 @@ class lua_host {
   void set_global_list(char const* name, std::span<std::string_view const> items);
   void take_error(lua_script const& what, value& reply);
 
+  std::unique_ptr<memory> memory_;
   lua_State* lua_ = nullptr;
   int globals_ = 0;        // registry reference of the real globals, behind the proxy
   int error_handler_ = 0;  // likewise of the message handler

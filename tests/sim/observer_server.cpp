@@ -2,25 +2,17 @@
 #include "sim/mutants.hpp"
 #include "sim/observer.hpp"
 #include "sim/sim_client.hpp"
+#include "sim/words.hpp"
 #include "sim/world.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace conch::sim {
 
 namespace {
 
-std::int64_t number(std::string_view text) {
-  std::int64_t n = 0;
-  std::from_chars(text.data(), text.data() + text.size(), n);
-  return n;
-}
-
 /// The first number of an answer. One that is a number alone grants (an acquire), or is the owner's release.
 std::int64_t told_by(value const& reply) { return reply.items.empty() ? 1 : reply.items[0].integer; }
-
-std::string_view client_of(std::string_view id) { return id.substr(0, id.find('.')); }
 
 }  // namespace
 

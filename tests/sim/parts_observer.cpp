@@ -3,10 +3,10 @@
 #include "redis/codec.hpp"
 #include "sim/mutants.hpp"
 #include "sim/sim_client.hpp"
+#include "sim/words.hpp"
 #include "sim/world.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <sstream>
 
@@ -18,15 +18,8 @@ using phase = engine::acquisition::phase;
 
 constexpr std::int64_t hand_offs_per_grant = 4096;
 
-std::int64_t number(std::string_view text) {
-  std::int64_t n = 0;
-  std::from_chars(text.data(), text.data() + text.size(), n);
-  return n;
-}
-
 std::string lock_words(int name) { return "lock " + std::to_string(name); }
 std::string client_words(sim_acquisition const& a) { return "client " + std::to_string(a.client->number()); }
-std::string client_of(std::string const& id) { return id.substr(0, id.find('.')); }
 
 }  // namespace
 

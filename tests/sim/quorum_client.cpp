@@ -2,7 +2,7 @@
 
 #include "redis/codec.hpp"
 
-#include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 // A process of the simulated world: the shell that src/client and src/redis are, and the coroutines that use it.
@@ -60,6 +60,7 @@ void quorum_client::die(bool silently) {
   if (!alive) return;
   alive = paused = false;
   ++wake_version_;
+  wakes_at_ = never_;
   for (auto const& one : ways_) {
     if (one->link != nullptr) world.hang_up(one->link, silently);
     one->link.reset();
@@ -79,7 +80,7 @@ void quorum_client::die(bool silently) {
 
 void quorum_client::revive() {
   if (alive) return;
-  world.say("client " + std::to_string(number) + " is started anew");
+  world.say("client ", number, " is started anew");
   ways_.clear();
   for (coroutine& one : coroutines_) one.left = static_cast<int>(world.random().between(1, 6));
   start();
@@ -130,16 +131,6 @@ bool quorum_client::finished() const {
 
 // ---------------------------------------------------------------------------------------------------------- the shell
 
-void quorum_client::input(std::function<void(time_point)> what) {
-  if (!alive) return;
-  if (paused) {
-    inbox_.push_back(std::move(what));
-    return;
-  }
-  what(local());
-  finish_input();
-}
-
 void quorum_client::finish_input() {
   if (in_input_) return;
   in_input_ = true;
@@ -176,10 +167,13 @@ void quorum_client::finish_input() {
 void quorum_client::rearm() {
   time_point const next_at = timers.next();
   if (next_at == engine::timer_queue::never) return;
-  nanos const in = std::max<nanos>(true_time(next_at) - world.now(), 1000);
-  auto const version = ++wake_version_;
-  world.after(in, [this, version] {
-    if (alive && version == wake_version_ && !paused) input([this](time_point now) { cohort->tick(now); });
+  nanos const at = std::max(true_time(next_at), world.now() + 1000);
+  if (at == wakes_at_) return;
+  wakes_at_ = at;
+  world.after(at - world.now(), [this, version = ++wake_version_] {
+    if (version != wake_version_) return;
+    wakes_at_ = never_;
+    if (alive && !paused) input([this](time_point now) { cohort->tick(now); });
   });
 }
 
@@ -223,27 +217,33 @@ void quorum_client::forget_link(quorum_world::link_ptr const& l, std::string_vie
 }
 
 void quorum_client::receive(quorum_world::link_ptr const& l, std::string const& bytes) {
-  input([this, l, bytes](time_point now) {
-    way& one = *ways_[static_cast<std::size_t>(l->server)];
-    if (one.link != l) return;
-    auto const room = l->replies.prepare(bytes.size());
-    std::memcpy(room.data(), bytes.data(), bytes.size());
-    l->replies.commit(bytes.size());
-    while (one.link == l && l->replies.next() == resp::decoder::progress::message) {
-      if (!l->replies.is_push()) {
-        one.protocol->answered(redis::to_answer(l->replies.message(), numbers_), now);
-        continue;
-      }
-      engine::pushed_grant grant;
-      switch (redis::read_push(l->replies.message(), id, name_, grant)) {
-        case redis::push_kind::grant: one.protocol->granted(grant, now); break;
-        case redis::push_kind::revoked: one.protocol->revoked(grant.name, grant.id, now); break;
-        case redis::push_kind::subscribed: one.protocol->answered({}, now); break;
-        case redis::push_kind::other: break;
-        case redis::push_kind::malformed: throw violation{10, "a push that cannot be read"};
-      }
+  if (paused) {
+    input([this, l, bytes](time_point now) { read(l, bytes, now); });
+  } else {
+    input([&](time_point now) { read(l, bytes, now); });
+  }
+}
+
+void quorum_client::read(quorum_world::link_ptr const& l, std::string_view bytes, time_point now) {
+  way& one = *ways_[static_cast<std::size_t>(l->server)];
+  if (one.link != l) return;
+  auto const room = l->replies.prepare(bytes.size());
+  std::memcpy(room.data(), bytes.data(), bytes.size());
+  l->replies.commit(bytes.size());
+  while (one.link == l && l->replies.next() == resp::decoder::progress::message) {
+    if (!l->replies.is_push()) {
+      one.protocol->answered(redis::to_answer(l->replies.message(), numbers_), now);
+      continue;
     }
-  });
+    engine::pushed_grant grant;
+    switch (redis::read_push(l->replies.message(), id, name_, grant)) {
+      case redis::push_kind::grant: one.protocol->granted(grant, now); break;
+      case redis::push_kind::revoked: one.protocol->revoked(grant.name, grant.id, now); break;
+      case redis::push_kind::subscribed: one.protocol->answered({}, now); break;
+      case redis::push_kind::other: break;
+      case redis::push_kind::malformed: throw violation{10, "a push that cannot be read"};
+    }
+  }
 }
 
 void quorum_client::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
@@ -260,7 +260,7 @@ void quorum_client::on_acquired(engine::acquisition& a, engine::acquired how, er
 
 void quorum_client::on_lost(engine::acquisition& a, error_code) {
   auto& h = static_cast<quorum_hold&>(a);
-  world.say("client " + std::to_string(number) + " is told that it lost lock " + std::to_string(h.name));
+  world.say("client ", number, " is told that it lost lock ", h.name);
   h.told = true;
   world.ended(h);
   notices_.push_back({notice::kind::lost, &h});
@@ -340,7 +340,7 @@ void quorum_client::leave(int which, time_point now) {
   coroutine& me = coroutines_[static_cast<std::size_t>(which)];
   world.ended(*me.hold);
   ++me.round;
-  world.say("client " + std::to_string(number) + " releases");
+  world.say("client ", number, " releases");
   cohort->release(*me.hold, now);
 }
 

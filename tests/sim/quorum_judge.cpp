@@ -1,28 +1,17 @@
 // What each script has done to each lock at its server, and whether every vote is looked after by whoever has it.
 #include "sim/mutants.hpp"
 #include "sim/quorum_world.hpp"
+#include "sim/words.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace conch::sim {
-
-namespace {
-
-std::int64_t number(std::string_view text) {
-  std::int64_t n = 0;
-  std::from_chars(text.data(), text.data() + text.size(), n);
-  return n;
-}
-
-}  // namespace
 
 quorum_world::seen_lock quorum_world::look(server& s, int name) const {
   seen_lock is;
   std::string const& key = keys_[static_cast<std::size_t>(name)];
-  value const lock = s.model.peek(key);
-  if (lock.is(value::kind::bulk)) {
-    std::string_view const text = lock.text;
+  if (std::string const* const lock = s.model.text_at(key)) {
+    std::string_view const text = *lock;
     auto const first = text.find(' '), second_gap = text.find(' ', first + 1);
     is.owner = text.substr(0, first);
     is.fence = number(text.substr(first + 1, second_gap - first - 1));
@@ -30,8 +19,7 @@ quorum_world::seen_lock quorum_world::look(server& s, int name) const {
     is.ends_ms = s.model.expires_at_ms(key).value_or(0);
     if (is.ends_ms == 0) throw violation{6, "a vote has no end"};
   }
-  value const fence = s.model.peek(key + ":f");
-  if (fence.is(value::kind::bulk)) is.kept_fence = number(fence.text);
+  if (std::string const* const fence = s.model.text_at(fence_keys_[static_cast<std::size_t>(name)])) is.kept_fence = number(*fence);
   return is;
 }
 
@@ -51,12 +39,12 @@ void quorum_world::patrol(int which) {
   }
 }
 
-void quorum_world::forsaken(int which, std::string const& id, nanos since) {
+void quorum_world::forsaken(int which, id_text const& id, nanos since) {
   server& s = *servers_[static_cast<std::size_t>(which)];
   if (std::erase(s.forsaken, id) == 0) return;  // somebody has spoken of it after all
   for (auto const& c : clients_) {
-    if (!c->alive || c->paused || !id.starts_with(c->id + ".") || c->disturbed >= since || s.disturbed >= since) continue;
-    if (linked(c->number, which, since)) throw violation{6, "client " + std::to_string(c->number) + " let its vote " + id + " at server " + std::to_string(which) + " run out"};
+    if (!c->alive || c->paused || !c->owns(id) || c->disturbed >= since || s.disturbed >= since) continue;
+    if (linked(c->number, which, since)) throw violation{6, "client " + std::to_string(c->number) + " let its vote " + std::string{id} + " at server " + std::to_string(which) + " run out"};
   }
 }
 
@@ -68,8 +56,8 @@ void quorum_world::judge_holds() {
     for (quorum_hold* h : locks_[i].active) {
       quorum_client const& c = *h->client;
       if (h->told || !c.alive || c.local() >= h->deadline()) continue;
-      std::string const whose = "client " + std::to_string(c.number) + " believes that it has lock " + std::to_string(i);
-      if (h->superseded) throw violation{9, whose + " again, and another has been granted it since"};
+      auto const whose = [&] { return "client " + std::to_string(c.number) + " believes that it has lock " + std::to_string(i); };
+      if (h->superseded) throw violation{9, whose() + " again, and another has been granted it since"};
       if (fresh_rule) continue;
       nanos const until = c.true_time(h->deadline());
       std::size_t on = 0;
@@ -78,9 +66,23 @@ void quorum_world::judge_holds() {
         seen_lock const vote = look(*s, static_cast<int>(i));
         // Redis counts expiry in milliseconds.
         nanos const left = (vote.ends_ms + 1) * millisecond - clock_us(*s) * microsecond;
-        if (vote.owner.starts_with(c.id + ".") && now_ + left - left * s->ppm / 1'000'000 >= until) ++on;
+        if (c.owns(vote.owner) && now_ + left - left * s->ppm / 1'000'000 >= until) ++on;
       }
-      if (on < needed) throw violation{3, whose + ", and only " + std::to_string(on) + " servers give it to him for so long"};
+      if (on < needed) throw violation{3, whose() + ", and only " + std::to_string(on) + " servers give it to him for so long"};
+    }
+  }
+}
+
+/// While one client has the lock, no vote goes round among the others as fast as the network allows.
+void quorum_world::given_back(int which, step const& one) {
+  watch& w = locks_[static_cast<std::size_t>(one.name)];
+  if (w.active.size() != 1 || w.active.front()->client->owns(one.id)) return;
+  for (auto const& c : clients_) {
+    if (!c->owns(one.id)) continue;
+    int const times = ++w.given_back[{c->number, which}];
+    if (times > 8 + 2 * (now_ - w.active.front()->granted_at) / claim) {
+      throw violation{10, "client " + std::to_string(c->number) + " has given the vote of server " + std::to_string(which) + " back " +
+                              std::to_string(times) + " times while client " + std::to_string(w.active.front()->client->number) + " has the lock"};
     }
   }
 }
@@ -88,7 +90,7 @@ void quorum_world::judge_holds() {
 /// Of a confirmation that found nothing: whoever it is told by so many that they are no majority any more must act on it.
 void quorum_world::refused_at(int which, step const& one) {
   for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {
-    if (!one.id.starts_with(h->client->id + ".")) continue;
+    if (!h->client->owns(one.id)) continue;
     h->refusing.insert(which);
     if (h->refusing.size() + needed <= servers_.size()) continue;
     quorum_client& c = *h->client;
@@ -134,7 +136,8 @@ std::vector<quorum_world::step> quorum_world::steps_of(int which, std::span<std:
       one.confirms = confirms;
       one.index = i;
       one.acquires = what == "acquire";
-      one.stays = what == "release" && rest[1] == "1";
+      one.releases = what == "release";
+      one.stays = one.releases && rest[1] == "1";
       one.id = rest[confirms ? 3 * i + 1 : 0];
       one.lease = number(rest[confirms ? 3 * i + 2 : 2]);
       // (A stray grant is given back without a floor.)
@@ -148,34 +151,38 @@ std::vector<quorum_world::step> quorum_world::steps_of(int which, std::span<std:
 }
 
 /// After the script.
-void quorum_world::judge(int which, step const& one, value const& reply) {
+void quorum_world::judge(int which, step const& one, value const& reply, bool too_late) {
   server& s = *servers_[static_cast<std::size_t>(which)];
   seen_lock const is = look(s, one.name);
-  std::string const where = " at server " + std::to_string(which);
+  auto const says = [&](id_text const& id, std::string_view words) {
+    return std::string{id} + std::string{words} + " at server " + std::to_string(which);
+  };
   bool const mine = one.was.owner == one.id;
   if (!one.was.owner.empty() && !mine) {
     if (is.owner != one.was.owner || is.state != one.was.state || is.ends_ms != one.was.ends_ms || is.fence != one.was.fence) {
-      throw violation{7, one.id + " has changed the vote of " + one.was.owner + where};
+      throw violation{7, says(one.id, " has changed the vote of " + std::string{one.was.owner})};
     }
   }
-  if (one.confirms && one.was.owner.empty() && !is.owner.empty()) throw violation{7, "a confirmation of " + one.id + " has made a vote" + where};
+  if (one.confirms && one.was.owner.empty() && !is.owner.empty()) throw violation{7, "a confirmation of " + says(one.id, " has made a vote")};
   if (one.confirms && mine) {
     std::int64_t const least = std::max(one.was.ends_ms, clock_us(s) / 1000 + one.lease);
-    if (is.owner != one.id || is.state != 'h' || is.ends_ms < least) throw violation{3, one.id + " is confirmed, and does not have its lease" + where};
+    if (is.owner != one.id || is.state != 'h' || is.ends_ms < least) throw violation{3, says(one.id, " is confirmed, and does not have its lease")};
   }
   bool const stayed = one.stays && mine;  // that is no release
-  if (!one.acquires && !stayed && is.kept_fence < one.floor) throw violation{2, "a fence of " + std::to_string(one.floor) + " was told, and is not kept" + where};
+  if (!one.acquires && !stayed && is.kept_fence < one.floor) throw violation{2, says({}, "a fence of " + std::to_string(one.floor) + " was told, and is not kept")};
   if (!is.owner.empty() && is.owner != one.was.owner && is.fence <= std::max({one.was.kept_fence, one.was.fence, one.floor})) {
-    throw violation{2, is.owner + " has a fence that is not above all before it" + where};
+    throw violation{2, says(is.owner, " has a fence that is not above all before it")};
   }
+  if (one.releases && mine && !one.stays) given_back(which, one);
   if (one.confirms && reply.items[2 * one.index + 1].integer == 0) refused_at(which, one);
   for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {
-    if (is.owner.starts_with(h->client->id + ".")) h->refusing.erase(which);
+    if (h->client->owns(is.owner)) h->refusing.erase(which);
   }
   seen_lock& known = s.locks[static_cast<std::size_t>(one.name)];
   if (is.owner != known.owner) {
     known = is;
     known.since = now_;
+    known.looked_after = too_late && one.acquires && is.owner == one.id;
   } else if (one.id == known.owner) {
     known.looked_after = true;
   }

@@ -6,12 +6,16 @@
 #include "engine/engine.hpp"
 #include "quorum/quorum.hpp"
 #include "resp/decoder.hpp"
+#include "sim/event_queue.hpp"
 #include "sim/observer.hpp"
 #include "sim/random.hpp"
 #include "sim/redis_model.hpp"
 
+#include <algorithm>
+#include <concepts>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -33,19 +37,39 @@ class quorum_client;
 
 class quorum_world {
  public:
+  // A grant id; nothing is allocated for it.
+  class id_text {
+   public:
+    id_text() = default;
+    id_text(std::string_view text) : size_{static_cast<unsigned char>(text.size())} {
+      if (text.size() > sizeof text_) throw violation{10, "an id that is too long: " + std::string{text}};
+      std::copy(text.begin(), text.end(), text_);
+    }
+    operator std::string_view() const { return {text_, size_}; }
+    bool empty() const { return size_ == 0; }
+    friend bool operator==(id_text const& a, id_text const& b) { return std::string_view{a} == std::string_view{b}; }
+
+   private:
+    unsigned char size_ = 0;
+    char text_[63];
+  };
+
   // The lock as a script left it, and whose vote it is.
   struct seen_lock {
-    std::string owner;             // its grant id; empty: nobody
+    id_text owner;                 // empty: nobody
     char state = 0;
     std::int64_t fence = 0, kept_fence = 0, ends_ms = 0;
     nanos since = 0;               // owned by that id
-    bool looked_after = false;     // a script has named the id since
+    bool looked_after = false;     // a script has named the id since, or nobody can know of it
   };
+
+  struct link;
 
   struct server {
     redis_model model;
     std::vector<seen_lock> locks;  // by name
-    std::vector<std::string> forsaken;  // votes that ended by themselves just now
+    std::vector<id_text> forsaken;  // votes that ended by themselves just now
+    std::map<redis_model::connection_id, std::shared_ptr<link>> links;  // of this run
     nanos disturbed = 0;           // the last time anything was wrong with it
     std::int64_t offset_us = 0, ppm = 0;
     bool up = true, set_back = false;
@@ -71,8 +95,15 @@ class quorum_world {
   void run();
 
   nanos now() const { return now_; }
-  void after(nanos delay, std::function<void()> what);
-  void say(std::string line);
+  template <class F>
+  void after(nanos delay, F&& what) { events_.at(now_ + std::max<nanos>(delay, 0), std::forward<F>(what)); }
+  /// To the trace, if somebody is going to read it: texts and numbers.
+  template <class... T>
+  void say(T const&... words) {
+    if (!traced_) return;
+    lines.push_back(std::to_string(now_ / microsecond) + " us  ");
+    (add(lines.back(), words), ...);
+  }
   random_source& random() { return random_; }
 
   // What clients do to the network.
@@ -96,6 +127,8 @@ class quorum_world {
   bool seldom = false;
   // Clocks of servers may be set, within what fences allow; keys of others may be in the way of the lock.
   bool steps = false, foreign = false;
+  // Clients may not CLIENT KILL.
+  bool no_kill = false;
   // A lease has been ended early, by a step ahead or by hand: P1, P3 and P9 are not judged any more.
   bool forgot = false;
   nanos lease = 0, claim = 0, latency = 0, jitter = 0;
@@ -106,15 +139,13 @@ class quorum_world {
  private:
   friend class quorum_client;
 
-  struct event {
-    nanos at;
-    std::uint64_t order;
-    std::function<void()> run;
-  };
+  static void add(std::string& line, std::string_view text) { line += text; }
+  static void add(std::string& line, std::integral auto n) { line += std::to_string(n); }
 
   nanos delay();
   void arrive(link_ptr const& l, std::string const& bytes);
   void execute(link_ptr const& l, std::span<std::string_view const> argv);
+  std::span<std::string_view const> as_executed(std::span<std::string_view const> argv, bool script);
   void answer(link_ptr const& l, std::string bytes);
   void cut(link_ptr const& l, nanos client_notices, nanos server_notices);
   void set_clock(server& s);
@@ -136,25 +167,26 @@ class quorum_world {
   struct step {
     int name = 0;
     std::size_t index = 0;  // in the script
-    std::string id;
+    id_text id;
     std::int64_t lease = 0, floor = 0;
-    bool confirms = false, acquires = false, stays = false;
+    bool confirms = false, acquires = false, releases = false, stays = false;
     seen_lock was;
   };
   seen_lock look(server& s, int name) const;
   void patrol(int which);
-  void forsaken(int which, std::string const& id, nanos since);
+  void forsaken(int which, id_text const& id, nanos since);
   std::vector<step> steps_of(int which, std::span<std::string_view const> argv);
-  void judge(int which, step const& one, value const& reply);
+  void judge(int which, step const& one, value const& reply, bool too_late);
   void judge_holds();
+  void given_back(int which, step const& one);
   void refused_at(int which, step const& one);
   bool linked(int client, int which, nanos since) const;
-  bool pass_until(nanos until, std::function<bool()> const& done);
+  template <class F>
+  bool pass_until(nanos until, F const& done);
 
   bool traced_;
   nanos now_ = 0;
-  std::uint64_t order_ = 0;
-  std::vector<event> events_;
+  event_queue events_;
   random_source random_;
   std::vector<std::unique_ptr<server>> servers_;
   std::vector<std::unique_ptr<quorum_client>> clients_;
@@ -167,9 +199,11 @@ class quorum_world {
     std::vector<struct quorum_hold*> active, waiting;
     std::int64_t highest = 0;
     nanos free_since = 0;
+    std::map<std::pair<int, int>, int> given_back;  // since the last grant: by client and server
   };
   std::vector<watch> locks_;
-  std::vector<std::string> keys_;  // of the locks
+  std::vector<std::string> keys_, fence_keys_;  // of the locks
+  std::vector<std::string_view> argv_, changed_argv_;
   std::vector<bool> window_;  // of each client, to the server that it hears of seldom
 };
 
@@ -205,13 +239,25 @@ class quorum_client final : public engine::acquisition_events, public engine::jo
     for (int i = 0; i < 4; ++i) found += (t - local_at(found)).count();
     return found + 1000;
   }
-  void input(std::function<void(time_point)> what);
+  /// At once, or when the process goes on.
+  template <class F>
+  void input(F&& what) {
+    if (!alive) return;
+    if (paused) {
+      inbox_.emplace_back(std::forward<F>(what));
+      return;
+    }
+    what(local());
+    finish_input();
+  }
   void connected(quorum_world::link_ptr const& l, engine::session const& s);
   void lost_link(quorum_world::link_ptr const& l, std::string_view why);
   void receive(quorum_world::link_ptr const& l, std::string const& bytes);
 
   quorum_world& world;
   int const number;
+  bool owns(std::string_view grant_id) const { return grant_id.size() > id.size() && grant_id[id.size()] == '.' && grant_id.starts_with(id); }
+
   bool alive = false, paused = false;
   nanos disturbed = 0;  // the last time it was still
   std::uint64_t process = 0;
@@ -252,9 +298,10 @@ class quorum_client final : public engine::acquisition_events, public engine::jo
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
-  void note(bool, std::string_view words) override { world.say("client " + std::to_string(number) + " notes: " + std::string{words}); }
+  void note(bool, std::string_view words) override { world.say("client ", number, " notes: ", words); }
 
   void forget_link(quorum_world::link_ptr const& l, std::string_view why, time_point now);
+  void read(quorum_world::link_ptr const& l, std::string_view bytes, time_point now);
   void finish_input();
   void rearm();
   void hear(notice const& n);
@@ -271,6 +318,8 @@ class quorum_client final : public engine::acquisition_events, public engine::jo
   std::vector<std::int64_t> numbers_;
   std::string name_;
   std::uint64_t wake_version_ = 0;
+  nanos wakes_at_ = never_;  // of this version
+  static constexpr nanos never_ = -1;
   bool in_input_ = false;
 };
 

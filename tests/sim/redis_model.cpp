@@ -217,6 +217,16 @@ value redis_model::peek(std::string_view key, int index) const {
   return result;
 }
 
+std::string const* redis_model::text_at(std::string_view key, int index) const {
+  if (static_cast<std::size_t>(index) >= impl_->databases.size()) {
+    return nullptr;
+  }
+  redis::database const& all = impl_->databases[static_cast<std::size_t>(index)];
+  auto const place = all.find(key);
+  bool const there = place != all.end() && !impl_->expired(place->second);
+  return there ? std::get_if<std::string>(&place->second.data) : nullptr;
+}
+
 std::optional<std::int64_t> redis_model::expires_at_ms(std::string_view key, int index) const {
   if (static_cast<std::size_t>(index) >= impl_->databases.size()) {
     return std::nullopt;

@@ -108,6 +108,9 @@ class redis_model {
   // nil if there is no such key.
   value peek(std::string_view key, int database = 0) const;
 
+  // A string as it lies there; null if there is none. Until the next command.
+  std::string const* text_at(std::string_view key, int database = 0) const;
+
   // Of a key that is there and will end.
   std::optional<std::int64_t> expires_at_ms(std::string_view key, int database = 0) const;
 

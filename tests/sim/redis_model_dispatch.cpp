@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 namespace conch::sim::redis {
 
@@ -18,8 +19,18 @@ char lower(char c) {
 
 // All commands, with their place in the counts.
 struct command_table {
+  // Names are short and few: their first bytes tell them apart.
+  struct name_hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const {
+      std::uint64_t first = 0;
+      std::memcpy(&first, name.data(), std::min(name.size(), sizeof first));
+      return (first ^ name.size() << 56) * 0x9e3779b97f4a7c15U >> 32;
+    }
+  };
+
   std::vector<command> all;
-  string_map<command const*> by_name;
+  std::unordered_map<std::string, command const*, name_hash, std::equal_to<>> by_name;
 
   command_table() {
     for (auto const list : {key_commands(), zset_commands(), hash_commands(), server_commands(),
@@ -89,6 +100,9 @@ bool to_integer(std::string_view text, std::int64_t& number) {
 bool to_double(std::string_view text, double& number) {
   if (text.empty() || std::isspace(static_cast<unsigned char>(text.front())) != 0) {
     return false;
+  }
+  if (whole_number(text, number)) {
+    return true;
   }
   std::string const terminated{text};
   char* end = nullptr;

@@ -116,13 +116,16 @@ void eval(call& c) {
 }
 
 lua_script_ptr find_script(redis_model::impl const& server, std::string_view sha1) {
-  std::string lower{sha1};
-  for (char& ch : lower) {
-    if (ch >= 'A' && ch <= 'Z') {
-      ch = static_cast<char>(ch - 'A' + 'a');
+  auto found = server.scripts.find(sha1);
+  if (found == server.scripts.end()) {
+    std::string lower{sha1};
+    for (char& ch : lower) {
+      if (ch >= 'A' && ch <= 'Z') {
+        ch = static_cast<char>(ch - 'A' + 'a');
+      }
     }
+    found = server.scripts.find(lower);
   }
-  auto const found = server.scripts.find(lower);
   return found == server.scripts.end() ? nullptr : found->second;
 }
 

@@ -187,6 +187,9 @@ bool parse_bound(std::string_view text, double& bound, bool& open) {
   if (open) {
     text.remove_prefix(1);
   }
+  if (whole_number(text, bound)) {
+    return true;
+  }
   // Unlike other numbers a bound goes straight to strtod, which takes spaces and nothing at all.
   std::string const terminated{text};
   char* end = nullptr;

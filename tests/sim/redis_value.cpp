@@ -116,18 +116,43 @@ void append_description(std::string& out, value const& reply) {
 }  // namespace
 
 void append_number(std::string& out, double number) {
-  // Below 1e17 "%.17g" prints a whole number without point or exponent; this branch does the
-  // same without printf, which would dominate the time of a script.
-  if (number > -1e15 && number < 1e15) {
-    auto const whole = static_cast<std::int64_t>(number);
-    if (static_cast<double>(whole) == number && (whole != 0 || !std::signbit(number))) {
-      append_integer(out, whole);
-      return;
-    }
+  // Below 1e17 "%.17g" prints a whole number without point or exponent.
+  if (std::int64_t whole = 0; whole_number(number, whole)) {
+    append_integer(out, whole);
+    return;
   }
   char digits[40];
   auto const size = std::snprintf(digits, sizeof digits, "%.17g", number);
   out.append(digits, static_cast<std::size_t>(size));
+}
+
+namespace {
+
+constexpr std::int64_t exact = std::int64_t{1} << 53;  // up to here a double has all whole numbers
+
+}  // namespace
+
+bool whole_number(std::string_view text, double& number) {
+  if (text.empty() || text.size() > 16) {
+    return false;
+  }
+  std::int64_t whole = 0;
+  for (char const c : text) {
+    if (c < '0' || c > '9') {
+      return false;
+    }
+    whole = whole * 10 + (c - '0');
+  }
+  number = static_cast<double>(whole);
+  return whole <= exact;
+}
+
+bool whole_number(double number, std::int64_t& whole) {
+  if (!(std::abs(number) <= static_cast<double>(exact))) {
+    return false;
+  }
+  whole = static_cast<std::int64_t>(number);
+  return static_cast<double>(whole) == number && (whole != 0 || !std::signbit(number));
 }
 
 std::string status_line(std::string_view text) {

@@ -68,6 +68,10 @@ std::string describe(value const& reply);
 // A double as Redis prints scores and as its scripts print numbers: "%.17g".
 void append_number(std::string& out, double number);
 
+// What strtod and printf make of most numbers of a script, without their price. False: leave it to them.
+bool whole_number(std::string_view text, double& number);
+bool whole_number(double number, std::int64_t& whole);
+
 // Texts of errors and statuses as Redis puts them onto the wire: on one line, and ending at the
 // first zero byte, because Redis takes them for C strings. An error loses line ends at its ends.
 std::string status_line(std::string_view text);

@@ -16,10 +16,6 @@ constexpr std::int64_t epoch_us = 1'700'000'000'000'000;
 
 std::int64_t drifted(nanos n, std::int64_t ppm) { return n + n / 1'000'000 * ppm; }
 
-bool later(nanos a, std::uint64_t a_order, nanos b, std::uint64_t b_order) {
-  return a != b ? a > b : a_order > b_order;
-}
-
 }  // namespace
 
 world::world(plan const& p, bool traced)
@@ -44,12 +40,6 @@ void world::say(std::string line) {
 
 // ---------------------------------------------------------------------------------------- time
 
-void world::at(nanos when, std::function<void()> what) {
-  events_.push_back({std::max(when, now_), order_++, std::move(what)});
-  std::push_heap(events_.begin(), events_.end(),
-                 [](event const& a, event const& b) { return later(a.at, a.order, b.at, b.order); });
-}
-
 std::int64_t world::server_us(nanos true_time) const {
   return epoch_us + drifted(true_time, plan_.server_drift_ppm) / microsecond + stepped_us_;
 }
@@ -63,13 +53,8 @@ nanos world::true_time_of_server_ms(std::int64_t unix_ms) const {
 void world::set_clock() { model_.set_time_us(server_us(now_)); }
 
 void world::pass_until(nanos until) {
-  while (!events_.empty() && events_.front().at <= until) {
-    std::pop_heap(events_.begin(), events_.end(),
-                  [](event const& a, event const& b) { return later(a.at, a.order, b.at, b.order); });
-    event e = std::move(events_.back());
-    events_.pop_back();
-    now_ = e.at;
-    e.run();
+  while (!events_.empty() && events_.next() <= until) {
+    events_.run_next([this](nanos at) { now_ = at; });
   }
   now_ = std::max(now_, until);
 }

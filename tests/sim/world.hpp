@@ -2,13 +2,14 @@
 // clients, and the faults of the plan. Everything in it follows from the plan.
 #pragma once
 
+#include "sim/event_queue.hpp"
 #include "sim/observer.hpp"
 #include "sim/plan.hpp"
 #include "sim/random.hpp"
 #include "sim/redis_model.hpp"
 
+#include <algorithm>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -68,8 +69,10 @@ class world {
   void run();
 
   nanos now() const { return now_; }
-  void after(nanos delay, std::function<void()> what) { at(now_ + delay, std::move(what)); }
-  void at(nanos when, std::function<void()> what);
+  template <class F>
+  void after(nanos delay, F&& what) { at(now_ + delay, std::forward<F>(what)); }
+  template <class F>
+  void at(nanos when, F&& what) { events_.at(std::max(when, now_), std::forward<F>(what)); }
   bool tracing() const { return trace_.on; }
   void say(std::string line);
   std::vector<std::string> const& lines() const { return trace_.lines; }
@@ -94,12 +97,6 @@ class world {
   std::uint64_t new_process() { return ++processes_; }
 
  private:
-  struct event {
-    nanos at;
-    std::uint64_t order;
-    std::function<void()> run;
-  };
-
   nanos delay(link& l);
   void push(link_ptr const& l, bool up, std::string bytes, bool end);
   void pump(link_ptr const& l, bool up);
@@ -125,8 +122,7 @@ class world {
 
   plan plan_;
   nanos now_ = 0;
-  std::uint64_t order_ = 0;
-  std::vector<event> events_;
+  event_queue events_;
   trace trace_;
   random_source random_;
   redis_model model_;
