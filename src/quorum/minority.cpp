@@ -71,7 +71,7 @@ void quorum::give_vote_back(ballot& b, voter& v, bool rest, time_point now) {
     v.not_before = now + jitter(pause, 2 * pause);
   } else {
     v.rests = 0;
-    ask_vote(b, v, true, now);
+    ask_vote(b, v, b.wait, now);
   }
 }
 
@@ -86,10 +86,14 @@ void quorum::plan(ballot& b, time_point now) {
     if (b.agreeing_on != 0) by(b.since + settings_.vote_claim);
     for (auto const& v : b.votes) {
       seat const& s = v->place;
-      if (s.at == seat::state::owned && b.agreeing_on == 0) by(s.deadline - settings_.min_validity);
+      if (s.at == seat::state::owned && b.agreeing_on == 0) {
+        time_point const over = s.deadline - settings_.min_validity;
+        if (b.at == ballot::phase::collecting || over > now) by(over);
+      }
       if (s.at == seat::state::idle && waits) by(v->not_before);
       if (s.at != seat::state::idle && s.at != seat::state::owned && !waits && members_[v->server]->up()) {
-        by(b.since + patience_with(*members_[v->server]));
+        time_point const patience = b.since + patience_with(*members_[v->server]);
+        if (patience > now) by(patience);  // else it is silent already
       }
     }
   }
@@ -119,20 +123,21 @@ void quorum::due(ballot& b, time_point now) {
   std::uint64_t const round = b.round;
   bool const waits = b.wait && b.at == ballot::phase::collecting;
   bool const stuck = b.agreeing_on != 0 && now >= b.since + settings_.vote_claim;
-  if (waits) {
+  if (stuck && !waits) {
+    end(b, b.at == ballot::phase::leaving ? outcome::left : outcome::failed, worst_trouble(b), now);
+    return;
+  }
+  if (b.at == ballot::phase::collecting) {
     for (auto const& v : b.votes) {
       seat const& s = v->place;
       bool const over = s.at == seat::state::owned && now >= s.deadline - settings_.min_validity && !CONCH_MUTANT(expired_votes_kept);
-      // What is about to end is passed on to whoever stands in line.
+      // What is about to end is passed on to whoever stands in line. A try has such votes when too few servers are there.
       if (stuck ? s.at == seat::state::owned : over) give_vote_back(b, *v, false, now);
       if (b.round != round) return;
     }
     if (stuck) b.agreeing_on = 0;
-    ask_votes(b, now);
+    if (waits) ask_votes(b, now);
     if (b.round != round) return;
-  } else if (stuck) {
-    end(b, b.at == ballot::phase::leaving ? outcome::left : outcome::failed, worst_trouble(b), now);
-    return;
   }
   decide(b, now);
 }

@@ -91,8 +91,11 @@ void quorum::connection_changed(member& m, time_point now) {
   for (auto const& [name, b] : ballots_) {
     if (b->at == ballot::phase::starting || (b->asks() && !b->wait)) all.push_back(b.get());
   }
+  bool const majority_is_back = m.up() && connected_servers() == needed();
   for (ballot* b : all) {
     keeping const keep{*b};
+    // A try has waited for this: now the servers have their time.
+    if (majority_is_back && b->at == ballot::phase::collecting) b->since = now;
     if (b->at == ballot::phase::starting) {
       start(*b, now);
     } else {
@@ -126,7 +129,9 @@ void quorum::vote_granted(voter& v, bool pushed, time_point now) {
     v.place.floor = b.floor;
     v.place.lease = b.lease;
     v.place.part_of = b.front;
-    if (b.front->confirmed) confirm_late_votes(b, now);
+    // With the others, at a third of their claim; unless they are confirmed, or a long one has put that off.
+    bool const too_late = v.place.deadline < b.front->deadline - settings_.vote_claim / 3;
+    if (b.front->confirmed || too_late) confirm_late_votes(b, now);
     return;
   }
   if (!b.asks()) return;

@@ -86,6 +86,7 @@ class world final : public engine::acquisition_events, public engine::journal {
     while (timers.next() <= until) {
       now = std::max(now, timers.next());
       cohort->tick(now);
+      ++ticks;
     }
     now = until;
   }
@@ -109,6 +110,7 @@ class world final : public engine::acquisition_events, public engine::journal {
   static constexpr time_point begin{std::chrono::hours{1}};
   config settings;
   time_point now = begin;
+  int ticks = 0;
   statistics stats;
   engine::timer_queue timers;
   std::vector<std::unique_ptr<engine::acquisition>> callers;
@@ -391,6 +393,49 @@ TEST(Quorum, AVoteThatComesBackIsLetAlone) {
   w.yes(0, 101);
   EXPECT_EQ(w.wires[0]->count("release"), 2u);
   EXPECT_EQ(w.wires[0]->count("acquire"), 2u) << "not asked for again at once";
+}
+
+TEST(Quorum, ALateVoteIsConfirmedBeforeItEndsAlsoWhereALongOneHasPutOffTheEndOfTheHold) {
+  world w{5};
+  w.ask();
+  for (std::size_t i = 0; i < 3; ++i) w.yes(i, 1000);
+  for (std::size_t i = 3; i < 5; ++i) w.in_line(i, 77, 5, false);
+  // Asked again by a new connection, server 3 grants for the whole lease; and does not answer any more.
+  w.servers[3]->disconnected("cut", w.now);
+  w.wires[3]->unanswered.clear();
+  w.servers[3]->connected_as({2, "here", w.server_us(3), w.now}, w.now);
+  while (w.wires[3]->unanswered.front().what == "other") w.answer(3, {1, 0, w.server_us(3)});
+  ASSERT_EQ(w.wires[3]->unanswered.front().what, "acquire");
+  w.yes(3, 1001);
+  w.advance(200ms);
+  w.answer(0, {w.server_us(), 0, 1000});
+  w.answer(1, {w.server_us(), 1, 1000});
+  w.answer(2, {w.server_us(), 1, 1000});
+  ASSERT_EQ(w.events, std::vector<std::string>{"granted"}) << "three votes are left, one of which is not confirmed";
+  ASSERT_GT(w.callers.front()->deadline(), w.now + 1s);
+  w.servers[4]->granted({"L", w.wires[4]->all.front().id, 1002, w.server_us(4), milliseconds{500}}, w.now);
+  w.advance(400ms);
+  EXPECT_EQ(w.wires[4]->count("confirm"), 1u) << "else it would run out";
+}
+
+TEST(Quorum, ATryThatWaitsForAMajorityToComeBackKeepsTheVotesItHas) {
+  world w{3};
+  for (std::size_t i = 1; i < 3; ++i) w.servers[i]->disconnected("away", w.now);
+  w.ask(true);
+  w.yes(0);
+  w.ticks = 0;
+  for (int i = 0; i < 10; ++i) {
+    w.advance(100ms);
+    while (!w.wires[0]->unanswered.empty()) w.wires[0]->unanswered.front().what == "try" ? w.yes(0) : w.answer(0, {1, 0, 0, w.server_us()});
+  }
+  EXPECT_TRUE(w.events.empty());
+  EXPECT_LT(w.ticks, 100) << "nothing is looked at all the time";
+  EXPECT_EQ(w.wires[0]->count("try"), 3u) << "before a vote ends it is asked for again";
+  EXPECT_EQ(w.wires[0]->count("release"), 2u);
+  w.servers[1]->connected_as({2, "here", w.server_us(1), w.now}, w.now);
+  while (w.wires[1]->unanswered.front().what == "other") w.answer(1, {1, 0, w.server_us(1)});
+  w.yes(1);
+  EXPECT_EQ(w.events, std::vector<std::string>{"granted"});
 }
 
 TEST(Quorum, AHoldIsHandedOnInMemoryWhileItIsStillAClaim) {
