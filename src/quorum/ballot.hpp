@@ -57,7 +57,7 @@ struct quorum::voter {
   time_point since{};            // owned: no earlier than this it became ours
   time_point not_before = time_point::min();  // idle: not to be asked earlier
   time_point gone_at = time_point::min();     // of a hold: when the server said that it is not ours
-  engine::rival yielded_to{};    // whom it was given back for, last
+  std::vector<std::pair<std::int64_t, std::int64_t>> yielded_to;  // whom it was given back for: client and ticket
   unsigned rests = 0;            // in a row
 };
 

@@ -37,10 +37,12 @@ void quorum::minority(ballot& b, time_point now) {
     std::uint64_t const round = b.round;
     for (auto const& v : b.votes) {
       if (v->place.at != seat::state::owned) continue;
-      // It came back to us although it was given back for the same rival, who does not stand in line there.
-      bool const again = !CONCH_MUTANT(returned_vote_not_rested) && v->yielded_to.client == whom.client && v->yielded_to.ticket == whom.ticket;
-      v->yielded_to = whom;
-      give_vote_back(b, *v, again, now);
+      // It came back to us although it was given back for the same rival, who does not stand in line there. All such rivals
+      // are remembered: of two that are seen by turns each would seem to be a new one.
+      std::pair const rival{whom.client, whom.ticket};
+      bool const known = std::find(v->yielded_to.begin(), v->yielded_to.end(), rival) != v->yielded_to.end();
+      if (!known) v->yielded_to.push_back(rival);
+      give_vote_back(b, *v, known && !CONCH_MUTANT(returned_vote_not_rested), now);
       if (b.round != round) return;
     }
     b.ask_others_at = engine::timer_queue::never;

@@ -91,7 +91,7 @@ void quorum::start(ballot& b, time_point now) {
     v->refused = false;
     v->trouble = {};
     v->not_before = v->gone_at = time_point::min();
-    v->yielded_to = {};
+    v->yielded_to.clear();
     v->rests = 0;
   }
   std::uint64_t const round = b.round;

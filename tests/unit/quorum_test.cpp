@@ -464,6 +464,21 @@ TEST(Quorum, AHoldIsHandedOnInMemoryWhileItIsStillAClaim) {
   }
 }
 
+TEST(Quorum, AVoteThatComesBackIsLetAloneAlsoWhereTwoRivalsAreSeenByTurns) {
+  world w{3};
+  w.ask();
+  for (int i = 0; i < 10 && !w.wires[0]->unanswered.empty(); ++i) {
+    w.advance(1ms);
+    w.yes(0, 100 + i);
+    if (i != 0) w.advance(4ms);  // the others are asked
+    w.in_line(1, i % 2 == 0 ? 77 : 78, 5, true);
+    ASSERT_EQ(w.wires[0]->unanswered.front().what, "release");
+    w.answer(0, {1, 0, 0, w.server_us()});  // nobody else stood in line
+  }
+  EXPECT_EQ(w.wires[0]->count("release"), 3u) << "once for each of them, and then it is let alone";
+  EXPECT_EQ(w.wires[0]->count("acquire"), 3u);
+}
+
 TEST(Quorum, AStrictFenceIsDeliveredWhenAMajorityHasAcceptedIt) {
   config c;
   c.strict_fence = true;
