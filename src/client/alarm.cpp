@@ -35,7 +35,7 @@ int make_timer() {
 
 }  // namespace
 
-alarm::alarm(strand on) : descriptor_{on, make_timer()} {}
+alarm::alarm(asio::any_io_executor on) : descriptor_{std::move(on), make_timer()} {}
 
 void alarm::arm(time_point at) {
   auto const since = std::max<duration>(at.time_since_epoch(), duration{1});  // 0 would disarm
@@ -63,10 +63,10 @@ void alarm::wait() {
 
 #else
 
-alarm::alarm(strand on) : strand_{on}, timer_{on} {}
+alarm::alarm(asio::any_io_executor on) : on_{on}, timer_{std::move(on)} {}
 
 void alarm::arm(time_point at) {
-  asio::post(strand_, [this, keep = keep_, at] {
+  asio::post(on_, [this, keep = keep_, at] {
     timer_.expires_at(std::chrono::steady_clock::time_point{
         std::chrono::duration_cast<std::chrono::steady_clock::duration>(at.time_since_epoch())});
     wait();

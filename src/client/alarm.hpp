@@ -5,7 +5,7 @@
 
 #include <conch/clock.hpp>
 
-#include <boost/asio/strand.hpp>
+#include <boost/asio/any_io_executor.hpp>
 
 #include <functional>
 #include <memory>
@@ -22,18 +22,17 @@ namespace conch {
 /// One wake-up call on conch::clock. On Linux a timerfd, since Asio's own timers stand still while the machine sleeps.
 class alarm {
  public:
-  using strand = asio::strand<asio::any_io_executor>;
+  /// `on`: a strand, if there are several threads.
+  explicit alarm(asio::any_io_executor on);
 
-  explicit alarm(strand on);
-
-  /// Calls f() on the strand, each time the moment last armed has come. To be called once. `keep` lives as long as f may
+  /// Calls f() there, each time the moment last armed has come. To be called once. `keep` lives as long as f may
   /// be called.
   void start(std::shared_ptr<void> keep, std::function<void()> f);
 
   /// Replaces the moment. From any thread.
   void arm(time_point at);
 
-  /// No more calls. On the strand.
+  /// No more calls. To be called there.
   void stop();
 
  private:
@@ -44,7 +43,7 @@ class alarm {
 #if defined(__linux__)
   asio::posix::stream_descriptor descriptor_;
 #else
-  strand strand_;
+  asio::any_io_executor on_;
   asio::basic_waitable_timer<std::chrono::steady_clock> timer_;
 #endif
 };

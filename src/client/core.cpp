@@ -15,6 +15,7 @@
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/execution/relationship.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/require.hpp>
 #include <boost/asio/system_executor.hpp>
@@ -114,20 +115,20 @@ std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, c
 client_core::client_core(asio::any_io_executor executor, config settings)
     : executor_{std::move(executor)},
       home_{asio::prefer(asio::require(executor_, asio::execution::blocking.never), asio::execution::relationship.fork)},
-      strand_{asio::make_strand(executor_)}, settings_{std::move(settings)},
+      strand_{settings.single_threaded ? executor_ : asio::any_io_executor{asio::make_strand(executor_)}}, settings_{std::move(settings)},
       id_{new_client_id()}, mutex_{!settings_.single_threaded}, engine_{settings_, timers_, *this, stats_},
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
       close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
-      alarm_{std::make_unique<alarm>(*strand_)}, nodes_mutex_{!settings_.single_threaded} {
+      alarm_{std::make_unique<alarm>(strand_)}, nodes_mutex_{!settings_.single_threaded} {
   engine::journal& own_journal = *this;
   bool const several = is_quorum(settings_);
   if (several) quorum_ = std::make_unique<quorum::quorum>(settings_, id_, seed_of(id_), timers_, engine_, own_journal, stats_);
   for (redis::address const& where : servers_of(settings_)) {
     remote& r = *remotes_.emplace_back(std::make_unique<remote>(*this));
     if (where.what == redis::address::kind::memory) {
-      r.way = std::make_unique<memory::link>(r, *strand_, id_, where.path);
+      r.way = std::make_unique<memory::link>(r, strand_, id_, where.path);
     } else {
-      r.way = std::make_unique<redis::link>(r, *strand_, settings_, id_, where);
+      r.way = std::make_unique<redis::link>(r, strand_, settings_, id_, where);
     }
     if (several) {
       r.protocol = &quorum_->add(*r.way, where.shown());
@@ -269,7 +270,7 @@ void client_core::settle(time_point, std::vector<ready>& batch) {
     alarm_->arm(armed_);
     if (!alarm_started_) {
       alarm_started_ = true;
-      asio::post(*strand_, [this, keep = shared_from_this()] { start_alarm(); });
+      asio::post(strand_, [this, keep = shared_from_this()] { start_alarm(); });
     }
   }
   batch.swap(ready_);
@@ -412,7 +413,7 @@ void client_core::end_close(error_code why) {
   closing_ = closing::done;
   close_timer_.cancel();
   for (auto const& r : remotes_) r->way->shut_down();
-  asio::post(*strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
+  asio::post(strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
   if (on_closed_) ready_.push_back({ready::kind::closed, {}, why, false, nullptr});  // behind the waiters that it ended
 }
 
@@ -445,7 +446,7 @@ void client_core::context_gone() {
   ready_.clear();
   for (auto const& r : remotes_) r->way.reset();
   alarm_.reset();
-  strand_.reset();
+  strand_ = {};
   work_at_home_ = {};
   home_ = {};
   executor_ = {};

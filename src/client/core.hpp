@@ -11,7 +11,6 @@
 #include <conch/mutex.hpp>
 
 #include <boost/asio/any_completion_executor.hpp>
-#include <boost/asio/strand.hpp>
 
 #include <atomic>
 #include <functional>
@@ -148,9 +147,9 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void note(bool is_error, std::string_view words) override;
 
-  asio::any_io_executor executor_;        // empty once the context is gone, as is the strand:
-  asio::any_io_executor home_;            // ... the same, never blocking; completions of handlers at home are its
-  std::optional<alarm::strand> strand_;   // whatever refers to a strand must not outlive its context
+  asio::any_io_executor executor_;  // empty once the context is gone, as are:
+  asio::any_io_executor home_;      // ... the same, never blocking; completions of handlers at home are its
+  asio::any_io_executor strand_;    // ... the alarm's and the connections': a strand, unless there is one thread only
   config const settings_;
   std::string const id_;
 

@@ -17,8 +17,8 @@ std::int64_t now_us() {
 
 }  // namespace
 
-link::link(host& h, strand on, std::string client_id, std::string const& store_name)
-    : host_{h}, strand_{on}, id_{std::move(client_id)}, store_{store::named(store_name)} {}
+link::link(host& h, asio::any_io_executor on, std::string client_id, std::string const& store_name)
+    : host_{h}, on_{on}, id_{std::move(client_id)}, store_{store::named(store_name)} {}
 
 link::~link() { store_->unsubscribe(id_); }
 
@@ -26,7 +26,7 @@ void link::send(engine::command const& c) {
   bool const script = std::holds_alternative<engine::acquire_command>(c) || std::holds_alternative<engine::release_command>(c) ||
                       std::holds_alternative<engine::limit_command>(c);
   auto const queue = [&](std::vector<std::int64_t> numbers) {
-    asio::post(strand_, [this, keep = host_.keep(), script, numbers = std::move(numbers)] {
+    asio::post(on_, [this, keep = host_.keep(), script, numbers = std::move(numbers)] {
       host_.enter([&](engine::server& s, time_point now) {
         if (!s.connected()) return;
         if (script && numbers.empty()) {
@@ -49,7 +49,7 @@ void link::send(engine::command const& c) {
 
 void link::want_connection() {
   if (std::exchange(wanted_, true)) return;
-  asio::post(strand_, [this, keep = host_.keep()] {
+  asio::post(on_, [this, keep = host_.keep()] {
     host_.enter([&](engine::server& s, time_point now) { s.connected_as({1, "memory", now_us(), now}, now); });
   });
 }
@@ -63,7 +63,7 @@ void link::shut_down() { store_->unsubscribe(id_); }
 void link::on_grant(engine::pushed_grant const& g) {
   auto keep = host_.keep();
   if (keep == nullptr) return;  // about to be destroyed
-  asio::post(strand_, [this, keep = std::move(keep), name = std::string{g.name}, grant = engine::pushed_grant{g}]() mutable {
+  asio::post(on_, [this, keep = std::move(keep), name = std::string{g.name}, grant = engine::pushed_grant{g}]() mutable {
     grant.name = name;
     host_.enter([&](engine::server& s, time_point now) { s.granted(grant, now); });
   });
@@ -73,7 +73,7 @@ void link::on_grant(engine::pushed_grant const& g) {
 void link::on_revoke(std::string_view name, engine::grant_id id) {
   auto keep = host_.keep();
   if (keep == nullptr) return;
-  asio::post(strand_, [this, keep = std::move(keep), name = std::string{name}, id] {
+  asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id] {
     host_.enter([&](engine::server& s, time_point now) { s.revoked(name, id, now); });
   });
 }

@@ -5,7 +5,7 @@
 #include "client/host.hpp"
 #include "memory/store.hpp"
 
-#include <boost/asio/strand.hpp>
+#include <boost/asio/any_io_executor.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -17,9 +17,8 @@ namespace conch::memory {
 /// The way to a store in this process. Answers and grants arrive by way of the executor, as from a real server.
 class link final : public transport, private store::listener {
  public:
-  using strand = asio::strand<asio::any_io_executor>;
-
-  link(host& h, strand on, std::string client_id, std::string const& store_name);
+  /// `on`: a strand, if there are several threads.
+  link(host& h, asio::any_io_executor on, std::string client_id, std::string const& store_name);
   ~link() override;
 
   void send(engine::command const& c) override;
@@ -32,7 +31,7 @@ class link final : public transport, private store::listener {
   void on_revoke(std::string_view name, engine::grant_id id) override;
 
   host& host_;
-  strand strand_;
+  asio::any_io_executor const on_;
   std::string const id_;
   std::shared_ptr<store> const store_;
   bool wanted_ = false;

@@ -3,7 +3,6 @@
 
 #include "redis/codec.hpp"
 
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/socket_base.hpp>
@@ -24,16 +23,16 @@ constexpr duration steady_after = std::chrono::seconds{1};
 
 }  // namespace
 
-link::link(host& h, strand on, config const& settings, std::string const& client_id, address where)
-    : host_{h}, strand_{on}, settings_{settings}, id_{client_id}, where_{std::move(where)},
+link::link(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address where)
+    : host_{h}, on_{on}, settings_{settings}, id_{client_id}, where_{std::move(where)},
       random_{std::random_device{}()}, resolver_{on}, socket_{on}, timer_{on}, decoder_{wire_limits},
       outgoing_mutex_{!settings.single_threaded} {}
 
 template <class F>
 auto link::bound(F f) {
-  return asio::bind_executor(strand_, [this, keep = host_.keep(), mine = generation_, f = std::move(f)](auto&&... args) mutable {
+  return [this, keep = host_.keep(), mine = generation_, f = std::move(f)](auto&&... args) mutable {
     if (mine == generation_ && state_ != state::closed) f(std::forward<decltype(args)>(args)...);
-  });
+  };
 }
 
 // ---------------------------------------------------------------------------------------------- from the engine
@@ -45,25 +44,25 @@ void link::send(engine::command const& c) {
     encode(c, id_, outgoing_);
     post = !std::exchange(flush_posted_, true);
   }
-  if (post) asio::post(strand_, [this, keep = host_.keep()] { flush(); });
+  if (post) asio::post(on_, [this, keep = host_.keep()] { flush(); });
 }
 
 void link::want_connection() {
   if (std::exchange(wanted_, true)) return;
-  asio::post(strand_, [this, keep = host_.keep()] {
+  asio::post(on_, [this, keep = host_.keep()] {
     if (state_ == state::idle) connect();
   });
 }
 
 void link::drop_connection(std::string_view why) {
   if (std::exchange(dropping_, true)) return;
-  asio::post(strand_, [this, keep = host_.keep(), why = std::string{why}] {
+  asio::post(on_, [this, keep = host_.keep(), why = std::string{why}] {
     if (state_ == state::up) failed(engine::fault::reconnect, why);
   });
 }
 
 void link::shut_down() {
-  asio::post(strand_, [this, keep = host_.keep()] {
+  asio::post(on_, [this, keep = host_.keep()] {
     state_ = state::closed;
     ++generation_;
     boost::system::error_code ignored;
@@ -128,15 +127,8 @@ void link::greet() {
   }
   writing_ = greeting_.begin(where_, settings_.client_name);
   greeted_at_ = clock::now();
-  write_under_way_ = true;
-  asio::async_write(socket_, asio::buffer(writing_), bound([this](boost::system::error_code ec, std::size_t) {
-    write_under_way_ = false;
-    if (ec) {
-      failed(engine::fault::try_later, "write: " + ec.message());
-    } else {
-      flush();
-    }
-  }));
+  socket_.non_blocking(true, ignored);  // of the writes of flush()
+  write_rest(0);
   read();
 }
 
@@ -209,6 +201,7 @@ bool link::hand_over(engine::server& s, time_point now) {
   return false;
 }
 
+/// At once what the socket takes, which is nearly always all of it.
 void link::flush() {
   if (write_under_way_ || state_ != state::up) return;
   {
@@ -218,8 +211,15 @@ void link::flush() {
     writing_.swap(outgoing_);
   }
   if (writing_.empty()) return;
+  boost::system::error_code later;
+  std::size_t const written = socket_.write_some(asio::buffer(writing_), later);
+  if (written < writing_.size()) write_rest(written);
+}
+
+/// The rest, or what is wrong with the connection.
+void link::write_rest(std::size_t from) {
   write_under_way_ = true;
-  asio::async_write(socket_, asio::buffer(writing_), bound([this](boost::system::error_code ec, std::size_t) {
+  asio::async_write(socket_, asio::buffer(writing_) + from, bound([this](boost::system::error_code ec, std::size_t) {
     write_under_way_ = false;
     if (ec) {
       failed(engine::fault::try_later, "write: " + ec.message());

@@ -12,7 +12,7 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
+#include <boost/asio/any_io_executor.hpp>
 
 #include <cstdint>
 #include <random>
@@ -25,9 +25,8 @@ namespace conch::redis {
 /// loop go out in one write; replies and pushes go to the engine in the order in which they come.
 class link final : public transport {
  public:
-  using strand = asio::strand<asio::any_io_executor>;
-
-  link(host& h, strand on, config const& settings, std::string const& client_id, address where);
+  /// `on`: a strand, if there are several threads.
+  link(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address where);
 
   // engine::wire, with the engine locked
   void send(engine::command const& c) override;
@@ -47,14 +46,15 @@ class link final : public transport {
   void on_greeted();
   bool hand_over(engine::server& s, time_point now);
   void flush();
+  void write_rest(std::size_t from);
   void failed(engine::fault what, std::string const& why);
   void pause();
-  /// Wraps a handler: it runs on the strand, keeps the client alive, and only if its connection is still the present one.
+  /// Wraps a handler: it keeps the client alive, and runs only if its connection is still the present one.
   template <class F>
   auto bound(F f);
 
   host& host_;
-  strand strand_;
+  asio::any_io_executor const on_;
   config const& settings_;
   std::string const id_;
   address const where_;
