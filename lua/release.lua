@@ -1,7 +1,7 @@
 -- Gives the lock back, or leaves the line; in either case a free lock goes to the next in line.
 -- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile) lease claim retention new_id('': do not stand in line again)
--- and for a vote: floor, the fence of the lock it was a vote for
--- Answers 1, it was the owner's and nobody is in line · {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
+-- and for a vote: floor, the fence of the lock it was a vote for; ahead, what a fence that is given now should be above, too
+-- Answers 1, it was the owner's and nobody is in line (for a vote: and no fence is to be raised) · {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
 -- with new_id followed by what acquire would answer for it: 1 fence, or 0 left ticket
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local id, keep, new_id, vote_floor = ARGV[1], ARGV[2] == '1', ARGV[6] ~= '' and ARGV[6] or nil, tonumber(ARGV[7])
@@ -9,8 +9,9 @@ local id, keep, new_id, vote_floor = ARGV[1], ARGV[2] == '1', ARGV[6] ~= '' and 
 -- Mostly it is given back by its owner, and nobody is in line: answered before anything is made that only the other cases
 -- need.
 local value = redis.call('GET', lock_key)
-local plain = not (keep or new_id or vote_floor)
-if plain and value and string.find(value, id .. ' ', 1, true) == 1 and redis.call('EXISTS', queue_key) == 0 then
+local plain = value and not (keep or new_id) and string.find(value, id .. ' ', 1, true) == 1
+if plain and redis.call('EXISTS', queue_key) == 0 and
+   (not vote_floor or (tonumber(redis.call('GET', fence_key) or 0) or 0) >= vote_floor) then
   redis.call('DEL', lock_key)
   return 1
 end
@@ -19,7 +20,7 @@ local lease, claim, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 -- @include lib/lock.lua
 -- @include lib/vote.lua
 
-local was_owner, floor = 0, vote_floor or 0
+local was_owner, floor = 0, math.max(vote_floor or 0, tonumber(ARGV[8]) or 0)
 if value then
   local owner, fence, state = parse(value)
   if not owner then

@@ -57,6 +57,7 @@ struct seat : list_hook<seat> {
   // A vote, which is one server's part of a lock over several (src/quorum):
   std::int64_t vote = 0;        // the ticket, agreed between the servers; 0: not a vote
   std::int64_t floor = 0;       // fences given from now on shall be above this
+  std::int64_t ahead = 0;       // what a release gives to the next in line should be above this, so that all servers give the same
   std::int64_t refused_by = 0;  // the fence above `floor` that the last confirmation met; 0: none
   std::int64_t accepted = 0;    // the floor of the last confirmation
   rival seen{};

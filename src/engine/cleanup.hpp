@@ -15,6 +15,7 @@ struct cleanup : list_hook<cleanup> {
   void* server_of;
   receipt* whom = nullptr;
   std::int64_t floor = 0;     // of a vote, as in seat; 0: not a vote
+  std::int64_t ahead = 0;
   time_point over{};          // by then the server has forgotten by itself
   time_point late_until = time_point::min();    // of the id, as in seat
   time_point echo_until = time_point::min();    // not done before this: an earlier connection may undo it

@@ -21,6 +21,7 @@ cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
   c->late_until = s.late_until;
   c->echo_until = s.echo_until;
   c->floor = s.floor_asked();
+  c->ahead = s.ahead;
   // The lock's lease, or the longest this client asks for, from now on: nothing of ours is renewed after this, and what
   // was written before has been carried out, or its connection is gone.
   auto const lease = std::max<duration>(s.lease, settings_.lease);
@@ -38,7 +39,7 @@ void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_po
   if (c.is_kick) ++stats_.kicks;
   ++stats_.scripts;
   out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, whole_ms(settings_.claim),
-                            whole_ms(settings_.fence_retention), new_id, with_source, c.floor,
+                            whole_ms(settings_.fence_retention), new_id, with_source, c.floor, c.ahead,
                             c.lock->part ? &c.lock->part : nullptr});
   push_request({request::cleanup, c.id, new_id, c.lock, &c, now});
 }

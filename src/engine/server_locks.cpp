@@ -260,7 +260,7 @@ void server::send_leave(seat& s, bool with_source, time_point now) {
   ++stats_.scripts;
   out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
                             whole_ms(settings_.fence_retention), 0, with_source,
-                            s.floor_asked(), part_of(s)});
+                            s.floor_asked(), 0, part_of(s)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
 

@@ -52,6 +52,7 @@ struct release_command {
   grant_id new_id = 0;  // stands in line again under this id; 0: does not
   bool with_source = false;
   std::int64_t floor = 0;  // a vote: all fences from now on are above this; 0: not a vote
+  std::int64_t ahead = 0;  // a vote: also above this, if somebody in line gets it now
   permit const* part = nullptr;  // as in acquire_command; it has no new_id
   std::uint32_t rest = 0;        // of a part: how much of it stays mine
 };

@@ -164,8 +164,8 @@ std::vector<std::int64_t> store::release(moment& m, engine::release_command cons
     m.extend(lease, c.floor == 0);
     return {2, e.owner_fence, 0, now};
   }
-  std::int64_t const floor = std::max(c.floor, was_owner ? e.owner_fence : 0);
-  if (c.floor != 0) m.raise_fence(c.floor);
+  std::int64_t const floor = std::max({c.floor, c.ahead, was_owner ? e.owner_fence : 0});
+  bool const raised = c.floor != 0 && m.raise_fence(c.floor) < c.floor;
   if (!was_owner) {
     m.leave_line(me);
     if (e.owned()) {
@@ -183,7 +183,7 @@ std::vector<std::int64_t> store::release(moment& m, engine::release_command cons
       return {was_owner, 0, 0, now, 1, fence};
     }
     e.owner_until = none;
-    if (was_owner && c.floor == 0) return {1};
+    if (was_owner && !raised) return {1};
     return {was_owner, 0, 0, now};
   }
 

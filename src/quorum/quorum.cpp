@@ -170,9 +170,11 @@ void quorum::release(seat& s, std::optional<engine::milliseconds> again, engine:
   ballot& b = ballot_of(s.name);
   keeping const keep{b};
   b.floor = std::max(b.floor, s.fence);
-  if (settings_.strict_fence) b.floor = std::max(b.floor, fence_ahead(now));
   if (CONCH_MUTANT(no_floor)) b.floor = 1;
-  for (auto const& v : b.votes) v->place.floor = b.floor;
+  for (auto const& v : b.votes) {
+    v->place.floor = b.floor;
+    v->place.ahead = settings_.strict_fence ? fence_ahead(now) : 0;
+  }
   ++s.references;
   back_out(b, r, now);
   if (r == nullptr) --s.references;

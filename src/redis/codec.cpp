@@ -15,19 +15,39 @@ namespace {
 using engine::grant_id;
 using resp::command_writer;
 
-/// The texts that several arguments of one command are made of.
-struct keys {
-  explicit keys(std::string_view name) : lock{"conch:{" + escape_name(name) + "}"}, queue{lock + ":q"}, fence{lock + ":f"} {}
-  std::string lock, queue, fence;
+constexpr std::string_view key_prefix = "conch:{";
+
+/// The keys of one lock, as arguments. Most names are written as they are.
+class keys {
+ public:
+  explicit keys(std::string_view name) : name_{name} {
+    if (name.find_first_of("%}") == std::string_view::npos) return;
+    escaped_ = escape_name(name);
+    name_ = escaped_;
+  }
+  keys(keys const&) = delete;
+  keys& operator=(keys const&) = delete;
+
+  void lock(command_writer& w) const { w.arg({key_prefix, name_, "}"}); }
+  void queue(command_writer& w) const { w.arg({key_prefix, name_, "}:q"}); }
+  void fence(command_writer& w) const { w.arg({key_prefix, name_, "}:f"}); }
+
+  void all(command_writer& w) const {
+    lock(w);
+    queue(w);
+    fence(w);
+  }
+
+ private:
+  std::string_view name_;
+  std::string escaped_;
 };
 
-std::string id_text(std::string_view client, grant_id id) {
+/// CLIENT.N
+void write_id(command_writer& w, std::string_view client, grant_id id) {
   char digits[20];
   auto const end = std::to_chars(digits, digits + sizeof digits, id).ptr;
-  std::string text;
-  text.reserve(client.size() + 21);
-  text.append(client).append(1, '.').append(digits, end);
-  return text;
+  w.arg({client, ".", {digits, static_cast<std::size_t>(end - digits)}});
 }
 
 std::string_view letter(engine::permit const& part) { return {reinterpret_cast<char const*>(&part.kind), 1}; }
@@ -47,12 +67,12 @@ struct encoder {
   void operator()(engine::acquire_command const& c) const {
     static script const& acquire = find_script("acquire");
     static script const& permit_acquire = find_script("permit_acquire");
-    keys const k{c.name};
     bool const vote = c.proposal != 0;
     command_writer w{out, 3u + 3u + 7u + (c.part != nullptr ? 5u : vote ? 1u : 0u)};
     write_script(w, c.part != nullptr ? permit_acquire : acquire, c.with_source, 3);
-    w.arg(k.lock).arg(k.queue).arg(k.fence);
-    w.arg(id_text(client, c.id)).arg(c.wait ? std::string_view{"wait"} : std::string_view{"try"});
+    keys{c.name}.all(w);
+    write_id(w, client, c.id);
+    w.arg(c.wait ? std::string_view{"wait"} : std::string_view{"try"});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention)).arg(c.ticket).arg(c.not_after_us);
     if (vote) w.arg(c.proposal);
     if (c.part == nullptr) return;
@@ -62,19 +82,23 @@ struct encoder {
   void operator()(engine::release_command const& c) const {
     static script const& release = find_script("release");
     static script const& permit_release = find_script("permit_release");
-    keys const k{c.name};
     bool const vote = c.floor != 0;
-    command_writer w{out, 3u + 3u + (c.part != nullptr ? 10u : vote ? 7u : 6u)};
+    command_writer w{out, 3u + 3u + (c.part != nullptr ? 10u : vote ? 8u : 6u)};
     write_script(w, c.part != nullptr ? permit_release : release, c.with_source, 3);
-    w.arg(k.lock).arg(k.queue).arg(k.fence);
-    w.arg(id_text(client, c.id)).arg(c.keep ? std::string_view{"1"} : std::string_view{"0"});
+    keys{c.name}.all(w);
+    write_id(w, client, c.id);
+    w.arg(c.keep ? std::string_view{"1"} : std::string_view{"0"});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
     if (c.part != nullptr) {
       w.arg(letter(*c.part)).arg(c.part->limit).arg(c.part->weight).arg(c.part->visited).arg(c.rest);
       return;
     }
-    w.arg(c.new_id != 0 ? id_text(client, c.new_id) : std::string{});
-    if (vote) w.arg(c.floor);
+    if (c.new_id != 0) {
+      write_id(w, client, c.new_id);
+    } else {
+      w.arg("");
+    }
+    if (vote) w.arg(c.floor).arg(c.ahead);
   }
 
   void operator()(engine::renew_command const& c) const {
@@ -82,8 +106,11 @@ struct encoder {
     static script const& permit_renew = find_script("permit_renew");
     command_writer w{out, 3 + 3 * c.items.size()};
     write_script(w, c.parts ? permit_renew : renew, c.with_source, c.items.size());
-    for (engine::renewal const& item : c.items) w.arg(keys{item.name}.lock);
-    for (engine::renewal const& item : c.items) w.arg(id_text(client, item.id)).arg(count(item.lease));
+    for (engine::renewal const& item : c.items) keys{item.name}.lock(w);
+    for (engine::renewal const& item : c.items) {
+      write_id(w, client, item.id);
+      w.arg(count(item.lease));
+    }
   }
 
   void operator()(engine::confirm_command const& c) const {
@@ -92,10 +119,14 @@ struct encoder {
     write_script(w, confirm, c.with_source, 2 * c.items.size());
     for (engine::renewal const& item : c.items) {
       keys const k{item.name};
-      w.arg(k.lock).arg(k.fence);
+      k.lock(w);
+      k.fence(w);
     }
     w.arg(count(c.retention));
-    for (engine::renewal const& item : c.items) w.arg(id_text(client, item.id)).arg(count(item.lease)).arg(item.floor);
+    for (engine::renewal const& item : c.items) {
+      write_id(w, client, item.id);
+      w.arg(count(item.lease)).arg(item.floor);
+    }
   }
 
   void operator()(engine::inspect_command const& c) const {
@@ -103,7 +134,8 @@ struct encoder {
     keys const k{c.name};
     command_writer w{out, 3 + 2};
     write_script(w, inspect, c.with_source, 2);
-    w.arg(k.lock).arg(k.queue);
+    k.lock(w);
+    k.queue(w);
   }
 
   void operator()(engine::force_command const& c) const {
@@ -118,10 +150,10 @@ struct encoder {
 
   template <class Command, class Number>
   void order(script const& s, Command const& c, Number number) const {
-    keys const k{c.name};
     command_writer w{out, 3 + 3 + 3};
     write_script(w, s, c.with_source, 3);
-    w.arg(k.lock).arg(k.queue).arg(k.fence).arg(count(c.claim)).arg(count(c.retention)).arg(number);
+    keys{c.name}.all(w);
+    w.arg(count(c.claim)).arg(count(c.retention)).arg(number);
   }
 
   void operator()(engine::kill_command const& c) const {
@@ -151,8 +183,6 @@ bool exact_in_lua(std::int64_t number) {
   constexpr std::int64_t limit = std::int64_t{1} << 53;
   return number >= -limit && number <= limit;
 }
-
-constexpr std::string_view key_prefix = "conch:{";
 
 /// False: malformed.
 bool read_key(std::string_view key, std::string& name) {

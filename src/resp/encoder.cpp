@@ -31,17 +31,26 @@ void append(std::string& out, char const* first, char const* last) {
   out.append(first, static_cast<std::size_t>(last - first));
 }
 
-void append_bulk(std::string& out, std::string_view text) {
-  char piece[longest_header + short_text + 2];
-  char* end = put_header(piece, '$', text.size());
-  if (text.size() <= short_text) {
-    if (!text.empty()) {
-      std::memcpy(end, text.data(), text.size());  // data() may be null if empty
+void append_bulk(std::string& out, std::initializer_list<std::string_view> pieces) {
+  std::size_t size = 0;
+  for (auto const piece : pieces) {
+    size += piece.size();
+  }
+  char whole[longest_header + short_text + 2];
+  char* end = put_header(whole, '$', size);
+  if (size <= short_text) {
+    for (auto const piece : pieces) {
+      if (!piece.empty()) {
+        std::memcpy(end, piece.data(), piece.size());  // data() may be null if empty
+      }
+      end += piece.size();
     }
-    append(out, piece, put_line_end(end + text.size()));
+    append(out, whole, put_line_end(end));
   } else {
-    append(out, piece, end);
-    out.append(text);
+    append(out, whole, end);
+    for (auto const piece : pieces) {
+      out.append(piece);
+    }
     out.append("\r\n", 2);
   }
 }
@@ -50,7 +59,7 @@ template <class Integer>
 void append_bulk_number(std::string& out, Integer value) {
   char digits[20];  // the longest: -9223372036854775808, 18446744073709551615
   auto const* const end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  append_bulk(out, {digits, static_cast<std::size_t>(end - digits)});
+  append_bulk(out, {{digits, static_cast<std::size_t>(end - digits)}});
 }
 
 }  // namespace
@@ -69,7 +78,14 @@ command_writer::~command_writer() {
 command_writer& command_writer::arg(std::string_view text) {
   assert(missing_ > 0);
   --missing_;
-  append_bulk(out_, text);
+  append_bulk(out_, {text});
+  return *this;
+}
+
+command_writer& command_writer::arg(std::initializer_list<std::string_view> pieces) {
+  assert(missing_ > 0);
+  --missing_;
+  append_bulk(out_, pieces);
   return *this;
 }
 

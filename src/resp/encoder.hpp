@@ -25,6 +25,9 @@ class command_writer {
   // Any bytes. Precondition: text does not point into out.
   command_writer& arg(std::string_view text);
 
+  // One argument in pieces. Precondition: none of them points into out.
+  command_writer& arg(std::initializer_list<std::string_view> pieces);
+
   // In decimal.
   command_writer& arg(std::int64_t value);
   command_writer& arg(std::uint64_t value);

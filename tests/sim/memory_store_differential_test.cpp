@@ -69,6 +69,7 @@ class random_client_side {
         if (pick(0, 2) == 0) {
           c.id = some_vote(client);
           c.floor = some_fence();
+          if (pick(0, 1) == 0) c.ahead = some_fence();
         }
         return c;
       }

@@ -7,7 +7,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::array<mutant, 24> mutants{{
+constexpr std::array<mutant, 25> mutants{{
     {"quorum-of-less", "one vote less than a majority is enough", "P1", engine_mutant::quorum_of_less},
     {"validity-of-the-best", "a hold is valid as long as the longest of its votes", "7", engine_mutant::validity_of_the_best},
     {"claim-taken-for-lease", "votes that are claims count for the whole lease", "7", engine_mutant::claim_taken_for_lease},
@@ -22,6 +22,9 @@ constexpr std::array<mutant, 24> mutants{{
     {"expired-votes-kept", "votes that are too few are kept past their end", "P4", engine_mutant::expired_votes_kept},
     {"fence-of-the-least", "the fence is the least of the votes", "7", engine_mutant::fence_of_the_least},
     {"no-floor", "releases and confirmations carry no floor", "7", engine_mutant::no_floor},
+    {"usual-release-forgets-floor", "a vote that is given back with nobody in line raises no fence", "7", engine_mutant::none, "release",
+     "(tonumber(redis.call('GET', fence_key) or 0) or 0) >= vote_floor",
+     "true"},
     {"second-round-skipped", "strict fences are not agreed on", "7", engine_mutant::second_round_skipped},
     {"fresh-server-votes", "a server that has just started votes", "7", engine_mutant::fresh_server_votes},
     {"ticket-of-own-clock", "the ticket is what the client's own clock shows", "7", engine_mutant::ticket_of_own_clock},

@@ -190,8 +190,9 @@ TEST(Encode, WritesWhatAVoteNeedsBehindTheRest) {
                                      "c1.1700000000000001002", "wait", "500", "500", "600000", "1700000000000001", "0", "12"}));
   engine::release_command release{"a", 7, false, 500ms, 500ms, 10min};
   release.floor = 34;
+  release.ahead = 56;
   EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7",
-                                     "0", "500", "500", "600000", "", "34"}));
+                                     "0", "500", "500", "600000", "", "34", "56"}));
   std::vector<engine::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
   EXPECT_EQ(encoded(engine::confirm_command{items, 10min}),
             (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:f", "600000",
