@@ -26,6 +26,9 @@ class raw_connection {
   /// Waits for input; how many whole messages it completed. Throws for an error reply.
   std::size_t receive();
 
+  /// For poll(2).
+  int handle() const { return fd_; }
+
   /// Waits until `count` messages have come (since the last call of it).
   void await(std::size_t count);
 
