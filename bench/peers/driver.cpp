@@ -36,6 +36,11 @@ using std::chrono::milliseconds;
 constexpr std::chrono::seconds patience{90};
 constexpr double warm_up = 3;  // seconds; one that compiles while it runs is compiled then
 
+/// A program that runs, and does not say what it was asked for.
+struct no_answer : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 struct peer {
   std::string name;
   std::vector<std::string> command;  // before WORKLOAD PORT TASKS
@@ -93,7 +98,7 @@ class player {
       }
       pollfd waits{from_, POLLIN, 0};
       auto const left = std::chrono::duration_cast<milliseconds>(deadline - clock_type::now()).count();
-      if (left <= 0 || ::poll(&waits, 1, static_cast<int>(left)) == 0) fail("says nothing");
+      if (left <= 0 || ::poll(&waits, 1, static_cast<int>(left)) == 0) throw no_answer{name_ + " says nothing"};
       char bytes[65536];
       ssize_t const size = ::read(from_, bytes, sizeof bytes);
       if (size < 0 && errno == EINTR) continue;
@@ -331,6 +336,13 @@ class suite {
         try {
           measure(*at, i != 0);
           ++at;
+        } catch (no_answer const& error) {
+          // Not ours to mend: a waiter that is never woken. It is a result.
+          if (at->of.name == floor_) give_up(at->of, error);
+          samples one;
+          one.add(1);
+          add(what.substr(0, what.find(' ')), "a task had no answer within " + std::to_string(patience.count()) + " s, " + what, at->of, one, "runs", {});
+          at = all.erase(at);
         } catch (std::exception const& error) {
           give_up(at->of, error);
           at = all.erase(at);

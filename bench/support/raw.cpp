@@ -88,6 +88,7 @@ std::size_t raw_connection::receive() {
       line = line_;
     }
     if (line.starts_with('-')) fail("the server answered " + std::string{line});
+    if (lines_missing_ == 0 && !line.starts_with('>')) line.copy(reply_, sizeof reply_);
     bool const list = lines_missing_ == 0 && (line.starts_with('*') || line.starts_with('>') || line.starts_with('%'));
     if (list) {
       lines_missing_ = 1 + std::strtoull(std::string{line.substr(1)}.c_str(), nullptr, 10) * (line[0] == '%' ? 2 : 1);

@@ -32,6 +32,9 @@ class raw_connection {
   /// Waits until `count` messages have come (since the last call of it).
   void await(std::size_t count);
 
+  /// The first two bytes of the last reply that was received; pushes do not count.
+  std::string_view last_reply() const { return {reply_, sizeof reply_}; }
+
   /// One command and its reply.
   void exchange(std::string_view bytes) {
     send(bytes);
@@ -44,6 +47,7 @@ class raw_connection {
   std::size_t unused_ = 0;          // messages that await() has not taken yet
   std::size_t lines_missing_ = 0;   // of the message under way; 0: its first line is next
   std::string line_;                // the beginning of a line that was cut
+  char reply_[2] = {};
 };
 
 /// The two exchanges of one lock, over and over.
