@@ -199,7 +199,7 @@ class quorum_world {
     std::vector<struct quorum_hold*> active, waiting;
     std::int64_t highest = 0;
     nanos free_since = 0;
-    std::map<std::pair<int, int>, int> given_back;  // since the last grant: by client and server
+    std::map<std::pair<int, std::string>, int> given_back;  // since the last grant: by server, client and ticket
   };
   std::vector<watch> locks_;
   std::vector<std::string> keys_, fence_keys_;  // of the locks
