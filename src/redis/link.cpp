@@ -3,6 +3,7 @@
 
 #include "redis/codec.hpp"
 
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/socket_base.hpp>
@@ -38,13 +39,23 @@ auto link::bound(F f) {
 // ---------------------------------------------------------------------------------------------- from the engine
 
 void link::send(engine::command const& c) {
-  bool post = false;
+  bool first = false;
   {
     std::lock_guard const guard{outgoing_mutex_};
     encode(c, id_, outgoing_);
-    post = !std::exchange(flush_posted_, true);
+    first = !std::exchange(flush_posted_, true);
   }
-  if (post) asio::post(on_, [this, keep = host_.keep()] { flush(); });
+  bool const owed = unanswered_++ > 0;
+  if (!first) return;
+  if (owed) {
+    post_flush();
+  } else {
+    asio::dispatch(on_, [this, keep = host_.keep()] { flush(); });
+  }
+}
+
+void link::post_flush() {
+  asio::post(on_, [this, keep = host_.keep()] { flush(); });
 }
 
 void link::want_connection() {
@@ -158,8 +169,15 @@ void link::on_read(std::size_t size) {
       case greeting::progress::done: on_greeted(); break;
     }
   }
+  // What is sent because of this goes out together, when all of it has been dealt with.
+  bool first = false;
+  {
+    std::lock_guard const guard{outgoing_mutex_};
+    first = !std::exchange(flush_posted_, true);
+  }
   bool alive = true;
   host_.enter([&](engine::server& s, time_point now) { alive = hand_over(s, now); });
+  if (first) post_flush();
   if (alive) read();
 }
 
@@ -173,6 +191,7 @@ void link::on_greeted() {
                                 greeting_.run(), greeting_.uptime()};
   host_.enter([&](engine::server& s, time_point now) {
     dropping_ = false;
+    unanswered_ = 0;
     s.connected_as(session, now);
   });
 }
@@ -187,13 +206,17 @@ bool link::hand_over(engine::server& s, time_point now) {
       case resp::decoder::progress::message: break;
     }
     if (!decoder_.is_push()) {
+      --unanswered_;
       s.answered(to_answer(decoder_.message(), numbers_), now);
       continue;
     }
     switch (read_push(decoder_.message(), id_, name_, grant)) {
       case push_kind::grant: s.granted(grant, now); break;
       case push_kind::revoked: s.revoked(grant.name, grant.id, now); break;
-      case push_kind::subscribed: s.answered({}, now); break;
+      case push_kind::subscribed:
+        --unanswered_;
+        s.answered({}, now);
+        break;
       case push_kind::other: break;
       case push_kind::malformed: host_.log(log_level::warning, "ignored a push on our channel that conch did not send"); break;
     }

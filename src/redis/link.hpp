@@ -22,7 +22,9 @@
 namespace conch::redis {
 
 /// One connection to one Redis: made when first wanted, and again whenever it is lost. Commands of one turn of the event
-/// loop go out in one write; replies and pushes go to the engine in the order in which they come.
+/// loop go out in one write. Only the first goes at once, unless an answer is due or has just come in: the server works on
+/// it while the others are made, and what began together does not stay together for ever. Replies and pushes go to the
+/// engine in the order in which they come.
 class link final : public transport {
  public:
   /// `on`: a strand, if there are several threads.
@@ -47,6 +49,7 @@ class link final : public transport {
   bool hand_over(engine::server& s, time_point now);
   void flush();
   void write_rest(std::size_t from);
+  void post_flush();
   void failed(engine::fault what, std::string const& why);
   void pause();
   /// Wraps a handler: it keeps the client alive, and runs only if its connection is still the present one.
@@ -79,6 +82,7 @@ class link final : public transport {
   // With the engine locked.
   bool wanted_ = false;
   bool dropping_ = false;
+  std::int64_t unanswered_ = 0;  // commands of this connection
 
   // What was sent and not yet written. Of its own mutex, so that a flush need not wait for the engine.
   optional_mutex outgoing_mutex_;

@@ -60,6 +60,29 @@ TEST_F(P10Messages, UncontendedOneScriptToAcquireAndOneToRelease) {
   w.run(body);
 }
 
+TEST_F(P10Messages, AnIdleServerIsGivenTheFirstCommandAtOnceAndTheOthersOfTheTurnTogether) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server.url()};
+    mutex first{c, "first"}, second{c, "second"};
+    {
+      hold connects = co_await first.async_acquire();
+      co_await connects.async_release();
+    }
+    int served = 0;
+    auto const count = [&](error_code, hold) { ++served; };
+    first.async_acquire(count);
+    second.async_acquire(count);
+    auto const until = steady::now() + 10s;
+    while (is_free(probe, "first") && steady::now() < until) {
+    }
+    EXPECT_FALSE(is_free(probe, "first")) << "the event loop has not run since";
+    EXPECT_TRUE(is_free(probe, "second"));
+    auto const both = [&] { return served == 2; };
+    co_await conch::test::until(both, "both are granted");
+  };
+  w.run(body);
+}
+
 TEST_F(P10Messages, InsideAProcessHandOffsCostNothing) {
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = steady_config(server);
