@@ -30,8 +30,9 @@ if redis.call('TYPE', lock_key).ok ~= 'hash' then
   return {1, now}
 end
 
-local kind, asked_limit = redis.call('HGET', lock_key, 'k'), tonumber(redis.call('HGET', lock_key, 'n'))
-if not kind or not asked_limit then
+-- @include lib/part.lua
+local kind, asked_limit = parse_sums(redis.call('HGET', lock_key, 'sums'))
+if not kind then
   return not_a_lock()
 end
 local id, weight, visited, limit = '-', '0', '-', asked_limit
@@ -40,7 +41,7 @@ local id, weight, visited, limit = '-', '0', '-', asked_limit
 local chosen = {}
 local all = redis.call('HGETALL', lock_key)
 for i = 1, #all, 2 do
-  local owner = parse_owner(all[i + 1])
+  local owner = parse_part(all[i + 1])
   if owner and (only == 0 or owner.fence == only) then
     owner.id = all[i]
     chosen[#chosen + 1] = owner

@@ -3,20 +3,16 @@
 -- Answers {now, waiting, owners, taken, limit, kind(0: a mutex, else its letter)}, and for the first 100 owners by their fences
 -- {c1, c2, c3, c4, fence, left, weight, segment, state(1: confirmed)}: c1 to c4 are the 128 bits of CLIENT. Of more than
 -- 1000 owners none is named: that would keep the server from everybody else.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local lock_key = KEYS[1]
-local waiting = redis.call('ZCARD', KEYS[2])
+local lock_key, queue_key = KEYS[1], KEYS[2]
+-- @include lib/lock.lua
+-- @include lib/part.lua
+local waiting = redis.call('ZCARD', queue_key)
 local owners, taken, limit, kind = {}, 0, 1, 0
-
-local function not_a_lock()
-  return redis.error_reply('WRONGTYPE ' .. lock_key .. ' holds something that is not a lock')
-end
 
 if redis.call('TYPE', lock_key).ok ~= 'hash' then
   local value = redis.call('GET', lock_key)
   if value then
-    local id, fence, state = string.match(value, '^(%S+) (%d+) ([hc])$')
+    local id, fence, state = parse(value)
     if not id then
       return not_a_lock()
     end
@@ -24,23 +20,24 @@ if redis.call('TYPE', lock_key).ok ~= 'hash' then
     taken = 1
   end
 else
-  local sums = redis.call('HMGET', lock_key, 'k', 'n', 'u')
-  if not sums[1] or not sums[2] then
+  local letter
+  letter, limit, taken = parse_sums(redis.call('HGET', lock_key, 'sums'))
+  if not letter then
     return not_a_lock()
   end
-  kind, limit, taken = string.byte(sums[1]), tonumber(sums[2]), tonumber(sums[3])
-  local fields = redis.call('HLEN', lock_key)
-  if fields > 1000 then
-    return {now, waiting, fields - 4, taken, limit, kind}
+  kind = string.byte(letter)
+  local parts = redis.call('HLEN', lock_key) - 1
+  if parts > 1000 then
+    return {now, waiting, parts, taken, limit, kind}
   end
   local all = redis.call('HGETALL', lock_key)
   taken = 0
   for i = 1, #all, 2 do
-    local weight, fence, state, ends, segment = string.match(all[i + 1], '^(%d+) (%d+) ([hc]) (%d+) (%d+)$')
-    if weight and tonumber(ends) > now then
-      owners[#owners + 1] = {id = all[i], fence = tonumber(fence), state = state, left = math.ceil((tonumber(ends) - now) / 1000),
-                             weight = tonumber(weight), segment = tonumber(segment)}
-      taken = taken + tonumber(weight)
+    local owner = parse_part(all[i + 1])
+    if owner and owner.ends > now then
+      owner.id, owner.left = all[i], math.ceil((owner.ends - now) / 1000)
+      owners[#owners + 1] = owner
+      taken = taken + owner.weight
     end
   end
 end

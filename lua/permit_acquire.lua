@@ -42,19 +42,19 @@ if not nobody_waits then
     return {1, fence, now, segment}
   end
   if wait then
-    return {0, left(lease), now, ticket}
+    return {0, left(), now, ticket}
   end
   nobody_waits = redis.call('EXISTS', queue_key) == 0
 end
 
 -- Where there are segments those who wait want none of what is free now; of a reentrant lock they are not its owner.
-local segment = (nobody_waits or map or kind == 'e') and fit(weight, visited, start)
+local segment = (nobody_waits or kind == 'g' or kind == 'e') and fit(weight, visited, start)
 if segment then
   local fence = next_fence(0)
   own_part(id, math.min(weight, limit), fence, 'h', lease, segment, visited)
   return {1, fence, now, segment}
 end
-local sleep = left(lease)
+local sleep = left()
 if not wait then
   return {2, sleep, now}
 end

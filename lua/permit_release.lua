@@ -32,8 +32,5 @@ else
   write()
 end
 
-if redis.call('EXISTS', queue_key) == 0 then
-  return {mine and 1 or 0, 0, 0, now}
-end
-local _, _, others = admit(nil, 0, floor)
-return {mine and 1 or 0, others > 0 and 1 or 0, redis.call('EXISTS', queue_key), now}
+local _, _, others, more_wait = admit(nil, 0, floor)
+return {mine and 1 or 0, others > 0 and 1 or 0, more_wait and 1 or 0, now}

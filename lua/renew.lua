@@ -1,8 +1,8 @@
 -- Extends the leases of many locks, never shortens one. A bad key fails alone.
 -- KEYS lock...   ARGV id lease, for each
 -- Answers {now, result...}: 1 extended, 0 not mine, -1 could not be read or written
-local time = redis.call('TIME')
-local answer = {time[1] * 1000000 + time[2]}
+-- @include lib/time.lua
+local answer = {now}
 for i, key in ipairs(KEYS) do
   local id, lease = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
   local value = redis.pcall('GET', key)

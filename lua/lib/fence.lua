@@ -7,7 +7,6 @@
 -- The server part of a fence, as a number and as text: above every earlier one, whether data or the clock went back (not
 -- both at once). Written before anything else changes, so that a refused write leaves nothing half done.
 local function next_fence(floor)
-  local clock = now - 1577836800000000
   local fence = math.max(clock, floor + 1)
   local function kept()
     return fence == clock and retention or text(retention + math.ceil((fence - clock) / 1000))
@@ -28,7 +27,7 @@ end
 
 -- The answer to whoever has it now: mostly the clock shows what the fence says, and the fence alone tells both.
 local function granted(fence)
-  if fence == now - 1577836800000000 then
+  if fence == clock then
     return fence
   end
   return {1, fence, now}

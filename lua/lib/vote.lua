@@ -5,7 +5,7 @@
 local function raise_fence(key, floor, kept_for)
   local before = tonumber(redis.call('GET', key) or 0) or 0
   if before < floor then
-    local ahead = math.max(floor - (now - 1577836800000000), 0)
+    local ahead = math.max(floor - clock, 0)
     redis.call('SET', key, text(floor), 'PX', text(kept_for + math.ceil(ahead / 1000)))
   end
   return before

@@ -38,14 +38,14 @@ struct store::moment {
   std::int64_t retention;
 
   std::int64_t now_ms() const { return now_us / 1000; }
+  std::int64_t clock() const { return now_us - engine::fence_epoch_us; }
   std::int64_t owner_left() const { return left_until(e.owner_until, now_ms()); }
 
   std::int64_t next_fence(std::int64_t floor) {
-    std::int64_t const clock = now_us - engine::fence_epoch_us;
-    std::int64_t fence = std::max(clock, floor + 1);
+    std::int64_t fence = std::max(clock(), floor + 1);
     if (e.fence_until != none && e.fence >= fence) fence = e.fence + 1;
     e.fence = fence;
-    e.fence_until = now_ms() + retention + (fence - clock + 999) / 1000;
+    e.fence_until = now_ms() + retention + (fence - clock() + 999) / 1000;
     return fence;
   }
 
@@ -53,7 +53,7 @@ struct store::moment {
   std::int64_t raise_fence(std::int64_t floor) {
     std::int64_t const before = e.fence_until != none ? e.fence : 0;
     if (before < floor) {
-      std::int64_t const ahead = std::max<std::int64_t>(floor - (now_us - engine::fence_epoch_us), 0);
+      std::int64_t const ahead = std::max<std::int64_t>(floor - clock(), 0);
       e.fence = floor;
       e.fence_until = now_ms() + retention + (ahead + 999) / 1000;
     }
@@ -62,7 +62,7 @@ struct store::moment {
 
   /// The answer to whoever has it now: mostly the clock shows what the fence says, and the fence alone tells both.
   std::vector<std::int64_t> granted(std::int64_t fence) const {
-    if (fence == now_us - engine::fence_epoch_us) return {fence};
+    if (fence == clock()) return {fence};
     return {1, fence, now_us};
   }
 

@@ -63,38 +63,31 @@ std::size_t store::size() const {
 
 std::vector<std::int64_t> store::answer_to(engine::command const& c, std::string_view client, std::int64_t now_us) {
   drop_expired(now_us / 1000);
-  auto const at = [&](auto const& command) {
-    return moment{*this, find_or_make(command.name), client, now_us, command.claim.count(), command.retention.count()};
+  auto const with = [&](auto const& command, auto const& carry_out) {
+    std::chrono::milliseconds claim{0}, retention{0};
+    if constexpr (requires { command.claim; }) {
+      claim = command.claim;
+      retention = command.retention;
+    }
+    moment m{*this, find_or_make(command.name), client, now_us, claim.count(), retention.count()};
+    std::vector<std::int64_t> answer = carry_out(m);
+    put_on_agenda(m.e);
+    return answer;
   };
   if (auto const* const asked = std::get_if<engine::acquire_command>(&c)) {
-    moment m = at(*asked);
-    auto answer = asked->part != nullptr ? acquire_part(m, *asked) : acquire(m, *asked);
-    put_on_agenda(m.e);
-    return answer;
+    return with(*asked, [&](moment& m) { return asked->part != nullptr ? acquire_part(m, *asked) : acquire(m, *asked); });
   }
   if (auto const* const given = std::get_if<engine::release_command>(&c)) {
-    moment m = at(*given);
-    auto answer = given->part != nullptr ? release_part(m, *given) : release(m, *given);
-    put_on_agenda(m.e);
-    return answer;
+    return with(*given, [&](moment& m) { return given->part != nullptr ? release_part(m, *given) : release(m, *given); });
   }
   if (auto const* const wanted = std::get_if<engine::limit_command>(&c)) {
-    moment m = at(*wanted);
-    auto answer = set_limit(m, *wanted);
-    put_on_agenda(m.e);
-    return answer;
+    return with(*wanted, [&](moment& m) { return set_limit(m, *wanted); });
   }
   if (auto const* const forced = std::get_if<engine::force_command>(&c)) {
-    moment m = at(*forced);
-    auto answer = force(m, *forced);
-    put_on_agenda(m.e);
-    return answer;
+    return with(*forced, [&](moment& m) { return force(m, *forced); });
   }
   if (auto const* const question = std::get_if<engine::inspect_command>(&c)) {
-    moment m{*this, find_or_make(question->name), client, now_us, 0, 0};
-    auto answer = inspect(m);
-    put_on_agenda(m.e);
-    return answer;
+    return with(*question, [&](moment& m) { return inspect(m); });
   }
   if (auto const* const renewed = std::get_if<engine::renew_command>(&c)) {
     return renewed->parts ? renew_parts(*renewed, client, now_us) : renew(*renewed, client, now_us);

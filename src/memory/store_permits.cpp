@@ -110,8 +110,8 @@ struct store::parts_moment {
     live(lease);
   }
 
-  std::int64_t left(std::int64_t lease) {
-    if (used > 0 && first_end - m.now_us < lease * 500) sweep();
+  std::int64_t left() {
+    if (used > 0 && first_end - m.now_us < m.claim * 500) sweep();
     return used == 0 ? m.claim : (first_end - m.now_us + 999) / 1000;
   }
 
@@ -206,7 +206,7 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
     if (again) p.drop_dead();
     auto const next = p.admit(p.me.text, lease, 0);
     if (next.fence) return {1, *next.fence, m.now_us, *next.segment};
-    if (c.wait) return {0, p.left(lease), m.now_us, ticket};
+    if (c.wait) return {0, p.left(), m.now_us, ticket};
     nobody_waits = m.e.line.empty();
   }
 
@@ -216,7 +216,7 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
     p.own_part(p.me.text, std::min<std::int64_t>(c.part->weight, p.limit), fence, false, lease, *segment, c.part->visited);
     return {1, fence, m.now_us, *segment};
   }
-  std::int64_t const sleep = p.left(lease);
+  std::int64_t const sleep = p.left();
   if (!c.wait) return {2, sleep, m.now_us};
   return {0, sleep, m.now_us, m.enqueue({p.entry, c.id}, ticket, p.lock_left(), lease)};
 }
@@ -245,7 +245,6 @@ std::vector<std::int64_t> store::release_part(moment& m, engine::release_command
     p.write();
   }
 
-  if (m.e.line.empty()) return {was_mine, 0, 0, m.now_us};
   auto const next = p.admit({}, 0, floor);
   return {was_mine, next.others > 0 ? 1 : 0, m.e.line.empty() ? 0 : 1, m.now_us};
 }
@@ -335,9 +334,8 @@ std::vector<std::int64_t> store::inspect(moment& m) {
   if (hash.until != none) {
     limit = hash.limit;
     kind = static_cast<std::int64_t>(hash.kind);
-    constexpr std::size_t sums = 4;
-    std::size_t const fields = hash.owners.size() + sums + (hash.map.empty() ? 0 : 1) + (hash.limit_set ? 1 : 0);
-    if (fields > 1000) return {m.now_us, waiting, static_cast<std::int64_t>(fields - sums), hash.used, limit, kind};
+    std::size_t const parts = hash.owners.size();
+    if (parts > 1000) return {m.now_us, waiting, static_cast<std::int64_t>(parts), hash.used, limit, kind};
     for (auto const& [id, owner] : hash.owners) {
       if (owner.ends_us <= m.now_us) continue;
       owners.emplace(owner.fence, seen{id, (owner.ends_us - m.now_us + 999) / 1000, owner.weight, owner.segment, owner.claimed});

@@ -38,13 +38,13 @@ parts_observer::parts_state parts_observer::look_at(int name) const {
   for (std::size_t i = 0; i + 1 < hash.items.size(); i += 2) {
     std::string const& field = hash.items[i].text;
     std::string const& text = hash.items[i + 1].text;
-    if (field == "n") s.limit = number(text);
-    if (field == "u") s.used = number(text);
-    if (field == "x") s.first_end = number(text);
-    if (field == "m") s.map = text;
+    std::istringstream in{text};
+    if (field == "sums") {
+      std::string kind, set;
+      in >> kind >> s.limit >> s.used >> s.first_end >> set >> s.map;
+    }
     if (field.find('.') == std::string::npos) continue;
     owner o;
-    std::istringstream in{text};
     in >> o.weight >> o.fence >> o.state >> o.ends_us >> o.segment;
     s.owners.emplace(field, o);
   }
