@@ -4,7 +4,7 @@
 //
 // With several URLs the lock is a quorum's, and CLAIM_MS that of its votes.
 // NAME is that of a mutex, or "@semaphore/NAME": one permit of one, "@writer/NAME", "@reader/NAME",
-// "@striped/NAME": one segment of one, "@reentrant/NAME".
+// "@striped/NAME": one segment of one, "@reentrant/NAME", "@multi/NAME": the mutexes "NAME a" and "NAME b" together.
 // Writes lines: "asking", "held FENCE", "failed WORDS", "lost WORDS", "use valid|invalid", "released 0|1".
 // Reads lines: "use" (is the lock still ours?), "release", "acquire" (again). Ends with its input.
 
@@ -29,6 +29,8 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -46,16 +48,19 @@ class holder {
 
   void acquire() {
     say("asking");
-    auto const told = [this](conch::error_code ec, conch::hold h) {
-      if (ec) {
-        say("failed " + ec.message());
-        return;
-      }
-      hold_ = std::move(h);
-      say("held " + std::to_string(hold_.fence()));
-      hold_.async_lost([](conch::error_code why) {
+    auto const taken = [](auto& mine, auto h) {
+      mine = std::move(h);
+      mine.async_lost([](conch::error_code why) {
         if (why != asio::error::operation_aborted) say("lost " + why.message());
       });
+    };
+    auto const told = [this, taken](conch::error_code ec, conch::hold h) {
+      say(ec ? "failed " + ec.message() : "held " + std::to_string(h.fence()));
+      if (!ec) taken(hold_, std::move(h));
+    };
+    auto const all_told = [this, taken](conch::error_code ec, conch::multi_hold h) {
+      say(ec ? "failed " + ec.message() : "held " + std::to_string(h.holds().front().fence()));
+      if (!ec) taken(several_, std::move(h));
     };
     std::string const kind = name_.starts_with('@') ? name_.substr(1, name_.find('/') - 1) : "";
     std::string const name = kind.empty() ? name_ : name_.substr(kind.size() + 2);
@@ -72,16 +77,25 @@ class holder {
     } else if (kind == "reentrant") {
       auto const lock = conch::detail::checked_lock(client_.core(), name, {});
       conch::detail::start_acquire_part(lock, conch::detail::request_of(conch::owner{}.state()), std::nullopt, false, told);
+    } else if (kind == "multi") {
+      std::vector<conch::mutex> locks;
+      for (char const* which : {" a", " b"}) locks.emplace_back(client_, name + which);
+      conch::multi_lock{std::move(locks)}.async_acquire(all_told);
     } else {
       say("failed: no such kind of lock");
     }
   }
 
   void obey(std::string const& order) {
-    if (order == "use") say(hold_.valid() ? "use valid" : "use invalid");
+    if (order == "use") say(hold_.valid() || several_.valid() ? "use valid" : "use invalid");
     if (order == "acquire") acquire();
     if (order == "release") {
-      hold_.async_release([](conch::error_code, bool was_held) { say(was_held ? "released 1" : "released 0"); });
+      auto const done = [](conch::error_code, bool was_held) { say(was_held ? "released 1" : "released 0"); };
+      if (several_) {
+        several_.async_release(done);
+      } else {
+        hold_.async_release(done);
+      }
     }
   }
 
@@ -89,6 +103,7 @@ class holder {
   conch::client client_;
   std::string name_;
   conch::hold hold_;
+  conch::multi_hold several_;
 };
 
 asio::awaitable<void> listen(asio::posix::stream_descriptor& input, holder& h) {

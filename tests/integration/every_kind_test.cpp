@@ -1,0 +1,488 @@
+// What must hold for every lock there is, at each state in which a process can die, a server be silent or a caller give up.
+// What only the locks of one holder at a time share is in family_test.cpp; docs/proof.md says which test shows what.
+
+#include "integration/child.hpp"
+#include "integration/family.hpp"
+
+#include "redis/scripts.hpp"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <variant>
+#include <vector>
+
+namespace conch::test {
+namespace {
+
+/// A hold, of one lock or of several.
+class taken {
+ public:
+  taken() = default;
+  explicit taken(hold h) : what_{std::move(h)} {}
+  explicit taken(multi_hold h) : what_{std::move(h)} {}
+
+  bool valid() const {
+    return std::visit([](auto const& h) { return h.valid(); }, what_);
+  }
+  template <class Handler>
+  void when_lost(Handler handler) {
+    std::visit([&](auto& h) { h.async_lost(std::move(handler)); }, what_);
+  }
+  asio::awaitable<bool> release() {
+    bool was_held = false;
+    if (std::holds_alternative<hold>(what_)) {
+      was_held = co_await std::get<hold>(what_).async_release();
+    } else {
+      was_held = co_await std::get<multi_hold>(what_).async_release();
+    }
+    co_return was_held;
+  }
+
+ private:
+  std::variant<hold, multi_hold> what_;
+};
+
+using taker = std::function<void(error_code, taken)>;
+
+/// For one acquire.
+struct request {
+  acquire_options how = {};
+  lock_options options = {};
+  asio::cancellation_slot slot = {};
+};
+
+struct any_kind {
+  std::string name;  // as conch-lock-holder knows it
+  std::size_t locks = 1;
+  bool together = false;  // several can have it, if nobody is in their way
+};
+
+std::vector<any_kind> const& all_kinds() {
+  static std::vector<any_kind> const all{{"mutex"},   {"semaphore"}, {"writer"},           {"reader", 1, true},
+                                         {"striped"}, {"reentrant"}, {"multi", 2, false}};
+  return all;
+}
+
+class EveryKind : public with_server<EveryKind, testing::TestWithParam<any_kind>> {
+ protected:
+  any_kind const& kind() { return GetParam(); }
+  bool is_multi() { return kind().locks > 1; }
+
+  std::string name(std::string const& what) { return kind().name + " " + what; }
+  std::string childs(std::string const& what) { return (kind().name == "mutex" ? "" : "@" + kind().name + "/") + name(what); }
+  /// Where it stands in line, and who stands in its way.
+  std::string first(std::string const& what) { return name(what) + (is_multi() ? " a" : ""); }
+
+  void take(client& c, std::string const& what, request r, taker handler) { start(kind().name, c, name(what), r, std::move(handler)); }
+
+  /// Takes it so that nobody else can.
+  void block(client& c, std::string const& what, request r, taker handler) {
+    std::string const how = kind().name == "reader" ? "writer" : is_multi() ? "mutex" : kind().name;
+    start(how, c, first(what), r, std::move(handler));
+  }
+
+  asio::awaitable<taken> taken_by(client& c, std::string const& what, request r = {}) { return one(c, what, r, false); }
+  asio::awaitable<taken> blocked_by(client& c, std::string const& what, request r = {}) { return one(c, what, r, true); }
+
+  bool all_free(std::string const& what) {
+    return is_free(probe, first(what)) && (!is_multi() || is_free(probe, name(what) + " b"));
+  }
+
+  /// Nothing left on the server, and nothing owed to it.
+  asio::awaitable<void> nothing_left(client& c, std::string const& what) {
+    auto const free = [&] { return all_free(what) && c.stats().cleanups_pending == 0; };
+    co_await until(free, "nothing left of " + what);
+    EXPECT_EQ(c.stats().held, 0u);
+    EXPECT_EQ(c.stats().waiting, 0u);
+  }
+
+  long calls(char const* command) {
+    auto const all = probe.commandstats();
+    auto const found = all.find(command);
+    return found == all.end() ? 0 : found->second;
+  }
+
+  asio::awaitable<void> connect(client& c) {
+    taken connects = co_await taken_by(c, "connects");
+    co_await connects.release();
+  }
+
+ private:
+  static void start(std::string const& how, client& c, std::string const& lock, request r, taker handler) {
+    auto of_one = asio::bind_cancellation_slot(r.slot, [handler](error_code ec, hold h) { handler(ec, taken{std::move(h)}); });
+    if (how == "mutex") {
+      mutex m{c, lock, r.options};
+      m.async_acquire(r.how, std::move(of_one));
+    } else if (how == "reader") {
+      shared_mutex m{c, lock, r.options};
+      m.async_acquire_shared(r.how, std::move(of_one));
+    } else if (how == "multi") {
+      std::vector<mutex> locks;
+      for (char const* which : {" b", " a"}) locks.emplace_back(c, lock + which, r.options);
+      multi_lock m{std::move(locks)};
+      m.async_acquire(r.how, asio::bind_cancellation_slot(
+                                 r.slot, [handler](error_code ec, multi_hold h) { handler(ec, taken{std::move(h)}); }));
+    } else {
+      auto const& others = kinds_of_locks();
+      auto const found = std::find_if(others.begin(), others.end(), [&](kind_of_lock const& k) { return k.name == how; });
+      found->start(c, lock, r.options, r.how, false, std::move(of_one));
+    }
+  }
+
+  asio::awaitable<taken> one(client& c, std::string what, request r, bool alone) {
+    bool done = false;
+    error_code failure;
+    taken result;
+    auto const handler = [&](error_code ec, taken t) {
+      done = true;
+      failure = ec;
+      result = std::move(t);
+    };
+    alone ? block(c, what, r, handler) : take(c, what, r, handler);
+    auto const told = [&] { return done; };
+    co_await until(told, "an answer to the acquire of " + what);
+    if (failure) throw boost::system::system_error{failure};
+    co_return std::move(result);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Of, EveryKind, testing::ValuesIn(all_kinds()), [](auto const& of) { return of.param.name; });
+
+TEST_P(EveryKind, P4AKilledHolderCostsAtMostItsLease) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), steady_config(server())};
+    child dead{server(), childs("killed"), 600ms};
+    dead.wait_for("held");
+    dead.kill();
+    auto const began = steady::now();
+    taken next = co_await blocked_by(c, "killed");
+    EXPECT_LT(steady::now() - began, 1200ms);
+    EXPECT_TRUE(next.valid());
+    co_await next.release();
+    taken all = co_await taken_by(c, "killed");
+    EXPECT_LT(steady::now() - began, 1500ms);
+    co_await all.release();
+    co_await nothing_left(c, "killed");
+  };
+  w.run(body);
+}
+
+TEST_P(EveryKind, P4AKilledWaiterCostsNothing) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), steady_config(server())};
+    client other{w.ctx.get_executor(), steady_config(server())};
+    co_await connect(other);
+    taken blocker = co_await blocked_by(c, "killed waiter");
+    auto const channels = [&] { return probe.integer({"EVAL", "return #redis.call('PUBSUB', 'CHANNELS', 'conch:*')", "0"}); };
+    auto const before = channels();
+    child dead{server(), childs("killed waiter"), 30s, 5s};
+    auto const dead_waits = in_lines(first("killed waiter"), 1);
+    co_await until(dead_waits, "the child in line");
+    taken next;
+    block(other, "killed waiter", {}, [&](error_code ec, taken t) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(t);
+    });
+    auto const both_wait = in_lines(first("killed waiter"), 2);
+    co_await until(both_wait, "both in line");
+    dead.kill();
+    auto const noticed = [&] { return channels() == before; };
+    co_await until(noticed, "the server to notice");
+    auto const began = steady::now();
+    co_await blocker.release();
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the grant");
+    EXPECT_LT(steady::now() - began, 1s);  // the claim is 3 s, the child's 5 s
+    co_await next.release();
+  };
+  w.run(body);
+}
+
+TEST_P(EveryKind, P4AFrozenNextInLineCostsAtMostTheClaim) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = steady_config(server());
+    settings.claim = 400ms;
+    client c{w.ctx.get_executor(), settings};
+    client other{w.ctx.get_executor(), settings};
+    taken blocker = co_await blocked_by(c, "frozen next");
+    child frozen{server(), childs("frozen next"), 30s, 5s};
+    auto const frozen_waits = in_lines(first("frozen next"), 1);
+    co_await until(frozen_waits, "the child in line");
+    taken next;
+    block(other, "frozen next", {}, [&](error_code ec, taken t) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(t);
+    });
+    auto const both_wait = in_lines(first("frozen next"), 2);
+    co_await until(both_wait, "both in line");
+    frozen.stop();
+    auto const began = steady::now();
+    co_await blocker.release();
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the grant");
+    EXPECT_GE(steady::now() - began, 350ms);
+    EXPECT_LT(steady::now() - began, 1200ms);
+    EXPECT_EQ(c.stats().kicks, 1u);
+    frozen.cont();
+    co_await next.release();
+    frozen.wait_for("held");  // it finds its claim over, and asks again
+  };
+  w.run(body);
+}
+
+TEST_P(EveryKind, P9AHolderFrozenForLongerThanItsLeaseIsToldBeforeItGoesOn) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), steady_config(server())};
+    child frozen{server(), childs("frozen"), 600ms};
+    frozen.wait_for("held");
+    frozen.say("use");
+    EXPECT_EQ(frozen.line(), "use valid");
+    frozen.stop();
+    acquire_options const patience{.wait = 5s};
+    taken next = co_await blocked_by(c, "frozen", {patience});
+    EXPECT_TRUE(next.valid());
+    frozen.say("use");
+    frozen.cont();
+    std::string one = frozen.line(), two = frozen.line();
+    if (two.starts_with("lost")) std::swap(one, two);
+    EXPECT_TRUE(one.starts_with("lost")) << one;
+    EXPECT_EQ(two, "use invalid");
+    frozen.say("release");
+    EXPECT_EQ(frozen.line(), "released 0");
+    EXPECT_TRUE(next.valid());
+    co_await next.release();
+  };
+  w.run(body);
+}
+
+TEST_P(EveryKind, ALivingHoldIsRenewedAndAFixedLeaseEnds) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(server(), 700ms)};
+    taken renewed = co_await taken_by(c, "renewed");
+    request const for_once{.options = {.renew = false}};
+    taken fixed = co_await taken_by(c, "fixed", for_once);
+    error_code lost;
+    fixed.when_lost([&](error_code ec) { lost = ec; });
+    auto const long_past = clock::now() + 1600ms;
+    auto const later = [&] { return clock::now() > long_past; };
+    co_await until(later, "two leases");
+    EXPECT_TRUE(renewed.valid());
+    EXPECT_EQ(lost, errc::lost) << lost.message();
+    EXPECT_FALSE(fixed.valid());
+    EXPECT_TRUE(all_free("fixed"));
+    EXPECT_FALSE(all_free("renewed"));
+    bool const was_held = co_await renewed.release();
+    EXPECT_TRUE(was_held);
+  };
+  w.run(body);
+}
+
+TEST_P(EveryKind, P5TheLineIsServedInOrderAlsoAfterAReconnect) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (bool const cut : {false, true}) {
+      std::string const what = cut ? "cut" : "order";
+      std::deque<client> clients;
+      for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), steady_config(server()));
+      taken blocker = co_await blocked_by(clients[0], what);
+      std::vector<std::size_t> order;
+      std::deque<taken> holds;
+      for (std::size_t i = 1; i < 4; ++i) {
+        take(clients[i], what, {}, [&, i](error_code ec, taken t) {
+          EXPECT_FALSE(ec) << ec.message();
+          order.push_back(i);
+          holds.push_back(std::move(t));
+        });
+        auto const there = in_lines(first(what), static_cast<std::int64_t>(i));
+        co_await until(there, "one more in line");
+      }
+      if (cut) {
+        probe.command({"CLIENT", "KILL", "TYPE", "pubsub"});
+        auto const back = [&] {
+          return std::all_of(clients.begin(), clients.end(), [](client& c) { return c.stats().connects == 2; });
+        };
+        co_await until(back, "all connected again");
+        EXPECT_TRUE(blocker.valid());
+      }
+      bool const was_held = co_await blocker.release();
+      EXPECT_TRUE(was_held);
+      for (std::size_t i = 0; i < 3; ++i) {
+        auto const served = [&] { return order.size() > i; };
+        co_await until(served, "the next");
+        EXPECT_TRUE(holds[i].valid());
+        if (kind().together) continue;
+        EXPECT_EQ(order.back(), i + 1);
+        co_await holds[i].release();
+      }
+      if (!kind().together) continue;
+      for (taken& t : holds) co_await t.release();
+    }
+  };
+  w.run(body);
+}
+
+TEST_P(EveryKind, P6ATimeOutInAnyStateLeavesNothing) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    enum state { not_connected, not_answered, in_line_, granted };
+    for (state const at : {not_connected, not_answered, in_line_, granted}) {
+      SCOPED_TRACE(static_cast<int>(at));
+      std::string const what = "late " + std::to_string(at);
+      client holder{w.ctx.get_executor(), quick(server())};
+      client c{w.ctx.get_executor(), quick(server())};
+      if (at != not_connected) co_await connect(c);
+      taken blocker;
+      if (at == in_line_) blocker = co_await blocked_by(holder, what);
+      bool const silent = at == not_connected || at == not_answered;
+      if (silent) server().stop();
+      acquire_options const briefly{.wait = at == granted ? std::chrono::milliseconds{10s} : 100ms};
+      bool done = false;
+      error_code code;
+      taken got;
+      auto const began = steady::now();
+      take(c, what, {briefly}, [&](error_code ec, taken t) {
+        done = true;
+        code = ec;
+        got = std::move(t);
+      });
+      auto const ended = [&] { return done; };
+      co_await until(ended, "the end");
+      EXPECT_LT(steady::now() - began, 2s);
+      if (silent) server().cont();
+      if (at == granted) {
+        EXPECT_TRUE(got.valid()) << code.message();
+        co_await got.release();
+      } else {
+        EXPECT_TRUE(code == errc::timed_out || (silent && code == errc::unreachable)) << code.message();
+        EXPECT_FALSE(got.valid());
+      }
+      if (at == in_line_) {
+        auto const left = in_lines(first(what), 0);
+        co_await until(left, "the line left");
+        EXPECT_TRUE(blocker.valid());
+        co_await blocker.release();
+      }
+      co_await nothing_left(c, what);
+    }
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryKind, P6ACancellationInAnyStateLeavesNothing) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    enum state { not_written, not_answered, in_line_, granted };
+    for (auto const type : {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
+      for (state const at : {not_written, not_answered, in_line_, granted}) {
+        std::string const what = "cancelled " + std::to_string(at) + std::to_string(static_cast<int>(type));
+        SCOPED_TRACE(what);
+        client holder{w.ctx.get_executor(), steady_config(server())};
+        client c{w.ctx.get_executor(), steady_config(server())};
+        if (at != not_written) co_await connect(c);
+        taken blocker;
+        if (at == in_line_) blocker = co_await blocked_by(holder, what);
+        asio::cancellation_signal signal;
+        bool done = false;
+        error_code code;
+        taken got;
+        request r;
+        r.slot = signal.slot();
+        take(c, what, r, [&](error_code ec, taken t) {
+          done = true;
+          code = ec;
+          got = std::move(t);
+        });
+        if (at == in_line_) {
+          auto const there = in_lines(first(what), 1);
+          co_await until(there, "in line");
+        }
+        auto const ended = [&] { return done; };
+        if (at == granted) co_await until(ended, "granted");
+        signal.emit(type);
+        co_await until(ended, "the end");
+        // What several locks are tried with at first is answered before a cancellation is looked at.
+        bool const goes_on = at == not_answered && type == asio::cancellation_type::total;
+        bool const was_tried = is_multi() && (at == not_written || at == not_answered);
+        if (at == granted || goes_on || was_tried) {
+          EXPECT_TRUE(got.valid()) << code.message();
+          co_await got.release();
+        } else {
+          EXPECT_EQ(code, asio::error::operation_aborted) << code.message();
+          EXPECT_FALSE(got.valid());
+        }
+        if (at == in_line_) co_await blocker.release();
+        co_await nothing_left(c, what);
+      }
+    }
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryKind, P10OneRoundTripEachWayAndOnePushForEachThatIsWoken) {
+  for (redis::script const& s : redis::all_scripts()) probe.command({"SCRIPT", "LOAD", s.source});
+  auto const body = [&]() -> asio::awaitable<void> {
+    std::deque<client> clients;
+    for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), steady_config(server()));
+    for (client& c : clients) co_await connect(c);
+    auto const locks = static_cast<long>(kind().locks);
+    probe.command({"CONFIG", "RESETSTAT"});
+    taken alone = co_await taken_by(clients[0], "counted");
+    EXPECT_EQ(calls("evalsha"), locks);  // side by side: no answer is waited for in between (MultiLock)
+    co_await alone.release();
+    EXPECT_EQ(calls("evalsha"), 2 * locks);
+    EXPECT_EQ(calls("publish"), 0);
+
+    taken blocker = co_await blocked_by(clients[0], "counted");
+    std::deque<taken> holds;
+    for (std::size_t i = 1; i < 4; ++i) {
+      take(clients[i], "counted", {}, [&](error_code ec, taken t) {
+        EXPECT_FALSE(ec) << ec.message();
+        holds.push_back(std::move(t));
+      });
+    }
+    auto const all_wait = in_lines(first("counted"), 3);
+    co_await until(all_wait, "all in line");
+    probe.command({"CONFIG", "RESETSTAT"});
+    co_await blocker.release();
+    std::size_t const woken = kind().together ? 3 : 1;
+    auto const served = [&] { return holds.size() == woken; };
+    co_await until(served, "who was woken");
+    EXPECT_EQ(calls("publish"), static_cast<long>(woken));
+    EXPECT_EQ(calls("evalsha"), locks);  // the release; of several locks also the acquire of the next
+    for (std::size_t i = 0; i < 3; ++i) {
+      auto const next = [&] { return holds.size() > i; };
+      co_await until(next, "the next");
+      co_await holds[i].release();
+    }
+  };
+  w.run(body);
+}
+
+class DeadMultiLock : public with_server<DeadMultiLock> {};
+
+TEST_F(DeadMultiLock, P4AProcessKilledBetweenItsLocksKeepsWhatItHasForItsLeaseAndNothingElse) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), steady_config(server())};
+    mutex a{c, "between a"}, b{c, "between b"};
+    hold second = co_await b.async_acquire();
+    child dead{server(), "@multi/between", 600ms};
+    auto const waits = in_lines("between b", 1);
+    co_await until(waits, "the child in line for the second");
+    EXPECT_EQ(probe.integer({"EXISTS", lock_key("between a")}), 1) << "it has the first";
+    hold busy = co_await a.async_try_acquire();
+    EXPECT_FALSE(busy);
+    dead.kill();
+    auto const began = steady::now();
+    hold first = co_await a.async_acquire();
+    EXPECT_LT(steady::now() - began, 1200ms);
+    EXPECT_TRUE(second.valid());
+    co_await second.async_release();
+    hold again = co_await b.async_acquire();
+    EXPECT_LT(steady::now() - began, 3s);
+    EXPECT_TRUE(first.valid() && again.valid());
+  };
+  w.run(body);
+}
+
+}  // namespace
+}  // namespace conch::test
