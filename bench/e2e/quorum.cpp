@@ -64,7 +64,7 @@ asio::awaitable<void> cycles(conch::mutex& lock, samples& latency, std::size_t c
 }
 
 struct library {
-  explicit library(urls const& all, bool strict = false) : client{context.get_executor(), settings(all, strict)}, lock{client, "bench:quorum"} {
+  explicit library(urls const& all, bool strict = true) : client{context.get_executor(), settings(all, strict)}, lock{client, "bench:quorum"} {
     samples warm_up;
     run(warm_up, 50);
   }
@@ -228,7 +228,7 @@ void hand_over(report& out, options const& chosen, urls const& all, std::string 
 /// Strict fences of a lock that nobody else wants: what they cost, and how often they need a second round.
 void strict_fences(report& out, options const& chosen, urls const& all) {
   progress("F8 strict fences");
-  library plain{all}, strict{all, true};
+  library plain{all, false}, strict{all, true};
   samples with, without, second_rounds;
   for (int i = 0; i < chosen.repetitions; ++i) {
     samples a, b;

@@ -256,7 +256,9 @@ TEST(Quorum, ValidityIsThatOfTheVotesNotOfTheLease) {
 }
 
 TEST(Quorum, AHoldIsConfirmedOnAllWithItsFenceAsFloor) {
-  world w{3};
+  config c;
+  c.strict_fence = false;
+  world w{3, c};
   engine::acquisition& a = w.ask();
   w.yes(0, 100);
   w.yes(1, 300);
