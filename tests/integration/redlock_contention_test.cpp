@@ -113,8 +113,12 @@ TEST_P(RedlockContention, TenProcessesOfTwentyCoroutinesCountExactlyAndGiveHardl
   EXPECT_EQ(counted, grants) << "two at a time lose one";
   EXPECT_EQ(losses, 0);
   EXPECT_LT(given_back * 10, grants) << "votes given back";
-  // The tickets are the servers' time as each client knows it; who asks at the same moment may be served in either order.
-  EXPECT_LT(overtaken_by_us.size() * 100, static_cast<std::size_t>(turns)) << "overtakings";
+  // The tickets are the servers' time as each client knows it, and a request is a moment on its way: who asks at the same time
+  // may be served in either order. On a host that is busy a process may stand still in between.
+  constexpr long same_time_us = 10'000;
+  auto const real = std::count_if(overtaken_by_us.begin(), overtaken_by_us.end(), [](long us) { return us > same_time_us; });
+  EXPECT_LT(real * 100, turns) << "overtakings";
+  EXPECT_LT(overtaken_by_us.size() * 20, static_cast<std::size_t>(turns)) << "and those who asked at the same time";
   EXPECT_LT(unclear * 100, turns);
   EXPECT_GT(seen_waiting, 4 * turns) << "else there was nobody to overtake";
   // All are served once before anybody is again, more or less.
@@ -128,12 +132,13 @@ TEST_P(RedlockContention, TenProcessesOfTwentyCoroutinesCountExactlyAndGiveHardl
   RecordProperty("longest_wait_us", std::to_string(longest));
   RecordProperty("took_us", std::to_string(took));
   RecordProperty("turns", std::to_string(turns));
-  RecordProperty("overtakings", std::to_string(overtaken_by_us.size()));
+  RecordProperty("overtakings", std::to_string(real));
+  RecordProperty("overtakings_at_the_same_time", std::to_string(static_cast<long>(overtaken_by_us.size()) - real));
   auto const farthest = std::max_element(overtaken_by_us.begin(), overtaken_by_us.end());
-  std::printf("%ld grants in %ld turns, %ld of them unclear; %.1f seen waiting at each; %zu overtakings (the longest by %ld us); %ld votes given back; "
+  std::printf("%ld grants in %ld turns, %ld of them unclear; %.1f seen waiting at each; %zu overtakings (%ld by more than 10 ms, the longest by %ld us); %ld votes given back; "
               "p99 of the wait %ld us, a round %ld us\n",
               grants, turns, unclear, static_cast<double>(seen_waiting) / static_cast<double>(turns), overtaken_by_us.size(),
-              farthest == overtaken_by_us.end() ? 0 : *farthest, given_back, worst_p99, took / rounds);
+              static_cast<long>(real), farthest == overtaken_by_us.end() ? 0 : *farthest, given_back, worst_p99, took / rounds);
 }
 
 INSTANTIATE_TEST_SUITE_P(Manner, RedlockContention, testing::Values(manner{"EachGrantByTheServers", 0, 0}, manner{"InSlices", 5000, 500}),
