@@ -56,9 +56,6 @@ class quorum final : public engine::backend {
   void ask_votes(ballot& b, time_point now);
   void ask_vote(ballot& b, voter& v, bool wait, time_point now);
   std::optional<std::int64_t> new_ticket(time_point now) const;
-  void back_out(ballot& b, engine::receipt* r, time_point now);
-  void release_votes(ballot& b, farewell* f, time_point now);
-  void tell_released(farewell& f, time_point now);
   void drop(engine::seat& front);
   ballot& ballot_of(std::string_view name);
   ballot* find(std::string_view name);
@@ -66,28 +63,36 @@ class quorum final : public engine::backend {
   std::size_t needed() const noexcept;
   void retire(ballot& b);
 
-  // votes.cpp: what the servers say, and what follows from it
+  // farewell.cpp: what was asked for or held is given back
+  void back_out(ballot& b, engine::receipt* r, time_point now);
+  void release_votes(ballot& b, farewell* f, time_point now);
+  void vote_released(engine::receipt& part, bool was_mine, time_point now);
+  void tell_released(farewell& f, time_point now);
+
+  // votes.cpp: what the servers say
   void vote_granted(voter& v, bool pushed, time_point now);
   void vote_queued(voter& v, time_point now);
   void vote_refused(voter& v, time_point now);
   void vote_failed(voter& v, error_code why, time_point now);
   void vote_extended(voter& v, time_point now);
   void vote_lost(voter& v, time_point now);
-  void vote_released(engine::receipt& part, bool was_mine, time_point now);
   void connection_changed(member& m, time_point now);
   void connection_refused(time_point now);
   void leave_fresh_server(member& m, time_point now);
 
+  // decision.cpp: is the lock ours?
   election count(ballot const& b, time_point now) const;
   void decide(ballot& b, time_point now);
   void win(ballot& b, time_point deadline, std::int64_t fence, time_point now);
   enum class outcome { busy, left, failed };
   void end(ballot& b, outcome how, error_code why, time_point now);
-  void lose(ballot& b, time_point now);
   bool is_silent(ballot const& b, voter const& v, time_point now) const;
   error_code worst_trouble(ballot const& b) const;
   std::int64_t agreed_fence(ballot& b, election const& e, time_point now);
   std::int64_t fence_ahead(time_point now) const;
+
+  // hold.cpp: while it is
+  void lose(ballot& b, time_point now);
   void refresh(ballot& b, time_point now);
   void confirm_late_votes(ballot& b, time_point now);
   void repair(ballot& b, time_point now);

@@ -1,0 +1,183 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "engine/mutant.hpp"
+#include "quorum/ballot.hpp"
+
+// Is the lock ours? What the votes are good for, and with which fence.
+namespace conch::quorum {
+
+namespace {
+
+/// How far a proposed fence lies ahead of the servers' clocks: above what they differ by on a good day, so that all grant the
+/// same and no second round is needed.
+constexpr std::int64_t fence_slack_us = 20'000;
+
+}  // namespace
+
+/// Has this server had its time? Of who waits it is never asked: a push may come at any time.
+bool quorum::is_silent(ballot const& b, voter const& v, time_point now) const {
+  if (b.wait && b.at == ballot::phase::collecting) return false;
+  member const& m = *members_[v.server];
+  if (!m.up()) return b.at == ballot::phase::leaving || connected_servers() >= needed();
+  return now >= b.since + patience_with(m);
+}
+
+election quorum::count(ballot const& b, time_point now) const {
+  election e{{b.votes.size(), needed(), settings_.min_validity}};
+  // Those that are no yes first: a verdict, once given, stays.
+  for (auto const& v : b.votes) {
+    if (v->place.at == seat::state::owned) e.yes(v->server, v->place.deadline, v->place.fence, now);
+  }
+  for (auto const& v : b.votes) {
+    bool const waits = b.wait && b.at == ballot::phase::collecting;
+    if (v->place.at == seat::state::owned) continue;
+    if (v->trouble) {
+      e.failed(v->server, now);  // also while it is asked again
+    } else if (v->place.at != seat::state::idle) {
+      if (is_silent(b, *v, now)) e.silent(v->server, now);
+    } else if (v->refused) {
+      e.no(v->server, now);
+    } else if (!waits) {
+      e.failed(v->server, now);
+    }
+  }
+  return e;
+}
+
+void quorum::decide(ballot& b, time_point now) {
+  if (!b.asks()) return;
+  election const e = count(b, now);
+  std::size_t const failed = e.count(vote::failed);
+  std::size_t const spare = b.votes.size() - needed();
+  if (e.result() == verdict::won) {
+    bool const strict = settings_.strict_fence && !CONCH_MUTANT(second_round_skipped);
+    std::int64_t const fence = strict ? agreed_fence(b, e, now) : e.fence();
+    if (fence != 0) {
+      win(b, e.deadline(), fence, now);
+      return;
+    }
+  } else if (b.at == ballot::phase::leaving) {
+    if (e.result() == verdict::out_of_reach) {
+      end(b, outcome::left, {}, now);
+      return;
+    }
+  } else if (!b.wait) {
+    if (e.result() == verdict::out_of_reach) {
+      // Busy, unless it could not be had even if it were free.
+      std::size_t absent = failed + e.count(vote::silent);
+      for (auto const& v : b.votes) {
+        if (e.of(v->server) == vote::pending && !members_[v->server]->up()) ++absent;
+      }
+      end(b, absent <= spare && e.count(vote::no) != 0 ? outcome::busy : outcome::failed, worst_trouble(b), now);
+      return;
+    }
+  } else if (failed > spare) {
+    end(b, outcome::failed, worst_trouble(b), now);
+    return;
+  } else {
+    minority(b, now);
+  }
+  plan(b, now);
+}
+
+void quorum::win(ballot& b, time_point deadline, std::int64_t fence, time_point now) {
+  seat& front = *b.front;
+  std::size_t confirmed = 0;
+  b.at = ballot::phase::held;
+  b.floor = fence;
+  b.agreeing_on = 0;
+  ++b.round;
+  b.timer.cancel();
+  for (auto const& v : b.votes) {
+    v->place.lease = b.lease;
+    v->place.floor = fence;
+    v->place.part_of = &front;
+    if (v->place.at == seat::state::owned && v->place.confirmed) ++confirmed;
+  }
+  front.at = seat::state::owned;
+  front.fence = fence;
+  front.deadline = CONCH_MUTANT(claim_taken_for_lease) ? deadline + (b.lease - settings_.vote_claim) : deadline;
+  front.confirmed = confirmed >= needed();
+  for (auto const& v : b.votes) {
+    if (v->place.at != seat::state::owned) continue;
+    if (CONCH_MUTANT(validity_of_the_best)) front.deadline = std::max(front.deadline, v->place.deadline);
+    if (CONCH_MUTANT(fence_of_the_least)) front.fence = std::min(front.fence, v->place.fence);
+  }
+  auto const lease = front.confirmed ? duration{b.lease} : settings_.vote_claim;
+  front.valid_from = deadline - (lease - engine::drift_of(lease));
+  front.renewable = true;
+  ++front.references;
+  up_.granted(front, b.pushed, now);
+  drop(front);
+}
+
+void quorum::end(ballot& b, outcome how, error_code why, time_point now) {
+  seat& front = *b.front;
+  back_out(b, nullptr, now);
+  // The reference of the asking is dropped when the cohort has heard.
+  switch (how) {
+    case outcome::busy: up_.busy(front, now); break;
+    case outcome::left: up_.left(front, now); break;
+    case outcome::failed: up_.failed(front, why, now); break;
+  }
+  drop(front);
+}
+
+error_code quorum::worst_trouble(ballot const& b) const {
+  error_code worst;
+  for (auto const& v : b.votes) {
+    if (!v->trouble) continue;
+    if (!worst || worst == errc::unreachable) worst = v->trouble;
+  }
+  return worst ? worst : make_error_code(errc::unreachable, "too few servers answered");
+}
+
+// -------------------------------------------------------------------------------------------------- strict fences
+
+std::int64_t quorum::fence_ahead(time_point now) const {
+  std::int64_t latest = 0;
+  for (auto const& m : members_) latest = std::max(latest, m->protocol->clock_us(now).value_or(0));
+  return std::max<std::int64_t>(latest - engine::fence_epoch_us + fence_slack_us, 1);
+}
+
+/// The fence of a grant that every later quorum is certain to exceed; 0: not yet, the servers are being asked. Any two quorums
+/// share a server. One that has given or accepted this fence gives only greater ones.
+std::int64_t quorum::agreed_fence(ballot& b, election const& e, time_point now) {
+  auto const servers_with = [&](auto const& holds) {
+    std::size_t n = 0;
+    for (auto const& v : b.votes) {
+      bool const good = v->place.at == seat::state::owned && v->place.deadline - now >= settings_.min_validity;
+      if (good && holds(*v)) ++n;
+    }
+    return n;
+  };
+  std::int64_t const greatest = e.fence();
+  if (b.agreeing_on == 0) {
+    if (servers_with([&](voter const& v) { return v.place.fence == greatest; }) >= needed()) return greatest;
+    ++stats_.fence_rounds;
+    b.agreeing_on = greatest;
+    b.since = now;
+  }
+  std::int64_t above = b.agreeing_on;
+  for (auto const& v : b.votes) {
+    if (v->place.at != seat::state::owned) continue;
+    above = std::max(above, v->place.fence);
+    if (v->place.accepted != 0 && v->place.refused_by != 0) above = std::max(above, v->place.refused_by + 1);
+  }
+  b.agreeing_on = above;
+  auto const accepts = [&](voter const& v) {
+    return v.place.accepted == above && v.place.refused_by == 0;
+  };
+  if (servers_with(accepts) >= needed()) return above;
+  for (auto const& v : b.votes) {
+    seat& s = v->place;
+    if (s.at != seat::state::owned || accepts(*v)) continue;
+    s.floor = above;
+    s.lease = b.lease;
+    s.renewable = true;
+    seat* const one = &s;
+    members_[v->server]->protocol->renew({&one, 1}, now);
+  }
+  return 0;
+}
+
+}  // namespace conch::quorum

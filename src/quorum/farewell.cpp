@@ -1,0 +1,91 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "engine/mutant.hpp"
+#include "quorum/ballot.hpp"
+
+#include <utility>
+
+// What was asked for or held is given back at all servers.
+namespace conch::quorum {
+
+/// Nothing of ours is to stay at any server, also at those that have not answered. With `r` the reference to the front
+/// seat goes to the farewell.
+void quorum::back_out(ballot& b, engine::receipt* r, time_point now) {
+  farewell* f = nullptr;
+  if (r != nullptr) {
+    f = farewells_.emplace_back(std::make_unique<farewell>(*this, b.votes.size(), r, b.front)).get();
+    f->open = 1;  // until all are on their way
+    timers_.arm(f->timer, now + std::max<duration>(engine::milliseconds{10}, 16 * round_trip()));
+  }
+  b.front->at = seat::state::idle;
+  b.at = ballot::phase::idle;
+  b.front = nullptr;
+  b.timer.cancel();
+  ++b.round;
+  release_votes(b, f, now);
+  if (f == nullptr) return;
+  // Never told before this returns: who gave up is still at it.
+  f->begun = true;
+  if (--f->open == 0) timers_.arm(f->timer, now);
+}
+
+void quorum::release_votes(ballot& b, farewell* f, time_point now) {
+  for (auto const& v : b.votes) {
+    engine::server& server = *members_[v->server]->protocol;
+    farewell::part* part = nullptr;
+    if (f != nullptr && v->place.at != seat::state::idle) {
+      part = &f->parts[v->server];
+      part->open = true;
+      ++f->open;
+    } else if (f != nullptr) {
+      ++f->answered;
+    }
+    v->place.part_of = nullptr;
+    switch (v->place.at) {
+      case seat::state::owned: server.release(v->place, std::nullopt, part, now); break;
+      case seat::state::asking:
+      case seat::state::in_line:
+      case seat::state::leaving:
+        if (CONCH_MUTANT(unanswered_not_released)) v->place.written = false;
+        server.give_up(v->place, part, now);
+        break;
+      case seat::state::idle: break;
+    }
+  }
+}
+
+void quorum::vote_released(engine::receipt& r, bool was_mine, time_point now) {
+  auto& part = static_cast<farewell::part&>(r);
+  if (!part.open) return;
+  part.open = false;
+  farewell& f = *part.of;
+  --f.open;
+  ++f.answered;
+  if (was_mine) ++f.mine;
+  tell_released(f, now);
+}
+
+/// Whether a release ended a lock that was still held is certain once a quorum has said so, or cannot any more. If a quorum
+/// has answered, stragglers are waited for as long as for any attempt, and then believed to have held it.
+void quorum::tell_released(farewell& f, time_point now) {
+  if (!f.begun) return;
+  bool const certain = f.mine >= needed() || f.mine + f.open < needed() || f.late;
+  if (f.whom != nullptr && certain && (f.answered >= needed() || f.open == 0)) {
+    engine::receipt& whom = *std::exchange(f.whom, nullptr);
+    seat& front = *std::exchange(f.front, nullptr);
+    up_.released(whom, f.mine + f.open >= needed(), {}, now);
+    drop(front);
+  }
+  if (f.open == 0) {
+    seat* const front = std::exchange(f.front, nullptr);
+    std::erase_if(farewells_, [&](auto const& one) { return one.get() == &f; });
+    if (front != nullptr) drop(*front);
+  }
+}
+
+void quorum::forget(engine::receipt& r) noexcept {
+  for (auto const& f : farewells_) {
+    if (f->whom == &r) f->whom = nullptr;
+  }
+}
+
+}  // namespace conch::quorum

@@ -1,0 +1,91 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "engine/mutant.hpp"
+#include "quorum/ballot.hpp"
+
+// While the lock is ours: renewed, mended, lost.
+namespace conch::quorum {
+
+void quorum::renew(std::span<seat* const> seats, time_point now) {
+  std::vector<std::vector<seat*>> of(members_.size());
+  for (seat* s : seats) {
+    ballot* const b = find(s->name);
+    if (b == nullptr || b->at != ballot::phase::held) continue;
+    keeping const keep{*b};
+    b->lease = s->lease;
+    for (auto const& v : b->votes) {
+      v->place.lease = s->lease;
+      v->place.floor = CONCH_MUTANT(no_floor) ? 1 : b->floor;
+      if (v->place.at == seat::state::owned) of[v->server].push_back(&v->place);
+    }
+  }
+  for (auto const& m : members_) m->protocol->renew(of[m->number], now);
+}
+
+/// Fewer servers than a quorum know of the lock: another may have it.
+void quorum::lose(ballot& b, time_point now) {
+  seat& front = *b.front;
+  front.at = seat::state::idle;
+  b.at = ballot::phase::idle;
+  b.front = nullptr;
+  b.timer.cancel();
+  std::uint64_t const round = ++b.round;
+  // Told first: what is sent may be carried out, and another granted, before this returns.
+  up_.lost(front, now);
+  if (CONCH_MUTANT(votes_kept_on_loss)) {
+    for (auto const& v : b.votes) v->place.part_of = nullptr;
+  } else if (b.round == round) {
+    release_votes(b, nullptr, now);
+  }
+  drop(front);
+}
+
+/// What the votes are good for now, to the cohort, if that has changed.
+void quorum::refresh(ballot& b, time_point now) {
+  seat& front = *b.front;
+  std::vector<time_point> deadlines;
+  std::size_t confirmed = 0;
+  for (auto const& v : b.votes) {
+    if (v->place.at != seat::state::owned) continue;
+    deadlines.push_back(v->place.deadline);
+    if (v->place.confirmed) ++confirmed;
+  }
+  if (deadlines.size() < needed()) return;  // they have no deadline in common: that is a loss, and told as one
+  bool const was_confirmed = front.confirmed;
+  bool const is_confirmed = confirmed >= needed();
+  time_point const deadline = kth_greatest(deadlines, CONCH_MUTANT(renewed_by_one) ? 1 : needed());
+  if (deadline == front.deadline && is_confirmed == was_confirmed) return;
+  front.deadline = deadline;
+  front.confirmed = is_confirmed;
+  duration const lease = is_confirmed ? duration{b.lease} : settings_.vote_claim;
+  front.valid_from = deadline - (lease - engine::drift_of(lease));
+  // Also where one long vote has put the end off, and with it the confirmation that all others wait for.
+  if (!is_confirmed || !was_confirmed) confirm_late_votes(b, now);
+  up_.extended(front, now);
+}
+
+void quorum::confirm_late_votes(ballot& b, time_point now) {
+  for (auto const& v : b.votes) {
+    if (v->place.at != seat::state::owned || v->place.confirmed) continue;
+    seat* const one = &v->place;
+    members_[v->server]->protocol->renew({&one, 1}, now);
+  }
+}
+
+/// A server that lacks the lock is asked again, but not stood in line for. A majority must have renewed it since that server
+/// said so: otherwise one after the other could forget, give the lock to somebody else for a moment, and be asked again,
+/// and nobody would be told.
+void quorum::repair(ballot& b, time_point now) {
+  if (!b.front->confirmed || !b.front->renewable) return;
+  std::uint64_t const round = b.round;
+  for (auto const& v : b.votes) {
+    if (v->place.at != seat::state::idle || v->not_before > now) continue;
+    auto const verified = std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& other) {
+      seat const& s = other->place;
+      return s.at == seat::state::owned && s.confirmed && s.valid_from >= v->gone_at;
+    });
+    if (static_cast<std::size_t>(verified) >= needed()) ask_vote(b, *v, false, now);
+    if (b.round != round) return;
+  }
+}
+
+}  // namespace conch::quorum
