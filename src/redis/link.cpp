@@ -169,7 +169,7 @@ void link::on_read(std::size_t size) {
       case greeting::progress::done: on_greeted(); break;
     }
   }
-  // What is sent because of this goes out together, behind the handlers that it completes.
+  // What is sent because of this goes out together, also what the handlers send that it completes: they run before the flush.
   bool first = false;
   {
     std::lock_guard const guard{outgoing_mutex_};
@@ -177,11 +177,7 @@ void link::on_read(std::size_t size) {
   }
   bool alive = true;
   host_.enter([&](engine::server& s, time_point now) { alive = hand_over(s, now); });
-  if (first) {
-    std::lock_guard const guard{outgoing_mutex_};
-    flush_posted_ = !outgoing_.empty();
-    if (flush_posted_) post_flush();
-  }
+  if (first) post_flush();
   if (alive) read();
 }
 
