@@ -44,6 +44,21 @@ struct acquire_command {
   permit const* part = nullptr;  // of a lock with several owners; none: a mutex
 };
 
+/// A try of one mutex among many.
+struct attempt {
+  std::string_view name;
+  grant_id id = 0;
+  milliseconds lease{};
+};
+
+/// Takes them in this order, up to the first that is not free. What is behind that is not touched.
+struct acquire_all_command {
+  std::span<attempt const> items;
+  milliseconds retention{};
+  std::int64_t not_after_us = 0;  // as in acquire_command
+  bool with_source = false;
+};
+
 struct release_command {
   std::string_view name;
   grant_id id = 0;
@@ -118,8 +133,8 @@ struct subscribe_command {};
 struct prove_publish_command {};
 struct ping_command {};
 
-using command = std::variant<acquire_command, release_command, renew_command, confirm_command, inspect_command, force_command,
-                             limit_command, kill_command, subscribe_command, prove_publish_command, ping_command>;
+using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command, inspect_command,
+                             force_command, limit_command, kill_command, subscribe_command, prove_publish_command, ping_command>;
 
 /// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
 enum class fault {

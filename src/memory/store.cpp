@@ -6,7 +6,7 @@
 #include <optional>
 #include <variant>
 
-// The functions below are lua/lib/fence.lua, lib/lock.lua, acquire.lua, release.lua and renew.lua line by line: whoever changes one
+// The functions below are lua/lib/fence.lua, lib/lock.lua, acquire.lua, acquire_all.lua, release.lua and renew.lua line by line: whoever changes one
 // changes the other, and tests/sim/memory_store_differential_test.cpp compares them.
 namespace conch::memory {
 
@@ -77,6 +77,7 @@ std::vector<std::int64_t> store::answer_to(engine::command const& c, std::string
   if (auto const* const asked = std::get_if<engine::acquire_command>(&c)) {
     return with(*asked, [&](moment& m) { return asked->part != nullptr ? acquire_part(m, *asked) : acquire(m, *asked); });
   }
+  if (auto const* const tried = std::get_if<engine::acquire_all_command>(&c)) return acquire_all(*tried, client, now_us);
   if (auto const* const given = std::get_if<engine::release_command>(&c)) {
     return with(*given, [&](moment& m) { return given->part != nullptr ? release_part(m, *given) : release(m, *given); });
   }
@@ -141,6 +142,30 @@ std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command cons
   std::int64_t const fence = m.next_fence(floor);
   m.own(std::move(me), fence, vote, lease);
   return m.granted(fence);
+}
+
+std::vector<std::int64_t> store::acquire_all(engine::acquire_all_command const& c, std::string_view client, std::int64_t now_us) {
+  if (c.not_after_us > 0 && now_us > c.not_after_us) return {3, 0, now_us};
+  auto const take = [](moment& m, grant me, std::int64_t lease) -> std::int64_t {
+    entry& e = m.e;
+    if (!e.owned() && e.parts.until == none && e.line.empty()) {
+      std::int64_t const fence = m.next_fence(0);
+      m.own(std::move(me), fence, false, lease);
+      return fence;
+    }
+    if (!e.owned_by(me.text)) return 0;
+    m.extend(lease);
+    return e.owner_fence;
+  };
+  std::vector<std::int64_t> answer{now_us};
+  for (engine::attempt const& item : c.items) {
+    moment m{*this, find_or_make(item.name), client, now_us, 0, c.retention.count()};
+    std::int64_t const fence = take(m, grant{id_text(client, item.id), item.id}, item.lease.count());
+    put_on_agenda(m.e);
+    if (fence == 0) break;
+    answer.push_back(fence);
+  }
+  return answer;
 }
 
 std::vector<std::int64_t> store::release(moment& m, engine::release_command const& c) {

@@ -129,6 +129,7 @@ class store {
 
   std::vector<std::int64_t> answer_to(engine::command const& c, std::string_view client, std::int64_t now_us);
   std::vector<std::int64_t> acquire(moment& m, engine::acquire_command const& c);
+  std::vector<std::int64_t> acquire_all(engine::acquire_all_command const& c, std::string_view client, std::int64_t now_us);
   std::vector<std::int64_t> release(moment& m, engine::release_command const& c);
   std::vector<std::int64_t> renew(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
   std::vector<std::int64_t> confirm(engine::confirm_command const& c, std::string_view client, std::int64_t now_us);

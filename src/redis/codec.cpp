@@ -79,6 +79,18 @@ struct encoder {
     w.arg(letter(*c.part)).arg(c.part->limit).arg(c.part->weight).arg(c.part->visited).arg(c.part->start);
   }
 
+  void operator()(engine::acquire_all_command const& c) const {
+    static script const& acquire_all = find_script("acquire_all");
+    command_writer w{out, 3 + 2 + 5 * c.items.size()};
+    write_script(w, acquire_all, c.with_source, 3 * c.items.size());
+    for (engine::attempt const& item : c.items) keys{item.name}.all(w);
+    w.arg(count(c.retention)).arg(c.not_after_us);
+    for (engine::attempt const& item : c.items) {
+      write_id(w, client, item.id);
+      w.arg(count(item.lease));
+    }
+  }
+
   void operator()(engine::release_command const& c) const {
     static script const& release = find_script("release");
     static script const& permit_release = find_script("permit_release");

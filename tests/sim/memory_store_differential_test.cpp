@@ -48,11 +48,16 @@ class random_client_side {
   engine::command command(std::string const& client) {
     auto const retention = milliseconds{pick(0, 3) == 0 ? 1 : 2'000};
     auto const claim = milliseconds{pick(1, 4) * 50};
-    switch (pick(0, 13)) {
+    switch (pick(0, 14)) {
       case 12: return engine::inspect_command{name()};
       case 13:
         if (pick(0, 1) == 0) return engine::inspect_command{name()};
         return engine::force_command{name(), claim, retention, pick(0, 4) == 0 ? some_fence() : 0};
+      case 14: {
+        attempts_.clear();
+        for (std::int64_t n = pick(1, 3); n > 0; --n) attempts_.push_back({name(), some_id(client), lease()});
+        return engine::acquire_all_command{attempts_, retention, pick(0, 5) == 0 ? now_us_ + pick(-2, 2) : 0};
+      }
       case 0: case 1: case 2: case 3: {
         engine::acquire_command c{name(), some_id(client), pick(0, 4) != 0, lease(), claim, retention};
         if (pick(0, 3) == 0) c.ticket = now_us_ + pick(-300'000, 100'000);
@@ -114,6 +119,7 @@ class random_client_side {
   std::vector<std::string> clients_, names_;
   std::map<std::string, engine::grant_id> last_;
   std::vector<engine::renewal> items_;
+  std::vector<engine::attempt> attempts_;
   std::int64_t now_us_ = 1'700'000'000'000'000;
 };
 
@@ -125,6 +131,9 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
   auto const note = [&](engine::command const& command, std::vector<std::int64_t> const& answer, seen_grants const& pushed) {
     if (!pushed.empty()) ++happened["push"];
     if (std::holds_alternative<engine::acquire_command>(command)) ++happened["acquire " + std::to_string(answer[0])];
+    if (std::holds_alternative<engine::acquire_all_command>(command)) {
+      ++happened[answer[0] == 3 ? "tries too late" : "tries " + std::to_string(answer.size() - 1)];
+    }
     if (std::holds_alternative<engine::release_command>(command)) {
       ++happened["release " + std::to_string(answer[0]) + (answer.size() > 4 ? " and again" : "")];
     }
@@ -141,7 +150,8 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
   for (char const* what : {"push", "acquire 0", "acquire 1", "acquire 2", "acquire 3", "release 0", "release 1",
                            "release 2", "release 0 and again", "release 1 and again", "renew 0", "renew 1",
                            "confirm 0", "confirm 1", "confirm 2", "rival", "confirmed rival", "force 0", "force 1",
-                           "force 1 and pass on", "inspect 0", "inspect 1"}) {
+                           "force 1 and pass on", "inspect 0", "inspect 1", "tries 0", "tries 1", "tries 2",
+                           "tries too late"}) {
     EXPECT_GT(happened[what], 3) << what;
   }
 }
@@ -161,6 +171,25 @@ TEST_P(MemoryStore, ForgetsWhatTheServerForgets) {
     ASSERT_LE(store.size(), scripts.key_count()) << "step " << step << '\n' << described(command);
     ASSERT_GE(store.size() * 3, scripts.key_count()) << "step " << step << '\n' << described(command);
   }
+}
+
+TEST(MemoryStoreTries, StopAtALockOfAnotherKindAndSayWhatTheyHave) {
+  using namespace std::chrono_literals;
+  constexpr std::int64_t now_us = 1'700'000'000'000'000;
+  scripted_server scripts{{"c"}};
+  scripts.at(now_us);
+  memory::store store;
+  auto const both = [&](engine::command const& command) {
+    auto const expected = scripts.carry_out(command, "c").answer;
+    EXPECT_EQ(described(store.carry_out(command, "c", now_us)), described(expected)) << described(command);
+    return expected;
+  };
+  engine::permit const part{engine::permit_kind::semaphore, 5, 1, 0, "-"};
+  both(engine::acquire_command{.name = "b", .id = 1, .lease = 1s, .claim = 1s, .retention = 1s, .part = &part});
+  engine::attempt const three[] = {{"a", 2, 1s}, {"b", 3, 1s}, {"c", 4, 1s}};
+  EXPECT_EQ(both(engine::acquire_all_command{three, 1s}).size(), 2u);
+  engine::attempt const last[] = {{"c", 5, 1s}};
+  EXPECT_EQ(both(engine::acquire_all_command{last, 1s}).size(), 2u) << "what was behind it is free";
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, MemoryStore, testing::Range<std::uint64_t>(1, 13));

@@ -72,6 +72,7 @@ class scripted_server {
     if (reply.error_code() == "NOSCRIPT") {
       engine::command with_source = c;
       if (auto* acquire = std::get_if<engine::acquire_command>(&with_source)) acquire->with_source = true;
+      if (auto* tries = std::get_if<engine::acquire_all_command>(&with_source)) tries->with_source = true;
       if (auto* release = std::get_if<engine::release_command>(&with_source)) release->with_source = true;
       if (auto* renew = std::get_if<engine::renew_command>(&with_source)) renew->with_source = true;
       if (auto* confirm = std::get_if<engine::confirm_command>(&with_source)) confirm->with_source = true;

@@ -150,6 +150,13 @@ TEST(Encode, WritesAnAcquire) {
                    "1700000000000002"}));
 }
 
+TEST(Encode, WritesTheTriesOfManyLocks) {
+  std::vector<engine::attempt> const items{{"a", 7, 30s}, {"}", 8, 5s}};
+  EXPECT_EQ(encoded(engine::acquire_all_command{items, 10min, 1'700'000'000'000'002}),
+            (words{"EVALSHA", sha("acquire_all"), "6", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:q",
+                   "conch:{%7D}:f", "600000", "1700000000000002", "c1.7", "30000", "c1.8", "5000"}));
+}
+
 TEST(Encode, WritesARelease) {
   EXPECT_EQ(encoded(engine::release_command{"a", 7, false, 30s, 3s, 10min}),
             (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "30000",
@@ -201,10 +208,12 @@ TEST(Encode, WritesWhatAVoteNeedsBehindTheRest) {
 
 TEST(Encode, SendsTheSourceWhenAskedTo) {
   std::vector<engine::renewal> const items{{"a", 1, 30s}};
+  std::vector<engine::attempt> const attempts{{"a", 1, 30s}};
   struct {
     engine::command what;
     std::string_view script;
   } const table[] = {{engine::acquire_command{.name = "a", .id = 1, .with_source = true}, "acquire"},
+                     {engine::acquire_all_command{.items = attempts, .with_source = true}, "acquire_all"},
                      {engine::release_command{.name = "a", .id = 1, .with_source = true}, "release"},
                      {engine::renew_command{items, true}, "renew"},
                      {engine::confirm_command{items, 1s, true}, "confirm"}};
