@@ -95,6 +95,9 @@ class backend {
  public:
   /// The seat is idle: asks for the lock. Ends in granted, busy (not wait) or failed.
   virtual void ask(seat& s, bool wait, milliseconds lease, time_point now) = 0;
+  /// From here to send_gathered what is asked for without waiting may be put off, to go to the server together.
+  virtual void gather() {}
+  virtual void send_gathered(time_point) {}
   /// The seat is asking or in_line: ends in granted or left.
   virtual void leave_unless_granted(seat& s, time_point now) = 0;
   /// The seat is asking, in_line or leaving: it is idle at once; ends in released for `r`, if there is one.

@@ -65,6 +65,23 @@ void engine::acquire(acquisition& a, std::string_view name, time_point now) {
   ask_if_needed(e, now);
 }
 
+void engine::try_all(std::span<named_acquisition const> all, time_point now) {
+  backend_->gather();
+  bool behind = false;
+  for (auto const& [a, name] : all) {
+    if (behind) {
+      ++stats_.acquires;
+      ++stats_.waiting;
+      a->in = this;
+      finish(*a, acquired::busy, {});
+    } else {
+      acquire(*a, name, now);
+      behind = a->at == acquisition::phase::over;  // somebody of this process has it
+    }
+  }
+  backend_->send_gathered(now);
+}
+
 void engine::cancel(acquisition& a, cancel_type type, time_point now) {
   switch (a.at) {
     case acquisition::phase::waiting: if (!CONCH_MUTANT(cancel_ignored)) stop_waiting(a, cancelled(), type, now); return;

@@ -55,6 +55,11 @@ struct acquisition : list_hook<acquisition>, receipt {
   }
 };
 
+struct named_acquisition {
+  acquisition* what;
+  std::string_view name;
+};
+
 enum class acquired { granted, busy, failed };
 
 /// What the shell is told. Nothing here may call back into the engine before it has returned.
@@ -96,6 +101,8 @@ class engine final : public backend_events {
   void use(backend& b) noexcept { backend_ = &b; }
 
   void acquire(acquisition& a, std::string_view name, time_point now);
+  /// Tries of different locks, in the order in which they are to be had; what comes behind one that is busy may be called busy for that.
+  void try_all(std::span<named_acquisition const> all, time_point now);
   void cancel(acquisition& a, cancel_type type, time_point now);
   /// Ends in on_released.
   void release(acquisition& a, time_point now);

@@ -128,6 +128,8 @@ void server::disconnected(std::string_view why, time_point now) {
   unanswered.swap(in_flight_);
   std::deque<std::vector<renewed>> unrenewed;
   unrenewed.swap(renewing_);
+  std::deque<std::vector<tried>> untried;
+  untried.swap(trying_);
   active_.for_each([&](seat& s) {
     s.renewing = false;
     s.echo_until = s.late_until;
@@ -143,6 +145,9 @@ void server::disconnected(std::string_view why, time_point now) {
   }
   for (std::vector<renewed> const& batch : unrenewed) {
     for (renewed const& one : batch) drop(*one.at);
+  }
+  for (std::vector<tried> const& batch : untried) {
+    for (tried const& one : batch) drop(*one.at);
   }
   active_.for_each([&](seat& s) {
     if (s.at == seat::state::asking || s.at == seat::state::in_line) patience(s, now);
@@ -164,6 +169,7 @@ void server::answered(answer const& a, time_point now) {
   round_trip_ = round_trip_ == duration::zero() ? took : round_trip_ + (took - round_trip_) / 8;
   switch (r.what) {
     case request::acquire: acquire_answer(r, a, now); break;
+    case request::acquire_all: tries_answer(r, a, now); break;
     case request::leave: leave_answer(r, a, now); break;
     case request::cleanup: cleanup_answer(r, a, now); break;
     case request::renew:
@@ -291,10 +297,16 @@ void server::fail(seat& s, error_code why, time_point now) {
   s.check.cancel();
   ++s.references;  // the seat must outlive its clean-up and the event
   // Where the key is something else nothing can have been taken, unless the same question is on its way once more.
-  bool const again = std::any_of(in_flight_.begin(), in_flight_.end(), [&](in_flight const& r) { return r.at == &s && r.id == id; });
-  if (may_have_acted && (why != errc::wrong_type || again)) owe(s, id, nullptr, now);
+  if (may_have_acted && (why != errc::wrong_type || is_asked_again(s, id))) owe(s, id, nullptr, now);
   up_.failed(s, why, now);
   drop(s);
+}
+
+bool server::is_asked_again(seat const& s, grant_id id) const {
+  auto const same = [&](auto const& one) { return one.at == &s && one.id == id; };
+  return std::any_of(in_flight_.begin(), in_flight_.end(), same) || std::any_of(trying_.begin(), trying_.end(), [&](auto const& batch) {
+           return std::any_of(batch.begin(), batch.end(), same);
+         });
 }
 
 void server::fail_all_asking(error_code why, time_point now) {

@@ -35,6 +35,8 @@ class server final : public backend {
 
   // From the cohort.
   void ask(seat& s, bool wait, milliseconds lease, time_point now) override;
+  void gather() override;
+  void send_gathered(time_point now) override;
   void leave_unless_granted(seat& s, time_point now) override;
   void give_up(seat& s, receipt* r, time_point now) override;
   void release(seat& s, std::optional<milliseconds> again, receipt* r, time_point now) override;
@@ -71,7 +73,7 @@ class server final : public backend {
 
  private:
   friend struct inquiry;
-  enum class request : std::uint8_t { acquire, leave, cleanup, renew, confirm, inquiry, kill, subscribe, prove_publish, ping };
+  enum class request : std::uint8_t { acquire, acquire_all, leave, cleanup, renew, confirm, inquiry, kill, subscribe, prove_publish, ping };
 
   struct in_flight {
     request what;
@@ -94,6 +96,7 @@ class server final : public backend {
   time_point server_has_passed(std::int64_t server_us) const;
   bool may_arrive_late() const;
   bool may_echo(time_point echo_until, time_point now) const;
+  bool is_asked_again(seat const& s, grant_id id) const;
   void session_answer(in_flight const& r, answer const& a, time_point now);
   grant_id next_id(seat const& s);
   void drop(seat& s);
@@ -103,8 +106,13 @@ class server final : public backend {
   /// When to ask a server anew that cannot answer at the moment: soon, and not all at once.
   time_point again_at(time_point now) { return now + milliseconds{20} + jitter(milliseconds{80}); }
 
+  // server_tries.cpp: several locks in one script
+  void send_tries(std::span<seat* const> seats, bool with_source, time_point now);
+  void tries_answer(in_flight const& r, answer const& a, time_point now);
+
   // server_locks.cpp: one lock
   void send_acquire(seat& s, bool with_source, time_point now);
+  void about_to_ask(seat& s, std::int64_t not_after_us);
   void send_leave(seat& s, bool with_source, time_point now);
   void acquire_answer(in_flight const& r, answer const& a, time_point now);
   void ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now);
@@ -169,6 +177,10 @@ class server final : public backend {
   struct renewed { seat* at; grant_id id; milliseconds lease; std::int64_t floor; };
   std::deque<std::vector<renewed>> renewing_;
   std::vector<renewal> scratch_;
+  struct tried { seat* at; grant_id id; milliseconds lease; };
+  std::deque<std::vector<tried>> trying_;  // for each acquire_all in flight
+  bool gathering_ = false;
+  std::vector<seat*> gathered_;
   list<seat> active_;             // all seats that are not idle, in the order of their asking
   std::unordered_map<grant_id, seat*> parts_;  // of locks with several owners, by what they asked under last
   list<cleanup> owed_;

@@ -44,12 +44,21 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
   }
 }
 
-void server::send_acquire(seat& s, bool with_source, time_point now) {
+/// What asks for it is being written.
+void server::about_to_ask(seat& s, std::int64_t not_after_us) {
   s.written = true;
   s.check.cancel();
+  if (not_after_us != 0) s.late_until = std::max(s.late_until, server_has_passed(not_after_us));
+}
+
+void server::send_acquire(seat& s, bool with_source, time_point now) {
+  if (gathering_ && !s.wait && s.vote == 0 && !s.part) {
+    gathered_.push_back(&s);
+    return;
+  }
   ++stats_.scripts;
   std::int64_t const not_after_us = not_after(now);
-  if (not_after_us != 0) s.late_until = std::max(s.late_until, server_has_passed(not_after_us));
+  about_to_ask(s, not_after_us);
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
                             whole_ms(settings_.fence_retention), CONCH_MUTANT(ticket_forgotten) ? 0 : s.ticket,
                             not_after_us, with_source, s.vote != 0 ? s.floor + 1 : 0, part_of(s)});

@@ -57,6 +57,10 @@ enum class engine_mutant : std::uint8_t {
   multi_waits_for_ever,
   multi_loss_unnoticed,
   multi_cancel_ignored,
+  tries_dealt_backwards,
+  one_more_taken,
+  tries_not_written,
+  tries_never_too_late,
   // src/quorum
   quorum_of_less,
   validity_of_the_best,

@@ -55,6 +55,15 @@ inline sent_command write_down(command const& c) {
     out.retention = a->retention;
     out.ticket = a->ticket;
     out.not_after_us = a->not_after_us;
+  } else if (auto const* t = std::get_if<acquire_all_command>(&c)) {
+    std::string text = "try all";
+    for (attempt const& item : t->items) {
+      text += ' ' + numbered(item.name, item.id);
+      out.leases.push_back(item.lease);
+    }
+    script(t->with_source, text);
+    out.retention = t->retention;
+    out.not_after_us = t->not_after_us;
   } else if (auto const* r = std::get_if<release_command>(&c)) {
     script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) +
                                (r->new_id != 0 ? " again " + std::to_string(r->new_id) : "") + described(r->part) +
@@ -201,7 +210,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
 
   // ---- callers ----
 
-  caller& ask(std::string label, std::string_view lock = "L", wanted w = {}) {
+  caller& new_caller(std::string label, wanted const& w) {
     auto& a = *callers.emplace_back(std::make_unique<caller>());
     a.label = std::move(label);
     a.once = w.once;
@@ -210,8 +219,26 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     a.max_hold = w.max_hold;
     a.part = w.part;
     if (w.wait != duration::max()) a.until = now + w.wait;
+    return a;
+  }
+
+  caller& ask(std::string label, std::string_view lock = "L", wanted w = {}) {
+    caller& a = new_caller(std::move(label), w);
     cohort->acquire(a, lock, now);
     return a;
+  }
+
+  /// Tries of them all, the callers being called like the locks.
+  std::vector<caller*> try_all(texts const& locks, wanted w = {}) {
+    std::vector<caller*> all;
+    std::vector<named_acquisition> named;
+    w.once = true;
+    for (std::string const& lock : locks) {
+      all.push_back(&new_caller(lock, w));
+      named.push_back({all.back(), lock});
+    }
+    cohort->try_all(named, now);
+    return all;
   }
 
   void release(caller& a) { cohort->release(a, now); }
@@ -231,6 +258,12 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   }
   void grant(std::int64_t fence) { answer({1, fence, server_us()}); }
   void queue(std::int64_t left_ms, std::int64_t ticket = 77) { answer({0, left_ms, server_us(), ticket}); }
+  /// Of several tries: of those that were taken.
+  void taken(std::vector<std::int64_t> const& fences) {
+    numbers n{server_us()};
+    n.insert(n.end(), fences.begin(), fences.end());
+    answer(n);
+  }
   void tell_busy() { answer({2, 30'000, server_us()}); }
   void released(bool was_owner = true, bool passed_on = false, bool more = false) {
     answer({was_owner, passed_on, more, server_us()});
