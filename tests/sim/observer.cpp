@@ -312,6 +312,11 @@ void observer::writes(sim_client& c, engine::command const& what) {
     if (!acquire->with_source) ++acquire_scripts_;
     if (acquire->wait) c.open_ids_[acquire->id] = {number_of(acquire->name), world_.now()};
     if (c.dead_ids_.contains(acquire->id)) throw violation{8, "client " + std::to_string(c.number()) + " asks again under an id it has released"};
+  } else if (auto const* tries = std::get_if<engine::acquire_all_command>(&what)) {
+    if (!tries->with_source) ++acquire_scripts_;
+    for (engine::attempt const& item : tries->items) {
+      if (c.dead_ids_.contains(item.id)) throw violation{8, "client " + std::to_string(c.number()) + " tries again under an id it has released"};
+    }
   } else if (auto const* release = std::get_if<engine::release_command>(&what)) {
     if (!release->with_source) ++release_scripts_;
     c.open_ids_.erase(release->id);

@@ -130,7 +130,8 @@ class observer {
     std::string_view id, new_id;
     bool keep = false, waits = false;
     bool late = false;  // by a connection that its client has left
-    std::size_t index = 0;  // of a renewal, in its script
+    bool together = false;  // a try, in one script with others
+    std::size_t index = 0;  // of a renewal or such a try, in its script
     std::int64_t lease = 0, claim = 0, retention = 0, ticket = 0;
     lock_state was;
   };
@@ -140,6 +141,7 @@ class observer {
   bool is_believed(sim_acquisition const& a) const;
   bool is_disowned(sim_acquisition const& a) const;
   void judge(step const& s, lock_state const& is, value const& reply);
+  void judge_try(step const& s, lock_state const& is, value const& reply) const;
   void judge_owner(step const& s, lock_state const& is);
   void judge_new_owner(step const& s, lock_state const& is);
   void judge_line(step const& s, lock_state const& is, value const& reply);

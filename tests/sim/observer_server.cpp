@@ -14,6 +14,18 @@ namespace {
 /// The first number of an answer. One that is a number alone grants (an acquire), or is the owner's release.
 std::int64_t told_by(value const& reply) { return reply.items.empty() ? 1 : reply.items[0].integer; }
 
+/// What an acquire of its own would have answered to one of several tries.
+value dealt_out(value const& reply, std::size_t index) {
+  auto const list = [](std::vector<std::int64_t> const& numbers) {
+    std::vector<value> items;
+    for (std::int64_t const n : numbers) items.push_back(value::number(n));
+    return value::list(value::kind::array, std::move(items));
+  };
+  if (reply.is_error() || reply.items[0].integer == 3) return reply;
+  bool const taken = index + 1 < reply.items.size();
+  return taken ? list({1, reply.items[index + 1].integer, reply.items[0].integer}) : list({2, 0, reply.items[0].integer});
+}
+
 }  // namespace
 
 int observer::named(std::string_view key) const {
@@ -78,6 +90,18 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
       s.index = i;
       steps_.push_back(std::move(s));
     }
+  } else if (what == "acquire_all") {
+    for (std::size_t i = 0; 3 * i < keys; ++i) {
+      step s{};
+      s.name = named(argv[3 + 3 * i]);
+      if (s.name < 0) continue;
+      s.acquires = s.together = true;
+      s.id = rest[2 + 2 * i];
+      s.lease = number(rest[3 + 2 * i]);
+      s.retention = number(rest[0]);
+      s.index = i;
+      steps_.push_back(std::move(s));
+    }
   } else {
     step s{};
     s.name = named(argv[3]);
@@ -109,7 +133,7 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
 
 void observer::after(std::span<std::string_view const>, value const& reply) {
   if (reply.is_error() && reply.error_code() != "NOSCRIPT") refused();
-  for (step const& s : steps_) judge(s, look(s.name), reply);
+  for (step const& s : steps_) judge(s, look(s.name), s.together ? dealt_out(reply, s.index) : reply);
 }
 
 void observer::judge(step const& s, lock_state const& is, value const& reply) {
@@ -129,6 +153,7 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
     if (s.acquires ? told == 1 : s.keep && told == 2) judge_confirmed(s, s.id, is);
     if (reply.items.size() > 4 && reply.items[4].integer == 1) judge_confirmed(s, s.new_id, is);
   }
+  if (s.together) judge_try(s, is, reply);
   if (s.acquires) judge_echo(s, is);
   if (s.acquires && plan_.calm() && !reply.is_error()) {
     // P10: whoever waits asks again when what it was told should be over, and not before.
@@ -154,6 +179,15 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
       }
     }
   }
+}
+
+// P6: what several tries do not take they do not touch.
+void observer::judge_try(step const& s, lock_state const& is, value const& reply) const {
+  if (!reply.is_error() && told_by(reply) == 1) return;
+  bool const same = is.owned == s.was.owned && is.owner == s.was.owner && is.line == s.was.line && is.kept_fence == s.was.kept_fence;
+  std::string const lock = "lock " + std::to_string(s.name);
+  if (!same && !refuses_) throw violation{6, "several tries changed " + lock + ", and " + std::string{s.id} + " was not told that it has it"};
+  if (is.owned && is.owner == s.id && !(s.was.owned && s.was.owner == s.id)) throw violation{6, "several tries took " + lock + " for " + std::string{s.id} + ", who was not told"};
 }
 
 // P7, P8: nobody but the owner's release ends a hold, and nothing shortens it.
@@ -278,7 +312,7 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
     std::int64_t const lives = is.expires_ms + (is.owner == s.was.owner ? s.lease : 0);
     if (is.line_expires_ms != 0 && is.line_expires_ms < lives) throw violation{4, "the line for lock " + std::to_string(s.name) + " ends before its waiters' turn"};
   }
-  if (!is.owned && !is.line.empty() && !refused_late) {
+  if (!is.owned && !is.line.empty() && !refused_late && !s.together) {
     throw violation{4, "lock " + std::to_string(s.name) + " is free although somebody stands in line"};
   }
 }

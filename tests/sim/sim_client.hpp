@@ -151,7 +151,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   void downgrade(actor& a, time_point now);
   // sim_multi.cpp: several locks at once
   void begin_several(actor& a, time_point now);
-  void ask_one(actor& a, std::size_t which, bool once, time_point now);
+  sim_acquisition& one_of_several(actor& a, std::size_t which, bool once, time_point now);
   void go_on_several(actor& a, time_point now);
   void cancel_several(actor& a, time_point now);
   void leave_several(actor& a, time_point now);

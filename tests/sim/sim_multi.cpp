@@ -28,10 +28,15 @@ void sim_client::begin_several(actor& a, time_point now) {
     world_.say(text + " together");
   }
   if (o.cancel != operation::cancels::never) later(a, o.cancel_after, &sim_client::cancel_several);
-  for (std::size_t i = 0; i < names.size() && a.several != nullptr; ++i) ask_one(a, i, true, now);
+  std::vector<engine::named_acquisition> all;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    sim_acquisition& x = one_of_several(a, i, true, now);
+    all.push_back({&x, names_[static_cast<std::size_t>(x.lock_number)]});
+  }
+  engine_->try_all(all, now);
 }
 
-void sim_client::ask_one(actor& a, std::size_t which, bool once, time_point now) {
+sim_acquisition& sim_client::one_of_several(actor& a, std::size_t which, bool once, time_point now) {
   operation const& o = current(a);
   several_locks& s = *a.several;
   s.slots[which] = std::make_unique<sim_acquisition>();
@@ -46,7 +51,7 @@ void sim_client::ask_one(actor& a, std::size_t which, bool once, time_point now)
   if (s.plan.until()) x.until = std::max(*s.plan.until(), now);
   if (o.max_hold != 0) x.max_hold = duration{o.max_hold};
   world_.watcher().asked(x);
-  engine_->acquire(x, name_of(x.lock_number), now);
+  return x;
 }
 
 void sim_client::cancel_several(actor& a, time_point now) {
@@ -107,10 +112,12 @@ void sim_client::go_on_several(actor& a, time_point now) {
   bool const ended = step != multi_plan::step::wait;
   if (ended) world_.watcher().several_answered(*this, s, step == multi_plan::step::done);
   switch (step) {
-    case multi_plan::step::wait:
+    case multi_plan::step::wait: {
       s.unanswered = 1;
-      ask_one(a, s.plan.waits_for(), false, now);
+      sim_acquisition& x = one_of_several(a, s.plan.waits_for(), false, now);
+      engine_->acquire(x, name_of(x.lock_number), now);
       return;
+    }
     case multi_plan::step::done:
       a.at = actor::state::inside;
       later(a, o.hold, &sim_client::leave_several);
