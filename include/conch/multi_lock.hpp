@@ -24,6 +24,16 @@ using multi_release_handler = asio::any_completion_handler<void(error_code, bool
 using multi_lost_handler = asio::any_completion_handler<void(error_code)>;
 void start_multi_release(std::vector<hold> holds, multi_release_handler handler);
 void start_multi_lost(std::vector<node_ref> const& nodes, multi_lost_handler handler);
+
+/// Who hears what became of each of several tries.
+class tries_listener {
+ public:
+  virtual ~tries_listener() = default;
+  virtual void answered(std::size_t i, error_code ec, hold h) = 0;
+};
+/// Tries them, those of one client together. Each is answered by the end of `wait`, whatever the server does, and none
+/// before this returns.
+void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration> wait, std::shared_ptr<tries_listener> listener);
 }  // namespace detail
 
 /// Several locks that are held together, or an empty hand. Its destructor gives them all back, without waiting.
@@ -86,8 +96,9 @@ class multi_hold {
 /// Several mutexes, all or nothing.
 ///
 /// They are acquired in one order, that of the bytes of their names, whatever the order in which they are given: two that
-/// want the same locks never wait for each other. First all of them are tried at once; what is busy is then waited for in
-/// that order, holding only what comes before it. Each is renewed from its own grant on.
+/// want the same locks never wait for each other. First they are tried, those of one client by one script that stops at the
+/// first that is busy; what is busy is then waited for in that order, holding only what comes before it. Each is renewed
+/// from its own grant on.
 ///
 /// The mutexes may be of different clients. Copies are cheap. Thread safety: as client.
 class multi_lock {
@@ -111,7 +122,8 @@ class multi_lock {
   /// Per-operation cancellation: as mutex::async_acquire; but what is tried at first is answered before it is reported.
   /// Lifetimes, errors: as mutex::async_acquire; errc::lost if one of them was lost while others were waited for.
   /// Thread safety: as client.
-  /// Round trips: one if all are free, however many they are; else one more and a push for each that is busy.
+  /// Round trips: one if all are free, and one script for up to 64 mutexes of one client. The first that is busy costs one
+  /// more and a push, and each that comes behind it one more, and a push if it is busy too.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return start(options.wait, token);
@@ -133,13 +145,11 @@ class multi_lock {
     template <class Self>
     void operator()(Self& self) {
       self.reset_cancellation_state(asio::enable_total_cancellation());
-      auto const all = locks;
+      std::vector<detail::settings_ptr> all;
+      for (mutex const& one : *locks) all.push_back(one.lock_);
       acquire_options const rest = left();
-      auto const join = std::make_shared<tries<Self>>(std::move(self), all->size());
-      for (std::size_t i = 0; i < all->size(); ++i) {
-        mutex one = (*all)[i];
-        one.try_within(rest.wait, [join, i](error_code ec, hold h) { join->answered(i, ec, std::move(h)); });
-      }
+      auto join = std::make_shared<tries<Self>>(std::move(self), all.size());
+      detail::start_tries(all, rest.wait, std::move(join));
     }
 
     template <class Self>
@@ -191,10 +201,10 @@ class multi_lock {
 
   /// Waits for all tries; the last one's answer goes on with the operation.
   template <class Self>
-  struct tries {
+  struct tries final : detail::tries_listener {
     tries(Self s, std::size_t count) : self{std::move(s)}, holds(count), left{count} {}
 
-    void answered(std::size_t i, error_code ec, hold h) {
+    void answered(std::size_t i, error_code ec, hold h) override {
       bool last = false;
       {
         std::lock_guard const guard{mutex_of_tries};

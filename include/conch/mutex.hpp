@@ -102,12 +102,6 @@ class mutex : public named_lock {
  private:
   friend class multi_lock;
 
-  /// A try that is answered by the end of `wait`, whatever the server does.
-  template <class Handler>
-  void try_within(std::optional<duration> wait, Handler&& handler) {
-    initiate_acquire{}(std::forward<Handler>(handler), lock_, wait, true);
-  }
-
   struct initiate_acquire {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, std::optional<duration> wait, bool once) const {

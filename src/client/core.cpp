@@ -154,8 +154,7 @@ statistics client_core::stats() {
   return copy;
 }
 
-void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler,
-                          bool at_home, engine::permit part) {
+node_ref client_core::prepare(settings_ptr const& lock, bool once, acquire_handler handler, bool at_home, engine::permit part) {
   node_ref node{new hold_node{lock->core, std::move(handler)}};
   if (!at_home) node->whose = work_of(executor_, node->on_acquired);
   node->once = once;
@@ -170,15 +169,40 @@ void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait
       outlives->core->cancel(*outlives, type);
     });
   }
+  return node;
+}
+
+/// With the engine locked, just before it is given to the engine.
+void client_core::begin(node_ref node, std::optional<duration> wait, time_point now) {
+  hold_node& n = *node;
+  n.of_engine = std::move(node);
+  begin_operation(n);
+  if (wait) n.until = *wait < time_point::max() - now ? now + std::max(*wait, duration::zero()) : time_point::max();
+}
+
+void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler,
+                          bool at_home, engine::permit part) {
+  node_ref node = prepare(lock, once, std::move(handler), at_home, std::move(part));
   enter([&](time_point now) {
     hold_node& n = *node;
-    n.of_engine = std::move(node);
-    begin_operation(n);
+    begin(std::move(node), wait, now);
     if (n.part.kind == engine::permit_kind::segments) {
       n.part.start = static_cast<std::uint32_t>(random_()) % n.part.limit;
     }
-    if (wait) n.until = *wait < time_point::max() - now ? now + std::max(*wait, duration::zero()) : time_point::max();
     engine_.acquire(n, lock->name, now);
+  });
+}
+
+void client_core::try_all(std::vector<wanted> locks, std::optional<duration> wait) {
+  std::vector<node_ref> nodes;
+  std::vector<engine::named_acquisition> all;
+  for (wanted& w : locks) {
+    nodes.push_back(prepare(w.lock, true, std::move(w.handler), true, {}));
+    all.push_back({&*nodes.back(), w.lock->name});
+  }
+  enter([&](time_point now) {
+    for (node_ref& node : nodes) begin(std::move(node), wait, now);
+    engine_.try_all(all, now);
   });
 }
 

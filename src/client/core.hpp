@@ -76,6 +76,12 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   /// `at_home`: the handler runs on our own executor (runs_at_home).
   void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler, bool at_home,
                engine::permit part = {});
+  /// Tries of mutexes of this client, in this order. All handlers run at home.
+  struct wanted {
+    settings_ptr lock;
+    acquire_handler handler;
+  };
+  void try_all(std::vector<wanted> locks, std::optional<duration> wait);
   void cancel(hold_node& n, asio::cancellation_type type);
   void release(node_ref n, release_handler handler, bool at_home);
   void abandon(hold_node& n);
@@ -125,6 +131,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void enter(F&& f);
   void enter_for(std::function<void(time_point)> const& f);
   bool nothing_owed() const;
+  node_ref prepare(settings_ptr const& lock, bool once, acquire_handler handler, bool at_home, engine::permit part);
+  void begin(node_ref node, std::optional<duration> wait, time_point now);
   void settle(time_point now, std::vector<ready>& batch);
   void carry_out(std::vector<ready>& batch);
   void begin_close(time_point now, duration timeout, bool drain);

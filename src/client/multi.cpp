@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -38,6 +39,21 @@ multi_lock::multi_lock(std::vector<mutex> locks) {
 }
 
 namespace detail {
+
+void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration> wait, std::shared_ptr<tries_listener> listener) {
+  struct of_client {
+    core_ptr core;
+    std::vector<client_core::wanted> wanted = {};
+  };
+  std::list<of_client> clients;
+  for (std::size_t i = 0; i < locks.size(); ++i) {
+    auto known = std::find_if(clients.begin(), clients.end(), [&](of_client const& c) { return c.core == locks[i]->core; });
+    if (known == clients.end()) known = clients.emplace(clients.end(), of_client{locks[i]->core});
+    known->wanted.push_back({locks[i], [listener, i](error_code ec, hold h) { listener->answered(i, ec, std::move(h)); }});
+  }
+  listener.reset();  // from now on the handlers keep it: a client whose context is gone drops its own
+  for (of_client& c : clients) c.core->try_all(std::move(c.wanted), wait);
+}
 
 void start_multi_release(std::vector<hold> holds, multi_release_handler handler) {
   if (holds.empty()) {

@@ -92,6 +92,15 @@ class child {
     }
   }
 
+  /// Has it said a line that begins so? Waits for a moment only; other lines are passed over.
+  bool says(std::string const& beginning) {
+    for (;;) {
+      pollfd p{out_, POLLIN, 0};
+      if (text_.find('\n') == std::string::npos && ::poll(&p, 1, 1) <= 0) return false;
+      if (line().starts_with(beginning)) return true;
+    }
+  }
+
   /// Waits for a line that begins so.
   std::string wait_for(std::string const& beginning, std::chrono::milliseconds bound = 15s) {
     std::string one;

@@ -84,6 +84,26 @@ TEST_F(P10Messages, WhatATimerSetsOffIsWrittenAtOnceAndTheRestOfItsTurnTogether)
   w.run(body);
 }
 
+TEST_F(P10Messages, SeveralFreeLocksOneScriptToAcquireThem) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server.url()};
+    std::vector<mutex> const locks{mutex{c, "a"}, mutex{c, "b"}, mutex{c, "c"}};
+    multi_lock all{locks};
+    {
+      multi_hold connects = co_await all.async_acquire();
+      co_await connects.async_release();
+    }
+    for (int i = 0; i < 3; ++i) {
+      count_from_here();
+      multi_hold h = co_await all.async_acquire();
+      EXPECT_EQ(sent(), (counts{{"evalsha", 1}}));
+      co_await h.async_release();
+      EXPECT_EQ(sent(), (counts{{"evalsha", 4}}));
+    }
+  };
+  w.run(body);
+}
+
 TEST_F(P10Messages, InsideAProcessHandOffsCostNothing) {
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = steady_config(server);

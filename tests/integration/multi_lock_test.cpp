@@ -7,6 +7,8 @@
 #include <boost/asio/cancellation_signal.hpp>
 
 #include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 namespace conch::test {
@@ -19,6 +21,16 @@ class MultiLock : public with_server<MultiLock> {
     for (std::string const& name : names) locks.emplace_back(c, name);
     return multi_lock{std::move(locks)};
   }
+  /// Connects, and lets the server know what a multi_lock runs.
+  static asio::awaitable<void> know_the_scripts(client& c) {
+    mutex connects{c, "to connect"};
+    hold h = co_await connects.async_acquire();
+    co_await h.async_release();
+    multi_lock two = of(c, {"to know", "to know too"});
+    multi_hold both = co_await two.async_acquire();
+    co_await both.async_release();
+  }
+
   static std::vector<std::string> named(char const* a, char const* b, char const* c) { return {a, b, c}; }
 };
 
@@ -50,18 +62,110 @@ TEST_F(MultiLock, P10OneRoundTripIfAllAreFree) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     multi_lock all = of(c, named("one trip a", "one trip b", "one trip c"));
-    {
-      multi_hold connects = co_await all.async_acquire();
-      co_await connects.async_release();
-    }
-    auto const before = c.stats().scripts;
+    co_await know_the_scripts(c);
+    auto const before = c.stats();
     multi_hold h = co_await all.async_acquire();
-    EXPECT_EQ(c.stats().scripts - before, 3u);  // sent together: nothing waits for another's answer
-    EXPECT_EQ(c.stats().grants_replied, 6u);
+    EXPECT_EQ(c.stats().scripts - before.scripts, 1u);
+    EXPECT_EQ(c.stats().grants_replied - before.grants_replied, 3u);
     co_await h.async_release();
-    EXPECT_EQ(c.stats().scripts - before, 6u);
+    EXPECT_EQ(c.stats().scripts - before.scripts, 4u);
   };
   w.run(body);
+}
+
+TEST_F(MultiLock, WhatIsBehindABusyOneIsNotTouched) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    client other{w.ctx.get_executor(), server().url()};
+    co_await know_the_scripts(c);
+    mutex busy{other, "middle b"};
+    hold h = co_await busy.async_acquire();
+    multi_lock all = of(c, named("middle a", "middle b", "middle c"));
+    multi_hold taken;
+    all.async_acquire([&](error_code ec, multi_hold m) {
+      EXPECT_FALSE(ec) << ec.message();
+      taken = std::move(m);
+    });
+    auto const there = [&] { return in_line(probe, "middle b") == 1; };
+    co_await until(there, "in line");
+    EXPECT_EQ(probe.integer({"EXISTS", lock_key("middle a")}), 1);
+    EXPECT_EQ(probe.integer({"EXISTS", lock_key("middle c"), fence_key("middle c")}), 0);  // never taken: no fence was given
+    co_await h.async_release();
+    auto const all_held = [&] { return static_cast<bool>(taken); };
+    co_await until(all_held, "all held");
+    EXPECT_TRUE(taken.valid());
+    EXPECT_EQ(taken.holds().size(), 3u);
+  };
+  w.run(body);
+}
+
+TEST_F(MultiLock, TellsWhatIsWrongWithOneOfThemAndKeepsNothing) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    co_await know_the_scripts(c);
+    probe.command({"RPUSH", lock_key("wrong b"), "a list"});
+    multi_lock all = of(c, named("wrong a", "wrong b", "wrong c"));
+    auto result = co_await all.async_acquire(as_tuple);
+    EXPECT_EQ(std::get<0>(result), errc::wrong_type) << std::get<0>(result).message();
+    auto const free = [&] { return is_free(probe, "wrong a") && is_free(probe, "wrong c"); };
+    co_await until(free, "nothing kept");
+  };
+  w.run(body);
+}
+
+TEST_F(MultiLock, OfSeveralClientsEachIsTriedByItsOwn) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    redis_server second;
+    client c{w.ctx.get_executor(), server().url()};
+    client d{w.ctx.get_executor(), second.url()};
+    co_await know_the_scripts(c);
+    co_await know_the_scripts(d);
+    auto const scripts = [&] { return std::pair{c.stats().scripts, d.stats().scripts}; };
+    auto const before = scripts();
+    multi_lock all{{mutex{c, "here 1"}, mutex{d, "here 2"}, mutex{c, "here 3"}, mutex{d, "here 4"}, mutex{c, "here 5"}}};
+    multi_hold h = co_await all.async_acquire();
+    EXPECT_EQ(h.holds().size(), 5u);
+    EXPECT_EQ(scripts(), (std::pair{before.first + 1, before.second + 1}));
+    co_await h.async_release();
+    mutex busy{c, "here 3"};
+    hold first = co_await busy.async_acquire();
+    acquire_options const briefly{.wait = 50ms};
+    auto result = co_await all.async_acquire(briefly, as_tuple);
+    EXPECT_EQ(std::get<0>(result), errc::timed_out) << std::get<0>(result).message();
+    redis_probe there{second};
+    auto const free = [&] { return is_free(probe, "here 1") && is_free(there, "here 2") && is_free(there, "here 4"); };
+    co_await until(free, "nothing kept");
+  };
+  w.run(body);
+}
+
+TEST_F(MultiLock, ProcessesWithOppositeOrdersExcludeEachOther) {
+  std::vector<std::string> const orders{"@multi/pa,pb,pc", "@multi/pc,pb,pa", "@multi/pb,pc,pa"};
+  std::deque<child> all;
+  for (std::string const& order : orders) all.emplace_back(server(), order, 3000ms);
+  std::map<std::size_t, int> turns;
+  auto const next = [&]() -> std::size_t {
+    auto const end = steady::now() + 15s;
+    while (steady::now() < end) {
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (all[i].says("held")) return i;
+      }
+    }
+    throw std::runtime_error{"nobody holds them"};
+  };
+  for (int i = 0; i < 40; ++i) {
+    std::size_t const who = next();
+    ++turns[who];
+    for (std::size_t other = 0; other < all.size(); ++other) {
+      EXPECT_FALSE(other != who && all[other].says("held")) << "held by two";
+    }
+    all[who].say("use");
+    EXPECT_EQ(all[who].wait_for("use"), "use valid");
+    all[who].say("release");
+    EXPECT_EQ(all[who].wait_for("released"), "released 1");
+    all[who].say("acquire");
+  }
+  EXPECT_EQ(turns.size(), all.size());
 }
 
 TEST_F(MultiLock, OppositeOrdersNeverWaitForEachOtherSeenFromOutside) {

@@ -4,7 +4,8 @@
 //
 // With several URLs the lock is a quorum's, and CLAIM_MS that of its votes.
 // NAME is that of a mutex, or "@semaphore/NAME": one permit of one, "@writer/NAME", "@reader/NAME",
-// "@striped/NAME": one segment of one, "@reentrant/NAME", "@multi/NAME": the mutexes "NAME a" and "NAME b" together.
+// "@striped/NAME": one segment of one, "@reentrant/NAME", "@multi/NAME": the mutexes "NAME a" and "NAME b" together,
+// "@multi/NAME,NAME...": these together, named in this order.
 // Writes lines: "asking", "held FENCE", "failed WORDS", "lost WORDS", "use valid|invalid", "released 0|1".
 // Reads lines: "use" (is the lock still ours?), "release", "acquire" (again). Ends with its input.
 
@@ -79,7 +80,12 @@ class holder {
       conch::detail::start_acquire_part(lock, conch::detail::request_of(conch::owner{}.state()), std::nullopt, false, told);
     } else if (kind == "multi") {
       std::vector<conch::mutex> locks;
-      for (char const* which : {" a", " b"}) locks.emplace_back(client_, name + which);
+      bool const two = name.find(',') == std::string::npos;
+      std::string const names = two ? name + " a," + name + " b" : name;
+      for (std::size_t at = 0, end = 0; end != std::string::npos; at = end + 1) {
+        end = names.find(',', at);
+        locks.emplace_back(client_, names.substr(at, end == std::string::npos ? end : end - at));
+      }
       conch::multi_lock{std::move(locks)}.async_acquire(all_told);
     } else {
       say("failed: no such kind of lock");
