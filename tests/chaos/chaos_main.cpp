@@ -109,7 +109,7 @@ class judge {
       ++refused_;
       if (r.valid_to <= r.other) continue;  // it had been told, or its deadline had passed
       bool const excused = std::any_of(nemesis_.data_losses().begin(), nemesis_.data_losses().end(), [&](auto const& loss) {
-        return r.granted <= loss.second && r.other >= loss.first;
+        return r.fence <= loss.second && r.seen >= loss.first;
       });
       if (excused) {
         ++excused_;
@@ -118,7 +118,7 @@ class judge {
       auto const ms = [&](nanoseconds_of_boot t) { return std::to_string((t - r.granted) / 1'000'000); };
       violation("'" + r.lock + "': " + r.who + " with fence " + std::to_string(r.fence) + " had been told that it holds until " +
                 ms(r.valid_to) + " ms after its grant, but the holder of fence " + std::to_string(r.seen) +
-                " had the lock at " + ms(r.other) + " ms; its " + r.step + " was refused");
+                " had the lock at " + ms(r.other) + " ms; its " + r.step + " was refused" + losses());
     }
   }
 
@@ -130,6 +130,14 @@ class judge {
       violation(o.entered + " with fence " + std::to_string(o.entered_fence) + " came in while " + o.inside + " with fence " +
                 std::to_string(o.inside_fence) + " was inside and never refused");
     }
+  }
+
+  std::string losses() const {
+    std::string text;
+    for (auto const& [from, to] : nemesis_.data_losses()) {
+      text += (text.empty() ? "; data was lost between the fences " : ", ") + std::to_string(from) + " and " + std::to_string(to);
+    }
+    return text;
   }
 
   void violation(std::string const& what) {

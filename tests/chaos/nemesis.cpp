@@ -2,7 +2,6 @@
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,13 +46,15 @@ std::vector<std::string> connections(redis_probe& probe) {
   return ids;
 }
 
-}  // namespace
-
-nanoseconds_of_boot now_of_boot() {
-  timespec t{};
-  ::clock_gettime(CLOCK_BOOTTIME, &t);
-  return static_cast<nanoseconds_of_boot>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+/// The fence of a grant at this moment. When a grant was made cannot be asked of its holder: the answer may have been on its
+/// way, or the process stopped, for long.
+std::int64_t fence_of_now() {
+  constexpr std::chrono::sys_days epoch = std::chrono::year{2020} / 1 / 1;
+  auto const since = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now() - epoch);
+  return since.count() * 4096;
 }
+
+}  // namespace
 
 nemesis::nemesis(chaos_options const& options) : options_{options}, random_{options.seed} {
   recorder_ = std::make_unique<redis_server>();
@@ -245,9 +246,19 @@ void nemesis::hurt_server(int chance) {
     });
     return;
   }
-  bool const keep_data = !options_.lose_data || chance < 88;
+  bool const keep_data = !options_.lose_data || chance < 80;
   note(keep_data ? "server killed" : "server killed, data lost");
-  lost_from_ = now_of_boot();
+  if (!keep_data && roll(2) == 0) {
+    // What it said reaches some only when it is back and has given away again what they were granted.
+    note("answers outlived their data");
+    for (worker& w : workers_) {
+      if (roll(2) == 0) continue;
+      w.proxy->set(towards::client, {.delay = milliseconds{100 + roll(200)}});
+      later(milliseconds{400}, [&w] { w.proxy->heal(); });
+    }
+    std::this_thread::sleep_for(80ms);
+  }
+  lost_from_ = fence_of_now();
   server_->kill(SIGKILL);
   server_up_ = false;
   later(milliseconds{roll(2) == 0 ? 0 : roll(800)}, [this, keep_data] { server_back(keep_data); });
@@ -257,7 +268,7 @@ void nemesis::server_back(bool keep_data) {
   if (server_up_) return;
   server_->restart(keep_data);
   server_up_ = true;
-  if (!keep_data) losses_.emplace_back(lost_from_, now_of_boot());
+  if (!keep_data) losses_.emplace_back(lost_from_, fence_of_now());
 }
 
 void nemesis::calm() {

@@ -55,8 +55,8 @@ class nemesis {
   /// Names of all tasks that run now.
   std::vector<std::string> tasks() const;
   bool was_killed(std::string const& name) const { return killed_.contains(name); }
-  /// A server may have lost what it acknowledged between these two moments.
-  std::vector<std::pair<nanoseconds_of_boot, nanoseconds_of_boot>> const& data_losses() const { return losses_; }
+  /// A server may have lost what it acknowledged between these two moments, which are given as the fences of grants then.
+  std::vector<std::pair<std::int64_t, std::int64_t>> const& data_losses() const { return losses_; }
   std::map<std::string, std::uint64_t> const& events() const { return events_; }
   redis_server& server() { return *server_; }
   std::string witness_url() const { return "unix://" + recorder_->socket_path(); }
@@ -88,14 +88,12 @@ class nemesis {
   std::unique_ptr<redis_server> recorder_;
   std::unique_ptr<redis_server> server_;
   bool server_up_ = true, server_stopped_ = false;
-  nanoseconds_of_boot lost_from_ = 0;
+  std::int64_t lost_from_ = 0;
   std::vector<worker> workers_;
   std::multimap<steady::time_point, std::function<void()>> later_;
   std::set<std::string> killed_;
-  std::vector<std::pair<nanoseconds_of_boot, nanoseconds_of_boot>> losses_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> losses_;
   std::map<std::string, std::uint64_t> events_;
 };
-
-nanoseconds_of_boot now_of_boot();
 
 }  // namespace conch::test
