@@ -68,7 +68,7 @@ asio::awaitable<void> play(exchange& x, conch::client& client, conch::mutex& loc
 
 void conch_player(exchange& x, std::string const& url) {
   asio::io_context context{1};
-  conch::client client{context.get_executor(), settings_for(url, false)};
+  conch::client client{context.get_executor(), settings_for(url, true)};
   conch::mutex lock{client, "bench:hand-off"};
   asio::co_spawn(context, play(x, client, lock, context), stop_on_error);
   context.run();

@@ -71,6 +71,7 @@ struct library {
 
   static conch::config settings(urls const& all, bool strict) {
     conch::config c;
+    c.single_threaded = true;
     c.strict_fence = strict;
     c.servers = all;
     return c;

@@ -94,7 +94,9 @@ struct config {
   /// What the server shows in CLIENT LIST. Printable ASCII without spaces.
   std::string client_name = "conch";
 
-  /// Set only where one thread alone runs the io_context and makes every call: the client then takes no lock.
+  /// Set only where one thread alone runs the io_context and makes every call: the client then takes no lock, and calls handlers
+  /// that run on its own executor in the turn of the event loop in which they come up, one after the other, instead of posting
+  /// each (the loop sees to everything else after 16 of them).
   bool single_threaded = false;
 
   /// Where the client tells what it does. Empty: nowhere.

@@ -324,6 +324,11 @@ void client_core::post_end_of_operation(hold_node& n, Handler handler, Args... a
 
 void client_core::carry_out(std::vector<ready>& batch) {
   for (ready& r : batch) {
+    if (settings_.single_threaded && r.ends_operation() && !r.node->whose) {
+      if (due_here_.empty() && !in_turn_) want_turn();
+      due_here_.push_back(std::move(r));
+      continue;
+    }
     if (r.what == ready::kind::closed) {
       close_handler handler{std::move(*on_closed_)};
       on_closed_.reset();
@@ -360,6 +365,51 @@ void client_core::carry_out(std::vector<ready>& batch) {
       }
     }
   }
+}
+
+// Where one thread does everything, a handler at home need not go through the event loop by itself. It is called when the
+// handler that is running now has ended (its turn), which is as good as behind it in the loop's queue. The loop sees to
+// everybody else after a few of them.
+
+void client_core::want_turn() {
+  home_.execute([keep = shared_from_this()] {
+    keep->begin_turn();
+    keep->end_turn();
+  });
+}
+
+void client_core::begin_turn() { in_turn_ = settings_.single_threaded; }
+
+void client_core::end_turn() {
+  if (!in_turn_) return;
+  constexpr std::size_t more = 16;  // of those that come up in this turn
+  struct end {
+    client_core& core;
+    ~end() {
+      core.in_turn_ = false;
+      if (!core.due_here_.empty()) core.want_turn();
+    }
+  } const at_the_end{*this};
+  for (std::size_t left = due_here_.size() + more; left != 0 && !due_here_.empty(); --left) {
+    ready r{std::move(due_here_.front())};
+    due_here_.pop_front();
+    complete_here(std::move(r));
+  }
+}
+
+void client_core::complete_here(ready r) {
+  hold_node& n = *r.node;
+  if (r.what == ready::kind::released) {
+    completion<release_handler, error_code, bool> c{release_handler{std::move(n.on_released)}, {r.why, r.was_held}};
+    r.node = {};
+    c();
+    return;
+  }
+  bool const granted = r.what == ready::kind::granted;
+  acquire_handler handler{std::move(n.on_acquired)};
+  hold h = granted ? hold{std::move(r.node)} : hold{};
+  r.node = {};
+  completion<acquire_handler, error_code, hold>{std::move(handler), {granted ? error_code{} : r.why, std::move(h)}}();
 }
 
 void client_core::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
@@ -468,6 +518,7 @@ void client_core::context_gone() {
   on_closed_.reset();
   whose_close_ = {};
   ready_.clear();
+  due_here_.clear();
   for (auto const& r : remotes_) r->way.reset();
   alarm_.reset();
   strand_ = {};

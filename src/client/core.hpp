@@ -13,6 +13,7 @@
 #include <boost/asio/any_completion_executor.hpp>
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -110,6 +111,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
     bool was_held = false;
     std::shared_ptr<loss_watcher> watcher;
     std::shared_ptr<question> asked = nullptr;
+
+    bool ends_operation() const { return what == kind::granted || what == kind::not_granted || what == kind::released; }
   };
 
   enum class closing { no, draining, giving_back, done };
@@ -120,6 +123,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
     std::shared_ptr<void> keep() override { return core.keep(); }
     void log(log_level level, std::string_view words) override { core.log(level, words); }
     void enter_with(input& i) override;
+    void begin_turn() override { core.begin_turn(); }
+    void end_turn() override { core.end_turn(); }
 
     client_core& core;
     std::unique_ptr<transport> way;
@@ -135,6 +140,10 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void begin(node_ref node, std::optional<duration> wait, time_point now);
   void settle(time_point now, std::vector<ready>& batch);
   void carry_out(std::vector<ready>& batch);
+  void complete_here(ready r);
+  void begin_turn();
+  void end_turn();
+  void want_turn();
   void begin_close(time_point now, duration timeout, bool drain);
   void close_due(time_point now);
   void end_close(error_code why);
@@ -169,6 +178,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   std::unique_ptr<engine::server> server_;  // one server, or ...
   std::unique_ptr<quorum::quorum> quorum_;  // ... several
   std::vector<ready> ready_;
+  std::deque<ready> due_here_;           // one thread only: completions at home, for this turn or the next
+  bool in_turn_ = false;
   std::size_t operations_at_home_ = 0;   // whose handlers have not been posted yet ...
   asio::any_io_executor work_at_home_;   // ... and what keeps our own context at work for all of them
   std::vector<std::shared_ptr<question>> questions_;  // not answered yet

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace conch {
 
@@ -37,6 +38,15 @@ class host {
     enter_with(c);
   }
 
+  /// The same, from a handler of the event loop. Where one thread does everything it also calls the handlers that this
+  /// completes, and what they throw comes out of it; otherwise they wait for a turn of the event loop.
+  template <class F>
+  void enter_and_complete(F&& f) {
+    begin_turn();
+    enter(std::forward<F>(f));
+    end_turn();
+  }
+
   /// Keeps the client's core, and with it the transport, alive.
   virtual std::shared_ptr<void> keep() = 0;
   virtual void log(log_level level, std::string_view words) = 0;
@@ -49,6 +59,8 @@ class host {
     ~input() = default;
   };
   virtual void enter_with(input& i) = 0;
+  virtual void begin_turn() = 0;
+  virtual void end_turn() = 0;
   ~host() = default;
 };
 

@@ -169,16 +169,25 @@ void link::on_read(std::size_t size) {
       case greeting::progress::done: on_greeted(); break;
     }
   }
-  // What is sent because of this goes out together, also what the handlers send that it completes: they run before the flush.
+  // What is sent because of this goes out together, also what the handlers send that it completes: they run before the flush,
+  // here or because they were posted first.
   bool first = false;
   {
     std::lock_guard const guard{outgoing_mutex_};
     first = !std::exchange(flush_posted_, true);
   }
   bool alive = true;
-  host_.enter([&](engine::server& s, time_point now) { alive = hand_over(s, now); });
-  if (first) post_flush();
-  if (alive) read();
+  auto const go_on = [&] {
+    if (first) settings_.single_threaded ? flush() : post_flush();
+    if (alive) read();
+  };
+  try {
+    host_.enter_and_complete([&](engine::server& s, time_point now) { alive = hand_over(s, now); });
+  } catch (...) {  // of a user's handler
+    go_on();
+    throw;
+  }
+  go_on();
 }
 
 void link::on_greeted() {

@@ -188,6 +188,7 @@ int run(int argc, char** argv) {
   settings.keep_alive = 2s;
   settings.local_slice = std::chrono::milliseconds{std::atoi(value_of(argc, argv, "--slice"))};
   settings.client_name = value_of(argc, argv, "--name");
+  settings.single_threaded = settings.local_slice > 2ms;  // some of them
   int const tasks = std::atoi(value_of(argc, argv, "--tasks"));
   worker w{ctx, settings, value_of(argc, argv, "--witness"), value_of(argc, argv, "--name"),
            std::strtoull(value_of(argc, argv, "--seed"), nullptr, 10), std::atoi(value_of(argc, argv, "--locks"))};

@@ -112,10 +112,11 @@ asio::awaitable<void> until(Reached const& reached, std::string what, std::chron
   }
 }
 
-/// Settings with short times, for one server of a test.
+/// Settings with short times, for one server of a test, and for a client that only one thread uses (the others' are not).
 inline config quick(std::string url, std::chrono::milliseconds lease = 1500ms) {
   config c;
   c.url = std::move(url);
+  c.single_threaded = true;
   c.lease = lease;
   c.claim = lease / 3;
   c.command_timeout = lease / 3;
