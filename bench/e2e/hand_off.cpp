@@ -74,14 +74,14 @@ void conch_player(exchange& x, std::string const& url) {
   context.run();
 }
 
-void raw_player(exchange& x, std::string const& url, std::size_t me) {
+void raw_player(exchange& x, std::string const& url, std::size_t me, raw_connection::waits how) {
   std::string const id = "0000000000000000000000000000be0" + std::to_string(me);
   std::string const name = "bench:raw-hand-off";
   constexpr milliseconds lease{30'000}, claim{3'000}, retention{600'000};
   std::string acquire, release;
   conch::redis::encode(conch::engine::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id, acquire);
   conch::redis::encode(conch::engine::release_command{name, 1, false, lease, claim, retention, 0, false}, id, release);
-  raw_connection to{url};
+  raw_connection to{url, how};
   to.exchange(command({"HELLO", "3"}));
   to.exchange(command({"SUBSCRIBE", conch::redis::channel_of(id)}));
   if (me == 1) {
@@ -112,25 +112,27 @@ void raw_player(exchange& x, std::string const& url, std::size_t me) {
 
 void latency(report& out, options const& chosen, server& redis, std::string const& url, std::string const& way) {
   progress("F4 " + way);
-  struct { samples p50, p99, all; } ours, floor;
+  struct latencies { samples p50, p99, all; } ours, limit, floor;
+  auto const measure = [&](latencies& into, auto const& play) {
+    redis.probe().command({"FLUSHALL"});
+    shared<exchange> x;
+    child first{[&] { play(*x, 0); }};
+    child second{[&] { play(*x, 1); }};
+    first.join();
+    second.join();
+    samples const us = x->all();
+    into.p50.add(us.quantile(0.5));
+    into.p99.add(us.quantile(0.99));
+    into.all.add(us);
+  };
   for (int i = 0; i < chosen.repetitions; ++i) {
-    for (bool const raw : {false, true}) {
-      redis.probe().command({"FLUSHALL"});
-      shared<exchange> x;
-      auto const player = [&](std::size_t me) { raw ? raw_player(*x, url, me) : conch_player(*x, url); };
-      child first{[&] { player(0); }};
-      child second{[&] { player(1); }};
-      first.join();
-      second.join();
-      auto& into = raw ? floor : ours;
-      samples const us = x->all();
-      into.p50.add(us.quantile(0.5));
-      into.p99.add(us.quantile(0.99));
-      into.all.add(us);
-    }
+    measure(ours, [&](exchange& x, std::size_t) { conch_player(x, url); });
+    measure(limit, [&](exchange& x, std::size_t me) { raw_player(x, url, me, raw_connection::waits::by_epoll); });
+    measure(floor, [&](exchange& x, std::size_t me) { raw_player(x, url, me, raw_connection::waits::in_recv); });
   }
   out.add("F4", "hand-off between processes, p50, " + way, ours.p50, "us", &floor.p50);
   out.add("F4", "hand-off between processes, p99, " + way, ours.p99, "us", &floor.p99);
+  out.add("F4", "hand-off of the floor waiting by epoll, p50, " + way, limit.p50, "us", &floor.p50);
   out.distribution("F4", "all hand-offs, " + way, ours.all, "us", &floor.all);
 }
 

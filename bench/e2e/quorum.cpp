@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "redis/codec.hpp"
 #include "support/processes.hpp"
 #include "support/raw.hpp"
 #include "support/redis_server.hpp"
@@ -94,7 +95,7 @@ struct library {
 
 /// To the servers that are there.
 struct floor_of {
-  explicit floor_of(urls const& all) : pair{conch_lane("bench:quorum-floor", 1)} {
+  explicit floor_of(urls const& all) {
     for (auto const& url : all) {
       to.push_back(std::make_unique<raw_connection>(url));
       load_scripts(*to.back());
@@ -103,13 +104,34 @@ struct floor_of {
   }
 
   void run(samples& latency) {
-    for (std::size_t i = 0; i < rounds; ++i) {
+    for (lane const& vote : votes()) {
       auto const begin = steady::now();
-      exchange(pair.acquire);
+      exchange(vote.acquire);
       latency.add(us_since(begin));
-      exchange(pair.release);
+      exchange(vote.release);
       std::this_thread::sleep_for(rest);
     }
+  }
+
+  /// As conch's: each has an id of its own, and proposes a fence that is ahead of all clocks.
+  static std::vector<lane> votes() {
+    using namespace std::chrono;
+    constexpr milliseconds lease{30'000}, claim{500}, retention{600'000};
+    constexpr sys_days epoch = year{2020} / 1 / 1;
+    std::string const client = "00000000000000000000000000000bec", name = "bench:quorum-floor";
+    auto const now = floor<microseconds>(system_clock::now());
+    std::int64_t const ticket = now.time_since_epoch().count();
+    std::int64_t fence = floor<microseconds>(now - epoch).count() + 400'000;  // later than the last of them is used
+    std::vector<lane> all(rounds);
+    for (std::size_t i = 0; i < rounds; ++i, fence += 500) {
+      auto const id = static_cast<std::uint64_t>(ticket) * 1000 + i;
+      conch::redis::encode(conch::engine::acquire_command{name, id, true, claim, claim, retention, ticket, 0, false, fence}, client,
+                           all[i].acquire);
+      conch::redis::encode(
+          conch::engine::release_command{name, id, false, lease, claim, retention, 0, false, fence, fence + 500}, client,
+          all[i].release);
+    }
+    return all;
   }
 
   /// Writes to all, and waits until three have answered that and everything before; the others may go on.
@@ -137,7 +159,6 @@ struct floor_of {
     owed.pop_back();
   }
 
-  lane pair;
   std::vector<std::unique_ptr<raw_connection>> to;
   std::vector<std::size_t> owed;  // answers, by server
 };

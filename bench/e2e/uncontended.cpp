@@ -157,27 +157,32 @@ double quantile(std::vector<double>& values, double share) {
 
 void latency(report& out, options const& chosen, std::string const& url, std::string const& way) {
   library lib{url, true, 1};
-  raw_connection raw{url};
+  raw_connection raw{url}, by_epoll{url, raw_connection::waits::by_epoll};
   lane const one = conch_lane("bench:0", 1);
-  struct { samples p50, p99; } ours, floor;
+  struct latencies { samples p50, p99; } ours, limit, floor;
   progress("F3 " + way);
+  auto const exchanges = [&](raw_connection& with, latencies& into) {
+    std::vector<double> took;
+    for (auto const until = steady::now() + in_seconds(chosen.seconds); steady::now() < until;) {
+      auto const begin = steady::now();
+      with.exchange(one.acquire);
+      with.exchange(one.release);
+      took.push_back(seconds_since(begin) * 1e6);
+    }
+    into.p50.add(quantile(took, 0.5));
+    into.p99.add(quantile(took, 0.99));
+  };
   for (int i = 0; i < chosen.repetitions; ++i) {
     std::vector<double> took;
     lib.workers.run(1, in_seconds(chosen.seconds), [&](std::size_t) { return timed_cycles(lib.workers, lib.locks[0], took); });
     ours.p50.add(quantile(took, 0.5));
     ours.p99.add(quantile(took, 0.99));
-    took.clear();
-    for (auto const until = steady::now() + in_seconds(chosen.seconds); steady::now() < until;) {
-      auto const begin = steady::now();
-      raw.exchange(one.acquire);
-      raw.exchange(one.release);
-      took.push_back(seconds_since(begin) * 1e6);
-    }
-    floor.p50.add(quantile(took, 0.5));
-    floor.p99.add(quantile(took, 0.99));
+    exchanges(by_epoll, limit);
+    exchanges(raw, floor);
   }
   out.add("F3", "one cycle, p50, " + way, ours.p50, "us", &floor.p50);
   out.add("F3", "one cycle, p99, " + way, ours.p99, "us", &floor.p99);
+  out.add("F3", "one cycle of the floor waiting by epoll, p50, " + way, limit.p50, "us", &floor.p50);
 }
 
 }  // namespace

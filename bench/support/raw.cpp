@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -52,9 +53,18 @@ int open_socket(std::string const& url) {
 
 }  // namespace
 
-raw_connection::raw_connection(std::string const& url) : fd_{open_socket(url)}, buffer_(std::size_t{64} << 10) {}
+raw_connection::raw_connection(std::string const& url, waits how) : fd_{open_socket(url)}, buffer_(std::size_t{64} << 10) {
+  if (how == waits::in_recv) return;
+  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  if (epoll_ < 0 || ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd_, &event) != 0) fail(std::string{"epoll: "} + std::strerror(errno));
+}
 
-raw_connection::~raw_connection() { ::close(fd_); }
+raw_connection::~raw_connection() {
+  ::close(fd_);
+  if (epoll_ >= 0) ::close(epoll_);
+}
 
 void raw_connection::send(std::string_view bytes) {
   while (!bytes.empty()) {
@@ -68,6 +78,12 @@ void raw_connection::send(std::string_view bytes) {
 }
 
 std::size_t raw_connection::receive() {
+  if (epoll_ >= 0) {
+    epoll_event event{};
+    while (::epoll_wait(epoll_, &event, 1, -1) < 1) {
+      if (errno != EINTR) fail(std::string{"epoll: "} + std::strerror(errno));
+    }
+  }
   ssize_t received = 0;
   do {
     received = ::recv(fd_, buffer_.data(), buffer_.size(), 0);

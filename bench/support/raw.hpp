@@ -12,11 +12,14 @@ namespace conch::bench {
 
 using steady = std::chrono::steady_clock;
 
-/// One blocking connection. Failures throw std::runtime_error.
+/// One connection. Failures throw std::runtime_error.
 class raw_connection {
  public:
+  /// How it waits for input: in recv(2), which serves one connection only, or as every event loop does.
+  enum class waits { in_recv, by_epoll };
+
   /// `unix://PATH` or `redis://127.0.0.1:PORT`.
-  explicit raw_connection(std::string const& url);
+  explicit raw_connection(std::string const& url, waits how = waits::in_recv);
   ~raw_connection();
   raw_connection(raw_connection const&) = delete;
   raw_connection& operator=(raw_connection const&) = delete;
@@ -43,6 +46,7 @@ class raw_connection {
 
  private:
   int fd_ = -1;
+  int epoll_ = -1;
   std::vector<char> buffer_;
   std::size_t unused_ = 0;          // messages that await() has not taken yet
   std::size_t lines_missing_ = 0;   // of the message under way; 0: its first line is next
