@@ -1,8 +1,8 @@
 -- Takes the lock, or stands in line for it.
 -- KEYS lock queue fence   ARGV id mode(wait|try) lease claim retention ticket(0: none) not_after(0: none)
 -- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant
--- Answers FENCE, granted when the clock showed what the fence says · {1 fence now} granted · {0 left now ticket} in line
--- · {2 left now} busy · {3 0 now} too late to be done
+-- Answers FENCE, granted when the clock showed what the fence says · -NOW, granted with the fence that was proposed
+-- · {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
 -- A vote is a claim until it is confirmed; to be in line or busy is followed by who has it (see rival).
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, retention, not_after, proposal = ARGV[1], ARGV[3], ARGV[5], ARGV[7], tonumber(ARGV[8])
@@ -18,7 +18,7 @@ end
 if redis.call('EXISTS', lock_key, queue_key) == 0 then
   local fence, digits = next_fence(floor)
   own(id, digits, state_of_mine, lease)
-  return granted(fence)
+  return granted(fence, proposal)
 end
 
 local wait, claim, ticket = ARGV[2] == 'wait', tonumber(ARGV[4]), tonumber(ARGV[6])
@@ -67,4 +67,4 @@ if not taken then
   fence, digits = next_fence(floor)
   own(id, digits, state_of_mine, lease)
 end
-return granted(fence)
+return granted(fence, proposal)

@@ -83,6 +83,7 @@ class server final : public backend {
     cleanup* owed;
     time_point written;
     milliseconds lease{};  // as asked for; by the time of the answer the seat may want another
+    std::int64_t proposal = 0;  // of a vote; likewise
     std::uint64_t serial = 0;  // of an inquiry
   };
 

@@ -58,11 +58,14 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
   }
   ++stats_.scripts;
   std::int64_t const not_after_us = not_after(now);
+  std::int64_t const proposal = s.vote != 0 ? s.floor + 1 : 0;
   about_to_ask(s, not_after_us);
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
                             whole_ms(settings_.fence_retention), CONCH_MUTANT(ticket_forgotten) ? 0 : s.ticket,
-                            not_after_us, with_source, s.vote != 0 ? s.floor + 1 : 0, part_of(s)});
-  push_request({request::acquire, s.id, 0, &s, nullptr, now});
+                            not_after_us, with_source, proposal, part_of(s)});
+  in_flight asked{request::acquire, s.id, 0, &s, nullptr, now};
+  asked.proposal = proposal;
+  push_request(asked);
 }
 
 void server::acquire_answer(in_flight const& r, answer const& a, time_point now) {
@@ -71,9 +74,10 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
     if (a.what != fault::none) {
       if (s.at == seat::state::asking || s.at == seat::state::in_line) acquire_fault(s, a, now);
     } else if (a.numbers.size() == 1) {
-      // The usual grant: its fence says what the server's clock showed.
-      sample(r.written, a.numbers[0] + fence_epoch_us, now);
-      std::int64_t const result[] = {1, a.numbers[0], 0};
+      // The usual grant: its fence says what the server's clock showed, or is the one that we proposed.
+      std::int64_t const told = a.numbers[0];
+      sample(r.written, told < 0 ? -told : told + fence_epoch_us, now);
+      std::int64_t const result[] = {1, told < 0 ? r.proposal : told, 0};
       ask_result(s, r, result, now);
     } else if (a.numbers.size() < 3) {
       out_.drop_connection("an answer of the acquire script that is too short");

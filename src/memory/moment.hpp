@@ -60,9 +60,10 @@ struct store::moment {
     return before;
   }
 
-  /// The answer to whoever has it now: mostly the clock shows what the fence says, and the fence alone tells both.
-  std::vector<std::int64_t> granted(std::int64_t fence) const {
+  /// The answer to whoever has it now: one number where one tells both fence and clock. `proposal` 0: none.
+  std::vector<std::int64_t> granted(std::int64_t fence, std::int64_t proposal) const {
     if (fence == clock()) return {fence};
+    if (fence == proposal) return {-now_us};
     return {1, fence, now_us};
   }
 

@@ -134,14 +134,14 @@ std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command cons
   if (!e.line.empty()) {
     std::int64_t const ticket = c.wait ? m.enqueue(me, c.ticket, m.claim, lease) : 0;
     moment::passed const next = m.pass_on(me.text, lease, floor, vote);
-    if (next.fence) return m.granted(*next.fence);
+    if (next.fence) return m.granted(*next.fence, c.proposal);
     if (next.taken && c.wait) return rival({0, m.claim, m.now_us, ticket});
     if (next.taken) return rival({2, m.claim, m.now_us});
   }
 
   std::int64_t const fence = m.next_fence(floor);
   m.own(std::move(me), fence, vote, lease);
-  return m.granted(fence);
+  return m.granted(fence, c.proposal);
 }
 
 std::vector<std::int64_t> store::acquire_all(engine::acquire_all_command const& c, std::string_view client, std::int64_t now_us) {

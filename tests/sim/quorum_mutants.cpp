@@ -7,7 +7,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::array<mutant, 25> mutants{{
+constexpr std::array<mutant, 26> mutants{{
     {"quorum-of-less", "one vote less than a majority is enough", "P1", engine_mutant::quorum_of_less},
     {"validity-of-the-best", "a hold is valid as long as the longest of its votes", "7", engine_mutant::validity_of_the_best},
     {"claim-taken-for-lease", "votes that are claims count for the whole lease", "7", engine_mutant::claim_taken_for_lease},
@@ -38,6 +38,9 @@ constexpr std::array<mutant, 25> mutants{{
     {"confirmation-by-anybody", "a confirmation extends whatever is there", "P7", engine_mutant::none, "confirm",
      "if value and string.sub(value, 1, #id + 1) == id .. ' ' then",
      "if value then"},
+    {"proposal-taken-for-fence", "a vote says that its fence is the one proposed, and it is greater", "P2", engine_mutant::none, "acquire",
+     "elseif fence == proposal then",
+     "elseif proposal then"},
     {"confirmation-extends-nothing", "a confirmation does not extend", "7", engine_mutant::none, "confirm",
      "math.max(left, lease)",
      "left"},

@@ -514,5 +514,17 @@ TEST(Quorum, EqualVotesNeedNoSecondRound) {
   EXPECT_EQ(w.stats.fence_rounds, 0u);
 }
 
+TEST(Quorum, AVoteThatTellsOnlyTheTimeHasTheFenceThatWasProposed) {
+  world w{3};
+  engine::acquisition& a = w.ask();
+  std::int64_t const proposed = w.wires[0]->unanswered.front().floor;
+  EXPECT_GT(proposed, w.server_us() - engine::fence_epoch_us);
+  w.answer(0, {-w.server_us()});
+  w.answer(1, {-w.server_us()});
+  EXPECT_EQ(w.events, std::vector<std::string>{"granted"});
+  EXPECT_EQ(a.fence / 4096, proposed);
+  EXPECT_EQ(w.stats.fence_rounds, 0u);
+}
+
 }  // namespace
 }  // namespace conch::quorum
