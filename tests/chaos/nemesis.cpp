@@ -114,10 +114,14 @@ void nemesis::run_due() {
 }
 
 void nemesis::rage_until(steady::time_point end) {
-  auto next = steady::now();
+  auto next = steady::now(), next_deletion = next;
   while (steady::now() < end) {
     run_due();
     look_after_workers();
+    if (options_.sabotage && steady::now() >= next_deletion) {
+      delete_lock();
+      next_deletion = steady::now() + 30ms;
+    }
     if (steady::now() >= next) {
       strike();
       next = steady::now() + milliseconds{20 + roll(roll(3) == 0 ? 1200 : 350)};
@@ -213,10 +217,7 @@ void nemesis::hurt_by_command(int chance) {
   if (!server_up_ || server_stopped_) return;
   try {
     redis_probe probe{*server_, 2s};
-    if (options_.sabotage) {
-      note("locks deleted");
-      probe.command({"DEL", "conch:{chaos:" + std::to_string(roll(options_.locks)) + "}"});
-    } else if (chance < 80) {
+    if (chance < 80) {
       auto const ids = connections(probe);
       if (ids.empty()) return;
       note("connections killed");
@@ -230,6 +231,16 @@ void nemesis::hurt_by_command(int chance) {
     }
   } catch (std::runtime_error const&) {
     // Too slow to answer at the moment: it is not this one's part to complain.
+  }
+}
+
+void nemesis::delete_lock() {
+  if (!server_up_ || server_stopped_) return;
+  try {
+    redis_probe{*server_, 2s}.command({"DEL", "conch:{chaos:" + std::to_string(roll(options_.locks)) + "}"});
+    note("locks deleted");
+  } catch (std::runtime_error const&) {
+    // As above.
   }
 }
 

@@ -77,6 +77,7 @@ class nemesis {
   void hurt_server(int roll);
   void hurt_link(worker& w, int roll);
   void hurt_by_command(int roll);
+  void delete_lock();
   void server_back(bool keep_data);
   void later(std::chrono::milliseconds after, std::function<void()> what);
   void run_due();
