@@ -385,16 +385,18 @@ void client_core::end_turn() {
   constexpr std::size_t more = 16;  // of those that come up in this turn
   struct end {
     client_core& core;
-    ~end() {
-      core.in_turn_ = false;
-      if (!core.due_here_.empty()) core.want_turn();
-    }
+    ~end() { core.leave_turn(); }
   } const at_the_end{*this};
   for (std::size_t left = due_here_.size() + more; left != 0 && !due_here_.empty(); --left) {
     ready r{std::move(due_here_.front())};
     due_here_.pop_front();
     complete_here(std::move(r));
   }
+}
+
+void client_core::leave_turn() {
+  in_turn_ = false;
+  if (!due_here_.empty()) want_turn();
 }
 
 void client_core::complete_here(ready r) {

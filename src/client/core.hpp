@@ -125,6 +125,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
     void enter_with(input& i) override;
     void begin_turn() override { core.begin_turn(); }
     void end_turn() override { core.end_turn(); }
+    void leave_turn() override { core.leave_turn(); }
 
     client_core& core;
     std::unique_ptr<transport> way;
@@ -143,6 +144,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void complete_here(ready r);
   void begin_turn();
   void end_turn();
+  void leave_turn();
   void want_turn();
   void begin_close(time_point now, duration timeout, bool drain);
   void close_due(time_point now);

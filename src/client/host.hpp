@@ -43,7 +43,12 @@ class host {
   template <class F>
   void enter_and_complete(F&& f) {
     begin_turn();
-    enter(std::forward<F>(f));
+    try {
+      enter(std::forward<F>(f));
+    } catch (...) {
+      leave_turn();
+      throw;
+    }
     end_turn();
   }
 
@@ -61,6 +66,7 @@ class host {
   virtual void enter_with(input& i) = 0;
   virtual void begin_turn() = 0;
   virtual void end_turn() = 0;
+  virtual void leave_turn() = 0;
   ~host() = default;
 };
 
