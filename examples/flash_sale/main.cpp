@@ -104,11 +104,13 @@ bool sale(settings const& s, int processes) {
   http_counter::redis_values values{ctx, http_counter::parse_address(s.url), store_limit};
   stock_report r;
   auto sold_out = began;
+  double items_a_second = 0;  // while there was something left in each segment
   int ended = 0;
   bool good = true;
   while (ended < processes) {
     r = run(ctx, flash_sale::count(s, values));
     if (r.left > 0) sold_out = steady::now();
+    if (r.left >= s.items / 4) items_a_second = r.sold / std::chrono::duration<double>(steady::now() - began).count();
     draw(s, r, began);
     ::usleep(r.left > s.items / 20 ? 50'000 : 5'000);
     for (pid_t& pid : children) {
@@ -136,8 +138,9 @@ bool sale(settings const& s, int processes) {
   run(ctx, flash_sale::clear(s, values));
 
   double const seconds = std::chrono::duration<double>(sold_out - began).count();
-  std::printf("\n  %d orders in %.2f s: %.0f a second; %d times a segment had too little\n", all.orders, seconds,
-              all.orders / seconds, all.moved_on);
+  double const while_plenty = all.sold == 0 ? 0 : items_a_second * all.orders / all.sold;
+  std::printf("\n  %d orders in %.2f s: %.0f a second (%.0f until a quarter of the stock was left); %d times a segment had too little\n",
+              all.orders, seconds, all.orders / seconds, while_plenty, all.moved_on);
   bool const adds_up = r.sold + r.left == s.items && r.sold == all.sold && !r.negative && all.mistakes == 0;
   std::printf("  sold %d + left %d = %d of %d; the buyers have %d; %s\n", r.sold, r.left, r.sold + r.left, s.items, all.sold,
               good && adds_up ? "nothing sold twice, nothing lost, never below zero" : "THIS DOES NOT ADD UP");
