@@ -49,7 +49,9 @@ class child {
     ::close(out_);
   }
 
-  void signal(int number) { ::kill(pid_, number); }
+  void signal(int number) {
+    if (pid_ > 0) ::kill(pid_, number);  // 0 would be the whole process group
+  }
 
   /// SIGSTOP, and waits until it has stopped.
   void stop() {

@@ -151,6 +151,7 @@ void redis_server::kill(int signal) {
 }
 
 void redis_server::stop() {
+  if (pid_ == 0) fail("cannot be stopped: it does not run");
   ::kill(pid_, SIGSTOP);
   int status = 0;
   while (::waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {
@@ -162,7 +163,8 @@ void redis_server::stop() {
 }
 
 void redis_server::cont() {
-  ::kill(pid_, SIGCONT);
+  // 0 would be the whole process group, and with it the stopped servers of other tests.
+  if (pid_ > 0) ::kill(pid_, SIGCONT);
 }
 
 void redis_server::restart(bool keep_data) {
