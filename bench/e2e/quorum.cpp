@@ -117,11 +117,10 @@ struct floor_of {
   static std::vector<lane> votes() {
     using namespace std::chrono;
     constexpr milliseconds lease{30'000}, claim{500}, retention{600'000};
-    constexpr sys_days epoch = year{2020} / 1 / 1;
     std::string const client = "00000000000000000000000000000bec", name = "bench:quorum-floor";
     auto const now = floor<microseconds>(system_clock::now());
     std::int64_t const ticket = now.time_since_epoch().count();
-    std::int64_t fence = floor<microseconds>(now - epoch).count() + 400'000;  // later than the last of them is used
+    std::int64_t fence = ticket - conch::engine::fence_epoch_us + 400'000;  // later than the last of them is used
     std::vector<lane> all(rounds);
     for (std::size_t i = 0; i < rounds; ++i, fence += 500) {
       auto const id = static_cast<std::uint64_t>(ticket) * 1000 + i;

@@ -313,57 +313,55 @@ void client_core::start_alarm() {
   });
 }
 
-template <class Handler, class... Args>
-void client_core::post_end_of_operation(hold_node& n, Handler handler, Args... args) {
-  if (n.whose) {
-    post_completion(executor_, std::exchange(n.whose, {}), std::move(handler), std::move(args)...);
-  } else {
-    home_.execute(completion<Handler, Args...>{std::move(handler), {std::move(args)...}});
+/// Calls call(handler, what it is to be called with...) for an operation that has ended. Nothing of `r` is needed any more then.
+template <class Call>
+void client_core::end_of_operation(ready& r, Call const& call) {
+  if (r.what == ready::kind::released) {
+    release_handler handler{std::move(r.node->on_released)};
+    r.node = {};
+    call(std::move(handler), r.why, r.was_held);
+    return;
   }
+  bool const granted = r.what == ready::kind::granted;
+  acquire_handler handler{std::move(r.node->on_acquired)};
+  hold h = granted ? hold{std::move(r.node)} : hold{};
+  r.node = {};
+  call(std::move(handler), granted ? error_code{} : r.why, std::move(h));
 }
 
 void client_core::carry_out(std::vector<ready>& batch) {
   for (ready& r : batch) {
-    if (settings_.single_threaded && r.ends_operation() && !r.node->whose) {
-      if (due_here_.empty() && !in_turn_) want_turn();
-      due_here_.push_back(std::move(r));
-      continue;
-    }
-    if (r.what == ready::kind::closed) {
-      close_handler handler{std::move(*on_closed_)};
-      on_closed_.reset();
-      post_completion(executor_, std::exchange(whose_close_, {}), std::move(handler), r.why);
-      continue;
-    }
-    if (r.what == ready::kind::answered) {
-      r.asked->complete(executor_);
-      continue;
-    }
-    hold_node& n = *r.node;
     switch (r.what) {
-      case ready::kind::answered:
-      case ready::kind::closed: break;
-      case ready::kind::granted: {
-        acquire_handler handler{std::move(n.on_acquired)};
-        post_end_of_operation(n, std::move(handler), error_code{}, hold{std::move(r.node)});
-        break;
-      }
-      case ready::kind::not_granted: {
-        acquire_handler handler{std::move(n.on_acquired)};
-        post_end_of_operation(n, std::move(handler), r.why, hold{});
-        break;
-      }
-      case ready::kind::released: {
-        release_handler handler{std::move(n.on_released)};
-        post_end_of_operation(n, std::move(handler), r.why, r.was_held);
-        break;
-      }
+      case ready::kind::granted:
+      case ready::kind::not_granted:
+      case ready::kind::released: complete_operation(r); break;
       case ready::kind::watcher: {
         lost_handler handler{std::move(r.watcher->handler)};
         post_completion(executor_, std::exchange(r.watcher->whose, {}), std::move(handler), r.why);
         break;
       }
+      case ready::kind::answered: r.asked->complete(executor_); break;
+      case ready::kind::closed: {
+        close_handler handler{std::move(*on_closed_)};
+        on_closed_.reset();
+        post_completion(executor_, std::exchange(whose_close_, {}), std::move(handler), r.why);
+        break;
+      }
     }
+  }
+}
+
+void client_core::complete_operation(ready& r) {
+  if (r.node->whose) {
+    auto whose = std::exchange(r.node->whose, {});
+    end_of_operation(r, [&](auto handler, auto... args) { post_completion(executor_, std::move(whose), std::move(handler), std::move(args)...); });
+  } else if (settings_.single_threaded) {
+    if (due_here_.empty() && !in_turn_) want_turn();
+    due_here_.push_back(std::move(r));
+  } else {
+    end_of_operation(r, [&]<class Handler, class... Args>(Handler handler, Args... args) {
+      home_.execute(completion<Handler, Args...>{std::move(handler), {std::move(args)...}});
+    });
   }
 }
 
@@ -390,28 +388,15 @@ void client_core::end_turn() {
   for (std::size_t left = due_here_.size() + more; left != 0 && !due_here_.empty(); --left) {
     ready r{std::move(due_here_.front())};
     due_here_.pop_front();
-    complete_here(std::move(r));
+    end_of_operation(r, []<class Handler, class... Args>(Handler handler, Args... args) {
+      completion<Handler, Args...>{std::move(handler), {std::move(args)...}}();
+    });
   }
 }
 
 void client_core::leave_turn() {
   in_turn_ = false;
   if (!due_here_.empty()) want_turn();
-}
-
-void client_core::complete_here(ready r) {
-  hold_node& n = *r.node;
-  if (r.what == ready::kind::released) {
-    completion<release_handler, error_code, bool> c{release_handler{std::move(n.on_released)}, {r.why, r.was_held}};
-    r.node = {};
-    c();
-    return;
-  }
-  bool const granted = r.what == ready::kind::granted;
-  acquire_handler handler{std::move(n.on_acquired)};
-  hold h = granted ? hold{std::move(r.node)} : hold{};
-  r.node = {};
-  completion<acquire_handler, error_code, hold>{std::move(handler), {granted ? error_code{} : r.why, std::move(h)}}();
 }
 
 void client_core::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {

@@ -111,8 +111,6 @@ class client_core final : public std::enable_shared_from_this<client_core>,
     bool was_held = false;
     std::shared_ptr<loss_watcher> watcher;
     std::shared_ptr<question> asked = nullptr;
-
-    bool ends_operation() const { return what == kind::granted || what == kind::not_granted || what == kind::released; }
   };
 
   enum class closing { no, draining, giving_back, done };
@@ -141,7 +139,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void begin(node_ref node, std::optional<duration> wait, time_point now);
   void settle(time_point now, std::vector<ready>& batch);
   void carry_out(std::vector<ready>& batch);
-  void complete_here(ready r);
+  void complete_operation(ready& r);
   void begin_turn();
   void end_turn();
   void leave_turn();
@@ -150,8 +148,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void close_due(time_point now);
   void end_close(error_code why);
   void stop_watchers(hold_node& n, error_code why);
-  template <class Handler, class... Args>
-  void post_end_of_operation(hold_node& n, Handler handler, Args... args);
+  template <class Call>
+  void end_of_operation(ready& r, Call const& call);
   void begin_operation(hold_node const& n);
   void end_operation(hold_node const& n);
   void strike_off(hold_node& n) noexcept;

@@ -1,5 +1,7 @@
 #include "chaos/nemesis.hpp"
 
+#include "engine/wire.hpp"
+
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,9 +51,8 @@ std::vector<std::string> connections(redis_probe& probe) {
 /// The fence of a grant at this moment. When a grant was made cannot be asked of its holder: the answer may have been on its
 /// way, or the process stopped, for long.
 std::int64_t fence_of_now() {
-  constexpr std::chrono::sys_days epoch = std::chrono::year{2020} / 1 / 1;
-  auto const since = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now() - epoch);
-  return since.count() * 4096;
+  auto const now = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+  return (now.time_since_epoch().count() - engine::fence_epoch_us) * engine::hand_offs_per_grant;
 }
 
 }  // namespace
