@@ -8,10 +8,12 @@ namespace conch::quorum {
 /// Rules for a minority of votes. What the other servers said counts only if they were asked after the votes were given.
 void quorum::minority(ballot& b, time_point now) {
   time_point first = time_point::max();
+  bool stands_in_line = false;  // elsewhere; in the usual case the other servers just have not answered yet
   for (auto const& v : b.votes) {
     if (v->place.at == seat::state::owned) first = std::min(first, v->since);
+    stands_in_line = stands_in_line || v->place.at == seat::state::in_line;
   }
-  if (first == time_point::max() || b.agreeing_on != 0) {
+  if (first == time_point::max() || !stands_in_line || b.agreeing_on != 0) {
     b.ask_others_at = engine::timer_queue::never;
     b.pause = {};
     return;
