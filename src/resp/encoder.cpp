@@ -9,11 +9,10 @@ namespace conch::resp {
 
 namespace {
 
-// Type, up to 20 digits, CR LF.
-constexpr std::size_t longest_header = 1 + 20 + 2;
+constexpr std::size_t most_digits = 20;  // -9223372036854775808, 18446744073709551615
 
-// Up to here an argument is put together on the stack and appended in one go.
-constexpr std::size_t short_text = 128;
+// Type, digits, CR LF.
+constexpr std::size_t longest_header = 1 + most_digits + 2;
 
 char* put_line_end(char* at) noexcept {
   *at++ = '\r';
@@ -24,42 +23,15 @@ char* put_line_end(char* at) noexcept {
 // Needs longest_header bytes; returns their end.
 char* put_header(char* at, char type, std::size_t n) noexcept {
   *at++ = type;
-  return put_line_end(std::to_chars(at, at + 20, n).ptr);
-}
-
-void append(std::string& out, char const* first, char const* last) {
-  out.append(first, static_cast<std::size_t>(last - first));
-}
-
-void append_bulk(std::string& out, std::initializer_list<std::string_view> pieces) {
-  std::size_t size = 0;
-  for (auto const piece : pieces) {
-    size += piece.size();
-  }
-  char whole[longest_header + short_text + 2];
-  char* end = put_header(whole, '$', size);
-  if (size <= short_text) {
-    for (auto const piece : pieces) {
-      if (!piece.empty()) {
-        std::memcpy(end, piece.data(), piece.size());  // data() may be null if empty
-      }
-      end += piece.size();
-    }
-    append(out, whole, put_line_end(end));
+  if (n < 10) {
+    *at++ = static_cast<char>('0' + n);
+  } else if (n < 100) {
+    *at++ = static_cast<char>('0' + n / 10);
+    *at++ = static_cast<char>('0' + n % 10);
   } else {
-    append(out, whole, end);
-    for (auto const piece : pieces) {
-      out.append(piece);
-    }
-    out.append("\r\n", 2);
+    at = std::to_chars(at, at + most_digits, n).ptr;
   }
-}
-
-template <class Integer>
-void append_bulk_number(std::string& out, Integer value) {
-  char digits[20];  // the longest: -9223372036854775808, 18446744073709551615
-  auto const* const end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  append_bulk(out, {{digits, static_cast<std::size_t>(end - digits)}});
+  return put_line_end(at);
 }
 
 }  // namespace
@@ -67,8 +39,7 @@ void append_bulk_number(std::string& out, Integer value) {
 command_writer::command_writer(std::string& out, std::size_t argc)
     : out_(out), missing_(argc), exceptions_(std::uncaught_exceptions()) {
   assert(argc > 0);
-  char header[longest_header];
-  append(out_, header, put_header(header, '*', argc));
+  end_ = put_header(bytes_, '*', argc);
 }
 
 command_writer::~command_writer() {
@@ -76,31 +47,73 @@ command_writer::~command_writer() {
 }
 
 command_writer& command_writer::arg(std::string_view text) {
-  assert(missing_ > 0);
-  --missing_;
-  append_bulk(out_, {text});
+  append_bulk({text});
   return *this;
 }
 
 command_writer& command_writer::arg(std::initializer_list<std::string_view> pieces) {
-  assert(missing_ > 0);
-  --missing_;
-  append_bulk(out_, pieces);
+  append_bulk(pieces);
   return *this;
 }
 
 command_writer& command_writer::arg(std::int64_t value) {
-  assert(missing_ > 0);
-  --missing_;
-  append_bulk_number(out_, value);
+  append_number(value);
   return *this;
 }
 
 command_writer& command_writer::arg(std::uint64_t value) {
-  assert(missing_ > 0);
-  --missing_;
-  append_bulk_number(out_, value);
+  append_number(value);
   return *this;
+}
+
+void command_writer::append_bulk(std::initializer_list<std::string_view> pieces) {
+  std::size_t size = 0;
+  for (auto const piece : pieces) {
+    size += piece.size();
+  }
+  if (longest_header + size + 2 <= short_command) {
+    char* end = put_header(room(longest_header + size + 2), '$', size);
+    for (auto const piece : pieces) {
+      if (!piece.empty()) {
+        std::memcpy(end, piece.data(), piece.size());  // data() may be null if empty
+      }
+      end += piece.size();
+    }
+    wrote(put_line_end(end));
+    return;
+  }
+  end_ = put_header(room(longest_header), '$', size);
+  spill();
+  for (auto const piece : pieces) {
+    out_.append(piece);
+  }
+  wrote(put_line_end(bytes_));
+}
+
+template <class Integer>
+void command_writer::append_number(Integer value) {
+  char digits[most_digits] = {};
+  auto const size = static_cast<std::size_t>(std::to_chars(digits, digits + most_digits, value).ptr - digits);
+  char* const text = put_header(room(longest_header + most_digits + 2), '$', size);
+  std::memcpy(text, digits, most_digits);  // of a size that is known: what is too much is written over
+  wrote(put_line_end(text + size));
+}
+
+// Where the next n bytes go: not more than short_command.
+char* command_writer::room(std::size_t n) {
+  if (static_cast<std::size_t>(bytes_ + short_command - end_) < n) spill();
+  return end_;
+}
+
+void command_writer::wrote(char* end) {
+  assert(missing_ > 0);
+  end_ = end;
+  if (--missing_ == 0) spill();
+}
+
+void command_writer::spill() {
+  out_.append(bytes_, static_cast<std::size_t>(end_ - bytes_));
+  end_ = bytes_;
 }
 
 void append_command(std::string& out, std::initializer_list<std::string_view> args) {

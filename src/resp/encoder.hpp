@@ -12,7 +12,8 @@ namespace conch::resp {
 
 // Appends one command to `out`. The number of arguments (the command's name included) comes first
 // on the wire, so it must be known: exactly `argc` calls of arg() before the writer is destroyed,
-// or the server takes the next command for the missing arguments. Asserted.
+// or the server takes the next command for the missing arguments. Asserted. It is in `out` when
+// the last of them has been written.
 class command_writer {
  public:
   // Preconditions: argc > 0; out outlives the writer and is not changed by others meanwhile.
@@ -44,10 +45,22 @@ class command_writer {
   }
 
  private:
+  char* room(std::size_t n);
+  void wrote(char* end);
+  void append_bulk(std::initializer_list<std::string_view> pieces);
+  template <class Integer>
+  void append_number(Integer value);
+  void spill();
+
+  // Most commands are put together here, and appended in one go.
+  static constexpr std::size_t short_command = 512;
+
   std::string& out_;
+  char* end_ = bytes_;
   std::size_t missing_;
   int exceptions_;  // in flight at construction: an argument that throws leaves a command
                     // unfinished
+  char bytes_[short_command];
 };
 
 // The whole command at once, e.g. append_command(out, {"GET", key}).
