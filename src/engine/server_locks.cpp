@@ -175,7 +175,9 @@ void server::in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_po
   if (CONCH_MUTANT(polls)) left_ms = 20;
   s.ticket = ticket;
   auto const left = milliseconds{std::clamp<std::int64_t>(left_ms, 20, 86'400'000)};
-  timers_.arm(s.check, now + left + milliseconds{5} + jitter(std::min<duration>(left / 10, std::chrono::seconds{1})));
+  // The line outlives the lock by what was asked for: a later check would find that we are not in it any more.
+  auto const latest = std::min<duration>({left / 10, std::chrono::seconds{1}, s.lease / 2});
+  timers_.arm(s.check, now + left + milliseconds{5} + jitter(latest));
 }
 
 /// Counted from when the server last answered: one that takes every connection and answers nothing is not there either.

@@ -100,6 +100,20 @@ TEST_F(EngineAcquire, ChecksOnceALeaseAndNoMoreOften) {  // P10
   }
 }
 
+TEST_F(EngineAcquire, AsksAgainBeforeItsPlaceInLineIsForgotten) {  // P5: the line outlives the lock by the asker's lease
+  settings.keep_alive = 0s;
+  start_connected();
+  for (int i = 0; i < 20; ++i) {
+    ask("a", "lock" + std::to_string(i), {.lease = 500ms});
+    queue(30'000);
+  }
+  take_sent();
+  advance(30s);
+  EXPECT_TRUE(sent().empty());
+  advance(300ms);
+  EXPECT_EQ(sent().size(), 20u);
+}
+
 TEST_F(EngineAcquire, SpreadsTheSafetyChecksOfManyLocks) {
   settings.keep_alive = 0s;
   start_connected();
