@@ -41,6 +41,7 @@ constexpr weighted key_templates[] = {
     {1, "DEL {k} {k} {k}"},
     {1, "UNLINK {k} {k}"},
     {2, "EXISTS {k} {k}"},
+    {2, "MGET {k} {k} {s}"},
     {2, "TYPE {k}"},
     {3, "INCR {s}"},
     {1, "DECR {s}"},

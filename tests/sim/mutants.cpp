@@ -49,7 +49,7 @@ variant_of_script const* variant(std::string_view sha1_or_source) {
 }
 
 // The rule: a section of the design, with its mark where it has one, or a promise.
-constexpr std::array<mutant, 88> mutants{{
+constexpr std::array<mutant, 90> mutants{{
     {"old-connections-live-on", "a new connection does not end the old one",
      "†4", engine_mutant::old_connections_live_on},
     {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect",
@@ -203,16 +203,22 @@ constexpr std::array<mutant, 88> mutants{{
      "local before = tonumber(redis.call('SET', fence_key, digits, 'PX', kept(), 'GET') or 0)",
      "local before = tonumber(redis.call('GET', fence_key) or 0)"},
     {"renewal-shortens", "a renewal may shorten a lease", "4", engine_mutant::none, "renew",
-     "elseif left < lease then",
-     "elseif true then"},
+     "lease, 'GT')",
+     "lease)"},
     {"renewal-by-anybody", "anybody renews", "P7", engine_mutant::none, "renew",
-     "elseif not value or string.sub(value, 1, #id + 1) ~= id .. ' ' then",
-     "elseif not value then"},
+     "if not value or string.sub(value, 1, #id + 1) ~= id .. ' ' then return 0 end",
+     "if not value then return 0 end"},
+    {"usual-renewal-by-anybody", "anybody renews what is held", "P7", engine_mutant::none, "renew",
+     "find(value, id, 1, true) == 1 and byte(value, #id + 1) == 32 and ",
+     ""},
+    {"usual-renewal-of-claims", "a claim is taken for a hold when it is renewed", "4", engine_mutant::none, "renew",
+     " and byte(value, -1) == 104",
+     ""},
     {"renewal-revives", "a renewal makes a lock that is gone", "7", engine_mutant::none, "renew",
-     "answer[i + 1] = 0",
-     "redis.call('SET', key, id .. ' 1 h', 'PX', lease)\nanswer[i + 1] = 1"},
+     "then return 0 end",
+     "then redis.call('SET', key, id .. ' 1 h', 'PX', lease) return 1 end"},
     {"renewal-fails-together", "one bad key fails the renewal of all", "†4", engine_mutant::none, "renew",
-     "redis.pcall('GET', key)",
+     "pcall('GET', key)",
      "redis.call('GET', key)"},
     // No client can tell: the state of a hold says only whether a renewal must write it. But operators read it.
     {"renewal-leaves-claim", "a renewal leaves a claim a claim", "4", engine_mutant::none, "renew",

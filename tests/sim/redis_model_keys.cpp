@@ -21,6 +21,16 @@ void get(call& c) {
   }
 }
 
+// Never of the wrong type: such a key has nothing.
+void mget(call& c) {
+  auto& items = c.list(value::kind::array).items;
+  for (auto const key : c.argv.subspan(1)) {
+    auto* const found = c.find(key);
+    auto const* const text = found == nullptr ? nullptr : std::get_if<std::string>(&found->data);
+    items.push_back(text == nullptr ? value::nil() : value::bulk(*text));
+  }
+}
+
 struct set_options {
   bool only_new = false;
   bool only_old = false;
@@ -322,6 +332,7 @@ std::span<command const> key_commands() {
   using enum command::flags;
   static constexpr command commands[] = {
       {"get", 2, none, get},
+      {"mget", -2, none, mget},
       {"set", -3, write | deny_oom, set},
       {"incr", 2, write | deny_oom, incr},
       {"decr", 2, write | deny_oom, decr},
