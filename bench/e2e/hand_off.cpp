@@ -23,6 +23,7 @@
 namespace {
 
 using namespace conch::bench;
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 std::int64_t now_ns() { return steady::now().time_since_epoch().count(); }
@@ -74,7 +75,12 @@ void conch_player(exchange& x, std::string const& url) {
   context.run();
 }
 
-void raw_player(exchange& x, std::string const& url, std::size_t me, raw_connection::waits how) {
+/// Any client does something between an answer and its next question.
+void work_for(microseconds us) {
+  for (auto const until = steady::now() + us; steady::now() < until;) continue;
+}
+
+void raw_player(exchange& x, std::string const& url, std::size_t me, raw_connection::waits how, microseconds works = {}) {
   std::string const id = "0000000000000000000000000000be0" + std::to_string(me);
   std::string const name = "bench:raw-hand-off";
   constexpr milliseconds lease{30'000}, claim{3'000}, retention{600'000};
@@ -103,6 +109,7 @@ void raw_player(exchange& x, std::string const& url, std::size_t me, raw_connect
     } else {
       // One after the other: in one write the push would wait for the second script.
       to.exchange(release);
+      work_for(works);
       to.exchange(acquire);
       x.queued[me] = true;
       to.await(1);
@@ -112,7 +119,7 @@ void raw_player(exchange& x, std::string const& url, std::size_t me, raw_connect
 
 void latency(report& out, options const& chosen, server& redis, std::string const& url, std::string const& way) {
   progress("F4 " + way);
-  struct latencies { samples p50, p99, all; } ours, limit, floor;
+  struct latencies { samples p50, p99, all; } ours, by_epoll, working, floor;
   auto const measure = [&](latencies& into, auto const& play) {
     redis.probe().command({"FLUSHALL"});
     shared<exchange> x;
@@ -127,12 +134,14 @@ void latency(report& out, options const& chosen, server& redis, std::string cons
   };
   for (int i = 0; i < chosen.repetitions; ++i) {
     measure(ours, [&](exchange& x, std::size_t) { conch_player(x, url); });
-    measure(limit, [&](exchange& x, std::size_t me) { raw_player(x, url, me, raw_connection::waits::by_epoll); });
+    measure(by_epoll, [&](exchange& x, std::size_t me) { raw_player(x, url, me, raw_connection::waits::by_epoll); });
+    measure(working, [&](exchange& x, std::size_t me) { raw_player(x, url, me, raw_connection::waits::by_epoll, microseconds{6}); });
     measure(floor, [&](exchange& x, std::size_t me) { raw_player(x, url, me, raw_connection::waits::in_recv); });
   }
   out.add("F4", "hand-off between processes, p50, " + way, ours.p50, "us", &floor.p50);
   out.add("F4", "hand-off between processes, p99, " + way, ours.p99, "us", &floor.p99);
-  out.add("F4", "hand-off of the floor waiting by epoll, p50, " + way, limit.p50, "us", &floor.p50);
+  out.add("F4", "hand-off of the floor waiting by epoll, p50, " + way, by_epoll.p50, "us", &floor.p50);
+  out.add("F4", "hand-off of the same, working 6 us before it asks again, p50, " + way, working.p50, "us", &floor.p50);
   out.distribution("F4", "all hand-offs, " + way, ours.all, "us", &floor.all);
 }
 
@@ -148,7 +157,7 @@ struct fairness {
 };
 
 asio::awaitable<void> take_turns(fairness& f, std::size_t process, std::size_t me, conch::mutex& lock, crew& with,
-                                 asio::io_context& context, std::chrono::microseconds body) {
+                                 asio::io_context& context, microseconds body) {
   asio::steady_timer timer{context};
   do {
     auto const begin = steady::now();
@@ -177,7 +186,7 @@ double jain(std::vector<double> const& shares) {
   return squares == 0 ? 0 : sum * sum / (static_cast<double>(shares.size()) * squares);
 }
 
-void fair(report& out, options const& chosen, server& redis, milliseconds slice, std::chrono::microseconds body) {
+void fair(report& out, options const& chosen, server& redis, milliseconds slice, microseconds body) {
   std::string const name = "4 x 25 waiters, body " + std::to_string(body.count()) + " us, local_slice " +
                            std::to_string(slice.count()) + " ms";
   progress("F7 " + name);
