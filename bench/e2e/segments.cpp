@@ -48,13 +48,13 @@ asio::awaitable<void> sell(orders& all, Lock& lock, crew& with, asio::io_context
   }
 }
 
-/// From the first order that is done to the last while all are at it; so it does not matter where the time begins and ends.
+/// From the first order that is done in the second half to the last while all are at it; so it does not matter where the time begins and ends.
 double rate(orders const& all, std::chrono::nanoseconds how_long) {
   std::vector<std::int64_t> done(all.done_ns.begin(), all.done_ns.begin() + static_cast<std::ptrdiff_t>(std::min(all.count.load(), most)));
   std::sort(done.begin(), done.end());
   if (done.empty()) return 0;
-  // The first orders come in before everybody is in line, the last when some have already gone home.
-  std::int64_t const from = done.front() + how_long.count() / 5, to = done.front() + how_long.count() * 9 / 10;
+  // In the beginning orders end together (see below), in the end some have already gone home.
+  std::int64_t const from = done.front() + how_long.count() / 2, to = done.front() + how_long.count() * 9 / 10;
   auto const first = std::lower_bound(done.begin(), done.end(), from);
   auto const last = std::lower_bound(first, done.end(), to);
   if (last - first < 2) return 0;
