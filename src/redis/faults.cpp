@@ -37,12 +37,31 @@ constexpr std::array<std::pair<std::string_view, fault>, 21> table{{
     {"ERR", fault::refused},
 }};
 
+/// Before 7.0 an error inside a script says first where that was, in one of two ways:
+///     ERR Error running script (call to f_SHA): @user_script:12: WRONGTYPE Operation ...
+///     ERR Error running script (call to f_SHA): @user_script:12: @user_script: 12: -READONLY You can't ...
+std::string_view without_place(std::string_view words) {
+  if (!words.starts_with("ERR Error running script")) return words;
+  constexpr std::string_view place = "@user_script:", end = ": ";
+  std::string_view rest = words;
+  for (auto at = words.find(place); at != std::string_view::npos; at = rest.starts_with(place) ? 0 : std::string_view::npos) {
+    rest.remove_prefix(at + place.size());
+    auto const line_ends = rest.find(end);
+    if (line_ends == std::string_view::npos) return words;
+    rest.remove_prefix(line_ends + end.size());
+  }
+  if (rest.starts_with('-')) rest.remove_prefix(1);
+  return rest;
+}
+
 }  // namespace
 
-engine::fault classify(std::string_view words) noexcept {
-  // What a script may not do is told with other words: by 7.0 with the first, from 7.2 on with the second.
-  if (words.starts_with("ERR The user executing the script can't") || words.starts_with("ERR ACL failure in script")) {
-    return fault::access_denied;
+engine::fault classify(std::string_view all_words) noexcept {
+  std::string_view const words = without_place(all_words);
+  // What a script may not do is told with other words: before 7.0, by 7.0, and from 7.2 on.
+  for (std::string_view const denied :
+       {"The user executing the script can't", "ERR The user executing the script can't", "ERR ACL failure in script"}) {
+    if (words.starts_with(denied)) return fault::access_denied;
   }
   std::string_view const first = words.substr(0, words.find(' '));
   for (auto const& [word, what] : table) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <ostream>
+#include <string>
 #include <string_view>
 
 namespace conch::engine {
@@ -61,6 +62,27 @@ TEST(Faults, LookAtTheFirstWordOnlyAndAtAllOfIt) {
   EXPECT_EQ(classify("BUSYGROUP Consumer Group name already exists"), fault::refused);
   EXPECT_EQ(classify("loading"), fault::refused);
   EXPECT_EQ(classify(" LOADING"), fault::refused);
+}
+
+// As 6.2.14 says it.
+TEST(Faults, OfAScriptMeanTheSameBefore7) {
+  std::string const script = "ERR Error running script (call to f_62c31b9fadb68298fe6219a6294c5899c72b71d7): ";
+  struct {
+    std::string_view words;
+    fault what;
+  } const table[] = {
+      {"@user_script:106: WRONGTYPE Operation against a key holding the wrong kind of value", fault::wrong_type},
+      {"@user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", fault::reconnect},
+      {"@user_script:1: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.", fault::refused},
+      {"@user_script:39: @user_script: 39: The user executing the script can't run this command or subcommand", fault::access_denied},
+      {"@user_script:7: user_script:7: attempt to index a nil value", fault::refused},
+      {"@user_script", fault::refused},
+      {"@user_script:", fault::refused},
+      {"@user_script:7: ", fault::refused},
+      {"@user_script:7: @user_script:", fault::refused},
+      {"", fault::refused},
+  };
+  for (auto const& [words, what] : table) EXPECT_EQ(classify(script + std::string{words}), what) << words;
 }
 
 TEST(Faults, ReportWhatNobodyHasHeardOf) {
