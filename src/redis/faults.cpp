@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/faults.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -43,10 +44,9 @@ constexpr std::array<std::pair<std::string_view, fault>, 21> table{{
 std::string_view without_place(std::string_view words) {
   if (!words.starts_with("ERR Error running script")) return words;
   constexpr std::string_view place = "@user_script:", end = ": ";
-  std::string_view rest = words;
-  for (auto at = words.find(place); at != std::string_view::npos; at = rest.starts_with(place) ? 0 : std::string_view::npos) {
-    rest.remove_prefix(at + place.size());
-    auto const line_ends = rest.find(end);
+  std::string_view rest = words.substr(std::min(words.find(place), words.size()));
+  while (rest.starts_with(place)) {
+    auto const line_ends = rest.find(end, place.size());
     if (line_ends == std::string_view::npos) return words;
     rest.remove_prefix(line_ends + end.size());
   }

@@ -37,9 +37,8 @@ char* put_header(char* at, char type, std::size_t n) noexcept {
 }  // namespace
 
 command_writer::command_writer(std::string& out, std::size_t argc)
-    : out_(out), missing_(argc), exceptions_(std::uncaught_exceptions()) {
+    : out_(out), end_(put_header(bytes_, '*', argc)), missing_(argc), exceptions_(std::uncaught_exceptions()) {
   assert(argc > 0);
-  end_ = put_header(bytes_, '*', argc);
 }
 
 command_writer::~command_writer() {
@@ -47,26 +46,10 @@ command_writer::~command_writer() {
 }
 
 command_writer& command_writer::arg(std::string_view text) {
-  append_bulk({text});
-  return *this;
+  return arg(std::initializer_list<std::string_view>{text});
 }
 
 command_writer& command_writer::arg(std::initializer_list<std::string_view> pieces) {
-  append_bulk(pieces);
-  return *this;
-}
-
-command_writer& command_writer::arg(std::int64_t value) {
-  append_number(value);
-  return *this;
-}
-
-command_writer& command_writer::arg(std::uint64_t value) {
-  append_number(value);
-  return *this;
-}
-
-void command_writer::append_bulk(std::initializer_list<std::string_view> pieces) {
   std::size_t size = 0;
   for (auto const piece : pieces) {
     size += piece.size();
@@ -79,24 +62,31 @@ void command_writer::append_bulk(std::initializer_list<std::string_view> pieces)
       }
       end += piece.size();
     }
-    wrote(put_line_end(end));
-    return;
+    return wrote(put_line_end(end));
   }
   end_ = put_header(room(longest_header), '$', size);
   spill();
   for (auto const piece : pieces) {
     out_.append(piece);
   }
-  wrote(put_line_end(bytes_));
+  return wrote(put_line_end(bytes_));
+}
+
+command_writer& command_writer::arg(std::int64_t value) {
+  return number(value);
+}
+
+command_writer& command_writer::arg(std::uint64_t value) {
+  return number(value);
 }
 
 template <class Integer>
-void command_writer::append_number(Integer value) {
+command_writer& command_writer::number(Integer value) {
   char digits[most_digits] = {};
   auto const size = static_cast<std::size_t>(std::to_chars(digits, digits + most_digits, value).ptr - digits);
   char* const text = put_header(room(longest_header + most_digits + 2), '$', size);
   std::memcpy(text, digits, most_digits);  // of a size that is known: what is too much is written over
-  wrote(put_line_end(text + size));
+  return wrote(put_line_end(text + size));
 }
 
 // Where the next n bytes go: not more than short_command.
@@ -105,10 +95,11 @@ char* command_writer::room(std::size_t n) {
   return end_;
 }
 
-void command_writer::wrote(char* end) {
+command_writer& command_writer::wrote(char* end) {
   assert(missing_ > 0);
   end_ = end;
   if (--missing_ == 0) spill();
+  return *this;
 }
 
 void command_writer::spill() {

@@ -45,18 +45,17 @@ class command_writer {
   }
 
  private:
-  char* room(std::size_t n);
-  void wrote(char* end);
-  void append_bulk(std::initializer_list<std::string_view> pieces);
   template <class Integer>
-  void append_number(Integer value);
+  command_writer& number(Integer value);
+  char* room(std::size_t n);
+  command_writer& wrote(char* end);
   void spill();
 
   // Most commands are put together here, and appended in one go.
   static constexpr std::size_t short_command = 512;
 
   std::string& out_;
-  char* end_ = bytes_;
+  char* end_;
   std::size_t missing_;
   int exceptions_;  // in flight at construction: an argument that throws leaves a command
                     // unfinished

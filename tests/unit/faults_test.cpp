@@ -21,12 +21,14 @@ namespace {
 
 using engine::fault;
 
+struct meaning {
+  std::string_view words;
+  fault what;
+};
+
 // The words are those of Redis 7.0.15 (src/server.c createSharedObjects, src/cluster.c, src/script.c).
 TEST(Faults, GiveEveryErrorOfTheServerItsMeaning) {
-  struct {
-    std::string_view words;
-    fault what;
-  } const table[] = {
+  meaning const table[] = {
       {"NOSCRIPT No matching script. Please use EVAL.", fault::no_script},
       {"LOADING Redis is loading the dataset in memory", fault::try_later},
       {"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", fault::try_later},
@@ -67,10 +69,7 @@ TEST(Faults, LookAtTheFirstWordOnlyAndAtAllOfIt) {
 // As 6.2.14 says it.
 TEST(Faults, OfAScriptMeanTheSameBefore7) {
   std::string const script = "ERR Error running script (call to f_62c31b9fadb68298fe6219a6294c5899c72b71d7): ";
-  struct {
-    std::string_view words;
-    fault what;
-  } const table[] = {
+  meaning const table[] = {
       {"@user_script:106: WRONGTYPE Operation against a key holding the wrong kind of value", fault::wrong_type},
       {"@user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", fault::reconnect},
       {"@user_script:1: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.", fault::refused},
