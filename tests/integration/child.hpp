@@ -3,6 +3,7 @@
 // A second process that takes part: conch-lock-holder.
 
 #include "integration/fixture.hpp"
+#include "integration/places.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +23,7 @@ class child {
 
   /// `url`: of one server, or of several with commas between.
   child(std::string const& url, std::string const& name, std::chrono::milliseconds lease, std::chrono::milliseconds claim = 0ms) {
-    std::vector<std::string> words{CONCH_LOCK_HOLDER, url, name, std::to_string(lease.count())};
+    std::vector<std::string> words{lock_holder_program, url, name, std::to_string(lease.count())};
     if (claim > 0ms) words.push_back(std::to_string(claim.count()));
     std::vector<char*> arguments;
     for (std::string& one : words) arguments.push_back(one.data());

@@ -1,5 +1,6 @@
 // Many processes after one lock over five servers.
 
+#include "integration/places.hpp"
 #include "integration/redlock_fixture.hpp"
 
 #include <fcntl.h>
@@ -31,7 +32,7 @@ class crowd_process {
     if (pid_ == 0) {
       ::dup2(to[0], STDIN_FILENO);
       ::dup2(from[1], STDOUT_FILENO);
-      ::execl(CONCH_REDLOCK_CROWD, CONCH_REDLOCK_CROWD, url.c_str(), "crowd", many.c_str(), times.c_str(), file.c_str(), slice.c_str(),
+      ::execl(redlock_crowd_program, redlock_crowd_program, url.c_str(), "crowd", many.c_str(), times.c_str(), file.c_str(), slice.c_str(),
               body.c_str(), nullptr);
       ::_exit(127);
     }

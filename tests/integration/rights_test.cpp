@@ -1,4 +1,5 @@
 // A user who may do on the server what docs/guide.md says, and no more.
+#include "integration/places.hpp"
 #include "integration/fixture.hpp"
 
 #include <fstream>
@@ -16,7 +17,7 @@ class Rights : public with_server<Rights> {
  protected:
   /// The command of the guide, for a user of that name.
   static std::vector<std::string> of_guide(std::string const& user) {
-    std::ifstream file{CONCH_GUIDE};
+    std::ifstream file{guide_file};
     std::string const guide{std::istreambuf_iterator<char>{file}, {}};
     auto const begin = guide.find("ACL SETUSER");
     auto const end = guide.find("```", begin);

@@ -1,0 +1,11 @@
+#pragma once
+
+// Where the build has put things. Defined in a file of their own, so that the commands that compile the tests are the same in every checkout
+// and ccache knows them again.
+namespace conch::test {
+
+extern char const* const guide_file;
+extern char const* const lock_holder_program;
+extern char const* const redlock_crowd_program;
+
+}  // namespace conch::test
