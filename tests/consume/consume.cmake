@@ -58,9 +58,26 @@ elseif(HOW STREQUAL "pkg_config")
   separate_arguments(flags UNIX_COMMAND "${flags}")
   separate_arguments(cxx_flags UNIX_COMMAND "${CXX_FLAGS}")
   set(ENV{LD_LIBRARY_PATH} "${moved}/${LIBDIR}:$ENV{LD_LIBRARY_PATH}")
-  run("${CXX}" -std=c++20 ${cxx_flags} "${program_source}/main.cpp"
+  # Optimised: what Asio's functions have inside is then in their callers as well.
+  run("${CXX}" -std=c++20 -O2 ${cxx_flags} -c "${program_source}/other.cpp"
+    -o "${WORK_DIR}/pkg_config/other.o")
+  run("${CXX}" -std=c++20 ${cxx_flags} "${program_source}/main.cpp" "${WORK_DIR}/pkg_config/other.o"
     -o "${WORK_DIR}/pkg_config/consumer" ${flags})
   run("${WORK_DIR}/pkg_config/consumer")
+
+elseif(HOW STREQUAL "no_deprecated")
+  separate_arguments(cxx_flags UNIX_COMMAND "${CXX_FLAGS}")
+  if(TLS)
+    set(with_tls 1)
+  else()
+    set(with_tls 0)
+  endif()
+  # Looked at, and not linked with anything that was compiled without this definition.
+  file(GLOB sources "${CONCH_SOURCE_DIR}/src/client/*.cpp" "${CONCH_SOURCE_DIR}/src/*/link.cpp")
+  run("${CXX}" -std=c++20 ${cxx_flags} -fsyntax-only -w
+    -DBOOST_ASIO_SEPARATE_COMPILATION -DBOOST_ASIO_NO_DEPRECATED "-DCONCH_TLS=${with_tls}"
+    "-I${CONCH_SOURCE_DIR}/include" "-I${CONCH_SOURCE_DIR}/src"
+    "${program_source}/main.cpp" ${sources})
 
 else()
   message(FATAL_ERROR "unknown way to consume: ${HOW}")

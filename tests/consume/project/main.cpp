@@ -1,17 +1,43 @@
 // Uses the library the way another project does, and Asio beside it: the definitions that go with
-// the compiled Asio have to arrive here, else this does not link.
+// the compiled Asio have to arrive here, else this does not link. Beside other.cpp, which has Asio by its headers only: the two work on
+// one io_context and understand each other's errors.
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <conch/version.hpp>
+#include <conch/conch.hpp>
 
 #include <iostream>
 
+boost::system::error_code others_end_of_file();
+boost::asio::io_context& others_context();
+int others_work();
+
+namespace {
+
+boost::asio::awaitable<void> lock_and_work(int& passes) {
+  auto const executor = co_await boost::asio::this_coro::executor;
+  conch::client client{executor, "memory://"};
+  conch::mutex m{client, "consumer"};
+  for (int i = 0; i < 100; ++i) {
+    conch::hold h = co_await m.async_acquire();
+    if (others_work() == 3) ++passes;
+    co_await h.async_release();
+  }
+}
+
+}  // namespace
+
 int main() {
-  boost::asio::io_context context;
+  boost::asio::io_context& context = others_context();
   bool ran = false;
   boost::asio::post(context, [&ran] { ran = true; });
+  int passes = 0;
+  boost::asio::co_spawn(context, lock_and_work(passes), boost::asio::detached);
   context.run();
-  std::cout << "conch " << conch::version() << '\n';
-  return ran && conch::version() == conch::version_string ? 0 : 1;
+  bool const same_errors = others_end_of_file() == boost::asio::error::eof;
+  std::cout << "conch " << conch::version() << ", " << passes << " passes, errors " << (same_errors ? "" : "not ") << "the same\n";
+  return ran && passes == 100 && same_errors && conch::version() == conch::version_string ? 0 : 1;
 }
