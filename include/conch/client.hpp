@@ -70,14 +70,14 @@ class client {
   /// Round trips: those of the releases.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_close(duration timeout, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(initiate_close{}, token, core_, timeout);
+    return asio::async_initiate<Token, void(error_code)>(initiate_close{{core_.get()}}, token, core_, timeout);
   }
 
   /// Used by the locks.
   detail::core_ptr const& core() const noexcept { return core_; }
 
  private:
-  struct initiate_close {
+  struct initiate_close : detail::initiation_at<detail::client_core> {
     template <class Handler>
     void operator()(Handler&& handler, detail::core_ptr core, duration timeout) const {
       detail::start_close(std::move(core), timeout, std::forward<Handler>(handler));

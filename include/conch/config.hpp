@@ -44,13 +44,13 @@ struct config {
   bool strict_fence = true;
 
   /// Several servers: one that was started less than this ago (and a second) has no vote. The longest lease any client uses
-  /// keeps servers that restart without their data from giving a lock away twice. At least 0; 0: it votes at once.
+  /// keeps servers that restart without their data from giving a lock away twice. 0 to 30 days; 0: it votes at once.
   duration min_server_uptime = duration::zero();
 
   /// How long a lock outlives a holder that has died. 100 ms to 1 day. The watchdog renews a living hold.
   duration lease = std::chrono::seconds{30};
 
-  /// When the watchdog renews. 0 means a third of the lease; else at most half of it.
+  /// When the watchdog renews. 0 means a third of the lease; else 10 ms to half of it.
   duration renew_every = duration::zero();
 
   /// A hold that could not be renewed is reported lost this long before its deadline, so that the code under it
@@ -87,11 +87,11 @@ struct config {
   duration reconnect_min = std::chrono::milliseconds{50};
   duration reconnect_max = std::chrono::seconds{3};
 
-  /// A ping goes out when nothing came in for this long (a waiting client's safety checks count). 0 (never)
-  /// to 1 day.
+  /// A ping goes out when nothing came in for this long (a waiting client's safety checks count). 0: never;
+  /// else 10 ms to 1 day.
   duration keep_alive = std::chrono::seconds{45};
 
-  /// What the server shows in CLIENT LIST. Printable ASCII without spaces.
+  /// What the server shows in CLIENT LIST. 1 to 64 characters of printable ASCII without spaces.
   std::string client_name = "conch";
 
   /// Set only where one thread alone runs the io_context and makes every call: the client then takes no lock, and calls handlers

@@ -11,8 +11,8 @@ using boost::system::error_code;
 
 /// What can go wrong. Compare with `ec == conch::errc::timed_out`.
 ///
-/// These are error *conditions*: the error_code itself may also carry the server's own words, which
-/// `ec.message()` and `system_error::what()` then show. Cancellation is reported as
+/// The error_code may carry the server's own words as well, which `ec.message()` and `system_error::what()` then show. They
+/// change nothing else: its value() is that of the errc, and it is equal to the code without them. Cancellation is reported as
 /// `boost::asio::error::operation_aborted`, as everywhere in Asio.
 enum class errc {
   timed_out = 1,      ///< the lock could not be had within `.wait`

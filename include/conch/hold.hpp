@@ -69,7 +69,7 @@ class hold {
   /// Round trips: none (handed on in this process, or lost before) or one.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{}, token, node_);
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{node_.get()}}, token, node_);
   }
 
   /// Completes when the hold is lost, with the reason: errc::lost, or errc::closed when its client was closed.
@@ -84,7 +84,7 @@ class hold {
   /// Round trips: none.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_lost(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(initiate_lost{}, token, node_);
+    return asio::async_initiate<Token, void(error_code)>(initiate_lost{{node_.get()}}, token, node_);
   }
 
   /// Made by the library.
@@ -92,14 +92,14 @@ class hold {
   detail::node_ref const& node() const noexcept { return node_; }
 
  private:
-  struct initiate_release {
+  struct initiate_release : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
       bool const at_home = node && detail::runs_at_home(detail::home_of(node), handler);
       detail::start_release(std::move(node), std::forward<Handler>(handler), at_home);
     }
   };
-  struct initiate_lost {
+  struct initiate_lost : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
       detail::start_lost(std::move(node), std::forward<Handler>(handler));

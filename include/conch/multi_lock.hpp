@@ -61,7 +61,7 @@ class multi_hold {
   /// Round trips: one; the releases go out together.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{}, token, std::move(holds_));
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{first()}}, token, std::move(holds_));
   }
 
   /// Completes when any of them is lost. Otherwise as hold::async_lost, but without per-operation cancellation: release
@@ -70,20 +70,22 @@ class multi_hold {
   auto async_lost(Token&& token = {}) {
     std::vector<detail::node_ref> nodes;
     for (hold const& h : holds_) nodes.push_back(h.node());
-    return asio::async_initiate<Token, void(error_code)>(initiate_lost{}, token, std::move(nodes));
+    return asio::async_initiate<Token, void(error_code)>(initiate_lost{{first()}}, token, std::move(nodes));
   }
 
   /// Made by the library.
   explicit multi_hold(std::vector<hold> holds) noexcept : holds_{std::move(holds)} {}
 
  private:
-  struct initiate_release {
+  detail::hold_node const* first() const noexcept { return holds_.empty() ? nullptr : holds_.front().node().get(); }
+
+  struct initiate_release : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, std::vector<hold> holds) const {
       detail::start_multi_release(std::move(holds), std::forward<Handler>(handler));
     }
   };
-  struct initiate_lost {
+  struct initiate_lost : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, std::vector<detail::node_ref> const& nodes) const {
       detail::start_multi_lost(nodes, std::forward<Handler>(handler));

@@ -49,7 +49,7 @@ struct part_request {
 void start_acquire_part(settings_ptr lock, part_request part, std::optional<duration> wait, bool once,
                         acquire_handler handler, bool at_home = false);
 
-struct initiate_part {
+struct initiate_part : initiation_at<lock_settings> {
   template <class Handler>
   void operator()(Handler&& handler, settings_ptr lock, part_request part, std::optional<duration> wait, bool once) const {
     bool const at_home = runs_at_home(home_of(lock), handler);
@@ -82,12 +82,12 @@ class mutex : public named_lock {
   /// Round trips: one if the lock is free; none if it is handed on in this process; else one and a push.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{}, token, lock_, options.wait, false);
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, options.wait, false);
   }
 
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{}, token, lock_, std::optional<duration>{},
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{},
                                                                false);
   }
 
@@ -95,14 +95,14 @@ class mutex : public named_lock {
   /// Otherwise as async_acquire. Round trips: one, or none if this process has the lock already.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{}, token, lock_, std::optional<duration>{},
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{},
                                                                true);
   }
 
  private:
   friend class multi_lock;
 
-  struct initiate_acquire {
+  struct initiate_acquire : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, std::optional<duration> wait, bool once) const {
       bool const at_home = detail::runs_at_home(detail::home_of(lock), handler);

@@ -33,11 +33,12 @@ struct lock_holder {
 struct lock_status {
   enum class kind_of_lock : char { mutex = 0, semaphore = 's', shared_mutex = 'r', striped_mutex = 'g', reentrant_mutex = 'e' };
 
-  kind_of_lock kind = kind_of_lock::mutex;  ///< of what is there; mutex also if nobody has it
+  kind_of_lock kind = kind_of_lock::mutex;  ///< of what is there; if nobody has it, of the object that asks
   std::uint64_t waiting = 0;                ///< in the server's line: clients for a mutex, acquires for the other kinds
   std::uint32_t held = 0;                   ///< by how many
   std::uint32_t taken = 0;                  ///< permits or segments
-  std::uint32_t limit = 1;                  ///< of these; that of a semaphore may have been set
+  std::uint32_t limit = 1;                  ///< of these; that which counts: of a semaphore that nobody uses it is the
+                                            ///< number that was set, or else that of the object that asks
   std::vector<lock_holder> holders{};       ///< the first 100 by their fences; of more than about 1000 none is named
 
   bool locked() const noexcept { return held != 0; }
@@ -52,8 +53,13 @@ struct lock_settings {
   duration lease;
   bool renew;
   std::optional<duration> max_hold = std::nullopt;
+  // What the object was made as: what there is where the server knows of nothing.
+  lock_status::kind_of_lock kind = lock_status::kind_of_lock::mutex;
+  std::uint32_t limit = 1;
 };
 using settings_ptr = std::shared_ptr<lock_settings const>;
+
+asio::any_io_executor executor_of(lock_settings const* lock) noexcept;
 
 using inspect_handler = asio::any_completion_handler<void(error_code, lock_status)>;
 using force_handler = asio::any_completion_handler<void(error_code, std::uint32_t)>;
@@ -84,7 +90,7 @@ class named_lock {
   /// Round trips: one.
   template <asio::completion_token_for<void(error_code, lock_status)> Token = asio::deferred_t>
   auto async_inspect(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, lock_status)>(initiate_inspect{}, token, lock_);
+    return asio::async_initiate<Token, void(error_code, lock_status)>(initiate_inspect{{lock_.get()}}, token, lock_);
   }
 
   /// For operators: takes the lock from all who have it, and passes it on to those in line.
@@ -101,14 +107,14 @@ class named_lock {
   /// Round trips: one, and a push for each that loses or is granted it.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{}, token, lock_, std::int64_t{0});
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, std::int64_t{0});
   }
 
   /// The same, but only from `whom`, who was seen by async_inspect: nobody else loses it, should it have gone on meanwhile.
   /// May be repeated, and is after a reconnect.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(lock_holder const& whom, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{}, token, lock_, whom.fence);
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, whom.fence);
   }
 
  protected:
@@ -122,13 +128,13 @@ class named_lock {
   detail::settings_ptr lock_;
 
  private:
-  struct initiate_inspect {
+  struct initiate_inspect : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock) const {
       detail::start_inspect(std::move(lock), std::forward<Handler>(handler));
     }
   };
-  struct initiate_force {
+  struct initiate_force : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, std::int64_t fence) const {
       detail::start_force(std::move(lock), fence, std::forward<Handler>(handler));

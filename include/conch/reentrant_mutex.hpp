@@ -29,6 +29,7 @@ shared_hold_ptr level_of(owner_ptr const& who, settings_ptr const& lock);
 hold const& hold_of_level(shared_hold const& level) noexcept;
 std::uint32_t depth_of_level(shared_hold const& level) noexcept;
 part_request request_of(owner_ptr const& who);
+asio::any_io_executor executor_of(shared_hold const* level) noexcept;
 void start_level_release(shared_hold_ptr level, release_handler handler);
 
 }  // namespace detail
@@ -66,26 +67,26 @@ class reentrant_hold {
   /// Round trips: none, or one for the last level.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{}, token, std::move(*this));
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{level_.get()}}, token, std::move(*this));
   }
 
   /// As hold::async_lost.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_lost(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(initiate_lost{}, token, level_);
+    return asio::async_initiate<Token, void(error_code)>(initiate_lost{{level_.get()}}, token, level_);
   }
 
   /// Made by the library.
   explicit reentrant_hold(detail::shared_hold_ptr level) noexcept : level_{std::move(level)} {}
 
  private:
-  struct initiate_release {
+  struct initiate_release : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, reentrant_hold of) const {  // that leaves its level also if it never comes to this
       detail::start_level_release(std::exchange(of.level_, nullptr), std::forward<Handler>(handler));
     }
   };
-  struct initiate_lost {
+  struct initiate_lost : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level) const {
       detail::start_lost(level ? detail::hold_of_level(*level).node() : detail::node_ref{}, std::forward<Handler>(handler));

@@ -38,8 +38,8 @@ class semaphore : public named_lock {
   ///
   /// Effects: stands in the server's line, each acquire on its own.
   /// Result: one hold for all of them, or an error; never both, and never a permit left behind.
-  /// Preconditions: 1 <= count <= permits(); else it completes with errc::invalid_config. (Where the limit is less than
-  /// `count` on the server, it is granted when everything is free.)
+  /// Preconditions: 1 <= count <= 1'000'000; else it completes with errc::invalid_config. What there is says the server, not
+  /// permits(): the limit may have been set. Who asks for more than the limit waits until everything is free, and is granted all of it.
   /// Lifetimes, executor, cancellation, thread safety: as mutex::async_acquire.
   /// Completion signature: void(error_code, hold)
   /// Errors: those of mutex::async_acquire, and errc::invalid_config, errc::not_supported.
@@ -90,11 +90,11 @@ class semaphore : public named_lock {
   /// Round trips: one, and a push for each that comes in.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_set_permits(std::uint32_t permits, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_set_permits{}, token, lock_, permits);
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_set_permits{{lock_.get()}}, token, lock_, permits);
   }
 
  private:
-  struct initiate_set_permits {
+  struct initiate_set_permits : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, std::uint32_t permits) const {
       detail::start_set_permits(std::move(lock), permits, std::forward<Handler>(handler));
@@ -104,7 +104,7 @@ class semaphore : public named_lock {
   template <class Token>
   auto start(std::uint32_t count, std::optional<duration> wait, bool once, Token& token) {
     return asio::async_initiate<Token, void(error_code, hold)>(
-        detail::initiate_part{}, token, lock_, detail::part_request{'s', permits_, count}, wait, once);
+        detail::initiate_part{{lock_.get()}}, token, lock_, detail::part_request{'s', permits_, count}, wait, once);
   }
 
   std::uint32_t permits_;

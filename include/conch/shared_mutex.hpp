@@ -86,7 +86,7 @@ class shared_mutex : public named_lock {
   /// Round trips: one, and a push for each reader that comes in.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_downgrade(hold const& writer, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_downgrade{}, token, lock_, writer.node());
+    return asio::async_initiate<Token, void(error_code)>(initiate_downgrade{{lock_.get()}}, token, lock_, writer.node());
   }
 
   /// Always completes with errc::would_deadlock, and leaves the reader's hold as it is. It is here to say so: a second
@@ -96,7 +96,7 @@ class shared_mutex : public named_lock {
   /// Executor: as async_downgrade. Round trips: none.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_upgrade(hold const&, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_upgrade{}, token, lock_);
+    return asio::async_initiate<Token, void(error_code)>(initiate_upgrade{{lock_.get()}}, token, lock_);
   }
 
   /// The same lock for with_lock, taken as a reader: `auto reading = m.readers(); co_await with_lock(reading, body);`
@@ -106,13 +106,13 @@ class shared_mutex : public named_lock {
  private:
   static constexpr std::uint32_t everything = 1'000'000;
 
-  struct initiate_downgrade {
+  struct initiate_downgrade : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, detail::node_ref writer) const {
       detail::start_downgrade(std::move(lock), std::move(writer), std::forward<Handler>(handler));
     }
   };
-  struct initiate_upgrade {
+  struct initiate_upgrade : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr const& lock) const {
       detail::refuse_upgrade(lock, std::forward<Handler>(handler));
@@ -122,7 +122,7 @@ class shared_mutex : public named_lock {
   template <class Token>
   auto start(std::uint32_t weight, std::optional<duration> wait, bool once, Token& token) {
     return asio::async_initiate<Token, void(error_code, hold)>(
-        detail::initiate_part{}, token, lock_, detail::part_request{'r', everything, weight}, wait, once);
+        detail::initiate_part{{lock_.get()}}, token, lock_, detail::part_request{'r', everything, weight}, wait, once);
   }
 };
 

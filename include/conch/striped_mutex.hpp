@@ -72,7 +72,7 @@ class striped_mutex : public named_lock {
 
   template <class Token>
   auto start(std::vector<std::uint32_t> const& but, std::optional<duration> wait, bool once, Token& token) {
-    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_part{}, token, lock_, request(but), wait, once);
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_part{{lock_.get()}}, token, lock_, request(but), wait, once);
   }
 
   std::uint32_t segments_;

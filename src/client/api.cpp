@@ -22,6 +22,9 @@ using std::chrono::milliseconds;
 
 constexpr duration shortest_lease = milliseconds{100};
 constexpr duration longest_lease = hours{24};
+// Both are messages for nothing: below these they would come one after the other, as fast as the server answers.
+constexpr duration shortest_renewal = milliseconds{10};
+constexpr duration shortest_keep_alive = milliseconds{10};
 
 [[noreturn]] void refuse(errc e, std::string const& why) { throw boost::system::system_error{make_error_code(e, why)}; }
 
@@ -29,55 +32,99 @@ void require(bool holds, std::string const& why) {
   if (!holds) refuse(errc::invalid_config, why);
 }
 
-bool between(duration d, duration least, duration most) { return d >= least && d <= most; }
+/// In the largest unit that shows all of it.
+std::string text(duration d) {
+  struct unit {
+    duration of;
+    char const* name;
+  };
+  using std::chrono::nanoseconds;
+  for (auto const& [of, name] : {unit{hours{24}, " d"}, unit{hours{1}, " h"}, unit{std::chrono::minutes{1}, " min"},
+                                 unit{std::chrono::seconds{1}, " s"}, unit{milliseconds{1}, " ms"},
+                                 unit{std::chrono::microseconds{1}, " us"}, unit{nanoseconds{1}, " ns"}}) {
+    if (d != duration::zero() && d % of == duration::zero()) return std::to_string(d / of) + name;
+  }
+  return "0";
+}
+
+void at_least(std::string const& member, duration d, duration least) {
+  if (d < least) refuse(errc::invalid_config, member + " must be at least " + text(least) + ", and not " + text(d));
+}
+
+void between(std::string const& member, duration d, duration least, duration most, std::string const& whose = {}) {
+  if (d >= least && d <= most) return;
+  refuse(errc::invalid_config, member + " must be " + text(least) + " to " + text(most) + whose + ", and not " + text(d));
+}
+
+/// 0 switches it off.
+void zero_or_between(std::string const& member, duration d, duration least, duration most, std::string const& whose = {}) {
+  if (d == duration::zero() || (d >= least && d <= most)) return;
+  refuse(errc::invalid_config,
+         member + " must be 0, or " + text(least) + " to " + text(most) + whose + ", and not " + text(d));
+}
+
+/// What CLIENT SETNAME takes, and what fits into a line of CLIENT LIST.
+void check_client_name(std::string const& name) {
+  constexpr std::size_t longest = 64;
+  if (name.empty() || name.size() > longest) {
+    refuse(errc::invalid_config, "client_name must have 1 to " + std::to_string(longest) + " characters, and not " + std::to_string(name.size()));
+  }
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (name[i] > ' ' && name[i] < 127) continue;
+    refuse(errc::invalid_config, "client_name must consist of printable ASCII characters without spaces, and has byte " +
+                                     std::to_string(static_cast<unsigned char>(name[i])) + " at " + std::to_string(i));
+  }
+}
 
 /// Fills in what depends on the lease, and refuses what makes no sense.
 config checked(config c) {
-  require(between(c.lease, shortest_lease, longest_lease), "lease must be 100 ms to 1 day");
-  require(between(c.renew_every, duration::zero(), c.lease / 2), "renew_every must be 0 to half of the lease");
-  require(c.stop_margin >= duration::zero(), "stop_margin must be at least 0");
+  constexpr duration none = duration::zero();
+  between("lease", c.lease, shortest_lease, longest_lease);
+  zero_or_between("renew_every", c.renew_every, shortest_renewal, c.lease / 2, " (half of the lease)");
+  at_least("stop_margin", c.stop_margin, none);
   c.stop_margin = std::min(c.stop_margin, c.lease / 2);
-  require(!c.max_hold || *c.max_hold >= milliseconds{1}, "max_hold must be at least 1 ms");
-  require(between(c.local_slice, duration::zero(), c.lease), "local_slice must be 0 to the lease");
-  require(c.claim >= milliseconds{50}, "claim must be at least 50 ms");
+  if (c.max_hold) at_least("max_hold", *c.max_hold, milliseconds{1});
+  between("local_slice", c.local_slice, none, c.lease, " (the lease)");
+  at_least("claim", c.claim, milliseconds{50});
   c.claim = std::min(c.claim, c.lease);
   if (detail::is_quorum(c)) {
-    require(c.vote_claim >= milliseconds{50}, "vote_claim must be at least 50 ms");
+    at_least("vote_claim", c.vote_claim, milliseconds{50});
     c.vote_claim = std::min(c.vote_claim, c.lease);
-    require(between(c.min_validity, duration::zero(), c.vote_claim / 2), "min_validity must be 0 to half of vote_claim");
-    require(c.min_server_uptime >= duration::zero(), "min_server_uptime must be at least 0");
+    between("min_validity", c.min_validity, none, c.vote_claim / 2, " (half of vote_claim)");
+    between("min_server_uptime", c.min_server_uptime, none, hours{24 * 30});
     std::size_t const n = detail::servers_of(c).size();
     require(c.votes_needed == 0 || (c.votes_needed > n / 2 && c.votes_needed <= n),
-            "votes_needed must be 0, or a majority to all of the servers");
+            "votes_needed must be 0, or " + std::to_string(n / 2 + 1) + " to " + std::to_string(n) + " (a majority to all of the servers), and not " +
+                std::to_string(c.votes_needed));
     c.claim = c.vote_claim;
   }
-  require(between(c.fence_retention, std::chrono::seconds{1}, hours{24 * 30}), "fence_retention must be 1 s to 30 days");
-  require(c.command_timeout >= milliseconds{10}, "command_timeout must be at least 10 ms");
+  between("fence_retention", c.fence_retention, std::chrono::seconds{1}, hours{24 * 30});
+  at_least("command_timeout", c.command_timeout, milliseconds{10});
   c.command_timeout = std::min(c.command_timeout, c.lease / 3);
-  require(between(c.connect_timeout, milliseconds{10}, hours{1}), "connect_timeout must be 10 ms to 1 hour");
-  require(between(c.offline_timeout, duration::zero(), hours{24 * 30}), "offline_timeout must be 0 to 30 days");
-  require(between(c.reconnect_min, milliseconds{1}, hours{1}), "reconnect_min must be 1 ms to 1 hour");
-  require(between(c.reconnect_max, c.reconnect_min, hours{1}), "reconnect_max must be reconnect_min to 1 hour");
-  require(between(c.keep_alive, duration::zero(), hours{24}), "keep_alive must be 0 to 1 day");
-  for (char const ch : c.client_name) {
-    require(ch > ' ' && ch < 127, "client_name must consist of printable characters without spaces");
-  }
+  between("connect_timeout", c.connect_timeout, milliseconds{10}, hours{1});
+  between("offline_timeout", c.offline_timeout, none, hours{24 * 30});
+  between("reconnect_min", c.reconnect_min, milliseconds{1}, hours{1});
+  between("reconnect_max", c.reconnect_max, c.reconnect_min, hours{1}, " (not less than reconnect_min)");
+  zero_or_between("keep_alive", c.keep_alive, shortest_keep_alive, hours{24});
+  check_client_name(c.client_name);
   return c;
 }
 
 }  // namespace
 
-detail::settings_ptr detail::checked_lock(core_ptr core, std::string name, mutex_options const& o) {
+detail::settings_ptr detail::checked_lock(core_ptr core, std::string name, mutex_options const& o, lock_status::kind_of_lock kind,
+                                           std::uint32_t limit) {
   if (name.empty()) refuse(errc::invalid_name, "it is empty");
   if (name.size() > 512) refuse(errc::invalid_name, "it has " + std::to_string(name.size()));
   config const& c = core->settings();
   duration const lease = o.lease.value_or(c.lease);
-  require(between(lease, shortest_lease, longest_lease), "mutex_options::lease must be 100 ms to 1 day");
-  require(lease >= c.claim, "mutex_options::lease must not be shorter than config::claim");
-  require(lease / 3 >= c.command_timeout, "mutex_options::lease must be at least three times config::command_timeout");
-  require(!o.max_hold || *o.max_hold >= milliseconds{1}, "mutex_options::max_hold must be at least 1 ms");
+  between("mutex_options::lease", lease, shortest_lease, longest_lease);
+  require(lease >= c.claim, "mutex_options::lease must not be shorter than config::claim (" + text(c.claim) + "), and is " + text(lease));
+  require(lease / 3 >= c.command_timeout, "mutex_options::lease must be at least three times config::command_timeout (" + text(c.command_timeout) +
+                                              "), and is " + text(lease));
+  if (o.max_hold) at_least("mutex_options::max_hold", *o.max_hold, milliseconds{1});
   return std::make_shared<detail::lock_settings const>(detail::lock_settings{
-      std::move(core), std::move(name), lease, o.renew, o.max_hold ? o.max_hold : c.max_hold});
+      std::move(core), std::move(name), lease, o.renew, o.max_hold ? o.max_hold : c.max_hold, kind, limit});
 }
 
 client::client(executor_type executor, config settings)

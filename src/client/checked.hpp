@@ -1,18 +1,21 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "engine/permit.hpp"
+
 #include <conch/mutex.hpp>
 
 #include <string>
 
 namespace conch::detail {
 
-inline constexpr std::uint32_t most_permits = 1'000'000;
+using engine::most_permits;
 
 /// errc::invalid_config if a semaphore cannot have so many.
 error_code checked_permits(std::uint32_t permits);
 
 /// What the acquires of one lock object share. Throws errc::invalid_name, errc::invalid_config.
-settings_ptr checked_lock(core_ptr core, std::string name, mutex_options const& options);
+settings_ptr checked_lock(core_ptr core, std::string name, mutex_options const& options,
+                          lock_status::kind_of_lock kind = lock_status::kind_of_lock::mutex, std::uint32_t limit = 1);
 
 }  // namespace conch::detail

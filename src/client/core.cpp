@@ -520,6 +520,14 @@ asio::any_io_executor const& home_of(settings_ptr const& lock) noexcept { return
 
 asio::any_io_executor const& home_of(node_ref const& node) noexcept { return node->core->executor(); }
 
+asio::any_io_executor executor_of(hold_node const* node) noexcept {
+  return node != nullptr ? node->core->executor() : asio::any_io_executor{asio::system_executor{}};
+}
+
+asio::any_io_executor executor_of(lock_settings const* lock) noexcept { return lock->core->executor(); }
+
+asio::any_io_executor executor_of(client_core const* core) noexcept { return core->executor(); }
+
 void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler, bool at_home) {
   lock->core->acquire(lock, wait, once, std::move(handler), at_home);
 }

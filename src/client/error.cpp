@@ -2,48 +2,14 @@
 #include <conch/error.hpp>
 
 #include <array>
+#include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 
 namespace conch {
 
 namespace {
-
-/// The value of an error_code: the errc in the low byte, above it which of the server's words go with it (0: none).
-constexpr int words_shift = 8;
-constexpr int errc_mask = (1 << words_shift) - 1;
-
-class word_table {
- public:
-  int keep(std::string_view words) {
-    std::lock_guard const guard{mutex_};
-    for (std::size_t i = 0; i < kept_.size(); ++i) {
-      if (serial_[i] != 0 && kept_[i] == words) return serial_[i];
-    }
-    last_ = last_ % (1 << 20) + 1;
-    std::size_t const place = static_cast<std::size_t>(last_) % kept_.size();
-    kept_[place] = words;
-    serial_[place] = last_;
-    return last_;
-  }
-
-  std::string find(int serial) {
-    std::lock_guard const guard{mutex_};
-    std::size_t const place = static_cast<std::size_t>(serial) % kept_.size();
-    return serial != 0 && serial_[place] == serial ? kept_[place] : std::string{};
-  }
-
- private:
-  std::mutex mutex_;
-  std::array<std::string, 256> kept_;
-  std::array<int, 256> serial_{};
-  int last_ = 0;
-};
-
-word_table& table() {
-  static word_table* const instance = new word_table;  // error codes may be printed by destructors of statics
-  return *instance;
-}
 
 std::string_view plain_message(errc e) {
   switch (e) {
@@ -94,29 +60,83 @@ conditions_category const& conditions() noexcept {
   return instance;
 }
 
+std::string words_of(std::uint32_t serial);
+
+/// Equal to each other, by this number.
+constexpr boost::ulong_long_type id_of_category = 0x9c0a'5ee1'7fb2'43d7;
+
+/// An error_code is a number and a category. The number says which errc; the server's words go with the category, of which there is
+/// one for each of the last different words, and one without.
 class errors_category final : public boost::system::error_category {
  public:
+  explicit errors_category(std::uint32_t serial) noexcept : error_category{id_of_category}, serial_{serial} {}
+
   char const* name() const noexcept override { return "conch"; }
 
   std::string message(int value) const override {
-    std::string text{plain_message(static_cast<errc>(value & errc_mask))};
-    std::string const words = table().find(value >> words_shift);
+    std::string text{plain_message(static_cast<errc>(value))};
+    std::string const words = serial_ != 0 ? words_of(serial_) : std::string{};
     return words.empty() ? text : text + ": " + words;
   }
 
   bool equivalent(int value, boost::system::error_condition const& c) const noexcept override {
-    if (c.category() == *this) return (value & errc_mask) == c.value();
-    if (c.category() == conditions()) {
-      return belongs_to(static_cast<errc>(value & errc_mask), static_cast<condition>(c.value()));
-    }
+    if (c.category() == *this) return value == c.value();
+    if (c.category() == conditions()) return belongs_to(static_cast<errc>(value), static_cast<condition>(c.value()));
     return false;
   }
+
+ private:
+  std::uint32_t const serial_;
 };
+
+/// Words are kept for the last 256 different ones. An error_code that has outlived its own shows none, not those of another: a
+/// category is small, and there are so many of them that nobody has the code any more when one is used again.
+class word_table {
+ public:
+  errors_category const& keep(std::string_view words) {
+    std::lock_guard const guard{mutex_};
+    for (kept const& k : kept_) {
+      if (k.serial != 0 && k.words == words) return categories_[k.serial - 1];
+    }
+    last_ = last_ % most_categories + 1;
+    if (last_ > categories_.size()) categories_.emplace_back(last_);
+    kept& place = kept_[last_ % kept_.size()];
+    place.words = words;
+    place.serial = last_;
+    return categories_[last_ - 1];
+  }
+
+  std::string find(std::uint32_t serial) {
+    std::lock_guard const guard{mutex_};
+    kept const& place = kept_[serial % kept_.size()];
+    return place.serial == serial ? place.words : std::string{};
+  }
+
+ private:
+  static constexpr std::uint32_t most_categories = 1u << 14;  // about 1 MB of them
+
+  struct kept {
+    std::string words;
+    std::uint32_t serial = 0;
+  };
+
+  std::mutex mutex_;
+  std::array<kept, 256> kept_;
+  std::deque<errors_category> categories_;  // never freed: an error_code points to one
+  std::uint32_t last_ = 0;
+};
+
+word_table& table() {
+  static word_table* const instance = new word_table;  // error codes may be printed by destructors of statics
+  return *instance;
+}
+
+std::string words_of(std::uint32_t serial) { return table().find(serial); }
 
 }  // namespace
 
 boost::system::error_category const& error_category() noexcept {
-  static errors_category const instance;
+  static errors_category const instance{0};
   return instance;
 }
 
@@ -124,7 +144,7 @@ error_code make_error_code(errc e) noexcept { return {static_cast<int>(e), error
 
 error_code make_error_code(errc e, std::string_view words) {
   if (words.empty()) return make_error_code(e);
-  return {static_cast<int>(e) | table().keep(words.substr(0, 500)) << words_shift, error_category()};
+  return {static_cast<int>(e), table().keep(words.substr(0, 500))};
 }
 
 boost::system::error_condition make_error_condition(errc e) noexcept { return {static_cast<int>(e), error_category()}; }

@@ -18,9 +18,11 @@ namespace {
 
 constexpr std::uint32_t most_segments = 1'000;
 
+using kind = lock_status::kind_of_lock;
+
 error_code between(std::uint32_t n, std::uint32_t most, std::string const& what) {
   if (n >= 1 && n <= most) return {};
-  return make_error_code(errc::invalid_config, what + " must be 1 to " + std::to_string(most));
+  return make_error_code(errc::invalid_config, what + " must be 1 to " + std::to_string(most) + ", and not " + std::to_string(n));
 }
 
 std::uint32_t require(std::uint32_t n, error_code unless) {
@@ -31,14 +33,14 @@ std::uint32_t require(std::uint32_t n, error_code unless) {
 }  // namespace
 
 semaphore::semaphore(client& owner, std::string name, std::uint32_t permits, lock_options options)
-    : named_lock{detail::checked_lock(owner.core(), std::move(name), options)},
+    : named_lock{detail::checked_lock(owner.core(), std::move(name), options, kind::semaphore, permits)},
       permits_{require(permits, detail::checked_permits(permits))} {}
 
 shared_mutex::shared_mutex(client& owner, std::string name, lock_options options)
-    : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
+    : named_lock{detail::checked_lock(owner.core(), std::move(name), options, kind::shared_mutex, detail::most_permits)} {}
 
 striped_mutex::striped_mutex(client& owner, std::string name, std::uint32_t segments, lock_options options)
-    : named_lock{detail::checked_lock(owner.core(), std::move(name), options)},
+    : named_lock{detail::checked_lock(owner.core(), std::move(name), options, kind::striped_mutex, segments)},
       segments_{require(segments, between(segments, most_segments, "the segments of a striped_mutex"))} {}
 
 /// A weight of 0 is refused: nobody could ever be given what is wanted.

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,10 +29,10 @@ class asked final : public question {
  public:
   using handler_type = asio::any_completion_handler<void(error_code, Results...)>;
   /// Nothing: the server answered something else.
-  using reader = std::optional<std::tuple<Results...>> (*)(std::span<std::int64_t const>);
+  using reader = std::function<std::optional<std::tuple<Results...>>(std::span<std::int64_t const>)>;
 
   asked(core_ptr c, kind w, std::string of, reader r, handler_type h)
-      : question{std::move(c), w, std::move(of)}, read_{r}, handler_{std::move(h)} {
+      : question{std::move(c), w, std::move(of)}, read_{std::move(r)}, handler_{std::move(h)} {
     whose_ = work_of(core->executor(), handler_);
   }
 
@@ -76,7 +77,7 @@ void ask(std::shared_ptr<asked<Results...>> const& q) {
   q->core->ask(q);
 }
 
-std::optional<std::tuple<lock_status>> read_status(std::span<std::int64_t const> n) {
+std::optional<std::tuple<lock_status>> read_status(lock_settings const& of, std::span<std::int64_t const> n) {
   constexpr std::size_t head = 6, each = 9;
   if (n.size() < head || (n.size() - head) % each != 0) return std::nullopt;
   lock_status s;
@@ -85,6 +86,11 @@ std::optional<std::tuple<lock_status>> read_status(std::span<std::int64_t const>
   s.taken = static_cast<std::uint32_t>(n[3]);
   s.limit = static_cast<std::uint32_t>(n[4]);
   s.kind = static_cast<lock_status::kind_of_lock>(n[5]);
+  if (s.held == 0 && s.kind == lock_status::kind_of_lock::mutex) {
+    // There is nothing on the server: whoever comes first brings the limit along.
+    s.kind = of.kind;
+    s.limit = of.limit;
+  }
   for (n = n.subspan(head); !n.empty(); n = n.subspan(each)) {
     lock_holder h;
     for (std::size_t word = 0; word < 4; ++word) {
@@ -118,7 +124,8 @@ using kind = engine::inquiry::kind;
 }  // namespace
 
 void start_inspect(settings_ptr lock, inspect_handler handler) {
-  ask(std::make_shared<asked<lock_status>>(lock->core, kind::inspect, lock->name, read_status, std::move(handler)));
+  auto read = [lock](std::span<std::int64_t const> numbers) { return read_status(*lock, numbers); };
+  ask(std::make_shared<asked<lock_status>>(lock->core, kind::inspect, lock->name, std::move(read), std::move(handler)));
 }
 
 void start_force(settings_ptr lock, std::int64_t fence, force_handler handler) {

@@ -89,6 +89,10 @@ std::uint32_t depth_of_level(shared_hold const& level) noexcept {
   return level.depth;
 }
 
+asio::any_io_executor executor_of(shared_hold const* level) noexcept {
+  return executor_of(level != nullptr ? level->held.node().get() : nullptr);
+}
+
 void start_level_release(shared_hold_ptr level, release_handler handler) {
   if (!level) {
     start_release(node_ref{}, std::move(handler));
@@ -120,7 +124,7 @@ owner::owner(std::string id) {
 std::string const& owner::id() const noexcept { return state_->id; }
 
 reentrant_mutex::reentrant_mutex(client& owner, std::string name, lock_options options)
-    : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
+    : named_lock{detail::checked_lock(owner.core(), std::move(name), options, lock_status::kind_of_lock::reentrant_mutex, detail::most_permits)} {}
 
 bool reentrant_mutex::held_by(owner const& who) const {
   auto const level = detail::level_of(who.state(), lock_);

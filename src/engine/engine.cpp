@@ -27,6 +27,21 @@ lock_entry::lock_entry(std::string lock_name, engine& owner)
   place.owner = this;
 }
 
+namespace {
+
+/// What nobody could ever be given. More than the limit that the object knows of is not: another one may have been set, and who
+/// asks for more than that is given all of it.
+error_code refused(permit const& p) {
+  if (p.kind == permit_kind::segments && p.weight == 0) {
+    return make_error_code(errc::invalid_config, "`but` names all of the " + std::to_string(p.limit) + " segments");
+  }
+  if (p.weight >= 1 && p.weight <= most_permits) return {};
+  return make_error_code(errc::invalid_config,
+                         "count must be 1 to " + std::to_string(most_permits) + " permits, and not " + std::to_string(p.weight));
+}
+
+}  // namespace
+
 engine::engine(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats)
     : settings_{settings}, timers_{timers}, shell_{shell}, stats_{stats} {}
 
@@ -49,8 +64,8 @@ void engine::acquire(acquisition& a, std::string_view name, time_point now) {
     finish(a, acquired::failed, make_error_code(errc::not_supported));
     return;
   }
-  if (a.part && (a.part.weight == 0 || a.part.weight > a.part.limit)) {
-    finish(a, acquired::failed, make_error_code(errc::invalid_config, "more permits than there are, or none"));
+  if (error_code const why = a.part ? refused(a.part) : error_code{}) {
+    finish(a, acquired::failed, why);
     return;
   }
   lock_entry& e = a.part ? new_part(name, a.part) : entry(name);

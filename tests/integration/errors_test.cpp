@@ -35,11 +35,56 @@ TEST(Errors, CarryTheServersWordsAndStayComparable) {
   EXPECT_NE(std::string{boost::system::system_error{ec}.what()}.find("OOM command"), std::string::npos);
 }
 
+TEST(Errors, AreTheSameNumberAndTextWhateverWordsCameBefore) {
+  for (int i = 0; i < 10; ++i) {
+    error_code const plain = make_error_code(errc::invalid_config);
+    error_code const ec = make_error_code(errc::invalid_config, "words no " + std::to_string(i));
+    EXPECT_EQ(ec.value(), static_cast<int>(errc::invalid_config));
+    EXPECT_EQ(ec.category(), error_category());
+    EXPECT_EQ(ec, plain);
+    EXPECT_EQ(hash_value(ec), hash_value(plain));
+    EXPECT_EQ((std::ostringstream{} << ec).str(), "conch:11");
+    EXPECT_EQ((std::ostringstream{} << ec).str(), (std::ostringstream{} << plain).str());
+    EXPECT_EQ(ec.message(), "invalid configuration: words no " + std::to_string(i));
+    EXPECT_NE(ec, make_error_code(errc::invalid_url, "words no " + std::to_string(i)));
+    // As one of the standard library as well.
+    std::error_code const standard = ec;
+    EXPECT_EQ(standard.value(), ec.value());
+    EXPECT_EQ(standard.message(), ec.message());
+    EXPECT_EQ(standard, std::error_condition{make_error_condition(errc::invalid_config)});
+    EXPECT_EQ(standard, std::error_condition{make_error_condition(condition::invalid_request)});
+  }
+}
+
+TEST(Errors, KeepTheirWordsWhileOthersAreMadeOnOtherThreads) {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t, &wrong] {
+      for (int i = 0; i < 5'000; ++i) {
+        std::string const words = "thread " + std::to_string(t) + " word " + std::to_string(i % 50);
+        error_code const ec = make_error_code(errc::lost, words);
+        if (ec != errc::lost || ec.message() != "the lock was lost: " + words) ++wrong;
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(Errors, ForgetOldWordsButNotTheError) {
   error_code const old = make_error_code(errc::server_refused, "the first words of all");
-  for (int i = 0; i < 300; ++i) make_error_code(errc::server_refused, "other words " + std::to_string(i));
+  for (int i = 0; i < 2'000; ++i) {
+    error_code const other = make_error_code(errc::lost, "other words " + std::to_string(i));
+    if (i == 100) {
+      EXPECT_EQ(old.message(), "the lock server refused: the first words of all");
+    }
+    if (i >= 300) {
+      EXPECT_EQ(old.message(), make_error_code(errc::server_refused).message());  // and never another's
+    }
+    EXPECT_EQ(other.message(), "the lock was lost: other words " + std::to_string(i));
+  }
   EXPECT_EQ(old, errc::server_refused);
-  EXPECT_EQ(old.message(), make_error_code(errc::server_refused).message());
 }
 
 TEST(Errors, EveryOneHasAMessageOfItsOwn) {

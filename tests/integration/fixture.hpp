@@ -130,6 +130,17 @@ inline config quick(redis_server const& server, std::chrono::milliseconds lease 
   return quick(server.url(), lease);
 }
 
+/// Renewed as often as with a short lease, and with one that a busy machine does not lose.
+inline config often_renewed(std::string url, std::chrono::milliseconds lease = 9s) {
+  config c = quick(std::move(url), lease);
+  c.renew_every = 50ms;
+  return c;
+}
+
+inline config often_renewed(redis_server const& server, std::chrono::milliseconds lease = 9s) {
+  return often_renewed(server.url(), lease);
+}
+
 /// Default times, but a quick reconnect.
 inline config steady_config(redis_server const& server) {
   config c;

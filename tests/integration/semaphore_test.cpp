@@ -118,7 +118,7 @@ TEST_F(Semaphore, ThePermitsOfAKilledProcessComeBackAndNoOthers) {
 
 TEST_F(Semaphore, P4ADeadLargeRequestAtTheHeadDoesNotStopTheLineForLong) {
   auto const body = [&]() -> asio::awaitable<void> {
-    config settings = quick(server(), 600ms);
+    config settings = often_renewed(server(), 1500ms);
     client a{w.ctx.get_executor(), settings};
     semaphore s{a, "dead giant", 3};
     hold held = co_await s.async_acquire(2);
@@ -132,13 +132,15 @@ TEST_F(Semaphore, P4ADeadLargeRequestAtTheHeadDoesNotStopTheLineForLong) {
   w.run(body);
 }
 
-TEST_F(Semaphore, MoreThanThereIsIsRefusedAtOnce) {
+TEST_F(Semaphore, ACountThatNobodyCouldEverHaveIsRefusedAtOnceWithMemberAndNumbers) {
   auto const body = [&]() -> asio::awaitable<void> {
     client a{w.ctx.get_executor(), server().url()};
     semaphore s{a, "refused", 2};
-    for (std::uint32_t const count : {0u, 3u}) {
+    for (std::uint32_t const count : {0u, 1'000'001u}) {
       auto result = co_await s.async_acquire(count, as_tuple);
-      EXPECT_EQ(std::get<0>(result), errc::invalid_config) << std::get<0>(result).message();
+      error_code const ec = std::get<0>(result);
+      EXPECT_EQ(ec, errc::invalid_config) << ec.message();
+      EXPECT_EQ(ec.message(), "invalid configuration: count must be 1 to 1000000 permits, and not " + std::to_string(count));
     }
     EXPECT_EQ(a.stats().scripts, 0u);
     auto const none = [&] { semaphore{a, "refused", 0}; };
@@ -234,8 +236,8 @@ TEST_F(Semaphore, ASmallerLimitLetsTheHoldersFinish) {
 
 TEST_F(Semaphore, ALimitThatWasSetCountsForAllWhateverTheyWereMadeWith) {
   auto const body = [&]() -> asio::awaitable<void> {
-    config settings = quick(server(), 900ms);
-    settings.fence_retention = 1s;
+    config settings = often_renewed(server(), 3s);
+    settings.fence_retention = 3s;
     client a{w.ctx.get_executor(), settings};
     client b{w.ctx.get_executor(), settings};
     semaphore old{a, "disagreed", 1};
@@ -272,6 +274,91 @@ TEST_F(Semaphore, ALimitThatWasSetCountsForAllWhateverTheyWereMadeWith) {
   w.run(body);
 }
 
+TEST_F(Semaphore, ALimitThatWasSetCountsForObjectsThatExist) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : {server().url(), std::string{"memory://"}}) {
+      client a{w.ctx.get_executor(), url};
+      semaphore s{a, "grown", 1};
+      co_await s.async_set_permits(5);
+      hold three = co_await s.async_acquire(3);
+      EXPECT_TRUE(three.valid());
+      lock_status status = co_await s.async_inspect();
+      EXPECT_EQ(status.taken, 3u);
+      hold two = co_await s.async_try_acquire(2);
+      EXPECT_TRUE(two.valid());
+      hold one = co_await s.async_try_acquire();
+      EXPECT_FALSE(one);
+      co_await three.async_release();
+      co_await two.async_release();
+      status = co_await s.async_inspect();  // idle, and still what was set
+      EXPECT_EQ(status.limit, 5u);
+    }
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, WhoAsksForMoreThanThereIsIsGivenAllOfItWhenItIsFree) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : {server().url(), std::string{"memory://"}}) {
+      client a{w.ctx.get_executor(), url};
+      semaphore s{a, "greedy", 2};
+      hold one = co_await s.async_acquire();
+      hold greedy = co_await s.async_try_acquire(3);
+      EXPECT_FALSE(greedy);
+      co_await one.async_release();
+      greedy = co_await s.async_acquire(3);
+      lock_status const status = co_await s.async_inspect();
+      EXPECT_EQ(status.taken, 2u);
+      EXPECT_EQ(status.limit, 2u);
+      one = co_await s.async_try_acquire();
+      EXPECT_FALSE(one);
+      co_await greedy.async_release();
+    }
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, AnIdleLockIsWhatTheObjectWasMadeAs) {
+  using kind = lock_status::kind_of_lock;
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : {server().url(), std::string{"memory://"}}) {
+      client c{w.ctx.get_executor(), url};
+      struct row {
+        kind what;
+        std::uint32_t limit;
+        lock_status seen;
+      };
+      std::vector<row> rows;
+      semaphore s{c, "idle s", 10};
+      striped_mutex g{c, "idle g", 7};
+      shared_mutex r{c, "idle r"};
+      reentrant_mutex e{c, "idle e"};
+      mutex m{c, "idle"};
+      lock_status seen = co_await s.async_inspect();
+      rows.push_back({kind::semaphore, 10, seen});
+      seen = co_await g.async_inspect();
+      rows.push_back({kind::striped_mutex, 7, seen});
+      seen = co_await r.async_inspect();
+      rows.push_back({kind::shared_mutex, 1'000'000, seen});
+      seen = co_await e.async_inspect();
+      rows.push_back({kind::reentrant_mutex, 1'000'000, seen});
+      seen = co_await m.async_inspect();
+      rows.push_back({kind::mutex, 1, seen});
+      for (row const& each : rows) {
+        EXPECT_EQ(each.seen.kind, each.what) << static_cast<char>(each.what);
+        EXPECT_EQ(each.seen.limit, each.limit) << static_cast<char>(each.what);
+        EXPECT_FALSE(each.seen.locked());
+      }
+      mutex other{c, "idle s"};
+      hold const held = co_await other.async_acquire();
+      seen = co_await s.async_inspect();  // what is there counts
+      EXPECT_EQ(seen.kind, kind::mutex);
+      EXPECT_EQ(seen.limit, 1u);
+    }
+  };
+  w.run(body);
+}
+
 TEST_F(Semaphore, ALimitThatMakesNoSenseIsRefused) {
   auto const body = [&]() -> asio::awaitable<void> {
     client a{w.ctx.get_executor(), server().url()};
@@ -279,6 +366,7 @@ TEST_F(Semaphore, ALimitThatMakesNoSenseIsRefused) {
     for (std::uint32_t const permits : {0u, 1'000'001u}) {
       auto const answer = co_await s.async_set_permits(permits, as_tuple);
       EXPECT_EQ(std::get<0>(answer), errc::invalid_config) << std::get<0>(answer).message();
+      EXPECT_SAYS(std::get<0>(answer).message(), std::to_string(permits));
     }
     EXPECT_EQ(a.stats().scripts, 0u);
   };

@@ -6,12 +6,39 @@
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/strand.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_future.hpp>
+#include <boost/version.hpp>
+#if BOOST_VERSION >= 108600
+#include <boost/asio/cancel_after.hpp>
+#endif
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <thread>
 #include <vector>
+
+namespace conch::test {
+
+/// Asks an initiation for its executor, as asio::cancel_after does to make its timer, and does not begin.
+struct ask_for_executor {
+  asio::any_io_executor* seen;
+};
+
+}  // namespace conch::test
+
+template <class... Signatures>
+class boost::asio::async_result<conch::test::ask_for_executor, Signatures...> {
+ public:
+  using return_type = void;
+
+  template <class Initiation, class... Args>
+  static void initiate(Initiation&& initiation, conch::test::ask_for_executor token, Args&&...) {
+    typename std::decay_t<Initiation>::executor_type const executor = initiation.get_executor();
+    *token.seen = executor;
+  }
+};
 
 namespace conch::test {
 namespace {
@@ -35,6 +62,83 @@ TEST_F(Tokens, BracesInsideACoAwaitAreSafe) {
   };
   w.run(body);
 }
+
+TEST_F(Tokens, EveryInitiationTellsItsExecutor) {
+  client c{w.ctx.get_executor(), server().url()};
+  mutex m{c, "executors"};
+  semaphore s{c, "executors", 2};
+  shared_mutex r{c, "executors"};
+  striped_mutex g{c, "executors", 2};
+  reentrant_mutex e{c, "executors"};
+  multi_lock all{{m}};
+  owner const who;
+  hold held;
+  multi_hold held_together;
+  reentrant_hold level;
+  m.async_acquire([&](error_code, hold h) { held = std::move(h); });
+  w.run_until([&] { return held.valid(); }, "granted");
+  using asked = ask_for_executor;
+  struct row {
+    char const* what;
+    std::function<void(asked)> begin;
+  };
+  std::vector<row> const of_client{
+      {"acquire", [&](asked t) { m.async_acquire(t); }},
+      {"acquire, in time", [&](asked t) { m.async_acquire({.wait = 1s}, t); }},
+      {"try", [&](asked t) { m.async_try_acquire(t); }},
+      {"inspect", [&](asked t) { m.async_inspect(t); }},
+      {"force", [&](asked t) { m.async_force_release(t); }},
+      {"force one", [&](asked t) { m.async_force_release(lock_holder{}, t); }},
+      {"semaphore", [&](asked t) { s.async_acquire(2, t); }},
+      {"semaphore, try", [&](asked t) { s.async_try_acquire(t); }},
+      {"set permits", [&](asked t) { s.async_set_permits(3, t); }},
+      {"writer", [&](asked t) { r.async_acquire(t); }},
+      {"reader", [&](asked t) { r.async_acquire_shared(t); }},
+      {"downgrade", [&](asked t) { r.async_downgrade(held, t); }},
+      {"upgrade", [&](asked t) { r.async_upgrade(held, t); }},
+      {"any", [&](asked t) { g.async_acquire_any(t); }},
+      {"any but", [&](asked t) { g.async_acquire_any({1}, acquire_options{}, t); }},
+      {"reentrant", [&](asked t) { e.async_acquire(who, t); }},
+      {"reentrant, try", [&](asked t) { e.async_try_acquire(who, t); }},
+      {"all", [&](asked t) { all.async_acquire(t); }},
+      {"lost", [&](asked t) { held.async_lost(t); }},
+      {"release", [&](asked t) { held.async_release(t); }},
+      {"close", [&](asked t) { c.async_close(1s, t); }},
+  };
+  for (row const& each : of_client) {
+    asio::any_io_executor seen;
+    each.begin(asked{&seen});
+    EXPECT_TRUE(seen == c.get_executor()) << each.what;
+  }
+  hold empty;
+  std::vector<row> const of_nobody{
+      {"lost", [&](asked t) { empty.async_lost(t); }},
+      {"release", [&](asked t) { empty.async_release(t); }},
+      {"all lost", [&](asked t) { held_together.async_lost(t); }},
+      {"all released", [&](asked t) { held_together.async_release(t); }},
+      {"level lost", [&](asked t) { level.async_lost(t); }},
+      {"level released", [&](asked t) { level.async_release(t); }},
+  };
+  for (row const& each : of_nobody) {
+    asio::any_io_executor seen;
+    each.begin(asked{&seen});
+    EXPECT_TRUE(seen == asio::any_io_executor{asio::system_executor{}}) << each.what;
+  }
+}
+
+#if BOOST_VERSION >= 108600
+TEST_F(Tokens, CancelAfterEndsAWait) {
+  client c{w.ctx.get_executor(), server().url()};
+  mutex m{c, "cancel after"};
+  hold held;
+  error_code why;
+  m.async_acquire([&](error_code, hold h) { held = std::move(h); });
+  w.run_until([&] { return held.valid(); }, "granted");
+  m.async_acquire(asio::cancel_after(20ms, [&](error_code ec, hold) { why = ec; }));
+  w.run_until([&] { return why.failed(); }, "cancelled");
+  EXPECT_EQ(why, asio::error::operation_aborted);
+}
+#endif
 
 TEST_F(Tokens, CallbacksAreCalledOnceAndNeverInside) {
   client c{w.ctx.get_executor(), server().url()};

@@ -129,12 +129,18 @@ TEST_F(EnginePermits, AReconnectAsksForAllThatStandInLineWithTheirTickets) {
   EXPECT_EQ(again.back().ticket, 78);
 }
 
-TEST_F(EnginePermits, MoreThanTheLimitIsRefusedWithoutAWord) {
-  ask_part("a", part(4));
+TEST_F(EnginePermits, WhatNobodyCouldEverBeGivenIsRefusedWithoutAMessage) {
+  ask_part("a", part(most_permits + 1));
   ask_part("b", part(0));
   EXPECT_EQ(heard(), (texts{"a failed invalid_config", "b failed invalid_config"}));
   EXPECT_EQ(sent(), texts{});
   expect_clean();
+}
+
+TEST_F(EnginePermits, MoreThanTheLimitIsForTheServerToDecide) {
+  ask_part("a", part(4));
+  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(sent(), texts{"acquire L 1 part 4 of 3"});
 }
 
 TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {

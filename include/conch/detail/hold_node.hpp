@@ -52,6 +52,18 @@ using close_handler = boost::asio::any_completion_handler<void(error_code)>;
 /// The executor of a hold's client; only for a node that there is.
 boost::asio::any_io_executor const& home_of(node_ref const& node) noexcept;
 
+/// As asio::system_executor if there is none.
+boost::asio::any_io_executor executor_of(hold_node const* node) noexcept;
+
+/// The base of each initiation: asio::cancel_after and whatever else makes a timer for an operation asks it for the executor.
+/// What it points to is kept by the operation's arguments.
+template <class Of>
+struct initiation_at {
+  using executor_type = boost::asio::any_io_executor;
+  Of const* asked_of;
+  executor_type get_executor() const noexcept { return executor_of(asked_of); }
+};
+
 /// Does the handler run on `home`? Then it needs no hop to another executor. To be asked before its type is erased.
 template <class Handler>
 bool runs_at_home(boost::asio::any_io_executor const& home, Handler const& handler) {
