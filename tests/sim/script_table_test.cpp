@@ -1,0 +1,651 @@
+// lua/*.lua by tables: what lies there, a call, and what must come of it, from docs/protocol.md. The differential tests compare the
+// scripts with src/memory/store, and would not notice a mistake that both make.
+//
+// Keys are L, L:q, L:f (and M, N). {now} is the server's time in µs, {clock} the same as fences count it; {now+5} and the like.
+// A client is called a, b ...: its id in a key or push is "a.1".
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "redis/codec.hpp"
+#include "resp/decoder.hpp"
+#include "sim/mutants.hpp"
+#include "sim/redis_model.hpp"
+
+namespace conch::sim {
+namespace {
+
+using namespace engine;
+using ms = std::chrono::milliseconds;
+
+constexpr std::int64_t clock_us = 1'000'000'000'000;
+constexpr std::int64_t now_us = fence_epoch_us + clock_us;
+constexpr ms lease{30'000}, claim{3'000}, retention{600'000};
+
+std::string expanded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::int64_t base = 0;
+    std::size_t word = 0;
+    if (text.substr(i).starts_with("{now")) base = now_us, word = 4;
+    if (text.substr(i).starts_with("{clock")) base = clock_us, word = 6;
+    if (word == 0) {
+      out += text[i];
+      continue;
+    }
+    std::size_t const end = text.find('}', i);
+    std::string const rest{text.substr(i + word, end - i - word)};
+    out += std::to_string(base + (rest.empty() ? 0 : std::stoll(rest)));
+    i = end;
+  }
+  return out;
+}
+
+std::string full_key(std::string const& word) {
+  bool const is_key = !word.empty() && (word[0] == 'L' || word[0] == 'M' || word[0] == 'N') && (word.size() == 1 || word[1] == ':');
+  return is_key ? "conch:{" + word.substr(0, 1) + "}" + word.substr(1) : word;
+}
+
+std::string short_key(std::string const& key) { return key.substr(7, 1) + key.substr(9); }
+
+/// Words, of which one in quotes may have spaces.
+std::vector<std::string> words_of(std::string const& line) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < line.size();) {
+    if (line[i] == ' ') {
+      ++i;
+      continue;
+    }
+    bool const quoted = line[i] == '\'';
+    std::size_t const from = quoted ? i + 1 : i;
+    std::size_t const end = std::min(line.find(quoted ? '\'' : ' ', from), line.size());
+    words.push_back(full_key(line.substr(from, end - from)));
+    i = end + 1;
+  }
+  return words;
+}
+
+std::string shown(value const& v) {
+  switch (v.type) {
+    case value::kind::nil: return "nil";
+    case value::kind::integer: return std::to_string(v.integer);
+    case value::kind::error: return "error " + v.text.substr(0, v.text.find(' '));
+    case value::kind::array: {
+      std::string out = "[";
+      for (value const& item : v.items) out += (out.size() > 1 ? " " : "") + shown(item);
+      return out + "]";
+    }
+    case value::kind::map: {
+      std::vector<std::string> fields;
+      for (std::size_t i = 0; i + 1 < v.items.size(); i += 2) fields.push_back(v.items[i].text + "=" + v.items[i + 1].text);
+      std::sort(fields.begin(), fields.end());
+      std::string out = "{";
+      for (std::string const& field : fields) out += (out.size() > 1 ? ", " : "") + field;
+      return out + "}";
+    }
+    default: return v.text;
+  }
+}
+
+struct row {
+  char const* says;
+  std::string given;      // commands, one to a line
+  std::string listening;  // clients, one letter each
+  command call;           // by client a
+  std::string answer;
+  std::string left;       // KEY=VALUE (TTL in ms), by key, one to a line
+  std::string pushes = "";  // to whom: what, one to a line
+};
+
+class server_of_row {
+ public:
+  server_of_row() : admin_{connect()} {}
+
+  void give(std::string const& lines) {
+    for (std::size_t at = 0; at < lines.size();) {
+      std::size_t const end = std::min(lines.find('\n', at), lines.size());
+      std::vector<std::string> const words = words_of(expanded(lines.substr(at, end - at)));
+      at = end + 1;
+      if (words.empty()) continue;
+      std::vector<std::string_view> const argv(words.begin(), words.end());
+      value const reply = model_.execute(admin_, argv);
+      EXPECT_FALSE(reply.is_error()) << reply.text;
+    }
+  }
+
+  void listen(std::string const& clients) {
+    for (char const client : clients) {
+      auto const id = connect();
+      listeners_.push_back({id, client});
+      std::string const channel = std::string{"conch:"} + client;
+      std::string_view const argv[] = {"SUBSCRIBE", channel};
+      model_.execute(id, argv);
+    }
+    model_.take_pushes();
+  }
+
+  std::string call(command const& c) {
+    command with_source = c;
+    std::visit([](auto& one) { if constexpr (requires { one.with_source; }) one.with_source = true; }, with_source);
+    std::string bytes;
+    redis::encode(with_source, "a", bytes);
+    resp::decoder in;
+    auto const room = in.prepare(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    in.commit(bytes.size());
+    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    std::vector<std::string_view> words;
+    for (auto const& node : in.message().subspan(1)) words.push_back(node.text);
+    std::string const source{mutated_script(words[1])};
+    words[1] = source;
+    return shown(model_.execute(admin_, words));
+  }
+
+  std::string left() const {
+    std::string out;
+    for (auto const& key : model_.keys()) {
+      value const content = model_.peek(key.name);
+      std::string text;
+      if (key.type == "zset") {
+        for (value const& item : content.items) text += (text.empty() ? "" : " ") + item.items[0].text + "@" + item.items[1].text;
+        text = "[" + text + "]";
+      } else {
+        text = shown(content);
+      }
+      auto const ends = key.expires_at_ms;
+      out += short_key(key.name) + "=" + text + (ends ? " (" + std::to_string(*ends - now_us / 1000) + ")" : "") + "\n";
+    }
+    return out;
+  }
+
+  std::string pushes() {
+    std::string out;
+    for (auto const& push : model_.take_pushes()) {
+      for (auto const& [id, client] : listeners_) {
+        if (id == push.to) out += std::string{client} + ": " + push.message.items.back().text + "\n";
+      }
+    }
+    return out;
+  }
+
+ private:
+  redis_model::connection_id connect() {
+    auto const id = model_.connect("10.0.0.1:" + std::to_string(++port_));
+    std::string_view const hello[] = {"HELLO", "3"};
+    model_.execute(id, hello);
+    return id;
+  }
+
+  redis_model model_{now_us};
+  int port_ = 0;
+  redis_model::connection_id admin_;
+  std::vector<std::pair<redis_model::connection_id, char>> listeners_;
+};
+
+/// What is not as it should be; empty: nothing.
+std::string difference(row const& r) {
+  server_of_row server;
+  server.give(r.given);
+  server.listen(r.listening);
+  std::string const answer = server.call(r.call);
+  std::string const left = server.left();
+  std::string const pushes = server.pushes();
+  std::string out;
+  if (answer != expanded(r.answer)) out += "answers " + answer + "\nand not " + expanded(r.answer) + "\n";
+  if (left != expanded(r.left)) out += "leaves\n" + left + "and not\n" + expanded(r.left);
+  if (pushes != expanded(r.pushes)) out += "pushes\n" + pushes + "and not\n" + expanded(r.pushes);
+  return out;
+}
+
+// ---- calls ----
+
+acquire_command take(std::string_view name, bool wait = true, std::int64_t ticket = 0) {
+  return {.name = name, .id = 1, .wait = wait, .lease = lease, .claim = claim, .retention = retention, .ticket = ticket};
+}
+
+acquire_command vote(std::int64_t proposal, bool wait = true) {
+  acquire_command c = take("L", wait);
+  c.proposal = proposal;
+  return c;
+}
+
+acquire_command late(std::int64_t not_after) {
+  acquire_command c = take("L");
+  c.not_after_us = not_after;
+  return c;
+}
+
+release_command give_back(grant_id id = 1, bool keep = false, grant_id again = 0) {
+  return {.name = "L", .id = id, .keep = keep, .lease = lease, .claim = claim, .retention = retention, .new_id = again};
+}
+
+release_command give_back_vote(std::int64_t floor, std::int64_t ahead = 0) {
+  release_command c = give_back();
+  c.floor = floor;
+  c.ahead = ahead;
+  return c;
+}
+
+permit const one_of_3{permit_kind::semaphore, 3, 1, 0, "-"};
+permit const two_of_3{permit_kind::semaphore, 3, 2, 0, "-"};
+permit const five_of_3{permit_kind::semaphore, 3, 5, 0, "-"};
+permit const reader{permit_kind::shared, 1'000'000, 1, 0, "-"};
+permit const writer{permit_kind::shared, 1'000'000, 1'000'000, 0, "-"};
+permit const segment_of_3{permit_kind::segments, 3, 1, 1, "-"};
+permit const not_segment_2{permit_kind::segments, 3, 1, 1, ",2,"};
+permit const of_owner{permit_kind::reentrant, 1'000'000, 1, 0, "6f"};
+
+acquire_command take_part(permit const& part, bool wait = true, std::int64_t ticket = 0) {
+  acquire_command c = take("L", wait, ticket);
+  c.part = &part;
+  return c;
+}
+
+release_command give_part_back(permit const& part, bool keep = false, std::uint32_t rest = 0) {
+  release_command c = give_back(1, keep);
+  c.part = &part;
+  c.rest = rest;
+  return c;
+}
+
+std::vector<attempt> const three_tries{{"L", 1, lease}, {"M", 2, lease}, {"N", 3, lease}};
+std::vector<renewal> const two_renewals{{"L", 1, lease}, {"M", 2, lease}};
+std::vector<renewal> const one_renewal{{"L", 1, lease}};
+std::vector<renewal> const two_votes{{"L", 1, lease, clock_us + 50}, {"M", 2, lease, clock_us + 50}};
+
+force_command force(std::int64_t fence = 0) { return {.name = "L", .claim = claim, .retention = retention, .fence = fence}; }
+
+limit_command limit(std::uint32_t permits) { return {.name = "L", .claim = claim, .retention = retention, .limit = permits}; }
+
+// ---- the tables ----
+
+std::vector<row> const& acquires() {
+  static std::vector<row> const rows{
+      {"free: granted, the fence is the clock", "", "", take("L"), "{clock}",
+       "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\n"},
+      {"a fence was given that the clock has not reached: above it, and kept until the clock has passed it",
+       "SET L:f {clock+500000} PX 1000", "", take("L"), "[1 {clock+500001} {now}]",
+       "L=a.1 {clock+500001} h (30000)\nL:f={clock+500001} (600501)\n"},
+      {"an older fence does not count", "SET L:f {clock-1} PX 1000", "", take("L"), "{clock}",
+       "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\n"},
+      {"held: in line, which outlives the lock by the asker's lease", "SET L 'b.7 {clock-9} h' PX 20000", "", take("L"),
+       "[0 20000 {now} {now}]", "L=b.7 {clock-9} h (20000)\nL:q=[a.1@{now}] (50000)\n"},
+      {"a ticket is above the highest in line", "SET L 'b.7 {clock-9} h' PX 20000\nZADD L:q {now+10} c.1\nPEXPIRE L:q 90000", "",
+       take("L"), "[0 20000 {now} {now+11}]", "L=b.7 {clock-9} h (20000)\nL:q=[c.1@{now+10} a.1@{now+11}] (90000)\n"},
+      {"a ticket that is shown counts", "SET L 'b.7 {clock-9} h' PX 20000\nZADD L:q {now-5} c.1\nPEXPIRE L:q 1000", "",
+       take("L", true, now_us - 6), "[0 20000 {now} {now-6}]",
+       "L=b.7 {clock-9} h (20000)\nL:q=[a.1@{now-6} c.1@{now-5}] (50000)\n"},
+      {"of two places the earlier counts", "SET L 'b.7 {clock-9} h' PX 20000\nZADD L:q {now-5} a.1\nPEXPIRE L:q 90000", "",
+       take("L", true, now_us - 3), "[0 20000 {now} {now-5}]", "L=b.7 {clock-9} h (20000)\nL:q=[a.1@{now-5}] (90000)\n"},
+      {"held: busy for a try", "SET L 'b.7 {clock-9} h' PX 20000", "", take("L", false), "[2 20000 {now}]",
+       "L=b.7 {clock-9} h (20000)\n"},
+      {"mine: renewed and granted again", "SET L 'a.1 {clock-9} h' PX 5000", "", take("L"), "[1 {clock-9} {now}]",
+       "L=a.1 {clock-9} h (30000)\n"},
+      {"mine: never shortened", "SET L 'a.1 {clock-9} h' PX 40000", "", take("L"), "[1 {clock-9} {now}]",
+       "L=a.1 {clock-9} h (40000)\n"},
+      {"mine, a claim: held, for the lease", "SET L 'a.1 {clock-9} c' PX 2000", "", take("L"), "[1 {clock-9} {now}]",
+       "L=a.1 {clock-9} h (30000)\n"},
+      {"an id that is the beginning of mine is not mine", "SET L 'a.12 {clock-9} h' PX 20000", "", take("L", false),
+       "[2 20000 {now}]", "L=a.12 {clock-9} h (20000)\n"},
+      {"free, and others wait: in line behind them, and it goes to the head", "ZADD L:q {now-9} b.1\nPEXPIRE L:q 60000", "b", take("L"),
+       "[0 3000 {now} {now}]", "L=b.1 {clock} c (3000)\nL:f={clock} (600000)\nL:q=[a.1@{now}] (60000)\n",
+       "b: b.1 {clock} {now} 3000 conch:{L}\n"},
+      {"free for a try, and others wait: it goes to the head", "ZADD L:q {now-9} b.1\nPEXPIRE L:q 60000", "b", take("L", false),
+       "[2 3000 {now}]", "L=b.1 {clock} c (3000)\nL:f={clock} (600000)\n", "b: b.1 {clock} {now} 3000 conch:{L}\n"},
+      {"whoever does not hear of it is passed over", "ZADD L:q {now-9} b.1\nPEXPIRE L:q 60000", "", take("L"), "{clock}",
+       "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\n"},
+      {"at its not-after: done", "", "", late(now_us), "{clock}", "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\n"},
+      {"after its not-after: not done", "ZADD L:q {now-9} b.1", "b", late(now_us - 1), "[3 0 {now}]", "L:q=[b.1@{now-9}]\n"},
+      {"something else", "SET L 'something else'", "", take("L"), "error WRONGTYPE", "L=something else\n"},
+      {"another type", "HSET L what else", "", take("L", false), "error WRONGTYPE", "L={what=else}\n"},
+      {"a vote that is free: a claim with the fence that was proposed", "", "", vote(clock_us + 100), "-{now}",
+       "L=a.1 {clock+100} c (30000)\nL:f={clock+100} (600001)\n"},
+      {"a vote below a fence that was given", "SET L:f {clock+200} PX 1000", "", vote(clock_us + 100), "[1 {clock+201} {now}]",
+       "L=a.1 {clock+201} c (30000)\nL:f={clock+201} (600001)\n"},
+      {"a vote that another has: who, its ticket, confirmed", "SET L 'b.5001 {clock-9} h' PX 20000", "", vote(clock_us, false),
+       "[2 20000 {now} 0 11 5 1]", "L=b.5001 {clock-9} h (20000)\n"},
+      {"a vote that another has, not confirmed", "SET L 'b.5001 {clock-9} c' PX 20000", "", vote(clock_us, true),
+       "[0 20000 {now} {now} 11 5 0]", "L=b.5001 {clock-9} c (20000)\nL:q=[a.1@{now}] (50000)\n"},
+  };
+  return rows;
+}
+
+std::vector<row> const& acquires_of_all() {
+  acquire_all_command const all{.items = three_tries, .retention = retention};
+  acquire_all_command const too_late{.items = three_tries, .retention = retention, .not_after_us = now_us - 1};
+  static std::vector<row> const rows{
+      {"all free: all taken", "", "", all, "[{now} {clock} {clock} {clock}]",
+       "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\nM=a.2 {clock} h (30000)\nM:f={clock} (600000)\n"
+       "N=a.3 {clock} h (30000)\nN:f={clock} (600000)\n"},
+      {"up to the first that is somebody's; what is behind it is not touched", "SET M 'b.7 {clock-9} h' PX 20000", "", all,
+       "[{now} {clock}]", "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\nM=b.7 {clock-9} h (20000)\n"},
+      {"up to the first that somebody waits for, who is granted nothing here", "ZADD M:q {now-9} b.1\nPEXPIRE M:q 1000", "b", all,
+       "[{now} {clock}]", "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\nM:q=[b.1@{now-9}] (1000)\n"},
+      {"up to the first that cannot be read", "HSET M what else", "", all, "[{now} {clock}]",
+       "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\nM={what=else}\n"},
+      {"one that is mine counts as taken", "SET L 'a.1 {clock-9} h' PX 100\nSET M 'b.7 {clock-9} h' PX 20000", "", all,
+       "[{now} {clock-9}]", "L=a.1 {clock-9} h (30000)\nM=b.7 {clock-9} h (20000)\n"},
+      {"after its not-after: not done", "", "", too_late, "[3 0 {now}]", ""},
+  };
+  return rows;
+}
+
+std::vector<row> const& releases() {
+  static std::vector<row> const rows{
+      {"mine, and nobody waits", "SET L 'a.1 {clock-9} h' PX 5000\nSET L:f {clock-9} PX 1000", "", give_back(), "1",
+       "L:f={clock-9} (1000)\n"},
+      {"mine, and somebody waits: handed on as a claim, told by a push",
+       "SET L 'a.1 {clock-9} h' PX 5000\nSET L:f {clock-9} PX 1000\nZADD L:q 5 b.1 6 c.1\nPEXPIRE L:q 60000", "b", give_back(),
+       "[1 1 1 {now}]", "L=b.1 {clock} c (3000)\nL:f={clock} (600000)\nL:q=[c.1@6] (60000)\n", "b: b.1 {clock} {now} 3000 conch:{L}\n"},
+      {"the fence is above the one that was held, also where its key is gone", "SET L 'a.1 {clock+70} h' PX 5000\nZADD L:q 5 b.1", "b",
+       give_back(), "[1 1 0 {now}]", "L=b.1 {clock+71} c (3000)\nL:f={clock+71} (600001)\n", "b: b.1 {clock+71} {now} 3000 conch:{L}\n"},
+      {"past those who do not hear", "SET L 'a.1 {clock-9} h' PX 5000\nZADD L:q 5 b.1 6 c.1 7 d.1", "c", give_back(), "[1 1 1 {now}]",
+       "L=c.1 {clock} c (3000)\nL:f={clock} (600000)\nL:q=[d.1@7]\n", "c: c.1 {clock} {now} 3000 conch:{L}\n"},
+      {"nobody hears: free", "SET L 'a.1 {clock-9} h' PX 5000\nZADD L:q 5 b.1", "", give_back(), "[1 0 0 {now}]",
+       "L:f={clock} (600000)\n"},
+      {"somebody's: changes nothing", "SET L 'b.7 {clock-9} h' PX 5000", "", give_back(), "[0 0 0 {now}]", "L=b.7 {clock-9} h (5000)\n"},
+      {"an id that mine begins with is not mine", "SET L 'a.12 {clock-9} h' PX 5000", "", give_back(), "[0 0 0 {now}]",
+       "L=a.12 {clock-9} h (5000)\n"},
+      {"in line: leaves it", "SET L 'b.7 {clock-9} h' PX 5000\nZADD L:q 5 a.1 6 c.1\nPEXPIRE L:q 60000", "", give_back(), "[0 0 0 {now}]",
+       "L=b.7 {clock-9} h (5000)\nL:q=[c.1@6] (60000)\n"},
+      {"a kick: free, and somebody waits", "ZADD L:q 5 a.1 6 c.1", "c", give_back(), "[0 1 0 {now}]",
+       "L=c.1 {clock} c (3000)\nL:f={clock} (600000)\n", "c: c.1 {clock} {now} 3000 conch:{L}\n"},
+      {"keep: an owner stays owner", "SET L 'a.1 {clock-9} h' PX 5000\nZADD L:q 5 b.1", "b", give_back(1, true), "[2 {clock-9} 0 {now}]",
+       "L=a.1 {clock-9} h (30000)\nL:q=[b.1@5]\n"},
+      {"keep: in line, leaves it", "SET L 'b.7 {clock-9} h' PX 5000\nZADD L:q 5 a.1", "", give_back(1, true), "[0 0 0 {now}]",
+       "L=b.7 {clock-9} h (5000)\n"},
+      {"again: handed on, and behind everybody", "SET L 'a.1 {clock-9} h' PX 5000\nZADD L:q 5 b.1 6 c.1\nPEXPIRE L:q 100", "b",
+       give_back(1, false, 2), "[1 1 1 {now} 0 3000 {now}]",
+       "L=b.1 {clock} c (3000)\nL:f={clock} (600000)\nL:q=[c.1@6 a.2@{now}] (33000)\n", "b: b.1 {clock} {now} 3000 conch:{L}\n"},
+      {"again, and nobody waits: its own once more, under the new id", "SET L 'a.1 {clock-9} h' PX 5000\nSET L:f {clock-9} PX 1000", "",
+       give_back(1, false, 2), "[1 0 0 {now} 1 {clock}]", "L=a.2 {clock} h (30000)\nL:f={clock} (600000)\n"},
+      {"a vote raises the floor", "SET L 'a.1 {clock-9} h' PX 5000\nSET L:f {clock-9} PX 1000", "", give_back_vote(clock_us + 50),
+       "[1 0 0 {now}]", "L:f={clock+50} (600001)\n"},
+      {"a vote whose floor is passed already", "SET L 'a.1 {clock-9} h' PX 5000\nSET L:f {clock+50} PX 1000", "",
+       give_back_vote(clock_us + 50), "1", "L:f={clock+50} (1000)\n"},
+      {"a vote of somebody else's: the floor is raised all the same", "SET L 'b.7 {clock-9} h' PX 5000", "", give_back_vote(clock_us + 50),
+       "[0 0 0 {now}]", "L=b.7 {clock-9} h (5000)\nL:f={clock+50} (600001)\n"},
+      {"a vote that is passed on: ahead of what it says", "SET L 'a.1 {clock-9} h' PX 5000\nZADD L:q 5 b.1", "b",
+       give_back_vote(clock_us + 50, clock_us + 80), "[1 1 0 {now}]", "L=b.1 {clock+81} c (3000)\nL:f={clock+81} (600001)\n",
+       "b: b.1 {clock+81} {now} 3000 conch:{L}\n"},
+      {"something else", "SET L 'something else'", "", give_back(), "error WRONGTYPE", "L=something else\n"},
+  };
+  return rows;
+}
+
+std::vector<row> const& renewals() {
+  static std::vector<row> const rows{
+      {"mine is extended, somebody's is not", "SET L 'a.1 {clock-9} h' PX 5000\nSET M 'b.7 {clock-9} h' PX 5000", "",
+       renew_command{.items = two_renewals}, "[{now} 1 0]", "L=a.1 {clock-9} h (30000)\nM=b.7 {clock-9} h (5000)\n"},
+      {"never shortened; what is gone is not made", "SET L 'a.1 {clock-9} h' PX 50000", "", renew_command{.items = two_renewals},
+       "[{now} 1 0]", "L=a.1 {clock-9} h (50000)\n"},
+      {"a claim becomes a hold", "SET L 'a.1 {clock-9} c' PX 2000", "", renew_command{.items = one_renewal}, "[{now} 1]",
+       "L=a.1 {clock-9} h (30000)\n"},
+      {"a claim that lasts longer is not shortened", "SET L 'a.1 {clock-9} c' PX 50000", "", renew_command{.items = one_renewal}, "[{now} 1]",
+       "L=a.1 {clock-9} h (50000)\n"},
+      {"a bad key fails alone", "HSET L what else\nSET M 'a.2 {clock-9} h' PX 5000", "", renew_command{.items = two_renewals}, "[{now} -1 1]",
+       "L={what=else}\nM=a.2 {clock-9} h (30000)\n"},
+      {"an id that mine begins with is not mine", "SET L 'a.12 {clock-9} h' PX 5000", "", renew_command{.items = one_renewal}, "[{now} 0]",
+       "L=a.12 {clock-9} h (5000)\n"},
+      {"parts: mine, somebody's", "HSET L sums 's 3 2 {now+1000000} 0 ' a.1 '1 7 c {now+2000000} 0' b.1 '1 8 h {now+1000000} 0'\nPEXPIRE L 2000", "",
+       renew_command{.items = two_renewals, .parts = true}, "[{now} 1 0]",
+       "L={a.1=1 7 h {now+30000000} 0, b.1=1 8 h {now+1000000} 0, sums=s 3 2 {now+1000000} 0 } (30000)\n"},
+      {"parts: one whose lease is over is not mine", "HSET L sums 's 3 1 {now} 0 ' a.1 '1 7 h {now} 0'\nPEXPIRE L 2000", "",
+       renew_command{.items = one_renewal, .parts = true}, "[{now} 0]", "L={a.1=1 7 h {now} 0, sums=s 3 1 {now} 0 } (2000)\n"},
+      {"parts: never shortened", "HSET L sums 's 3 1 {now+1000000} 0 ' a.1 '1 7 h {now+90000000} 0'\nPEXPIRE L 90000", "",
+       renew_command{.items = one_renewal, .parts = true}, "[{now} 1]",
+       "L={a.1=1 7 h {now+90000000} 0, sums=s 3 1 {now+1000000} 0 } (90000)\n"},
+      {"parts: a bad key fails alone",
+       "SET L x\nHSET M sums 's 3 1 {now+1000000} 0 ' a.2 '1 7 h {now+1000000} 0'\nPEXPIRE M 2000", "",
+       renew_command{.items = two_renewals, .parts = true}, "[{now} -1 1]",
+       "L=x\nM={a.2=1 7 h {now+30000000} 0, sums=s 3 1 {now+1000000} 0 } (30000)\n"},
+  };
+  return rows;
+}
+
+std::vector<row> const& confirmations() {
+  confirm_command const votes{.items = two_votes, .retention = retention};
+  static std::vector<row> const rows{
+      {"mine, no longer a claim; not mine: in both the floor is raised", "SET L 'a.1 {clock+50} c' PX 500\nSET L:f {clock+50} PX 1000", "",
+       votes, "[{now} 1 {clock+50} 0 0]",
+       "L=a.1 {clock+50} h (30000)\nL:f={clock+50} (1000)\nM:f={clock+50} (600001)\n"},
+      {"mine, but a fence above the floor was given", "SET L 'a.1 {clock+90} h' PX 500\nSET L:f {clock+90} PX 1000\nSET M 'a.2 {clock} h' PX 50000\nSET M:f {clock} PX 1000",
+       "", votes, "[{now} 2 {clock+90} 1 {clock}]",
+       "L=a.1 {clock+90} h (30000)\nL:f={clock+90} (1000)\nM=a.2 {clock} h (50000)\nM:f={clock+50} (600001)\n"},
+      {"a bad key fails alone", "HSET L what else\nSET M 'a.2 {clock} c' PX 500\nSET M:f {clock} PX 1000", "", votes,
+       "[{now} -1 0 1 {clock}]", "L={what=else}\nL:f={clock+50} (600001)\nM=a.2 {clock} h (30000)\nM:f={clock+50} (600001)\n"},
+  };
+  return rows;
+}
+
+std::vector<row> const& orders() {
+  static std::vector<row> const rows{
+      {"inspect: nothing", "", "", inspect_command{.name = "L"}, "[{now} 0 0 0 1 0]", ""},
+      {"inspect: a mutex", "SET L 'ab.7 {clock-9} c' PX 5000\nZADD L:q 5 a.1 6 c.1", "", inspect_command{.name = "L"},
+       "[{now} 2 1 1 1 0 171 0 0 0 {clock-9} 5000 1 0 0]", "L=ab.7 {clock-9} c (5000)\nL:q=[a.1@5 c.1@6]\n"},
+      {"inspect: parts by their fences, without one whose lease is over",
+       "HSET L sums 's 5 4 {now} 1 ' b.1 '2 9 h {now+5000000} 0' c.1 '1 8 c {now+2000000} 0' d.1 '1 7 h {now} 0'", "",
+       inspect_command{.name = "L"}, "[{now} 0 2 3 5 115 12 0 0 0 8 2000 1 0 0 11 0 0 0 9 5000 2 0 1]",
+       "L={b.1=2 9 h {now+5000000} 0, c.1=1 8 c {now+2000000} 0, d.1=1 7 h {now} 0, sums=s 5 4 {now} 1 }\n"},
+      {"inspect: something else", "SET L x", "", inspect_command{.name = "L"}, "error WRONGTYPE", "L=x\n"},
+      {"force: nobody has it", "ZADD L:q 5 b.1", "b", force(), "[0 {now}]", "L:q=[b.1@5]\n"},
+      {"force: whoever loses it is told first, then the next", "SET L 'b.7 {clock-9} h' PX 5000\nZADD L:q 5 c.1", "bc", force(), "[1 {now}]",
+       "L=c.1 {clock} c (3000)\nL:f={clock} (600000)\n", "b: !b.7 conch:{L}\nc: c.1 {clock} {now} 3000 conch:{L}\n"},
+      {"force: nobody waits", "SET L 'b.7 {clock-9} h' PX 5000", "b", force(), "[1 {now}]", "", "b: !b.7 conch:{L}\n"},
+      {"force: the fence goes on above the one that was held", "SET L 'b.7 {clock+40} h' PX 5000\nZADD L:q 5 c.1", "c", force(), "[1 {now}]",
+       "L=c.1 {clock+41} c (3000)\nL:f={clock+41} (600001)\n", "c: c.1 {clock+41} {now} 3000 conch:{L}\n"},
+      {"force: only from the one it names", "SET L 'b.7 {clock-9} h' PX 5000", "b", force(clock_us - 8), "[0 {now}]",
+       "L=b.7 {clock-9} h (5000)\n"},
+      {"force: one of several",
+       "HSET L sums 's 3 3 {now+1000000} 0 ' b.1 '2 9 h {now+5000000} 0' c.1 '1 8 h {now+1000000} 0'\nPEXPIRE L 5000\nZADD L:q 5 'd.1 2 -'", "bcd",
+       force(9), "[1 {now}]",
+       "L={c.1=1 8 h {now+1000000} 0, d.1=2 {clock} c {now+3000000} 0, sums=s 3 3 {now+1000000} 0 } (5000)\nL:f={clock} (600000)\n",
+       "b: !b.1 conch:{L}\nd: d.1 {clock} {now} 3000 s0 conch:{L}\n"},
+      {"limit: set for a lock that nobody uses, and kept for the retention", "", "", limit(5), "[0 {now}]",
+       "L={sums=s 5 0 0 1 } (600000)\n"},
+      {"limit: a greater one lets those in for whom it is enough, in order",
+       "HSET L sums 's 1 1 {now+1000000} 0 ' b.1 '1 9 h {now+1000000} 0'\nPEXPIRE L 1000\nZADD L:q 5 'c.1 1 -' 6 'd.1 3 -' 7 'e.1 1 -'", "cde",
+       limit(3), "[2 {now}]",
+       "L={b.1=1 9 h {now+1000000} 0, c.1=1 {clock} c {now+3000000} 0, sums=s 3 2 {now+1000000} 1 } (600000)\nL:f={clock} (600000)\n"
+       "L:q=[d.1 3 -@6 e.1 1 -@7]\n",
+       "c: c.1 {clock} {now} 3000 s0 conch:{L}\n"},
+      {"limit: a smaller one takes nothing from anybody", "HSET L sums 's 3 3 {now+1000000} 0 ' b.1 '3 9 h {now+1000000} 0'\nPEXPIRE L 1000", "",
+       limit(1), "[3 {now}]", "L={b.1=3 9 h {now+1000000} 0, sums=s 1 3 {now+1000000} 1 } (600000)\n"},
+      {"limit: of a lock of another kind", "HSET L sums 'r 1000000 1 {now+1000000} 0 ' b.1 '1 9 h {now+1000000} 0'", "", limit(1),
+       "error WRONGTYPE", "L={b.1=1 9 h {now+1000000} 0, sums=r 1000000 1 {now+1000000} 0 }\n"},
+  };
+  return rows;
+}
+
+std::vector<row> const& parts() {
+  static std::vector<row> const rows{
+      {"free: granted", "", "", take_part(two_of_3), "[1 {clock} {now} 0]",
+       "L={a.1=2 {clock} h {now+30000000} 0, sums=s 3 2 {now+30000000} 0 } (30000)\nL:f={clock} (600000)\n"},
+      {"enough is free: granted beside another", "HSET L sums 's 3 1 {now+1000000} 0 ' b.1 '1 9 h {now+1000000} 0'\nPEXPIRE L 1000", "",
+       take_part(two_of_3), "[1 {clock} {now} 0]",
+       "L={a.1=2 {clock} h {now+30000000} 0, b.1=1 9 h {now+1000000} 0, sums=s 3 3 {now+1000000} 0 } (30000)\nL:f={clock} (600000)\n"},
+      {"not enough is free: in line, until the first lease ends", "HSET L sums 's 3 2 {now+9000000} 0 ' b.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000",
+       "", take_part(two_of_3), "[0 9000 {now} {now}]",
+       "L={b.1=2 9 h {now+9000000} 0, sums=s 3 2 {now+9000000} 0 } (9000)\nL:q=[a.1 2 -@{now}] (39000)\n"},
+      {"not enough is free: busy for a try", "HSET L sums 's 3 2 {now+9000000} 0 ' b.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
+       take_part(two_of_3, false), "[2 9000 {now}]", "L={b.1=2 9 h {now+9000000} 0, sums=s 3 2 {now+9000000} 0 } (9000)\n"},
+      {"more than the limit is all of it", "", "", take_part(five_of_3), "[1 {clock} {now} 0]",
+       "L={a.1=3 {clock} h {now+30000000} 0, sums=s 3 3 {now+30000000} 0 } (30000)\nL:f={clock} (600000)\n"},
+      {"the limit is that of whoever came first", "HSET L sums 's 1 1 {now+9000000} 0 ' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
+       take_part(one_of_3, false), "[2 9000 {now}]", "L={b.1=1 9 h {now+9000000} 0, sums=s 1 1 {now+9000000} 0 } (9000)\n"},
+      {"of a lock that nobody has it is the asker's, unless one was set", "HSET L sums 's 5 0 0 1 '\nPEXPIRE L 1000", "",
+       take_part(five_of_3), "[1 {clock} {now} 0]",
+       "L={a.1=5 {clock} h {now+30000000} 0, sums=s 5 5 {now+30000000} 1 } (600000)\nL:f={clock} (600000)\n"},
+      {"a lease that is over is ended first", "HSET L sums 's 3 3 {now} 0 ' b.1 '3 9 h {now} 0'\nPEXPIRE L 9000", "", take_part(one_of_3, false),
+       "[1 {clock} {now} 0]", "L={a.1=1 {clock} h {now+30000000} 0, sums=s 3 1 {now+30000000} 0 } (30000)\nL:f={clock} (600000)\n"},
+      {"mine: renewed and granted again", "HSET L sums 's 3 1 {now+9000000} 0 ' a.1 '1 9 c {now+9000000} 0'\nPEXPIRE L 9000", "",
+       take_part(one_of_3), "[1 9 {now} 0]", "L={a.1=1 9 h {now+30000000} 0, sums=s 3 1 {now+9000000} 0 } (30000)\n"},
+      {"a small request does not pass a large one in line",
+       "HSET L sums 's 3 2 {now+9000000} 0 ' b.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'c.1 2 -'", "c", take_part(one_of_3),
+       "[0 9000 {now} {now}]",
+       "L={b.1=2 9 h {now+9000000} 0, sums=s 3 2 {now+9000000} 0 } (9000)\nL:q=[c.1 2 -@5 a.1 1 -@{now}] (39000)\n"},
+      {"nor does a try", "HSET L sums 's 3 2 {now+9000000} 0 ' b.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'c.1 2 -'", "c",
+       take_part(one_of_3, false), "[2 9000 {now}]",
+       "L={b.1=2 9 h {now+9000000} 0, sums=s 3 2 {now+9000000} 0 } (9000)\nL:q=[c.1 2 -@5]\n"},
+      {"asked again: a large request of a dead client at the head is found out",
+       "HSET L sums 's 3 2 {now+9000000} 0 ' b.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'c.1 2 -' 6 'a.1 1 -'", "",
+       take_part(one_of_3, true, 6), "[1 {clock} {now} 0]",
+       "L={a.1=1 {clock} h {now+30000000} 0, b.1=2 9 h {now+9000000} 0, sums=s 3 3 {now+9000000} 0 } (30000)\nL:f={clock} (600000)\n"},
+      {"asked again: one that lives is left where it is, and is sent an empty message",
+       "HSET L sums 's 3 2 {now+9000000} 0 ' b.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'c.1 2 -' 6 'a.1 1 -'\nPEXPIRE L:q 90000", "c",
+       take_part(one_of_3, true, 6), "[0 9000 {now} 6]",
+       "L={b.1=2 9 h {now+9000000} 0, sums=s 3 2 {now+9000000} 0 } (9000)\nL:q=[c.1 2 -@5 a.1 1 -@6] (90000)\n", "c: \n"},
+      {"a mutex's key", "SET L 'b.7 {clock-9} h' PX 5000", "", take_part(one_of_3), "error WRONGTYPE", "L=b.7 {clock-9} h (5000)\n"},
+      {"a hash that is no lock", "HSET L what else", "", take_part(one_of_3), "error WRONGTYPE", "L={what=else}\n"},
+      {"another kind", "HSET L sums 'r 1000000 1 {now+9000000} 0 ' b.1 '1 9 h {now+9000000} 0'", "", take_part(one_of_3), "error WRONGTYPE",
+       "L={b.1=1 9 h {now+9000000} 0, sums=r 1000000 1 {now+9000000} 0 }\n"},
+      {"readers together", "HSET L sums 'r 1000000 1 {now+9000000} 0 ' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "", take_part(reader),
+       "[1 {clock} {now} 0]",
+       "L={a.1=1 {clock} h {now+30000000} 0, b.1=1 9 h {now+9000000} 0, sums=r 1000000 2 {now+9000000} 0 } (30000)\nL:f={clock} (600000)\n"},
+      {"a writer not beside a reader", "HSET L sums 'r 1000000 1 {now+9000000} 0 ' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
+       take_part(writer, false), "[2 9000 {now}]", "L={b.1=1 9 h {now+9000000} 0, sums=r 1000000 1 {now+9000000} 0 } (9000)\n"},
+      {"segments: from its start on", "", "", take_part(segment_of_3), "[1 {clock} {now} 2]",
+       "L={a.1=1 {clock} h {now+30000000} 2, sums=g 3 1 {now+30000000} 0 010} (30000)\nL:f={clock} (600000)\n"},
+      {"segments: none that it does not want", "HSET L sums 'g 3 1 {now+9000000} 0 001' b.1 '1 9 h {now+9000000} 3'\nPEXPIRE L 9000", "",
+       take_part(not_segment_2), "[1 {clock} {now} 1]",
+       "L={a.1=1 {clock} h {now+30000000} 1, b.1=1 9 h {now+9000000} 3, sums=g 3 2 {now+9000000} 0 101} (30000)\nL:f={clock} (600000)\n"},
+      {"segments: only an unwanted one is free: in line",
+       "HSET L sums 'g 3 2 {now+9000000} 0 101' b.1 '1 9 h {now+9000000} 3' c.1 '1 8 h {now+9000000} 1'\nPEXPIRE L 9000", "",
+       take_part(not_segment_2), "[0 9000 {now} {now}]",
+       "L={b.1=1 9 h {now+9000000} 3, c.1=1 8 h {now+9000000} 1, sums=g 3 2 {now+9000000} 0 101} (9000)\nL:q=[a.1 1 ,2,@{now}] (39000)\n"},
+      {"reentrant: the owner's next part passes those in line",
+       "HSET L sums 'e 1000000 1 {now+9000000} 0 6f' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'c.1 1 70'", "c", take_part(of_owner, false),
+       "[1 {clock} {now} 0]",
+       "L={a.1=1 {clock} h {now+30000000} 0, b.1=1 9 h {now+9000000} 0, sums=e 1000000 2 {now+9000000} 0 6f} (30000)\nL:f={clock} (600000)\n"
+       "L:q=[c.1 1 70@5]\n"},
+      {"reentrant: another's", "HSET L sums 'e 1000000 1 {now+9000000} 0 70' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
+       take_part(of_owner, false), "[2 9000 {now}]", "L={b.1=1 9 h {now+9000000} 0, sums=e 1000000 1 {now+9000000} 0 70} (9000)\n"},
+
+      {"given back, and nobody waits", "HSET L sums 's 3 1 {now+9000000} 0 ' a.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
+       give_part_back(one_of_3), "[1 0 0 {now}]", ""},
+      {"given back: a limit that was set stays", "HSET L sums 's 5 1 {now+9000000} 1 ' a.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
+       give_part_back(one_of_3), "[1 0 0 {now}]", "L={sums=s 5 0 {now+9000000} 1 } (600000)\n"},
+      {"given back: to all for whom it is enough, each with a fence of its own",
+       "HSET L sums 's 3 3 {now+9000000} 0 ' a.1 '3 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'b.1 1 -' 6 'c.1 1 -' 7 'd.1 2 -' 8 'e.1 1 -'",
+       "bcde", give_part_back(one_of_3), "[1 1 1 {now}]",
+       "L={b.1=1 {clock} c {now+3000000} 0, c.1=1 {clock+1} c {now+3000000} 0, sums=s 3 2 {now+3000000} 0 } (3000)\nL:f={clock+1} (600001)\n"
+       "L:q=[d.1 2 -@7 e.1 1 -@8]\n",
+       "b: b.1 {clock} {now} 3000 s0 conch:{L}\nc: c.1 {clock+1} {now} 3000 s0 conch:{L}\n"},
+      {"given back: past whoever does not hear", "HSET L sums 's 3 3 {now+9000000} 0 ' a.1 '3 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'b.1 3 -' 6 'c.1 3 -'",
+       "c", give_part_back(one_of_3), "[1 1 0 {now}]",
+       "L={c.1=3 {clock+1} c {now+3000000} 0, sums=s 3 3 {now+3000000} 0 } (3000)\nL:f={clock+1} (600001)\n",
+       "c: c.1 {clock+1} {now} 3000 s0 conch:{L}\n"},
+      {"given back: the fence is above the one that was held",
+       "HSET L sums 's 1 1 {now+9000000} 0 ' a.1 '1 {clock+60} h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'b.1 1 -'", "b",
+       give_part_back(one_of_3), "[1 1 0 {now}]",
+       "L={b.1=1 {clock+61} c {now+3000000} 0, sums=s 1 1 {now+3000000} 0 } (3000)\nL:f={clock+61} (600001)\n",
+       "b: b.1 {clock+61} {now} 3000 s0 conch:{L}\n"},
+      {"given back: one in line that wants more than there is gets all of it",
+       "HSET L sums 's 2 2 {now+9000000} 0 ' a.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'b.1 3 -' 6 'c.1 1 -'", "bc",
+       give_part_back(two_of_3), "[1 1 1 {now}]",
+       "L={b.1=2 {clock} c {now+3000000} 0, sums=s 2 2 {now+3000000} 0 } (3000)\nL:f={clock} (600000)\nL:q=[c.1 1 -@6]\n",
+       "b: b.1 {clock} {now} 3000 s0 conch:{L}\n"},
+      {"somebody's: changes nothing", "HSET L sums 's 3 1 {now+9000000} 0 ' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
+       give_part_back(one_of_3), "[0 0 0 {now}]", "L={b.1=1 9 h {now+9000000} 0, sums=s 3 1 {now+9000000} 0 } (9000)\n"},
+      {"in line: leaves it, and what it kept from others goes to them",
+       "HSET L sums 's 3 2 {now+9000000} 0 ' b.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'a.1 2 -' 6 'c.1 1 -'", "c",
+       give_part_back(two_of_3), "[0 1 0 {now}]",
+       "L={b.1=2 9 h {now+9000000} 0, c.1=1 {clock} c {now+3000000} 0, sums=s 3 3 {now+3000000} 0 } (9000)\nL:f={clock} (600000)\n",
+       "c: c.1 {clock} {now} 3000 s0 conch:{L}\n"},
+      {"keep: an owner stays owner", "HSET L sums 's 3 1 {now+9000000} 0 ' a.1 '1 9 c {now+9000000} 0'\nPEXPIRE L 9000", "",
+       give_part_back(one_of_3, true), "[2 9 0 {now}]", "L={a.1=1 9 h {now+30000000} 0, sums=s 3 1 {now+9000000} 0 } (30000)\n"},
+      {"a downgrade: keeps fence and lease, and lets readers in",
+       "HSET L sums 'r 1000000 1000000 {now+9000000} 0 ' a.1 '1000000 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'b.1 1 -' 6 'c.1 1000000 -'", "bc",
+       give_part_back(writer, false, 1), "[1 1 1 {now}]",
+       "L={a.1=1 9 h {now+9000000} 0, b.1=1 {clock} c {now+3000000} 0, sums=r 1000000 2 {now+3000000} 0 } (9000)\nL:f={clock} (600000)\n"
+       "L:q=[c.1 1000000 -@6]\n",
+       "b: b.1 {clock} {now} 3000 r0 conch:{L}\n"},
+      {"a downgrade, the second time: nothing", "HSET L sums 'r 1000000 1 {now+9000000} 0 ' a.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
+       give_part_back(writer, false, 1), "[1 0 0 {now}]", "L={a.1=1 9 h {now+9000000} 0, sums=r 1000000 1 {now+9000000} 0 } (9000)\n"},
+      {"a segment given back: past whoever does not want it",
+       "HSET L sums 'g 3 3 {now+9000000} 0 111' a.1 '1 9 h {now+9000000} 2' b.1 '1 8 h {now+9000000} 1' c.1 '1 7 h {now+9000000} 3'\nPEXPIRE L 9000\n"
+       "ZADD L:q 5 'd.1 1 ,2,' 6 'e.1 1 -'",
+       "de", give_part_back(segment_of_3), "[1 1 1 {now}]",
+       "L={b.1=1 8 h {now+9000000} 1, c.1=1 7 h {now+9000000} 3, e.1=1 {clock} c {now+3000000} 2, sums=g 3 3 {now+3000000} 0 111} (9000)\n"
+       "L:f={clock} (600000)\nL:q=[d.1 1 ,2,@5]\n",
+       "e: e.1 {clock} {now} 3000 g2 conch:{L}\n"},
+      {"a reentrant lock given back: all that wait for the next owner come in together",
+       "HSET L sums 'e 1000000 1 {now+9000000} 0 6f' a.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'b.1 1 70' 6 'c.1 1 71' 7 'd.1 1 70'",
+       "bcd", give_part_back(of_owner), "[1 1 1 {now}]",
+       "L={b.1=1 {clock} c {now+3000000} 0, d.1=1 {clock+1} c {now+3000000} 0, sums=e 1000000 2 {now+3000000} 0 70} (3000)\nL:f={clock+1} (600001)\n"
+       "L:q=[c.1 1 71@6]\n",
+       "b: b.1 {clock} {now} 3000 e0 conch:{L}\nd: d.1 {clock+1} {now} 3000 e0 conch:{L}\n"},
+  };
+  return rows;
+}
+
+std::vector<row> all_rows() {
+  std::vector<row> all;
+  for (auto const* table : {&acquires(), &acquires_of_all(), &releases(), &renewals(), &confirmations(), &orders(), &parts()}) {
+    all.insert(all.end(), table->begin(), table->end());
+  }
+  return all;
+}
+
+void expect_all(std::vector<row> const& rows) {
+  for (row const& r : rows) EXPECT_EQ(difference(r), "") << r.says << "\ngiven\n" << r.given;
+}
+
+TEST(ScriptTables, Acquire) { expect_all(acquires()); }
+TEST(ScriptTables, AcquireAll) { expect_all(acquires_of_all()); }
+TEST(ScriptTables, Release) { expect_all(releases()); }
+TEST(ScriptTables, Renew) { expect_all(renewals()); }
+TEST(ScriptTables, Confirm) { expect_all(confirmations()); }
+TEST(ScriptTables, InspectForceAndLimit) { expect_all(orders()); }
+TEST(ScriptTables, Parts) { expect_all(parts()); }
+
+// ---- what the tables are good for: mistakes of which each must show in a row ----
+
+struct mistake {
+  char const* script;  // empty: in all
+  char const* from;
+  char const* to;
+};
+
+TEST(ScriptTables, EachMistakeShowsInARow) {
+  std::vector<row> const rows = all_rows();
+  for (auto const& [script, from, to] : std::vector<mistake>{
+           {"", "fence = before + 1", "fence = before"},
+           {"", "text(retention + math.ceil((fence - clock) / 1000))", "retention"},
+           {"", "local lives = lock_left + lease", "local lives = lease"},
+           {"", "ticket = last[2] + 1", "ticket = last[2]"},
+           {"", "'LT', ", ""},
+           {"", "math.max(left, lease)", "lease"},
+           {"", "if before < floor then", "if before <= floor then"},
+           {"acquire", "now > tonumber(not_after)", "now >= tonumber(not_after)"},
+           {"acquire", "state == 'h' and 1 or 0", "1"},
+           {"acquire", "tonumber(owners_ticket) or 0", "0"},
+           {"acquire_all", "break", "fence = 0"},
+           {"release", "math.max(floor, tonumber(fence))", "floor"},
+           {"release", "enqueue(new_id, 0, claim, lease)", "enqueue(new_id, 1, claim, lease)"},
+           {"confirm", "before > floor and 2 or 1", "1"},
+           {"inspect", "owner.ends > now", "owner.ends >= now"},
+           {"inspect", "taken = taken + owner.weight", "taken = taken + 1"},
+           {"force", "tonumber(fence) ~= only", "tonumber(fence) > only"},
+           {"", "size = math.min(tonumber(size), limit)", "size = tonumber(size)"},
+           {"", "limit = was_set and limit or asked_limit", "limit = asked_limit"},
+           {"", "its_kind ~= kind", "false"},
+           {"permit_acquire", "math.min(weight, limit)", "weight"},
+           {"permit_release", "math.max(mine.weight - rest, 0)", "mine.weight"},
+           {"permit_renew", "part.ends <= now", "part.ends < now"},
+           {"permit_renew", "math.max(part.ends, now + lease * 1000)", "now + lease * 1000"},
+       }) {
+    mutant const m{.name = "mistake", .words = "", .rule = "", .script = script, .from = from, .to = to};
+    activate(&m);  // throws where the text is not found
+    bool const shows = std::any_of(rows.begin(), rows.end(), [](row const& r) { return !difference(r).empty(); });
+    activate(nullptr);
+    EXPECT_TRUE(shows) << script << ": " << from << "\n-> " << to;
+  }
+}
+
+}  // namespace
+}  // namespace conch::sim
