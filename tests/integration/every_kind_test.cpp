@@ -162,11 +162,12 @@ TEST_P(EveryKind, P4AKilledHolderCostsAtMostItsLease) {
     dead.kill();
     auto const began = steady::now();
     taken next = co_await blocked_by(c, "killed");
-    EXPECT_LT(steady::now() - began, 1200ms);
+    // A lease of 0.6 s. Whatever else would end the wait does so after this client's own lease, 30 s.
+    EXPECT_LT(steady::now() - began, 10s);
     EXPECT_TRUE(next.valid());
     co_await next.release();
     taken all = co_await taken_by(c, "killed");
-    EXPECT_LT(steady::now() - began, 1500ms);
+    EXPECT_LT(steady::now() - began, 10s);
     co_await all.release();
     co_await nothing_left(c, "killed");
   };
@@ -175,12 +176,14 @@ TEST_P(EveryKind, P4AKilledHolderCostsAtMostItsLease) {
 
 TEST_P(EveryKind, P4AKilledWaiterCostsNothing) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), steady_config(server())};
-    client other{w.ctx.get_executor(), steady_config(server())};
+    config settings = steady_config(server());
+    settings.claim = 25s;
+    client c{w.ctx.get_executor(), settings};
+    client other{w.ctx.get_executor(), settings};
     co_await connect(other);
     taken blocker = co_await blocked_by(c, "killed waiter");
     auto const before = listening();
-    child dead{server(), childs("killed waiter"), 30s, 5s};
+    child dead{server(), childs("killed waiter"), 30s, 25s};
     auto const dead_waits = in_lines(first("killed waiter"), 1);
     co_await until(dead_waits, "the child in line");
     taken next;
@@ -197,7 +200,7 @@ TEST_P(EveryKind, P4AKilledWaiterCostsNothing) {
     co_await blocker.release();
     auto const granted = [&] { return next.valid(); };
     co_await until(granted, "the grant");
-    EXPECT_LT(steady::now() - began, 1s);  // the claim is 3 s, the child's 5 s
+    EXPECT_LT(steady::now() - began, 10s);  // a claim is 25 s
     co_await next.release();
   };
   w.run(body);
@@ -262,19 +265,17 @@ TEST_P(EveryKind, P9AHolderFrozenForLongerThanItsLeaseIsToldBeforeItGoesOn) {
 
 TEST_P(EveryKind, ALivingHoldIsRenewedAndAFixedLeaseEnds) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 700ms)};
+    client c{w.ctx.get_executor(), often_renewed(server(), 2s)};
     taken renewed = co_await taken_by(c, "renewed");
     request const for_once{.options = {.renew = false}};
     taken fixed = co_await taken_by(c, "fixed", for_once);
     error_code lost;
     fixed.when_lost([&](error_code ec) { lost = ec; });
-    auto const long_past = clock::now() + 1600ms;
-    auto const later = [&] { return clock::now() > long_past; };
-    co_await until(later, "two leases");
+    auto const ended = [&] { return lost.failed() && all_free("fixed"); };
+    co_await until(ended, "the end of the fixed lease");
     EXPECT_TRUE(renewed.valid());
     EXPECT_EQ(lost, errc::lost) << lost.message();
     EXPECT_FALSE(fixed.valid());
-    EXPECT_TRUE(all_free("fixed"));
     EXPECT_FALSE(all_free("renewed"));
     bool const was_held = co_await renewed.release();
     EXPECT_TRUE(was_held);

@@ -91,7 +91,7 @@ TEST_P(Family, ATryFindsItBusyAndStandsInNoLine) {
 
 TEST_P(Family, P9ALossIsToldAndAReleaseSaysSo) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    client c{w.ctx.get_executor(), often_renewed(server())};
     hold h = co_await kind().acquire(c, name("gone"));
     probe.command({"DEL", lock_key(name("gone"))});
     auto const told = co_await h.async_lost(as_tuple);
@@ -137,17 +137,17 @@ TEST_P(Family, AHashThatIsNoLockIsRefusedAndStaysWhatItWas) {
 
 TEST_P(Family, TheSameInThisProcess) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client one{w.ctx.get_executor(), quick("memory://", 900ms)};
-    client two{w.ctx.get_executor(), quick("memory://", 900ms)};
+    client one{w.ctx.get_executor(), often_renewed("memory://", 2s)};
+    client two{w.ctx.get_executor(), often_renewed("memory://", 2s)};
     std::string const lock = name("in memory");
     hold h = co_await kind().acquire(one, lock);
     hold busy = co_await kind().try_acquire(two, lock);
     EXPECT_FALSE(busy);
     hold next;
     kind().acquire(two, lock, {}, {}, [&](error_code, hold got) { next = std::move(got); });
-    auto const long_past = clock::now() + 2000ms;
+    auto const long_past = h.deadline() + 100ms;
     auto const later = [&] { return clock::now() > long_past; };
-    co_await until(later, "two leases");
+    co_await until(later, "the end that it had at first");
     EXPECT_TRUE(h.valid());
     EXPECT_FALSE(next);
     co_await h.async_release();

@@ -260,7 +260,7 @@ TEST_F(MultiLock, ACancellationWhileItWaitsLeavesNothing) {
 
 TEST_F(MultiLock, P9TheBodyIsCancelledWhenOneOfThemIsLost) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    client c{w.ctx.get_executor(), often_renewed(server())};
     multi_lock all = of(c, named("lost a", "lost b", "lost c"));
     auto const inside = [&](multi_hold& h) -> asio::awaitable<void> {
       EXPECT_TRUE(h.valid());

@@ -109,7 +109,7 @@ TEST_F(ReentrantMutex, TheSameOwnerInAnotherProcessNestsThroughTheServer) {
 
 TEST_F(ReentrantMutex, P9ALossEndsAllLevels) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    client c{w.ctx.get_executor(), often_renewed(server())};
     reentrant_mutex m{c, "lost"};
     owner me;
     reentrant_hold outer = co_await m.async_acquire(me);

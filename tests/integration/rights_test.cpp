@@ -30,26 +30,38 @@ class Rights : public with_server<Rights> {
 
   std::string url(std::string const& user) { return "redis://" + user + ":pw@127.0.0.1:" + std::to_string(server().port()) + "/1"; }
   config settings(std::string const& user) {
-    config c = quick(url(user), 600ms);
-    c.keep_alive = 300ms;
+    config c = often_renewed(url(user));
+    c.claim = 1500ms;  // confirmed after a third of it
+    c.keep_alive = 100ms;
     c.log = log.hook();
     return c;
   }
 
-  /// One has it for longer than its lease, another waits, is handed it, and has it for as long.
+  long pings() {
+    auto const all = probe.commandstats();
+    auto const found = all.find("ping");
+    return found == all.end() ? 0 : found->second;
+  }
+
+  /// One has it and renews it, another waits and pings, is handed it, confirms and renews it.
   template <class Acquire>
   asio::awaitable<void> hand_over(Acquire const& acquire, client& one, client& two) {
     hold first = co_await acquire(one);
     hold second;
     auto const get = [&]() -> asio::awaitable<void> { second = co_await acquire(two); };
     asio::co_spawn(w.ctx, get(), asio::detached);
-    co_await pause_for(700ms);
+    auto const pinged = pings();
+    auto const renewed = one.stats().renewals;
+    auto const kept = [&] { return one.stats().renewals > renewed + 2 && pings() > pinged; };
+    co_await until(kept, "renewals by the one, a ping by the other");
     EXPECT_TRUE(first.valid());
     EXPECT_FALSE(second.valid());
     co_await first.async_release();
     auto const handed = [&] { return second.valid(); };
     co_await until(handed, "handed over");
-    co_await pause_for(700ms);
+    auto const confirmed = two.stats().renewals;
+    auto const kept_too = [&] { return two.stats().renewals > confirmed + 2; };
+    co_await until(kept_too, "renewals by the other");
     EXPECT_TRUE(second.valid());
     bool const was_held = co_await second.async_release();
     EXPECT_TRUE(was_held);
@@ -101,7 +113,7 @@ TEST_F(Rights, OfTheGuideAreEnoughForEverything) {
 
     config votes = settings("orders");
     votes.servers = {url("orders")};
-    votes.vote_claim = 300ms;
+    votes.vote_claim = 2s;
     client q{w.ctx.get_executor(), votes}, r{w.ctx.get_executor(), votes};
     co_await hand_over([](client& c) { return mutex{c, "vote"}.async_acquire(); }, q, r);
   };

@@ -208,13 +208,13 @@ TEST_F(SharedMutex, ADowngradeLetsTheReadersInAndNoWriterComesBetween) {
 
 TEST_F(SharedMutex, ADowngradedHoldIsRenewedAndEndsAsAReaders) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 700ms)};
+    client c{w.ctx.get_executor(), often_renewed(server(), 2s)};
     shared_mutex m{c, "downgraded renewed"};
     hold h = co_await m.async_acquire();
     co_await m.async_downgrade(h);
-    auto const long_past = clock::now() + 1600ms;
+    auto const long_past = h.deadline() + 100ms;
     auto const later = [&] { return clock::now() > long_past; };
-    co_await until(later, "two leases");
+    co_await until(later, "the end that it had at first");
     EXPECT_TRUE(h.valid());
     hold other = co_await m.async_try_acquire_shared();
     EXPECT_TRUE(other.valid());
@@ -229,7 +229,7 @@ TEST_F(SharedMutex, ADowngradedHoldIsRenewedAndEndsAsAReaders) {
 
 TEST_F(SharedMutex, ADowngradeOfWhatIsNotAWritersHoldSaysSo) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    client c{w.ctx.get_executor(), often_renewed(server())};
     shared_mutex m{c, "not a writer"};
     hold empty;
     auto answer = co_await m.async_downgrade(empty, as_tuple);

@@ -94,7 +94,7 @@ TEST_F(WithLock, ThrowsTheErrorOfTheAcquire) {
 
 TEST_F(WithLock, P9CancelsTheBodyWhenTheLockIsLost) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    client c{w.ctx.get_executor(), often_renewed(server())};
     mutex m{c, "lost"};
     bool cancelled = false, cleaned = false;
     auto endless = [&](hold& h) -> asio::awaitable<void> {
@@ -124,7 +124,7 @@ TEST_F(WithLock, P9CancelsTheBodyWhenTheLockIsLost) {
 
 TEST_F(WithLock, ABodyThatIgnoresItsLossStillEndsInLost) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    client c{w.ctx.get_executor(), often_renewed(server())};
     mutex m{c, "ignored"};
     auto stubborn = [&](hold& h) -> asio::awaitable<int> {
       probe.command({"DEL", lock_key("ignored")});
