@@ -258,6 +258,31 @@ TEST_F(MultiLock, ACancellationWhileItWaitsLeavesNothing) {
   w.run(body);
 }
 
+TEST_F(MultiLock, ItsDeadlineIsThatOfTheHoldThatEndsFirst) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    EXPECT_EQ(multi_hold{}.deadline(), time_point::min());
+    // The shortest lease at each place of the order.
+    for (std::size_t shortest = 0; shortest < 3; ++shortest) {
+      std::vector<mutex> locks;
+      for (std::size_t i = 0; i < 3; ++i) {
+        duration const lease = i == shortest ? 12s : 30s + std::chrono::seconds{i};
+        locks.emplace_back(c, "deadline " + std::to_string(i), mutex_options{.lease = lease, .renew = false});
+      }
+      multi_lock all{locks};
+      multi_hold h = co_await all.async_acquire();
+      CO_ASSERT(h.holds().size() == 3);
+      EXPECT_EQ(h.deadline(), h.holds()[shortest].deadline());
+      for (hold const& one : h.holds()) EXPECT_LE(h.deadline(), one.deadline());
+      EXPECT_LE(h.deadline(), clock::now() + 12s);
+      EXPECT_TRUE(h.valid());
+      co_await h.async_release();
+      EXPECT_EQ(h.deadline(), time_point::min());
+    }
+  };
+  w.run(body);
+}
+
 TEST_F(MultiLock, P9TheBodyIsCancelledWhenOneOfThemIsLost) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(server())};

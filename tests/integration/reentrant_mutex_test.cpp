@@ -6,6 +6,7 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
@@ -45,6 +46,50 @@ TEST_F(ReentrantMutex, NestedLevelsCostNoMessageAndShareOneHold) {
       EXPECT_FALSE(m.held_by(me));
     }
     EXPECT_TRUE(is_free(probe, "nested"));
+  };
+  w.run(body);
+}
+
+TEST_F(ReentrantMutex, LevelsMayEndInAnyOrder) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    reentrant_mutex m{c, "any order"};
+    owner me;
+    std::vector<std::size_t> order{0, 1, 2, 3};
+    std::uint64_t released = 0;
+    do {
+      // Each order three times: all are released, all dropped, and by turns.
+      for (int how = 0; how < 3; ++how) {
+        std::vector<reentrant_hold> levels;
+        for (std::size_t i = 0; i < order.size(); ++i) {
+          reentrant_hold one = co_await m.async_acquire(me);
+          levels.push_back(std::move(one));
+        }
+        std::int64_t const fence = levels[0].fence();
+        for (std::size_t ended = 0; ended < order.size(); ++ended) {
+          reentrant_hold& level = levels[order[ended]];
+          if (how == 0 || (how == 2 && ended % 2 == 0)) {
+            bool const was_held = co_await level.async_release();
+            EXPECT_TRUE(was_held);
+          } else {
+            level = reentrant_hold{};
+          }
+          EXPECT_FALSE(level);
+          for (std::size_t left = ended + 1; left < order.size(); ++left) {
+            EXPECT_TRUE(levels[order[left]].valid());
+            EXPECT_EQ(levels[order[left]].depth(), order.size() - ended - 1);
+            EXPECT_EQ(levels[order[left]].fence(), fence);
+          }
+          EXPECT_EQ(m.held_by(me), ended + 1 < order.size());
+        }
+        ++released;
+        auto const given_back = [&] { return c.stats().releases == released; };
+        co_await until(given_back, "one release for all levels");
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+    auto const free = [&] { return is_free(probe, "any order"); };
+    co_await until(free, "the lock is free");
+    EXPECT_EQ(c.stats().held, 0u);
   };
   w.run(body);
 }

@@ -64,6 +64,38 @@ TEST_F(EngineConnection, PicksEverythingUpInTheOneRightOrder) {
   EXPECT_EQ(all[7].ticket, 0);
 }
 
+TEST_F(EngineConnection, IsTheSameTheHundredthTimeAsTheFirst) {
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& held = holding("held", "H");  // id 1
+  ask("waits", "Q");                    // id 2
+  take_sent();
+  queue(30'000, 4711);
+  heard();
+  for (std::uint64_t i = 1; i <= 300; ++i) {
+    advance(20ms);
+    disconnect();
+    advance(20ms);
+    connect();
+    auto const all = take_sent();
+    texts order;
+    for (auto const& c : all) order.push_back(c.text);
+    ASSERT_EQ(order, (texts{"kill here:" + std::to_string(i), "subscribe", "prove", "acquire Q 2", "renew H 1"})) << i;
+    EXPECT_EQ(all[0].id, i);
+    EXPECT_EQ(all[3].ticket, 4711);
+    settle_connection();
+    queue(30'000, 4711);
+    renewed({1});
+    ASSERT_EQ(heard(), texts{}) << "nobody hears of it";
+    ASSERT_EQ(sent(), texts{}) << "and nothing is left to say";
+  }
+  EXPECT_EQ(stats.losses, 0u);
+  push(2, 200, 3s, "Q");
+  EXPECT_EQ(heard().size(), 1u);
+  release(held);
+  EXPECT_EQ(sent(), texts{"release H 1"});
+}
+
 TEST_F(EngineConnection, EndsEveryOldOneThatMayStillLive) {
   start_connected();
   disconnect();

@@ -1,0 +1,147 @@
+// Where the server is: what each form of a URL means, and what is wrong with those that mean nothing.
+
+#include "redis/url.hpp"
+
+#include <conch/error.hpp>
+
+#include <boost/system/system_error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace conch::redis {
+namespace {
+
+using kind = address::kind;
+
+TEST(Url, EachFormMeansThis) {
+  struct row {
+    std::string url;
+    kind what;
+    std::string host;
+    int port;
+    std::string path, user, password;
+    int database;
+    std::string shown;
+  };
+  for (auto const& [url, what, host, port, path, user, password, database, shown] : std::vector<row>{
+           {"redis://a", kind::tcp, "a", 6379, "", "", "", 0, "redis://a:6379"},
+           {"redis://a/", kind::tcp, "a", 6379, "", "", "", 0, "redis://a:6379"},
+           {"redis://a:1", kind::tcp, "a", 1, "", "", "", 0, "redis://a:1"},
+           {"redis://a:65535/15", kind::tcp, "a", 65535, "", "", "", 15, "redis://a:65535"},
+           {"redis://a.example.com/1000000", kind::tcp, "a.example.com", 6379, "", "", "", 1'000'000, "redis://a.example.com:6379"},
+           {"redis://10.0.0.1:7", kind::tcp, "10.0.0.1", 7, "", "", "", 0, "redis://10.0.0.1:7"},
+           {"redis://[::1]", kind::tcp, "::1", 6379, "", "", "", 0, "redis://[::1]:6379"},
+           {"redis://[fe80::1%eth0]:7/2", kind::tcp, "fe80::1%eth0", 7, "", "", "", 2, "redis://[fe80::1%eth0]:7"},
+           {"redis://u:p@a", kind::tcp, "a", 6379, "", "u", "p", 0, "redis://a:6379"},
+           {"redis://:p@a", kind::tcp, "a", 6379, "", "", "p", 0, "redis://a:6379"},
+           {"redis://u:p:q@a", kind::tcp, "a", 6379, "", "u", "p:q", 0, "redis://a:6379"},
+           {"redis://u:p@q@a", kind::tcp, "a", 6379, "", "u", "p@q", 0, "redis://a:6379"},
+           {"redis://u%3a:p%40%2F%25%00x@a", kind::tcp, "a", 6379, "", "u:", std::string{"p@/%\0x", 6}, 0, "redis://a:6379"},
+           {"unix:///run/r.sock", kind::unix_socket, "", 6379, "/run/r.sock", "", "", 0, "unix:///run/r.sock"},
+           {"unix:///run/r.sock?db=3", kind::unix_socket, "", 6379, "/run/r.sock", "", "", 3, "unix:///run/r.sock"},
+           {"unix://u:p@/run/r.sock", kind::unix_socket, "", 6379, "/run/r.sock", "u", "p", 0, "unix:///run/r.sock"},
+           {"unix:///run/a@b:c", kind::unix_socket, "", 6379, "/run/a@b:c", "", "", 0, "unix:///run/a@b:c"},
+           {"unix:///" + std::string(106, 's'), kind::unix_socket, "", 6379, "/" + std::string(106, 's'), "", "", 0,
+            "unix:///" + std::string(106, 's')},
+           {"memory://", kind::memory, "", 6379, "", "", "", 0, "memory://"},
+           {"memory://a/b?c", kind::memory, "", 6379, "a/b?c", "", "", 0, "memory://a/b?c"},
+       }) {
+    address const a = parse_url(url);
+    EXPECT_EQ(a.what, what) << url;
+    EXPECT_EQ(a.host, host) << url;
+    EXPECT_EQ(a.port, port) << url;
+    EXPECT_EQ(a.path, path) << url;
+    EXPECT_EQ(a.user, user) << url;
+    EXPECT_EQ(a.password, password) << url;
+    EXPECT_EQ(a.database, database) << url;
+    EXPECT_EQ(a.shown(), shown) << url;
+  }
+}
+
+std::string refusal(std::string const& url) {
+  try {
+    parse_servers(url);
+  } catch (boost::system::system_error const& e) {
+    EXPECT_EQ(e.code(), errc::invalid_url) << url;
+    return e.code().message();
+  }
+  return "nothing";
+}
+
+TEST(Url, WhatMeansNothingIsRefusedWithTheReasonAndWithoutThePassword) {
+  struct row {
+    std::string url, why;
+  };
+  for (auto const& [url, why] : std::vector<row>{
+           {"", "a URL begins with"},
+           {"localhost:6379", "a URL begins with"},
+           {"redis:/a", "a URL begins with"},
+           {"http://a", "the scheme"},
+           {"REDIS://a", "the scheme"},
+           {"rediss://a", "the scheme"},
+           {"redis://", "the host is missing"},
+           {"redis://:7", "the host is missing"},
+           {"redis://u:sekret@", "the host is missing"},
+           {"redis://[]", "the host is missing"},
+           {"redis://[::1", "closing ']'"},
+           {"redis://[::1]7", "after ']'"},
+           {"redis://::1", "brackets"},
+           {"redis://a b", "a space or a control character"},
+           {std::string{"redis://a\0b", 11}, "a space or a control character"},
+           {"redis://a]", "bracket"},
+           {"redis://a:0", "port"},
+           {"redis://a:65536", "port"},
+           {"redis://a:", "port"},
+           {"redis://a:-1", "port"},
+           {"redis://a:+7", "port"},
+           {"redis://a:7x", "port"},
+           {"redis://a/x", "database"},
+           {"redis://a/-1", "database"},
+           {"redis://a/1000001", "database"},
+           {"redis://a/1/2", "database"},
+           {"redis://a?db=1", "'?'"},
+           {"redis://a#x", "'#'"},
+           {"redis://sekret@a", "user:password"},
+           {"redis://u:@a", "password before '@' is empty"},
+           {"redis://u:sekret%4@a", "'%'"},
+           {"redis://u:sekret%@a", "'%'"},
+           {"redis://u:sekret%zz@a", "'%'"},
+           {"redis://u:sekret?@a", "'?'"},
+           {"unix://run/r.sock", "absolute path"},
+           {"unix://", "absolute path"},
+           {"unix:///a?x=1", "?db=n"},
+           {"unix:///a?db=", "database"},
+           {"unix://u:@/a", "password before '@' is empty"},
+           {"unix:///" + std::string(107, 's'), "107"},
+           {std::string{"unix:///a\0b", 11}, "NUL"},
+           {"redlock://", "the host is missing"},
+           {"redlock://a,", "the host is missing"},
+           {"redlock://a,b,a:6379", "the same"},
+           {"redlock://a,u:sekret@a", "the same"},
+           {"redlock://a,b,c,d,e,f,g,h,i,j", "1 to 9"},
+       }) {
+    std::string const said = refusal(url);
+    EXPECT_NE(said.find(why), std::string::npos) << url << ": " << said;
+    EXPECT_EQ(said.find("sekret"), std::string::npos) << said;
+  }
+}
+
+TEST(Url, SeveralServersKeepTheirOrder) {
+  auto const all = parse_servers("redlock://u:p@a:1/2,b,[::1]:3");
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].shown(), "redis://a:1");
+  EXPECT_EQ(all[0].password, "p");
+  EXPECT_EQ(all[0].database, 2);
+  EXPECT_EQ(all[1].shown(), "redis://b:6379");
+  EXPECT_EQ(all[1].password, "");
+  EXPECT_EQ(all[2].shown(), "redis://[::1]:3");
+  EXPECT_EQ(parse_servers("redlock://a").size(), 1u);
+  EXPECT_EQ(parse_servers("redis://a").size(), 1u);
+  EXPECT_EQ(parse_servers(std::vector<std::string>{"redis://a", "unix:///b", "redis://a:1"}).size(), 3u);
+}
+
+}  // namespace
+}  // namespace conch::redis
