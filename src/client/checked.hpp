@@ -1,15 +1,13 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "engine/permit.hpp"
-
 #include <conch/mutex.hpp>
 
 #include <string>
 
 namespace conch::detail {
 
-using engine::most_permits;
+inline constexpr std::uint32_t most_permits = 1'000'000;
 
 /// errc::invalid_config if a semaphore cannot have so many.
 error_code checked_permits(std::uint32_t permits);

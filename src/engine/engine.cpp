@@ -29,6 +29,8 @@ lock_entry::lock_entry(std::string lock_name, engine& owner)
 
 namespace {
 
+constexpr std::uint32_t most_permits = 1'000'000;  // of any limit, too
+
 /// What nobody could ever be given. More than the limit that the object knows of is not: another one may have been set, and who
 /// asks for more than that is given all of it.
 error_code refused(permit const& p) {

@@ -15,9 +15,6 @@ enum class permit_kind : char {
   reentrant = 'e',  // all parts are of one conch::owner, in whatever process
 };
 
-/// The largest part, and the largest limit.
-inline constexpr std::uint32_t most_permits = 1'000'000;
-
 /// What one acquire wants of such a lock.
 struct permit {
   permit_kind kind = permit_kind::none;

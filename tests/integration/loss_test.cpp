@@ -14,7 +14,7 @@ class Loss : public with_server<Loss> {};
 
 TEST_F(Loss, P9EveryWaiterIsToldWhenTheLockIsGone) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    client c{w.ctx.get_executor(), often_renewed(server())};
     mutex m{c, "told"};
     hold h = co_await m.async_acquire();
     std::vector<error_code> told;
@@ -89,7 +89,9 @@ TEST_F(Loss, AReleaseEndsTheWaitForALoss) {
 
 TEST_F(Loss, AFixedLeaseEndsByItselfAndIsToldBeforeItsDeadline) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 600ms)};
+    config settings = quick(server(), 4s);
+    settings.stop_margin = 900ms;
+    client c{w.ctx.get_executor(), settings};
     mutex m{c, "fixed", {.renew = false}};
     hold h = co_await m.async_acquire();
     auto const deadline = h.deadline();
@@ -97,7 +99,7 @@ TEST_F(Loss, AFixedLeaseEndsByItselfAndIsToldBeforeItsDeadline) {
     auto const told = clock::now();
     EXPECT_EQ(std::get<0>(r), errc::lost);
     EXPECT_LT(told, deadline);
-    EXPECT_GT(told, deadline - 200ms);
+    EXPECT_GT(told, deadline - 950ms);
     EXPECT_EQ(c.stats().renewals, 0u);
   };
   w.run(body);
@@ -105,7 +107,7 @@ TEST_F(Loss, AFixedLeaseEndsByItselfAndIsToldBeforeItsDeadline) {
 
 TEST_F(Loss, AFixedLeaseStartsAnewForTheNextLocalOwner) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 600ms)};
+    client c{w.ctx.get_executor(), quick(server(), 3s)};
     mutex m{c, "fixed line", {.renew = false}};
     hold first = co_await m.async_acquire();
     error_code failure;
@@ -117,7 +119,7 @@ TEST_F(Loss, AFixedLeaseStartsAnewForTheNextLocalOwner) {
     auto const granted = [&] { return static_cast<bool>(second); };
     co_await until(granted, "the second one");
     EXPECT_FALSE(failure);
-    EXPECT_GE(second.deadline(), before + 580ms);
+    EXPECT_GE(second.deadline(), before + 2900ms);
     auto lost = co_await second.async_lost(as_tuple);
     EXPECT_EQ(std::get<0>(lost), errc::lost);
   };
@@ -126,22 +128,22 @@ TEST_F(Loss, AFixedLeaseStartsAnewForTheNextLocalOwner) {
 
 TEST_F(Loss, MaxHoldStopsTheWatchdog) {
   auto const body = [&]() -> asio::awaitable<void> {
-    config settings = quick(server(), 400ms);
-    settings.max_hold = 600ms;
+    config settings = often_renewed(server(), 2s);
+    settings.max_hold = 2500ms;
     client c{w.ctx.get_executor(), settings};
     mutex m{c, "stuck"};
     auto const began = clock::now();
     hold h = co_await m.async_acquire();
     auto r = co_await h.async_lost(as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::lost);
-    EXPECT_GT(clock::now() - began, 550ms);
-    EXPECT_LT(clock::now() - began, 1500ms);  // max_hold and one lease, and some room
+    EXPECT_GT(clock::now() - began, 2450ms);
+    EXPECT_LT(clock::now() - began, 10s);  // max_hold and one lease, and some room
     mutex other{c, "less stuck", {.max_hold = 100ms}};
     hold second = co_await other.async_acquire();
     auto const again = clock::now();
     r = co_await second.async_lost(as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::lost);
-    EXPECT_LT(clock::now() - again, 900ms);
+    EXPECT_LT(clock::now() - again, 10s);
   };
   w.run(body);
 }
@@ -162,7 +164,7 @@ TEST_F(Loss, AMutexMayHaveALeaseOfItsOwn) {
 
 TEST_F(Loss, ALockTakenByAnOperatorForSomebodyElseIsTold) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(server(), 300ms)};
+    client c{w.ctx.get_executor(), often_renewed(server())};
     mutex m{c, "overwritten"};
     hold h = co_await m.async_acquire();
     std::string const other = "0123456789abcdef0123456789abcdef.7 7777777 h";
@@ -229,14 +231,16 @@ TEST_F(Loss, AReleaseThatIsNotAllowedAnyMoreSaysSo) {
 TEST_F(Loss, P3AHoldOfAServerThatBecameAReplicaEndsByItsDeadline) {
   redis_server demoted;
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(demoted, 600ms)};
+    config settings = quick(demoted, 3s);
+    settings.stop_margin = 700ms;
+    client c{w.ctx.get_executor(), settings};
     mutex m{c, "replica"};
     hold h = co_await m.async_acquire();
     redis_probe{demoted}.command({"REPLICAOF", "127.0.0.1", "1"});
     auto const began = clock::now();
     auto r = co_await h.async_lost(as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::lost);
-    EXPECT_LT(clock::now() - began, 900ms);
+    EXPECT_LT(clock::now() - began, 3s);  // of which it is told 0.7 s before
   };
   w.run(body);
 }

@@ -210,7 +210,7 @@ TEST_F(MultiLock, OneTimeForAllAndNothingIsKeptAfterIt) {
     auto result = co_await all.async_acquire(briefly, as_tuple);
     EXPECT_EQ(std::get<0>(result), errc::timed_out) << std::get<0>(result).message();
     EXPECT_FALSE(std::get<1>(result));
-    EXPECT_LT(steady::now() - began, 1s);
+    EXPECT_LT(steady::now() - began, 10s);  // the lease is 30 s
     auto const free = [&] { return is_free(probe, "late a") && is_free(probe, "late c") && in_line(probe, "late b") == 0; };
     co_await until(free, "nothing kept");
     EXPECT_TRUE(h.valid());
@@ -228,7 +228,7 @@ TEST_F(MultiLock, OneTimeForAllAlsoWhenNoServerAnswers) {
     auto const began = steady::now();
     auto result = co_await all.async_acquire(briefly, as_tuple);
     EXPECT_EQ(std::get<0>(result), errc::unreachable) << std::get<0>(result).message();
-    EXPECT_LT(steady::now() - began, 3s);
+    EXPECT_LT(steady::now() - began, 8s);
   };
   w.run(body);
 }

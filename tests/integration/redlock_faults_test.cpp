@@ -40,12 +40,12 @@ class RedlockFaults : public testing::TestWithParam<trouble> {
   world w;
 };
 
-/// Well below any time-out that a sick server could make anybody wait for: command_timeout is 666 ms here.
-constexpr auto at_once = 200ms;
+/// Well below any time-out that a sick server could make anybody wait for: command_timeout is 3 s here, a vote's claim 2.5 s.
+constexpr auto at_once = 1500ms;
 
 TEST_P(RedlockFaults, BeforeTheAcquireDelaysNothing) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), servers.settings()};
+    client c{w.ctx.get_executor(), servers.calm()};
     mutex m{c, "a"};
     co_await warm_up(m);
     strike();
@@ -68,7 +68,7 @@ TEST_P(RedlockFaults, BeforeTheAcquireDelaysNothing) {
 TEST_P(RedlockFaults, BeforeTheFirstConnectionDelaysNothing) {
   auto const body = [&]() -> asio::awaitable<void> {
     strike();
-    client c{w.ctx.get_executor(), servers.settings()};
+    client c{w.ctx.get_executor(), servers.calm()};
     mutex m{c, "a"};
     auto const began = steady::now();
     hold h = co_await m.async_acquire();
@@ -81,7 +81,7 @@ TEST_P(RedlockFaults, BeforeTheFirstConnectionDelaysNothing) {
 
 TEST_P(RedlockFaults, WhileHeldTheHoldLivesOn) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), servers.settings(1s)};
+    client c{w.ctx.get_executor(), servers.calm()};
     mutex m{c, "a"};
     hold h = co_await m.async_acquire();
     strike();
@@ -105,7 +105,7 @@ TEST_P(RedlockFaults, WhileHeldTheHoldLivesOn) {
 
 TEST_P(RedlockFaults, WhileOthersWaitTheLockIsHandedOn) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client one{w.ctx.get_executor(), servers.settings()}, two{w.ctx.get_executor(), servers.settings()};
+    client one{w.ctx.get_executor(), servers.calm()}, two{w.ctx.get_executor(), servers.calm()};
     mutex mine{one, "a"}, theirs{two, "a"};
     co_await warm_up(theirs);
     hold h = co_await mine.async_acquire();
@@ -133,7 +133,7 @@ TEST_P(RedlockFaults, WhileOthersWaitTheLockIsHandedOn) {
 
 TEST_P(RedlockFaults, ATryIsAnsweredAsIfNothingWere) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client one{w.ctx.get_executor(), servers.settings()}, two{w.ctx.get_executor(), servers.settings()};
+    client one{w.ctx.get_executor(), servers.calm()}, two{w.ctx.get_executor(), servers.calm()};
     mutex mine{one, "a"}, theirs{two, "a"};
     co_await warm_up(theirs);
     strike();
@@ -216,7 +216,7 @@ TEST_P(RedlockMajority, IsMissedWithAClearErrorInTime) {
     auto& [ec, got] = r;
     EXPECT_EQ(ec, errc::unreachable) << ec.message();
     EXPECT_GE(steady::now() - began, 900ms);
-    EXPECT_LT(steady::now() - began, 4s);
+    EXPECT_LT(steady::now() - began, 10s);
     mend();
     auto const clean = [&] { return servers.nothing_left("a"); };
     co_await until(clean, "the minority is given back");
@@ -295,7 +295,7 @@ TEST_P(RedlockMajority, ThatIsAwayEndsATryWithAnError) {
     auto r = co_await m.async_try_acquire(as_tuple);
     auto& [ec, got] = r;
     EXPECT_EQ(ec, errc::unreachable) << ec.message();
-    EXPECT_LT(steady::now() - began, 3s);
+    EXPECT_LT(steady::now() - began, 10s);
   };
   w.run(body);
 }
@@ -372,7 +372,7 @@ TEST_F(RedlockTroubles, AFreshServerHasNoVote) {
 TEST_F(RedlockTroubles, WrongPasswordsOnAMinorityHurtNobody) {
   auto const body = [&]() -> asio::awaitable<void> {
     for (std::size_t i = 0; i < 2; ++i) redis_probe{servers[i]}.command({"CONFIG", "SET", "requirepass", "other"});
-    client c{w.ctx.get_executor(), servers.settings()};
+    client c{w.ctx.get_executor(), servers.calm()};
     mutex m{c, "a"};
     auto const began = steady::now();
     hold h = co_await m.async_acquire();

@@ -85,7 +85,7 @@ TEST_F(RedlockOperator, P1WhoIsNextInLineDoesNotGetTheLockByAMinorityThatIsTaken
     EXPECT_TRUE(was_held);
     auto const granted = [&] { return next.valid(); };
     co_await until(granted, "the other has it");
-    EXPECT_LT(steady::now() - began, 1s);
+    EXPECT_LT(steady::now() - began, 10s);
     EXPECT_GT(next.fence(), fence);
   };
   w.run(body);

@@ -58,8 +58,8 @@ TEST_F(Redlock, AHoldIsConfirmedOnAllAndThenGoodForItsLease) {
 
 TEST_F(Redlock, ATryFindsTheLockBusyAndLeavesNothingBehind) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client one{w.ctx.get_executor(), servers().settings()};
-    client two{w.ctx.get_executor(), servers().settings()};
+    client one{w.ctx.get_executor(), servers().calm()};
+    client two{w.ctx.get_executor(), servers().calm()};
     mutex mine{one, "tried"}, theirs{two, "tried"};
     hold h = co_await mine.async_try_acquire();
     CO_ASSERT(h.valid());

@@ -130,7 +130,7 @@ TEST_F(EnginePermits, AReconnectAsksForAllThatStandInLineWithTheirTickets) {
 }
 
 TEST_F(EnginePermits, WhatNobodyCouldEverBeGivenIsRefusedWithoutAMessage) {
-  ask_part("a", part(most_permits + 1));
+  ask_part("a", part(1'000'001));
   ask_part("b", part(0));
   EXPECT_EQ(heard(), (texts{"a failed invalid_config", "b failed invalid_config"}));
   EXPECT_EQ(sent(), texts{});
