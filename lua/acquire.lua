@@ -3,6 +3,7 @@
 -- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant
 -- Answers FENCE, granted when the clock showed what the fence says · -NOW, granted with the fence that was proposed
 -- · {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
+-- In line or busy because this script passed the lock on, a fifth number: 1 if somebody waits behind its new owner
 -- A vote is a claim until it is confirmed; to be in line or busy is followed by who has it (see rival).
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, retention, not_after, proposal = ARGV[1], ARGV[3], ARGV[5], ARGV[7], tonumber(ARGV[8])
@@ -60,7 +61,11 @@ if wait then
 end
 local fence, taken = pass_on(id, lease, floor, state_of_mine)
 if taken and not fence then
-  return rival(wait and {0, claim, now, ticket} or {2, claim, now}, taken, 'c')
+  local answer = wait and {0, claim, now, ticket} or {2, claim, now, 0}
+  if not proposal then
+    answer[5] = redis.call('EXISTS', queue_key)
+  end
+  return rival(answer, taken, 'c')
 end
 if not taken then
   local digits

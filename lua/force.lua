@@ -1,7 +1,7 @@
 -- Takes a lock from all who own it, or from one of them, and passes it on: for operators. Whoever loses it is told before the
 -- next is, by a push "!ID KEY".
 -- KEYS lock queue fence   ARGV claim retention fence(0: all; else the owner whose it is)
--- Answers {from how many, now}
+-- Answers {from how many, now}, then if it passed it on: {1 if somebody waits behind its new owners, kind(0: a mutex, else its letter), limit}
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local claim, retention, only = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 -- @include lib/lock.lua
@@ -26,8 +26,9 @@ if redis.call('TYPE', lock_key).ok ~= 'hash' then
   end
   if not taken then
     redis.call('DEL', lock_key)
+    return {1, now}
   end
-  return {1, now}
+  return {1, now, redis.call('EXISTS', queue_key), 0, 1}
 end
 
 -- @include lib/part.lua
@@ -56,6 +57,9 @@ for _, owner in ipairs(chosen) do
 end
 if #chosen > 0 then
   write()
-  admit(nil, 0, chosen[#chosen].fence)
+  local _, _, others, more = admit(nil, 0, chosen[#chosen].fence)
+  if others > 0 then
+    return {#chosen, now, more and 1 or 0, string.byte(kind), limit}
+  end
 end
 return {#chosen, now}

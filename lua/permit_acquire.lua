@@ -3,6 +3,7 @@
 -- ARGV id mode(wait|try) lease claim retention ticket(0: none) not_after(0: none) kind(s|r|g|e) limit weight visited start
 -- The limit is that of whoever comes first; it stays as long as anybody owns a part.
 -- Answers {1 fence now segment} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
+-- In line or busy, a fifth number if this script passed something on: 1 if somebody waits behind its new owners
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local id, wait, lease, claim, retention = ARGV[1], ARGV[2] == 'wait', tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local ticket, not_after = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -22,6 +23,7 @@ if mine then
 end
 
 local nobody_waits = redis.call('EXISTS', queue_key) == 0
+local passed_on
 if not nobody_waits then
   local again = ticket > 0
   if wait then
@@ -37,14 +39,15 @@ if not nobody_waits then
     end
     redis.call('ZREM', queue_key, head)
   end
-  local fence, segment = admit(id, lease, 0)
+  local fence, segment, others, more = admit(id, lease, 0)
   if fence then
     return {1, fence, now, segment}
   end
+  passed_on = others > 0 and (more and 1 or 0) or nil
   if wait then
-    return {0, left(), now, ticket}
+    return {0, left(), now, ticket, passed_on}
   end
-  nobody_waits = redis.call('EXISTS', queue_key) == 0
+  nobody_waits = not more
 end
 
 -- Where there are segments those who wait want none of what is free now; of a reentrant lock they are not its owner.
@@ -56,6 +59,6 @@ if segment then
 end
 local sleep = left()
 if not wait then
-  return {2, sleep, now}
+  return {2, sleep, now, 0, passed_on}
 end
 return {0, sleep, now, enqueue(entry, ticket, math.max(redis.call('PTTL', lock_key), claim), lease)}

@@ -1,7 +1,7 @@
 -- Sets the limit of a semaphore for all, in use or not. What is given out stays given out; what a greater limit frees goes to
 -- those in line.
 -- KEYS lock queue fence   ARGV claim retention limit
--- Answers {how much is given out, now}
+-- Answers {how much is given out, now}, then if it passed something on, 1 if somebody waits behind its new owners
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local claim, retention, asked_limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local id, kind, weight, visited = '-', 's', '0', '-'
@@ -11,5 +11,5 @@ local limit = asked_limit
 
 was_set, limit = '1', asked_limit
 write()
-admit(nil, 0, 0)
-return {used, now}
+local _, _, others, more = admit(nil, 0, 0)
+return {used, now, others > 0 and (more and 1 or 0) or nil}

@@ -69,6 +69,8 @@ struct seat : list_hook<seat> {
   time_point late_until = time_point::min();      // by then the server refuses any request under this id that was written so far
   time_point echo_until = time_point::min();      // the same, of those that an earlier connection may still hold
   time_point trouble_since{};   // asking: since when the server has answered "later"; zero: it has not
+  /// We passed the lock on while others waited: when to see that its new owner took it (server::look_after); max: nothing to see to.
+  time_point follow_up = time_point::max();
   std::uint32_t references = 0; // commands and clean-ups that name this seat
   cleanup* kick = nullptr;
 

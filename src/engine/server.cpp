@@ -70,7 +70,11 @@ void server::connected_as(session const& s, time_point now) {
   push_request({request::prove_publish, 0, 0, nullptr, nullptr, now});
 
   owed_.for_each([&](cleanup& c) {
-    if (c.is_kick || CONCH_MUTANT(cleanups_not_repeated)) return;
+    if (c.is_kick) {
+      if (!c.due.armed()) cleanup_due(c, now);  // was due, or was not answered
+      return;
+    }
+    if (CONCH_MUTANT(cleanups_not_repeated)) return;
     if (c.over <= now && !may_arrive_late()) {
       finish(c, c.was_valid, {}, now);
     } else {
@@ -137,8 +141,7 @@ void server::disconnected(std::string_view why, time_point now) {
   owed_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
     c.echo_until = c.late_until;
-    if (c.is_kick && c.sent) finish(c, false, {}, now);
-    else c.sent = false;
+    c.sent = false;
   });
   for (in_flight const& r : unanswered) {
     if (r.at != nullptr) drop(*r.at);
@@ -297,7 +300,11 @@ void server::fail(seat& s, error_code why, time_point now) {
   s.check.cancel();
   ++s.references;  // the seat must outlive its clean-up and the event
   // Where the key is something else nothing can have been taken, unless the same question is on its way once more.
-  if (may_have_acted && (why != errc::wrong_type || is_asked_again(s, id))) owe(s, id, nullptr, now);
+  if (may_have_acted && (why != errc::wrong_type || is_asked_again(s, id))) {
+    owe(s, id, nullptr, now);
+  } else {
+    look_after(s, id, now);
+  }
   up_.failed(s, why, now);
   drop(s);
 }

@@ -57,6 +57,10 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
   if (a.what == fault::none && numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
     sample(r.written, numbers[3], now);
     bool const was_mine = numbers[0] == 1 || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
+    seen(s, r);
+    // In line again it is itself one of those that wait.
+    bool const more = numbers[2] != 0 || s.at == seat::state::in_line;
+    if (numbers[1] != 0 && more && !(c.is_kick && CONCH_MUTANT(kick_not_followed))) passed_on(s, now);
     if (same_seat) {
       std::int64_t const result[] = {numbers[4], numbers[5], numbers.size() > 6 ? numbers[6] : 0};
       ask_result(s, r, result, now);
@@ -71,16 +75,9 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
       c.over = std::max(c.over, c.echo_until + settings_.command_timeout);
       timers_.arm(c.due, c.echo_until);
     } else {
-      // The kick belongs to a lock this client has nothing more to do with. One that finds itself owner again, at a replica
-      // that had missed the release, is a release itself.
-      bool const kick = (!c.is_kick || was_mine) && s.at == seat::state::idle;
       grant_id const id = c.id;
-      // In line again, and asked before this release was carried out: what it was told to wait for is not what it
-      // waits for now, which is a claim.
-      bool const hurry = !same_seat && s.at == seat::state::in_line && numbers[1] != 0;
-      if (hurry) timers_.arm(s.check, std::min(s.check.at(), after_claim(now)));
       finish(c, was_mine, {}, now);
-      if (kick) consider_kick(s, id, numbers[1], numbers[2], now);
+      look_after(s, id, now);
     }
   } else if (a.what == fault::no_script) {
     // A leave that was written meanwhile has been carried out already: the place must not be taken after it.
@@ -94,7 +91,7 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
     if (a.what == fault::reconnect) out_.drop_connection(a.words);
     if (same_seat && (s.at == seat::state::asking || s.at == seat::state::in_line)) acquire_fault(s, a, now);
     bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
-    if (hopeless || c.is_kick || CONCH_MUTANT(refused_cleanup_dropped)) {
+    if (hopeless || CONCH_MUTANT(refused_cleanup_dropped)) {
       errc const why = a.what == fault::wrong_type      ? errc::wrong_type
                        : a.what == fault::access_denied ? errc::access_denied
                                                         : errc::protocol;
@@ -110,11 +107,11 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
 
 void server::cleanup_due(cleanup& c, time_point now) {
   if (c.is_kick) {
-    if (connected_) {
+    if (c.over <= now) {
+      if (!c.sent) finish(c, false, {}, now);
+    } else if (connected_ && !c.sent) {
       send_cleanup(c, 0, false, now);
-    } else {
-      finish(c, false, {}, now);
-    }
+    }  // without a connection it is sent on the next
   } else if (c.over <= now && !c.sent && !connected_ && may_arrive_late()) {
     // Nobody waits for it any more, but it goes out once more when that connection has been ended.
     if (c.whom != nullptr) {
@@ -139,7 +136,8 @@ void server::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
   receipt* const whom = c.whom;
   if (whom != nullptr) forget(*whom);
   if (c.is_kick) {
-    s.kick = nullptr;
+    if (s.kick == &c) s.kick = nullptr;
+    if (s.follow_up <= now) s.follow_up = time_point::max();
   } else {
     --cleanups_;
   }
@@ -154,25 +152,41 @@ void server::forget(receipt& r) noexcept {
   r.pending = nullptr;
 }
 
-/// The next in line may be dead behind a connection the server believes in. The releaser repeats its release once, after
-/// the claim: if nobody has taken the lock by then it goes on.
-void server::consider_kick(seat& s, grant_id id, std::int64_t passed_on, std::int64_t more, time_point now) {
-  if (passed_on == 0 || more == 0 || !connected_ || CONCH_MUTANT(no_kick)) return;
+/// What was written after the claim was over has shown, or has done, what there was to do about the new owner.
+void server::seen(seat& s, in_flight const& r) {
+  if (r.written >= s.follow_up) s.follow_up = time_point::max();
+}
+
+/// The new owner may be dead behind a connection the server believes in, and those behind it sleep until the lease that they were
+/// told of is over. Whoever passed the lock on looks after it when the claim is over, whatever has become of itself.
+void server::passed_on(seat& s, time_point now) { s.follow_up = after_claim(now); }
+
+/// In line the seat asks again at that time. Else the release of a dead id is repeated: if nobody has taken the lock by then it goes
+/// on to the next, who may be dead as well: that is then looked after in the same way.
+void server::look_after(seat& s, grant_id dead, time_point now) {
+  if (s.follow_up == time_point::max()) return;
+  if (s.at == seat::state::in_line) timers_.arm(s.check, std::min(s.check.at(), s.follow_up));
+  if (s.at != seat::state::idle || CONCH_MUTANT(no_kick)) return;
   drop_kick(s);
-  auto* const c = new cleanup{s, id, this, [](void* self, time_point at) {
+  auto* const c = new cleanup{s, dead, this, [](void* self, time_point at) {
                                 auto& due = *static_cast<cleanup*>(self);
                                 static_cast<server*>(due.server_of)->cleanup_due(due, at);
                               }};
   c->is_kick = true;
   c->floor = s.floor_asked();
+  // By then everybody in line has asked again.
+  c->over = s.follow_up + std::max<duration>(s.lease, settings_.lease);
   ++s.references;
   s.kick = c;
   owed_.push_back(*c);
-  timers_.arm(c->due, after_claim(now));
+  timers_.arm(c->due, std::max(now, s.follow_up));
 }
 
+/// Not before the claim is over by the server's clock, which may be slower than ours: a look that comes too early finds an owner,
+/// and is the last.
 time_point server::after_claim(time_point now) {
-  return now + settings_.claim + milliseconds{5} + jitter(settings_.claim / 20);
+  duration const drift = CONCH_MUTANT(kick_without_drift) ? duration{} : drift_of(settings_.claim);
+  return now + settings_.claim + drift + milliseconds{5} + jitter(settings_.claim / 20);
 }
 
 void server::drop_kick(seat& s) {
@@ -187,6 +201,7 @@ void server::drop_kicks() {
   std::vector<seat*> seats;
   owed_.for_each([&](cleanup& c) {
     if (c.is_kick && !c.sent) seats.push_back(c.lock);
+    c.lock->follow_up = time_point::max();
   });
   for (seat* s : seats) {
     ++s->references;

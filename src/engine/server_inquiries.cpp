@@ -88,6 +88,7 @@ void server::inquiry_answer(in_flight const& r, answer const& a, time_point now)
   if (asked == nullptr || a.what == fault::reconnect) return;  // withdrawn, or asked again on the next connection
   switch (a.what) {
     case fault::none: {
+      order_done(*asked, a.numbers, now);
       bool const gone = asked->what == inquiry::kind::weaken && (a.numbers.empty() || a.numbers[0] == 0);
       end_inquiry(*asked, a.numbers, gone ? make_error_code(errc::lost) : error_code{});
       if (gone) taken_away(wanted_part(r.id), r.id, now);
@@ -99,6 +100,27 @@ void server::inquiry_answer(in_flight const& r, answer const& a, time_point now)
       return;
     default: end_inquiry(*asked, {}, to_error(a.what, a.words)); return;
   }
+}
+
+/// Who was granted what the order has made free may be dead: that is looked after as after a release.
+void server::order_done(inquiry const& i, std::span<std::int64_t const> numbers, time_point now) {
+  permit part = i.part;
+  bool handed_over = false;
+  if (i.what == inquiry::kind::weaken) {
+    handed_over = numbers.size() > 2 && numbers[1] != 0 && numbers[2] != 0;
+  } else if (i.what == inquiry::kind::set_limit) {
+    handed_over = numbers.size() > 2 && numbers[2] != 0;
+    part = {.kind = permit_kind::semaphore, .limit = i.size, .weight = 1};
+  } else if (i.what == inquiry::kind::force && numbers.size() > 4) {
+    handed_over = numbers[2] != 0;
+    part = {.kind = static_cast<permit_kind>(numbers[3]), .limit = static_cast<std::uint32_t>(numbers[4]), .weight = 1};
+  }
+  if (!handed_over || CONCH_MUTANT(orders_not_looked_after)) return;
+  seat& s = part ? up_.make_part(i.name, part) : up_.find_or_make(i.name);
+  ++s.references;
+  passed_on(s, now);
+  look_after(s, next_id(s), now);
+  drop(s);
 }
 
 void server::end_inquiries(error_code why) {

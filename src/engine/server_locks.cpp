@@ -84,6 +84,8 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
     } else {
       sample(r.written, a.numbers[2], now);
       if (a.numbers.size() > 6) s.seen = {a.numbers[4], a.numbers[5], a.numbers[6] != 0, r.written};
+      seen(s, r);
+      if (a.numbers.size() == 5 && a.numbers[4] == 1 && a.numbers[0] != 1 && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, now);
       std::int64_t const result[] = {a.numbers[0], a.numbers[1], a.numbers.size() > 3 ? a.numbers[3] : 0};
       ask_result(s, r, result, now);
     }
@@ -113,7 +115,11 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
       s.at = seat::state::idle;
       s.unlink();
       s.check.cancel();
-      if (may_echo(s.echo_until, now)) owe(s, s.id, nullptr, now);
+      if (may_echo(s.echo_until, now)) {
+        owe(s, s.id, nullptr, now);
+      } else {
+        look_after(s, s.id, now);
+      }
       up_.busy(s, now);
       return;
     case 3:
@@ -161,6 +167,7 @@ void server::own(seat& s, std::int64_t fence, time_point from, duration lease, b
   }
   s.at = seat::state::owned;
   s.check.cancel();
+  s.follow_up = time_point::max();
   s.fence = fence;
   s.deadline = deadline;
   s.valid_from = from;
@@ -174,6 +181,8 @@ void server::in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_po
   if (CONCH_MUTANT(no_safety_check)) return;
   if (CONCH_MUTANT(polls)) left_ms = 20;
   s.ticket = ticket;
+  // Early by the server's clock, which may be slower than ours, it is told what is left and asks again: one question more, in place
+  // of being late by as much as the clocks might differ.
   auto const left = milliseconds{std::clamp<std::int64_t>(left_ms, 20, 86'400'000)};
   // The line outlives the lock by what was asked for: a later check would find that we are not in it any more.
   auto const latest = std::min<duration>({left / 10, std::chrono::seconds{1}, s.lease / 2});
@@ -259,6 +268,7 @@ void server::leave_unless_granted(seat& s, time_point now) {
     s.at = seat::state::idle;
     s.unlink();
     s.check.cancel();
+    look_after(s, s.id, now);
     up_.left(s, now);
     return;
   }
@@ -302,10 +312,12 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
       sample(r.written, a.numbers[3], now);
       s.at = seat::state::idle;
       s.unlink();
+      seen(s, r);
+      if (a.numbers[1] != 0 && a.numbers[2] != 0) passed_on(s, now);
       if (may_echo(s.echo_until, now)) {
         owe(s, r.id, nullptr, now);  // what an older connection still holds may take the place again
       } else {
-        consider_kick(s, r.id, a.numbers[1], a.numbers[2], now);
+        look_after(s, r.id, now);
       }
       up_.left(s, now);
     }
@@ -319,9 +331,10 @@ void server::give_up(seat& s, receipt* r, time_point now) {
   s.check.cancel();
   if (s.written && !CONCH_MUTANT(no_leave)) {
     owe(s, s.id, r, now);
-  } else if (r != nullptr) {
-    up_.released(*r, false, {}, now);
+    return;
   }
+  look_after(s, s.id, now);
+  if (r != nullptr) up_.released(*r, false, {}, now);
 }
 
 void server::ask_again(seat& s, time_point now) {

@@ -135,8 +135,11 @@ std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command cons
     std::int64_t const ticket = c.wait ? m.enqueue(me, c.ticket, m.claim, lease) : 0;
     moment::passed const next = m.pass_on(me.text, lease, floor, vote);
     if (next.fence) return m.granted(*next.fence, c.proposal);
-    if (next.taken && c.wait) return rival({0, m.claim, m.now_us, ticket});
-    if (next.taken) return rival({2, m.claim, m.now_us});
+    if (next.taken) {
+      std::vector<std::int64_t> answer{c.wait ? 0 : 2, m.claim, m.now_us, ticket};
+      if (!vote) answer.push_back(e.line.empty() ? 0 : 1);
+      return rival(std::move(answer));
+    }
   }
 
   std::int64_t const fence = m.next_fence(floor);

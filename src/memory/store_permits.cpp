@@ -200,14 +200,20 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
   }
 
   bool nobody_waits = m.e.line.empty();
+  std::optional<std::int64_t> passed_on;
+  auto const refused = [&](std::vector<std::int64_t> answer) {
+    if (passed_on) answer.push_back(*passed_on);
+    return answer;
+  };
   if (!nobody_waits) {
     bool const again = ticket > 0;
     if (c.wait) ticket = m.enqueue({p.entry, c.id}, ticket, p.lock_left(), lease);
     if (again) p.drop_dead();
     auto const next = p.admit(p.me.text, lease, 0);
     if (next.fence) return {1, *next.fence, m.now_us, *next.segment};
-    if (c.wait) return {0, p.left(), m.now_us, ticket};
     nobody_waits = m.e.line.empty();
+    if (next.others > 0) passed_on = nobody_waits ? 0 : 1;
+    if (c.wait) return refused({0, p.left(), m.now_us, ticket});
   }
 
   auto const segment = nobody_waits || p.segmented() || p.reentrant() ? p.fit(c.part->weight, c.part->visited, c.part->start) : std::nullopt;
@@ -217,7 +223,7 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
     return {1, fence, m.now_us, *segment};
   }
   std::int64_t const sleep = p.left();
-  if (!c.wait) return {2, sleep, m.now_us};
+  if (!c.wait) return refused({2, sleep, m.now_us, 0});
   return {0, sleep, m.now_us, m.enqueue({p.entry, c.id}, ticket, p.lock_left(), lease)};
 }
 
@@ -280,8 +286,9 @@ std::vector<std::int64_t> store::set_limit(moment& m, engine::limit_command cons
   p.was_set = true;
   p.limit = c.limit;
   p.write();
-  p.admit({}, 0, 0);
-  return {p.used, m.now_us};
+  auto const next = p.admit({}, 0, 0);
+  if (next.others == 0) return {p.used, m.now_us};
+  return {p.used, m.now_us, m.e.line.empty() ? 0 : 1};
 }
 
 void store::revoke(std::string_view id, std::string_view name) {
@@ -298,7 +305,8 @@ std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c
     if (!m.e.owned() || (c.fence > 0 && m.e.owner_fence != c.fence)) return {0, m.now_us};
     revoke(m.e.owner.text, m.e.name);
     bool const taken = !m.e.line.empty() && m.pass_on({}, 0, m.e.owner_fence).taken;
-    if (!taken) m.e.owner_until = none;
+    if (taken) return {1, m.now_us, m.e.line.empty() ? 0 : 1, 0, 1};
+    m.e.owner_until = none;
     return {1, m.now_us};
   }
   engine::permit const any{.kind = m.e.parts.kind, .limit = static_cast<std::uint32_t>(m.e.parts.limit)};
@@ -314,11 +322,12 @@ std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c
     p.used -= one.second.weight;
     p.mark(one.second.segment, '0');
   }
-  if (!chosen.empty()) {
-    p.write();
-    p.admit({}, 0, chosen.rbegin()->first);
-  }
-  return {static_cast<std::int64_t>(chosen.size()), m.now_us};
+  auto const count = static_cast<std::int64_t>(chosen.size());
+  if (chosen.empty()) return {count, m.now_us};
+  p.write();
+  auto const next = p.admit({}, 0, chosen.rbegin()->first);
+  if (next.others == 0) return {count, m.now_us};
+  return {count, m.now_us, m.e.line.empty() ? 0 : 1, static_cast<std::int64_t>(any.kind), p.limit};
 }
 
 std::vector<std::int64_t> store::inspect(moment& m) {

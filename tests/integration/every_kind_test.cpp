@@ -238,6 +238,41 @@ TEST_P(EveryKind, P4AFrozenNextInLineCostsAtMostTheClaim) {
   w.run(body);
 }
 
+// The server believes in their connections. Readers are let in together, and cost one claim together.
+TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = steady_config(server());
+    settings.claim = 400ms;
+    client c{w.ctx.get_executor(), settings};
+    client other{w.ctx.get_executor(), settings};
+    taken blocker = co_await blocked_by(c, "frozen line");
+    std::deque<child> frozen;
+    for (std::size_t i = 1; i <= 3; ++i) {
+      frozen.emplace_back(server(), childs("frozen line"), 30s, 5s);
+      auto const waits = in_lines(first("frozen line"), static_cast<std::int64_t>(i));
+      co_await until(waits, "the child in line");
+    }
+    taken next;
+    block(other, "frozen line", {}, [&](error_code ec, taken t) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(t);
+    });
+    auto const all_wait = in_lines(first("frozen line"), 4);
+    co_await until(all_wait, "all in line");
+    for (child& one : frozen) one.stop();
+    auto const began = steady::now();
+    co_await blocker.release();
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the grant");
+    int const claims = kind().together ? 1 : 3;
+    EXPECT_GE(steady::now() - began, claims * 350ms);
+    EXPECT_LT(steady::now() - began, claims * 400ms + 1s);
+    EXPECT_EQ(c.stats().kicks, static_cast<std::uint64_t>(claims));
+    co_await next.release();
+  };
+  w.run(body);
+}
+
 TEST_P(EveryKind, P9AHolderFrozenForLongerThanItsLeaseIsToldBeforeItGoesOn) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), steady_config(server())};

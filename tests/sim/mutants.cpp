@@ -49,7 +49,7 @@ variant_of_script const* variant(std::string_view sha1_or_source) {
 }
 
 // The rule: a section of the design, with its mark where it has one, or a promise.
-constexpr std::array<mutant, 90> mutants{{
+constexpr mutant mutants[] = {
     {"old-connections-live-on", "a new connection does not end the old one",
      "†4", engine_mutant::old_connections_live_on},
     {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect",
@@ -106,6 +106,11 @@ constexpr std::array<mutant, 90> mutants{{
      "P6", engine_mutant::refused_cleanup_dropped},
     {"no-kick", "a releaser does not look after its next in line",
      "†4", engine_mutant::no_kick},
+    {"kick-not-followed", "who passed the lock on to somebody dead does not look after the next one", "P4", engine_mutant::kick_not_followed},
+    {"asker-does-not-look", "who passes on what others were granted does not look after it, when it waits no more", "P4",
+     engine_mutant::asker_does_not_look},
+    {"kick-without-drift", "who passed the lock on looks after it too early where the server's clock is slow", "P4",
+     engine_mutant::kick_without_drift},
     {"no-timeout", "the time-out of a wait does nothing",
      "P4", engine_mutant::no_timeout},
     {"cancel-ignored", "a waiting acquire cannot be cancelled",
@@ -276,7 +281,7 @@ constexpr std::array<mutant, 90> mutants{{
      "if redis.call('EXISTS', queue_key) == 1 then",
      "if false then"},
     {"revocation-ignored", "a client does not tell its holder that its lock was taken away", "P9", engine_mutant::revocation_ignored},
-}};
+};
 
 }  // namespace
 

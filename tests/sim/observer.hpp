@@ -94,6 +94,9 @@ class observer {
   std::size_t receivers(std::string_view id) const;
   void judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const;
   void not_too_late(sim_acquisition const& a) const;
+  bool undisturbed(std::weak_ptr<link> const& connection, nanos since) const;
+  static bool looks_after(sim_client const& c, nanos since);
+  nanos patience_with(sim_client const& c) const;
 
   world& world_;
   plan const& plan_;
@@ -102,10 +105,10 @@ class observer {
   std::unordered_set<std::string> released_as_owner_;
 
  private:
-  // The release that handed the lock to somebody who may be dead, while more were waiting.
+  // What was handed to somebody who may be dead, while more were waiting.
   struct hand_over {
     std::string heir;
-    std::string releaser;  // client
+    std::string releaser;  // client; or who asked, and passed on what it found free
     nanos at = 0;
     std::int64_t claim_over_ms = 0;
     std::weak_ptr<link> by;  // the connection it came from

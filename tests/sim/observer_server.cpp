@@ -151,7 +151,7 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
     judge_line(s, is, reply);
     auto const told = told_by(reply);
     if (s.acquires ? told == 1 : s.keep && told == 2) judge_confirmed(s, s.id, is);
-    if (reply.items.size() > 4 && reply.items[4].integer == 1) judge_confirmed(s, s.new_id, is);
+    if (s.releases && reply.items.size() > 4 && reply.items[4].integer == 1) judge_confirmed(s, s.new_id, is);
   }
   if (s.together) judge_try(s, is, reply);
   if (s.acquires) judge_echo(s, is);
@@ -169,10 +169,10 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   if (s.releases && !s.keep && was.owned && was.owner == s.id && !(is.owned && is.owner == s.id)) {
     released_as_owner_.insert(std::string{s.id});
   }
-  // For the kick: a first release that handed the lock on while more were waiting.
+  // Whoever handed the lock on while more were waiting is to look after it.
   hand_over& passed = watch(s.name).passed;
-  if (passed.watched && (client_of(s.id) == passed.releaser || (is.owned && is.owner != passed.heir))) passed = {};
-  if (changed && is.state == 'c' && s.releases && was.owned && was.owner == s.id && !is.line.empty()) {
+  if (passed.watched && (!is.owned || is.owner != passed.heir || is.state == 'h')) passed = {};
+  if (changed && is.state == 'c' && !s.late && !is.line.empty()) {
     for (auto const& c : world_.clients()) {
       if (c->alive() && c->id() == client_of(s.id)) {
         passed = {is.owner, c->id(), world_.now(), is.expires_ms, c->connection(), true};
@@ -317,24 +317,36 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
   }
 }
 
-// P4: a dead next-in-line costs at most the claim, if who released before it is well.
+/// Has nothing kept who passed it on from looking after it?
+bool observer::undisturbed(std::weak_ptr<link> const& connection, nanos since) const {
+  auto const by = connection.lock();
+  if (by == nullptr || by->cut || !by->server_open) return false;
+  if (by->up.stalled_until > since || by->down.stalled_until > since || refused_at_ >= since || plan_.spikes != 0) return false;
+  return std::none_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) {
+    return f.what == fault_plan::kind::step_back || f.what == fault_plan::kind::step_forward;
+  });
+}
+
+bool observer::looks_after(sim_client const& c, nanos since) {
+  return c.alive() && !c.paused() && !c.is_closed() && c.last_pause_end() < since;
+}
+
+nanos observer::patience_with(sim_client const& c) const {
+  nanos const claim = c.settings().settings.claim.count();
+  return claim / 8 + 30 * millisecond + 4 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
+}
+
+// P4: a dead next-in-line costs at most the claim, however many there are, if who passed the lock on to it is well.
 void observer::judge_hand_over(step const& s) {
   hand_over& passed = watch(s.name).passed;
   if (!passed.watched || s.was.owned) return;
   hand_over const p = std::exchange(passed, {});
-  auto const by = p.by.lock();
-  if (by == nullptr || by->cut || !by->server_open || s.was.line.empty()) return;
-  if (by->up.stalled_until > p.at || by->down.stalled_until > p.at || refused_at_ >= p.at || plan_.spikes != 0) return;
-  for (fault_plan const& f : plan_.faults) {
-    if (f.what == fault_plan::kind::step_back || f.what == fault_plan::kind::step_forward) return;
-  }
+  if (s.was.line.empty() || !undisturbed(p.by, p.at)) return;
   for (auto const& c : world_.clients()) {
     if (c->id() != p.releaser) continue;
-    if (!c->alive() || c->paused() || c->is_closed() || c->last_pause_end() >= p.at) return;
+    if (!looks_after(*c, p.at)) return;
     nanos const freed = world_.true_time_of_server_ms(p.claim_over_ms);
-    nanos const claim = c->settings().settings.claim.count();
-    nanos const bound = claim / 8 + 10 * millisecond + 4 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
-    if (world_.now() - freed > bound) {
+    if (world_.now() - freed > patience_with(*c)) {
       throw violation{4, "lock " + std::to_string(s.name) + " was left alone for " + std::to_string((world_.now() - freed) / millisecond) +
                              " ms after its next in line, " + p.heir + ", did not take it"};
     }

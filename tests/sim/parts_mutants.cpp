@@ -6,7 +6,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::array<mutant, 39> mutants{{
+constexpr mutant mutants[] = {
     {"parts-one-too-many", "one more than the limit is given out", "sr P1", engine_mutant::none, "",
      "used + math.min(size, limit) <= limit and",
      "used + math.min(size, limit) <= limit + 1 and"},
@@ -126,7 +126,12 @@ constexpr std::array<mutant, 39> mutants{{
     {"parts-downgrade-lets-go", "a writer that becomes a reader loses its part", "r P7", engine_mutant::none, "permit_release",
      "elseif rest > 0 then",
      "elseif false then"},
-}};
+    {"parts-kick-not-followed", "who passed a part on to somebody dead does not look after the next one", "srg P4", engine_mutant::kick_not_followed},
+    {"parts-asker-does-not-look", "who passes on what others were granted does not look after it, when it waits no more", "sg P4",
+     engine_mutant::asker_does_not_look},
+    {"parts-orders-not-looked-after", "a writer that becomes a reader does not look after those whom it has let in", "r P4",
+     engine_mutant::orders_not_looked_after},
+};
 
 }  // namespace
 

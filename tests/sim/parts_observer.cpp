@@ -72,8 +72,9 @@ bool parts_observer::fits(parts_state const& is, waiter const& w) const {
   return false;
 }
 
-void parts_observer::before(std::span<std::string_view const> argv, link const*) {
+void parts_observer::before(std::span<std::string_view const> argv, link const* by) {
   part_steps_.clear();
+  by_ = by;
   std::string_view const what = script_name(argv[1]);
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   auto const rest = argv.subspan(3 + keys);
@@ -98,6 +99,7 @@ void parts_observer::before(std::span<std::string_view const> argv, link const*)
       s.rest = number(rest[9]);
     }
     s.was = look_at(s.name);
+    judge_hand_overs(s);
     part_steps_.push_back(std::move(s));
   }
 }
@@ -108,6 +110,7 @@ void parts_observer::after(std::span<std::string_view const>, value const& reply
     parts_state const is = look_at(s.name);
     judge_sums(s, is);
     judge_owners(s, is);
+    watch_hand_over(s, is, by_);
     if (reply.is_error()) continue;
     judge_answer(s, is, reply);
     if (s.acquires || s.releases) judge_places(s, is, reply);
@@ -252,6 +255,67 @@ void parts_observer::judge_line(int name, parts_state const& is) const {
   }
 }
 
+// P4: however many next in line are dead, each costs at most its claim, if who passed a part on to it is well.
+void parts_observer::judge_hand_overs(part_step const& s) {
+  part_watch& w = parts_[static_cast<std::size_t>(s.name)];
+  if (w.passed.empty() || s.was.line.empty()) return;
+  // What the expired leases free, the earliest first: which of them makes room for who stands in line?
+  std::int64_t const now = world_.server_us(world_.now());
+  // The hash is gone when all of its owners' leases are over.
+  parts_state left = s.was.there ? s.was : w.last;
+  left.line = s.was.line;
+  std::vector<std::pair<std::int64_t, std::string>> over;
+  for (auto const& [id, o] : left.owners) {
+    if (o.ends_us <= now) over.emplace_back(o.ends_us, id);
+  }
+  std::sort(over.begin(), over.end());
+  for (auto const& [ends, id] : over) {
+    owner const o = left.owners.at(id);
+    left.owners.erase(id);
+    left.used -= o.weight;
+    if (o.segment != 0) left.map[static_cast<std::size_t>(o.segment - 1)] = '0';
+    bool const in_order = plan_.parts == engine::permit_kind::semaphore || plan_.parts == engine::permit_kind::shared;
+    auto const last = in_order ? std::next(left.line.begin()) : left.line.end();
+    if (std::none_of(left.line.begin(), last, [&](waiter const& x) { return fits(left, x); })) continue;
+    for (hand_over const& p : w.passed) {
+      if (std::find(p.heirs.begin(), p.heirs.end(), id) == p.heirs.end() || !undisturbed(p.by, p.at)) continue;
+      for (auto const& c : world_.clients()) {
+        if (c->id() != p.from || !looks_after(*c, p.at)) continue;
+        nanos const freed = world_.true_time_of_server_ms(ends / 1000);
+        if (world_.now() - freed > patience_with(*c)) {
+          throw violation{4, lock_words(s.name) + " was left alone for " + std::to_string((world_.now() - freed) / millisecond) +
+                                 " ms after its next in line, " + id + ", did not take it"};
+        }
+      }
+    }
+    return;
+  }
+}
+
+void parts_observer::watch_hand_over(part_step const& s, parts_state const& is, link const* by) {
+  part_watch& w = parts_[static_cast<std::size_t>(s.name)];
+  for (hand_over& p : w.passed) {
+    std::erase_if(p.heirs, [&](std::string const& id) {
+      auto const at = is.owners.find(id);
+      return at == is.owners.end() || at->second.state == 'h';
+    });
+  }
+  std::erase_if(w.passed, [](hand_over const& p) { return p.heirs.empty(); });
+  w.last = is;
+  hand_over passed{{}, std::string{client_of(s.id)}, world_.now(), {}};
+  for (auto const& [id, o] : is.owners) {
+    if (o.state == 'c' && id != s.id && !s.was.owners.contains(id)) passed.heirs.push_back(id);
+  }
+  // Who was granted it too holds it now, and was told nothing of the others.
+  bool const granted = s.acquires && is.owners.contains(s.id);
+  if (passed.heirs.empty() || is.line.empty() || granted || by == nullptr) return;
+  for (auto const& c : world_.clients()) {
+    if (!c->alive() || c->id() != passed.from || c->connection().get() != by) continue;
+    passed.by = c->connection();
+    w.passed.push_back(passed);
+  }
+}
+
 // Whoever is told to own a part has it, as a hold, for its whole lease.
 void parts_observer::judge_answer(part_step const& s, parts_state const& is, value const& reply) {
   auto const told = reply.items[s.acquires || s.releases ? 0 : s.index + 1].integer;
@@ -283,12 +347,14 @@ void parts_observer::data_lost() {
   for (part_watch& w : parts_) {
     w.disowned = w.highest_written;
     w.limit_set = 0;
+    w.passed.clear();
   }
 }
 
 void parts_observer::lock_tampered(int name) {
   part_watch& w = parts_[static_cast<std::size_t>(name)];
   w.disowned = w.highest_written;
+  w.passed.clear();
   if (!look_at(name).there) w.limit_set = 0;
 }
 

@@ -64,7 +64,16 @@ class parts_observer final : public observer {
     waiter me{};  // of an acquire: what it asks for
     parts_state was;
   };
+  /// What was handed to some who may be dead, while more were waiting.
+  struct hand_over {
+    std::vector<std::string> heirs;
+    std::string from;  // client
+    nanos at = 0;
+    std::weak_ptr<link> by;
+  };
   struct part_watch {
+    std::vector<hand_over> passed;
+    parts_state last;  // as the last script left it
     std::vector<sim_acquisition*> active;
     std::int64_t highest_written = 0;
     std::int64_t disowned = 0;
@@ -82,9 +91,12 @@ class parts_observer final : public observer {
   void judge_places(part_step const& s, parts_state const& is, value const& reply) const;
   void judge_answer(part_step const& s, parts_state const& is, value const& reply);
   bool fits(parts_state const& is, waiter const& w) const;
+  void judge_hand_overs(part_step const& s);
+  void watch_hand_over(part_step const& s, parts_state const& is, link const* by);
 
   std::vector<part_watch> parts_;
   std::vector<part_step> part_steps_;
+  link const* by_ = nullptr;
   std::uint64_t asked_parts_ = 0, answered_ = 0, granted_ = 0, gave_up_parts_ = 0;
   std::uint64_t acquires_ = 0, releases_ = 0, claimed_ = 0;
 };

@@ -229,6 +229,74 @@ void make_outage(random_source& r, plan& p) {
   p.faults = {late, away};
 }
 
+// Several in a row whose machines are gone, and whose connections the server believes in, before one that lives. Who passes the lock
+// on to the first of them may stand in line again, or give up, in the meantime.
+void make_dead_line(random_source& r, plan& p) {
+  p.names = 1;
+  p.spikes = 0;
+  nanos const hop = p.latency + p.jitter;
+  // Where they are long, what the clocks differ by counts.
+  bool const is_long = r.chance(50);
+  nanos const claim = is_long ? r.between(2, 5) * second : whole_ms(r.between(1, 3) * (50 * millisecond + 10 * hop));
+  if (is_long && r.chance(50)) p.server_drift_ppm = -4950;
+  nanos const lease = whole_ms(r.between(8, 16) * claim);
+  nanos const apart = 4 * hop + 2 * millisecond;
+  client_plan const model = p.clients.front();
+  auto const dead = r.between(2, 4), alive = r.between(1, 2);
+  p.clients.clear();
+  p.faults.clear();
+  nanos const all_there = 20 * millisecond + (dead + alive + 2) * apart + p.connect_time + 40 * hop;
+  for (std::int64_t i = 0; i < 1 + dead + alive; ++i) {
+    client_plan c = model;
+    c.settings = make_settings(r, lease, hop);
+    c.settings.claim = as_duration(r.chance(80) ? claim : 2 * claim);
+    c.settings.local_slice = as_duration(0);
+    if (is_long && r.chance(50)) c.drift_ppm = 4950;
+    c.clock_offset = r.between(-1'000'000, 1'000'000) * millisecond;
+    c.start = 0;
+    operation o;
+    o.lease = lease;
+    o.think = i == 0 ? 0 : 20 * millisecond + p.connect_time + 40 * hop + i * apart;
+    o.hold = i == 0 ? all_there + r.between(0, lease / 2) : r.between(0, 20 * millisecond);
+    c.actors = {{{o}}};
+    if (i == 0 && r.chance(60)) {
+      // Back soon, or already waiting when it gives the lock back.
+      operation next = make_operation(r, p, lease, true);
+      next.lease = lease;
+      next.think = r.chance(50) ? r.between(0, claim) : o.hold / 2;
+      next.patience = r.between(0, 2 * claim);
+      next.cancel_after = r.between(0, 2 * claim);
+      if (r.chance(50)) {
+        c.actors.front().work.push_back(next);
+      } else {
+        next.think += o.hold / 2;
+        c.actors.push_back({{next}});
+      }
+    }
+    p.clients.push_back(std::move(c));
+  }
+  for (std::int64_t i = 1; i <= dead; ++i) {
+    fault_plan f = make_fault(r, p, lease, 0, kind::vanish);
+    f.client = static_cast<int>(i);
+    f.at = all_there;
+    f.length = 0;
+    f.length2 = 2 * lease;
+    f.variant = 0;
+    p.faults.push_back(f);
+  }
+  // Somebody who comes just when the lock is free again, and may give up.
+  if (r.chance(50)) {
+    client_plan c = p.clients.back();
+    operation o = make_operation(r, p, lease, true);
+    o.lease = lease;
+    o.think = p.clients.front().actors.front().work.front().hold + r.between(0, 3) * claim + r.between(0, 40 * hop + 60 * millisecond);
+    o.patience = r.between(0, claim);
+    o.cancel_after = r.between(0, claim);
+    c.actors = {{{o}}};
+    p.clients.push_back(std::move(c));
+  }
+}
+
 // What the plans drawn at large hardly ever come to, in a share of them.
 void make_rare(random_source& r, plan& p) {
   auto const share = r.below(100);
@@ -238,6 +306,8 @@ void make_rare(random_source& r, plan& p) {
     make_echoes(r, p);
   } else if (share < 13) {
     make_outage(r, p);
+  } else if (share < 17) {
+    make_dead_line(r, p);
   }
 }
 

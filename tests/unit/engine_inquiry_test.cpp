@@ -1,6 +1,8 @@
 // Questions and orders that concern no place of this client: asked, repeated, ended; and what a revocation by somebody else does.
 #include "unit/engine_fixture.hpp"
 
+#include <algorithm>
+
 namespace conch::engine {
 namespace {
 
@@ -52,6 +54,27 @@ TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
   EXPECT_EQ(heard(), texts{"l ok 1 5"});
   advance(1min);
   EXPECT_EQ(heard(), texts{});
+}
+
+// P4: who was granted what the order has made free may be dead.
+TEST_F(EngineInquiry, LooksAfterWhomAnOrderHasLetIn) {
+  settings.keep_alive = 0s;
+  for (bool const more : {true, false}) {
+    inquire("f", kind::force);
+    answer({1, server_us(), more, 0, 1});
+    inquire("p", kind::force);
+    answer({1, server_us(), more, 's', 4});
+    inquire("l", kind::set_limit);
+    answer({2, server_us(), more});
+    take_sent();
+    heard();
+    advance(3190ms);
+    texts kicks = sent();
+    std::sort(kicks.begin(), kicks.end());
+    EXPECT_EQ(kicks, more ? (texts{"release L 1", "release L 2 part 1 of 4", "release L 3 part 1 of 7"}) : texts{});
+    while (!unanswered.empty()) removed();
+    expect_clean();
+  }
 }
 
 TEST_F(EngineInquiry, TwoAtATimeGetEachItsOwnAnswer) {
