@@ -1,11 +1,13 @@
 -- Confirms and extends votes of many locks, never shortens one, never makes one. A bad key fails alone.
--- KEYS lock fence, for each   ARGV retention, then id lease floor for each
+-- KEYS lock fence, for each   ARGV retention, then id lease floor for each; of holds that have lasted long one more, 'keep'
 -- Answers {now, result fence, for each}: 1 mine, and no fence above `floor` was given here · 2 mine, but `fence` was
--- · 0 not mine · -1 could not be read or written. In any case none at or below `floor` is given from now on.
+-- · 0 not mine, also where the key holds something else · -1 could not be read or written. In any case none at or below `floor` is given from now on.
 local retention = tonumber(ARGV[1])
 -- @include lib/time.lua
 -- @include lib/vote.lua
+-- @include lib/keep.lua
 
+local keep = ARGV[#ARGV] == 'keep'
 local answer = {now}
 for i = 1, #KEYS / 2 do
   local key, fence_key = KEYS[2 * i - 1], KEYS[2 * i]
@@ -13,8 +15,13 @@ for i = 1, #KEYS / 2 do
   local result, before = 0, 0
   local done, problem = pcall(function()
     before = raise_fence(fence_key, floor, retention)
-    local value = redis.call('GET', key)
-    if value and string.sub(value, 1, #id + 1) == id .. ' ' then
+    if keep then
+      keep_fence(fence_key, floor, retention)
+    end
+    local value = redis.pcall('GET', key)
+    if type(value) == 'table' then
+      result = string.find(value.err, 'WRONGTYPE', 1, true) and 0 or -1
+    elseif value and string.sub(value, 1, #id + 1) == id .. ' ' then
       local left = redis.call('PTTL', key)
       if string.sub(value, -1) == 'c' then
         redis.call('SET', key, string.sub(value, 1, -2) .. 'h', 'PX', math.max(left, lease))

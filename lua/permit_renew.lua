@@ -1,15 +1,19 @@
 -- Extends the leases of many parts of locks, never shortens one. A bad key fails alone.
--- KEYS lock...   ARGV id lease, for each
--- Answers {now, result...}: 1 extended, 0 not mine, -1 could not be read or written
+-- KEYS lock...   ARGV id lease, for each; of holds that have lasted long KEYS lock... fence...   ARGV id lease, for each, then retention
+-- Answers {now, result...}: 1 extended, 0 not mine (also where the key holds something else), -1 could not be read or written
 -- @include lib/time.lua
+-- @include lib/keep.lua
 -- @include lib/part.lua
+local count = math.floor(#ARGV / 2)
+local retention = #ARGV > 2 * count and tonumber(ARGV[#ARGV])
 local answer = {now}
-for i, key in ipairs(KEYS) do
+for i = 1, count do
+  local key = KEYS[i]
   local id, lease = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
   local value = redis.pcall('HGET', key, id)
   local part = type(value) ~= 'table' and parse_part(value)
   if type(value) == 'table' then
-    answer[i + 1] = -1
+    answer[i + 1] = string.find(value.err, 'WRONGTYPE', 1, true) and 0 or -1
   elseif not part or part.ends <= now then
     answer[i + 1] = 0
   else
@@ -19,6 +23,9 @@ for i, key in ipairs(KEYS) do
       redis.call('PEXPIRE', key, lease)
     end
     answer[i + 1] = type(done) == 'table' and -1 or 1
+    if retention then
+      keep_fence(KEYS[count + i], part.fence, retention)
+    end
   end
 end
 return answer

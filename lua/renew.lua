@@ -1,12 +1,15 @@
 -- Extends the leases of many locks, never shortens one. A bad key fails alone.
--- KEYS lock...   ARGV id lease, for each
--- Answers {now, result...}: 1 extended, 0 not mine, -1 could not be read or written
+-- KEYS lock...   ARGV id lease, for each; of holds that have lasted long KEYS lock... fence...   ARGV id lease, for each, then retention
+-- Answers {now, result...}: 1 extended, 0 not mine (also where the key holds something else), -1 could not be read or written
 -- @include lib/time.lua
+-- @include lib/keep.lua
+local count = math.floor(#ARGV / 2)
+local retention = #ARGV > 2 * count and tonumber(ARGV[#ARGV])
 local pcall, find, byte = redis.pcall, string.find, string.byte
 
 local function extend(key, id, lease)
   local value = pcall('GET', key)
-  if type(value) == 'table' then return -1 end
+  if type(value) == 'table' then return find(value.err, 'WRONGTYPE', 1, true) and 0 or -1 end
   if not value or string.sub(value, 1, #id + 1) ~= id .. ' ' then return 0 end
   local left = redis.call('PTTL', key)
   local done = 1
@@ -19,11 +22,15 @@ local function extend(key, id, lease)
 end
 
 -- The usual case, a hold of mine whose lease becomes longer, takes one call each. Servers before 7.0 have no GT, nor this number.
-local values = redis.REDIS_VERSION_NUM and pcall('MGET', unpack(KEYS)) or {}
+local values = redis.REDIS_VERSION_NUM and pcall('MGET', unpack(KEYS, 1, count)) or {}
 local answer = {now}
-for i, key in ipairs(KEYS) do
+for i = 1, count do
+  local key = KEYS[i]
   local id, lease, value = ARGV[2 * i - 1], ARGV[2 * i], values[i]
   local usual = value and find(value, id, 1, true) == 1 and byte(value, #id + 1) == 32 and byte(value, -1) == 104
   answer[i + 1] = usual and pcall('PEXPIRE', key, lease, 'GT') == 1 and 1 or extend(key, id, tonumber(lease))
+  if retention and answer[i + 1] == 1 then
+    keep_fence(KEYS[count + i], tonumber(string.match(value or redis.call('GET', key), ' (%d+) [hc]$')), retention)
+  end
 end
 return answer

@@ -14,7 +14,7 @@ local function next_fence(floor)
   local digits = text(fence)
   local before = tonumber(redis.call('SET', fence_key, digits, 'PX', kept(), 'GET') or 0)
   if before and before >= fence then
-    fence = before + 1
+    fence = math.min(before + 1, 9007199254740991) -- what somebody wrote there may be beyond what a number can count
     digits = text(fence)
     redis.call('SET', fence_key, digits, 'PX', kept())
   end

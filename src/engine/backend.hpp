@@ -51,6 +51,7 @@ struct seat : list_hook<seat> {
   grant_id id = 0;
   std::int64_t ticket = 0;
   std::int64_t fence = 0;       // server part
+  time_point fence_until{};     // owned: the server remembers it at least until then, without a renewal that sees to it
   permit part;                  // of a lock with several owners
   std::uint32_t segment = 0;    // owned: which one; 0: the lock has none
 
@@ -164,6 +165,9 @@ inline error_code cancelled() { return {ECANCELED, boost::system::system_categor
 
 /// What is told of a request that the server answered so.
 error_code to_error(fault what, std::string_view words);
+
+/// The words, and which lock they are about, if they do not say so.
+std::string of_lock(seat const& s, std::string_view words);
 
 /// What the clocks may differ by over a lease: 1 % of it, and 2 ms for rounding (Redis counts expiry in milliseconds).
 /// The formula is Redlock's (redis.io, "Distributed Locks with Redis").

@@ -27,6 +27,13 @@ error_code to_error(fault what, std::string_view words) {
   }
 }
 
+/// One bad key harms one lock: which one it was must be told.
+std::string of_lock(seat const& s, std::string_view words) {
+  std::string text{words};
+  if (words.find(s.name) == std::string_view::npos) (text += " (lock ").append(s.name) += ')';
+  return text;
+}
+
 server::server(config const& settings, std::uint64_t seed, timer_queue& timers, wire& out, backend_events& up,
                journal& log, statistics& stats)
     : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed},
@@ -299,8 +306,9 @@ void server::fail(seat& s, error_code why, time_point now) {
   s.unlink();
   s.check.cancel();
   ++s.references;  // the seat must outlive its clean-up and the event
-  // Where the key is something else nothing can have been taken, unless the same question is on its way once more.
-  if (may_have_acted && (why != errc::wrong_type || is_asked_again(s, id))) {
+  // Where a key is something else a try has taken nothing, unless it is on its way once more. But whoever waits may stand in line: it
+  // may be the key of the fence.
+  if (may_have_acted && (why != errc::wrong_type || s.wait || is_asked_again(s, id))) {
     owe(s, id, nullptr, now);
   } else {
     look_after(s, id, now);
@@ -342,7 +350,7 @@ void server::acquire_fault(seat& s, answer const& a, time_point now) {
         timers_.arm(s.check, again_at(now));
       }
       break;
-    default: fail(s, to_error(a.what, a.words), now); break;
+    default: fail(s, to_error(a.what, of_lock(s, a.words)), now); break;
   }
 }
 

@@ -120,13 +120,16 @@ class server final : public backend {
   void leave_answer(in_flight const& r, answer const& a, time_point now);
   void acquire_fault(seat& s, answer const& a, time_point now);
   void own(seat& s, std::int64_t fence, time_point from, duration lease, bool confirmed, bool pushed, time_point now);
+  void refuse_fence(seat& s, time_point now);
   void in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_point now);
   void patience(seat& s, time_point now);
   void lose(seat& s, time_point now);
   void lose_and_give_back(seat& s, time_point now);
   void renew_answer(in_flight const& r, answer const& a, time_point now);
   void send_renewals(std::span<seat* const> seats, bool with_source, time_point now);
-  void send_renewals_of(std::span<seat* const> seats, bool parts, bool with_source, time_point now);
+  void send_renewals_of(std::span<seat* const> seats, bool parts, bool keep_fences, bool with_source, time_point now);
+  milliseconds retention(duration lease) const { return whole_ms(settings_.fence_retention + lease); }
+  bool fence_is_due(seat const& s, time_point now) const;
   seat* wanted(pushed_grant const& g);
   seat* wanted_part(grant_id id) const;
 
@@ -178,7 +181,7 @@ class server final : public backend {
   grant_id last_id_ = 0;
 
   std::deque<in_flight> in_flight_;
-  struct renewed { seat* at; grant_id id; milliseconds lease; std::int64_t floor; };
+  struct renewed { seat* at; grant_id id; milliseconds lease; std::int64_t floor; bool keeps_fence; };
   std::deque<std::vector<renewed>> renewing_;
   std::vector<renewal> scratch_;
   struct tried { seat* at; grant_id id; milliseconds lease; };

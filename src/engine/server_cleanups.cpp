@@ -39,7 +39,7 @@ void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_po
   if (c.is_kick) ++stats_.kicks;
   ++stats_.scripts;
   out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, whole_ms(settings_.claim),
-                            whole_ms(settings_.fence_retention), new_id, with_source, c.floor, c.ahead,
+                            retention(c.lock->lease), new_id, with_source, c.floor, c.ahead,
                             c.lock->part ? &c.lock->part : nullptr});
   push_request({request::cleanup, c.id, new_id, c.lock, &c, now});
 }
@@ -95,7 +95,7 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
       errc const why = a.what == fault::wrong_type      ? errc::wrong_type
                        : a.what == fault::access_denied ? errc::access_denied
                                                         : errc::protocol;
-      finish(c, false, make_error_code(why, a.words), now);
+      finish(c, false, make_error_code(why, of_lock(s, a.words)), now);
     } else {
       ++c.refusals;
       auto const pause = milliseconds{25} * (1u << std::min(c.refusals, 6u));

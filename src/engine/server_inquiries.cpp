@@ -42,14 +42,14 @@ void server::withdraw(inquiry& i) noexcept {
 void server::send_inquiry(inquiry& i, bool with_source, time_point now) {
   i.written = true;
   ++stats_.scripts;
-  milliseconds const claim = whole_ms(settings_.claim), retention = whole_ms(settings_.fence_retention);
+  milliseconds const claim = whole_ms(settings_.claim), kept = retention(settings_.lease);
   switch (i.what) {
     case inquiry::kind::inspect: out_.send(inspect_command{i.name, with_source}); break;
-    case inquiry::kind::force: out_.send(force_command{i.name, claim, retention, i.fence, with_source}); break;
-    case inquiry::kind::set_limit: out_.send(limit_command{i.name, claim, retention, i.size, with_source}); break;
+    case inquiry::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source}); break;
+    case inquiry::kind::set_limit: out_.send(limit_command{i.name, claim, kept, i.size, with_source}); break;
     case inquiry::kind::weaken:
       out_.send(release_command{.name = i.name, .id = i.id, .lease = whole_ms(settings_.lease), .claim = claim,
-                                .retention = retention, .with_source = with_source, .part = &i.part, .rest = i.size});
+                                .retention = kept, .with_source = with_source, .part = &i.part, .rest = i.size});
       break;
   }
   in_flight asked{request::inquiry, i.id, 0, nullptr, nullptr, now};

@@ -12,6 +12,8 @@ namespace {
 
 using std::chrono::microseconds;
 
+bool is_usable(std::int64_t fence) { return fence > 0 && fence < fence_limit; }
+
 permit const* part_of(seat const& s) { return s.part ? &s.part : nullptr; }
 
 /// Locks in one renewal script. It bounds how long the script keeps the server from everybody else: about 0.2 ms.
@@ -61,7 +63,7 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
   std::int64_t const proposal = s.vote != 0 ? s.floor + 1 : 0;
   about_to_ask(s, not_after_us);
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
-                            whole_ms(settings_.fence_retention), CONCH_MUTANT(ticket_forgotten) ? 0 : s.ticket,
+                            retention(s.lease), CONCH_MUTANT(ticket_forgotten) ? 0 : s.ticket,
                             not_after_us, with_source, proposal, part_of(s)});
   in_flight asked{request::acquire, s.id, 0, &s, nullptr, now};
   asked.proposal = proposal;
@@ -131,8 +133,8 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
 
 void server::own(seat& s, std::int64_t fence, time_point from, duration lease, bool confirmed, bool pushed,
                  time_point now) {
-  if (fence <= 0 || fence >= fence_limit) {
-    out_.drop_connection("a fence that is out of range");
+  if (!is_usable(fence)) {
+    refuse_fence(s, now);
     return;
   }
   time_point const deadline = from + lease - (CONCH_MUTANT(no_drift) ? duration{} : drift_of(lease));
@@ -169,11 +171,30 @@ void server::own(seat& s, std::int64_t fence, time_point from, duration lease, b
   s.check.cancel();
   s.follow_up = time_point::max();
   s.fence = fence;
+  s.fence_until = pushed ? from : from + settings_.fence_retention + lease;  // whoever passed it on may keep fences for less
   s.deadline = deadline;
   s.valid_from = from;
   s.confirmed = confirmed;
   s.renewing = false;
   up_.granted(s, pushed, now);
+}
+
+/// No token can be made of its fence. That fails this lock alone, and what was granted is given back.
+void server::refuse_fence(seat& s, time_point now) {
+  if (CONCH_MUTANT(bad_fence_drops_connection)) {
+    out_.drop_connection("a fence that is out of range");
+  } else if (s.at == seat::state::owned) {
+    lose_and_give_back(s, now);
+  } else if (s.at == seat::state::leaving) {
+    owe(s, s.id, nullptr, now);
+    s.at = seat::state::idle;
+    s.unlink();
+    s.check.cancel();
+    up_.left(s, now);
+  } else {
+    s.written = true;
+    fail(s, to_error(fault::malformed, of_lock(s, "its last fence leaves no room for another")), now);
+  }
 }
 
 void server::in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_point now) {
@@ -246,6 +267,10 @@ void server::granted(pushed_grant const& g, time_point now) {
     return;
   }
   if (s->at == seat::state::owned) return;
+  if (!is_usable(g.fence)) {
+    refuse_fence(*s, now);
+    return;
+  }
 
   // When was it granted, by our clock? Not before the sample was asked for, plus what the server's clock went since.
   milliseconds claim = g.claim;
@@ -284,7 +309,7 @@ void server::send_leave(seat& s, bool with_source, time_point now) {
   s.check.cancel();
   ++stats_.scripts;
   out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
-                            whole_ms(settings_.fence_retention), 0, with_source,
+                            retention(s.lease), 0, with_source,
                             s.floor_asked(), 0, part_of(s)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
@@ -406,12 +431,21 @@ void server::renew(std::span<seat* const> seats, time_point now) {
 }
 
 void server::send_renewals(std::span<seat* const> seats, bool with_source, time_point now) {
-  send_renewals_of(seats, false, with_source, now);
-  send_renewals_of(seats, true, with_source, now);
+  for (bool const parts : {false, true}) {
+    for (bool const keep_fences : {false, true}) send_renewals_of(seats, parts, keep_fences, with_source, now);
+  }
 }
 
-void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool with_source, time_point now) {
+/// A fence is kept for the retention and the lease from the grant on: longer than most holds last. One that lasts sees to it that, when it
+/// ends, by itself or because we are gone, half of the retention is left at least. That is every five minutes with the defaults.
+bool server::fence_is_due(seat const& s, time_point now) const {
+  if (CONCH_MUTANT(fence_of_long_hold_forgotten)) return false;
+  return now + s.lease + settings_.fence_retention / 2 > s.fence_until;
+}
+
+void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool keep_fences, bool with_source, time_point now) {
   std::vector<renewed> batch;
+  milliseconds longest{};
   scratch_.clear();
   auto const flush = [&] {
     if (batch.empty()) return;
@@ -419,17 +453,19 @@ void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool wit
     ++stats_.renewal_scripts;
     bool const votes = batch.front().at->vote != 0;  // then all are
     if (votes) {
-      out_.send(confirm_command{scratch_, whole_ms(settings_.fence_retention), with_source});
+      out_.send(confirm_command{scratch_, retention(longest), with_source, keep_fences});
     } else {
-      out_.send(renew_command{scratch_, with_source, parts});
+      out_.send(renew_command{scratch_, with_source, parts, keep_fences ? retention(longest) : milliseconds{}});
     }
     renewing_.push_back(std::move(batch));
     push_request({votes ? request::confirm : request::renew, 0, 0, nullptr, nullptr, now});
     batch = {};
     scratch_.clear();
   };
+  std::size_t asked = 0;
   for (seat* s : seats) {
-    if (static_cast<bool>(s->part) != parts) continue;
+    if (CONCH_MUTANT(second_batch_forgotten) && ++asked > renewals_per_script) break;
+    if (static_cast<bool>(s->part) != parts || fence_is_due(*s, now) != keep_fences) continue;
     // Looked up at the moment of writing: what was released, cancelled or lost since is not renewed.
     bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
     if (s->at != seat::state::owned || !may || s->renewing) continue;
@@ -437,7 +473,8 @@ void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool wit
     ++s->references;
     std::int64_t const floor = s->floor_asked();
     scratch_.push_back({s->name, s->id, s->lease, floor});
-    batch.push_back({s, s->id, s->lease, floor});
+    batch.push_back({s, s->id, s->lease, floor, keep_fences});
+    longest = std::max(longest, s->lease);
     if (batch.size() == renewals_per_script) flush();
   }
   flush();
@@ -465,6 +502,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
       lose(s, now);
     } else {
       ++stats_.renewals;
+      if (batch[i].keeps_fence) s.fence_until = r.written + settings_.fence_retention + batch[i].lease;
       if (each == 2) {
         s.accepted = batch[i].floor;
         s.refused_by = result == 2 ? a.numbers[2 * i + 2] : 0;

@@ -2,6 +2,7 @@
 #include "engine/mutant.hpp"
 #include "engine/server.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,9 @@ void server::send_gathered(time_point now) {
   if (seats.size() > 1 && seats.size() <= most_in_one_script) {
     send_tries(seats, false, now);
   } else {
-    for (seat* s : seats) send_acquire(*s, false, now);
+    for (seat* s : seats) {
+      if (!CONCH_MUTANT(many_tries_forgotten) || s == seats.front()) send_acquire(*s, false, now);
+    }
   }
 }
 
@@ -33,7 +36,9 @@ void server::send_tries(std::span<seat* const> seats, bool with_source, time_poi
   std::int64_t const not_after_us = not_after(now);
   std::vector<attempt> items;
   std::vector<tried> batch;
+  milliseconds longest{};
   for (seat* s : seats) {
+    longest = std::max(longest, s->lease);
     about_to_ask(*s, CONCH_MUTANT(tries_never_too_late) ? 0 : not_after_us);
     if (CONCH_MUTANT(tries_not_written)) s->written = false;
     ++s->references;
@@ -41,7 +46,7 @@ void server::send_tries(std::span<seat* const> seats, bool with_source, time_poi
     batch.push_back({s, s->id, s->lease});
   }
   ++stats_.scripts;
-  out_.send(acquire_all_command{items, whole_ms(settings_.fence_retention), not_after_us, with_source});
+  out_.send(acquire_all_command{items, retention(longest), not_after_us, with_source});
   trying_.push_back(std::move(batch));
   push_request({request::acquire_all, 0, 0, nullptr, nullptr, now});
 }

@@ -83,6 +83,7 @@ struct renew_command {
   std::span<renewal const> items;
   bool with_source = false;
   bool parts = false;  // of locks with several owners; mutexes have a script of their own
+  milliseconds retention{};  // of holds that have lasted long: their fences are kept for this from now on; 0: of others
 };
 
 /// The same for votes.
@@ -90,6 +91,7 @@ struct confirm_command {
   std::span<renewal const> items;
   milliseconds retention{};
   bool with_source = false;
+  bool keep_fences = false;  // as in renew_command
 };
 
 /// What an operator asks or orders; it concerns no place of this client (engine/inquiry.hpp).
@@ -159,7 +161,7 @@ struct answer {
 struct pushed_grant {
   std::string_view name;
   grant_id id = 0;
-  std::int64_t fence = 0;
+  std::int64_t fence = 0;  // 0: one of which no token can be made
   std::int64_t granted_us = 0;
   milliseconds claim{};
   permit_kind kind = permit_kind::none;  // of a lock with several owners

@@ -60,6 +60,15 @@ struct store::moment {
     return before;
   }
 
+  /// lua/lib/keep.lua
+  void keep_fence(std::int64_t fence) {
+    std::int64_t const kept = std::max(fence, e.fence_until != none ? e.fence : 0);
+    std::int64_t const lives = retention + std::max<std::int64_t>(0, (kept - clock() + 999) / 1000);
+    if (e.fence_until != none && e.fence >= fence && left_until(e.fence_until, now_ms()) >= lives) return;
+    e.fence = kept;
+    e.fence_until = now_ms() + lives;
+  }
+
   /// The answer to whoever has it now: one number where one tells both fence and clock. `proposal` 0: none.
   std::vector<std::int64_t> granted(std::int64_t fence, std::int64_t proposal) const {
     if (fence == clock()) return {fence};

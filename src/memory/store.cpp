@@ -224,11 +224,12 @@ std::vector<std::int64_t> store::renew(engine::renew_command const& c, std::stri
     entry* const e = find(item.name);
     bool const mine = e != nullptr && e->owned_by(id_text(client, item.id));
     if (mine) {
-      moment{*this, *e, client, now_us, 0, 0}.extend(item.lease.count());
+      moment m{*this, *e, client, now_us, 0, c.retention.count()};
+      m.extend(item.lease.count());
+      if (c.retention.count() != 0) m.keep_fence(e->owner_fence);
       put_on_agenda(*e);
     }
-    bool const other = e != nullptr && e->parts.until != none;
-    answer.push_back(other ? -1 : mine ? 1 : 0);
+    answer.push_back(mine ? 1 : 0);
   }
   return answer;
 }
@@ -239,6 +240,7 @@ std::vector<std::int64_t> store::confirm(engine::confirm_command const& c, std::
   for (engine::renewal const& item : c.items) {
     moment m{*this, find_or_make(item.name), client, now_us, 0, c.retention.count()};
     std::int64_t const before = m.raise_fence(item.floor);
+    if (c.keep_fences) m.keep_fence(item.floor);
     bool const mine = m.e.owned_by(id_text(client, item.id));
     if (mine) m.extend(item.lease.count());
     put_on_agenda(m.e);

@@ -260,10 +260,6 @@ std::vector<std::int64_t> store::renew_parts(engine::renew_command const& c, std
   answer.reserve(c.items.size() + 1);
   for (engine::renewal const& item : c.items) {
     entry* const e = find(item.name);
-    if (e != nullptr && e->owned()) {
-      answer.push_back(-1);
-      continue;
-    }
     std::string const id = id_text(client, item.id);
     auto const found = e != nullptr ? e->parts.owners.find(id) : decltype(e->parts.owners.end()){};
     bool const mine = e != nullptr && found != e->parts.owners.end() && found->second.ends_us > now_us;
@@ -272,6 +268,7 @@ std::vector<std::int64_t> store::renew_parts(engine::renew_command const& c, std
       found->second.claimed = false;
       found->second.ends_us = std::max(found->second.ends_us, now_us + lease * 1000);
       if (left_until(e->parts.until, now_us / 1000) < lease) e->parts.until = now_us / 1000 + lease;
+      if (c.retention.count() != 0) moment{*this, *e, client, now_us, 0, c.retention.count()}.keep_fence(found->second.fence);
       put_on_agenda(*e);
     }
     answer.push_back(mine ? 1 : 0);

@@ -116,18 +116,24 @@ struct encoder {
   void operator()(engine::renew_command const& c) const {
     static script const& renew = find_script("renew");
     static script const& permit_renew = find_script("permit_renew");
-    command_writer w{out, 3 + 3 * c.items.size()};
-    write_script(w, c.parts ? permit_renew : renew, c.with_source, c.items.size());
+    bool const keep = c.retention.count() != 0;
+    std::size_t const keys_for_each = keep ? 2 : 1;
+    command_writer w{out, 3 + (keys_for_each + 2) * c.items.size() + (keep ? 1 : 0)};
+    write_script(w, c.parts ? permit_renew : renew, c.with_source, keys_for_each * c.items.size());
     for (engine::renewal const& item : c.items) keys{item.name}.lock(w);
+    if (keep) {
+      for (engine::renewal const& item : c.items) keys{item.name}.fence(w);
+    }
     for (engine::renewal const& item : c.items) {
       write_id(w, client, item.id);
       w.arg(count(item.lease));
     }
+    if (keep) w.arg(count(c.retention));
   }
 
   void operator()(engine::confirm_command const& c) const {
     static script const& confirm = find_script("confirm");
-    command_writer w{out, 3 + 1 + 5 * c.items.size()};
+    command_writer w{out, 3 + 1 + 5 * c.items.size() + (c.keep_fences ? 1 : 0)};
     write_script(w, confirm, c.with_source, 2 * c.items.size());
     for (engine::renewal const& item : c.items) {
       keys const k{item.name};
@@ -139,6 +145,7 @@ struct encoder {
       write_id(w, client, item.id);
       w.arg(count(item.lease)).arg(item.floor);
     }
+    if (c.keep_fences) w.arg("keep");
   }
 
   void operator()(engine::inspect_command const& c) const {
@@ -196,6 +203,12 @@ bool exact_in_lua(std::int64_t number) {
   return number >= -limit && number <= limit;
 }
 
+/// A fence that is no number, or of which no token can be made, is that of a lock whose key somebody has spoilt, and no reason to doubt
+/// the rest: 0 stands for it.
+void read_fence(std::string_view& text, std::int64_t& fence) {
+  if (!read_number(text, fence) || fence <= 0 || fence >= engine::fence_limit) fence = 0;
+}
+
 /// False: malformed.
 bool read_key(std::string_view key, std::string& name) {
   if (key.substr(0, key_prefix.size()) != key_prefix || key.size() <= key_prefix.size() + 1 || key.back() != '}') return false;
@@ -231,16 +244,14 @@ bool read_id(std::string_view& text, std::string_view client, std::int64_t& id) 
 /// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua, or with a part before KEY, by lua/lib/permits.lua.
 bool read_grant(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
   std::int64_t id = 0, claim = 0;
-  if (!read_id(text, client, id) || !read_number(text, grant.fence) || !read_number(text, grant.granted_us) ||
-      !read_number(text, claim)) {
-    return false;
-  }
+  if (!read_id(text, client, id)) return false;
+  read_fence(text, grant.fence);
+  if (!read_number(text, grant.granted_us) || !read_number(text, claim)) return false;
   grant.kind = engine::permit_kind::none;
   grant.segment = 0;
   if (text.substr(0, key_prefix.size()) != key_prefix && !text.empty() && !read_part(text, grant)) return false;
   constexpr std::int64_t longest_claim_ms = 86'400'000;
-  if (grant.fence <= 0 || claim <= 0 || claim > longest_claim_ms) return false;
-  if (grant.fence >= engine::fence_limit || !exact_in_lua(grant.granted_us)) return false;
+  if (claim <= 0 || claim > longest_claim_ms || !exact_in_lua(grant.granted_us)) return false;
   if (!read_key(text, name)) return false;
   grant.name = name;
   grant.id = static_cast<grant_id>(id);

@@ -57,7 +57,7 @@ void any_text(std::string_view text) {
     case redis::push_kind::malformed: return;
     case redis::push_kind::subscribed: require(false, "a message taken for a subscription"); return;
   }
-  require(grant.id > 0 && grant.fence > 0 && grant.claim.count() > 0, "a grant that makes no sense");
+  require(grant.id > 0 && grant.fence >= 0 && grant.claim.count() > 0, "a grant that makes no sense");
   require(grant.fence < (std::int64_t{1} << 51), "a fence that a token has no room for");
   require(grant.name == name, "the name is somewhere else");
 

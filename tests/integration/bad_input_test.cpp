@@ -4,6 +4,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
+#include <optional>
 #include <vector>
 
 namespace conch::test {
@@ -388,6 +389,113 @@ TEST_F(BadInput, OneLockOfTheWrongTypeHarmsNoOther) {
     EXPECT_TRUE(g.valid());
     co_await g.async_release();
     probe.command({"DEL", lock_key("bad")});
+  };
+  w.run(body);
+}
+
+// P9: what became of the key is known at the next renewal. Before that somebody else may take the lock.
+TEST_F(BadInput, P9AKeyOfAnotherTypeIsToldAtTheNextRenewal) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = quick(server(), 30s);
+    settings.renew_every = 200ms;
+    client c{w.ctx.get_executor(), settings};
+    mutex m{c, "other type"};
+    semaphore s{c, "other type of a semaphore", 2};
+    hold h = co_await m.async_acquire();
+    hold p = co_await s.async_acquire();
+    for (std::string const name : {"other type", "other type of a semaphore"}) {
+      probe.command({"DEL", lock_key(name)});
+      probe.command({"RPUSH", lock_key(name), "x"});
+    }
+    auto const began = steady::now();
+    auto r = co_await h.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::lost);
+    r = co_await p.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::lost);
+    EXPECT_LT(steady::now() - began, 10s) << "not at the deadline";
+    for (std::string const name : {"other type", "other type of a semaphore"}) probe.command({"DEL", lock_key(name)});
+  };
+  w.run(body);
+}
+
+// P11: one bad key harms one lock. 2251799813685247 is the last fence of which a token can be made.
+TEST_F(BadInput, AFenceAtItsLimitFailsThatLockAlone) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(server(), 30s)};
+    mutex good{c, "good beside it"};
+    hold g = co_await good.async_acquire();
+    for (std::string const written : {"2251799813685247", "9007199254740993", "1e300", "inf"}) {
+      for (std::string const kind : {"mutex", "semaphore", "several"}) {
+        std::string const name = "spoilt " + kind + " " + written;
+        auto const acquire = [&]() -> asio::awaitable<error_code> {
+          if (kind == "mutex") {
+            mutex m{c, name};
+            auto r = co_await m.async_acquire(as_tuple);
+            co_return std::get<0>(r);
+          }
+          if (kind == "semaphore") {
+            semaphore s{c, name, 2};
+            auto r = co_await s.async_acquire(as_tuple);
+            co_return std::get<0>(r);
+          }
+          multi_lock both{{mutex{c, name}, mutex{c, name + " too"}}};
+          auto r = co_await both.async_acquire(as_tuple);
+          co_return std::get<0>(r);
+        };
+        probe.command({"SET", fence_key(name), written});
+        auto const began = steady::now();
+        error_code const ec = co_await acquire();
+        EXPECT_EQ(ec, errc::protocol) << name << ": " << words_of(ec);
+        EXPECT_LT(steady::now() - began, 5s) << "at once";
+        auto const nothing = [&] { return is_free(probe, name) && is_free(probe, name + " too") && c.stats().cleanups_pending == 0; };
+        co_await until(nothing, "nothing left of " + name);
+        probe.command({"DEL", fence_key(name)});
+      }
+    }
+    mutex bad{c, "spoilt at last"};
+    probe.command({"SET", fence_key("spoilt at last"), "2251799813685247"});
+    auto r = co_await bad.async_acquire(as_tuple);
+    EXPECT_SAYS(words_of(std::get<0>(r)), "spoilt at last");
+    // What is no number is written over.
+    probe.command({"SET", fence_key("spoilt at last"), "none"});
+    hold h = co_await bad.async_acquire();
+    EXPECT_TRUE(h.valid());
+    co_await h.async_release();
+    // Of another type it is the lock that cannot be had.
+    probe.command({"DEL", fence_key("spoilt at last")});
+    probe.command({"RPUSH", fence_key("spoilt at last"), "x"});
+    r = co_await bad.async_acquire(as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::wrong_type) << words_of(std::get<0>(r));
+    EXPECT_SAYS(words_of(std::get<0>(r)), "spoilt at last");
+    probe.command({"DEL", fence_key("spoilt at last")});
+    EXPECT_EQ(c.stats().connects, 1u);
+    EXPECT_TRUE(g.valid());
+    bool const was_held = co_await g.async_release();
+    EXPECT_TRUE(was_held);
+  };
+  w.run(body);
+}
+
+TEST_F(BadInput, AFenceAtItsLimitFailsWhoeverWaitsForThatLock) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), quick(server(), 30s)};
+    client b{w.ctx.get_executor(), quick(server(), 30s)};
+    mutex ma{a, "spoilt while held"};
+    mutex mb{b, "spoilt while held"};
+    hold h = co_await ma.async_acquire();
+    std::optional<error_code> told;
+    mb.async_acquire([&](error_code ec, hold) { told = ec; });
+    auto const waits = in_lines("spoilt while held", 1);
+    co_await until(waits, "the other in line");
+    probe.command({"SET", fence_key("spoilt while held"), "1e300"});
+    co_await h.async_release();
+    auto const done = [&] { return told.has_value(); };
+    co_await until(done, "the other told");
+    EXPECT_EQ(*told, errc::protocol) << words_of(*told);
+    auto const nothing = [&] { return is_free(probe, "spoilt while held") && b.stats().cleanups_pending == 0; };
+    co_await until(nothing, "nothing left of it");
+    EXPECT_EQ(b.stats().connects, 1u);
+    probe.command({"DEL", fence_key("spoilt while held")});
   };
   w.run(body);
 }

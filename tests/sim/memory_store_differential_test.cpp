@@ -81,12 +81,12 @@ class random_client_side {
       case 8: {
         items_.clear();
         for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back({name(), some_id(client), lease()});
-        return engine::renew_command{items_};
+        return engine::renew_command{items_, false, false, pick(0, 2) == 0 ? retention : milliseconds{}};
       }
       case 9: case 10: {
         items_.clear();
         for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back({name(), some_vote(client), lease(), some_fence()});
-        return engine::confirm_command{items_, retention};
+        return engine::confirm_command{items_, retention, false, pick(0, 2) == 0};
       }
       default: return engine::prove_publish_command{};
     }

@@ -6,7 +6,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::array<mutant, 16> mutants{{
+constexpr mutant mutants[] = {
     {"multi-in-given-order", "locks are waited for in the order in which they were named", "P4", engine_mutant::multi_in_given_order},
     {"multi-keeps-what-comes-behind", "what comes behind a busy lock is kept while it is waited for", "P4",
      engine_mutant::multi_keeps_what_comes_behind},
@@ -39,7 +39,8 @@ constexpr std::array<mutant, 16> mutants{{
     {"tries-carried-out-late", "several tries are carried out after their not-after", "P6", engine_mutant::none, "acquire_all",
      "if not_after ~= '0' and now > tonumber(not_after) then",
      "if false then"},
-}};
+    {"many-tries-forgotten", "of more tries than one script takes only the first is made", "P4", engine_mutant::many_tries_forgotten},
+};
 
 }  // namespace
 

@@ -58,6 +58,30 @@ void observer::lock_tampered(int name) {
 
 void observer::clock_forward() { forward_ = true; }
 
+/// Whatever the number was, it is gone.
+void observer::fence_spoilt(int name) { watch(name).highest_written = watch(name).highest_granted = 0; }
+
+/// When the server's clock has passed the time for which the last fence is remembered, it may be forgotten: also where that clock is set
+/// back later.
+void observer::clock_shows(std::int64_t ms) {
+  for (lock_watch& w : locks_) {
+    if (w.kept_until_ms != 0 && ms > w.kept_until_ms) w.highest_written = w.highest_granted = w.kept_until_ms = 0;
+  }
+}
+
+/// Half of the shortest retention, at least, is left of a fence when a hold ends. (Operators of the simulation keep them for 2 s.)
+std::int64_t observer::least_kept_ms() const {
+  std::int64_t least = 2000;
+  for (client_plan const& c : plan_.clients) least = std::min<std::int64_t>(least, count(c.settings.fence_retention) / millisecond);
+  return least / 2;
+}
+
+/// P11: one bad key harms one lock.
+void observer::drops_connection(sim_client const& c, std::string_view why) const {
+  if (!plan_.harms_no_other(-1) || plan_.spikes != 0) return;
+  throw violation{11, "client " + std::to_string(c.number()) + " leaves its connection although nothing is wrong with it: " + std::string{why}};
+}
+
 void observer::trouble(nanos until) { trouble_until_ = std::max(trouble_until_, until); }
 
 void observer::refused() { refused_at_ = world_.now(); }
@@ -84,6 +108,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
   std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number) + ", fence " + std::to_string(a.fence);
 
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
+  if (a.fence <= 0) throw violation{2, who + ", which is no token"};
   if (a.fence <= w.highest_granted && !is_disowned(a)) {
     throw violation{2, who + ", after fence " + std::to_string(w.highest_granted)};
   }
@@ -206,12 +231,7 @@ void observer::lost(sim_acquisition& a) {
   }
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || c.is_closed();
   // An operator who meddles with one lock, or with the scripts, costs no hold of another.
-  bool const harmless = std::all_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
-    using kind = fault_plan::kind;
-    bool const meddles = f.what == kind::clobber_lock || f.what == kind::delete_lock;
-    return f.what == kind::flush_scripts || f.what == kind::intrude || (meddles && f.name != a.lock_number);
-  });
-  if (harmless && plan_.spikes == 0 && plan_.may_kill && !bound_to_end) {
+  if (plan_.harms_no_other(a.lock_number) && plan_.spikes == 0 && plan_.may_kill && !bound_to_end) {
     throw violation{10, client_words(a) + " lost " + lock_words(a.lock_number) + " although nothing was wrong"};
   }
 }

@@ -66,6 +66,9 @@ class observer {
   virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed);
   virtual void limit_set(int, std::int64_t, bool) {}  // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;
+  virtual void fence_spoilt(int name);       // by an operator, or mended
+  virtual void clock_shows(std::int64_t ms);  // of the server
+  void drops_connection(sim_client const& c, std::string_view why) const;
   void clock_forward();
   void trouble(nanos until);    // a fault has something to do with what happens before that
   void refused();               // the server answers with errors
@@ -98,6 +101,8 @@ class observer {
   static bool looks_after(sim_client const& c, nanos since);
   nanos patience_with(sim_client const& c) const;
 
+  std::int64_t least_kept_ms() const;
+
   world& world_;
   plan const& plan_;
   std::vector<std::string> keys_;
@@ -120,6 +125,7 @@ class observer {
     std::vector<sim_acquisition*> waiting;
     std::int64_t highest_granted = 0;       // fencing token, delivered
     std::int64_t highest_written = 0;       // server part, on the server
+    std::int64_t kept_until_ms = 0;         // until then, by the server's clock, that is not forgotten
     std::int64_t disowned = 0;              // grants up to this one were taken away by force
     nanos last_end = 0;                     // of a valid hold
     std::map<int, time_point> slice_began;  // by client

@@ -141,6 +141,11 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   if (!s.acquires && !s.releases) judge_renewal(s, is, reply);
   if (!was.readable || !is.readable) return;
   judge_owner(s, is);
+  if (is.owned) {
+    watch(s.name).kept_until_ms = is.expires_ms + least_kept_ms();
+  } else if (was.owned) {
+    watch(s.name).kept_until_ms = world_.server_us(world_.now()) / 1000 + least_kept_ms();
+  }
   bool const changed = is.owned && (!was.owned || is.owner != was.owner);
   if (changed) judge_new_owner(s, is);
   if (!s.acquires && !s.releases) {
@@ -225,6 +230,7 @@ void observer::judge_renewal(step const& s, lock_state const& is, value const& r
   auto const told = reply.items[s.index + 1].integer;
   if (told == 1) judge_confirmed(s, s.id, is);
   if (told == 0 && mine) throw violation{10, std::string{s.id} + " was told that it does not own " + lock + ", which it does"};
+  if (told == -1 && !s.was.readable && !refuses_) throw violation{9, "the owner of " + lock + " was not told that its key holds something else"};
   if (told == -1 && mine && !refuses_) throw violation{10, "the renewal of " + lock + " failed although nothing was wrong"};
 }
 
@@ -252,10 +258,11 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
   ++owners_;
   if (is.state == 'c') ++claims_;
   std::string const who = is.owner + " became the owner";
-  if (is.fence <= w.highest_written) {
+  bool const spoilt = is.fence >= engine::fence_limit;  // its client gives it back
+  if (!spoilt && is.fence <= w.highest_written) {
     throw violation{2, who + " with fence " + std::to_string(is.fence) + ", after fence " + std::to_string(w.highest_written)};
   }
-  w.highest_written = is.fence;
+  if (!spoilt) w.highest_written = is.fence;
   if (is.kept_fence < is.fence) throw violation{2, who + ", but its fence is not kept"};
   std::int64_t const now_ms = world_.server_us(world_.now()) / 1000;
   if (is.fence_expires_ms < now_ms + s.retention) throw violation{2, who + ", but its fence is not kept for the retention"};
@@ -358,7 +365,9 @@ void observer::judge_hand_over(step const& s) {
 /// What such a script grants no other judges.
 void observer::ordered(int name) {
   lock_state const is = look(name);
-  if (is.owned) watch(name).highest_written = std::max(watch(name).highest_written, is.fence);
+  if (!is.owned) return;
+  watch(name).highest_written = std::max(watch(name).highest_written, is.fence);
+  watch(name).kept_until_ms = is.expires_ms + least_kept_ms();
 }
 
 observer::owner_fences observer::owners_of(int name) const {

@@ -34,6 +34,7 @@ parts_observer::parts_state parts_observer::look_at(int name) const {
   parts_state s;
   value const hash = model.peek(key);
   s.there = hash.is(value::kind::map);
+  s.readable = s.there || hash.is(value::kind::nil);
   if (s.there && !model.expires_at_ms(key)) throw violation{6, lock_words(name) + " has no end"};
   for (std::size_t i = 0; i + 1 < hash.items.size(); i += 2) {
     std::string const& field = hash.items[i].text;
@@ -108,6 +109,11 @@ void parts_observer::after(std::span<std::string_view const>, value const& reply
   if (reply.is_error() && reply.error_code() != "NOSCRIPT") refused();
   for (part_step const& s : part_steps_) {
     parts_state const is = look_at(s.name);
+    bool const renews = !s.acquires && !s.releases;
+    if (renews && !s.was.readable && !reply.is_error() && reply.items[s.index + 1].integer == -1) {
+      throw violation{9, "the owner of a part of " + lock_words(s.name) + " was not told that its key holds something else"};
+    }
+    if (!is.readable) continue;
     judge_sums(s, is);
     judge_owners(s, is);
     watch_hand_over(s, is, by_);
@@ -183,8 +189,9 @@ void parts_observer::judge_owners(part_step const& s, parts_state const& is) {
     ++granted_;
     if (o.state == 'c') ++claimed_;
     if (!s.acquires && !s.releases) throw violation{7, who + " by a renewal"};
-    if (o.fence <= w.highest_written) throw violation{2, who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
-    highest = std::max(highest, o.fence);
+    bool const spoilt = o.fence >= engine::fence_limit;  // its client gives it back
+    if (!spoilt && o.fence <= w.highest_written) throw violation{2, who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
+    if (!spoilt) highest = std::max(highest, o.fence);
     if (o.state == 'h' && id != s.id) throw violation{4, who + " as a holder, and was not told by an answer"};
     if (o.state == 'c' && receivers(id) == 0) throw violation{4, who + ", but nobody was told"};
     if (o.state == 'c' && o.ends_us > now + s.claim * 1000) throw violation{4, who + " by a claim that lasts longer than asked for"};
@@ -212,7 +219,7 @@ void parts_observer::judge_owners(part_step const& s, parts_state const& is) {
   }
   std::set<std::int64_t> fences;
   for (auto const& [id, o] : is.owners) {
-    if (!fences.insert(o.fence).second) throw violation{2, "two owners of " + lock_words(s.name) + " have the same fence"};
+    if (!fences.insert(o.fence).second && o.fence < engine::fence_limit) throw violation{2, "two owners of " + lock_words(s.name) + " have the same fence"};
   }
 }
 
@@ -302,6 +309,9 @@ void parts_observer::watch_hand_over(part_step const& s, parts_state const& is, 
   }
   std::erase_if(w.passed, [](hand_over const& p) { return p.heirs.empty(); });
   w.last = is;
+  std::int64_t last_end = is.owners.empty() && !s.was.owners.empty() ? world_.server_us(world_.now()) : 0;
+  for (auto const& [id, o] : is.owners) last_end = std::max(last_end, o.ends_us);
+  if (last_end != 0) w.kept_until_ms = last_end / 1000 + least_kept_ms();
   hand_over passed{{}, std::string{client_of(s.id)}, world_.now(), {}};
   for (auto const& [id, o] : is.owners) {
     if (o.state == 'c' && id != s.id && !s.was.owners.contains(id)) passed.heirs.push_back(id);
@@ -348,6 +358,14 @@ void parts_observer::data_lost() {
     w.disowned = w.highest_written;
     w.limit_set = 0;
     w.passed.clear();
+  }
+}
+
+void parts_observer::fence_spoilt(int name) { parts_[static_cast<std::size_t>(name)].highest_written = 0; }
+
+void parts_observer::clock_shows(std::int64_t ms) {
+  for (part_watch& w : parts_) {
+    if (w.kept_until_ms != 0 && ms > w.kept_until_ms) w.highest_written = w.kept_until_ms = 0;
   }
 }
 

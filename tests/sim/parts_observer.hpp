@@ -20,6 +20,8 @@ class parts_observer final : public observer {
   owner_fences owners_of(int name) const override;
   void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed) override;
   void limit_set(int name, std::int64_t limit, bool surely) override;
+  void fence_spoilt(int name) override;
+  void clock_shows(std::int64_t ms) override;
 
   void asked(sim_acquisition& a) override;
   void answered(sim_acquisition& a, bool granted) override;
@@ -45,7 +47,7 @@ class parts_observer final : public observer {
   };
   /// What the server has about one lock.
   struct parts_state {
-    bool there = false;
+    bool there = false, readable = true;
     std::int64_t limit = 0, used = 0, first_end = 0;
     std::string map;
     std::map<std::string, owner> owners;
@@ -76,6 +78,7 @@ class parts_observer final : public observer {
     parts_state last;  // as the last script left it
     std::vector<sim_acquisition*> active;
     std::int64_t highest_written = 0;
+    std::int64_t kept_until_ms = 0;  // until then, by the server's clock, that is not forgotten
     std::int64_t disowned = 0;
     std::int64_t limit_set = 0;   // 0: it was not, or that may be forgotten
     std::int64_t highest_limit = 0, lowest_limit = 0;  // of those that were set

@@ -11,9 +11,9 @@ plan make_parts_plan(std::uint64_t seed, engine::permit_kind kind) {
   random_source r{seed ^ 0x9a27'5f00};
   p.parts = kind;
   p.limit = kind == permit_kind::shared || kind == permit_kind::reentrant ? 1000 : static_cast<std::uint32_t>(r.between(1, kind == permit_kind::semaphore ? 5 : 4));
-  // What is done to a key by hand is the same for every kind of lock; and whoever intrudes speaks of a mutex.
+  // Whoever intrudes speaks of a mutex.
   std::erase_if(p.faults, [](fault_plan const& f) {
-    return f.what == fault_plan::kind::clobber_lock || f.what == fault_plan::kind::intrude;
+    return f.what == fault_plan::kind::intrude;
   });
   if (kind == permit_kind::semaphore && !p.faults.empty() && r.chance(30)) {
     for (auto left = r.between(1, 3); left > 0; --left) {

@@ -62,7 +62,7 @@ class random_parts {
       default: {
         items_.clear();
         for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back({name(), some_id(client), lease()});
-        return engine::renew_command{items_, false, true};
+        return engine::renew_command{items_, false, true, pick(0, 2) == 0 ? retention : milliseconds{}};
       }
     }
   }

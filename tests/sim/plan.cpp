@@ -32,6 +32,7 @@ config make_settings(random_source& r, nanos lease, nanos hop) {
   // Confirmed after a third, told lost a quarter before its end: in between a renewal whose script must be sent along.
   nanos const least_claim = 50 * millisecond + 10 * hop;
   c.claim = as_duration(whole_ms(r.between(least_claim, std::min<nanos>(lease, least_claim + lease / 3))));
+  if (lease / millisecond % 8 == 0) c.claim = as_duration(lease);  // as long as can be
   c.fence_retention = as_duration(r.between(2, 20) * second);
   c.command_timeout = as_duration(std::max<nanos>(10 * millisecond, lease / r.between(4, 8)));
   c.connect_timeout = as_duration(500 * millisecond);
@@ -297,6 +298,74 @@ void make_dead_line(random_source& r, plan& p) {
   }
 }
 
+// A hold that lasts for longer than fences are kept, and a clock that is set back to before it.
+void make_long_hold(random_source& r, plan& p) {
+  p.names = 1;
+  p.spikes = 0;
+  p.expires_actively = true;
+  p.clients.resize(1);
+  client_plan& c = p.clients.front();
+  nanos const lease = c.settings.lease.count();
+  nanos const retention = r.between(lease / 4, 2 * lease);
+  c.settings.fence_retention = as_duration(whole_ms(retention));
+  operation o;
+  o.lease = lease;
+  o.hold = retention + lease + r.between(lease / 4, 4 * lease);
+  operation next = o;
+  next.hold = r.between(0, 20 * millisecond);
+  next.think = r.between(0, retention / 4);
+  c.actors = {{{o, next}}};
+  fault_plan f = make_fault(r, p, lease, 0, kind::step_back);
+  f.at = o.hold + r.between(-lease / 8, next.think);
+  f.length = o.hold + r.between(0, o.hold);
+  f.length2 = 0;
+  p.faults = {f};
+}
+
+// More locks than one script of renewals takes, or one of tries.
+void make_many(random_source& r, plan& p) {
+  p.names = static_cast<int>(r.between(201, 210));
+  p.spikes = 0;
+  p.splits = 0;
+  p.faults.clear();
+  p.may_kill = true;
+  p.clients.resize(1);
+  client_plan& c = p.clients.front();
+  nanos const lease = c.settings.lease.count();
+  c.actors.clear();
+  for (int name = 0; name < p.names; ++name) {
+    operation o;
+    o.name = name;
+    o.lease = lease;
+    o.hold = lease + r.between(0, lease / 2);
+    c.actors.push_back({{o}});
+  }
+}
+
+// An operator has spoilt the key of one lock's fence. Nobody else is to notice.
+void make_spoilt_fence(random_source& r, plan& p) {
+  p.names = static_cast<int>(r.between(2, 4));
+  p.spikes = 0;
+  p.may_kill = true;
+  nanos const lease = p.clients.front().settings.lease.count();
+  for (client_plan& c : p.clients) {
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) {
+        o.name = static_cast<int>(r.below(p.names));
+        o.inner = -1;
+      }
+    }
+  }
+  p.faults.clear();
+  for (auto left = r.between(1, 3); left > 0; --left) {
+    fault_plan f = make_fault(r, p, lease, 2 * lease, kind::spoil_fence);
+    f.name = 0;
+    f.length = f.length2 = 0;
+    p.faults.push_back(f);
+  }
+  std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
+}
+
 // What the plans drawn at large hardly ever come to, in a share of them.
 void make_rare(random_source& r, plan& p) {
   auto const share = r.below(100);
@@ -308,6 +377,12 @@ void make_rare(random_source& r, plan& p) {
     make_outage(r, p);
   } else if (share < 17) {
     make_dead_line(r, p);
+  } else if (share < 19) {
+    make_long_hold(r, p);
+  } else if (share < 21) {
+    make_spoilt_fence(r, p);
+  } else if (r.below(1000) < 2) {
+    make_many(r, p);
   }
 }
 
@@ -316,7 +391,14 @@ void make_rare(random_source& r, plan& p) {
 std::string name_of(int name) {
   // One that must be escaped, for the keys.
   static std::string const names[] = {"stock", "a}b", "x", "long:name/with spaces", "%7D"};
-  return names[name];
+  return name < 5 ? names[name] : "n" + std::to_string(name);
+}
+
+bool plan::harms_no_other(int name) const {
+  return std::all_of(faults.begin(), faults.end(), [&](fault_plan const& f) {
+    bool const meddles = f.what == kind::clobber_lock || f.what == kind::delete_lock || f.what == kind::spoil_fence;
+    return f.what == kind::flush_scripts || f.what == kind::intrude || (meddles && f.name != name);
+  });
 }
 
 nanos plan::longest_lease() const {
@@ -372,6 +454,7 @@ plan make_plan(std::uint64_t seed) {
   p.may_kill = calm || !r.chance(20);
   p.own_pushes_after_reply = r.chance(30);
   p.timers_first = r.chance(50);
+  p.expires_actively = random_source{seed ^ 0x00ac'71fe}.chance(50);
 
   bool const big = r.chance(2);
   int const clients = static_cast<int>(r.chance(12)   ? 1
@@ -494,6 +577,9 @@ std::string to_words(fault_plan const& f) {
       return "somebody else releases and renews lock " + std::to_string(f.name);
     case kind::force:
       return "an operator takes lock " + std::to_string(f.name) + " away";
+    case kind::spoil_fence:
+      return "an operator writes " + (f.variant % 4 == 3 ? std::string{"no number"} : "a number near the limit") + " into the fence of lock " +
+             std::to_string(f.name);
     case kind::set_limit:
       return "an operator sets the limit of lock " + std::to_string(f.name) + " to " + std::to_string(f.variant);
   }

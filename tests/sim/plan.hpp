@@ -79,6 +79,7 @@ struct fault_plan {
     intrude,        // somebody else tries to release and to renew
     force,          // an operator takes the lock away, by the script
     set_limit,      // an operator changes the limit of a semaphore
+    spoil_fence,    // an operator writes something into the key of the fence: a number near the limit, or none at all
   };
 
   kind what = kind::cut;
@@ -108,12 +109,15 @@ struct plan {
   nanos connect_time = 0;
   bool may_kill = true;  // CLIENT KILL
   bool own_pushes_after_reply = false;
+  bool expires_actively = false;  // the server removes what is over at once; else when it is touched
   bool timers_first = false;  // on waking: timers before what the network brought
   std::vector<client_plan> clients;
   std::vector<fault_plan> faults;
 
   // Nothing happens that could make anybody wait longer than the network takes.
   bool calm() const { return faults.empty() && spikes == 0 && may_kill; }
+  // Whatever happens, it is to one lock alone, or to none.
+  bool harms_no_other(int name) const;
   nanos longest_lease() const;
   nanos longest_claim() const;
   // What a lock may outlive its lease by, because the server's clock goes back.

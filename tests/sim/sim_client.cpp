@@ -368,6 +368,7 @@ void sim_client::send(engine::command const& c) {
 void sim_client::want_connection() {}  // it always tries
 
 void sim_client::drop_connection(std::string_view why) {
+  world_.watcher().drops_connection(*this, why);
   drop_wanted_ = true;
   drop_why_ = why;
 }

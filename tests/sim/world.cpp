@@ -50,7 +50,11 @@ nanos world::true_time_of_server_ms(std::int64_t unix_ms) const {
   return wanted - wanted / 1'000'000 * plan_.server_drift_ppm;
 }
 
-void world::set_clock() { model_.set_time_us(server_us(now_)); }
+void world::set_clock() {
+  model_.set_time_us(server_us(now_));
+  if (plan_.expires_actively) model_.expire_cycle();
+  observer_->clock_shows(server_us(now_) / 1000);
+}
 
 void world::pass_until(nanos until) {
   while (!events_.empty() && events_.next() <= until) {
@@ -419,13 +423,32 @@ void world::apply(fault_plan const& f) {
     case kind::clobber_lock: {
       std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}";
       admin({"DEL", key});
-      admin({"HSET", key, "what", "else"});
+      if (plan_.parts == engine::permit_kind::none) {
+        admin({"HSET", key, "what", "else"});
+      } else {
+        admin({"SET", key, "something else"});
+      }
       observer_->lock_tampered(f.name);
       after(f.length + millisecond, [this, key, name = f.name] {
         admin({"DEL", key});
         observer_->lock_tampered(name);
         observer_->trouble(now_);
       });
+      break;
+    }
+    case kind::spoil_fence: {
+      std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}:f";
+      static constexpr std::string_view values[] = {"2251799813685247", "2251799813685245", "1e300", "inf", "nan", "-7", "none", "list"};
+      std::string_view const written = values[static_cast<std::size_t>(f.variant) % std::size(values)];
+      admin({"DEL", key});
+      if (written == "list") {
+        admin({"HSET", key, "what", "else"});
+      } else {
+        admin({"SET", key, written});
+      }
+      admin({"PEXPIRE", key, "5000"});
+      observer_->lock_tampered(f.name);
+      observer_->fence_spoilt(f.name);
       break;
     }
     case kind::refuse:
@@ -579,7 +602,16 @@ void world::heal() {
   for (int name = 0; name < plan_.names; ++name) {
     // A replica may have brought back what an operator wrote.
     std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
-    if (plan_.parts == engine::permit_kind::none && model_.peek(key).is(value::kind::map)) {
+    bool const is_lock = !model_.peek(key).is(plan_.parts == engine::permit_kind::none ? value::kind::map : value::kind::bulk);
+    bool const spoilt = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
+      return f.what == fault_plan::kind::spoil_fence && f.name == name;
+    });
+    if (spoilt) {
+      admin({"DEL", key + ":f"});
+      observer_->lock_tampered(name);
+      observer_->fence_spoilt(name);
+    }
+    if (!is_lock) {
       admin({"DEL", key});
       observer_->lock_tampered(name);
     }

@@ -190,6 +190,18 @@ TEST(Encode, WritesARenewalOfManyLocks) {
             (words{"EVALSHA", sha("renew"), "2", "conch:{a}", "conch:{%7D}", "c1.1", "30000", "c1.22", "5000"}));
 }
 
+TEST(Encode, WritesARenewalThatKeepsFences) {
+  std::vector<engine::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
+  for (bool const parts : {false, true}) {
+    EXPECT_EQ(encoded(engine::renew_command{items, false, parts, 10min}),
+              (words{"EVALSHA", sha(parts ? "permit_renew" : "renew"), "4", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "c1.1",
+                     "30000", "c1.22", "5000", "600000"}));
+  }
+  EXPECT_EQ(encoded(engine::confirm_command{items, 10min, false, true}),
+            (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:f", "600000",
+                   "c1.1", "30000", "5", "c1.22", "5000", "6", "keep"}));
+}
+
 TEST(Encode, WritesWhatAVoteNeedsBehindTheRest) {
   engine::acquire_command acquire{"a", 1'700'000'000'000'001'002u, true, 500ms, 500ms, 10min, 1'700'000'000'000'001};
   acquire.proposal = 12;
@@ -379,13 +391,23 @@ TEST(ReadPush, RefusesWhatIsMalformed) {
            "c1.42 2 3 4 conch:{a", "c1.42 2 3 4 lock:{a}", "c1.42 2 3 4 conch:a}", "c1.42 2 3 conch:{a}",
            "c2.42 2 3 4 conch:{a}", "c11.42 2 3 4 conch:{a}", "c.42 2 3 4 conch:{a}", "c142 2 3 4 conch:{a}",
            "c1.x 2 3 4 conch:{a}", "c1.0 2 3 4 conch:{a}", "c1.-1 2 3 4 conch:{a}", "c1.42x 2 3 4 conch:{a}",
-           "c1.42 0 3 4 conch:{a}", "c1.42 -2 3 4 conch:{a}", "c1.42 2.0 3 4 conch:{a}", "c1.42 2e3 3 4 conch:{a}",
            "c1.42 2 x 4 conch:{a}", "c1.42 2 3 0 conch:{a}", "c1.42 2 3 -4 conch:{a}", "c1.42 2 3 86400001 conch:{a}",
-           "c1.42  2 3 4 conch:{a}", " c1.42 2 3 4 conch:{a}", "c1.42 9223372036854775808 3 4 conch:{a}",
+           "c1.42  2 3 4 conch:{a}", " c1.42 2 3 4 conch:{a}",
            "c1.9223372036854775808 2 3 4 conch:{a}", "PING", " "}) {
     EXPECT_EQ(read(push_of({"message", "conch:c1", text})).kind, push_kind::malformed) << text;
   }
   EXPECT_EQ(read(">0\r\n").kind, push_kind::malformed);
+}
+
+// P11: it fails its lock, not the connection.
+TEST(ReadPush, ReadsAGrantWhoseFenceIsOutOfRange) {
+  for (std::string const fence : {"0", "-2", "2.0", "2e3", "inf", "2251799813685248", "9223372036854775808", "1000000000000000000000"}) {
+    auto const r = read(push_of({"message", "conch:c1", "c1.42 " + fence + " 3 4 conch:{a}"}));
+    EXPECT_EQ(r.kind, push_kind::grant) << fence;
+    EXPECT_EQ(r.grant.fence, 0) << fence;
+    EXPECT_EQ(r.grant.id, 42u);
+    EXPECT_EQ(r.name, "a");
+  }
 }
 
 TEST(ReadPush, SurvivesAnyCutOfAGrant) {

@@ -264,6 +264,55 @@ TEST_F(EngineAcquire, TakesNothingFromAnswersThatMakeNoSense) {
   }
 }
 
+// P11: somebody has spoilt the key of its fence. The grant is given back, and nobody else notices.
+TEST_F(EngineAcquire, AFenceOfWhichNoTokenCanBeMadeFailsThatLockAlone) {
+  for (std::int64_t const fence : {fence_limit, std::int64_t{1} << 53, std::int64_t{0}}) {
+    start_connected();
+    caller& other = holding("other", "M");
+    ask("a");
+    take_sent();
+    grant(fence);
+    EXPECT_EQ(heard(), texts{"a failed protocol"});
+    EXPECT_EQ(sent(), texts{"release L 2"});
+    released();
+
+    ask("b");
+    queue(30'000);
+    take_sent();
+    push(3, fence);
+    EXPECT_EQ(heard(), texts{"b failed protocol"});
+    EXPECT_EQ(sent(), texts{"release L 3"});
+    released();
+
+    caller& c = ask("c");
+    queue(30'000);
+    cancel(c, cancel_type::total);
+    take_sent();
+    stay(fence);
+    EXPECT_EQ(heard(), texts{"c failed cancelled"});
+    EXPECT_EQ(sent(), texts{"release L 4"});
+    released();
+
+    push(77, fence);  // nobody's
+    EXPECT_EQ(sent(), texts{"release L 77"});
+    released();
+    EXPECT_TRUE(dropped().empty());
+    EXPECT_GT(other.deadline(), now);
+    release(other);
+    released();
+    heard();
+    expect_clean();
+  }
+}
+
+TEST_F(EngineAcquire, SaysOfWhichLockTheFenceIs) {
+  start_connected();
+  ask("a", "the name");
+  grant(fence_limit);
+  EXPECT_EQ(heard(), texts{"a failed protocol"});
+  EXPECT_NE(last_failure.message().find("the name"), std::string::npos) << last_failure.message();
+}
+
 TEST_F(EngineAcquire, DropsAConnectionThatAnswersWhatWasNotAsked) {
   start_connected();
   remote->answered({fault::none, {}, {}}, now);

@@ -406,7 +406,7 @@ TEST_F(EngineConnection, GivesEachErrorOfAnAcquireItsMeaning) {
     texts then;  // what is sent at once
     std::size_t drops;
   } const table[] = {
-      {fault::wrong_type, {"a failed wrong_type"}, {}, 0},
+      {fault::wrong_type, {"a failed wrong_type"}, {"release L 1"}, 0},  // it may be the key of the fence, and a place taken
       {fault::access_denied, {"a failed access_denied"}, {"release L 1"}, 0},
       {fault::refused, {"a failed server_refused"}, {"release L 1"}, 0},
       {fault::malformed, {"a failed protocol"}, {"release L 1"}, 0},
@@ -434,6 +434,7 @@ TEST_F(EngineConnection, EndsAllWaitersOfALockThatCannotBeHad) {
   ask("b");
   answer(fault::wrong_type, "WRONGTYPE");
   EXPECT_EQ(heard(), (texts{"a failed wrong_type", "b failed wrong_type"}));
+  answer(fault::wrong_type, "WRONGTYPE");
   expect_clean();
 }
 

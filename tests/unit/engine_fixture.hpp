@@ -75,6 +75,7 @@ inline sent_command write_down(command const& c) {
     out.retention = r->retention;
   } else if (auto const* n = std::get_if<renew_command>(&c)) {
     std::string text = n->parts ? "renew parts" : "renew";
+    out.retention = n->retention;
     for (renewal const& item : n->items) {
       text += ' ' + numbered(item.name, item.id);
       out.leases.push_back(item.lease);
@@ -335,6 +336,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
       events.push_back(who + " granted " + std::to_string(a.fence));
     } else {
       events.push_back(who + (how == acquired::busy ? " busy" : " failed " + to_text(why)));
+      last_failure = why;
     }
   }
   void on_lost(acquisition& a, error_code why) override {
@@ -372,6 +374,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   std::uint64_t connections = 0;
   int wants = 0;
   texts events, drops, notes;
+  error_code last_failure;
   std::vector<sent_command> on_wire;
   std::deque<std::string> unanswered;
 };

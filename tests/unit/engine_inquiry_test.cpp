@@ -45,7 +45,7 @@ TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
   ASSERT_EQ(commands.size(), 1u);
   EXPECT_EQ(commands[0].text, "force L from 30");
   EXPECT_EQ(commands[0].claim, settings.claim);
-  EXPECT_EQ(commands[0].retention, settings.fence_retention);
+  EXPECT_EQ(commands[0].retention, settings.fence_retention + settings.lease);
   answer({1, 5});
   EXPECT_EQ(heard(), texts{"f ok 1 5"});
   inquire("l", kind::set_limit);

@@ -54,6 +54,56 @@ TEST_F(EngineWatchdog, GoesOnRenewing) {
   EXPECT_TRUE(heard().empty());
 }
 
+// P2: a fence is kept for the retention and the lease from the grant on. A hold that lasts longer sees to it that half of the retention is
+// left when it ends, however it ends.
+TEST_F(EngineWatchdog, KeepsTheFenceOfAHoldThatLasts) {
+  settings.fence_retention = 10min;
+  settings.keep_alive = 0s;
+  start_connected();
+  ask("a");
+  EXPECT_EQ(take_sent().back().retention, 10min + 30s);
+  grant(100);
+  time_point kept = now;
+  int keeping = 0;
+  for (int i = 0; i < 400; ++i) {
+    auto const renewal = next_sent(30s);
+    EXPECT_LT(now - kept, 5min + 15s);
+    if (renewal.retention != 0ms) {
+      EXPECT_EQ(renewal.retention, 10min + 30s);
+      EXPECT_GT(now - kept, 4min + 45s) << "most renewals cost nothing more";
+      kept = now;
+      ++keeping;
+    }
+    renewed({1});
+  }
+  EXPECT_GE(keeping, 10);
+}
+
+TEST_F(EngineWatchdog, KeepsTheFenceAgainAfterARenewalThatFailed) {
+  settings.fence_retention = 1s;
+  settings.keep_alive = 0s;
+  start_connected();
+  holding("a");
+  auto renewal = next_sent(30s);
+  EXPECT_EQ(renewal.retention, 31s);
+  renewed({-1});
+  renewal = next_sent(30s);
+  EXPECT_EQ(renewal.retention, 31s);
+}
+
+// Whoever passed it on may remember fences for less.
+TEST_F(EngineWatchdog, KeepsTheFenceOfAGrantThatWasPushedWhenItIsConfirmed) {
+  settings.keep_alive = 0s;
+  start_connected();
+  queued("a");
+  push(1, 100);
+  auto const renewal = next_sent(3s);
+  EXPECT_EQ(renewal.text, "renew L 1");
+  EXPECT_EQ(renewal.retention, 10min + 30s);
+  renewed({1});
+  EXPECT_EQ(next_sent(30s).retention, 0ms);
+}
+
 TEST_F(EngineWatchdog, RenewsAsOftenAsItIsTold) {
   settings.renew_every = 2s;
   start_connected();
