@@ -43,7 +43,7 @@ conch::config lock_settings(options const& chosen) {
   c.claim = std::min<conch::duration>(c.claim, c.lease);
   c.command_timeout = command_limit(chosen);
   c.connect_timeout = 1s;
-  c.offline_timeout = std::min<conch::duration>(2s, chosen.wait);
+  c.offline_timeout = std::clamp<conch::duration>(chosen.wait, 200ms, 2s);  // also the first request has to connect
   c.reconnect_max = 500ms;
   c.client_name = "conch-http-counter";
   c.log = [](conch::log_level level, std::string_view text) {

@@ -58,7 +58,8 @@ class client {
   /// 32 hexadecimal digits, made at random for this object: by them others see whose a lock is (lock_holder::client).
   std::string const& id() const noexcept;
 
-  /// Drains: no more acquires (errc::closed), waiters end, holders may finish within `timeout` (0 or less: not at all);
+  /// Drains: no more acquires (errc::closed), waiters end, holders may finish within `timeout` (0 or less: not at all; duration::max():
+  /// as long as they need);
   /// what is still held then is told lost and given back, for which it waits 1 s more at most.
   ///
   /// Completion signature: void(error_code)

@@ -21,4 +21,15 @@ struct clock {
 
 using time_point = clock::time_point;
 
+namespace detail {
+
+/// `t + d`, or the end of time on the side where that lies beyond it: a user may wait for duration::max().
+constexpr time_point later_by(time_point t, duration d) noexcept {
+  if (d > duration::zero() && t > time_point::max() - d) return time_point::max();
+  if (d < duration::zero() && t < time_point::min() - d) return time_point::min();
+  return t + d;
+}
+
+}  // namespace detail
+
 }  // namespace conch

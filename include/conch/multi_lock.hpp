@@ -4,11 +4,14 @@
 #include <conch/detail/multi_plan.hpp>
 #include <conch/mutex.hpp>
 
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/compose.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -31,9 +34,10 @@ class tries_listener {
   virtual ~tries_listener() = default;
   virtual void answered(std::size_t i, error_code ec, hold h) = 0;
 };
-/// Tries them, those of one client together. Each is answered by the end of `wait`, whatever the server does, and none
-/// before this returns.
-void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration> wait, std::shared_ptr<tries_listener> listener);
+/// Tries them, those of one client together. Each is answered by the end of `wait`, whatever the server does, or without it
+/// when the server has answered; none before this returns.
+void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration> wait, asio::cancellation_slot slot,
+                 std::shared_ptr<tries_listener> listener);
 }  // namespace detail
 
 /// Several locks that are held together, or an empty hand. Its destructor gives them all back, without waiting.
@@ -118,22 +122,30 @@ class multi_lock {
   /// Waits for all of them.
   ///
   /// Result: a hold on all, or an error; never some of them, and never a lock left behind.
-  /// `options.wait`: for all of them together.
+  /// `options.wait`: for all of them together. 0 or less: one complete attempt, as async_try_acquire, which ends in errc::timed_out
+  /// if not all are free.
   /// Completion signature: void(error_code, multi_hold)
   /// Executor: the handler's associated one, else that of the first mutex. Never completes inside the initiating function.
-  /// Per-operation cancellation: as mutex::async_acquire; but what is tried at first is answered before it is reported.
+  /// Per-operation cancellation: as mutex::async_acquire, for each that is tried or waited for.
   /// Lifetimes, errors: as mutex::async_acquire; errc::lost if one of them was lost while others were waited for.
   /// Thread safety: as client.
   /// Round trips: one if all are free, and one script for up to 64 mutexes of one client. The first that is busy costs one
   /// more and a push, and each that comes behind it one more, and a push if it is busy too.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
-    return start(options.wait, token);
+    return start(options.wait, false, token);
   }
 
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
-    return start(std::nullopt, token);
+    return start(std::nullopt, false, token);
+  }
+
+  /// Takes all of them if all are free. An empty hold means that somebody has one of them: not an error. Never stands in line.
+  /// Otherwise as async_acquire. Round trips: one; what it had taken in front of a busy one is given back behind its answer.
+  template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
+  auto async_try_acquire(Token&& token = {}) {
+    return start(std::nullopt, true, token);
   }
 
  private:
@@ -142,6 +154,7 @@ class multi_lock {
   struct acquire_op {
     list locks;
     detail::multi_plan plan;
+    bool busy_is_late;  // `.wait = 0`, no try
     std::vector<hold> holds = {};
 
     template <class Self>
@@ -150,8 +163,9 @@ class multi_lock {
       std::vector<detail::settings_ptr> all;
       for (mutex const& one : *locks) all.push_back(one.lock_);
       acquire_options const rest = left();
+      auto const slot = asio::get_associated_cancellation_slot(self);
       auto join = std::make_shared<tries<Self>>(std::move(self), all.size());
-      detail::start_tries(all, rest.wait, std::move(join));
+      detail::start_tries(all, rest.wait, slot, std::move(join));
     }
 
     template <class Self>
@@ -181,6 +195,10 @@ class multi_lock {
       for (hold const& h : holds) valid = valid && h.valid();
       switch (plan.next(ec, self.cancelled() != asio::cancellation_type::none, valid)) {
         case detail::multi_plan::step::done: self.complete({}, multi_hold{std::move(holds)}); return;
+        case detail::multi_plan::step::busy:
+          holds.clear();
+          self.complete(busy_is_late ? make_error_code(errc::timed_out) : error_code{}, multi_hold{});
+          return;
         case detail::multi_plan::step::failed:
           holds.clear();
           self.complete(plan.failure(), multi_hold{});
@@ -196,7 +214,8 @@ class multi_lock {
 
     acquire_options left() const {
       acquire_options rest;
-      if (plan.until()) rest.wait = *plan.until() - clock::now();
+      constexpr duration least{1};  // 0 would be an attempt of its own
+      if (plan.until()) rest.wait = std::max(*plan.until() - clock::now(), least);
       return rest;
     }
   };
@@ -229,10 +248,12 @@ class multi_lock {
   };
 
   template <class Token>
-  auto start(std::optional<duration> wait, Token& token) {
+  auto start(std::optional<duration> wait, bool once, Token& token) {
+    bool const at_once = wait && *wait <= duration::zero();
     std::optional<time_point> until;
-    if (wait) until = clock::now() + *wait;
-    return asio::async_compose<Token, void(error_code, multi_hold)>(acquire_op{locks_, detail::multi_plan{locks_->size(), until}}, token, get_executor());
+    if (wait && !at_once) until = detail::later_by(clock::now(), *wait);
+    detail::multi_plan const plan{locks_->size(), until, once || at_once};
+    return asio::async_compose<Token, void(error_code, multi_hold)>(acquire_op{locks_, plan, at_once}, token, get_executor());
   }
 
   list locks_;

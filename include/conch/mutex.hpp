@@ -28,7 +28,9 @@ using lock_options = mutex_options;
 
 /// Of one acquire. Trivially destructible, so that `co_await m.async_acquire({.wait = 2s})` is safe on g++ 12.
 struct acquire_options {
-  /// How long to wait. Empty: until granted. 0 or less: only what can be had at once (errc::timed_out else).
+  /// How long to wait; duration::max() is no end. Empty: until granted. 0 or less: one complete attempt, as a try is: it connects
+  /// (errc::unreachable after config::offline_timeout), sends the script where the server does not know it, and takes the lock if
+  /// it is free; else errc::timed_out, at once where somebody of this process holds it or asks.
   std::optional<duration> wait = std::nullopt;
 };
 
@@ -91,8 +93,9 @@ class mutex : public named_lock {
                                                                false);
   }
 
-  /// Takes the lock if it is free. An empty hold means that somebody has it: not an error. Never stands in line.
-  /// Otherwise as async_acquire. Round trips: one, or none if this process has the lock already.
+  /// Takes the lock if it is free. An empty hold means that somebody has it, or is asking for it: not an error. Never stands in
+  /// line. One complete attempt, as `.wait = 0`. Otherwise as async_acquire. Round trips: one, or none if this process has the
+  /// lock already, or asks for it.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{},

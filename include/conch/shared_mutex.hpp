@@ -137,6 +137,17 @@ class shared_mutex::shared_view {
     return of_.async_acquire_shared(options, std::forward<Token>(token));
   }
 
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_acquire(Token&& token = {}) {
+    return of_.async_acquire_shared(std::forward<Token>(token));
+  }
+
+  /// shared_mutex::async_try_acquire_shared.
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_try_acquire(Token&& token = {}) {
+    return of_.async_try_acquire_shared(std::forward<Token>(token));
+  }
+
  private:
   shared_mutex of_;
 };

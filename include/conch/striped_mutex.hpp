@@ -65,6 +65,18 @@ class striped_mutex : public named_lock {
     return start(no_segment, std::nullopt, true, token);
   }
 
+  /// The same, but none of the segments `but`. When these are all of them it completes with errc::invalid_config.
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_try_acquire_any(std::vector<std::uint32_t> const& but, Token&& token = {}) {
+    return start(but, std::nullopt, true, token);
+  }
+
+  /// As async_try_acquire_any, by the name that all kinds of locks have.
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_try_acquire(Token&& token = {}) {
+    return start(no_segment, std::nullopt, true, token);
+  }
+
  private:
   static inline std::vector<std::uint32_t> const no_segment{};
 
@@ -106,23 +118,25 @@ struct next_segment {
 /// segment is visited at most once, free ones before others.
 ///
 /// Result: true if a body said done; false if all segments were too small. What each visit throws is thrown (see
-/// with_lock); `options.wait` is for all visits together.
+/// with_lock); `options.wait` is for all visits together, and if it is 0 or less each of them is one attempt.
 /// Lifetimes: `body`, a named object, and the lock must outlive the awaitable.
 /// Executor, cancellation: as with_lock.
 /// Round trips: for each visit those of acquire and release.
 template <class Body>
 auto with_any_segment(striped_mutex& m, acquire_options options, Body& body) -> asio::awaitable<bool> {
   std::vector<std::uint32_t> visited;
+  bool const at_once = options.wait && *options.wait <= duration::zero();  // each visit is then one attempt
   std::optional<time_point> until;
-  if (options.wait) until = clock::now() + *options.wait;
+  if (options.wait && !at_once) until = detail::later_by(clock::now(), *options.wait);
   auto visit = [&visited, &body](hold& h) -> asio::awaitable<segment_verdict> {
     visited.push_back(h.segment());
     return body(h);
   };
   detail::next_segment next{m, visited};
   while (visited.size() < m.segments()) {
-    acquire_options rest;
-    if (until) rest.wait = *until - clock::now();
+    acquire_options rest = options;
+    constexpr duration least{1};  // 0 would be an attempt of its own
+    if (until) rest.wait = std::max(*until - clock::now(), least);
     segment_verdict const verdict = co_await with_lock(next, rest, visit);
     if (verdict == segment_verdict::done) co_return true;
   }

@@ -177,7 +177,7 @@ void client_core::begin(node_ref node, std::optional<duration> wait, time_point 
   hold_node& n = *node;
   n.of_engine = std::move(node);
   begin_operation(n);
-  if (wait) n.until = *wait < time_point::max() - now ? now + std::max(*wait, duration::zero()) : time_point::max();
+  if (wait) n.until = later_by(now, std::max(*wait, duration::zero()));
 }
 
 void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler,
@@ -193,13 +193,15 @@ void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait
   });
 }
 
-void client_core::try_all(std::vector<wanted> locks, std::optional<duration> wait) {
+std::vector<node_ref> client_core::prepare_tries(std::vector<wanted>& locks) {
   std::vector<node_ref> nodes;
+  for (wanted& w : locks) nodes.push_back(prepare(w.lock, true, std::move(w.handler), true, {}));
+  return nodes;
+}
+
+void client_core::try_all(std::vector<wanted> const& locks, std::vector<node_ref> nodes, std::optional<duration> wait) {
   std::vector<engine::named_acquisition> all;
-  for (wanted& w : locks) {
-    nodes.push_back(prepare(w.lock, true, std::move(w.handler), true, {}));
-    all.push_back({&*nodes.back(), w.lock->name});
-  }
+  for (std::size_t i = 0; i < locks.size(); ++i) all.push_back({&*nodes[i], locks[i].lock->name});
   enter([&](time_point now) {
     for (node_ref& node : nodes) begin(std::move(node), wait, now);
     engine_.try_all(all, now);
@@ -454,7 +456,7 @@ void client_core::begin_close(time_point now, duration timeout, bool drain) {
   quorum_ ? quorum_->drop_kicks() : server_->drop_kicks();
   if (server_) server_->end_inquiries(make_error_code(errc::closed));
   if (drain && timeout > duration::zero()) {
-    timers_.arm(close_timer_, now + timeout);
+    timers_.arm(close_timer_, later_by(now, timeout));
   } else {
     close_due(now);
   }

@@ -82,7 +82,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
     settings_ptr lock;
     acquire_handler handler;
   };
-  void try_all(std::vector<wanted> locks, std::optional<duration> wait);
+  std::vector<node_ref> prepare_tries(std::vector<wanted>& locks);
+  void try_all(std::vector<wanted> const& locks, std::vector<node_ref> nodes, std::optional<duration> wait);
   void cancel(hold_node& n, asio::cancellation_type type);
   void release(node_ref n, release_handler handler, bool at_home);
   void abandon(hold_node& n);

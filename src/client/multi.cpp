@@ -40,10 +40,12 @@ multi_lock::multi_lock(std::vector<mutex> locks) {
 
 namespace detail {
 
-void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration> wait, std::shared_ptr<tries_listener> listener) {
+void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration> wait, asio::cancellation_slot slot,
+                 std::shared_ptr<tries_listener> listener) {
   struct of_client {
     core_ptr core;
     std::vector<client_core::wanted> wanted = {};
+    std::vector<node_ref> nodes = {};
   };
   std::list<of_client> clients;
   for (std::size_t i = 0; i < locks.size(); ++i) {
@@ -52,7 +54,19 @@ void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration>
     known->wanted.push_back({locks[i], [listener, i](error_code ec, hold h) { listener->answered(i, ec, std::move(h)); }});
   }
   listener.reset();  // from now on the handlers keep it: a client whose context is gone drops its own
-  for (of_client& c : clients) c.core->try_all(std::move(c.wanted), wait);
+  std::vector<node_ref> all;
+  for (of_client& c : clients) {
+    c.nodes = c.core->prepare_tries(c.wanted);
+    all.insert(all.end(), c.nodes.begin(), c.nodes.end());
+  }
+  // Before any of them can be answered: what goes on then uses the same slot.
+  if (slot.is_connected()) {
+    slot.assign([all = std::move(all)](asio::cancellation_type type) {
+      std::vector<node_ref> const outlive = all;
+      for (node_ref const& n : outlive) n->core->cancel(*n, type);
+    });
+  }
+  for (of_client& c : clients) c.core->try_all(c.wanted, std::move(c.nodes), wait);
 }
 
 void start_multi_release(std::vector<hold> holds, multi_release_handler handler) {

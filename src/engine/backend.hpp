@@ -114,6 +114,9 @@ class backend {
   /// The seat's timer has fired.
   virtual void check(seat& s, time_point now) = 0;
   virtual bool connected() const noexcept = 0;
+  /// What is told of a wait for this seat whose time is over: errc::timed_out or errc::unreachable, and what kept it from an
+  /// answer. Not unreachable while the first connection is still being made.
+  virtual error_code too_late(seat const&) const { return make_error_code(connected() ? errc::timed_out : errc::unreachable); }
   /// Are there locks with several owners?
   virtual bool takes_parts() const noexcept { return false; }
   /// The seat is about to be destroyed.

@@ -58,6 +58,11 @@ void engine::acquire(acquisition& a, std::string_view name, time_point now) {
   ++stats_.waiting;
   a.in = this;
   a.asked = now;
+  if (!a.once && a.until <= now && !CONCH_MUTANT(no_time_is_no_attempt)) {
+    // No time to wait: one complete attempt, which takes as long as it takes to connect and to send the script.
+    a.once = a.busy_is_late = true;
+    a.until = time_point::max();
+  }
   if (closed_) {
     finish(a, acquired::failed, make_error_code(errc::closed));
     return;
@@ -72,7 +77,10 @@ void engine::acquire(acquisition& a, std::string_view name, time_point now) {
   }
   lock_entry& e = a.part ? new_part(name, a.part) : entry(name);
   a.lock = &e;
-  if (a.once && (e.holder != nullptr || !e.waiting.empty() || e.place.at != seat::state::idle)) {
+  // Somebody here holds, asks or waits. But a place that is being left is nobody's any more: the attempt follows.
+  bool const neighbour = e.holder != nullptr || !e.waiting.empty();
+  bool const being_left = e.place.at == seat::state::leaving && !CONCH_MUTANT(try_refused_by_a_leave);
+  if (a.once && (neighbour || (e.place.at != seat::state::idle && !being_left))) {
     finish(a, acquired::busy, {});
     return;
   }
@@ -154,7 +162,7 @@ void engine::stop_waiting(acquisition& a, error_code why, cancel_type type, time
 void engine::overdue(acquisition& a, time_point now) {
   switch (a.at) {
     case acquisition::phase::waiting:
-      stop_waiting(a, make_error_code(backend_->connected() ? errc::timed_out : errc::unreachable), cancel_type::total, now);
+      stop_waiting(a, backend_->too_late(a.lock->place), cancel_type::total, now);
       return;
     case acquisition::phase::staying:
     case acquisition::phase::leaving: finish(a, acquired::failed, a.ending); return;
@@ -306,6 +314,10 @@ void engine::finish(acquisition& a, acquired how, error_code why) {
   a.at = acquisition::phase::over;
   a.lock = nullptr;
   --stats_.waiting;
+  if (how == acquired::busy && a.busy_is_late) {
+    how = acquired::failed;
+    why = make_error_code(errc::timed_out);
+  }
   if (how == acquired::busy) {
     ++stats_.tries_busy;
   } else if (why == errc::timed_out) {

@@ -32,10 +32,11 @@ struct acquisition : list_hook<acquisition>, receipt {
   acquisition();
 
   // What is asked for.
-  bool once = false;                    // a try: busy instead of waiting
+  bool once = false;                    // one attempt: busy instead of waiting
+  bool busy_is_late = false;            // ... which is told as timed_out; set by the engine
   bool fixed = false;                   // the lease is not renewed
   milliseconds lease{};
-  time_point until = time_point::max(); // the end of the wait
+  time_point until = time_point::max(); // the end of the wait; now or earlier: one attempt
   duration max_hold = duration::max();
   permit part;                          // of a lock with several owners; else none
 

@@ -19,7 +19,7 @@ std::vector<std::size_t> multi_plan::in_order(std::vector<std::string_view> cons
   return order;
 }
 
-multi_plan::multi_plan(std::size_t count, std::optional<time_point> until) : held_(count, false), until_{until} {}
+multi_plan::multi_plan(std::size_t count, std::optional<time_point> until, bool once) : held_(count, false), until_{until}, once_{once} {}
 
 std::optional<time_point> multi_plan::until() const noexcept {
   return CONCH_MUTANT(multi_waits_for_ever) ? std::nullopt : until_;
@@ -49,6 +49,7 @@ multi_plan::step multi_plan::next(error_code why, bool cancelled, bool valid) {
     failure_ = why;
     return step::failed;
   }
+  if (once_ && !CONCH_MUTANT(multi_try_waits)) return step::busy;
   waits_for_ = static_cast<std::size_t>(missing - held_.begin());
   return step::wait;
 }

@@ -150,6 +150,18 @@ void server::disconnected(std::string_view why, time_point now) {
     c.echo_until = c.late_until;
     c.sent = false;
   });
+  // Patience counts from the first question without an answer.
+  auto const has_waited = [](seat& s, grant_id id, time_point since) {
+    bool const waits = s.at == seat::state::asking || s.at == seat::state::in_line;
+    if (waits && s.id == id && s.trouble_since == time_point{}) s.trouble_since = since;
+  };
+  auto batch_of_tries = untried.begin();
+  for (in_flight const& r : unanswered) {
+    if (r.what == request::acquire) has_waited(*r.at, r.id, r.written);
+    if (r.what != request::acquire_all) continue;
+    for (tried const& one : *batch_of_tries) has_waited(*one.at, one.id, r.written);
+    ++batch_of_tries;
+  }
   for (in_flight const& r : unanswered) {
     if (r.at != nullptr) drop(*r.at);
   }

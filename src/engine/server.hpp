@@ -43,6 +43,7 @@ class server final : public backend {
   void renew(std::span<seat* const> seats, time_point now) override;
   void forget(receipt& r) noexcept override;
   bool connected() const noexcept override { return connected_; }
+  error_code too_late(seat const& s) const override;
   bool takes_parts() const noexcept override { return true; }
   void dismiss(seat& s) noexcept override;
   /// Safety check, retry, or out of patience.
@@ -54,6 +55,8 @@ class server final : public backend {
   void withdraw(inquiry& i) noexcept;
   void end_inquiries(error_code why);
 
+  /// What keeps it from an answer; empty: nothing but who has the lock.
+  std::string trouble_of(seat const& s) const;
   /// For votes: the same question once more, of one that is asking, in line or owned.
   void ask_again(seat& s, time_point now);
   /// Smoothed, from the command to its answer; zero: not known yet.

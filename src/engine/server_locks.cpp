@@ -210,6 +210,19 @@ void server::in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_po
   timers_.arm(s.check, now + left + milliseconds{5} + jitter(latest));
 }
 
+std::string server::trouble_of(seat const& s) const {
+  if (s.at == seat::state::idle || s.at == seat::state::owned) return {};
+  if (!connected_) return trouble_.empty() ? "there is no connection yet" : trouble_;
+  if (s.at != seat::state::asking) return {};
+  if (s.trouble_since == time_point{}) return "the server has not answered yet";
+  return noted_.empty() ? trouble_ : noted_;  // told to come later; or it is asked anew, by a new connection
+}
+
+error_code server::too_late(seat const& s) const {
+  bool const unreachable = !connected_ && !trouble_.empty();
+  return make_error_code(unreachable ? errc::unreachable : errc::timed_out, trouble_of(s));
+}
+
 /// Counted from when the server last answered: one that takes every connection and answers nothing is not there either.
 void server::patience(seat& s, time_point now) {
   if (s.trouble_since == time_point{}) s.trouble_since = now;
@@ -227,7 +240,7 @@ void server::check(seat& s, time_point now) {
   }
   if (s.at != seat::state::asking && s.at != seat::state::in_line) return;
   if (!connected_) {
-    fail(s, make_error_code(errc::unreachable, trouble_), now);
+    fail(s, make_error_code(errc::unreachable, trouble_of(s)), now);
     return;
   }
   if (s.at == seat::state::in_line) ++stats_.safety_checks;

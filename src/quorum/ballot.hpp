@@ -84,6 +84,7 @@ struct quorum::ballot {
   std::int64_t ticket = 0;
   std::int64_t floor = 0;        // no fence at or below this is of use
   std::int64_t agreeing_on = 0;  // strict_fence: the fence that a quorum is to accept; 0: not begun
+  time_point began{};            // of asking for the first time
   time_point since{};            // of asking, or of agreeing, or of leaving
   time_point ask_others_at = engine::timer_queue::never;
   duration pause{};              // before the others are asked again
@@ -92,6 +93,8 @@ struct quorum::ballot {
   engine::timer timer;
 
   bool asks() const noexcept { return at == phase::collecting || at == phase::leaving; }
+  /// A try, whose end is not yet asked for.
+  bool tries() const noexcept { return !wait && at == phase::collecting; }
   std::size_t owned() const {
     return static_cast<std::size_t>(std::count_if(votes.begin(), votes.end(), [](auto const& v) {
       return v->place.at == seat::state::owned;

@@ -25,15 +25,27 @@ election quorum::count(ballot const& b, time_point now) const {
   election e{{b.votes.size(), needed(), settings_.min_validity}};
   // Those that are no yes first: a verdict, once given, stays.
   for (auto const& v : b.votes) {
-    if (v->place.at == seat::state::owned) e.yes(v->server, v->place.deadline, v->place.fence, now);
+    if (v->place.at != seat::state::owned) continue;
+    // Of a try: what is over is about to be given back, and asked for again.
+    bool const asked_again = b.tries() && v->place.deadline - now < settings_.min_validity && !CONCH_MUTANT(late_vote_counts_as_no);
+    if (!asked_again) e.yes(v->server, v->place.deadline, v->place.fence, now);
   }
+  // A server that is slow is passed over where the others can decide without it. More than that are slow because of the
+  // network, or of ourselves, and not away: to give up would call a free lock busy, or servers that are there unreachable.
+  auto const slow = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& v) {
+    seat::state const at = v->place.at;
+    return !v->trouble && at != seat::state::idle && at != seat::state::owned && is_silent(b, *v, now);
+  }));
+  bool const over = b.tries() && now >= b.began + settings_.offline_timeout;
+  bool const few = slow + needed() <= b.votes.size() || !b.tries() || CONCH_MUTANT(slow_servers_are_away);
   for (auto const& v : b.votes) {
     bool const waits = b.wait && b.at == ballot::phase::collecting;
     if (v->place.at == seat::state::owned) continue;
     if (v->trouble) {
       e.failed(v->server, now);  // also while it is asked again
     } else if (v->place.at != seat::state::idle) {
-      if (is_silent(b, *v, now)) e.silent(v->server, now);
+      bool const passed_over = is_silent(b, *v, now) && (few || !members_[v->server]->up());
+      if (passed_over || over) e.silent(v->server, now);
     } else if (v->refused) {
       e.no(v->server, now);
     } else if (!waits) {
@@ -67,11 +79,11 @@ void quorum::decide(ballot& b, time_point now) {
       for (auto const& v : b.votes) {
         if (e.of(v->server) == vote::pending && !members_[v->server]->up()) ++absent;
       }
-      end(b, absent <= spare && e.count(vote::no) != 0 ? outcome::busy : outcome::failed, worst_trouble(b), now);
+      end(b, absent <= spare && e.count(vote::no) != 0 ? outcome::busy : outcome::failed, worst_trouble(b, now), now);
       return;
     }
   } else if (failed > spare) {
-    end(b, outcome::failed, worst_trouble(b), now);
+    end(b, outcome::failed, worst_trouble(b, now), now);
     return;
   } else {
     minority(b, now);
@@ -122,13 +134,20 @@ void quorum::end(ballot& b, outcome how, error_code why, time_point now) {
   drop(front);
 }
 
-error_code quorum::worst_trouble(ballot const& b) const {
+error_code quorum::worst_trouble(ballot const& b, time_point now) const {
   error_code worst;
   for (auto const& v : b.votes) {
     if (!v->trouble) continue;
     if (!worst || worst == errc::unreachable) worst = v->trouble;
   }
-  return worst ? worst : make_error_code(errc::unreachable, "too few servers answered");
+  if (worst) return worst;
+  std::string why = "too few servers answered";
+  for (auto const& v : b.votes) {
+    member const& m = *members_[v->server];
+    std::string const words = m.fresh_until > now ? "has just started, and has no vote yet" : m.protocol->trouble_of(v->place);
+    if (!words.empty()) why += "; " + m.shown + ": " + words;
+  }
+  return make_error_code(errc::unreachable, why);
 }
 
 // -------------------------------------------------------------------------------------------------- strict fences

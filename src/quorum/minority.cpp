@@ -83,7 +83,7 @@ void quorum::give_vote_back(ballot& b, voter& v, bool rest, time_point now) {
 void quorum::plan(ballot& b, time_point now) {
   time_point at = engine::timer_queue::never;
   auto const by = [&](time_point t) { at = std::min(at, t); };
-  if (b.at == ballot::phase::starting) by(b.since + settings_.offline_timeout);
+  if (b.at == ballot::phase::starting || b.tries()) by(b.began + settings_.offline_timeout);
   if (b.asks()) {
     bool const waits = b.wait && b.at == ballot::phase::collecting;
     if (waits) by(b.ask_others_at);
@@ -112,12 +112,9 @@ void quorum::plan(ballot& b, time_point now) {
 void quorum::due(ballot& b, time_point now) {
   keeping const keep{b};
   if (b.at == ballot::phase::starting) {
-    if (now >= b.since + settings_.offline_timeout) {
-      std::string why = "too few servers can be reached";
-      for (auto const& m : members_) {
-        if (!m->up() && !m->protocol->trouble().empty()) why = m->protocol->trouble();
-      }
-      end(b, outcome::failed, make_error_code(errc::unreachable, why), now);
+    if (now >= b.began + settings_.offline_timeout) {
+      std::string const why = why_no_connection();
+      end(b, outcome::failed, make_error_code(errc::unreachable, why.empty() ? "too few servers can be reached" : why), now);
     } else {
       plan(b, now);
     }
@@ -127,19 +124,23 @@ void quorum::due(ballot& b, time_point now) {
   std::uint64_t const round = b.round;
   bool const waits = b.wait && b.at == ballot::phase::collecting;
   bool const stuck = b.agreeing_on != 0 && now >= b.since + settings_.vote_claim;
-  if (stuck && !waits) {
-    end(b, b.at == ballot::phase::leaving ? outcome::left : outcome::failed, worst_trouble(b), now);
+  bool const over = now >= b.began + settings_.offline_timeout;
+  if (stuck && !waits && (over || b.at == ballot::phase::leaving || CONCH_MUTANT(stuck_try_fails))) {
+    end(b, b.at == ballot::phase::leaving ? outcome::left : outcome::failed, worst_trouble(b, now), now);
     return;
   }
   if (b.at == ballot::phase::collecting) {
     for (auto const& v : b.votes) {
       seat const& s = v->place;
-      bool const over = s.at == seat::state::owned && now >= s.deadline - settings_.min_validity && !CONCH_MUTANT(expired_votes_kept);
+      bool const ends = s.at == seat::state::owned && now >= s.deadline - settings_.min_validity && !CONCH_MUTANT(expired_votes_kept);
       // What is about to end is passed on to whoever stands in line. A try has such votes when too few servers are there.
-      if (stuck ? s.at == seat::state::owned : over) give_vote_back(b, *v, false, now);
+      if (stuck ? s.at == seat::state::owned : ends) give_vote_back(b, *v, false, now);
       if (b.round != round) return;
     }
-    if (stuck) b.agreeing_on = 0;
+    if (stuck) {
+      b.agreeing_on = 0;
+      b.since = now;
+    }
     if (waits) ask_votes(b, now);
     if (b.round != round) return;
   }

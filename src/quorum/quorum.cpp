@@ -68,7 +68,7 @@ void quorum::ask(seat& s, bool wait, engine::milliseconds lease, time_point now)
   b.lease = lease;
   b.ticket = b.agreeing_on = 0;
   b.pushed = false;
-  b.since = now;
+  b.began = b.since = now;
   b.pause = {};
   b.ask_others_at = engine::timer_queue::never;
   ++b.round;
@@ -183,6 +183,33 @@ void quorum::release(seat& s, std::optional<engine::milliseconds> again, engine:
 }
 
 bool quorum::connected() const noexcept { return connected_servers() >= needed(); }
+
+error_code quorum::too_late(seat const& s) const {
+  if (!connected()) {
+    std::string const why = why_no_connection();
+    return why.empty() ? make_error_code(errc::timed_out, "there is no connection yet") : make_error_code(errc::unreachable, why);
+  }
+  auto const at = ballots_.find(s.name);
+  if (at == ballots_.end() || at->second->front != &s || at->second->at == ballot::phase::held) return make_error_code(errc::timed_out);
+  // Of so many that it could not be had even if it were free.
+  std::size_t troubled = 0;
+  std::string why;
+  for (auto const& v : at->second->votes) {
+    std::string words = v->trouble ? v->trouble.message() : members_[v->server]->protocol->trouble_of(v->place);
+    if (words.empty()) continue;
+    ++troubled;
+    why = members_[v->server]->shown + ": " + words;
+  }
+  return make_error_code(errc::timed_out, troubled + needed() > members_.size() ? why : std::string{});
+}
+
+/// Of the servers that are not there; empty: no attempt has failed yet.
+std::string quorum::why_no_connection() const {
+  for (auto const& m : members_) {
+    if (!m->up() && !m->protocol->trouble().empty()) return m->protocol->trouble();
+  }
+  return {};
+}
 
 // --------------------------------------------------------------------------------------------------- bookkeeping
 

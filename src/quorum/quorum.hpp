@@ -37,6 +37,7 @@ class quorum final : public engine::backend {
   void forget(engine::receipt& r) noexcept override;
   void check(engine::seat&, time_point) override {}
   bool connected() const noexcept override;
+  error_code too_late(engine::seat const& s) const override;
 
   std::size_t pending() const noexcept;
   bool settled() const noexcept;
@@ -87,7 +88,8 @@ class quorum final : public engine::backend {
   enum class outcome { busy, left, failed };
   void end(ballot& b, outcome how, error_code why, time_point now);
   bool is_silent(ballot const& b, voter const& v, time_point now) const;
-  error_code worst_trouble(ballot const& b) const;
+  error_code worst_trouble(ballot const& b, time_point now) const;
+  std::string why_no_connection() const;
   std::int64_t agreed_fence(ballot& b, election const& e, time_point now);
   std::int64_t fence_ahead(time_point now) const;
 

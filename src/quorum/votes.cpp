@@ -71,10 +71,10 @@ void quorum::connection_changed(member& m, time_point now) {
   if (m.up()) m.refusal = {};
   if (m.up() && settings_.min_server_uptime > duration::zero()) {
     // What was lost with its memory may be believed for as long as the longest lease. Uptime is in whole seconds.
-    duration const lacks = settings_.min_server_uptime + std::chrono::seconds{1} -
-                           m.protocol->uptime().value_or(std::chrono::seconds{0});
-    if (lacks > duration::zero()) {
-      m.fresh_until = now + lacks;
+    time_point const grown_up = conch::detail::later_by(conch::detail::later_by(now, settings_.min_server_uptime), std::chrono::seconds{1});
+    time_point const fresh_until = grown_up - m.protocol->uptime().value_or(std::chrono::seconds{0});
+    if (fresh_until > now) {
+      m.fresh_until = fresh_until;
       m.note(false, "the server has just started: it has no vote for min_server_uptime");
       leave_fresh_server(m, now);
     }

@@ -138,7 +138,8 @@ void greeting::run(std::string_view info) {
   };
   run_ = value_of("run_id:");
   std::string_view const up = value_of("uptime_in_seconds:");
-  if (!up.empty()) uptime_ = std::chrono::seconds{number(up)};
+  constexpr std::int64_t a_century = 100LL * 366 * 24 * 3600;  // a clock's range has three
+  if (!up.empty()) uptime_ = std::chrono::seconds{std::clamp<std::int64_t>(number(up), 0, a_century)};
 }
 
 void greeting::eviction(std::span<resp::node const> reply) {

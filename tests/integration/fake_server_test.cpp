@@ -285,6 +285,56 @@ TEST_F(FakeServer, ReconnectsAreSpacedOutAndAnswerlessConnectionsDoNotCount) {
   }
 }
 
+/// Wherever it says LOADING, and however often the connection breaks over it: an acquire gives up after offline_timeout, and says why.
+TEST_F(FakeServer, P11LoadingDoesNotOutliveOfflineTimeoutAndIsTheReason) {
+  constexpr std::string_view loading = "-LOADING Redis is loading the dataset in memory\r\n";
+  auto const says_so = [&](connection& c, int times = 1 << 20) {
+    for (int i = 0; i < times; ++i) {
+      c.command();
+      c.write(loading);
+    }
+  };
+  for (auto const& [name, act] : std::vector<misbehaviour>{
+           {"from the greeting on", [&](connection& c) { says_so(c); }},
+           {"behind the greeting", [&](connection& c) { c.greet(); says_so(c); }},
+           {"to what is asked", [&](connection& c) { c.greet(); c.subscribe(); says_so(c); }},
+           {"to what is asked, and closes", [&](connection& c) { c.greet(); c.subscribe(); says_so(c, 2); }},
+           {"to what is asked, and is silent", [&](connection& c) { c.greet(); c.subscribe(); says_so(c, 2); c.wait_for_end(); }},
+           {"once, and closes at the next question", [&](connection& c) { c.greet(); c.subscribe(); says_so(c, 1); c.command(); }},
+       }) {
+    fake_server fake{[&](connection& c, int) { act(c); }};
+    auto const body = [&]() -> asio::awaitable<void> {
+      for (int kind = 0; kind < 3; ++kind) {
+        config s = settings(fake);
+        s.offline_timeout = 700ms;
+        client c{w.ctx.get_executor(), s};
+        mutex m{c, "loading"};
+        auto const began = steady::now();
+        error_code ec;
+        if (kind == 0) {
+          auto const r = co_await m.async_acquire(as_tuple);
+          ec = std::get<0>(r);
+        } else if (kind == 1) {
+          auto const r = co_await m.async_try_acquire(as_tuple);
+          ec = std::get<0>(r);
+        } else {
+          acquire_options const shorter{.wait = 400ms};
+          auto const r = co_await m.async_acquire(shorter, as_tuple);
+          ec = std::get<0>(r);
+        }
+        auto const took = std::chrono::duration_cast<std::chrono::milliseconds>(steady::now() - began);
+        EXPECT_TRUE(ec == errc::unreachable || (kind == 2 && ec == errc::timed_out)) << name << ": " << ec.message();
+        EXPECT_TRUE(ec.message().find("LOADING") != std::string::npos || std::string{name}.find("close") != std::string::npos ||
+                    std::string{name}.find("silent") != std::string::npos)
+            << name << ": " << ec.message();
+        EXPECT_NE(ec.message().find(": "), std::string::npos) << name << ": " << ec.message();
+        EXPECT_LT(took, 1500ms) << name << ": " << ec.message();  // 700 ms, and a command time-out of 200
+      }
+    };
+    w.run(body, 60s);
+  }
+}
+
 // ------------------------------------------------------------------------------------------ a real server behind it
 
 /// Lets everything through, but takes the connection down when the server has answered a command with `words` in it.

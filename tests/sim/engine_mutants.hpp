@@ -47,6 +47,8 @@ enum class engine_mutant : std::uint8_t {
   cancel_ignored,
   wake_up_swallowed,
   slice_ignored,
+  try_refused_by_a_leave,
+  no_time_is_no_attempt,
   fixed_handed_off,
   fixed_is_renewed,
   no_max_hold,
@@ -65,6 +67,7 @@ enum class engine_mutant : std::uint8_t {
   multi_waits_for_ever,
   multi_loss_unnoticed,
   multi_cancel_ignored,
+  multi_try_waits,
   tries_dealt_backwards,
   one_more_taken,
   tries_not_written,
@@ -89,6 +92,9 @@ enum class engine_mutant : std::uint8_t {
   ticket_of_own_clock,
   majority_not_seen,
   returned_vote_not_rested,
+  late_vote_counts_as_no,
+  slow_servers_are_away,
+  stuck_try_fails,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

@@ -26,7 +26,6 @@ plan make_multi_plan(std::uint64_t seed) {
     for (actor_plan& a : c.actors) {
       for (operation& o : a.work) {
         o.inner = -1;
-        if (o.how == operation::way::attempt) o.how = operation::way::wait;
         std::vector<int> names;
         for (int i = 0; i < p.names; ++i) names.push_back(i);
         for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[static_cast<std::size_t>(r.below(static_cast<std::int64_t>(i)))]);

@@ -89,8 +89,9 @@ void observer::refused() { refused_at_ = world_.now(); }
 void observer::asked(sim_acquisition& a) {
   a.asked_at = world_.now();
   a.waiting = true;
-  ++asked_;
+  a.serial = ++asked_;
   watch(a.lock_number).waiting.push_back(&a);
+  watch(a.lock_number).stirred(a.serial, world_.now());
 }
 
 void observer::answered(sim_acquisition& a, bool granted) {
@@ -99,6 +100,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
   std::erase(w.waiting, &a);
   a.waiting = false;
   waited_ += now - a.asked_at;
+  w.stirred(a.serial, now);
   not_too_late(a);
   // Each may cost a leave; a cancellation after a time-out a second one.
   gave_up_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.until != time_point::max() ? 1U : 0U);
@@ -142,8 +144,32 @@ void observer::answered(sim_acquisition& a, bool granted) {
 // P4: while nothing is wrong an acquire ends in a grant, unless its own user ends it.
 void observer::failed(sim_acquisition const& a, error_code const& why) {
   // The patience with an absent server may be shorter than the first connection takes.
-  bool const ended = why == errc::unreachable || a.cancelled || a.until != time_point::max() || a.client->is_closed();
+  bool const too_late = a.until != time_point::max() || (a.busy_is_late && why == errc::timed_out);
+  bool const ended = why == errc::unreachable || a.cancelled || too_late || a.client->is_closed();
   if (plan_.calm() && !ended) throw violation{4, client_words(a) + " was refused " + lock_words(a.lock_number) + " although nothing was wrong"};
+}
+
+// P11: an attempt that ends without the lock says why, and it is so.
+void observer::attempt_failed(sim_acquisition const& a, bool busy, error_code const& why) {
+  lock_watch& w = watch(a.lock_number);
+  nanos const others_were_there = w.stirred_by_others(a.serial);
+  bool const one_attempt = a.until <= a.asked || (a.once && a.until == time_point::max());
+  if (!one_attempt || a.cancelled || a.client->is_closed()) return;
+  std::string const who = client_words(a) + " was told of " + lock_words(a.lock_number) + " that ";
+  if (why == errc::unreachable) {
+    // Of its patience, by its own clock.
+    if (a.client->local_now() - a.asked < a.client->settings().settings.offline_timeout) throw violation{11, who + "the server cannot be reached, at once"};
+    return;
+  }
+  if ((!busy && why != errc::timed_out) || plan_.parts != engine::permit_kind::none) return;
+  auto const same_client = [&](sim_acquisition const* other) { return other->client == a.client; };
+  bool const neighbour = std::any_of(w.active.begin(), w.active.end(), same_client) || std::any_of(w.waiting.begin(), w.waiting.end(), same_client);
+  bool const behind = a.who->several != nullptr;  // one that is busy
+  if (world_.now() == a.asked_at && !neighbour && !behind) throw violation{11, who + "it is not free, without asking, and nobody here has it or asked for it"};
+  bool const somebody = !w.active.empty() || !w.waiting.empty();
+  nanos const settled = plan_.calm() ? 60 * (plan_.latency + plan_.jitter) + 10 * millisecond + 4 * plan_.timer_lateness
+                                     : plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second;
+  if (!somebody && others_were_there + settled < a.asked_at) throw violation{11, who + "it is not free, and nobody has it or asked for it"};
 }
 
 // P4 for the waits that end otherwise: a time-out and a cancellation end within one command time-out.
@@ -175,6 +201,11 @@ void observer::not_too_late(sim_acquisition const& a) const {
   nanos const timeout = count(c.settings().settings.command_timeout) * 102 / 100;
   if (a.until != time_point::max() && c.local_now() > a.until + duration{timeout + slack}) {
     throw violation{4, client_words(a) + " got its answer long after its time-out for " + lock_words(a.lock_number)};
+  }
+  if (a.once && a.until == time_point::max()) {
+    // One attempt: patience with a server that is away, what was asked before it went, and a place here that is being left.
+    nanos const patience = (count(c.settings().settings.offline_timeout) + 3 * count(c.settings().settings.command_timeout)) * 102 / 100;
+    if (world_.now() - a.asked_at > patience + slack + 200 * millisecond) throw violation{4, client_words(a) + " got its answer to one attempt too late, for " + lock_words(a.lock_number)};
   }
   if (!a.cancelled) return;
   nanos const taken = world_.now() - a.cancelled_at;
@@ -238,6 +269,7 @@ void observer::lost(sim_acquisition& a) {
 
 void observer::released(sim_acquisition& a) {
   lock_watch& w = watch(a.lock_number);
+  w.stirred(a.serial, world_.now());
   if (!a.active) return;
   a.released_valid = is_believed(a);
   nanos const end = std::min(world_.now(), a.client->true_time(a.seen_deadline));
@@ -248,6 +280,7 @@ void observer::released(sim_acquisition& a) {
 }
 
 void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) {
+  watch(a.lock_number).stirred(a.serial, world_.now());
   std::string const who = client_words(a) + " released " + lock_words(a.lock_number);
   if (was_held && !a.released_valid && !failed) throw violation{7, who + " too late and was told it still held it"};
   if (!was_held && !failed && a.released_valid && released_as_owner_.contains(owner_id(a))) {
@@ -257,6 +290,7 @@ void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) 
 
 void observer::gone(sim_acquisition& a) {
   lock_watch& w = watch(a.lock_number);
+  w.stirred(a.serial, world_.now());
   if (a.active) {
     w.last_end = std::max(w.last_end, std::min(world_.now(), a.client->true_time(a.seen_deadline)));
     std::erase(w.active, &a);

@@ -77,6 +77,7 @@ class observer {
   virtual void asked(sim_acquisition& a);
   virtual void answered(sim_acquisition& a, bool granted);
   void failed(sim_acquisition const& a, error_code const& why);
+  void attempt_failed(sim_acquisition const& a, bool busy, error_code const& why);
   void several_answered(sim_client const& c, several_locks const& s, bool granted) const;
   virtual void released(sim_acquisition& a);       // asked to be
   virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
@@ -130,6 +131,17 @@ class observer {
     nanos last_end = 0;                     // of a valid hold
     std::map<int, time_point> slice_began;  // by client
     hand_over passed;
+
+    // When who of those that ask or hold last did anything, and anybody but him.
+    static constexpr nanos never = -1'000'000 * second;
+    std::uint64_t last_to_stir = 0;
+    nanos last_stir = never, stir_of_others = never;
+    void stirred(std::uint64_t who, nanos now) {
+      if (who != last_to_stir) stir_of_others = last_stir;
+      last_to_stir = who;
+      last_stir = now;
+    }
+    nanos stirred_by_others(std::uint64_t than) const { return than == last_to_stir ? stir_of_others : last_stir; }
   };
 
   // One script on one lock: what it was told, and what was there.

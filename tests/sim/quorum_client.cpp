@@ -252,8 +252,9 @@ void quorum_client::on_acquired(engine::acquisition& a, engine::acquired how, er
   if (got) {
     world.granted(h);
   } else {
+    bool const no_time = h.busy_is_late && why == errc::timed_out;
     bool const asked_for = h.cancelled || h.until != time_point::max();  // or it was not even connected by then
-    world.answered(h, how == engine::acquired::failed && !asked_for, why.message());
+    world.answered(h, how == engine::acquired::failed && !asked_for && !no_time, asked_for, why.message());
   }
   notices_.push_back({notice::kind::acquired, &h, got});
 }
@@ -302,9 +303,12 @@ void quorum_client::ask(int which, time_point now) {
   h.name = static_cast<int>(r.below(world.names));
   h.asked_at = world.now();
   h.lease = std::chrono::duration_cast<std::chrono::milliseconds>(settings.lease);
+  h.serial = world.new_serial();
   h.once = r.chance(10);
   if (!h.once && r.chance(15)) h.until = now + duration{r.between(0, 200) * millisecond};
   if (!h.once) world.asks(h);
+  world.stirs(h);
+  world.present(h);
   if (r.chance(10)) {
     world.after(r.between(0, 50) * millisecond, [this, which, round = me.round, mine = process, type = static_cast<engine::cancel_type>(r.below(3))] {
       if (!alive || process != mine) return;

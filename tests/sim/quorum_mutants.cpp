@@ -7,7 +7,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::array<mutant, 26> mutants{{
+constexpr std::array<mutant, 29> mutants{{
     {"quorum-of-less", "one vote less than a majority is enough", "P1", engine_mutant::quorum_of_less},
     {"validity-of-the-best", "a hold is valid as long as the longest of its votes", "7", engine_mutant::validity_of_the_best},
     {"claim-taken-for-lease", "votes that are claims count for the whole lease", "7", engine_mutant::claim_taken_for_lease},
@@ -32,6 +32,9 @@ constexpr std::array<mutant, 26> mutants{{
     {"vote-stray-grant-kept", "a pushed vote that nobody wants is not released", "†4", engine_mutant::stray_grant_kept},
     {"majority-not-seen", "a majority of votes of one rival, none confirmed, is not seen", "7", engine_mutant::majority_not_seen},
     {"returned-vote-not-rested", "a vote that comes back is asked for again at once", "7", engine_mutant::returned_vote_not_rested},
+    {"slow-servers-are-away", "a try gives up when too many servers are slow", "P11", engine_mutant::slow_servers_are_away},
+    {"late-vote-counts-as-no", "a vote of a try that ran out is not asked for anew", "P11", engine_mutant::late_vote_counts_as_no},
+    {"stuck-try-fails", "a try whose fence is not agreed on in time fails", "P11", engine_mutant::stuck_try_fails},
     {"confirmation-revives", "a confirmation makes a vote that is gone", "7", engine_mutant::none, "confirm",
      "result = before > floor and 2 or 1\nend",
      "result = before > floor and 2 or 1\nelse\nredis.call('SET', key, id .. ' 1 h', 'PX', lease)\nresult = 1\nend"},

@@ -48,6 +48,11 @@ quorum_world::quorum_world(std::uint64_t seed, bool traced) : traced_{traced}, r
     if (no_kill) s->model.deny("client|kill");
     servers_.push_back(std::move(s));
   }
+  random_source p11{seed ^ 0x510'3e7};
+  if (calm && p11.chance(30)) {
+    slow = true;
+    calm = false;
+  }
   int const clients = static_cast<int>(seldom ? r.between(3, 6) : r.between(2, 5));
   for (int i = 0; i < clients; ++i) clients_.push_back(std::make_unique<quorum_client>(*this, i));
   locks_.resize(static_cast<std::size_t>(names));
@@ -74,7 +79,7 @@ void quorum_world::run() {
   for (auto const& c : clients_) after(random_.between(0, 20) * millisecond, [&c] {
       if (!c->alive) c->start();  // it may have died before, and come back
     });
-  if (!calm) plan_faults();
+  if (!calm && !slow) plan_faults();
   for (int i = 0; i < servers_count; ++i) patrols(i);
   auto const finished = [&] { return revivals_ == 0 && std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); }); };
   (void)pass_until(4 * second, [] { return false; });
@@ -129,7 +134,10 @@ void quorum_world::nothing_left() {
 
 // ---------------------------------------------------------------------------------------------------- the network
 
-nanos quorum_world::delay() { return latency + random_.between(0, jitter) + (!calm && random_.chance(1) ? random_.between(0, 20) * millisecond : 0); }
+nanos quorum_world::delay() {
+  if (slow) return latency + random_.between(0, jitter) + (random_.chance(35) ? random_.between(0, slowest()) : 0);
+  return latency + random_.between(0, jitter) + (!calm && random_.chance(1) ? random_.between(0, 20) * millisecond : 0);
+}
 
 std::int64_t quorum_world::clock_us(server const& s) const {
   return epoch_us + s.offset_us + (now_ + now_ * s.ppm / 1'000'000) / microsecond;
@@ -511,6 +519,7 @@ void quorum_world::granted(quorum_hold& h) {
   h.active = true;
   h.granted_at = now_;
   std::erase(w.waiting, &h);
+  stirs(h);
   w.active.push_back(&h);
   if (seldom && !healing_ && random_.chance(25)) {
     quorum_client& c = *h.client;
@@ -523,8 +532,29 @@ void quorum_world::granted(quorum_hold& h) {
   }
 }
 
-void quorum_world::answered(quorum_hold& h, bool failed, std::string const& words) {
-  std::erase(locks_[static_cast<std::size_t>(h.name)].waiting, &h);
+void quorum_world::stirs(quorum_hold const& h) {
+  watch& w = locks_[static_cast<std::size_t>(h.name)];
+  if (h.serial != w.last_to_stir) w.stir_of_others = w.last_stir;
+  w.last_to_stir = h.serial;
+  w.last_stir = now_;
+}
+
+void quorum_world::present(quorum_hold const& h) { locks_[static_cast<std::size_t>(h.name)].present.insert(h.serial); }
+
+/// `no_attempt`: its user has ended it, or its time.
+void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::string const& words) {
+  watch& w = locks_[static_cast<std::size_t>(h.name)];
+  std::erase(w.waiting, &h);
+  w.present.erase(h.serial);
+  nanos const others = h.serial == w.last_to_stir ? w.stir_of_others : w.last_stir;
+  stirs(h);
+  auto const who = [&h] { return "client " + std::to_string(h.client->number); };
+  // P11: what is not had was somebody's, and servers that are there can be reached.
+  if (slow && failed) throw violation{11, "an acquire of " + who() + " failed although nobody is ill: " + words};
+  nanos const settled = 2 * claim + 30 * (latency + jitter + slowest());
+  if ((calm || slow) && !no_attempt && w.present.empty() && others + settled < h.asked_at) {
+    throw violation{11, who() + " was told that lock " + std::to_string(h.name) + " is not free, and nobody has it or asked for it"};
+  }
   if (calm && failed) throw violation{4, "an acquire of client " + std::to_string(h.client->number) + " failed although nobody is ill: " + words};
 }
 
@@ -546,6 +576,8 @@ void quorum_world::whole(quorum_hold const& h) {
 void quorum_world::ended(quorum_hold& h) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
   std::erase(w.waiting, &h);
+  w.present.erase(h.serial);
+  stirs(h);
   if (h.active) judge_holds();
   if (h.active && !h.told) whole(h);
   if (std::erase(w.active, &h) != 0 && w.active.empty()) w.free_since = now_;

@@ -117,12 +117,16 @@ class quorum_world {
   void ended(struct quorum_hold& h);
   void whole(struct quorum_hold const& h);
   void asks(struct quorum_hold& h);
-  void answered(struct quorum_hold& h, bool failed, std::string const& words);
+  void stirs(struct quorum_hold const& h);
+  void present(struct quorum_hold const& h);
+  void answered(struct quorum_hold& h, bool failed, bool no_attempt, std::string const& words);
 
   // Of the schedule.
   int servers_count = 5, names = 1;
   std::size_t needed = 3;
   bool strict = false, calm = false, fresh_rule = false, bursts = false;
+  // Nobody is ill, but the network is slow now and then, to most servers at a time.
+  bool slow = false;
   // A server far ahead of the others, of which a client hears seldom, and clients that die when they have been granted.
   bool seldom = false;
   // Clocks of servers may be set, within what fences allow; keys of others may be in the way of the lock.
@@ -133,6 +137,8 @@ class quorum_world {
   bool forgot = false;
   nanos lease = 0, claim = 0, latency = 0, jitter = 0;
   std::uint64_t new_process() { return ++processes_; }
+  std::uint64_t new_serial() { return ++serials_; }
+  nanos slowest() const { return slow ? std::min(claim / 4, lease / 12) : 0; }
   std::vector<std::string> lines;
   quorum_outcome result;
 
@@ -191,7 +197,7 @@ class quorum_world {
   std::vector<std::unique_ptr<server>> servers_;
   std::vector<std::unique_ptr<quorum_client>> clients_;
   std::vector<link_ptr> links_;
-  std::uint64_t processes_ = 0;
+  std::uint64_t processes_ = 0, serials_ = 0;
   int ports_ = 40000;
   bool healing_ = false;
   int revivals_ = 0;  // to come
@@ -199,6 +205,10 @@ class quorum_world {
     std::vector<struct quorum_hold*> active, waiting;
     std::int64_t highest = 0;
     nanos free_since = 0;
+    // When who of those that ask or hold last did anything, and anybody but him.
+    std::uint64_t last_to_stir = 0;
+    nanos last_stir = -1000 * second, stir_of_others = -1000 * second;
+    std::set<std::uint64_t> present;  // ask or hold, also tries
     std::map<std::pair<int, std::string>, int> given_back;  // since the last grant: by server, client and ticket
   };
   std::vector<watch> locks_;
@@ -211,6 +221,7 @@ class quorum_world {
 struct quorum_hold : engine::acquisition {
   quorum_client* client = nullptr;
   int coroutine = 0, name = 0;
+  std::uint64_t serial = 0;
   nanos asked_at = 0, granted_at = 0;
   bool active = false, told = false, cancelled = false;
   bool superseded = false;   // another has been granted

@@ -387,6 +387,7 @@ void sim_client::on_acquired(engine::acquisition& a, engine::acquired how, error
   } else {
     world_.watcher().answered(mine, false);
     if (how == engine::acquired::failed) world_.watcher().failed(mine, why);
+    world_.watcher().attempt_failed(mine, how == engine::acquired::busy, why);
   }
   notices_.push_back({notice::kind::acquired, &mine, how, why, false, local_now()});
 }

@@ -30,6 +30,7 @@ struct sim_acquisition : engine::acquisition {
   actor* who = nullptr;
   int lock_number = 0;
   std::uint64_t order = 0;        // of asking, in this client
+  std::uint64_t serial = 0;       // of asking, in all
   nanos asked_at = 0;             // true time
   bool waiting = false;           // not answered yet
   bool cancelled = false;
@@ -49,7 +50,7 @@ struct several_locks {
   conch::detail::multi_plan plan;
   std::vector<std::unique_ptr<sim_acquisition>> slots;
   std::size_t unanswered = 0;
-  bool trying = true, cancelled = false;
+  bool trying = true, cancelled = false, once = false;
   error_code failure;
   nanos began = 0, cancelled_at = 0;
   std::optional<time_point> until;

@@ -18,7 +18,7 @@ using conch::engine::permit_kind;
 constexpr char usage[] = R"(conch-sim [OPTION...]
 
 Runs the real engine and the real scripts in simulated worlds, each from one seed, and asserts the
-promises P1 to P10 at every step. Stops at the first violation, with its seed and a trace.
+promises P1 to P11 at every step. Stops at the first violation, with its seed and a trace.
 
   --schedules N   how many (default 20000); with --mutants: at most, for each (default 100000)
   --seed S        of the run (default 1)

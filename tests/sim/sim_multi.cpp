@@ -2,6 +2,7 @@
 #include "sim/sim_client.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace conch::sim {
 
@@ -19,8 +20,10 @@ void sim_client::begin_several(actor& a, time_point now) {
   std::vector<int> names;
   for (std::size_t const i : multi_plan::in_order({texts.begin(), texts.end()})) names.push_back(o.all[i]);
   std::optional<time_point> until;
-  if (o.how == operation::way::timed) until = now + duration{o.patience};
-  a.several = std::make_unique<several_locks>(several_locks{names, multi_plan{names.size(), until}, {}, names.size(), true, false, {}, world_.now(), 0, until});
+  bool const at_once = o.how == operation::way::timed && o.patience == 0;
+  if (o.how == operation::way::timed && !at_once) until = now + duration{o.patience};
+  bool const once = o.how == operation::way::attempt || at_once;
+  a.several = std::make_unique<several_locks>(several_locks{names, multi_plan{names.size(), until, once}, {}, names.size(), true, false, once, {}, world_.now(), 0, until});
   a.several->slots.resize(names.size());
   if (world_.tracing()) {
     std::string text = "client " + std::to_string(number_) + " wants locks";
@@ -48,7 +51,7 @@ sim_acquisition& sim_client::one_of_several(actor& a, std::size_t which, bool on
   x.once = once;
   x.fixed = o.fixed;
   x.lease = engine::milliseconds{o.lease / millisecond};
-  if (s.plan.until()) x.until = std::max(*s.plan.until(), now);
+  if (s.plan.until()) x.until = std::max(*s.plan.until(), now + duration{1});
   if (o.max_hold != 0) x.max_hold = duration{o.max_hold};
   world_.watcher().asked(x);
   return x;
@@ -60,13 +63,15 @@ void sim_client::cancel_several(actor& a, time_point now) {
   world_.say("client " + std::to_string(number_) + " cancels its wait for several locks");
   s.cancelled = true;
   s.cancelled_at = world_.now();
-  if (s.trying) return;
-  sim_acquisition* const x = s.slots[s.plan.waits_for()].get();
-  if (x == nullptr || !x->waiting) return;
-  x->cancelled = true;
-  x->cancelled_at = world_.now();
-  x->cancel_as = static_cast<engine::cancel_type>(static_cast<int>(current(a).cancel) - 1);
-  engine_->cancel(*x, x->cancel_as, now);
+  std::vector<sim_acquisition*> all;
+  for (auto const& slot : s.slots) all.push_back(slot.get());
+  for (sim_acquisition* const x : all) {
+    if (x == nullptr || !x->waiting) continue;
+    x->cancelled = true;
+    x->cancelled_at = world_.now();
+    x->cancel_as = static_cast<engine::cancel_type>(static_cast<int>(current(a).cancel) - 1);
+    engine_->cancel(*x, x->cancel_as, now);
+  }
 }
 
 void sim_client::hear_several(notice const& n, time_point now) {
@@ -113,6 +118,7 @@ void sim_client::go_on_several(actor& a, time_point now) {
   if (ended) world_.watcher().several_answered(*this, s, step == multi_plan::step::done);
   switch (step) {
     case multi_plan::step::wait: {
+      if (s.once) throw violation{11, "client " + std::to_string(number_) + " waits for one of several locks, and was to try them"};
       s.unanswered = 1;
       sim_acquisition& x = one_of_several(a, s.plan.waits_for(), false, now);
       engine_->acquire(x, name_of(x.lock_number), now);
@@ -122,6 +128,7 @@ void sim_client::go_on_several(actor& a, time_point now) {
       a.at = actor::state::inside;
       later(a, o.hold, &sim_client::leave_several);
       return;
+    case multi_plan::step::busy:
     case multi_plan::step::failed:
       for (std::size_t i = 0; i < s.slots.size(); ++i) {
         if (s.slots[i] != nullptr) give_one(a, i, true, now);

@@ -81,16 +81,6 @@ TEST_F(EngineCancel, ByTimeOutOfALocalWaiterLeavesAtOnce) {
   EXPECT_EQ(stats.timeouts, 1u);
 }
 
-TEST_F(EngineCancel, WithNoTimeToWaitStillAsksOnce) {
-  again();
-  ask("a", "L", {.wait = 0s});
-  EXPECT_EQ(sent(), texts{"acquire L 1"});
-  advance(0s);
-  EXPECT_EQ(sent(), texts{"leave L 1"});
-  grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
-}
-
 // ---- written, no reply yet ----------------------------------------------------------------------------------
 
 TEST_F(EngineCancel, TotalOfAWrittenRequestStillDeliversItsGrant) {

@@ -18,6 +18,7 @@ class multi_plan {
   enum class step : std::uint8_t {
     wait,    // for waits_for(), until until()
     done,    // all are held
+    busy,    // one attempt only, and not all were to be had: what is held is given back
     failed,  // with failure(); what is held is given back
   };
 
@@ -25,8 +26,8 @@ class multi_plan {
   /// the same locks never wait for each other.
   static std::vector<std::size_t> in_order(std::vector<std::string_view> const& names);
 
-  /// Begins with a try of all of them, none of which waits: so nobody waits for us.
-  multi_plan(std::size_t count, std::optional<time_point> until);
+  /// Begins with a try of all of them, none of which waits: so nobody waits for us. `once`: and that is all.
+  multi_plan(std::size_t count, std::optional<time_point> until, bool once = false);
 
   /// One end for all tries and waits.
   std::optional<time_point> until() const noexcept;
@@ -45,6 +46,7 @@ class multi_plan {
  private:
   std::vector<bool> held_;
   std::optional<time_point> until_;
+  bool once_;
   std::size_t waits_for_ = 0;
   error_code failure_;
 };

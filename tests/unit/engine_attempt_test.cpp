@@ -1,0 +1,306 @@
+// P11: `.wait = 0` and a try are one complete attempt, and every time-out says what it knows.
+#include "engine_fixture.hpp"
+
+#include <conch/detail/multi_plan.hpp>
+
+namespace conch::engine {
+namespace {
+
+using namespace std::string_literals;
+
+/// Both ways to ask for one attempt, and how each says that the lock is not free.
+struct way {
+  char const* name;
+  wanted what;
+  std::string busy;
+};
+std::vector<way> const ways{{"a try", {.once = true}, "a busy"}, {"no time to wait", {.wait = 0s}, "a failed timed_out"},
+                            {"less than none", {.wait = -1s}, "a failed timed_out"}};
+
+class EngineAttempt : public engine_test {
+ public:
+  template <class F>
+  void each_way(F f) {
+    for (way const& one : ways) {
+      SCOPED_TRACE(one.name);
+      f(one);
+    }
+  }
+  /// Of who waits for L, until the time is over.
+  std::string told_after(duration wait) {
+    advance(wait);
+    while (!unanswered.empty()) unanswered.front().starts_with("leave") ? removed() : answer(fault::try_later, "LOADING too late");
+    return heard_message;
+  }
+
+  void on_acquired(acquisition& a, acquired how, error_code why) override {
+    engine_test::on_acquired(a, how, why);
+    heard_message = why ? why.message() : "";
+  }
+
+  std::string heard_message;
+};
+
+TEST_F(EngineAttempt, NeverStandsInLineAndSaysWhetherTheLockIsFree) {
+  each_way([&](way const& one) {
+    start_connected();
+    caller& a = ask("a", "L", one.what);
+    EXPECT_EQ(sent(), texts{"try L 1"});
+    advance(1s);  // the answer comes when it comes
+    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(sent().empty());
+    grant(100);
+    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    release(a);
+    released();
+    expect_clean();
+
+    start_connected();
+    ask("a", "L", one.what);
+    tell_busy();
+    EXPECT_EQ(heard(), texts{one.busy});
+    EXPECT_EQ(stats.tries_busy + stats.timeouts, 1u);
+    EXPECT_EQ(stats.timeouts, one.what.once ? 0u : 1u);
+    EXPECT_EQ(stats.failures, 0u);
+    expect_clean();
+  });
+}
+
+TEST_F(EngineAttempt, SendsTheScriptToAServerThatDoesNotKnowIt) {
+  each_way([&](way const& one) {
+    start_connected();
+    ask("a", "L", one.what);
+    take_sent();
+    advance(5ms);
+    answer(fault::no_script, "NOSCRIPT");
+    EXPECT_EQ(sent(), texts{"source try L 1"});
+    advance(5ms);
+    grant(100);
+    EXPECT_EQ(heard(), texts{granted("a", 100)});
+  });
+}
+
+TEST_F(EngineAttempt, ConnectsFirst) {
+  each_way([&](way const& one) {
+    start();
+    ask("a", "L", one.what);
+    EXPECT_EQ(wants, 1);
+    advance(9s);
+    EXPECT_TRUE(heard().empty());
+    connect();
+    settle_connection();
+    grant(100);
+    EXPECT_EQ(heard(), texts{granted("a", 100)});
+  });
+}
+
+TEST_F(EngineAttempt, IsUnreachableWithTheReasonWhenThereIsNoConnectionInTime) {
+  each_way([&](way const& one) {
+    start();
+    ask("a", "L", one.what);
+    remote->connect_failed(fault::try_later, "no route to host", now);
+    advance(10s - 1ns);
+    EXPECT_TRUE(heard().empty());
+    advance(1ns);
+    EXPECT_EQ(heard(), texts{"a failed unreachable"});
+    EXPECT_NE(heard_message.find("no route to host"), std::string::npos) << heard_message;
+    expect_clean();
+  });
+}
+
+TEST_F(EngineAttempt, ThatIsCancelledWhileItConnectsAsksNothing) {  // P6
+  each_way([&](way const& one) {
+    for (cancel_type const type : {cancel_type::total, cancel_type::partial, cancel_type::terminal}) {
+      start();
+      caller& a = ask("a", "L", one.what);
+      cancel(a, type);
+      EXPECT_EQ(heard(), texts{"a failed cancelled"});
+      connect();
+      EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"}));
+      settle_connection();
+      expect_clean();
+    }
+  });
+}
+
+TEST_F(EngineAttempt, IsOverAtOnceWhereSomebodyHereHoldsOrAsks) {
+  each_way([&](way const& one) {
+    start_connected();
+    holding("h");
+    ask("a", "L", one.what);
+    EXPECT_EQ(heard(), texts{one.busy});
+    start_connected();
+    ask("q");
+    take_sent();
+    ask("a", "L", one.what);
+    EXPECT_EQ(heard(), texts{one.busy});
+    EXPECT_TRUE(sent().empty());
+  });
+}
+
+TEST_F(EngineAttempt, FollowsAPlaceThatIsBeingLeft) {
+  each_way([&](way const& one) {
+    start_connected();
+    caller& q = queued("q");
+    cancel(q, cancel_type::total);
+    cancel(q, cancel_type::terminal);  // nobody here wants it any more, and the server has not answered yet
+    EXPECT_EQ(heard(), texts{"q failed cancelled"});
+    EXPECT_EQ(sent(), texts{"leave L 1"});
+    ask("a", "L", one.what);
+    EXPECT_TRUE(heard().empty());
+    removed();
+    EXPECT_EQ(sent(), texts{"try L 2"});
+    grant(100);
+    EXPECT_EQ(heard(), texts{granted("a", 100)});
+  });
+}
+
+TEST_F(EngineAttempt, AtAPlaceThatIsBeingLeftTakesTheGrantThatCameMeanwhile) {
+  each_way([&](way const& one) {
+    start_connected();
+    caller& q = queued("q");
+    cancel(q, cancel_type::total);
+    cancel(q, cancel_type::terminal);
+    ask("a", "L", one.what);
+    heard();
+    stay(100);
+    EXPECT_EQ(heard(), texts{granted("a", 100)});
+  });
+}
+
+TEST_F(EngineAttempt, OfAPartSendsTheScriptToo) {
+  for (way one : ways) {
+    SCOPED_TRACE(one.name);
+    one.what.part = {.kind = permit_kind::semaphore, .limit = 3, .weight = 2};
+    start_connected();
+    ask("a", "L", one.what);
+    EXPECT_EQ(sent(), texts{"try L 1 part 2 of 3"});
+    answer(fault::no_script, "NOSCRIPT");
+    EXPECT_EQ(sent(), texts{"source try L 1 part 2 of 3"});
+    answer({1, 100, server_us(), 0});
+    EXPECT_EQ(heard(), texts{granted("a", 100)});
+  }
+}
+
+TEST_F(EngineAttempt, OfMoreThanAMomentIsEndedByItsTime) {  // a short wait, and the script is not known
+  start_connected();
+  ask("a", "L", {.wait = 1ms});
+  advance(1ms);
+  EXPECT_EQ(sent(), (texts{"acquire L 1", "leave L 1"}));
+  answer(fault::no_script, "NOSCRIPT");
+  answer(fault::no_script, "NOSCRIPT");
+  EXPECT_EQ(sent(), texts{"source leave L 1"});
+  removed();
+  EXPECT_EQ(heard(), texts{"a failed timed_out"});
+  expect_clean();
+}
+
+// ---- every time-out carries the last cause -------------------------------------------------------------------
+
+TEST_F(EngineAttempt, TimeOutsSayWhatTheServerSaidLast) {
+  start_connected();
+  ask("a", "L", {.wait = 1s});
+  answer(fault::try_later, "LOADING Redis is loading");
+  EXPECT_EQ(told_after(1s), "the lock could not be had in time: LOADING Redis is loading");
+
+  start_connected();
+  ask("a", "L", {.wait = 1s});
+  EXPECT_EQ(told_after(1s), "the lock could not be had in time: the server has not answered yet");
+
+  start();
+  ask("a", "L", {.wait = 1s});
+  EXPECT_EQ(told_after(1s), "the lock could not be had in time: there is no connection yet");
+
+  start();
+  ask("a", "L", {.wait = 1s});
+  remote->connect_failed(fault::try_later, "connection refused", now);
+  EXPECT_EQ(told_after(1s), "the lock server cannot be reached: connection refused");
+
+  start_connected();
+  ask("a", "L", {.wait = 1s});
+  disconnect();
+  advance(1s);
+  EXPECT_EQ(told_after(settings.command_timeout), "the lock server cannot be reached: the connection is lost");
+
+  start_connected();
+  queued("a", "L", {.wait = 1s});
+  EXPECT_EQ(told_after(1s), "the lock could not be had in time");  // somebody has it, and that is all
+}
+
+TEST_F(EngineAttempt, PatienceIsNotBegunAnewByAConnection) {
+  settings.offline_timeout = 700ms;
+  start_connected();
+  ask("a");
+  time_point const began = now;
+  for (int i = 0; heard_message.empty() && i < 100; ++i) {
+    answer(fault::try_later, "LOADING Redis is loading");
+    disconnect();
+    advance(50ms);
+    if (heard_message.empty()) {
+      connect();
+      settle_connection();
+    }
+  }
+  EXPECT_LE(now - began, 800ms);
+  EXPECT_NE(heard_message.find("the connection is lost"), std::string::npos) << heard_message;
+}
+
+TEST_F(EngineAttempt, PatienceCountsFromTheFirstQuestionWithoutAnAnswer) {
+  settings.offline_timeout = 700ms;
+  settings.command_timeout = 600ms;
+  for (bool const several : {false, true}) {
+    start_connected();
+    if (several) {
+      try_all({"a", "b"});
+    } else {
+      ask("a");
+    }
+    advance(600ms);
+    EXPECT_EQ(dropped().size(), 1u);
+    disconnect();
+    advance(99ms);
+    EXPECT_TRUE(heard().empty());
+    advance(1ms);
+    EXPECT_EQ(heard().size(), several ? 2u : 1u);
+  }
+}
+
+// ---- several at once: what conch/multi_lock.hpp does next ------------------------------------------------------
+
+using detail::multi_plan;
+
+TEST(MultiPlan, OfOneAttemptNeverWaits) {
+  for (bool const once : {false, true}) {
+    multi_plan p{3, std::nullopt, once};
+    EXPECT_EQ(p.tried({true, false, true}), (std::vector<bool>{false, false, true}));
+    EXPECT_EQ(p.next({}, false, true), once ? multi_plan::step::busy : multi_plan::step::wait);
+  }
+  multi_plan all{2, std::nullopt, true};
+  (void)all.tried({true, true});
+  EXPECT_EQ(all.next({}, false, true), multi_plan::step::done);
+  multi_plan failed{2, std::nullopt, true};
+  (void)failed.tried({true, false});
+  EXPECT_EQ(failed.next(make_error_code(errc::unreachable), false, true), multi_plan::step::failed);
+  multi_plan stopped{2, std::nullopt, true};
+  (void)stopped.tried({true, false});
+  EXPECT_EQ(stopped.next({}, true, true), multi_plan::step::failed);
+}
+
+// ---- the ends of time -----------------------------------------------------------------------------------------
+
+TEST(Clock, DurationsNearTheirEndsSaturate) {
+  time_point const t{std::chrono::hours{100}};
+  EXPECT_EQ(detail::later_by(t, duration::max()), time_point::max());
+  EXPECT_EQ(detail::later_by(t, duration::max() - t.time_since_epoch() + duration{1}), time_point::max());
+  EXPECT_EQ(detail::later_by(t, duration::max() - t.time_since_epoch()), time_point::max());
+  EXPECT_EQ(detail::later_by(t, duration::max() - t.time_since_epoch() - duration{1}), time_point::max() - duration{1});
+  EXPECT_EQ(detail::later_by(t, duration::min()), time_point::min() + t.time_since_epoch());
+  EXPECT_EQ(detail::later_by(-t.time_since_epoch() + time_point{}, duration::min()), time_point::min());
+  EXPECT_EQ(detail::later_by(time_point::min(), duration::min()), time_point::min());
+  EXPECT_EQ(detail::later_by(time_point::max(), duration::max()), time_point::max());
+  EXPECT_EQ(detail::later_by(t, duration{-1}), t - duration{1});
+  EXPECT_EQ(detail::later_by(t, duration::zero()), t);
+}
+
+}  // namespace
+}  // namespace conch::engine
