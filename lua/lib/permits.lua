@@ -11,6 +11,9 @@
 local entry = id .. ' ' .. weight .. ' ' .. visited
 weight = tonumber(weight)
 local known = redis.pcall('HMGET', lock_key, 'sums', id)
+if known.err and not string.find(known.err, 'WRONGTYPE', 1, true) then
+  return known
+end
 if known.err or (not known[1] and redis.call('EXISTS', lock_key) == 1) then
   return not_a_lock()
 end

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "client/core.hpp"
 
+#include "base/readable.hpp"
 #include "client/completion.hpp"
 #include "client/identity.hpp"
 #include "client/question.hpp"
@@ -427,7 +428,7 @@ void client_core::on_released(engine::acquisition& a, bool was_held, error_code 
 void client_core::note(bool is_error, std::string_view words) { log(is_error ? log_level::error : log_level::warning, words); }
 
 void client_core::log(log_level level, std::string_view words) {
-  if (settings_.log) settings_.log(level, words);
+  if (settings_.log) settings_.log(level, readable(words, readable_line));
 }
 
 // ---------------------------------------------------------------------------------------------------------- closing

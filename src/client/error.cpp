@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include <conch/error.hpp>
 
+#include "base/readable.hpp"
+
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -144,7 +146,7 @@ error_code make_error_code(errc e) noexcept { return {static_cast<int>(e), error
 
 error_code make_error_code(errc e, std::string_view words) {
   if (words.empty()) return make_error_code(e);
-  return {static_cast<int>(e), table().keep(words.substr(0, 500))};
+  return {static_cast<int>(e), table().keep(readable(words, readable_line))};
 }
 
 boost::system::error_condition make_error_condition(errc e) noexcept { return {static_cast<int>(e), error_category()}; }

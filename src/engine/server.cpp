@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "engine/server.hpp"
 
+#include "base/readable.hpp"
 #include "engine/mutant.hpp"
 
 #include <algorithm>
@@ -179,7 +180,10 @@ void server::disconnected(std::string_view why, time_point now) {
   up_.connection_changed(now);
 }
 
-void server::answered(answer const& a, time_point now) {
+void server::answered(answer const& as_sent, time_point now) {
+  // From here on the server's words may be logged, kept or put behind others.
+  std::string const words = readable(as_sent.words);
+  answer const a{as_sent.what, words, as_sent.numbers};
   if (in_flight_.empty()) {
     out_.drop_connection("an answer to nothing");
     return;
@@ -210,7 +214,9 @@ void server::session_answer(in_flight const& r, answer const& a, time_point now)
     can_kill_ = a.what == fault::none;
     if (can_kill_) std::erase_if(stale_, [&](session const& s) { return s.client_id == r.id; });
     if (!can_kill_ && stale_.size() > 8) stale_.erase(stale_.begin());
-    if (!can_kill_) log_.note(false, "the server does not let this user end its own old connections (CLIENT KILL)");
+    if (!can_kill_ && !std::exchange(told_of_no_kill_, true)) {
+      log_.note(false, "the server does not let this user end its own old connections (CLIENT KILL): works, with more scripts");
+    }
     return;
   }
   // Whoever cannot hear, or cannot tell the next in line, must not take part.

@@ -169,6 +169,7 @@ class server final : public backend {
 
   bool connected_ = false;
   bool can_kill_ = false;
+  bool told_of_no_kill_ = false;  // to the log: once, many users are meant to lack that right
   std::string trouble_;           // why there is no connection
   std::string noted_;             // told to the log last, and not over
   error_code denied_;             // set: this user may not do what the protocol needs

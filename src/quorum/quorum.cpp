@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "quorum/quorum.hpp"
 
+#include "base/readable.hpp"
 #include "engine/mutant.hpp"
 #include "quorum/ballot.hpp"
 
@@ -243,7 +244,7 @@ void quorum::drop_kicks() {
 void quorum::report(statistics& to) const {
   for (auto const& m : members_) {
     server_statistics s;
-    s.url = m->shown;
+    s.url = readable(m->shown, readable_line);
     s.connected = m->up();
     s.connects = m->counted.connects;
     s.disconnects = m->counted.disconnects;
@@ -252,7 +253,7 @@ void quorum::report(statistics& to) const {
     s.cleanups_pending = m->protocol->pending();
     s.round_trip = m->protocol->round_trip();
     bool const away = !m->up() && !m->protocol->trouble().empty();
-    s.last_trouble = away ? m->protocol->trouble() : m->last_trouble;
+    s.last_trouble = readable(away ? m->protocol->trouble() : m->last_trouble, readable_line);
     to.servers.push_back(std::move(s));
     for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts, &statistics::kicks,
                                &statistics::pushes, &statistics::pushes_late, &statistics::pushes_stray,

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/greeting.hpp"
 
+#include "base/readable.hpp"
 #include "redis/faults.hpp"
 #include "resp/encoder.hpp"
 
@@ -30,6 +31,14 @@ bool new_enough(std::string_view version) {
   return major > 6 || (major == 6 && minor >= 2);
 }
 
+/// What follows the label in a text of INFO; empty if it is not there.
+std::string_view field(std::string_view info, std::string_view label) {
+  auto const at = info.find(label);
+  if (at == std::string_view::npos) return {};
+  std::string_view const rest = info.substr(at + label.size());
+  return rest.substr(0, std::min<std::size_t>(rest.find_first_of("\r\n"), 64));
+}
+
 }  // namespace
 
 std::string greeting::begin(address const& where, std::string const& client_name) {
@@ -44,7 +53,8 @@ std::string greeting::begin(address const& where, std::string const& client_name
   if (selects_) resp::append_command(out, {"SELECT", std::to_string(where.database)});
   resp::append_command(out, {"CLIENT", "INFO"});
   resp::append_command(out, {"TIME"});
-  resp::append_command(out, {"CONFIG", "GET", "maxmemory-policy"});
+  // Not CONFIG GET: who may ask that may also ask for the passwords.
+  resp::append_command(out, {"INFO", "memory"});
   resp::append_command(out, {"INFO", "server"});
   return out;
 }
@@ -53,7 +63,7 @@ greeting::progress greeting::next(std::span<resp::node const> reply) {
   switch (step_) {
     case step::hello: return hello(reply);
     case step::select:
-      if (is_error(reply)) return fail(classify(reply[0].text), std::string{reply[0].text});
+      if (is_error(reply)) return fail(classify(reply[0].text), reply[0].text);
       step_ = step::client_info;
       return progress::more;
     case step::client_info:
@@ -62,12 +72,12 @@ greeting::progress greeting::next(std::span<resp::node const> reply) {
       step_ = step::time;
       return progress::more;
     case step::time:
-      if (is_error(reply)) return fail(classify(reply[0].text), std::string{reply[0].text});
+      if (is_error(reply)) return fail(classify(reply[0].text), reply[0].text);
       if (!time(reply)) return fail(engine::fault::malformed, "the server's TIME is not a time");
       step_ = step::eviction;
       return progress::more;
     case step::eviction:
-      if (!is_error(reply)) eviction(reply);
+      if (!is_error(reply)) eviction(reply[0].text);
       step_ = step::run;
       return progress::more;
     case step::run:
@@ -79,9 +89,9 @@ greeting::progress greeting::next(std::span<resp::node const> reply) {
   return fail(engine::fault::malformed, "one reply too many");
 }
 
-greeting::progress greeting::fail(engine::fault what, std::string why) {
+greeting::progress greeting::fail(engine::fault what, std::string_view why) {
   fault_ = what;
-  why_ = std::move(why);
+  why_ = readable(why);
   return progress::failed;
 }
 
@@ -89,7 +99,7 @@ greeting::progress greeting::hello(std::span<resp::node const> reply) {
   if (is_error(reply)) {
     bool const unknown = reply[0].text.find("unknown command") != std::string_view::npos ||
                          reply[0].text.starts_with("NOPROTO");
-    return fail(unknown ? engine::fault::malformed : classify(reply[0].text), std::string{reply[0].text});
+    return fail(unknown ? engine::fault::malformed : classify(reply[0].text), reply[0].text);
   }
   if (reply[0].what != resp::kind::map) return fail(engine::fault::malformed, "the answer to HELLO is not a map");
   std::string_view version;
@@ -128,23 +138,19 @@ bool greeting::time(std::span<resp::node const> reply) {
   return true;
 }
 
-/// "...\r\nrun_id:9f3c...\r\nuptime_in_seconds:17\r\n..."
+/// "# Server\r\n...\r\nrun_id:9f3c...\r\nuptime_in_seconds:17\r\n..."
 void greeting::run(std::string_view info) {
-  auto const value_of = [&](std::string_view label) -> std::string_view {
-    auto const at = info.find(label);
-    if (at == std::string_view::npos) return {};
-    std::string_view const rest = info.substr(at + label.size());
-    return rest.substr(0, std::min<std::size_t>(rest.find_first_of("\r\n"), 64));
-  };
-  run_ = value_of("run_id:");
-  std::string_view const up = value_of("uptime_in_seconds:");
+  run_ = field(info, "run_id:");
+  std::string_view const up = field(info, "uptime_in_seconds:");
   constexpr std::int64_t a_century = 100LL * 366 * 24 * 3600;  // a clock's range has three
   if (!up.empty()) uptime_ = std::chrono::seconds{std::clamp<std::int64_t>(number(up), 0, a_century)};
 }
 
-void greeting::eviction(std::span<resp::node const> reply) {
-  if (reply.size() < 3 || reply[2].text == "noeviction") return;
-  warning_ = "maxmemory-policy is " + std::string{reply[2].text} + ": the server may evict a lock that is held; use noeviction";
+/// "# Memory\r\n...\r\nmaxmemory_policy:noeviction\r\n..."
+void greeting::eviction(std::string_view info) {
+  std::string_view const policy = field(info, "maxmemory_policy:");
+  if (policy.empty() || policy == "noeviction") return;
+  warning_ = "maxmemory-policy is " + std::string{policy} + ": the server may evict a lock that is held; use noeviction";
 }
 
 }  // namespace conch::redis

@@ -37,11 +37,11 @@ class greeting {
  private:
   enum class step { hello, select, client_info, time, eviction, run, done };
 
-  progress fail(engine::fault what, std::string why);
+  progress fail(engine::fault what, std::string_view why);
   progress hello(std::span<resp::node const> reply);
   void client_info(std::string_view text);
   bool time(std::span<resp::node const> reply);
-  void eviction(std::span<resp::node const> reply);
+  void eviction(std::string_view info);
   void run(std::string_view info);
 
   step step_ = step::hello;

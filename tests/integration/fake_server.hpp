@@ -57,8 +57,8 @@ class fake_server {
       for (;;) receive();
     }
 
-    /// A correct greeting: HELLO, CLIENT INFO, TIME, CONFIG GET, INFO.
-    void greet(std::string const& version = "7.0.15") {
+    /// A correct greeting: HELLO, CLIENT INFO, TIME, INFO memory, INFO server.
+    void greet(std::string const& version = "7.0.15", std::string const& policy = "noeviction") {
       command();
       write("%3\r\n$7\r\nversion\r\n$" + std::to_string(version.size()) + "\r\n" + version +
             "\r\n$2\r\nid\r\n:7\r\n$4\r\nrole\r\n$6\r\nmaster\r\n");
@@ -67,7 +67,7 @@ class fake_server {
       command();
       write(now());
       command();
-      write("%1\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n");
+      write(bulk("# Memory\r\nmaxmemory_policy:" + policy + "\r\n"));
       command();
       write(bulk("# Server\r\nrun_id:a\r\n"));
     }

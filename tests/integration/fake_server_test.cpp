@@ -88,6 +88,49 @@ TEST_F(FakeServer, AGreetingThatFailsForNowIsTriedAgain) {
   }
 }
 
+/// What a server says is shown to people: in the log, in errors and in the statistics, but never as it came.
+TEST_F(FakeServer, NoWordOfTheServerIsObeyedByATerminal) {
+  std::string const bad = "\x1b]0;owned\a\x1b[2J\xc2\x9b" "31m" + std::string(300, 'x');
+  auto const say = [&bad](std::string const& word) { return "-" + word + " " + bad + "\r\n"; };
+  std::string const several_lines = "!" + std::to_string(10 + bad.size()) + "\r\nOOM first\n" + bad + "\r\n";
+  for (auto const& [name, act] : std::vector<misbehaviour>{
+           {"HELLO is refused", [&](connection& c) { c.command(); c.write(say("WRONGPASS")); c.wait_for_end(); }},
+           {"HELLO fails for now", [&](connection& c) { c.command(); c.write(say("LOADING")); c.wait_for_end(); }},
+           {"the version", [&](connection& c) { c.greet("1.0" + bad); c.wait_for_end(); }},
+           {"the policy", [&](connection& c) { c.greet("7.0.15", "all\x1b[2J"); c.subscribe(); c.command(); c.write(say("OOM")); c.wait_for_end(); }},
+           {"SUBSCRIBE is denied", [&](connection& c) { c.greet(); c.command(); c.write(":0\r\n"); c.command(); c.write(say("NOPERM")); c.wait_for_end(); }},
+           {"a script fails", [&](connection& c) { c.greet(); c.subscribe(); c.command(); c.write(say("WRONGTYPE")); c.wait_for_end(); }},
+           {"in several lines", [&](connection& c) { c.greet(); c.subscribe(); c.command(); c.write(several_lines); c.wait_for_end(); }},
+           {"a script fails for now", [&](connection& c) { c.greet(); c.subscribe(); for (;;) { c.command(); c.write(say("BUSY")); } }},
+           {"a replica", [&](connection& c) { c.greet(); c.subscribe(); c.command(); c.write(say("READONLY")); c.wait_for_end(); }},
+           {"no RESP", [&](connection& c) { c.write(bad + "\r\n"); c.wait_for_end(); }},
+       }) {
+    for (bool const quorum : {false, true}) {
+      fake_server fake{[&](connection& c, int) { act(c); }};
+      journal log;
+      config settings = this->settings(fake);
+      settings.offline_timeout = 100ms;
+      settings.log = log.hook();
+      if (quorum) settings.servers = {fake.url()};
+      auto const body = [&]() -> asio::awaitable<void> {
+        client c{w.ctx.get_executor(), settings};
+        mutex m{c, "name\x1b[31m"};
+        auto r = co_await m.async_acquire({.wait = 1s}, as_tuple);
+        EXPECT_TRUE(std::get<0>(r)) << name;
+        std::string all = std::get<0>(r).message() + "\n" + *log.text;
+        EXPECT_LT(std::get<0>(r).message().size(), 600u) << name;
+        statistics const seen = c.stats();
+        for (auto const& s : seen.servers) all += s.url + "\n" + s.last_trouble + "\n";
+        EXPECT_EQ(all.find_first_of("\x1b\a\r"), std::string::npos) << name << ": " << testing::PrintToString(all);
+        EXPECT_EQ(all.find("\xc2\x9b"), std::string::npos) << name;
+        EXPECT_EQ(all.find(std::string(200, 'x')), std::string::npos) << name << ": " << all;
+        EXPECT_NE(all.find("x1b"), std::string::npos) << name << ": nothing of it was shown at all: " << all;
+      };
+      w.run(body);
+    }
+  }
+}
+
 /// What comes instead of the answer to the first script.
 TEST_F(FakeServer, ABrokenAnswerToAScriptEndsTheConnectionOrTheAcquireAndNeverGrants) {
   std::string const now = std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(

@@ -262,6 +262,21 @@ std::string run_id(redis_model::impl const& server) {
   return digits;
 }
 
+/// What CONFIG GET and INFO show: the defaults, and what a test has set.
+std::map<std::string, std::string, std::less<>> settings_of(redis_model::impl const& server) {
+  static std::map<std::string, std::string, std::less<>> const defaults{
+      {"appendfsync", "everysec"},
+      {"appendonly", "no"},
+      {"databases", "16"},
+      {"maxmemory", "0"},
+      {"maxmemory-policy", "noeviction"},
+      {"notify-keyspace-events", ""},
+      {"timeout", "0"}};
+  auto settings = server.config;
+  settings.insert(defaults.begin(), defaults.end());
+  return settings;
+}
+
 void info(call& c) {
   auto const wants = [&](std::string_view section) {
     if (c.size() == 1) {
@@ -288,6 +303,12 @@ void info(call& c) {
     begin("Clients");
     text += "connected_clients:" + std::to_string(c.server.connections.size()) + "\r\n";
   }
+  if (wants("memory")) {
+    auto const settings = settings_of(c.server);
+    begin("Memory");
+    text += "used_memory:1048576\r\nmaxmemory:" + settings.at("maxmemory") + "\r\nmaxmemory_policy:" +
+            settings.at("maxmemory-policy") + "\r\nallocator_frag_ratio:1.00\r\n";
+  }
   if (wants("replication")) {
     begin("Replication");
     text += "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\n";
@@ -296,16 +317,7 @@ void info(call& c) {
 }
 
 void config_get(call& c) {
-  static std::map<std::string, std::string, std::less<>> const defaults{
-      {"appendfsync", "everysec"},
-      {"appendonly", "no"},
-      {"databases", "16"},
-      {"maxmemory", "0"},
-      {"maxmemory-policy", "noeviction"},
-      {"notify-keyspace-events", ""},
-      {"timeout", "0"}};
-  auto settings = c.server.config;
-  settings.insert(defaults.begin(), defaults.end());
+  auto const settings = settings_of(c.server);
   auto& items = c.list(value::kind::map).items;
   for (auto const& [name, setting] : settings) {
     auto const matches = [&](std::string_view pattern) { return glob_match(pattern, name); };

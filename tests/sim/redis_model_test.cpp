@@ -139,6 +139,14 @@ TEST_F(RedisModel, UptimeFollowsTheWallClock) {
   EXPECT_NE(on(first, {"INFO"}).text.find("\r\nuptime_in_seconds:-5\r\n"), std::string::npos);
 }
 
+TEST_F(RedisModel, InfoTellsTheEvictionPolicy) {
+  EXPECT_NE(on(first, {"INFO", "memory"}).text.find("\r\nmaxmemory_policy:noeviction\r\n"), std::string::npos);
+  model.set_config("maxmemory-policy", "allkeys-lru");
+  auto const info = on(first, {"INFO", "memory"}).text;
+  EXPECT_NE(info.find("\r\nmaxmemory_policy:allkeys-lru\r\n"), std::string::npos);
+  EXPECT_EQ(info.find("run_id"), std::string::npos);
+}
+
 // ---- faults ----
 
 TEST_F(RedisModel, AFaultHasNoEffectAndEnds) {
