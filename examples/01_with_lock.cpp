@@ -1,6 +1,6 @@
 // A mutex that lives on the server, and the short way to use it: with_lock.
 //
-//   example_01_with_lock [URL]        default: $CONCH_URL, else memory://
+//   example_01_with_lock [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>

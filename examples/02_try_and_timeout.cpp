@@ -1,6 +1,6 @@
 // Three ways to ask: at once or not at all, for a while, and until it is granted.
 //
-//   example_02_try_and_timeout [URL]        default: $CONCH_URL, else memory://
+//   example_02_try_and_timeout [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>

@@ -1,6 +1,6 @@
 // Without coroutines: every async_ function takes a callback or asio::use_future as well.
 //
-//   example_03_callbacks_and_futures [URL]        default: $CONCH_URL, else memory://
+//   example_03_callbacks_and_futures [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>

@@ -1,6 +1,6 @@
 // What happens when a lock is lost: its holder is told, and the code under with_lock is cancelled.
 //
-//   example_04_loss [URL]        default: $CONCH_URL, else memory://
+//   example_04_loss [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>

@@ -1,7 +1,7 @@
 // A fixed lease: the lock ends when its time is over, whatever its holder does. The fence tells the
 // holder of then from the holder of now.
 //
-//   example_05_fixed_lease [URL]        default: $CONCH_URL, else memory://
+//   example_05_fixed_lease [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>

@@ -1,6 +1,6 @@
 // A semaphore: at most three at a time, however many processes ask; a backup takes all three.
 //
-//   example_06_semaphore [URL]        default: $CONCH_URL, else memory://
+//   example_06_semaphore [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>

@@ -1,6 +1,6 @@
 // A shared mutex: readers together, a writer alone, everybody in the order of asking.
 //
-//   example_07_shared_mutex [URL]        default: $CONCH_URL, else memory://
+//   example_07_shared_mutex [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>

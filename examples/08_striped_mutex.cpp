@@ -1,7 +1,7 @@
 // A lock in segments: a stock that is split in five, so that five can sell at the same time; an order that finds too
 // little in one segment moves on to the next.
 //
-//   example_08_striped_mutex [URL]        default: $CONCH_URL, else memory://
+//   example_08_striped_mutex [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <array>
 #include <boost/asio/co_spawn.hpp>

@@ -1,6 +1,6 @@
 // A reentrant mutex: what is called under the lock may take the lock itself, for the same owner.
 //
-//   example_09_reentrant_mutex [URL]        default: $CONCH_URL, else memory://
+//   example_09_reentrant_mutex [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>

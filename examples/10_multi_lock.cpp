@@ -1,6 +1,6 @@
 // Several locks together: a transfer between two accounts, in both directions at once, without a deadlock.
 //
-//   example_10_multi_lock [URL]        default: $CONCH_URL, else memory://
+//   example_10_multi_lock [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>

@@ -1,7 +1,7 @@
 // What an operator does: looks who has a lock and how many wait, and takes it from one who does not give it back. And a
 // writer that becomes a reader: nobody else writes between the change and what is read of it.
 //
-//   example_12_operator [URL]        default: $CONCH_URL, else memory://
+//   example_12_operator [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>

@@ -24,7 +24,8 @@ asio::awaitable<http_client::response> http_client::request(http::verb method, s
     co_await connect();
   }
   http::request<http::empty_body> question(method, target, 11);
-  question.set(http::field::host, server_.host + ':' + server_.port);
+  bool const v6 = server_.host.find(':') != std::string::npos;
+  question.set(http::field::host, (v6 ? '[' + server_.host + ']' : server_.host) + ':' + server_.port);
   question.prepare_payload();
   response answer;
   co_await http::async_write(stream_, question, asio::use_awaitable);

@@ -1,7 +1,7 @@
 // A flash sale: several processes sell the same stock, first under one lock, then under one that is split in segments.
 // Shows a progress bar, the two rates, and the proof that nothing was sold twice or lost.
 //
-//   conch-flash-sale --url redis://127.0.0.1:6379 [--items 1000] [--order-ms 20] [--segments 20] ...
+//   CONCH_URL=redis://127.0.0.1:6379 conch-flash-sale [--items 1000] [--order-ms 20] [--segments 20] ...
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -14,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -152,11 +153,12 @@ bool sale(settings const& s, int processes) {
 int main(int argc, char** argv) try {
   namespace po = boost::program_options;
   settings s;
+  std::string url;
   int order_ms = 20;
   int processes = 4;
   std::string which = "both";
   po::options_description known{"conch-flash-sale: sells the same stock under one lock, and under one in segments"};
-  known.add_options()("help", "this text")("url", po::value(&s.url), "the Redis of the locks and the stock")(
+  known.add_options()("help", "this text")("url", po::value(&url), "the Redis of the locks and the stock; default: $CONCH_URL, where a password belongs")(
       "name", po::value(&s.name), "of the lock; its keys begin with it")("items", po::value(&s.items), "to sell")(
       "order-ms", po::value(&order_ms), "what an order takes")("segments", po::value(&s.segments), "of the split lock")(
       "processes", po::value(&processes), "that sell")("buyers", po::value(&s.buyers), "in each process")(
@@ -168,6 +170,12 @@ int main(int argc, char** argv) try {
     std::cout << known;
     return 0;
   }
+  if (url.find('@') != url.npos) {
+    std::cerr << "conch-flash-sale: --url: a URL with a password belongs in the environment, as CONCH_URL; everybody can read arguments\n";
+    return 2;
+  }
+  if (char const* const set = std::getenv("CONCH_URL"); url.empty() && set != nullptr && *set != '\0') url = set;
+  if (!url.empty()) s.url = url;
   if (s.items < 1 || order_ms < 1 || s.segments < 2 || processes < 1 || s.buyers < 1 || s.url.starts_with("memory:")) {
     std::cerr << "conch-flash-sale: at least 2 segments, 1 of everything else, and a Redis (the processes share it)\n";
     return 2;

@@ -50,6 +50,7 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
     result.redis = url;
   }
   std::string listen;
+  std::string redis;
   long long wait = 0;
   long long lease = 0;
   long long request_timeout = 0;
@@ -59,10 +60,13 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   add("help,h", "print this");
   add("listen", po::value(&listen)->default_value("127.0.0.1:8080")->value_name("ADDR:PORT"),
       "where to listen; port 0: any that is free (it is printed)");
-  add("redis", po::value(&result.redis)->value_name("URL"),  // no default here: --help shows it
+  add("host", po::value(&result.hosts)->value_name("NAME"),
+      "a name by which browsers and others may call the server, besides its addresses and localhost; as often as needed");
+  add("redis", po::value(&redis)->value_name("URL"),  // no default here: --help shows it
       "the server that keeps counter and lock: redis://, unix:// or memory://; or redlock:// and a list of "
       "servers for the lock, the first of which keeps the counter (default: "
-      "$CONCH_URL, else redis://127.0.0.1:6379)");
+      "$CONCH_URL, else redis://127.0.0.1:6379). With a password only in $CONCH_URL: everybody on the machine can "
+      "read arguments");
   add("name", po::value(&result.name)->default_value(result.name)->value_name("NAME"),
       "of the counter and of its lock");
   add("wait-ms", po::value(&wait)->default_value(result.wait.count())->value_name("N"),
@@ -99,6 +103,12 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
 
   constexpr long long day = 24LL * 3600 * 1000;
   parse_endpoint(listen, result);
+  if (redis.find('@') != redis.npos) {
+    throw usage_error("--redis: a URL with a password belongs in the environment, as CONCH_URL; everybody can read arguments");
+  }
+  if (!redis.empty()) {
+    result.redis = redis;
+  }
   if (result.name.empty() || result.name.size() > 512) {
     throw usage_error("--name must have 1 to 512 bytes");
   }

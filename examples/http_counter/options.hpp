@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace http_counter {
 
@@ -12,6 +13,7 @@ namespace http_counter {
 struct options {
   std::string address = "127.0.0.1";
   std::uint16_t port = 8080;  ///< 0: any that is free
+  std::vector<std::string> hosts;  ///< names under which it is reached, besides its addresses and localhost
   std::string redis = "redis://127.0.0.1:6379";
   std::string name = "counter";
   std::chrono::milliseconds wait{5000};              ///< for the lock, per request

@@ -1,5 +1,8 @@
 #include "routes.hpp"
 
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/verb.hpp>
 
@@ -62,15 +65,51 @@ route decide_page(action what, http::verb method, string_view query, string_view
   return {.what = what, .label = label};
 }
 
+/// What stands before the port: `localhost:8080`, `127.0.0.1`, `[::1]:8080`. Empty: it is none of these.
+string_view host_without_port(string_view host) {
+  auto const end = host.starts_with('[') ? host.find(']') + 1 : std::min(host.find(':'), host.size());
+  string_view const port = host.substr(end);
+  bool const good = end != 0 && (port.empty() || (port[0] == ':' && port.find_first_not_of("0123456789", 1) == port.npos));
+  return good ? host.substr(0, end) : string_view{};
+}
+
+bool is_ours(string_view host, std::vector<std::string> const& names) {
+  string_view const name = host_without_port(host);
+  if (name.empty()) return false;
+  bool const brackets = name.front() == '[';
+  boost::system::error_code no_address;
+  auto const parsed = boost::asio::ip::make_address(std::string(brackets ? name.substr(1, name.size() - 2) : name), no_address);
+  if (!no_address && parsed.is_v6() == brackets) return true;
+  auto const same = [name](string_view other) { return boost::beast::iequals({name.data(), name.size()}, {other.data(), other.size()}); };
+  return same("localhost") || std::any_of(names.begin(), names.end(), same);
+}
+
+/// Browsers say of what they send for a page where that page is from. Others say nothing.
+bool from_elsewhere(http::request_header<> const& request, string_view host) {
+  for (auto const& field : request) {
+    string_view const value = view(field.value());
+    if (field.name() == http::field::origin && value != "http://" + std::string(host)) return true;
+    if (boost::beast::iequals(field.name_string(), "Sec-Fetch-Site") && value != "same-origin" && value != "none") return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-route decide(http::request_header<> const& request) {
+route decide(http::request_header<> const& request, std::vector<std::string> const& names) {
   string_view const target = view(request.target());
   if (request.version() != 10 && request.version() != 11) {
     return refuse(http::status::http_version_not_supported, "use HTTP/1.1", "none");
   }
   if (request.version() == 11 && request.count(http::field::host) != 1) {
     return refuse(http::status::bad_request, "HTTP/1.1 wants exactly one Host", "none");
+  }
+  string_view const host = view(request[http::field::host]);
+  if (request.count(http::field::host) != 0 && !is_ours(host, names)) {
+    return refuse(http::status::forbidden, "this server does not go by that Host: use its address, or start it with --host", "none");
+  }
+  if (from_elsewhere(request, host)) {
+    return refuse(http::status::forbidden, "requests that another site's page makes are not taken", "none");
   }
   if (!target.starts_with('/')) {
     return refuse(http::status::bad_request, "the target must begin with /", "none");

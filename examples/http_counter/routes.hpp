@@ -6,7 +6,9 @@
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 // What a request asks for. No sockets here: bytes, a parser and decisions.
 namespace http_counter {
@@ -28,8 +30,10 @@ struct route {
   std::string_view label = "none";
 };
 
-/// Everything that is neither understood nor expected is refused with 400, 404 or 405.
-route decide(http::request_header<> const& request);
+/// Everything that is neither understood nor expected is refused with 400, 404 or 405; with 403 what a browser sends for another
+/// site. Such a site may have given its own name the server's address (DNS rebinding), so `Host` must be an address,
+/// `localhost`, or one of `names` (lower case); and what says where it comes from must come from there.
+route decide(http::request_header<> const& request, std::vector<std::string> const& names = {});
 
 /// Nobody needs a body to count; what is longer is refused.
 inline constexpr std::uint32_t header_limit = 8 * 1024;

@@ -27,6 +27,7 @@ server::server(asio::io_context& ctx, service& does, options const& chosen)
     : ctx_(ctx),
       service_(does),
       limit_(chosen.request_timeout),
+      names_(chosen.hosts),
       strand_(asio::make_strand(ctx)),
       acceptor_(strand_, tcp::endpoint(asio::ip::make_address(chosen.address), chosen.port)),
       signals_(strand_, SIGTERM, SIGINT),
@@ -78,7 +79,7 @@ asio::awaitable<void> server::accept_all() {
 
 void server::start(session::socket peer) {
   auto const executor = peer.get_executor();
-  auto const added = std::make_shared<session>(std::move(peer), service_, limit_);
+  auto const added = std::make_shared<session>(std::move(peer), service_, limit_, names_);
   sessions_.insert(added);
   service_.counters().connection_opened();
   if (stopping_) {

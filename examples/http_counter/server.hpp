@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "options.hpp"
 #include "service.hpp"
@@ -39,6 +40,7 @@ class server {
   boost::asio::io_context& ctx_;
   service& service_;
   std::chrono::milliseconds limit_;
+  std::vector<std::string> const names_;
   session::strand strand_;  // everything below belongs to it
   boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, session::strand> acceptor_;
   boost::asio::signal_set signals_;

@@ -30,8 +30,8 @@ std::string method_of(request_parser const& parser) {
 
 }  // namespace
 
-session::session(socket peer, service& does, std::chrono::milliseconds limit)
-    : stream_(std::move(peer)), service_(does), limit_(limit) {}
+session::session(socket peer, service& does, std::chrono::milliseconds limit, std::vector<std::string> const& names)
+    : stream_(std::move(peer)), service_(does), limit_(limit), names_(names) {}
 
 asio::awaitable<void> session::run(std::shared_ptr<session> self) {
   error_code ignored;
@@ -70,7 +70,7 @@ asio::awaitable<bool> session::serve_one() {
     co_return false;
   }
   auto const& request = parser_->get();
-  route const asked = decide(request);
+  route const asked = decide(request, names_);
   bool const wants_more = request.keep_alive();
   std::string const method = method_of(*parser_);
   response out;

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "service.hpp"
 
@@ -21,7 +23,8 @@ class session {
   using socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, strand>;
 
   /// `limit`: for a request to come in and, on its own, for an answer to go out.
-  session(socket peer, service& does, std::chrono::milliseconds limit);
+  /// `names`: what the server may be called, see `decide`. They outlive the session.
+  session(socket peer, service& does, std::chrono::milliseconds limit, std::vector<std::string> const& names);
 
   /// Ends when the connection has ended. To be run by the executor of the socket.
   static boost::asio::awaitable<void> run(std::shared_ptr<session> self);
@@ -39,6 +42,7 @@ class session {
   boost::beast::basic_stream<boost::asio::ip::tcp, strand> stream_;
   service& service_;
   std::chrono::milliseconds limit_;
+  std::vector<std::string> const& names_;
   boost::beast::flat_buffer buffer_;
   std::optional<request_parser> parser_;
   bool reading_ = false;

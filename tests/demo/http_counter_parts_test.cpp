@@ -33,11 +33,11 @@ std::optional<route> decide_bytes(std::string const& bytes) {
   if (error) {
     return decide_failure(error);
   }
-  return parser.is_done() ? std::optional(decide(parser.get())) : std::nullopt;
+  return parser.is_done() ? std::optional(decide(parser.get(), {"shop.example"})) : std::nullopt;
 }
 
 route decide_line(std::string const& line) {
-  auto const decided = decide_bytes(line + " HTTP/1.1\r\nHost: h\r\n\r\n");
+  auto const decided = decide_bytes(line + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
   return decided.value_or(route{});
 }
 
@@ -91,13 +91,13 @@ TEST(HttpCounterRoutes, RefusesWhatIsNotHttp) {
     std::string bytes;
     http::status status;
   };
-  std::string const get = "GET /counter HTTP/1.1\r\nHost: h\r\n";
+  std::string const get = "GET /counter HTTP/1.1\r\nHost: localhost\r\n";
   for (auto const& [bytes, status] : std::vector<row>{
            {"\x16\x03\x01\x02\r\n\r\n", http::status::bad_request},
            {"GET /counter\r\n\r\n", http::status::bad_request},
-           {"GET /counter HTTP/2.0\r\nHost: h\r\n\r\n", http::status::bad_request},
+           {"GET /counter HTTP/2.0\r\nHost: localhost\r\n\r\n", http::status::bad_request},
            {"GET /counter HTTP/1.1\r\n\r\n", http::status::bad_request},
-           {get + "Host: h\r\n\r\n", http::status::bad_request},
+           {get + "Host: localhost\r\n\r\n", http::status::bad_request},
            {get + "no colon\r\n\r\n", http::status::bad_request},
            {get + "Content-Length: x\r\n\r\n", http::status::bad_request},
            {get + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n", http::status::bad_request},
@@ -112,8 +112,38 @@ TEST(HttpCounterRoutes, RefusesWhatIsNotHttp) {
   }
 }
 
+// A page of another site makes the browser send a POST; or that site gives its own name this server's address, after which the
+// browser takes both for one.
+TEST(HttpCounterRoutes, RefusesWhatABrowserSendsForAnotherSite) {
+  auto const ask = [](std::string const& fields, std::string const& line = "POST /counter") {
+    return decide_bytes(line + " HTTP/1.1\r\n" + fields + "\r\n\r\n").value_or(route{});
+  };
+  for (std::string const fields : {
+           "Host: localhost:8080", "Host: LOCALHOST", "Host: 127.0.0.1:8080", "Host: 192.168.1.7", "Host: [::1]:8080", "Host: [::1]", "Host: shop.example:80", "Host: Shop.Example",
+           "Host: localhost:8080\r\nOrigin: http://localhost:8080", "Host: localhost:8080\r\nSec-Fetch-Site: same-origin",
+           "Host: localhost\r\nSec-Fetch-Site: none", "Host: [::1]:1\r\nOrigin: http://[::1]:1"}) {
+    EXPECT_EQ(ask(fields).what, action::increment) << fields;
+  }
+  for (std::string const fields : {
+           "Host: evil.example", "Host: evil.example:8080", "Host: localhost.evil.example", "Host: evil.localhost", "Host: 127.0.0.1.evil.example",
+           "Host: shop.example.evil", "Host: localhost.", "Host: ", "Host: :80", "Host: localhost:x", "Host: localhost:80:80",
+           "Host: ::1", "Host: [::1", "Host: [127.0.0.1]", "Host: [localhost]", "Host: localhost@evil.example", "Host: 127.1", "Host: 0x7f000001",
+           "Host: localhost\r\nOrigin: http://evil.example", "Host: localhost\r\nOrigin: null", "Host: localhost\r\nOrigin: http://localhost:81",
+           "Host: localhost\r\nOrigin: https://localhost", "Host: localhost\r\nOrigin: ", "Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example",
+           "Host: localhost\r\nSec-Fetch-Site: cross-site", "Host: localhost\r\nsec-fetch-site: same-site",
+           "Host: evil.example\r\nOrigin: http://evil.example\r\nSec-Fetch-Site: same-origin"}) {
+    for (std::string const line : {"POST /counter", "DELETE /counter", "GET /counter", "GET /stats", "GET /nothing"}) {
+      route const refused = ask(fields, line);
+      EXPECT_EQ(refused.status, http::status::forbidden) << line << ' ' << fields;
+    }
+  }
+  // No browser: neither field is there.
+  EXPECT_EQ(decide_bytes("POST /counter HTTP/1.0\r\n\r\n").value_or(route{}).what, action::increment);
+  EXPECT_EQ(decide_bytes("POST /counter HTTP/1.0\r\nOrigin: http://evil.example\r\n\r\n").value_or(route{}).status, http::status::forbidden);
+}
+
 TEST(HttpCounterRoutes, WaitsForTheRestOfARequest) {
-  std::string const whole = "POST /counter HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
+  std::string const whole = "POST /counter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc";
   for (std::size_t size = 1; size < whole.size(); ++size) {
     EXPECT_FALSE(decide_bytes(whole.substr(0, size)).has_value()) << size;
   }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <string>
 #include <thread>
@@ -78,13 +79,13 @@ TEST_F(HttpCounter, KeepsConnectionsOpen) {
     EXPECT_EQ(answer.field("connection"), "");
   }
   // Several at once are answered in order.
-  std::string const get = "GET /counter HTTP/1.1\r\nHost: h\r\n\r\n";
-  probe.send(get + "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n" + get);
+  std::string const get = "GET /counter HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  probe.send(get + "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n" + get);
   EXPECT_EQ(probe.read().status, 200);
   EXPECT_EQ(probe.read().status, 404);
   EXPECT_EQ(probe.read().status, 200);
 
-  probe.send("GET /counter HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  probe.send("GET /counter HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(probe.read().field("connection"), "close");
   EXPECT_TRUE(probe.is_closed_by_server());
 
@@ -101,7 +102,7 @@ TEST_F(HttpCounter, RefusesBadRequestsInJson) {
     int status;
     bool closes;
   };
-  std::string const tail = " HTTP/1.1\r\nHost: h\r\n\r\n";
+  std::string const tail = " HTTP/1.1\r\nHost: localhost\r\n\r\n";
   for (auto const& [bytes, status, closes] : std::vector<row>{
            {"GET /nothing" + tail, 404, false},
            {"GET /counter?lock=maybe" + tail, 400, false},
@@ -109,8 +110,8 @@ TEST_F(HttpCounter, RefusesBadRequestsInJson) {
            {"GET /counter HTTP/1.1\r\n\r\n", 400, false},
            {"nonsense\r\n\r\n", 400, true},
            {"GET /counter HTTP/9.9\r\n\r\n", 400, true},
-           {"POST /counter HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", 400, true},
-           {"POST /counter HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 411,
+           {"POST /counter HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400, true},
+           {"POST /counter HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 411,
             true},
        }) {
     http_probe probe(server.port());
@@ -132,7 +133,7 @@ TEST_F(HttpCounter, RefusesBadRequestsInJson) {
 
 TEST_F(HttpCounter, LimitsHeadersAndBodies) {
   counter_server server(redis_.url());
-  std::string const post = "POST /counter HTTP/1.1\r\nHost: h\r\n";
+  std::string const post = "POST /counter HTTP/1.1\r\nHost: localhost\r\n";
   {
     http_probe probe(server.port());
     EXPECT_EQ(probe.request("POST", "/counter", std::string(4096, 'x')).status, 200);
@@ -154,7 +155,7 @@ TEST_F(HttpCounter, AsksForABodyThatIsAnnounced) {
   counter_server server(redis_.url());
   http_probe probe(server.port());
   probe.send(
-      "POST /counter HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+      "POST /counter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
   EXPECT_EQ(probe.read().status, 100);
   probe.send("hi");
   EXPECT_EQ(probe.read().status, 200);
@@ -164,10 +165,25 @@ TEST_F(HttpCounter, ClosesConnectionsThatAreSilentOrSlow) {
   counter_server server(redis_.url(), {"--request-timeout-ms", "200"});
   http_probe silent(server.port());
   http_probe half(server.port());
-  half.send("POST /counter HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
+  half.send("POST /counter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nab");
   EXPECT_TRUE(silent.is_closed_by_server());
   EXPECT_TRUE(half.is_closed_by_server());
   EXPECT_EQ(server.request("GET", "/counter").body, "{\"counter\":0}\n");
+}
+
+TEST_F(HttpCounter, TakesNothingThatAnotherSitesPageSends) {
+  counter_server server(redis_.url(), {"--host", "shop.example"});
+  http_probe probe(server.port());
+  for (std::string const fields : {"Host: evil.example", "Host: localhost\r\nOrigin: http://evil.example"}) {
+    probe.send("POST /counter HTTP/1.1\r\n" + fields + "\r\nContent-Length: 0\r\n\r\n");
+    auto const answer = probe.read();
+    EXPECT_EQ(answer.status, 403);
+    EXPECT_TRUE(answer.body.starts_with("{\"error\":\"")) << answer.body;
+    EXPECT_EQ(answer.field("access-control-allow-origin"), "");
+  }
+  probe.send("POST /counter HTTP/1.1\r\nHost: shop.example\r\nOrigin: http://shop.example\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_EQ(probe.read().status, 200);
+  EXPECT_EQ(server.request("GET", "/counter").body, "{\"counter\":1}\n");
 }
 
 TEST_F(HttpCounter, SaysBusyWhenTheLockCannotBeHadInTime) {
@@ -239,7 +255,7 @@ TEST_F(HttpCounter, EndsGracefullyWithRequestsInFlight) {
   ASSERT_EQ(idle.request("GET", "/counter").status, 200);
   std::vector<http_probe> waiting;
   for (int i = 0; i < 5; ++i) {
-    waiting.emplace_back(server.port()).send("POST /counter HTTP/1.1\r\nHost: h\r\n\r\n");
+    waiting.emplace_back(server.port()).send("POST /counter HTTP/1.1\r\nHost: localhost\r\n\r\n");
   }
   // They are in flight once they wait for the lock.
   auto const until = steady::now() + 20s;
@@ -266,7 +282,7 @@ TEST_F(HttpCounter, EndsInTimeEvenWhenRedisIsStopped) {
   ASSERT_EQ(server.request("POST", "/counter").status, 200);
   redis_.stop();
   http_probe probe(server.port());
-  probe.send("POST /counter HTTP/1.1\r\nHost: h\r\n\r\n");
+  probe.send("POST /counter HTTP/1.1\r\nHost: localhost\r\n\r\n");
   auto const until = steady::now() + 20s;
   while (!contains(server.request("GET", "/stats").body, "\"waiting\":1,")) {
     ASSERT_LT(steady::now(), until);
@@ -365,7 +381,7 @@ TEST(HttpCounterAlone, ExplainsItselfAndBadOptions) {
            {{"--colour"}, "colour"},
            {{"--listen", "nowhere"}, "--listen"},
            {{"--redis", "ftp://h"}, "URL"},
-           {{"--redis", "redis://:secret@h/x"}, "URL"},
+           {{"--redis", "redis://:secret@h"}, "CONCH_URL"},
            {{"--lease-ms", "1"}, "lease-ms"},
        }) {
     std::vector<std::string> line{CONCH_HTTP_COUNTER};
@@ -374,6 +390,14 @@ TEST(HttpCounterAlone, ExplainsItselfAndBadOptions) {
     EXPECT_EQ(refused.wait_for_end(), 2) << words[0];
     EXPECT_TRUE(contains(refused.output(), complaint)) << refused.output();
     EXPECT_FALSE(contains(refused.output(), "secret")) << refused.output();
+  }
+  for (char const* const url : {"ftp://:secret@h", "redis://:secret@h/x", "redis://u:secret@h:x"}) {
+    ASSERT_EQ(::setenv("CONCH_URL", url, 1), 0);
+    program refused({CONCH_HTTP_COUNTER});
+    EXPECT_EQ(refused.wait_for_end(), 2) << url;
+    EXPECT_TRUE(contains(refused.output(), "URL")) << refused.output();
+    EXPECT_FALSE(contains(refused.output(), "secret")) << refused.output();
+    ::unsetenv("CONCH_URL");
   }
   counter_server first("memory://");
   program second({CONCH_HTTP_COUNTER, "--redis", "memory://", "--listen",

@@ -77,7 +77,7 @@ http_answer http_probe::request(std::string_view method, std::string_view target
   std::string text(method);
   text += ' ';
   text += target;
-  text += " HTTP/1.1\r\nHost: test\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n";
+  text += " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n";
   text += body;
   send(text);
   return read();

@@ -28,6 +28,7 @@ class program {
 
   /// Until `wait_for_end` has seen its end.
   bool is_running() const noexcept { return pid_ != 0; }
+  pid_t pid() const noexcept { return pid_; }
 
   void signal(int number) const { ::kill(pid_, number); }
 
