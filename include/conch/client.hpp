@@ -22,6 +22,7 @@ namespace asio = boost::asio;
 namespace detail {
 class client_core;
 using core_ptr = std::shared_ptr<client_core>;
+asio::any_io_executor executor_of(client_core const* core) noexcept;
 void start_close(core_ptr core, duration timeout, close_handler handler);
 }  // namespace detail
 

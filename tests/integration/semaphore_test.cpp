@@ -366,7 +366,7 @@ TEST_F(Semaphore, ALimitThatMakesNoSenseIsRefused) {
     for (std::uint32_t const permits : {0u, 1'000'001u}) {
       auto const answer = co_await s.async_set_permits(permits, as_tuple);
       EXPECT_EQ(std::get<0>(answer), errc::invalid_config) << std::get<0>(answer).message();
-      EXPECT_SAYS(std::get<0>(answer).message(), std::to_string(permits));
+      EXPECT_NE(std::get<0>(answer).message().find("and not " + std::to_string(permits)), std::string::npos);
     }
     EXPECT_EQ(a.stats().scripts, 0u);
   };
