@@ -47,6 +47,7 @@ asio::awaitable<bool> work(conch::client& client, std::string const& url) {
   try {
     co_await conch::with_lock(lock, body);
   } catch (boost::system::system_error const& error) {
+    // cppcheck-suppress incorrectLogicOperator ; an error belongs to a condition as well: both are true of one code
     told = error.code() == conch::errc::lost && error.code() == conch::condition::not_mine;
     std::cout << "with_lock throws: " << error.what() << '\n';
   }

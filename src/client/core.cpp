@@ -113,6 +113,7 @@ std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, c
   return core;
 }
 
+// cppcheck-suppress passedByValue ; moved into its member, after strand_ has looked at it
 client_core::client_core(asio::any_io_executor executor, config settings)
     : executor_{std::move(executor)},
       home_{asio::prefer(asio::require(executor_, asio::execution::blocking.never), asio::execution::relationship.fork)},
@@ -454,8 +455,11 @@ void client_core::close_in_background() {
 void client_core::begin_close(time_point now, duration timeout, bool drain) {
   closing_ = closing::draining;
   engine_.close(now);
-  quorum_ ? quorum_->drop_kicks() : server_->drop_kicks();
-  if (server_) server_->end_inquiries(make_error_code(errc::closed));
+  if (quorum_) quorum_->drop_kicks();
+  if (server_) {
+    server_->drop_kicks();
+    server_->end_inquiries(make_error_code(errc::closed));
+  }
   if (drain && timeout > duration::zero()) {
     timers_.arm(close_timer_, later_by(now, timeout));
   } else {
