@@ -44,6 +44,26 @@ function(conch_warnings target)
   endif()
 endfunction()
 
+# For programs that people run, and the code that is only theirs: what a compiler can add against mistakes with memory. Never for the
+# library: its users decide for themselves, and what they decide must hold for all of their program.
+function(conch_harden target)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" OR NOT UNIX OR APPLE)
+    return()
+  endif()
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-fcf-protection CONCH_HAS_CF_PROTECTION) # x86 only
+  target_compile_options(${target} PRIVATE
+    -fstack-protector-strong
+    $<$<BOOL:${CONCH_HAS_CF_PROTECTION}>:-fcf-protection>
+    # Needs an optimising build, and is in the way of the sanitizers, whose builds are Debug.
+    $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-D_FORTIFY_SOURCE=3>)
+  target_compile_definitions(${target} PRIVATE _GLIBCXX_ASSERTIONS)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    target_link_options(${target} PRIVATE -Wl,-z,relro -Wl,-z,now)
+  endif()
+endfunction()
+
 # ccache and a fast linker, where they are found and nothing else was asked for.
 function(conch_use_fast_tools)
   find_program(CONCH_CCACHE ccache)
