@@ -31,7 +31,8 @@ error_code to_error(fault what, std::string_view words) {
 /// One bad key harms one lock: which one it was must be told.
 std::string of_lock(seat const& s, std::string_view words) {
   std::string text{words};
-  if (words.find(s.name) == std::string_view::npos) (text += " (lock ").append(s.name) += ')';
+  std::string const name = readable(s.name);  // as the words are
+  if (words.find(name) == std::string_view::npos) (text += " (lock ").append(name) += ')';
   return text;
 }
 

@@ -114,7 +114,7 @@ TEST_F(FakeServer, NoWordOfTheServerIsObeyedByATerminal) {
       if (quorum) settings.servers = {fake.url()};
       auto const body = [&]() -> asio::awaitable<void> {
         client c{w.ctx.get_executor(), settings};
-        mutex m{c, "name\x1b[31m"};
+        mutex m{c, "name\x1b[31m" + std::string(300, 'n')};
         auto r = co_await m.async_acquire({.wait = 1s}, as_tuple);
         EXPECT_TRUE(std::get<0>(r)) << name;
         std::string all = std::get<0>(r).message() + "\n" + *log.text;
@@ -124,6 +124,7 @@ TEST_F(FakeServer, NoWordOfTheServerIsObeyedByATerminal) {
         EXPECT_EQ(all.find_first_of("\x1b\a\r"), std::string::npos) << name << ": " << testing::PrintToString(all);
         EXPECT_EQ(all.find("\xc2\x9b"), std::string::npos) << name;
         EXPECT_EQ(all.find(std::string(200, 'x')), std::string::npos) << name << ": " << all;
+        EXPECT_EQ(all.find(std::string(200, 'n')), std::string::npos) << name << ": " << all;
         EXPECT_NE(all.find("x1b"), std::string::npos) << name << ": nothing of it was shown at all: " << all;
       };
       w.run(body);
