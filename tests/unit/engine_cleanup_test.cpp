@@ -420,7 +420,8 @@ TEST_F(EngineCleanup, DoesNotKickWhenTheSameScriptPutItBackInLine) {
   take_sent();
   released_and_queued(30'000);
   advance(10s);
-  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(sent(), texts{"acquire L 2"}) << "from its place in line, after a claim";
+  EXPECT_EQ(stats.kicks, 0u);
 }
 
 TEST_F(EngineCleanup, KicksOnTheNextConnection) {

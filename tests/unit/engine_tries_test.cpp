@@ -31,7 +31,7 @@ TEST_F(EngineTries, GoOutAsOneScriptAndAreAllGranted) {
   auto const out = take_sent();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].text, "try all a 1 b 2 c 3");
-  EXPECT_EQ(out[0].retention, 10min);
+  EXPECT_EQ(out[0].retention, 10min + 30s);
   EXPECT_EQ(stats.scripts, 1u);
   taken({100, 200, 300});
   EXPECT_EQ(heard(), (texts{granted("a", 100), granted("b", 200), granted("c", 300)}));

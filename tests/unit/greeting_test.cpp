@@ -50,7 +50,7 @@ std::string hello(std::string const& version, std::string const& role = "master"
 
 std::string const info = bulk("id=7 addr=1.2.3.4:5 laddr=x name=n");
 std::string const time_of_1e9 = "*2\r\n" + bulk("1000000000") + bulk("17");
-std::string const no_eviction = "%1\r\n" + bulk("maxmemory-policy") + bulk("noeviction");
+std::string const no_eviction = bulk("# Memory\r\nmaxmemory_policy:noeviction\r\n");
 std::string const server_info = bulk("# Server\r\nrun_id:abc\r\nuptime_in_seconds:12\r\nx:y\r\n");
 
 address server(std::string user, std::string password, int database = 0) {
@@ -63,7 +63,7 @@ address server(std::string user, std::string password, int database = 0) {
 }
 
 TEST(Greeting, SendsThis) {
-  std::string const rest = "CLIENT INFO | TIME | CONFIG GET maxmemory-policy | INFO server";
+  std::string const rest = "CLIENT INFO | TIME | INFO memory | INFO server";
   struct row {
     address where;
     std::string name, sent;
@@ -106,7 +106,7 @@ TEST(Greeting, AWholeOneTellsEverything) {
 
 /// The answers to a greeting that selects no database, up to one that is another than usual.
 struct row {
-  std::size_t at;  // 0 HELLO, 1 CLIENT INFO, 2 TIME, 3 CONFIG GET, 4 INFO
+  std::size_t at;  // 0 HELLO, 1 CLIENT INFO, 2 TIME, 3 INFO memory, 4 INFO server
   std::string answer;
   fault what;
   std::string why;
@@ -182,9 +182,9 @@ TEST(Greeting, WhatItCanDoWithout) {
            {1, bulk("id=7"), "", "abc", ""},
            {1, bulk("id=7 addr=/run/r.sock:0"), "/run/r.sock:0", "abc", ""},
            {1, bulk("id=7 laddr=x addr="), "", "abc", ""},
-           {3, "-NOPERM no CONFIG\r\n", "1.2.3.4:5", "abc", ""},
+           {3, "-NOPERM no INFO\r\n", "1.2.3.4:5", "abc", ""},
            {3, "%0\r\n", "1.2.3.4:5", "abc", ""},
-           {3, "%1\r\n" + bulk("maxmemory-policy") + bulk("allkeys-lru"), "1.2.3.4:5", "abc", "allkeys-lru"},
+           {3, bulk("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), "1.2.3.4:5", "abc", "allkeys-lru"},
            {4, "-NOPERM no INFO\r\n", "1.2.3.4:5", "", ""},
            {4, bulk("nothing of use"), "1.2.3.4:5", "", ""},
            {4, bulk("run_id:"), "1.2.3.4:5", "", ""},
