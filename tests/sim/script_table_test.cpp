@@ -257,6 +257,13 @@ std::vector<renewal> const two_renewals{{"L", 1, lease}, {"M", 2, lease}};
 std::vector<renewal> const one_renewal{{"L", 1, lease}};
 std::vector<renewal> const two_votes{{"L", 1, lease, clock_us + 50}, {"M", 2, lease, clock_us + 50}};
 
+renew_command lasting(std::vector<renewal> const& items, bool parts = false) {
+  renew_command c{.items = items};
+  c.parts = parts;
+  c.retention = retention;
+  return c;
+}
+
 force_command force(std::int64_t fence = 0) { return {.name = "L", .claim = claim, .retention = retention, .fence = fence}; }
 
 limit_command limit(std::uint32_t permits) { return {.name = "L", .claim = claim, .retention = retention, .limit = permits}; }
@@ -292,10 +299,10 @@ std::vector<row> const& acquires() {
       {"an id that is the beginning of mine is not mine", "SET L 'a.12 {clock-9} h' PX 20000", "", take("L", false),
        "[2 20000 {now}]", "L=a.12 {clock-9} h (20000)\n"},
       {"free, and others wait: in line behind them, and it goes to the head", "ZADD L:q {now-9} b.1\nPEXPIRE L:q 60000", "b", take("L"),
-       "[0 3000 {now} {now}]", "L=b.1 {clock} c (3000)\nL:f={clock} (600000)\nL:q=[a.1@{now}] (60000)\n",
+       "[0 3000 {now} {now} 1]", "L=b.1 {clock} c (3000)\nL:f={clock} (600000)\nL:q=[a.1@{now}] (60000)\n",
        "b: b.1 {clock} {now} 3000 conch:{L}\n"},
       {"free for a try, and others wait: it goes to the head", "ZADD L:q {now-9} b.1\nPEXPIRE L:q 60000", "b", take("L", false),
-       "[2 3000 {now}]", "L=b.1 {clock} c (3000)\nL:f={clock} (600000)\n", "b: b.1 {clock} {now} 3000 conch:{L}\n"},
+       "[2 3000 {now} 0 0]", "L=b.1 {clock} c (3000)\nL:f={clock} (600000)\n", "b: b.1 {clock} {now} 3000 conch:{L}\n"},
       {"whoever does not hear of it is passed over", "ZADD L:q {now-9} b.1\nPEXPIRE L:q 60000", "", take("L"), "{clock}",
        "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\n"},
       {"at its not-after: done", "", "", late(now_us), "{clock}", "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\n"},
@@ -387,10 +394,21 @@ std::vector<row> const& renewals() {
        "L=a.1 {clock-9} h (30000)\n"},
       {"a claim that lasts longer is not shortened", "SET L 'a.1 {clock-9} c' PX 50000", "", renew_command{.items = one_renewal}, "[{now} 1]",
        "L=a.1 {clock-9} h (50000)\n"},
-      {"a bad key fails alone", "HSET L what else\nSET M 'a.2 {clock-9} h' PX 5000", "", renew_command{.items = two_renewals}, "[{now} -1 1]",
+      {"a key of another type is not mine, and fails alone", "HSET L what else\nSET M 'a.2 {clock-9} h' PX 5000", "", renew_command{.items = two_renewals}, "[{now} 0 1]",
        "L={what=else}\nM=a.2 {clock-9} h (30000)\n"},
       {"an id that mine begins with is not mine", "SET L 'a.12 {clock-9} h' PX 5000", "", renew_command{.items = one_renewal}, "[{now} 0]",
        "L=a.12 {clock-9} h (5000)\n"},
+      {"a hold that has lasted long keeps its fence", "SET L 'a.1 {clock-9} h' PX 5000\nSET L:f {clock-9} PX 1000", "",
+       lasting(one_renewal), "[{now} 1]", "L=a.1 {clock-9} h (30000)\nL:f={clock-9} (600000)\n"},
+      {"also where its key is gone, and until the clock has passed it", "SET L 'a.1 {clock+500000} h' PX 5000", "", lasting(one_renewal),
+       "[{now} 1]", "L=a.1 {clock+500000} h (30000)\nL:f={clock+500000} (600500)\n"},
+      {"but no other's, and none that is kept for longer",
+       "SET L 'a.1 {clock-9} h' PX 5000\nSET L:f {clock-9} PX 900000\nSET M 'b.7 {clock-9} h' PX 5000\nSET M:f {clock-9} PX 1000", "",
+       lasting(two_renewals), "[{now} 1 0]",
+       "L=a.1 {clock-9} h (30000)\nL:f={clock-9} (900000)\nM=b.7 {clock-9} h (5000)\nM:f={clock-9} (1000)\n"},
+      {"parts: one that has lasted long keeps its fence",
+       "HSET L sums 's 3 1 {now+1000000} 0 ' a.1 '1 {clock-9} h {now+1000000} 0'\nPEXPIRE L 2000", "", lasting(one_renewal, true), "[{now} 1]",
+       "L={a.1=1 {clock-9} h {now+30000000} 0, sums=s 3 1 {now+1000000} 0 } (30000)\nL:f={clock-9} (600000)\n"},
       {"parts: mine, somebody's", "HSET L sums 's 3 2 {now+1000000} 0 ' a.1 '1 7 c {now+2000000} 0' b.1 '1 8 h {now+1000000} 0'\nPEXPIRE L 2000", "",
        renew_command{.items = two_renewals, .parts = true}, "[{now} 1 0]",
        "L={a.1=1 7 h {now+30000000} 0, b.1=1 8 h {now+1000000} 0, sums=s 3 2 {now+1000000} 0 } (30000)\n"},
@@ -399,9 +417,9 @@ std::vector<row> const& renewals() {
       {"parts: never shortened", "HSET L sums 's 3 1 {now+1000000} 0 ' a.1 '1 7 h {now+90000000} 0'\nPEXPIRE L 90000", "",
        renew_command{.items = one_renewal, .parts = true}, "[{now} 1]",
        "L={a.1=1 7 h {now+90000000} 0, sums=s 3 1 {now+1000000} 0 } (90000)\n"},
-      {"parts: a bad key fails alone",
+      {"parts: a key of another type is not mine, and fails alone",
        "SET L x\nHSET M sums 's 3 1 {now+1000000} 0 ' a.2 '1 7 h {now+1000000} 0'\nPEXPIRE M 2000", "",
-       renew_command{.items = two_renewals, .parts = true}, "[{now} -1 1]",
+       renew_command{.items = two_renewals, .parts = true}, "[{now} 0 1]",
        "L=x\nM={a.2=1 7 h {now+30000000} 0, sums=s 3 1 {now+1000000} 0 } (30000)\n"},
   };
   return rows;
@@ -416,8 +434,8 @@ std::vector<row> const& confirmations() {
       {"mine, but a fence above the floor was given", "SET L 'a.1 {clock+90} h' PX 500\nSET L:f {clock+90} PX 1000\nSET M 'a.2 {clock} h' PX 50000\nSET M:f {clock} PX 1000",
        "", votes, "[{now} 2 {clock+90} 1 {clock}]",
        "L=a.1 {clock+90} h (30000)\nL:f={clock+90} (1000)\nM=a.2 {clock} h (50000)\nM:f={clock+50} (600001)\n"},
-      {"a bad key fails alone", "HSET L what else\nSET M 'a.2 {clock} c' PX 500\nSET M:f {clock} PX 1000", "", votes,
-       "[{now} -1 0 1 {clock}]", "L={what=else}\nL:f={clock+50} (600001)\nM=a.2 {clock} h (30000)\nM:f={clock+50} (600001)\n"},
+      {"a key of another type is not mine, and fails alone", "HSET L what else\nSET M 'a.2 {clock} c' PX 500\nSET M:f {clock} PX 1000", "", votes,
+       "[{now} 0 0 1 {clock}]", "L={what=else}\nL:f={clock+50} (600001)\nM=a.2 {clock} h (30000)\nM:f={clock+50} (600001)\n"},
   };
   return rows;
 }
@@ -433,23 +451,23 @@ std::vector<row> const& orders() {
        "L={b.1=2 9 h {now+5000000} 0, c.1=1 8 c {now+2000000} 0, d.1=1 7 h {now} 0, sums=s 5 4 {now} 1 }\n"},
       {"inspect: something else", "SET L x", "", inspect_command{.name = "L"}, "error WRONGTYPE", "L=x\n"},
       {"force: nobody has it", "ZADD L:q 5 b.1", "b", force(), "[0 {now}]", "L:q=[b.1@5]\n"},
-      {"force: whoever loses it is told first, then the next", "SET L 'b.7 {clock-9} h' PX 5000\nZADD L:q 5 c.1", "bc", force(), "[1 {now}]",
+      {"force: whoever loses it is told first, then the next", "SET L 'b.7 {clock-9} h' PX 5000\nZADD L:q 5 c.1", "bc", force(), "[1 {now} 0 0 1]",
        "L=c.1 {clock} c (3000)\nL:f={clock} (600000)\n", "b: !b.7 conch:{L}\nc: c.1 {clock} {now} 3000 conch:{L}\n"},
       {"force: nobody waits", "SET L 'b.7 {clock-9} h' PX 5000", "b", force(), "[1 {now}]", "", "b: !b.7 conch:{L}\n"},
-      {"force: the fence goes on above the one that was held", "SET L 'b.7 {clock+40} h' PX 5000\nZADD L:q 5 c.1", "c", force(), "[1 {now}]",
+      {"force: the fence goes on above the one that was held", "SET L 'b.7 {clock+40} h' PX 5000\nZADD L:q 5 c.1", "c", force(), "[1 {now} 0 0 1]",
        "L=c.1 {clock+41} c (3000)\nL:f={clock+41} (600001)\n", "c: c.1 {clock+41} {now} 3000 conch:{L}\n"},
       {"force: only from the one it names", "SET L 'b.7 {clock-9} h' PX 5000", "b", force(clock_us - 8), "[0 {now}]",
        "L=b.7 {clock-9} h (5000)\n"},
       {"force: one of several",
        "HSET L sums 's 3 3 {now+1000000} 0 ' b.1 '2 9 h {now+5000000} 0' c.1 '1 8 h {now+1000000} 0'\nPEXPIRE L 5000\nZADD L:q 5 'd.1 2 -'", "bcd",
-       force(9), "[1 {now}]",
+       force(9), "[1 {now} 0 115 3]",
        "L={c.1=1 8 h {now+1000000} 0, d.1=2 {clock} c {now+3000000} 0, sums=s 3 3 {now+1000000} 0 } (5000)\nL:f={clock} (600000)\n",
        "b: !b.1 conch:{L}\nd: d.1 {clock} {now} 3000 s0 conch:{L}\n"},
       {"limit: set for a lock that nobody uses, and kept for the retention", "", "", limit(5), "[0 {now}]",
        "L={sums=s 5 0 0 1 } (600000)\n"},
       {"limit: a greater one lets those in for whom it is enough, in order",
        "HSET L sums 's 1 1 {now+1000000} 0 ' b.1 '1 9 h {now+1000000} 0'\nPEXPIRE L 1000\nZADD L:q 5 'c.1 1 -' 6 'd.1 3 -' 7 'e.1 1 -'", "cde",
-       limit(3), "[2 {now}]",
+       limit(3), "[2 {now} 1]",
        "L={b.1=1 9 h {now+1000000} 0, c.1=1 {clock} c {now+3000000} 0, sums=s 3 2 {now+1000000} 1 } (600000)\nL:f={clock} (600000)\n"
        "L:q=[d.1 3 -@6 e.1 1 -@7]\n",
        "c: c.1 {clock} {now} 3000 s0 conch:{L}\n"},
@@ -472,11 +490,11 @@ std::vector<row> const& parts() {
        "", take_part(two_of_3), "[0 9000 {now} {now}]",
        "L={b.1=2 9 h {now+9000000} 0, sums=s 3 2 {now+9000000} 0 } (9000)\nL:q=[a.1 2 -@{now}] (39000)\n"},
       {"not enough is free: busy for a try", "HSET L sums 's 3 2 {now+9000000} 0 ' b.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
-       take_part(two_of_3, false), "[2 9000 {now}]", "L={b.1=2 9 h {now+9000000} 0, sums=s 3 2 {now+9000000} 0 } (9000)\n"},
+       take_part(two_of_3, false), "[2 9000 {now} 0]", "L={b.1=2 9 h {now+9000000} 0, sums=s 3 2 {now+9000000} 0 } (9000)\n"},
       {"more than the limit is all of it", "", "", take_part(five_of_3), "[1 {clock} {now} 0]",
        "L={a.1=3 {clock} h {now+30000000} 0, sums=s 3 3 {now+30000000} 0 } (30000)\nL:f={clock} (600000)\n"},
       {"the limit is that of whoever came first", "HSET L sums 's 1 1 {now+9000000} 0 ' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
-       take_part(one_of_3, false), "[2 9000 {now}]", "L={b.1=1 9 h {now+9000000} 0, sums=s 1 1 {now+9000000} 0 } (9000)\n"},
+       take_part(one_of_3, false), "[2 9000 {now} 0]", "L={b.1=1 9 h {now+9000000} 0, sums=s 1 1 {now+9000000} 0 } (9000)\n"},
       {"of a lock that nobody has it is the asker's, unless one was set", "HSET L sums 's 5 0 0 1 '\nPEXPIRE L 1000", "",
        take_part(five_of_3), "[1 {clock} {now} 0]",
        "L={a.1=5 {clock} h {now+30000000} 0, sums=s 5 5 {now+30000000} 1 } (600000)\nL:f={clock} (600000)\n"},
@@ -489,7 +507,7 @@ std::vector<row> const& parts() {
        "[0 9000 {now} {now}]",
        "L={b.1=2 9 h {now+9000000} 0, sums=s 3 2 {now+9000000} 0 } (9000)\nL:q=[c.1 2 -@5 a.1 1 -@{now}] (39000)\n"},
       {"nor does a try", "HSET L sums 's 3 2 {now+9000000} 0 ' b.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'c.1 2 -'", "c",
-       take_part(one_of_3, false), "[2 9000 {now}]",
+       take_part(one_of_3, false), "[2 9000 {now} 0]",
        "L={b.1=2 9 h {now+9000000} 0, sums=s 3 2 {now+9000000} 0 } (9000)\nL:q=[c.1 2 -@5]\n"},
       {"asked again: a large request of a dead client at the head is found out",
        "HSET L sums 's 3 2 {now+9000000} 0 ' b.1 '2 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'c.1 2 -' 6 'a.1 1 -'", "",
@@ -507,7 +525,7 @@ std::vector<row> const& parts() {
        "[1 {clock} {now} 0]",
        "L={a.1=1 {clock} h {now+30000000} 0, b.1=1 9 h {now+9000000} 0, sums=r 1000000 2 {now+9000000} 0 } (30000)\nL:f={clock} (600000)\n"},
       {"a writer not beside a reader", "HSET L sums 'r 1000000 1 {now+9000000} 0 ' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
-       take_part(writer, false), "[2 9000 {now}]", "L={b.1=1 9 h {now+9000000} 0, sums=r 1000000 1 {now+9000000} 0 } (9000)\n"},
+       take_part(writer, false), "[2 9000 {now} 0]", "L={b.1=1 9 h {now+9000000} 0, sums=r 1000000 1 {now+9000000} 0 } (9000)\n"},
       {"segments: from its start on", "", "", take_part(segment_of_3), "[1 {clock} {now} 2]",
        "L={a.1=1 {clock} h {now+30000000} 2, sums=g 3 1 {now+30000000} 0 010} (30000)\nL:f={clock} (600000)\n"},
       {"segments: none that it does not want", "HSET L sums 'g 3 1 {now+9000000} 0 001' b.1 '1 9 h {now+9000000} 3'\nPEXPIRE L 9000", "",
@@ -523,7 +541,7 @@ std::vector<row> const& parts() {
        "L={a.1=1 {clock} h {now+30000000} 0, b.1=1 9 h {now+9000000} 0, sums=e 1000000 2 {now+9000000} 0 6f} (30000)\nL:f={clock} (600000)\n"
        "L:q=[c.1 1 70@5]\n"},
       {"reentrant: another's", "HSET L sums 'e 1000000 1 {now+9000000} 0 70' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
-       take_part(of_owner, false), "[2 9000 {now}]", "L={b.1=1 9 h {now+9000000} 0, sums=e 1000000 1 {now+9000000} 0 70} (9000)\n"},
+       take_part(of_owner, false), "[2 9000 {now} 0]", "L={b.1=1 9 h {now+9000000} 0, sums=e 1000000 1 {now+9000000} 0 70} (9000)\n"},
 
       {"given back, and nobody waits", "HSET L sums 's 3 1 {now+9000000} 0 ' a.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
        give_part_back(one_of_3), "[1 0 0 {now}]", ""},
@@ -614,7 +632,7 @@ struct mistake {
 TEST(ScriptTables, EachMistakeShowsInARow) {
   std::vector<row> const rows = all_rows();
   for (auto const& [script, from, to] : std::vector<mistake>{
-           {"", "fence = before + 1", "fence = before"},
+           {"", "math.min(before + 1, 9007199254740991)", "before"},
            {"", "text(retention + math.ceil((fence - clock) / 1000))", "retention"},
            {"", "local lives = lock_left + lease", "local lives = lease"},
            {"", "ticket = last[2] + 1", "ticket = last[2]"},
@@ -636,6 +654,9 @@ TEST(ScriptTables, EachMistakeShowsInARow) {
            {"", "its_kind ~= kind", "false"},
            {"permit_acquire", "math.min(weight, limit)", "weight"},
            {"permit_release", "math.max(mine.weight - rest, 0)", "mine.weight"},
+           {"", "local lives = kept_for + math.max(0, math.ceil((math.max(before, fence) - clock) / 1000))", "local lives = kept_for"},
+           {"renew", "retention and answer[i + 1] == 1", "retention"},
+           {"permit_renew", "keep_fence(KEYS[count + i], part.fence, retention)", ""},
            {"permit_renew", "part.ends <= now", "part.ends < now"},
            {"permit_renew", "math.max(part.ends, now + lease * 1000)", "now + lease * 1000"},
        }) {

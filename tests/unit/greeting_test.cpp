@@ -50,7 +50,7 @@ std::string hello(std::string const& version, std::string const& role = "master"
 
 std::string const info = bulk("id=7 addr=1.2.3.4:5 laddr=x name=n");
 std::string const time_of_1e9 = "*2\r\n" + bulk("1000000000") + bulk("17");
-std::string const no_eviction = bulk("# Memory\r\nmaxmemory_policy:noeviction\r\n");
+std::string const no_eviction = bulk("# Memory\r\nused_memory:1\r\nmaxmemory_policy:noeviction\r\nx:y\r\n");
 std::string const server_info = bulk("# Server\r\nrun_id:abc\r\nuptime_in_seconds:12\r\nx:y\r\n");
 
 address server(std::string user, std::string password, int database = 0) {
@@ -183,8 +183,8 @@ TEST(Greeting, WhatItCanDoWithout) {
            {1, bulk("id=7 addr=/run/r.sock:0"), "/run/r.sock:0", "abc", ""},
            {1, bulk("id=7 laddr=x addr="), "", "abc", ""},
            {3, "-NOPERM no INFO\r\n", "1.2.3.4:5", "abc", ""},
-           {3, "%0\r\n", "1.2.3.4:5", "abc", ""},
-           {3, bulk("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), "1.2.3.4:5", "abc", "allkeys-lru"},
+           {3, bulk("nothing of use"), "1.2.3.4:5", "abc", ""},
+           {3, bulk("maxmemory_policy:allkeys-lru\r\n"), "1.2.3.4:5", "abc", "allkeys-lru"},
            {4, "-NOPERM no INFO\r\n", "1.2.3.4:5", "", ""},
            {4, bulk("nothing of use"), "1.2.3.4:5", "", ""},
            {4, bulk("run_id:"), "1.2.3.4:5", "", ""},
