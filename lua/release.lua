@@ -49,28 +49,42 @@ if was_owner == 0 then
   end
 end
 
-if redis.call('EXISTS', queue_key) == 0 then
-  if new_id then
-    local fence, digits = next_fence(floor)
-    own(new_id, digits, 'h', lease)
-    return {was_owner, 0, 0, now, 1, fence}
+local function hand_over()
+  if redis.call('EXISTS', queue_key) == 0 then
+    if new_id then
+      local fence, digits = next_fence(floor)
+      own(new_id, digits, 'h', lease)
+      return {was_owner, 0, 0, now, 1, fence}
+    end
+    if was_owner == 1 then
+      redis.call('DEL', lock_key)
+    end
+    return {was_owner, 0, 0, now}
   end
-  if was_owner == 1 then
+
+  local ticket = new_id and enqueue(new_id, 0, claim, lease)
+  local fence, taken = pass_on(new_id, lease, floor)
+  if not taken and was_owner == 1 then
     redis.call('DEL', lock_key)
   end
-  return {was_owner, 0, 0, now}
+  local more = redis.call('EXISTS', queue_key)
+  if fence then
+    return {was_owner, 0, more, now, 1, fence}
+  end
+  if new_id then
+    return {was_owner, 1, more, now, 0, claim, ticket}
+  end
+  return {was_owner, taken and 1 or 0, more, now}
 end
 
-local ticket = new_id and enqueue(new_id, 0, claim, lease)
-local fence, taken = pass_on(new_id, lease, floor)
-if not taken and was_owner == 1 then
-  redis.call('DEL', lock_key)
+local done, answer = pcall(hand_over)
+if not done then
+  -- If it is the key of the fence that is of another type nobody can be granted it, but it is given back all the same. (Servers before
+  -- 7.0 say first where the error was.)
+  local words = string.gsub(type(answer) == 'table' and answer.err or answer, '^@user_script: ?%d+: %-?', '')
+  if was_owner == 1 and string.find(words, 'WRONGTYPE', 1, true) then
+    redis.call('DEL', lock_key)
+  end
+  return redis.error_reply(words)
 end
-local more = redis.call('EXISTS', queue_key)
-if fence then
-  return {was_owner, 0, more, now, 1, fence}
-end
-if new_id then
-  return {was_owner, 1, more, now, 0, claim, ticket}
-end
-return {was_owner, taken and 1 or 0, more, now}
+return answer

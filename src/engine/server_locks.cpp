@@ -477,7 +477,7 @@ void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool kee
   };
   std::size_t asked = 0;
   for (seat* s : seats) {
-    if (CONCH_MUTANT(second_batch_forgotten) && ++asked > renewals_per_script) break;
+    if (CONCH_MUTANT(second_batch_forgotten) && ++asked > renewals_per_script) s->renewing = true;
     if (static_cast<bool>(s->part) != parts || fence_is_due(*s, now) != keep_fences) continue;
     // Looked up at the moment of writing: what was released, cancelled or lost since is not renewed.
     bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));

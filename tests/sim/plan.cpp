@@ -326,6 +326,7 @@ void make_long_hold(random_source& r, plan& p) {
 void make_many(random_source& r, plan& p) {
   p.names = static_cast<int>(r.between(201, 210));
   p.spikes = 0;
+  p.jitter = 0;  // granted at once they are renewed at once
   p.splits = 0;
   p.faults.clear();
   p.may_kill = true;
