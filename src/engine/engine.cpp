@@ -346,6 +346,7 @@ duration validity_of(seat const& s) {
 time_point engine::lose_at(lock_entry const& e) const {
   seat const& s = e.place;
   if (CONCH_MUTANT(loss_told_late)) return s.deadline + milliseconds{30};
+  if (CONCH_MUTANT(vote_margin_ignored)) return s.deadline;
   if (CONCH_MUTANT(margin_above_claim)) return s.deadline - settings_.stop_margin;
   return s.deadline - std::min(settings_.stop_margin, validity_of(s) / 4);
 }

@@ -310,7 +310,8 @@ bool server::may_echo(time_point echo_until, time_point now) const { return !can
 grant_id server::next_id(seat const& s) {
   if (!(CONCH_MUTANT(id_of_vote_used_again) && s.vote != 0)) ++last_id_;
   constexpr auto most = static_cast<grant_id>(attempts_per_ticket);
-  return s.vote == 0 ? last_id_ : static_cast<grant_id>(s.vote) * most + last_id_ % most;
+  grant_id const attempt = CONCH_MUTANT(attempt_runs_into_ticket) ? last_id_ : last_id_ % most;
+  return s.vote == 0 ? last_id_ : static_cast<grant_id>(s.vote) * most + attempt;
 }
 
 void server::drop(seat& s) {

@@ -67,6 +67,10 @@ class server final : public backend {
   std::optional<std::chrono::seconds> uptime() const noexcept { return session_.uptime; }
   std::string const& trouble() const noexcept { return trouble_; }
 
+  grant_id last_id() const noexcept { return last_id_; }
+  /// The ids from here on are above this: for tests, which need ids that begin like others.
+  void skip_ids(grant_id last) noexcept { last_id_ = std::max(last_id_, last); }
+
   /// Releases and leaves that are not answered yet.
   std::size_t pending() const noexcept { return cleanups_; }
   /// Nothing that matters is owed to the server, and nothing of this client is there.

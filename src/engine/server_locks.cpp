@@ -63,7 +63,7 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
   std::int64_t const proposal = s.vote != 0 ? s.floor + 1 : 0;
   about_to_ask(s, not_after_us);
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
-                            retention(s.lease), CONCH_MUTANT(ticket_forgotten) ? 0 : s.ticket,
+                            retention(s.lease), CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == seat::state::in_line) ? 0 : s.ticket,
                             not_after_us, with_source, proposal, part_of(s)});
   in_flight asked{request::acquire, s.id, 0, &s, nullptr, now};
   asked.proposal = proposal;

@@ -86,6 +86,7 @@ struct quorum::ballot {
   std::int64_t agreeing_on = 0;  // strict_fence: the fence that a quorum is to accept; 0: not begun
   time_point began{};            // of asking for the first time
   time_point since{};            // of asking, or of agreeing, or of leaving
+  time_point won_at{};           // held: since when
   time_point ask_others_at = engine::timer_queue::never;
   duration pause{};              // before the others are asked again
   std::uint64_t round = 0;       // changes when what was begun is over

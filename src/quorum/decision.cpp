@@ -114,8 +114,10 @@ void quorum::win(ballot& b, time_point deadline, std::int64_t fence, time_point 
     if (CONCH_MUTANT(validity_of_the_best)) front.deadline = std::max(front.deadline, v->place.deadline);
     if (CONCH_MUTANT(fence_of_the_least)) front.fence = std::min(front.fence, v->place.fence);
   }
-  auto const lease = front.confirmed ? duration{b.lease} : settings_.vote_claim;
-  front.valid_from = deadline - (lease - engine::drift_of(lease));
+  // What this grant is good for begins now. Counted from the votes, which may be almost over, its holder could be told of its
+  // loss at once, before it can be confirmed.
+  b.won_at = front.valid_from = now;
+  if (CONCH_MUTANT(margin_of_old_votes)) front.valid_from = deadline - (settings_.vote_claim - engine::drift_of(settings_.vote_claim));
   front.renewable = true;
   ++front.references;
   up_.granted(front, b.pushed, now);

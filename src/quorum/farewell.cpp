@@ -72,7 +72,8 @@ void quorum::tell_released(farewell& f, time_point now) {
   if (f.whom != nullptr && certain && (f.answered >= needed() || f.open == 0)) {
     engine::receipt& whom = *std::exchange(f.whom, nullptr);
     seat& front = *std::exchange(f.front, nullptr);
-    up_.released(whom, f.mine + f.open >= needed(), {}, now);
+    std::size_t const enough = CONCH_MUTANT(released_by_one) ? 1 : CONCH_MUTANT(released_by_all) ? members_.size() : needed();
+    up_.released(whom, f.mine + f.open >= enough, {}, now);
     drop(front);
   }
   if (f.open == 0) {

@@ -57,7 +57,8 @@ void quorum::refresh(ballot& b, time_point now) {
   front.deadline = deadline;
   front.confirmed = is_confirmed;
   duration const lease = is_confirmed ? duration{b.lease} : settings_.vote_claim;
-  front.valid_from = deadline - (lease - engine::drift_of(lease));
+  time_point const from = deadline - (lease - engine::drift_of(lease));
+  front.valid_from = is_confirmed || CONCH_MUTANT(margin_of_old_votes) ? from : std::max(from, b.won_at);
   // Also where one long vote has put the end off, and with it the confirmation that all others wait for.
   if (!is_confirmed || !was_confirmed) confirm_late_votes(b, now);
   up_.extended(front, now);

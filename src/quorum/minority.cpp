@@ -75,6 +75,7 @@ void quorum::give_vote_back(ballot& b, voter& v, bool rest, time_point now) {
     v.not_before = now + jitter(pause, 2 * pause);
   } else {
     v.rests = 0;
+    if (CONCH_MUTANT(ticket_of_each_attempt)) b.ticket = new_ticket(now).value_or(b.ticket);
     ask_vote(b, v, b.wait, now);
   }
 }

@@ -70,8 +70,10 @@ void quorum::connection_refused(time_point now) {
 void quorum::connection_changed(member& m, time_point now) {
   if (m.up()) m.refusal = {};
   if (m.up() && settings_.min_server_uptime > duration::zero()) {
-    // What was lost with its memory may be believed for as long as the longest lease. Uptime is in whole seconds.
-    time_point const grown_up = conch::detail::later_by(conch::detail::later_by(now, settings_.min_server_uptime), std::chrono::seconds{1});
+    // What was lost with its memory may be believed for as long as the longest lease. Uptime is the difference of two seconds of
+    // a clock: a server 0.2 s old may say 1.
+    std::chrono::seconds const rounding{CONCH_MUTANT(uptime_taken_at_its_word) ? 0 : 1};
+    time_point const grown_up = conch::detail::later_by(conch::detail::later_by(now, settings_.min_server_uptime), rounding);
     time_point const fresh_until = grown_up - m.protocol->uptime().value_or(std::chrono::seconds{0});
     if (fresh_until > now) {
       m.fresh_until = fresh_until;
@@ -82,12 +84,17 @@ void quorum::connection_changed(member& m, time_point now) {
   std::vector<ballot*> all;
   for (auto const& [name, b] : ballots_) {
     if (b->at == ballot::phase::starting || (b->asks() && !b->wait)) all.push_back(b.get());
+    if (CONCH_MUTANT(lost_with_a_connection) && !m.up() && b->at == ballot::phase::held) all.push_back(b.get());
   }
   bool const majority_is_back = m.up() && connected_servers() == needed();
   for (ballot* b : all) {
     keeping const keep{*b};
     // A try has waited for this: now the servers have their time.
     if (majority_is_back && b->at == ballot::phase::collecting) b->since = now;
+    if (CONCH_MUTANT(lost_with_a_connection) && b->at == ballot::phase::held) {
+      lose(*b, now);
+      continue;
+    }
     if (b->at == ballot::phase::starting) {
       start(*b, now);
     } else {
@@ -183,7 +190,7 @@ void quorum::vote_lost(voter& v, time_point now) {
   keeping const keep{b};
   v.gone_at = now;
   if (b.at == ballot::phase::held) {
-    if (b.owned() >= needed()) {
+    if (b.owned() >= needed() + (CONCH_MUTANT(lost_with_a_bare_majority) ? 1 : 0)) {
       refresh(b, now);
     } else if (!CONCH_MUTANT(loss_of_the_majority_ignored)) {
       lose(b, now);

@@ -95,6 +95,16 @@ enum class engine_mutant : std::uint8_t {
   late_vote_counts_as_no,
   slow_servers_are_away,
   stuck_try_fails,
+  margin_of_old_votes,
+  lost_with_a_bare_majority,
+  lost_with_a_connection,
+  vote_margin_ignored,
+  released_by_one,
+  released_by_all,
+  ticket_of_each_attempt,
+  no_ticket_shown_again,
+  uptime_taken_at_its_word,
+  attempt_runs_into_ticket,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

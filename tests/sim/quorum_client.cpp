@@ -27,6 +27,7 @@ quorum_client::quorum_client(quorum_world& w, int n) : world{w}, number{n} {
   if (w.fresh_rule) settings.min_server_uptime = settings.lease;
   settings.servers.resize(static_cast<std::size_t>(w.servers_count));
   coroutines_.resize(static_cast<std::size_t>(r.between(1, 3)));
+  shown_.resize(static_cast<std::size_t>(w.names));
   for (coroutine& one : coroutines_) one.left = static_cast<int>(r.between(2, 12));
 }
 
@@ -50,6 +51,8 @@ void quorum_client::start() {
     one.client = this;
     one.server = i;
     one.protocol = &owner->add(one, "server " + std::to_string(i));
+    // The attempt is three digits of a vote's id.
+    if (world.random().chance(30)) one.protocol->skip_ids(static_cast<engine::grant_id>(world.random().between(990, 999)));
   }
   cohort->use(*owner);
   for (auto const& one : ways_) one->want_connection();
@@ -161,7 +164,9 @@ void quorum_client::finish_input() {
     }
   }
   in_input_ = false;
-  if (alive) rearm();
+  if (!alive) return;
+  rearm();
+  world.checked(*this);
 }
 
 void quorum_client::rearm() {
@@ -177,7 +182,10 @@ void quorum_client::rearm() {
   });
 }
 
-void quorum_client::way::send(engine::command const& c) { redis::encode(c, client->id, outgoing); }
+void quorum_client::way::send(engine::command const& c) {
+  if (auto const* const acquire = std::get_if<engine::acquire_command>(&c)) client->world.writes(*client, *acquire);
+  redis::encode(c, client->id, outgoing);
+}
 
 void quorum_client::way::want_connection() {
   if (connecting || link != nullptr || !client->alive) return;
@@ -249,6 +257,7 @@ void quorum_client::read(quorum_world::link_ptr const& l, std::string_view bytes
 void quorum_client::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
   auto& h = static_cast<quorum_hold&>(a);
   bool const got = how == engine::acquired::granted;
+  h.waiting = false;
   if (got) {
     world.granted(h);
   } else {
@@ -262,13 +271,16 @@ void quorum_client::on_acquired(engine::acquisition& a, engine::acquired how, er
 void quorum_client::on_lost(engine::acquisition& a, error_code) {
   auto& h = static_cast<quorum_hold&>(a);
   world.say("client ", number, " is told that it lost lock ", h.name);
+  world.lost(h);
   h.told = true;
   world.ended(h);
   notices_.push_back({notice::kind::lost, &h});
 }
 
-void quorum_client::on_released(engine::acquisition& a, bool, error_code) {
-  notices_.push_back({notice::kind::released, static_cast<quorum_hold*>(&a)});
+void quorum_client::on_released(engine::acquisition& a, bool was_held, error_code why) {
+  auto& h = static_cast<quorum_hold&>(a);
+  world.release_answered(h, in_release_, was_held, static_cast<bool>(why));
+  notices_.push_back({notice::kind::released, &h});
 }
 
 // ----------------------------------------------------------------------------------------------------- the coroutines
@@ -302,6 +314,7 @@ void quorum_client::ask(int which, time_point now) {
   h.coroutine = which;
   h.name = static_cast<int>(r.below(world.names));
   h.asked_at = world.now();
+  h.waiting = true;
   h.lease = std::chrono::duration_cast<std::chrono::milliseconds>(settings.lease);
   h.serial = world.new_serial();
   h.once = r.chance(10);
@@ -342,10 +355,13 @@ void quorum_client::hear(notice const& n) {
 
 void quorum_client::leave(int which, time_point now) {
   coroutine& me = coroutines_[static_cast<std::size_t>(which)];
+  world.releases(*me.hold);
   world.ended(*me.hold);
   ++me.round;
   world.say("client ", number, " releases");
+  in_release_ = true;
   cohort->release(*me.hold, now);
+  in_release_ = false;
 }
 
 void quorum_client::next(int which) {

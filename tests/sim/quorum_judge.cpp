@@ -52,11 +52,12 @@ void quorum_world::forsaken(int which, id_text const& id, nanos since) {
 /// What believes itself valid is on a majority; is told when a majority has said no; and is never valid again when another
 /// has been granted.
 void quorum_world::judge_holds() {
-  if (forgot) return;
   for (std::size_t i = 0; i < locks_.size(); ++i) {
     for (quorum_hold* h : locks_[i].active) {
       quorum_client const& c = *h->client;
-      if (h->told || !c.alive || c.local() >= h->deadline()) continue;
+      if (h->told || !c.alive) continue;
+      told_in_time(*h);
+      if (forgot || c.local() >= h->deadline()) continue;
       auto const whose = [&] { return "client " + std::to_string(c.number) + " believes that it has lock " + std::to_string(i); };
       if (h->superseded) throw violation{9, whose() + " again, and another has been granted it since"};
       if (fresh_rule) continue;
@@ -117,7 +118,7 @@ void quorum_world::refused_at(int which, step const& one) {
 /// Since before then.
 bool quorum_world::linked(int client, int which, nanos since) const {
   return std::any_of(links_.begin(), links_.end(), [&](link_ptr const& l) {
-    return l->server == which && l->client == client && l->client_open && l->server_open && !l->cut && l->up_since != 0 &&
+    return l->server == which && l->client == client && l->client_open && l->server_open && !l->cut && !l->deaf && l->up_since != 0 &&
            l->up_since < since && l->held_up_until < since;
   });
 }
@@ -180,7 +181,14 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
   if (one.releases && mine && !one.stays) given_back(which, one);
   if (one.confirms && reply.items[2 * one.index + 1].integer == 0) refused_at(which, one);
   for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {
-    if (h->client->owns(is.owner)) h->refusing.erase(which);
+    if (!h->client->owns(is.owner)) continue;
+    h->refusing.erase(which);
+    has_vote(*h, which);
+  }
+  if (one.releases && mine && !one.stays) {
+    for (release_watch& r : locks_[static_cast<std::size_t>(one.name)].releases) {
+      if (std::string_view{one.id}.starts_with(r.votes)) r.mine |= 1U << which;
+    }
   }
   seen_lock& known = s.locks[static_cast<std::size_t>(one.name)];
   if (is.owner != known.owner) {

@@ -7,7 +7,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::array<mutant, 29> mutants{{
+constexpr std::array<mutant, 39> mutants{{
     {"quorum-of-less", "one vote less than a majority is enough", "P1", engine_mutant::quorum_of_less},
     {"validity-of-the-best", "a hold is valid as long as the longest of its votes", "7", engine_mutant::validity_of_the_best},
     {"claim-taken-for-lease", "votes that are claims count for the whole lease", "7", engine_mutant::claim_taken_for_lease},
@@ -35,6 +35,16 @@ constexpr std::array<mutant, 29> mutants{{
     {"slow-servers-are-away", "a try gives up when too many servers are slow", "P11", engine_mutant::slow_servers_are_away},
     {"late-vote-counts-as-no", "a vote of a try that ran out is not asked for anew", "P11", engine_mutant::late_vote_counts_as_no},
     {"stuck-try-fails", "a try whose fence is not agreed on in time fails", "P11", engine_mutant::stuck_try_fails},
+    {"margin-of-old-votes", "a grant of votes that are almost over is told lost at once", "P9", engine_mutant::margin_of_old_votes},
+    {"lost-with-bare-majority", "a hold is lost when no vote is to spare", "4", engine_mutant::lost_with_a_bare_majority},
+    {"lost-with-connection", "a hold is lost with the connection of one server", "7", engine_mutant::lost_with_a_connection},
+    {"vote-margin-ignored", "a loss is told at the deadline", "P9", engine_mutant::vote_margin_ignored},
+    {"released-by-one", "a release was in time if one server had the hold", "P7", engine_mutant::released_by_one},
+    {"released-by-all", "a release was in time only if all servers had the hold", "P8", engine_mutant::released_by_all},
+    {"ticket-of-each-attempt", "who gives a vote back takes a new ticket", "P5", engine_mutant::ticket_of_each_attempt},
+    {"no-ticket-shown-again", "who asks again in line shows no ticket", "P5", engine_mutant::no_ticket_shown_again},
+    {"uptime-taken-at-its-word", "a server that says it is 1 s old is believed to be", "P1", engine_mutant::uptime_taken_at_its_word},
+    {"attempt-runs-into-ticket", "the thousandth attempt changes the ticket in the id", "P5", engine_mutant::attempt_runs_into_ticket},
     {"confirmation-revives", "a confirmation makes a vote that is gone", "7", engine_mutant::none, "confirm",
      "result = before > floor and 2 or 1\nend",
      "result = before > floor and 2 or 1\nelse\nredis.call('SET', key, id .. ' 1 h', 'PX', lease)\nresult = 1\nend"},

@@ -46,7 +46,7 @@ TEST(QuorumSimulation, MutantsHaveDifferentNamesAndMatchTheScripts) {
     EXPECT_NO_THROW(activate(&m)) << m.name;
   }
   activate(nullptr);
-  EXPECT_GE(names.size(), 24u);
+  EXPECT_GE(names.size(), 36u);
 }
 
 TEST(QuorumSimulation, FindsWhatIsBrokenOnPurpose) {

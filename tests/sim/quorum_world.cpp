@@ -46,6 +46,7 @@ quorum_world::quorum_world(std::uint64_t seed, bool traced) : traced_{traced}, r
     s->ppm = r.between(-2500, 2500);
     s->locks.resize(static_cast<std::size_t>(names));
     if (no_kill) s->model.deny("client|kill");
+    s->started_us = clock_us(*s) - 3'600'000'000;
     servers_.push_back(std::move(s));
   }
   random_source p11{seed ^ 0x510'3e7};
@@ -59,6 +60,7 @@ quorum_world::quorum_world(std::uint64_t seed, bool traced) : traced_{traced}, r
   for (int i = 0; i < names; ++i) {
     keys_.push_back("conch:{" + redis::escape_name(name_of(i)) + "}");
     fence_keys_.push_back(keys_.back() + ":f");
+    lock_names_.push_back(name_of(i));
   }
 }
 
@@ -135,12 +137,21 @@ void quorum_world::nothing_left() {
 // ---------------------------------------------------------------------------------------------------- the network
 
 nanos quorum_world::delay() {
-  if (slow) return latency + random_.between(0, jitter) + (random_.chance(35) ? random_.between(0, slowest()) : 0);
-  return latency + random_.between(0, jitter) + (!calm && random_.chance(1) ? random_.between(0, 20) * millisecond : 0);
+  nanos const usual = latency + random_.between(0, jitter);
+  if (calm || !random_.chance(slow ? 35 : 1)) return usual;
+  nanos const longer = slow ? random_.between(0, slowest()) : random_.between(0, 20) * millisecond;
+  spiked_ = std::max(spiked_, now_ + longer);
+  return usual + longer;
 }
 
 std::int64_t quorum_world::clock_us(server const& s) const {
   return epoch_us + s.offset_us + (now_ + now_ * s.ppm / 1'000'000) / microsecond;
+}
+
+/// As Redis has it: the difference of two seconds of its clock. One that is 0.2 s old may say 1.
+std::chrono::seconds quorum_world::uptime(server const& s) const {
+  constexpr std::int64_t us = 1'000'000;
+  return std::chrono::seconds{clock_us(s) / us - s.started_us / us};
 }
 
 void quorum_world::set_clock(server& s) { s.model.set_time_us(clock_us(s)); }
@@ -168,7 +179,7 @@ void quorum_world::connect(int client, int to) {
     std::string_view const hello[] = {"HELLO", "3"};
     (void)s.model.execute(l->id, hello);
     engine::session session{l->id, address, clock_us(s), asked, "run" + std::to_string(s.runs),
-                            std::chrono::seconds{(now_ - s.started) / second}};
+                            uptime(s)};
     nanos const arrives = std::max(now_ + delay(), l->last_down);
     l->last_down = arrives;
     after(arrives - now_, [this, l, session] {
@@ -275,6 +286,7 @@ void quorum_world::cut(link_ptr const& l, nanos client_notices, nanos server_not
 /// ends the connection.
 void quorum_world::half_cut(link_ptr const& l, nanos client_notices, nanos arrives) {
   l->held_up_until = now_ + arrives;
+  l->deaf = true;
   l->last_down = now_ + 1000 * second;
   after(client_notices, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "cut"); });
   after(std::max(client_notices, arrives) + random_.between(0, 500) * millisecond, [this, l] {
@@ -294,6 +306,10 @@ void quorum_world::plan_faults() {
     }
   }
   if (seldom) open_windows();
+  if (fresh_rule && random_.chance(60)) {
+    // Shortly before a second of the servers' clocks is full: soon after they say that they are a second old.
+    after(random_.between(1, 3) * second - random_.between(10, 150) * millisecond, [this] { forget_everything(); });
+  }
   if (foreign) {
     after(random_.between(0, 3000) * millisecond, [this] {
       be_in_the_way(static_cast<int>(random_.below(servers_count)), random_.between(5, 500) * millisecond);
@@ -440,6 +456,16 @@ void quorum_world::strike() {
   }
 }
 
+/// Nobody tells the holder, and whoever asks finds a majority that knows nothing.
+void quorum_world::forget_everything() {
+  watch const& w = locks_[0];
+  if (w.active.empty()) return;
+  say("fault: a majority restarts empty, and the holder stands still");
+  w.active.front()->client->pause(2 * lease);
+  auto const first = static_cast<std::size_t>(random_.below(servers_count));
+  for (std::size_t i = 0; i < needed; ++i) stop_server(static_cast<int>((first + i) % servers_.size()), false, random_.between(1, 8) * millisecond);
+}
+
 void quorum_world::stop_server(int which, bool keep, nanos length) {
   server& s = *servers_[static_cast<std::size_t>(which)];
   if (!s.up) return;
@@ -456,7 +482,7 @@ void quorum_world::stop_server(int which, bool keep, nanos length) {
   if (!keep) s.locks.assign(s.locks.size(), {});
   after(length, [this, &s] {
     s.up = true;
-    s.started = now_;
+    s.started_us = clock_us(s);
     ++s.runs;
   });
 }
@@ -473,6 +499,7 @@ void quorum_world::granted(quorum_hold& h) {
     quorum_client& c = *other->client;
     auto const whose = [&c] { return "client " + std::to_string(c.number); };
     other->superseded = true;
+    if (!other->told && &c == h.client) throw violation{9, who() + " before it is told of the loss of what it had"};
     if (other->told || forgot) continue;
     if (c.local() < other->deadline()) throw violation{1, who() + " while " + whose() + " holds it"};
     if (!c.paused) throw violation{9, who() + " and " + whose() + " has not been told of its loss"};
@@ -518,6 +545,12 @@ void quorum_world::granted(quorum_hold& h) {
   w.given_back.clear();
   h.active = true;
   h.granted_at = now_;
+  h.ticket = static_cast<std::int64_t>(h.lock->place.id);
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    seen_lock const& vote = servers_[i]->locks[static_cast<std::size_t>(h.name)];
+    if (h.client->owns(vote.owner) && well(*h.client, static_cast<int>(i), vote.since)) h.votes_since[i] = vote.since;
+  }
+  told_in_time(h);
   std::erase(w.waiting, &h);
   stirs(h);
   w.active.push_back(&h);

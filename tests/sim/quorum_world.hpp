@@ -12,6 +12,7 @@
 #include "sim/redis_model.hpp"
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <deque>
 #include <functional>
@@ -74,7 +75,7 @@ class quorum_world {
     std::int64_t offset_us = 0, ppm = 0;
     bool up = true, set_back = false;
     nanos stalled_until = 0;
-    nanos started = -3600 * second;
+    std::int64_t started_us = 0;   // as its clock showed it
     int runs = 1;
   };
 
@@ -84,6 +85,7 @@ class quorum_world {
     std::uint64_t process;
     redis_model::connection_id id = 0;
     bool client_open = true, server_open = false, cut = false;
+    bool deaf = false;  // nothing comes back any more
     nanos last_up = 0, last_down = 0;
     nanos up_since = 0, held_up_until = 0;  // until then what was sent stays in some buffer
     resp::decoder commands, replies;
@@ -120,6 +122,11 @@ class quorum_world {
   void stirs(struct quorum_hold const& h);
   void present(struct quorum_hold const& h);
   void answered(struct quorum_hold& h, bool failed, bool no_attempt, std::string const& words);
+  void lost(struct quorum_hold& h);
+  void checked(quorum_client const& c);  // after every input
+  void writes(quorum_client& c, engine::acquire_command const& what);
+  void releases(struct quorum_hold& h);
+  void release_answered(struct quorum_hold& h, bool at_once, bool was_held, bool failed);
 
   // Of the schedule.
   int servers_count = 5, names = 1;
@@ -156,9 +163,11 @@ class quorum_world {
   void cut(link_ptr const& l, nanos client_notices, nanos server_notices);
   void set_clock(server& s);
   std::int64_t clock_us(server const& s) const;
+  std::chrono::seconds uptime(server const& s) const;
   void stop_server(int which, bool keep, nanos length);
   void plan_faults();
   void strike();
+  void forget_everything();
   void nothing_left();
   void open_windows();
   std::int64_t farthest_us() const;
@@ -187,6 +196,10 @@ class quorum_world {
   void given_back(int which, step const& one);
   void refused_at(int which, step const& one);
   bool linked(int client, int which, nanos since) const;
+  bool well(quorum_client const& c, int which, nanos since) const;
+  void has_vote(struct quorum_hold& h, int which);
+  void told_in_time(struct quorum_hold& h);
+  int named(std::string_view lock_name) const;
   template <class F>
   bool pass_until(nanos until, F const& done);
 
@@ -201,8 +214,18 @@ class quorum_world {
   int ports_ = 40000;
   bool healing_ = false;
   int revivals_ = 0;  // to come
+  nanos spiked_ = -second;  // the last time that something was long on its way for no reason
+  // A release that somebody waits for: at which servers it has ended the hold.
+  struct release_watch {
+    quorum_client* client;
+    std::uint64_t process, serial;
+    id_text votes;  // what the ids of the hold's votes begin with
+    nanos since;
+    std::uint32_t mine = 0;
+  };
   struct watch {
     std::vector<struct quorum_hold*> active, waiting;
+    std::vector<release_watch> releases;
     std::int64_t highest = 0;
     nanos free_since = 0;
     // When who of those that ask or hold last did anything, and anybody but him.
@@ -212,7 +235,7 @@ class quorum_world {
     std::map<std::pair<int, std::string>, int> given_back;  // since the last grant: by server, client and ticket
   };
   std::vector<watch> locks_;
-  std::vector<std::string> keys_, fence_keys_;  // of the locks
+  std::vector<std::string> keys_, fence_keys_, lock_names_;  // of the locks
   std::vector<std::string_view> argv_, changed_argv_;
   std::vector<bool> window_;  // of each client, to the server that it hears of seldom
 };
@@ -225,11 +248,22 @@ struct quorum_hold : engine::acquisition {
   nanos asked_at = 0, granted_at = 0;
   bool active = false, told = false, cancelled = false;
   bool superseded = false;   // another has been granted
+  bool waiting = false;      // not answered
+  std::int64_t ticket = 0;   // active: of its votes
+  // Active: what the client believed last, for its whole lease or for a claim, and by when it is to be told of the end.
+  time_point seen_deadline{}, tell_by{};
+  bool full = false;
+  bool brief = false;        // granted for so short a time that it may end before it can be confirmed
+  bool released_valid = false;
+  // Active: since when nothing can have come between it and its vote; 0: there is none.
+  std::array<nanos, quorum::most_servers> votes_since{};
   std::set<int> refusing{};  // servers that have said since that it is not ours
 };
 
 class quorum_client final : public engine::acquisition_events, public engine::journal {
  public:
+  friend class quorum_world;
+
   quorum_client(quorum_world& w, int number);
   ~quorum_client();
 
@@ -328,6 +362,13 @@ class quorum_client final : public engine::acquisition_events, public engine::jo
   std::vector<coroutine> coroutines_;
   std::vector<std::int64_t> numbers_;
   std::string name_;
+  // By name: the ticket that was shown last, and for whom.
+  struct shown_ticket {
+    std::int64_t ticket = 0;
+    std::uint64_t serial = 0;
+  };
+  std::vector<shown_ticket> shown_;
+  bool in_release_ = false;
   std::uint64_t wake_version_ = 0;
   nanos wakes_at_ = never_;  // of this version
   static constexpr nanos never_ = -1;

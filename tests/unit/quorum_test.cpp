@@ -313,6 +313,21 @@ TEST(Quorum, ValidityIsThatOfTheVotesNotOfTheLease) {
   EXPECT_EQ(a.deadline(), world::begin + w.settings.vote_claim - engine::drift_of(w.settings.vote_claim));
 }
 
+TEST(Quorum, AGrantOfVotesThatAreAlmostOverIsConfirmedBeforeItsLossIsTold) {
+  world w{3};
+  w.ask();
+  w.yes(0);
+  w.advance(400ms);  // of 493: less is left than a quarter of a claim
+  w.yes(1);
+  ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
+  w.advance(50ms);
+  EXPECT_EQ(w.wires[0]->count("confirm"), 1u);
+  EXPECT_EQ(w.wires[1]->count("confirm"), 1u);
+  EXPECT_EQ(w.events, std::vector<std::string>{"granted"});
+  w.advance(30ms);
+  EXPECT_EQ(w.events.back(), "lost") << "nobody has confirmed it, and its end is near";
+}
+
 TEST(Quorum, AHoldIsConfirmedOnAllWithItsFenceAsFloor) {
   config c;
   c.strict_fence = false;

@@ -1,0 +1,156 @@
+// What clients are told of their holds, and when: losses, releases, places in line.
+#include "sim/quorum_world.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace conch::sim {
+
+namespace {
+
+constexpr std::int64_t hand_offs_per_grant = engine::hand_offs_per_grant;
+/// Timers of this world fire when they are due.
+constexpr duration lateness = std::chrono::microseconds{200};
+
+std::string words_of(quorum_hold const& h) { return "client " + std::to_string(h.client->number) + " with lock " + std::to_string(h.name); }
+
+}  // namespace
+
+/// Nothing was wrong with the server, the client, and what connects them since before then.
+bool quorum_world::well(quorum_client const& c, int which, nanos since) const {
+  server const& s = *servers_[static_cast<std::size_t>(which)];
+  return s.up && s.disturbed < since && c.alive && !c.paused && c.disturbed < since && linked(c.number, which, since);
+}
+
+/// A script has just shown it.
+void quorum_world::has_vote(quorum_hold& h, int which) {
+  nanos& since = h.votes_since[static_cast<std::size_t>(which)];
+  if (since == 0 || !well(*h.client, which, since)) since = now_;
+}
+
+/// Told that it lost the lock: not while a majority keeps it, and not later than promised.
+void quorum_world::lost(quorum_hold& h) {
+  quorum_client const& c = *h.client;
+  if (!h.active) return;
+  if (c.disturbed != now_ && c.local() > h.tell_by) {
+    throw violation{9, words_of(h) + " is told of its loss " + std::to_string((c.local() - h.tell_by).count() / 1000) + " us later than promised"};
+  }
+  if (forgot || h.superseded || h.brief || slow) return;  // a slow one may be too late
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    nanos const since = h.votes_since[i];
+    if (since != 0 && well(c, static_cast<int>(i), since)) ++kept;
+  }
+  if (kept >= needed) throw violation{10, words_of(h) + " lost it although nothing was wrong with " + std::to_string(kept) + " of its votes"};
+}
+
+/// The end is told before it comes: by the stop_margin, or a quarter of what the hold is good for.
+void quorum_world::told_in_time(quorum_hold& h) {
+  quorum_client const& c = *h.client;
+  time_point const now = c.local();
+  if (h.deadline() != h.seen_deadline) {
+    h.seen_deadline = h.deadline();
+    h.full = h.seen_deadline > now + duration{claim};  // a claim is never good for so long
+    duration const left = h.seen_deadline - h.granted;
+    if (h.granted_at == now_) h.brief = left < duration{24 * (latency + jitter) + (calm ? 0 : 60 * millisecond)};
+    if (h.full) h.brief = false;
+    auto const good_for = [](duration granted) { return granted - engine::drift_of(granted); };
+    duration const of = h.full ? good_for(duration{lease}) : std::min(left, good_for(duration{claim}));
+    duration const margin = std::min(c.settings.stop_margin, of / 4);
+    // A vote that is gone may move the end up.
+    h.tell_by = std::max(h.seen_deadline - margin, now) + lateness;
+  } else if (!c.paused && c.disturbed != now_ && now > h.tell_by) {
+    throw violation{9, words_of(h) + " has not been told of its loss, " + std::to_string((now - h.tell_by).count() / 1000) + " us after it was promised"};
+  }
+}
+
+void quorum_world::checked(quorum_client const& c) {
+  for (auto const& one : c.coroutines_) {
+    if (one.hold != nullptr && one.hold->active && !one.hold->told) told_in_time(*one.hold);
+  }
+}
+
+int quorum_world::named(std::string_view lock_name) const {
+  for (int i = 0; i < names; ++i) {
+    if (lock_names_[static_cast<std::size_t>(i)] == lock_name) return i;
+  }
+  return -1;
+}
+
+/// P5: every question shows the ticket of whoever has waited longest in that process, and that stays the same.
+void quorum_world::writes(quorum_client& c, engine::acquire_command const& what) {
+  auto const in_id = static_cast<std::int64_t>(what.id) / engine::attempts_per_ticket;
+  if (what.ticket != in_id) {
+    throw violation{5, "client " + std::to_string(c.number) + " asks with the ticket " + std::to_string(what.ticket) + " under the id " + std::to_string(what.id)};
+  }
+  if (!what.wait) return;
+  int const name = named(what.name);
+  quorum_hold const* first = nullptr;
+  for (auto const& one : c.coroutines_) {
+    quorum_hold const* const h = one.hold.get();
+    if (h == nullptr || h->name != name) continue;
+    if (h->active) return;  // a vote that it lacks is asked for with its own ticket
+    bool const waits = h->waiting && !h->cancelled && !h->once && h->until > c.local();
+    if (waits && (first == nullptr || h->serial < first->serial)) first = h;
+  }
+  if (first == nullptr) return;
+  auto& shown = c.shown_[static_cast<std::size_t>(name)];
+  if (shown.serial == first->serial && shown.ticket != what.ticket) {
+    throw violation{5, "client " + std::to_string(c.number) + " lost its place in line for lock " + std::to_string(name) + ": its ticket was " +
+                           std::to_string(shown.ticket) + " and is " + std::to_string(what.ticket)};
+  }
+  shown = {what.ticket, first->serial};
+}
+
+/// About to be asked for.
+void quorum_world::releases(quorum_hold& h) {
+  quorum_client& c = *h.client;
+  h.released_valid = h.active && !h.told && c.local() < h.deadline();
+  if (!h.released_valid) return;
+  locks_[static_cast<std::size_t>(h.name)].releases.push_back({&c, c.process, h.serial, id_text{c.id + "." + std::to_string(h.ticket)}, now_});
+}
+
+/// P7: what a release says is what a majority of the servers did. `at_once`: it was handed on in memory, or came too late.
+void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held, bool failed) {
+  auto& releases = locks_[static_cast<std::size_t>(h.name)].releases;
+  auto const at = std::find_if(releases.begin(), releases.end(), [&](release_watch const& one) {
+    return one.client == h.client && one.process == h.client->process && one.serial == h.serial;
+  });
+  if (at == releases.end()) {
+    if (was_held) throw violation{7, words_of(h) + " released it too late, and was told that it still had it"};
+    return;
+  }
+  release_watch const one = *at;
+  if (at_once || failed) {
+    releases.erase(at);
+    if (at_once && !was_held) throw violation{8, words_of(h) + " handed it on, and was told that it had lost it"};
+    return;
+  }
+  if (!was_held) {
+    releases.erase(at);
+    if (static_cast<std::size_t>(std::popcount(one.mine)) >= needed) throw violation{8, words_of(h) + " released it in time at a majority, and was told that it had lost it"};
+    return;
+  }
+  // Stragglers count as those that had it.
+  constexpr nanos all_heard = 100 * millisecond;
+  after(all_heard, [this, name = h.name, client = one.client, process = one.process, serial = one.serial] {
+    auto& all = locks_[static_cast<std::size_t>(name)].releases;
+    auto const it = std::find_if(all.begin(), all.end(), [&](release_watch const& o) {
+      return o.client == client && o.process == process && o.serial == serial;
+    });
+    if (it == all.end()) return;
+    release_watch const last = *it;
+    all.erase(it);
+    if (client->process != process || spiked_ >= last.since) return;
+    std::size_t may_have = 0;
+    for (std::size_t i = 0; i < servers_.size(); ++i) {
+      if ((last.mine >> i & 1U) != 0 || !well(*client, static_cast<int>(i), last.since)) ++may_have;
+    }
+    if (may_have < needed) {
+      throw violation{7, "client " + std::to_string(client->number) + " was told that it released lock " + std::to_string(name) + " in time, and " +
+                             std::to_string(may_have) + " servers only can have had it for him"};
+    }
+  });
+}
+
+}  // namespace conch::sim
