@@ -110,7 +110,7 @@ std::optional<std::tuple<lock_status>> read_status(lock_settings const& of, std:
 }
 
 std::optional<std::tuple<std::uint32_t>> read_count(std::span<std::int64_t const> n) {
-  if (n.size() != 2) return std::nullopt;
+  if (n.size() < 2) return std::nullopt;  // more than that is for the engine: to whom it was passed on
   return std::tuple{static_cast<std::uint32_t>(n[0])};
 }
 

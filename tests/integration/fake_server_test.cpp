@@ -289,7 +289,9 @@ TEST_F(FakeServer, MalformedPushesAreIgnored) {
     c.push(good);
     for (;;) {
       auto const words = c.command();
-      c.write(words[0] == "PING" ? "+PONG\r\n" : "*4\r\n:1\r\n:0\r\n:0\r\n:" + now + "\r\n");
+      bool const asks_again = words.size() > 7 && words[7] == "wait";
+      c.write(words[0] == "PING" ? "+PONG\r\n" : asks_again ? "*4\r\n:1\r\n:77\r\n:" + now + "\r\n:0\r\n"
+                                                          : "*4\r\n:1\r\n:0\r\n:0\r\n:" + now + "\r\n");
     }
   }};
   auto const body = [&]() -> asio::awaitable<void> {

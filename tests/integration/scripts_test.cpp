@@ -52,7 +52,7 @@ TEST_P(Renew, ExtendsWhatIsMineAndShortensNothing) {
       {"c.12 5 h", 5'000, "0", 5'000},  // of others
       {"d.1 5 h", 5'000, "0", 5'000},
       {"", 5'000, "0", 5'000},          // of nobody who is known
-      {"a list", 5'000, "-1", 5'000},
+      {"a list", 5'000, "0", 5'000},   // not a lock: lost
       {nullptr, 0, "0", -2}};           // gone
   conch::test::redis_server server;
   conch::test::redis_probe probe(server);
