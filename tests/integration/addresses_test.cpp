@@ -59,7 +59,8 @@ TEST_F(Addresses, AlsoAtAReconnect) {
     mutex m{c, "addresses again"};
     hold h = co_await m.async_acquire();
     for (unsigned i = 1; i <= 20; ++i) {
-      probe.command({"CLIENT", "KILL", "TYPE", "pubsub"});
+      auto const killed = [&] { return probe.integer({"CLIENT", "KILL", "TYPE", "pubsub"}) > 0; };  // it has to have subscribed
+      co_await until(killed, "its connection is cut");
       auto const back = [&] { return c.stats().connects == i + 1; };
       co_await until(back, "reconnected");
       EXPECT_TRUE(h.valid());

@@ -81,10 +81,10 @@ illness_of_one const illnesses[] = {
     {"BecomesAReplica", "READONLY", false, url_of_the_real_one, [](redlock_servers& servers, auto const&) {
        redis_probe{servers[sick]}.command({"REPLICAOF", "127.0.0.1", "1"});
      }},
-    {"SlowByTwoSeconds", "did not answer in time", false, [](auto&, auto& keep) { return behind_a_proxy(keep); }, [](auto&, auto const& kept) {
+    {"SlowByFourSeconds", "did not answer in time", false, [](auto&, auto& keep) { return behind_a_proxy(keep); }, [](auto&, auto const& kept) {
        auto const way = std::static_pointer_cast<tcp_proxy>(kept);
-       way->set(tcp_proxy::towards::server, {.delay = 1s});
-       way->set(tcp_proxy::towards::client, {.delay = 1s});
+       way->set(tcp_proxy::towards::server, {.delay = 2s});
+       way->set(tcp_proxy::towards::client, {.delay = 2s});
      }},
     {"ResetAgainAndAgain", "", true, [](auto&, auto& keep) { return behind_a_proxy(keep); }, [](auto&, auto const& kept) {
        auto const way = std::static_pointer_cast<tcp_proxy>(kept);
@@ -123,7 +123,7 @@ class RedlockTroubleOfOne : public testing::TestWithParam<illness_of_one> {
     return n;
   }
 
-  // Well below what a sick server could make anybody wait for: command_timeout is 3 s here, slow is 2 s.
+  // Well below what a sick server could make anybody wait for: command_timeout is 3 s here, slow is 4 s.
   static constexpr auto at_once = 1500ms;
 
   redlock_servers servers;
