@@ -63,6 +63,12 @@ engine::fault classify(std::string_view all_words) noexcept {
        {"The user executing the script can't", "ERR The user executing the script can't", "ERR ACL failure in script"}) {
     if (words.starts_with(denied)) return fault::access_denied;
   }
+  // A command in a script met a key of a slot that is being moved away: all of it is soon elsewhere. Redis, and Valkey 9.
+  for (std::string_view const moving :
+       {"ERR Script attempted to access a non local key", "ERR Attempted to access a non local key",
+        "Script attempted to access a non local key", "Attempted to access a non local key"}) {
+    if (words.starts_with(moving)) return fault::try_later;
+  }
   std::string_view const first = words.substr(0, words.find(' '));
   for (auto const& [word, what] : table) {
     if (first == word) return what;

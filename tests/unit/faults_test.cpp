@@ -52,6 +52,9 @@ TEST(Faults, GiveEveryErrorOfTheServerItsMeaning) {
       {"MOVED 3999 127.0.0.1:6381", fault::refused},
       {"ASK 3999 127.0.0.1:6381", fault::refused},
       {"CROSSSLOT Keys in request don't hash to the same slot", fault::refused},
+      {"ERR Script attempted to access a non local key in a cluster node", fault::try_later},
+      {"ERR Attempted to access a non local key in a cluster node", fault::try_later},  // Valkey 9.1.2
+      {"Script attempted to access a non local key in a cluster node", fault::try_later},
       {"ERR unknown command 'FOO', with args beginning with: ", fault::refused},
   };
   for (auto const& [words, what] : table) EXPECT_EQ(classify(words), what) << words;
@@ -74,6 +77,7 @@ TEST(Faults, OfAScriptMeanTheSameBefore7) {
       {"@user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.", fault::reconnect},
       {"@user_script:1: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.", fault::refused},
       {"@user_script:39: @user_script: 39: The user executing the script can't run this command or subcommand", fault::access_denied},
+      {"@user_script:9: @user_script: 9: Script attempted to access a non local key in a cluster node", fault::try_later},
       {"@user_script:7: user_script:7: attempt to index a nil value", fault::refused},
       {"@user_script", fault::refused},
       {"@user_script:", fault::refused},
