@@ -228,17 +228,6 @@ int log_message(lua_State* lua) {
   return 0;
 }
 
-int set_replication(lua_State* lua) {
-  if (lua_gettop(lua) != 1) {
-    return raise_error(lua, "ERR redis.set_repl() requires two arguments.");
-  }
-  if ((lua_tointeger(lua, 1) & ~3) != 0) {
-    return raise_error(
-        lua, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.");
-  }
-  return 0;
-}
-
 int replicate_commands(lua_State* lua) {
   lua_pushboolean(lua, 1);
   return 1;
@@ -397,6 +386,19 @@ struct lua_host::callbacks {
       return raise_error(lua, "ERR RESP version must be 2 or 3.");
     }
     host(lua).target_->protocol = static_cast<int>(protocol);
+    return 0;
+  }
+
+  static int set_replication(lua_State* lua) {
+    if (lua_gettop(lua) != 1) {
+      return raise_error(lua, "ERR redis.set_repl() requires two arguments.");
+    }
+    auto const flags = lua_tointeger(lua, 1);
+    if ((flags & ~3) != 0) {
+      return raise_error(
+          lua, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.");
+    }
+    host(lua).target_->replication = static_cast<int>(flags);
     return 0;
   }
 

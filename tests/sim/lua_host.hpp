@@ -41,6 +41,7 @@ class lua_host {
     virtual bool execute(std::span<std::string_view const> argv, value& reply) = 0;
 
     int protocol = 2;          // of the replies to the script; redis.setresp changes it
+    int replication = 3;       // where the effects of its calls go; redis.set_repl changes it
     std::uint64_t random = 0;  // state of math.random, which one script takes over from the last
 
    protected:

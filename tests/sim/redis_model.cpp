@@ -3,6 +3,7 @@
 #include "sim/redis_model_impl.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 namespace conch::sim {
@@ -123,6 +124,60 @@ void redis_model::restart(bool keep_data) {
 
 void redis_model::copy_data(redis_model const& other) {
   impl_->databases = other.impl_->databases;
+}
+
+void redis_model::replicate() {
+  impl_->replicating = true;
+}
+
+std::vector<redis_model::effect> redis_model::take_effects() {
+  return std::exchange(impl_->effects, {});
+}
+
+void redis_model::apply(effect const& what) {
+  what(*impl_);
+}
+
+void redis_model::set_replica(bool replica) {
+  impl_->replica = replica;
+}
+
+void redis_model::impl::record(redis::command const& what, std::span<std::string_view const> argv,
+                               int selected) {
+  if (!replicating) {
+    return;
+  }
+  if (what.name == "publish") {
+    effects.push_back([channel = std::string{argv[1]}, message = std::string{argv[2]}](impl& to) {
+      (void)to.publish(channel, message);
+    });
+    return;
+  }
+  if ((what.marks & redis::command::write) == 0) {
+    return;
+  }
+  if (what.name.starts_with("flush")) {
+    effects.push_back([](impl& to) { to.databases.clear(); });
+    return;
+  }
+  // Only DEL and the like have several keys; more words than keys do no harm.
+  bool const several = what.name == "del" || what.name == "unlink";
+  for (std::string_view const key : argv.subspan(1, several ? argv.size() - 1 : 1)) {
+    auto const& all = database_at(selected);
+    auto const place = all.find(key);
+    std::optional<redis::entry> left;
+    if (place != all.end()) {
+      left = place->second;
+    }
+    effects.push_back([selected, name = std::string{key}, left = std::move(left)](impl& to) {
+      auto& there = to.database_at(selected);
+      if (left) {
+        there.insert_or_assign(name, *left);
+      } else {
+        there.erase(name);
+      }
+    });
+  }
 }
 
 void redis_model::expire_cycle() {

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -84,6 +85,22 @@ class redis_model {
 
   // Takes over the other's keys: a failover to a replica, or a restored backup.
   void copy_data(redis_model const& other);
+
+  // ---- a master and its replicas ----
+
+  struct impl;
+
+  // What a command left behind, as a master tells its replicas: a key as it is now, with the time
+  // at which it ends, or a message for the subscribers of a channel.
+  using effect = std::function<void(impl&)>;
+
+  // Keeps the effects of what it carries out from now on, for take_effects().
+  void replicate();
+  std::vector<effect> take_effects();
+  void apply(effect const& what);
+
+  // A replica is read-only. Its connections stay what they are.
+  void set_replica(bool replica);
 
   // What Redis does ten times a second: removes the keys whose time is over.
   void expire_cycle();
@@ -155,8 +172,6 @@ class redis_model {
   std::uint64_t calls(std::string_view command) const;
   std::map<std::string, std::uint64_t> calls() const;  // those that are not zero
   void reset_calls();
-
-  struct impl;
 
  private:
   std::unique_ptr<impl> impl_;

@@ -256,6 +256,9 @@ value execute(redis_model::impl& server, connection& from, std::span<std::string
   if (server.out_of_memory && (what->marks & command::deny_oom) != 0) {
     return value::error("OOM command not allowed when used memory > 'maxmemory'.");
   }
+  if (server.replica && (what->marks & command::write) != 0) {
+    return value::error(std::string{read_only});
+  }
   if (from.protocol == 2 && !(from.channels.empty() && from.shard_channels.empty()) &&
       (what->marks & command::while_subscribed) == 0) {
     return value::error(joined("ERR Can't execute '", what->name,
@@ -269,6 +272,9 @@ value execute(redis_model::impl& server, connection& from, std::span<std::string
   call running{server, from, argv, reply, from.protocol, from.database, false, what};
   server.count(*what);
   what->run(running);
+  if (!reply.is_error()) {
+    server.record(*what, argv, from.database);
+  }
   return reply;
 }
 

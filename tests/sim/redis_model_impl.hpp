@@ -205,6 +205,9 @@ struct redis_model::impl {
   std::vector<fault> faults;
   std::set<std::string, std::less<>> denied;
   bool out_of_memory = false;
+  bool replica = false;
+  bool replicating = false;
+  std::vector<effect> effects;
   std::uint64_t random = lua_host::first_random;
   std::vector<std::uint64_t> counts;
 
@@ -222,6 +225,11 @@ struct redis_model::impl {
   std::string const* injected(redis::command const& what, bool in_script);
   bool is_denied(redis::command const& what) const;
   void count(redis::command const& what) { ++counts[what.index]; }
+
+  // To each subscriber; how many there are.
+  std::size_t publish(std::string_view channel, std::string_view message);
+  // Of a command that has run, for the replicas.
+  void record(redis::command const& what, std::span<std::string_view const> argv, int selected);
 };
 
 }  // namespace conch::sim
@@ -230,6 +238,8 @@ namespace conch::sim::redis {
 
 // A command from a client, from its words to its reply.
 value execute(redis_model::impl& server, connection& from, std::span<std::string_view const> argv);
+
+inline constexpr std::string_view read_only = "READONLY You can't write against a read only replica.";
 
 // Takes the connection off all its channels.
 void leave_channels(redis_model::impl& server, connection const& who);

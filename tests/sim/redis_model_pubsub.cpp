@@ -36,18 +36,18 @@ void remove_subscriber(subscriber_map& all, std::string_view channel,
   }
 }
 
-void publish_to(call& c, kind_of_channel const& kind) {
-  auto const& all = c.server.*kind.subscribers;
-  auto const found = all.find(c[1]);
+std::size_t publish_to(redis_model::impl& server, kind_of_channel const& kind,
+                       std::string_view channel, std::string_view message) {
+  auto const& all = server.*kind.subscribers;
+  auto const found = all.find(channel);
   if (found == all.end()) {
-    c.integer(0);
-    return;
+    return 0;
   }
   for (auto const who : found->second) {
-    c.server.push(who, value::list(value::kind::push, {value::bulk(kind.message), value::bulk(c[1]),
-                                                       value::bulk(c[2])}));
+    server.push(who, value::list(value::kind::push, {value::bulk(kind.message), value::bulk(channel),
+                                                     value::bulk(message)}));
   }
-  c.count(found->second.size());
+  return found->second.size();
 }
 
 // The answer to SUBSCRIBE and the like: never held back until after a reply, for it is the reply.
@@ -88,10 +88,10 @@ void unsubscribe_from(call& c, kind_of_channel const& kind) {
 }
 
 void publish(call& c) {
-  publish_to(c, plain);
+  c.count(c.server.publish(c[1], c[2]));
 }
 void spublish(call& c) {
-  publish_to(c, sharded);
+  c.count(publish_to(c.server, sharded, c[1], c[2]));
 }
 void subscribe(call& c) {
   subscribe_to(c, plain);
@@ -130,3 +130,11 @@ std::span<command const> pubsub_commands() {
 }
 
 }  // namespace conch::sim::redis
+
+namespace conch::sim {
+
+std::size_t redis_model::impl::publish(std::string_view channel, std::string_view message) {
+  return redis::publish_to(*this, redis::plain, channel, message);
+}
+
+}  // namespace conch::sim

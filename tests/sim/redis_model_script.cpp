@@ -38,6 +38,10 @@ class script_commands_target final : public lua_host::commands {
           value::error("ERR The user executing the script can't run this command or subcommand");
       return false;
     }
+    if (server_.replica && (what->marks & command::write) != 0) {
+      reply = value::error(std::string{read_only});
+      return false;
+    }
     // Whether memory is full is asked once, before the script; a first write lifts the ban.
     if (out_of_memory_ && !written_ && (what->marks & command::deny_oom) != 0) {
       reply = value::error("OOM command not allowed when used memory > 'maxmemory'.");
@@ -53,6 +57,10 @@ class script_commands_target final : public lua_host::commands {
     call inner{server_, from_, argv, reply, protocol, selected_, true, what};
     server_.count(*what);
     what->run(inner);
+    constexpr int to_replicas = 2;
+    if ((replication & to_replicas) != 0 && !reply.is_error()) {
+      server_.record(*what, argv, selected_);
+    }
     return true;
   }
 

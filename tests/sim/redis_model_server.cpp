@@ -84,7 +84,7 @@ void hello(call& c) {
       {value::bulk("server"), value::bulk("redis"), value::bulk("version"), value::bulk("7.0.15"),
        value::bulk("proto"), value::number(c.from.protocol), value::bulk("id"),
        value::number(static_cast<std::int64_t>(c.from.id)), value::bulk("mode"),
-       value::bulk("standalone"), value::bulk("role"), value::bulk("master"),
+       value::bulk("standalone"), value::bulk("role"), value::bulk(c.server.replica ? "replica" : "master"),
        value::bulk("modules"), value::list(value::kind::array, {})});
 }
 
@@ -311,7 +311,8 @@ void info(call& c) {
   }
   if (wants("replication")) {
     begin("Replication");
-    text += "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\n";
+    text += c.server.replica ? "role:slave\r\n" : "role:master\r\n";
+    text += "connected_slaves:0\r\nmaster_failover_state:no-failover\r\n";
   }
   c.reply = value::of(value::kind::verbatim, "txt:" + text);
 }
