@@ -1,5 +1,5 @@
 -- Takes the lock, or stands in line for it.
--- KEYS lock queue fence   ARGV id mode(wait|try) lease claim retention ticket(0: none) not_after(0: none)
+-- KEYS lock queue fence   ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0: none) not_after(0: none)
 -- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant
 -- Answers FENCE, granted when the clock showed what the fence says · -NOW, granted with the fence that was proposed
 -- · {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
@@ -22,7 +22,8 @@ if redis.call('EXISTS', lock_key, queue_key) == 0 then
   return granted(fence, proposal)
 end
 
-local wait, claim, ticket = ARGV[2] == 'wait', tonumber(ARGV[4]), tonumber(ARGV[6])
+local wait, patient = ARGV[2] == 'wait' or ARGV[2] == 'wait!', string.sub(ARGV[2], -1) == '!'
+local claim, ticket = tonumber(ARGV[4]), tonumber(ARGV[6])
 lease = tonumber(lease)
 -- @include lib/lock.lua
 
@@ -58,6 +59,11 @@ end
 
 if wait then
   ticket = enqueue(id, ticket, claim, lease)
+end
+local absent = patient and awaited(id)
+if absent then
+  local soon = 20
+  return rival(wait and {0, soon, now, ticket} or {2, soon, now}, absent, 'c')
 end
 local fence, taken = pass_on(id, lease, floor, state_of_mine)
 if taken and not fence then

@@ -1,14 +1,14 @@
 -- Confirms and extends votes of many locks, never shortens one, never makes one. A bad key fails alone.
 -- KEYS lock fence, for each   ARGV retention, then id lease floor for each; of holds that have lasted long one more, 'keep'
 -- Answers {now, result fence, for each}: 1 mine, and no fence above `floor` was given here · 2 mine, but `fence` was
--- · 0 not mine, also where the key holds something else · -1 could not be read or written. In any case none at or below `floor` is given from now on.
+-- · 0 not mine, also where the key holds something else · -1 could not be read or written · or READONLY, at what is a replica now. In any case none at or below `floor` is given from now on.
 local retention = tonumber(ARGV[1])
 -- @include lib/time.lua
 -- @include lib/vote.lua
 -- @include lib/keep.lua
 
 local keep = ARGV[#ARGV] == 'keep'
-local answer = {now}
+local answer, readonly = {now}, nil
 for i = 1, #KEYS / 2 do
   local key, fence_key = KEYS[2 * i - 1], KEYS[2 * i]
   local id, lease, floor = ARGV[3 * i - 1], tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1])
@@ -31,6 +31,10 @@ for i = 1, #KEYS / 2 do
       result = before > floor and 2 or 1
     end
   end)
+  if not done then
+    local words = type(problem) == 'table' and problem.err or problem
+    readonly = readonly or string.find(tostring(words), 'READONLY', 1, true)
+  end
   answer[2 * i], answer[2 * i + 1] = done and result or -1, before
 end
-return answer
+return readonly and redis.error_reply('READONLY the server is a replica now') or answer

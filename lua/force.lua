@@ -36,7 +36,7 @@ local kind, asked_limit = parse_sums(redis.call('HGET', lock_key, 'sums'))
 if not kind then
   return not_a_lock()
 end
-local id, weight, visited, limit = '-', '0', '-', asked_limit
+local id, weight, visited, limit, patient = '-', '0', '-', asked_limit, false
 -- @include lib/permits.lua
 
 local chosen = {}

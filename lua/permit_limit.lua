@@ -5,7 +5,7 @@
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local claim, retention, asked_limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local id, kind, weight, visited = '-', 's', '0', '-'
-local limit = asked_limit
+local limit, patient = asked_limit, false
 -- @include lib/lock.lua
 -- @include lib/permits.lua
 

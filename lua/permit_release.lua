@@ -1,10 +1,11 @@
 -- Gives a part of the lock back, or leaves the line; in either case what is free goes to those in line.
 -- KEYS lock queue fence
--- ARGV id keep(1: stay if granted meanwhile) lease claim retention kind limit weight visited rest(0: gives all back, else
+-- ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention kind limit weight visited rest(0: gives all back, else
 --      how much of it stays mine)
--- Answers {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence segment now}
+-- Answers {was_owner passed_on more_wait now}, for a patient one perhaps {3 0 1 now} as in release.lua, for a keep that found itself owner {2 fence segment now}
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
-local id, keep, lease, claim, retention = ARGV[1], ARGV[2] == '1', tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local keep, patient = string.sub(ARGV[2], 1, 1) == '1', string.sub(ARGV[2], -1) == '!'
+local id, lease, claim, retention = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local kind, asked_limit, weight, visited, rest = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9], tonumber(ARGV[10])
 local limit = asked_limit
 -- @include lib/lock.lua
@@ -17,6 +18,9 @@ if mine and keep then
 end
 
 local floor = 0
+if mine and rest == 0 and one_is_awaited(limit - used + mine.weight) then
+  return {3, 0, 1, now}
+end
 if not mine then
   redis.call('ZREM', queue_key, entry)
 elseif rest > 0 then

@@ -1,10 +1,12 @@
 -- Gives the lock back, or leaves the line; in either case a free lock goes to the next in line.
--- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile) lease claim retention new_id('': do not stand in line again)
+-- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention new_id('': do not stand in line again)
 -- and for a vote: floor, the fence of the lock it was a vote for; ahead, what a fence that is given now should be above, too
 -- Answers 1, it was the owner's and nobody is in line (for a vote: and no fence is to be raised) · {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
+-- · for a patient one {3 0 1 now}: nothing is done, the first in line is not there yet; to be repeated soon
 -- with new_id followed by what acquire would answer for it: 1 fence, or 0 left ticket
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
-local id, keep, new_id, vote_floor = ARGV[1], ARGV[2] == '1', ARGV[6] ~= '' and ARGV[6] or nil, tonumber(ARGV[7])
+local mode = ARGV[2]
+local id, keep, new_id, vote_floor = ARGV[1], mode == '1' or mode == '1!', ARGV[6] ~= '' and ARGV[6] or nil, tonumber(ARGV[7])
 
 -- Mostly it is given back by its owner, and nobody is in line: answered before anything is made that only the other cases
 -- need.
@@ -17,6 +19,7 @@ if plain and redis.call('EXISTS', queue_key) == 0 and
 end
 
 local lease, claim, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local patient = mode == '0!' or mode == '1!'
 -- @include lib/lock.lua
 -- @include lib/vote.lua
 
@@ -47,6 +50,11 @@ if was_owner == 0 then
     local left = redis.call('PTTL', lock_key)
     return {0, 0, 1, now, 0, left, enqueue(new_id, 0, left, lease)}
   end
+end
+
+-- It stays its owner's; or, if it is free, whoever is in line asks again, and then it goes to the first.
+if patient and awaited() then
+  return {was_owner == 1 and 3 or 0, 0, 1, now}
 end
 
 local function hand_over()

@@ -1,11 +1,12 @@
 -- Extends the leases of many locks, never shortens one. A bad key fails alone.
 -- KEYS lock...   ARGV id lease, for each; of holds that have lasted long KEYS lock... fence...   ARGV id lease, for each, then retention
--- Answers {now, result...}: 1 extended, 0 not mine (also where the key holds something else), -1 could not be read or written
+-- Answers {now, result...}: 1 extended, 0 not mine (also where the key holds something else), -1 could not be read or written · or READONLY, at what is a replica now
 -- @include lib/time.lua
 -- @include lib/keep.lua
 local count = math.floor(#ARGV / 2)
 local retention = #ARGV > 2 * count and tonumber(ARGV[#ARGV])
 local pcall, find, byte = redis.pcall, string.find, string.byte
+local readonly
 
 local function extend(key, id, lease)
   local value = pcall('GET', key)
@@ -18,7 +19,9 @@ local function extend(key, id, lease)
   elseif left < lease then
     done = pcall('PEXPIRE', key, lease)
   end
-  return (type(done) == 'table' and done.err) and -1 or 1
+  if type(done) ~= 'table' or not done.err then return 1 end
+  readonly = readonly or find(done.err, 'READONLY', 1, true)
+  return -1
 end
 
 -- The usual case, a hold of mine whose lease becomes longer, takes one call each. Servers before 7.0 have no GT, nor this number.
@@ -33,4 +36,4 @@ for i = 1, count do
     keep_fence(KEYS[count + i], tonumber(string.match(value or redis.call('GET', key), ' (%d+) [hc]$')), retention)
   end
 end
-return answer
+return readonly and redis.error_reply('READONLY the server is a replica now') or answer

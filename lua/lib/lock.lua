@@ -43,6 +43,37 @@ local function enqueue(id, ticket, lock_left, lease)
   return ticket
 end
 
+-- Publishes to the client of `id`, and answers whether it heard. Only to this server's own subscribers: after a role change a
+-- client may still be connected to what is a replica now. There it would hear what this server does not count, and two
+-- would be granted. Where nobody heard, a message that is replicated tells such a client to ask again: it learns that it
+-- is at a replica.
+local function reach(id, message)
+  local channel, set_repl = 'conch:' .. string.match(id, '^[^.]*'), redis.set_repl
+  if set_repl then
+    set_repl(redis.REPL_NONE)
+  end
+  local heard = redis.call('PUBLISH', channel, message)
+  if set_repl then
+    set_repl(redis.REPL_ALL)
+  end
+  if heard == 0 then
+    redis.call('PUBLISH', channel, '?' .. id .. ' ' .. lock_key)
+  end
+  return heard > 0
+end
+
+-- After a restart, or a role change, the first in line may not have connected again yet. A patient script does not pass it
+-- over. Answers who that is, if not `me`. Those behind it are told, too, to come: their turn is next.
+local function awaited(me)
+  local first
+  for place, id in ipairs(redis.call('ZRANGE', queue_key, 0, 99)) do
+    if id ~= me and not reach(id, '') and place == 1 then
+      first = id
+    end
+  end
+  return first
+end
+
 -- Gives the free lock to the first in line whose client hears of it, and only then writes it down as the owner:
 -- an owner that nobody told would hold the lock for nothing. Answers the fence if that is `me` (told by the reply
 -- of this very script), else who has it now, if anybody.
@@ -59,7 +90,7 @@ local function pass_on(me, my_lease, floor, my_state)
       return fence, id
     end
     local grant = id .. ' ' .. digits .. ' ' .. text(now) .. ' ' .. claim .. ' ' .. lock_key
-    if redis.call('PUBLISH', 'conch:' .. string.match(id, '^[^.]*'), grant) > 0 then
+    if reach(id, grant) then
       own(id, digits, 'c', claim)
       return nil, id
     end

@@ -1,5 +1,5 @@
 -- What the scripts of a lock with several owners share, on top of lib/lock.lua and lib/part.lua. The caller also defines id,
--- kind, limit, weight and visited (what it asks for, or asked for).
+-- kind, limit, weight and visited (what it asks for, or asked for), and patient.
 --
 --   lock_key   hash  sums "KIND LIMIT TAKEN FIRST_END SET MAP": no lease ends before FIRST_END (server time, µs); SET is 1 if the limit
 --                    was set (permit_limit.lua): then the hash outlives the owners by the retention; MAP has a character for
@@ -141,13 +141,31 @@ local function fit(size, unwanted, start)
   return nil
 end
 
+-- As awaited in lib/lock.lua, of those that are first in line and for whom there may be room.
+local function one_is_awaited(room)
+  if not patient or room <= 0 then
+    return false
+  end
+  local one = false
+  for place, head in ipairs(redis.call('ZRANGE', queue_key, 0, 99)) do
+    local head_id = string.match(head, '^%S+')
+    if head_id ~= id and not reach(head_id, '') and place <= room then
+      one = true
+    end
+  end
+  return one
+end
+
 -- Gives what is free to the first in line for whom it is enough, as long as it is: the large request at the head is not
 -- overtaken, but with segments whoever wants none of the free ones is passed over, and with owners (kind e) all that wait
 -- for the one who has it come in together: one of them may wait for another. As in pass_on only those are written
 -- down as owners whose client hears of it. Every script ends with this, whoever it was for: what a lease that is over, or a
 -- script that failed half-way, has left free must not stay so while somebody waits. Answers the fence and the segment of `me`,
--- how many others have got theirs, and whether anybody waits still.
+-- how many others have got theirs, whether anybody waits still, and whether one is awaited who is not there yet.
 local function admit(me, my_lease, fence)
+  if one_is_awaited(limit - used) then
+    return nil, nil, 0, true, true
+  end
   local my_fence, my_segment, others, place, more = nil, nil, 0, 0, nil
   while used < limit do
     local heads = redis.call('ZRANGE', queue_key, place, place + 1)
@@ -177,7 +195,7 @@ local function admit(me, my_lease, fence)
         my_fence, my_segment = fence, segment
       else
         local grant = head_id .. ' ' .. digits .. ' ' .. text(now) .. ' ' .. claim .. ' ' .. kind .. segment .. ' ' .. lock_key
-        if redis.call('PUBLISH', 'conch:' .. string.match(head_id, '^[^.]*'), grant) > 0 then
+        if reach(head_id, grant) then
           own_part(head_id, size, fence, 'c', tonumber(claim), segment, unwanted)
           others = others + 1
         end

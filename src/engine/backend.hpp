@@ -72,6 +72,7 @@ struct seat : list_hook<seat> {
   time_point trouble_since{};   // asking: since when the server has answered "later"; zero: it has not
   /// We passed the lock on while others waited: when to see that its new owner took it (server::look_after); max: nothing to see to.
   time_point follow_up = time_point::max();
+  std::uint32_t run = 0;        // asked for at this run of the server, as counted by who keeps it
   std::uint32_t references = 0; // commands and clean-ups that name this seat
   cleanup* kick = nullptr;
 

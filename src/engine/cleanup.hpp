@@ -19,6 +19,7 @@ struct cleanup : list_hook<cleanup> {
   time_point over{};          // by then the server has forgotten by itself
   time_point late_until = time_point::min();    // of the id, as in seat
   time_point echo_until = time_point::min();    // not done before this: an earlier connection may undo it
+  time_point patient_until = time_point::min();  // whoever is first in line may still be at the server of before
   bool was_valid = false;     // the hold was valid when the release was first written
   bool sent = false;          // written on this connection, not answered
   bool resent = false;        // may have been carried out on an earlier connection

@@ -69,6 +69,7 @@ void server::connected_as(session const& s, time_point now) {
     out_.send(kill_command{old.client_id, old.address});
     push_request({request::kill, old.client_id, 0, nullptr, nullptr, now});
   }
+  regroup(session_, s, now);
   session_ = s;
   auto const subscribe = [&] {
     out_.send(subscribe_command{});
@@ -110,8 +111,26 @@ void server::connected_as(session const& s, time_point now) {
   up_.connection_changed(now);
 }
 
+/// At another run of the server, or another server, those who waited at the one before have no connection yet: nobody is passed
+/// over until they had the time to come. They have pauses like ours between their attempts, of at most twice the time that
+/// these have taken so far. As a dead next in line, that may cost a claim.
+void server::regroup(session const& before, session const& s, time_point now) {
+  // Of a server that was a replica meanwhile, another was the master.
+  bool const was_replica = std::exchange(was_replica_, false);
+  bool const same_run = !s.run.empty() && s.run == before.run && !was_replica;
+  if (!std::exchange(connected_before_, true) || same_run) return;
+  ++run_;
+  duration const pause = std::min<duration>(2 * (now - lost_at_), settings_.reconnect_max);
+  regrouped_ = now + std::min<duration>(settings_.claim, pause + time_to_greet);
+}
+
+bool server::is_patient(time_point now, time_point until) const {
+  return now < std::max(regrouped_, until) && !CONCH_MUTANT(nobody_awaited);
+}
+
 void server::connect_failed(fault what, std::string_view words, time_point now) {
   trouble_ = words;
+  was_replica_ = was_replica_ || what == fault::reconnect;
   // A wrong password does not get better by waiting; everything else may.
   if (what == fault::access_denied || what == fault::malformed || what == fault::refused) {
     fail_all_asking(to_error(what, words), now);
@@ -129,6 +148,7 @@ void server::note_once(std::string_view words) {
 void server::disconnected(std::string_view why, time_point now) {
   if (!connected_) return;
   connected_ = false;
+  lost_at_ = now;
   trouble_ = why;
   ++stats_.disconnects;
   stale_.push_back(session_);
@@ -189,6 +209,7 @@ void server::answered(answer const& as_sent, time_point now) {
     out_.drop_connection("an answer to nothing");
     return;
   }
+  was_replica_ = was_replica_ || a.what == fault::reconnect;
   in_flight const r = in_flight_.front();
   in_flight_.pop_front();
   last_heard_ = now;
@@ -360,7 +381,9 @@ void server::fail_all_asking(error_code why, time_point now) {
 void server::acquire_fault(seat& s, answer const& a, time_point now) {
   switch (a.what) {
     case fault::no_script: send_acquire(s, true, now); break;
-    case fault::reconnect: out_.drop_connection(a.words); break;
+    case fault::reconnect:
+      if (!CONCH_MUTANT(replica_not_left)) out_.drop_connection(a.words);
+      break;
     case fault::try_later:
       note_once(a.words);
       if (s.trouble_since == time_point{}) s.trouble_since = now;

@@ -32,6 +32,7 @@ class server final : public backend {
   void answered(answer const& a, time_point now);
   void granted(pushed_grant const& g, time_point now);
   void revoked(std::string_view name, grant_id id, time_point now);
+  void missed(std::string_view name, grant_id id, time_point now);
 
   // From the cohort.
   void ask(seat& s, bool wait, milliseconds lease, time_point now) override;
@@ -94,6 +95,9 @@ class server final : public backend {
     std::uint64_t serial = 0;  // of an inquiry
   };
 
+  /// What others may need to connect again, beyond the pause between two attempts: to be told, or to notice, and to be greeted.
+  static constexpr milliseconds time_to_greet{200};
+
   // server.cpp: the connection
   void push_request(in_flight r);
   void note_once(std::string_view words);
@@ -103,6 +107,8 @@ class server final : public backend {
   std::int64_t not_after(time_point now) const;
   time_point server_has_passed(std::int64_t server_us) const;
   bool may_arrive_late() const;
+  void regroup(session const& before, session const& s, time_point now);
+  bool is_patient(time_point now, time_point until = time_point::min()) const;
   bool may_echo(time_point echo_until, time_point now) const;
   bool is_asked_again(seat const& s, grant_id id) const;
   void session_answer(in_flight const& r, answer const& a, time_point now);
@@ -178,6 +184,11 @@ class server final : public backend {
   std::string noted_;             // told to the log last, and not over
   error_code denied_;             // set: this user may not do what the protocol needs
   session session_;
+  bool connected_before_ = false;
+  bool was_replica_ = false;      // since then, what we asked was one
+  std::uint32_t run_ = 0;         // counts the runs of the server, as far as we have noticed
+  time_point lost_at_{};          // when the last connection ended
+  time_point regrouped_ = time_point::min();  // by then whoever had a connection to this lock's server before has one again
   std::vector<session> stale_;    // earlier connections the server may still hold open
   time_point sample_at_{};        // the server's clock showed sample_us_ no earlier than this
   time_point sample_heard_{};     // ... and no later than this

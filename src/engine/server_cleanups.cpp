@@ -20,6 +20,8 @@ cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
   ++cleanups_;
   c->late_until = s.late_until;
   c->echo_until = s.echo_until;
+  // Whoever was in line before the server's role changed may not have noticed: it is told when its turn comes, and waited for.
+  if (s.run != run_ && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
   c->floor = s.floor_asked();
   c->ahead = s.ahead;
   // The lock's lease, or the longest this client asks for, from now on: nothing of ours is renewed after this, and what
@@ -40,7 +42,7 @@ void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_po
   ++stats_.scripts;
   out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, whole_ms(settings_.claim),
                             retention(c.lock->lease), new_id, with_source, c.floor, c.ahead,
-                            c.lock->part ? &c.lock->part : nullptr});
+                            c.lock->part ? &c.lock->part : nullptr, 0, is_patient(now, c.patient_until)});
   push_request({request::cleanup, c.id, new_id, c.lock, &c, now});
 }
 
@@ -54,7 +56,18 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
   bool const usual = a.numbers.size() == 1 && a.numbers[0] == 1;
   std::span<std::int64_t const> const numbers = usual ? of_the_owner : a.numbers;
 
-  if (a.what == fault::none && numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
+  constexpr std::int64_t not_done = 3;
+  if (a.what == fault::none && numbers.size() >= 4 && numbers[0] == not_done) {
+    // The first in line has not connected again yet. It is still ours: once more in a moment. Whoever gives it back need not wait.
+    sample(r.written, numbers[3], now);
+    if (c.whom != nullptr) {
+      receipt& whom = *c.whom;
+      forget(whom);
+      up_.released(whom, true, {}, now);
+    }
+    if (same_seat && s.at == seat::state::asking) send_acquire(s, false, now);
+    timers_.arm(c.due, std::min(c.over, now + milliseconds{10} + jitter(milliseconds{10})));
+  } else if (a.what == fault::none && numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
     sample(r.written, numbers[3], now);
     bool const was_mine = numbers[0] == 1 || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
     seen(s, r);

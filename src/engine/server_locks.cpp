@@ -29,6 +29,7 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
   s.lease = lease;
   dismiss(s);
   s.id = next_id(s);
+  s.run = run_;
   if (s.part) parts_.emplace(s.id, &s);
   s.ticket = s.vote;
   s.written = false;
@@ -64,7 +65,7 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
   about_to_ask(s, not_after_us);
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
                             retention(s.lease), CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == seat::state::in_line) ? 0 : s.ticket,
-                            not_after_us, with_source, proposal, part_of(s)});
+                            not_after_us, with_source, proposal, part_of(s), is_patient(now)});
   in_flight asked{request::acquire, s.id, 0, &s, nullptr, now};
   asked.proposal = proposal;
   push_request(asked);
@@ -301,6 +302,17 @@ void server::granted(pushed_grant const& g, time_point now) {
   if (s->at != seat::state::leaving && connected_) send_acquire(*s, false, now);
 }
 
+/// Our turn came at another server: ours is its replica now, and counted nobody for us. Asking again shows it (READONLY), and
+/// leads to a new connection, where the place in line is asked for with the old ticket.
+void server::missed(std::string_view name, grant_id id, time_point now) {
+  last_heard_ = now;
+  seat* const part = wanted_part(id);
+  seat* const s = part != nullptr ? part : up_.find(name);
+  // Whoever is still asking learns the same from the answer that is due.
+  if (s == nullptr || s->id != id || s->at != seat::state::in_line || !connected_ || CONCH_MUTANT(missed_turn_ignored)) return;
+  send_acquire(*s, false, now);
+}
+
 void server::leave_unless_granted(seat& s, time_point now) {
   if (!s.written) {
     s.at = seat::state::idle;
@@ -323,7 +335,7 @@ void server::send_leave(seat& s, bool with_source, time_point now) {
   ++stats_.scripts;
   out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
                             retention(s.lease), 0, with_source,
-                            s.floor_asked(), 0, part_of(s)});
+                            s.floor_asked(), 0, part_of(s), 0, is_patient(now)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
 
@@ -393,13 +405,14 @@ void server::release(seat& s, std::optional<milliseconds> again, receipt* r, tim
   c.was_valid = valid;
   if (again) {
     // In line again behind everybody, in the same script; without the right to end old connections, in one of its own,
-    // which carries a not-after.
-    bool const together = connected_ && can_kill_ && !denied_;
+    // which carries a not-after, and while others connect again: the release may have to wait for them.
+    bool const together = connected_ && can_kill_ && !denied_ && !is_patient(now, c.patient_until);
     if (together) {
       s.at = seat::state::asking;
       s.wait = true;
       s.lease = *again;
       if (!CONCH_MUTANT(id_used_again)) s.id = next_id(s);
+      s.run = run_;
       s.ticket = s.vote;
       s.written = true;
       s.late_until = s.echo_until = time_point::min();

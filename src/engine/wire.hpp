@@ -42,6 +42,7 @@ struct acquire_command {
   bool with_source = false;
   std::int64_t proposal = 0;      // a vote: no fence below this; 0: not a vote
   permit const* part = nullptr;  // of a lock with several owners; none: a mutex
+  bool patient = false;  // whoever is first in line may not have connected again yet, and is not passed over
 };
 
 /// A try of one mutex among many.
@@ -70,6 +71,7 @@ struct release_command {
   std::int64_t ahead = 0;  // a vote: also above this, if somebody in line gets it now
   permit const* part = nullptr;  // as in acquire_command; it has no new_id
   std::uint32_t rest = 0;        // of a part: how much of it stays mine
+  bool patient = false;          // as in acquire_command: an owner's is then perhaps not carried out, and answers 3
 };
 
 struct renewal {

@@ -72,7 +72,7 @@ struct encoder {
     write_script(w, c.part != nullptr ? permit_acquire : acquire, c.with_source, 3);
     keys{c.name}.all(w);
     write_id(w, client, c.id);
-    w.arg(c.wait ? std::string_view{"wait"} : std::string_view{"try"});
+    w.arg({c.wait ? "wait" : "try", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention)).arg(c.ticket).arg(c.not_after_us);
     if (vote) w.arg(c.proposal);
     if (c.part == nullptr) return;
@@ -99,7 +99,7 @@ struct encoder {
     write_script(w, c.part != nullptr ? permit_release : release, c.with_source, 3);
     keys{c.name}.all(w);
     write_id(w, client, c.id);
-    w.arg(c.keep ? std::string_view{"1"} : std::string_view{"0"});
+    w.arg({c.keep ? "1" : "0", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
     if (c.part != nullptr) {
       w.arg(letter(*c.part)).arg(c.part->limit).arg(c.part->weight).arg(c.part->visited).arg(c.rest);
@@ -259,8 +259,8 @@ bool read_grant(std::string_view text, std::string_view client, std::string& nam
   return true;
 }
 
-/// "ID KEY", written by lua/force.lua behind a "!".
-bool read_revocation(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
+/// "ID KEY", written by lua/force.lua behind a "!", and by reach in lua/lib/lock.lua behind a "?".
+bool read_place(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
   std::int64_t id = 0;
   if (!read_id(text, client, id) || !read_key(text, name)) return false;
   grant = {.name = name, .id = static_cast<grant_id>(id)};
@@ -338,8 +338,9 @@ push_kind read_push(std::span<resp::node const> message, std::string_view client
   if (message.size() != 4 || message[2].text != channel_of(client)) return push_kind::other;
   std::string_view const text = message[3].text;
   if (text.empty()) return push_kind::other;  // our own proof that pushes arrive
-  if (text.front() == '!') {
-    return read_revocation(text.substr(1), client, name, grant) ? push_kind::revoked : push_kind::malformed;
+  if (text.front() == '!' || text.front() == '?') {
+    if (!read_place(text.substr(1), client, name, grant)) return push_kind::malformed;
+    return text.front() == '!' ? push_kind::revoked : push_kind::missed;
   }
   return read_grant(text, client, name, grant) ? push_kind::grant : push_kind::malformed;
 }

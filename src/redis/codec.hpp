@@ -28,8 +28,9 @@ void encode(engine::command const& c, std::string_view client, std::string& out)
 /// A reply in the engine's terms. `numbers` keeps the memory the answer points to.
 engine::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers);
 
-/// What a push is about. `name` keeps the memory the grant points to. Of what was revoked only name and id are set.
-enum class push_kind { grant, revoked, subscribed, other, malformed };
+/// What a push is about. `name` keeps the memory the grant points to. Of what was revoked, or a turn that was missed, only name
+/// and id are set.
+enum class push_kind { grant, revoked, missed, subscribed, other, malformed };
 push_kind read_push(std::span<resp::node const> message, std::string_view client, std::string& name,
                     engine::pushed_grant& grant);
 

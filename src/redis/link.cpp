@@ -222,6 +222,7 @@ bool link::hand_over(engine::server& s, time_point now) {
     switch (read_push(decoder_.message(), id_, name_, grant)) {
       case push_kind::grant: s.granted(grant, now); break;
       case push_kind::revoked: s.revoked(grant.name, grant.id, now); break;
+      case push_kind::missed: s.missed(grant.name, grant.id, now); break;
       case push_kind::subscribed:
         --unanswered_;
         s.answered({}, now);

@@ -42,15 +42,17 @@ std::string written(engine::pushed_grant const& g, std::string_view key_name) {
 void any_text(std::string_view text) {
   std::string name;
   engine::pushed_grant grant;
-  switch (read(text, name, grant)) {
+  auto const kind = read(text, name, grant);
+  switch (kind) {
     case redis::push_kind::grant: break;
-    case redis::push_kind::revoked: {
-      require(grant.id > 0 && grant.name == name && !name.empty(), "a revocation that makes no sense");
-      std::string const again = '!' + std::string{client} + '.' + std::to_string(grant.id) + " conch:{" + redis::escape_name(name) + '}';
+    case redis::push_kind::revoked:
+    case redis::push_kind::missed: {
+      require(grant.id > 0 && grant.name == name && !name.empty(), "a place that makes no sense");
+      char const mark = kind == redis::push_kind::revoked ? '!' : '?';
+      std::string const again = mark + std::string{client} + '.' + std::to_string(grant.id) + " conch:{" + redis::escape_name(name) + '}';
       std::string name2;
       engine::pushed_grant grant2;
-      require(read(again, name2, grant2) == redis::push_kind::revoked && name2 == name && grant2.id == grant.id,
-              "a revocation is not read again");
+      require(read(again, name2, grant2) == kind && name2 == name && grant2.id == grant.id, "a place is not read again");
       return;
     }
     case redis::push_kind::other: require(text.empty(), "a text of our channel was passed over"); return;

@@ -61,6 +61,7 @@ class session final : engine::acquisition_events, engine::wire, engine::journal 
         switch (redis::read_push(decoder.message(), client, name, grant)) {
           case redis::push_kind::grant: remote_.granted(grant, now_); break;
           case redis::push_kind::revoked: remote_.revoked(grant.name, grant.id, now_); break;
+          case redis::push_kind::missed: remote_.missed(grant.name, grant.id, now_); break;
           case redis::push_kind::subscribed: remote_.answered({}, now_); break;
           default: break;
         }

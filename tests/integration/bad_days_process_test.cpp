@@ -5,6 +5,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 
 #include <atomic>
+#include <deque>
 #include <thread>
 #include <vector>
 
@@ -218,6 +219,37 @@ TEST_F(BadDaysOfAProcess, AClientDestroyedBeforeItsConnectionIsUpEndsItsWaiters)
     }
   };
   w.run(body);
+}
+
+// The release is the first that the new server hears of anybody: none of those in line has connected again.
+TEST(RestartWithData, P5AfterARestartWithItsDataAllAreServedInTheirOrder) {
+  for (std::string const kind : {"", "@semaphore/", "@writer/"}) {
+    redis_server_options options;
+    options.appendonly = true;
+    redis_server server{options};
+    redis_probe probe{server};
+    child holder{server, kind + "order", 60s};
+    holder.wait_for("held");
+    std::deque<child> waiters;
+    for (std::int64_t i = 1; i <= 8; ++i) {
+      waiters.emplace_back(server, kind + "order", 60s);
+      auto const end = steady::now() + 20s;
+      while (in_line(probe, "order") < i && steady::now() < end) std::this_thread::sleep_for(2ms);
+      ASSERT_EQ(in_line(probe, "order"), i);
+    }
+    server.kill();
+    holder.say("release");
+    std::this_thread::sleep_for(700ms);  // the outage itself: what others may take to come back grows with it
+    server.restart(true);
+    EXPECT_EQ(holder.wait_for("released"), "released 1");
+    std::int64_t last = 0;
+    for (child& next : waiters) {  // each waits for its turn: out of order this does not end
+      std::string const held = next.wait_for("held");
+      EXPECT_GT(std::stoll(held.substr(5)), last) << "somebody who came later was served before";
+      last = std::stoll(held.substr(5));
+      next.say("release");
+    }
+  }
 }
 
 /// A coroutine that owns everything it uses, so that only the context's end can end it.

@@ -56,6 +56,10 @@ void observer::lock_tampered(int name) {
   watch(name).passed = {};
 }
 
+void observer::roles_changed() {
+  for (lock_watch& w : locks_) w.passed = {};
+}
+
 void observer::clock_forward() { forward_ = true; }
 
 /// Whatever the number was, it is gone.
@@ -263,7 +267,7 @@ void observer::lost(sim_acquisition& a) {
   }
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || c.is_closed();
   // An operator who meddles with one lock, or with the scripts, costs no hold of another.
-  if (plan_.harms_no_other(a.lock_number) && plan_.spikes == 0 && plan_.may_kill && !bound_to_end) {
+  if (plan_.harms_no_other(a.lock_number, true) && plan_.spikes == 0 && plan_.may_kill && !bound_to_end) {
     throw violation{10, client_words(a) + " lost " + lock_words(a.lock_number) + " although nothing was wrong"};
   }
 }

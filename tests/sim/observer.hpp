@@ -69,6 +69,7 @@ class observer {
   virtual void fence_spoilt(int name);       // by an operator, or mended
   virtual void clock_shows(std::int64_t ms);  // of the server
   void drops_connection(sim_client const& c, std::string_view why) const;
+  void roles_changed();
   void clock_forward();
   void trouble(nanos until);    // a fault has something to do with what happens before that
   void refused();               // the server answers with errors
@@ -96,6 +97,8 @@ class observer {
   int named(std::string_view key) const;
   std::string owner_id(sim_acquisition const& a) const;
   std::size_t receivers(std::string_view id) const;
+  bool comes_back(std::string_view id) const;
+  void passed_over(std::string_view id) const;
   void judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const;
   void not_too_late(sim_acquisition const& a) const;
   bool undisturbed(std::weak_ptr<link> const& connection, nanos since) const;
@@ -150,6 +153,7 @@ class observer {
     bool acquires, releases;  // neither: renews
     std::string_view id, new_id;
     bool keep = false, waits = false;
+    bool patient = false;
     bool late = false;  // by a connection that its client has left
     bool together = false;  // a try, in one script with others
     std::size_t index = 0;  // of a renewal or such a try, in its script

@@ -39,6 +39,29 @@ std::size_t observer::receivers(std::string_view id) const {
   return world_.server().subscriber_count("conch:" + std::string{client_of(id)});
 }
 
+/// Its client is there and waits, and has no other trouble than to connect again.
+bool observer::comes_back(std::string_view id) const {
+  return plan_.in_order && std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) {
+           return c->alive() && c->id() == client_of(id) && c->owed() == 0;
+         });
+}
+
+/// P4: whose turn nobody heard, because its client is still connected to what is a replica now, is told, and looks for the master.
+void observer::passed_over(std::string_view id) const {
+  if (!plan_.in_order) return;
+  for (auto const& c : world_.clients()) {
+    if (!c->alive() || c->id() != client_of(id) || c->owed() != 0) continue;
+    std::shared_ptr<link> const l = c->connection();
+    if (l == nullptr || !l->server_open || !l->client_open || world_.is_at_master(*l)) continue;
+    nanos const bound = plan_.replication_delay + 12 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 10 * millisecond;
+    world_.after(bound, [this, client = c.get(), l, who = std::string{id}] {
+      if (client->alive() && client->connection() == l && l->client_open && l->server_open && !world_.is_at_master(*l) && !world_.healing()) {
+        throw violation{4, "the turn of " + who + " came, and its client still waits at a replica"};
+      }
+    });
+  }
+}
+
 bool observer::is_current(link const& l) const {
   return std::any_of(world_.clients().begin(), world_.clients().end(),
                      [&](auto const& c) { return c->alive() && c->connection().get() == &l; });
@@ -112,11 +135,12 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
     s.lease = number(rest[2]);
     s.claim = number(rest[3]);
     s.retention = number(rest[4]);
+    s.patient = rest[1].ends_with('!');
     if (s.acquires) {
-      s.waits = rest[1] == "wait";
+      s.waits = rest[1].starts_with("wait");
       s.ticket = number(rest[5]);
     } else {
-      s.keep = rest[1] == "1";
+      s.keep = rest[1].starts_with('1');
       s.new_id = rest[5];
     }
     steps_.push_back(std::move(s));
@@ -280,7 +304,7 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
     if (s.releases && id == s.id) continue;
     bool const asked_first = s.acquires && is.owner == s.id && s.ticket != 0 && s.ticket < ticket;
     if (asked_first) break;
-    if (receivers(id) != 0) throw violation{5, who + ", before " + id + " who stood in line earlier"};
+    if (receivers(id) != 0 || comes_back(id)) throw violation{5, who + ", before " + id + " who stood in line earlier"};
   }
   if (is.state == 'c' && receivers(is.owner) == 0) throw violation{4, who + ", but nobody was told"};
 }
@@ -295,6 +319,7 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
     if (still == is.line.end()) {
       bool const left = (s.releases && id == s.id) || (is.owned && is.owner == id) || receivers(id) == 0;
       if (!left) throw violation{4, id + " was forgotten in the line"};
+      if (receivers(id) == 0 && !(s.releases && id == s.id) && !(is.owned && is.owner == id)) passed_over(id);
     } else if (still->second != ticket && !(s.acquires && id == s.id && still->second == s.ticket && s.ticket < ticket)) {
       throw violation{5, id + " had its ticket changed"};
     }
@@ -319,7 +344,9 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
     std::int64_t const lives = is.expires_ms + (is.owner == s.was.owner ? s.lease : 0);
     if (is.line_expires_ms != 0 && is.line_expires_ms < lives) throw violation{4, "the line for lock " + std::to_string(s.name) + " ends before its waiters' turn"};
   }
-  if (!is.owned && !is.line.empty() && !refused_late && !s.together) {
+  // Of the patient script nobody need get it: the first in line is not there yet.
+  bool const awaits = s.patient && !is.line.empty() && receivers(is.line.front().first) == 0;
+  if (!is.owned && !is.line.empty() && !refused_late && !s.together && !awaits) {
     throw violation{4, "lock " + std::to_string(s.name) + " is free although somebody stands in line"};
   }
 }

@@ -7,6 +7,15 @@ namespace conch::sim {
 namespace {
 
 constexpr mutant mutants[] = {
+    {"parts-grant-replicated", "a grant of a part is heard at a replica, too", "srge P1", engine_mutant::none, "",
+     "set_repl(redis.REPL_NONE)",
+     "set_repl(redis.REPL_ALL)"},
+    {"parts-missed-turn-untold", "whose turn for a part nobody heard is not told of it", "srge P4", engine_mutant::none, "",
+     "if heard == 0 then",
+     "if false then"},
+    {"parts-await-nobody", "a patient script passes over who has not connected again yet", "srge P5", engine_mutant::none, "",
+     "if not patient or room <= 0 then",
+     "if true then"},
     {"parts-one-too-many", "one more than the limit is given out", "sr P1", engine_mutant::none, "",
      "used + math.min(size, limit) <= limit and",
      "used + math.min(size, limit) <= limit + 1 and"},
@@ -14,8 +23,8 @@ constexpr mutant mutants[] = {
      "if kind ~= 'g' and kind ~= 'e' then\nbreak\nend",
      "if false then\nbreak\nend"},
     {"parts-untold", "who nobody told is written down as an owner", "srge P4", engine_mutant::none, "",
-     "grant) > 0 then",
-     "grant) >= 0 then"},
+     "return heard > 0",
+     "return heard >= 0"},
     {"parts-never-counted-back", "what is given back is not counted", "srge P6", engine_mutant::none, "permit_release",
      "used = used - mine.weight\n",
      "used = used\n"},

@@ -91,14 +91,15 @@ void parts_observer::before(std::span<std::string_view const> argv, link const* 
     s.releases = what == "permit_release";
     if (!renews) s.claim = number(rest[3]);
     if (s.acquires) {
-      s.waits = rest[1] == "wait";
+      s.waits = rest[1].starts_with("wait");
       s.ticket = number(rest[5]);
       s.me = {s.id, std::string{rest[10]}, number(rest[9]), s.ticket};
     } else if (s.releases) {
-      s.keep = rest[1] == "1";
+      s.keep = rest[1].starts_with('1');
       s.knows_limit = rest[6] != "0";
       s.rest = number(rest[9]);
     }
+    if (!renews) s.patient = rest[1].ends_with('!');
     s.was = look_at(s.name);
     judge_hand_overs(s);
     part_steps_.push_back(std::move(s));
@@ -201,7 +202,7 @@ void parts_observer::judge_owners(part_step const& s, parts_state const& is) {
       bool const before = place == s.was.line.end() ? earlier.id != id : earlier.ticket < place->ticket;
       bool const was_there = std::any_of(s.was.line.begin(), s.was.line.end(), [&](waiter const& x) { return x.id == earlier.id; });
       bool const shown = s.acquires && id == s.id && s.ticket != 0 && s.ticket < earlier.ticket;
-      if (!before || !was_there || shown || receivers(earlier.id) == 0) continue;
+      if (!before || !was_there || shown || (receivers(earlier.id) == 0 && !comes_back(earlier.id))) continue;
       // Whoever owns it already does not wait behind those who wait for him; who is the first to own it must have been first.
       bool const reentrant = plan_.parts == engine::permit_kind::reentrant;
       bool const first = std::all_of(is.owners.begin(), is.owners.end(), [&, mine = o.fence](auto const& x) { return x.second.fence >= mine; });
@@ -234,6 +235,7 @@ void parts_observer::judge_places(part_step const& s, parts_state const& is, val
     if (still == is.line.end()) {
       bool const left = (s.releases && x.id == s.id) || is.owners.contains(x.id) || receivers(x.id) == 0;
       if (!left) throw violation{4, x.id + " was forgotten in the line"};
+      if (receivers(x.id) == 0 && !(s.releases && x.id == s.id) && !is.owners.contains(x.id)) passed_over(x.id);
     } else if (still->ticket != x.ticket) {
       // Of two places the earlier counts: a late request may have taken one at the end.
       bool const shown = s.acquires && x.id == s.id && s.ticket != 0 && still->ticket == s.ticket && s.ticket < x.ticket;
@@ -251,7 +253,9 @@ void parts_observer::judge_places(part_step const& s, parts_state const& is, val
   // Who gives back a grant that it did not want knows no limit, and if nobody owns a part neither does the server: those in
   // line then ask by themselves.
   bool const unknown = !s.knows_limit && !is.there;
-  if (!too_late && !unknown) judge_line(s.name, is);
+  // A patient script gives nothing to anybody while one is awaited.
+  bool const awaits = s.patient && std::any_of(is.line.begin(), is.line.end(), [&](waiter const& x) { return receivers(x.id) == 0; });
+  if (!too_late && !unknown && !awaits) judge_line(s.name, is);
 }
 
 void parts_observer::judge_line(int name, parts_state const& is) const {
@@ -339,7 +343,10 @@ void parts_observer::judge_answer(part_step const& s, parts_state const& is, val
     if (mine->second.ends_us < now + s.lease * 1000) throw violation{3, who + ", but not for its lease"};
   }
   bool const in_order = plan_.parts == engine::permit_kind::semaphore || plan_.parts == engine::permit_kind::shared;
-  if (s.acquires && told == 2 && (is.line.empty() || !in_order) && fits(is, s.me)) {
+  bool const not_done = s.patient && s.releases && told == 3;
+  if (not_done && mine == is.owners.end()) throw violation{7, s.id + " was told to release again, and it owns nothing"};
+  if (not_done) return;
+  if (s.acquires && told == 2 && !s.patient && (is.line.empty() || !in_order) && fits(is, s.me)) {
     throw violation{4, "a try of " + s.id + " was told that " + lock_words(s.name) + " is busy, and there is enough"};
   }
   auto const before = s.was.owners.find(s.id);
@@ -530,6 +537,11 @@ void parts_observer::nothing_owned_by_the_living() {
       throw violation{6, "client " + std::to_string(c->number()) + " still counts some that wait or hold"};
     }
     for (int name = 0; name < plan_.names && !excused; ++name) {
+      // Nobody can leave the line of a lock whose key holds something else.
+      bool const clobbered = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
+        return f.what == fault_plan::kind::clobber_lock && f.name == name;
+      });
+      if (clobbered) continue;
       parts_state const is = look_at(name);
       for (auto const& [id, o] : is.owners) {
         if (o.ends_us <= world_.server_us(world_.now())) continue;  // over, and swept by whoever comes next

@@ -58,7 +58,7 @@ class parts_observer final : public observer {
     int name = -1;
     bool acquires = false, releases = false;
     std::string id;
-    bool keep = false, waits = false;
+    bool keep = false, waits = false, patient = false;
     std::int64_t rest = 0;  // of a release: what stays
     bool knows_limit = true;
     std::int64_t lease = 0, claim = 0, ticket = 0;

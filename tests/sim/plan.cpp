@@ -367,6 +367,100 @@ void make_spoilt_fence(random_source& r, plan& p) {
   std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
 }
 
+// A server that changes roles with its replica, or restarts, and keeps all its data. Nothing else is wrong: whoever stands in
+// line is served when its turn comes, however late it has connected again.
+void make_regroup(random_source& r, plan& p) {
+  p.in_order = true;
+  p.spikes = 0;
+  p.names = 1;
+  p.replication_delay = r.between(0, 10 * millisecond);
+  nanos const hop = p.latency + p.jitter;
+  nanos const lease = whole_ms(r.between(1200, 1700) * millisecond + 24 * hop);
+  if (p.clients.size() < 2) p.clients.push_back(p.clients.front());
+  nanos span = 0;
+  for (client_plan& c : p.clients) {
+    c.settings.lease = as_duration(lease);
+    c.settings.renew_every = as_duration(lease / 3);
+    c.settings.stop_margin = as_duration(lease / 10);
+    c.settings.claim = as_duration(whole_ms(r.between(900 * millisecond, lease)));
+    c.settings.command_timeout = as_duration(lease / 4);
+    c.settings.offline_timeout = as_duration(5 * second);
+    c.start = r.between(0, 20 * millisecond);
+    c.actors.resize(std::min<std::size_t>(c.actors.size(), 2));
+    nanos busy = 0;
+    for (actor_plan& a : c.actors) {
+      a.work.resize(static_cast<std::size_t>(r.between(2, 4)));
+      for (operation& o : a.work) {
+        o = make_operation(r, p, lease, true);
+        o.lease = lease;
+        o.think = r.chance(50) ? 0 : r.between(0, 60 * millisecond);
+        o.hold = r.chance(80) ? r.between(0, 250 * millisecond) : r.between(lease / 2, 2 * lease);
+        o.fixed = false;
+        o.max_hold = 0;
+        if (r.chance(80)) {
+          o.how = operation::way::wait;
+          o.cancel = operation::cancels::never;
+        }
+        busy += o.think + o.hold;
+      }
+    }
+    span = std::max(span, busy);
+  }
+  p.faults.clear();
+  auto const count = r.between(1, 3);
+  nanos at = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    fault_plan f = make_fault(r, p, lease, span, r.chance(60) ? kind::role_change : kind::server_restart);
+    at += r.between(100 * millisecond, 800 * millisecond) + 12 * hop;
+    f.at = at;
+    f.length = 0;
+    f.length2 = r.chance(30) ? 0 : r.between(0, 100 * millisecond);
+    if (f.what == kind::server_restart) {
+      f.variant &= ~1;  // everybody is told at once that it is gone
+      f.length2 *= 3;
+    }
+    p.faults.push_back(f);
+    if (r.chance(20)) {
+      // The lease of who dies here is over about when the others come back: then their questions pass the lock on.
+      fault_plan death = make_fault(r, p, lease, span, kind::die);
+      death.at = std::max<nanos>(0, at - r.between(lease / 2, lease));
+      death.length = death.length2 = 0;
+      death.variant = 0;
+      p.faults.push_back(death);
+    }
+    at += 800 * millisecond;  // all are back before the next
+  }
+  std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
+}
+
+// Roles that change while the clients have troubles of their own.
+void add_role_changes(random_source& r, plan& p, nanos lease, nanos until) {
+  bool const alone = std::all_of(p.faults.begin(), p.faults.end(), [](fault_plan const& f) {
+    switch (f.what) {
+      case kind::cut:
+      case kind::cut_before:
+      case kind::cut_after:
+      case kind::stall_up:
+      case kind::stall_down:
+      case kind::pause:
+      case kind::die:
+      case kind::vanish:
+      case kind::close:
+      case kind::delete_lock:
+      case kind::intrude: return true;
+      default: return false;
+    }
+  });
+  if (!alone) return;
+  p.replication_delay = r.between(0, 20 * millisecond);
+  // Once: what is under way to a server that is a replica by then is refused. Were it the master again when that arrives, nobody
+  // could have ended the connection, and only the lease would.
+  fault_plan f = make_fault(r, p, lease, until, kind::role_change);
+  f.length = 0;
+  f.length2 = r.chance(50) ? 0 : r.between(0, lease);
+  p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }), f);
+}
+
 // What the plans drawn at large hardly ever come to, in a share of them.
 void make_rare(random_source& r, plan& p) {
   auto const share = r.below(100);
@@ -382,6 +476,8 @@ void make_rare(random_source& r, plan& p) {
     make_long_hold(r, p);
   } else if (share < 21) {
     make_spoilt_fence(r, p);
+  } else if (share < 26) {
+    make_regroup(r, p);
   } else if (r.below(1000) < 2) {
     make_many(r, p);
   }
@@ -395,10 +491,10 @@ std::string name_of(int name) {
   return name < 5 ? names[name] : "n" + std::to_string(name);
 }
 
-bool plan::harms_no_other(int name) const {
+bool plan::harms_no_other(int name, bool roles_may_change) const {
   return std::all_of(faults.begin(), faults.end(), [&](fault_plan const& f) {
     bool const meddles = f.what == kind::clobber_lock || f.what == kind::delete_lock || f.what == kind::spoil_fence;
-    return f.what == kind::flush_scripts || f.what == kind::intrude || (meddles && f.name != name);
+    return f.what == kind::flush_scripts || f.what == kind::intrude || (meddles && f.name != name) || (roles_may_change && f.what == kind::role_change);
   });
 }
 
@@ -514,7 +610,9 @@ plan make_plan(std::uint64_t seed) {
       }
     }
   }
-  if (!p.faults.empty()) {
+  random_source roles{seed ^ 0x401e'5000};
+  if (!p.faults.empty() && !p.in_order && roles.chance(15)) add_role_changes(roles, p, lease, span + lease);
+  if (!p.faults.empty() && !p.in_order) {
     random_source operators{seed ^ 0x0b5e'55ed};
     if (operators.chance(12)) {
       fault_plan f = make_fault(operators, p, lease, span + lease, kind::force);
@@ -569,6 +667,9 @@ std::string to_words(fault_plan const& f) {
       return "the server restarts without its data, in " + ms(f.length2);
     case kind::failover:
       return "a replica takes over without the last writes, in " + ms(f.length2);
+    case kind::role_change:
+      return std::string{"the server and its replica change roles; "} + ((f.variant & 1) != 0 ? "its clients are sent away" : "its clients stay") +
+             ((f.variant & 2) != 0 ? ", the address moves at once" : ", the address moves after " + ms(f.length2));
     case kind::step_back:
       return "the server's clock goes back by " + ms(f.length);
     case kind::step_forward:

@@ -69,6 +69,7 @@ struct fault_plan {
     server_restart,  // data kept
     server_wiped,    // data lost
     failover,        // to a replica that misses the last writes
+    role_change,     // a server and its replica change roles, and nothing is lost
     step_back,
     step_forward,
     flush_scripts,
@@ -107,9 +108,11 @@ struct plan {
   nanos timer_lateness = 0;
   std::int64_t server_drift_ppm = 0;
   nanos connect_time = 0;
+  nanos replication_delay = 0;
   bool may_kill = true;  // CLIENT KILL
   bool own_pushes_after_reply = false;
   bool expires_actively = false;  // the server removes what is over at once; else when it is touched
+  bool in_order = false;  // the server only comes and goes, and keeps its data: nobody who waits may be passed over
   bool timers_first = false;  // on waking: timers before what the network brought
   std::vector<client_plan> clients;
   std::vector<fault_plan> faults;
@@ -117,7 +120,7 @@ struct plan {
   // Nothing happens that could make anybody wait longer than the network takes.
   bool calm() const { return faults.empty() && spikes == 0 && may_kill; }
   // Whatever happens, it is to one lock alone, or to none.
-  bool harms_no_other(int name) const;
+  bool harms_no_other(int name, bool roles_may_change = false) const;
   nanos longest_lease() const;
   nanos longest_claim() const;
   // What a lock may outlive its lease by, because the server's clock goes back.

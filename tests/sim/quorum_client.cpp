@@ -247,6 +247,7 @@ void quorum_client::read(quorum_world::link_ptr const& l, std::string_view bytes
     switch (redis::read_push(l->replies.message(), id, name_, grant)) {
       case redis::push_kind::grant: one.protocol->granted(grant, now); break;
       case redis::push_kind::revoked: one.protocol->revoked(grant.name, grant.id, now); break;
+      case redis::push_kind::missed: one.protocol->missed(grant.name, grant.id, now); break;
       case redis::push_kind::subscribed: one.protocol->answered({}, now); break;
       case redis::push_kind::other: break;
       case redis::push_kind::malformed: throw violation{10, "a push that cannot be read"};

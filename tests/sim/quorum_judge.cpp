@@ -142,7 +142,7 @@ std::vector<quorum_world::step> quorum_world::steps_of(int which, std::span<std:
       one.index = i;
       one.acquires = what == "acquire";
       one.releases = what == "release";
-      one.stays = one.releases && rest[1] == "1";
+      one.stays = one.releases && rest[1].starts_with('1');
       one.id = rest[confirms ? 3 * i + 1 : 0];
       one.lease = number(rest[confirms ? 3 * i + 2 : 2]);
       // (A stray grant is given back without a floor.)
@@ -178,7 +178,8 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
   if (!is.owner.empty() && is.owner != one.was.owner && is.fence <= std::max({one.was.kept_fence, one.was.fence, one.floor})) {
     throw violation{2, says(is.owner, " has a fence that is not above all before it")};
   }
-  if (one.releases && mine && !one.stays) given_back(which, one);
+  bool const not_done = is.owner == one.id;  // a patient release: the first in line is not there yet
+  if (one.releases && mine && !one.stays && !not_done) given_back(which, one);
   if (one.confirms && reply.items[2 * one.index + 1].integer == 0) refused_at(which, one);
   for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {
     if (!h->client->owns(is.owner)) continue;

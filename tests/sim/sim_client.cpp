@@ -325,6 +325,10 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
           }
         }
         break;
+      case redis::push_kind::missed:
+        world_.say("client " + std::to_string(number_) + " is told that " + std::to_string(grant.id) + " for " + name_ + " missed its turn");
+        if (up_) server_->missed(grant.name, grant.id, now);
+        break;
       case redis::push_kind::subscribed: server_->answered({}, now); break;
       case redis::push_kind::other: break;
       case redis::push_kind::malformed: throw violation{10, "a push that cannot be read"};

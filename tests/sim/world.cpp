@@ -19,15 +19,27 @@ std::int64_t drifted(nanos n, std::int64_t ppm) { return n + n / 1'000'000 * ppm
 }  // namespace
 
 world::world(plan const& p, bool traced)
-    : plan_{p}, random_{p.seed ^ 0x5eedf00d}, model_{epoch_us}, replica_{epoch_us} {
+    : plan_{p}, random_{p.seed ^ 0x5eedf00d}, replica_{epoch_us} {
   if (p.parts == engine::permit_kind::none) {
     observer_ = std::make_unique<observer>(*this, plan_);
   } else {
     observer_ = std::make_unique<parts_observer>(*this, plan_);
   }
   trace_.on = traced;
-  model_.set_own_pushes_after_reply(p.own_pushes_after_reply);
-  if (!p.may_kill) model_.deny("client|kill");
+  using kind = fault_plan::kind;
+  replicates_ = std::any_of(p.faults.begin(), p.faults.end(), [](fault_plan const& f) { return f.what == kind::role_change; });
+  for (int i = 0; i < (replicates_ ? 2 : 1); ++i) {
+    nodes_.push_back({redis_model{epoch_us}, {}});
+    redis_model& model = nodes_.back().model;
+    model.set_own_pushes_after_reply(p.own_pushes_after_reply);
+    if (!p.may_kill) model.deny("client|kill");
+    if (!replicates_) continue;
+    model.replicate();
+    if (i == 1) {
+      model.restart(true);  // a run of its own
+      model.set_replica(true);
+    }
+  }
 }
 
 world::~world() = default;
@@ -51,8 +63,10 @@ nanos world::true_time_of_server_ms(std::int64_t unix_ms) const {
 }
 
 void world::set_clock() {
-  model_.set_time_us(server_us(now_));
-  if (plan_.expires_actively) model_.expire_cycle();
+  for (node& n : nodes_) {
+    n.model.set_time_us(server_us(now_));
+    if (plan_.expires_actively) n.model.expire_cycle();
+  }
   observer_->clock_shows(server_us(now_) / 1000);
 }
 
@@ -181,9 +195,11 @@ void world::connect(link_ptr const& l) {
       return;
     }
     set_clock();
-    l->id = model_.connect("10.0.0." + std::to_string(l->client + 1) + ":" + std::to_string(++ports_));
+    node& n = nodes_[address_];
+    l->node = address_;
+    l->id = n.model.connect("10.0.0." + std::to_string(l->client + 1) + ":" + std::to_string(++ports_));
     l->accepted = l->server_open = true;
-    by_id_[l->id] = l;
+    n.by_id[l->id] = l;
     c.connected(l);
   });
 }
@@ -216,8 +232,8 @@ void world::close_server_end(link_ptr const& l, bool tell) {
   if (!l->server_open) return;
   l->server_open = false;
   set_clock();
-  model_.disconnect(l->id);
-  by_id_.erase(l->id);
+  nodes_[l->node].model.disconnect(l->id);
+  nodes_[l->node].by_id.erase(l->id);
   if (tell && !l->cut) push(l, false, {}, true);
 }
 
@@ -299,18 +315,19 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   ++executed_;
   std::vector<std::string_view> changed{argv.begin(), argv.end()};
   bool const script = argv[0].starts_with("EVAL");
-  if (script) {
-    changed[1] = mutated_script(argv[1]);
-    observer_->before(argv, l.get());
-  }
-  value const reply = model_.execute(l->id, changed);
+  node& n = nodes_[l->node];
+  // A replica writes nothing: its scripts have no effect that could be judged.
+  bool const judged = script && l->node == master_;
+  if (script) changed[1] = mutated_script(argv[1]);
+  if (judged) observer_->before(argv, l.get());
+  value const reply = n.model.execute(l->id, changed);
   if (trace_.on && (script || argv[0] == "CLIENT")) {
-    std::string line = "server: client " + std::to_string(l->client) + " ";
+    std::string line = (l->node == master_ ? "server: client " : "replica: client ") + std::to_string(l->client) + " ";
     line += script ? script_name(argv[1]) : "CLIENT";
     for (std::size_t i = script ? 3 : 1; i < argv.size(); ++i) line += " " + std::string{argv[i]};
     say(line + " -> " + describe(reply));
   }
-  auto pushes = model_.take_pushes();
+  auto pushes = n.model.take_pushes();
   // Few, and in the order in which they were first written to: not that of addresses, or no run would repeat.
   std::vector<std::pair<link_ptr, std::string>> out;
   auto const bytes_for = [&](link_ptr const& to) -> std::string& {
@@ -322,8 +339,8 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   auto const add = [&](bool after_reply) {
     for (auto const& p : pushes) {
       if (p.after_reply != after_reply) continue;
-      auto const to = by_id_.find(p.to);
-      if (to != by_id_.end()) append_resp(bytes_for(to->second), p.message);
+      auto const to = n.by_id.find(p.to);
+      if (to != n.by_id.end()) append_resp(bytes_for(to->second), p.message);
     }
   };
   add(false);
@@ -338,23 +355,63 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     }
     push(to, false, std::move(bytes), false);
   }
-  for (auto const id : model_.take_killed()) {
-    auto const victim = by_id_.find(id);
-    if (victim == by_id_.end()) continue;
+  for (auto const id : n.model.take_killed()) {
+    auto const victim = n.by_id.find(id);
+    if (victim == n.by_id.end()) continue;
     link_ptr const v = victim->second;
     v->server_open = false;
-    by_id_.erase(victim);
+    n.by_id.erase(victim);
     if (!v->cut) push(v, false, {}, true);
   }
-  if (script) observer_->after(argv, reply);
+  if (judged) observer_->after(argv, reply);
+  replicate();
+}
+
+// What the master has changed reaches its replica a little later, in order.
+void world::replicate() {
+  if (!replicates_) return;
+  auto effects = server().take_effects();
+  if (effects.empty()) return;
+  stream_.push_back({++batches_, std::move(effects)});
+  after(plan_.replication_delay, [this, number = batches_] { catch_up(number); });
+}
+
+void world::catch_up(std::uint64_t until) {
+  set_clock();
+  std::size_t const to = 1 - master_;
+  while (!stream_.empty() && stream_.front().number <= until) {
+    for (auto const& effect : stream_.front().effects) nodes_[to].model.apply(effect);
+    stream_.pop_front();
+  }
+  (void)nodes_[to].model.take_effects();
+  distribute(to, nodes_[to].model.take_pushes());
+}
+
+// In good order: the replica has everything before it takes over, and the clients of the other stay where they are, or are
+// sent away. The address follows, sooner or later.
+void world::change_roles(fault_plan const& f) {
+  if (down_) return;
+  catch_up(batches_);
+  std::size_t const old = master_;
+  master_ = 1 - master_;
+  nodes_[old].model.set_replica(true);
+  server().set_replica(false);
+  observer_->roles_changed();
+  if ((f.variant & 1) != 0) {
+    auto const all = nodes_[old].by_id;
+    for (auto const& [id, l] : all) close_server_end(l, true);
+  }
+  if ((f.variant & 2) != 0) address_ = master_;
+  after(f.length2, [this] { address_ = master_; });
 }
 
 void world::admin(std::initializer_list<std::string_view> argv) {
   set_clock();
-  auto const id = model_.connect("10.0.9.9:1");
+  auto const id = server().connect("10.0.9.9:1");
   std::vector<std::string_view> const words{argv};
-  (void)model_.execute(id, words);
-  model_.disconnect(id);
+  (void)server().execute(id, words);
+  server().disconnect(id);
+  replicate();
 }
 
 // -------------------------------------------------------------------------------------- faults
@@ -406,8 +463,9 @@ void world::apply(fault_plan const& f) {
     case kind::close: c.close(); break;
     case kind::server_restart: stop_server(f, true); break;
     case kind::server_wiped: stop_server(f, false); break;
+    case kind::role_change: change_roles(f); break;
     case kind::failover:
-      replica_.copy_data(model_);
+      replica_.copy_data(server());
       after(f.length / 4 + millisecond, [this, &f] { stop_server(f, false); });
       break;
     case kind::step_back: stepped_us_ -= f.length / microsecond; break;
@@ -464,7 +522,8 @@ void world::stop_server(fault_plan const& f, bool keep) {
   down_ = true;
   observer_->trouble(now_ + f.length2 + millisecond);
   bool const silent = (f.variant & 1) != 0;  // the machine is gone, and nobody says so
-  auto const all = by_id_;
+  node& n = nodes_[master_];
+  auto const all = n.by_id;
   for (auto const& [id, l] : all) {
     l->received.clear();
     if (silent) {
@@ -473,12 +532,12 @@ void world::stop_server(fault_plan const& f, bool keep) {
       close_server_end(l, true);
     }
   }
-  by_id_.clear();
+  n.by_id.clear();
   set_clock();
-  model_.restart(keep);
+  n.model.restart(keep);
   if (!keep) {
     if (f.what == fault_plan::kind::failover) {
-      model_.copy_data(replica_);
+      n.model.copy_data(replica_);
       // The clocks of the two differ by less than the failover takes.
       stepped_us_ += random_.between(-f.length2, f.length2) / microsecond;
       set_clock();
@@ -503,23 +562,23 @@ void world::inject(fault_plan const& f) {
   if (f.what == fault_plan::kind::refuse) {
     std::string const error{errors[static_cast<std::size_t>(f.variant) % std::size(errors)]};
     std::size_t const times = static_cast<std::size_t>(f.variant / 8 + 1);
-    model_.inject({"evalsha", error, 0, times, redis_model::where::client});
-    model_.inject({"eval", error, 0, times, redis_model::where::client});
-    after(f.length + millisecond, [this] { model_.clear_faults(); });
+    server().inject({"evalsha", error, 0, times, redis_model::where::client});
+    server().inject({"eval", error, 0, times, redis_model::where::client});
+    after(f.length + millisecond, [this] { server().clear_faults(); });
     return;
   }
   // A script that has written once may go on writing in Redis: only its first write is refused.
   if (f.variant % 3 == 0) {
-    model_.set_out_of_memory(true);
+    server().set_out_of_memory(true);
   } else if (f.variant % 3 == 1) {
-    model_.inject({"publish", "ERR something unforeseen", 0,
+    server().inject({"publish", "ERR something unforeseen", 0,
                    static_cast<std::size_t>(f.variant / 16 + 1), redis_model::where::script});
   } else {
-    model_.inject({"get", "ERR something unforeseen", 0, 1, redis_model::where::script});
+    server().inject({"get", "ERR something unforeseen", 0, 1, redis_model::where::script});
   }
   after(f.length + millisecond, [this] {
-    model_.clear_faults();
-    model_.set_out_of_memory(false);
+    server().clear_faults();
+    server().set_out_of_memory(false);
   });
 }
 
@@ -529,19 +588,20 @@ void world::intrude(int name) {
   set_clock();
   std::string const lock = "conch:{" + redis::escape_name(name_of(name)) + "}";
   std::string const queue = lock + ":q", fence = lock + ":f";
-  auto const id = model_.connect("10.0.9.9:2");
+  auto const id = server().connect("10.0.9.9:2");
   std::string_view const release[] = {"EVAL", mutated_source("release"), "3", lock, queue, fence, "stranger.1", "0", "1000", "100", "2000", ""};
   observer_->before(release, nullptr);
-  value const first = model_.execute(id, release);
+  value const first = server().execute(id, release);
   observer_->after(release, first);
   std::string_view const renew[] = {"EVAL", mutated_source("renew"), "1", lock, "stranger.1", "100000"};
   observer_->before(renew, nullptr);
-  value const second_reply = model_.execute(id, renew);
+  value const second_reply = server().execute(id, renew);
   observer_->after(renew, second_reply);
   if (!first.is_error() && first.items[0].integer != 0) throw violation{7, "a stranger's release was told that it was the owner"};
   if (!second_reply.is_error() && second_reply.items[1].integer == 1) throw violation{7, "a stranger's renewal was told that it was the owner"};
-  model_.disconnect(id);
-  distribute(model_.take_pushes());
+  server().disconnect(id);
+  distribute(master_, server().take_pushes());
+  replicate();
 }
 
 // An operator's client, of which only the script matters here. `pushed`: what it published, in order.
@@ -549,15 +609,16 @@ value world::order(std::string_view script, int name, std::string_view number, s
   set_clock();
   std::string const lock = "conch:{" + redis::escape_name(name_of(name)) + "}";
   std::string const queue = lock + ":q", fence = lock + ":f";
-  auto const id = model_.connect("10.0.9.9:3");
+  auto const id = server().connect("10.0.9.9:3");
   std::string_view const argv[] = {"EVAL", mutated_source(script), "3", lock, queue, fence, "200", "2000", number};
-  value const reply = model_.execute(id, argv);
-  model_.disconnect(id);
-  auto const pushes = model_.take_pushes();
+  value const reply = server().execute(id, argv);
+  server().disconnect(id);
+  auto const pushes = server().take_pushes();
   for (auto const& p : pushes) pushed.push_back(p.message.items.back().text);
   if (trace_.on) say("server: an operator's " + std::string{script} + " -> " + describe(reply));
   observer_->ordered(name);
-  distribute(pushes);
+  distribute(master_, pushes);
+  replicate();
   return reply;
 }
 
@@ -584,10 +645,10 @@ void world::set_limit(int name, int limit) {
 }
 
 // Pushes caused by somebody who is not a client of ours.
-void world::distribute(std::vector<redis_model::pushed> const& pushes) {
+void world::distribute(std::size_t of, std::vector<redis_model::pushed> const& pushes) {
   for (auto const& p : pushes) {
-    auto const to = by_id_.find(p.to);
-    if (to == by_id_.end() || to->second->cut) continue;
+    auto const to = nodes_[of].by_id.find(p.to);
+    if (to == nodes_[of].by_id.end() || to->second->cut) continue;
     std::string bytes;
     append_resp(bytes, p.message);
     push(to->second, false, std::move(bytes), false);
@@ -597,12 +658,12 @@ void world::distribute(std::vector<redis_model::pushed> const& pushes) {
 void world::heal() {
   say("all faults are over");
   healing_ = true;
-  model_.clear_faults();
-  model_.set_out_of_memory(false);
+  server().clear_faults();
+  server().set_out_of_memory(false);
   for (int name = 0; name < plan_.names; ++name) {
     // A replica may have brought back what an operator wrote.
     std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
-    bool const is_lock = !model_.peek(key).is(plan_.parts == engine::permit_kind::none ? value::kind::map : value::kind::bulk);
+    bool const is_lock = !server().peek(key).is(plan_.parts == engine::permit_kind::none ? value::kind::map : value::kind::bulk);
     bool const spoilt = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
       return f.what == fault_plan::kind::spoil_fence && f.name == name;
     });

@@ -1,5 +1,5 @@
-// A simulated world: true time, one server with a clock of its own, the network between it and the
-// clients, and the faults of the plan. Everything in it follows from the plan.
+// A simulated world: true time, one server with a clock of its own and, where roles change, its replica, the network between
+// them and the clients, and the faults of the plan. Everything in it follows from the plan.
 #pragma once
 
 #include "sim/event_queue.hpp"
@@ -38,6 +38,7 @@ struct link {
 
   int client;
   std::uint64_t process;  // which life of that client
+  std::size_t node = 0;   // of the two servers
   redis_model::connection_id id = 0;
   bool accepted = false;
   bool client_open = true;
@@ -79,7 +80,8 @@ class world {
 
   plan const& schedule() const { return plan_; }
   observer& watcher() { return *observer_; }
-  redis_model& server() { return model_; }
+  redis_model& server() { return nodes_[master_].model; }  // the one that decides
+  bool is_at_master(link const& l) const { return l.node == master_; }
   std::int64_t server_us(nanos true_time) const;
   nanos true_time_of_server_ms(std::int64_t unix_ms) const;
   std::vector<std::unique_ptr<sim_client>> const& clients() const { return clients_; }
@@ -102,7 +104,10 @@ class world {
   void pump(link_ptr const& l, bool up);
   void serve(link_ptr const& l, std::string const& bytes);
   void execute(link_ptr const& l, std::span<std::string_view const> argv);
-  void distribute(std::vector<redis_model::pushed> const& pushes);
+  void distribute(std::size_t node, std::vector<redis_model::pushed> const& pushes);
+  void replicate();
+  void catch_up(std::uint64_t until);
+  void change_roles(fault_plan const& f);
   void close_server_end(link_ptr const& l, bool tell);
   void break_link(link_ptr const& l, nanos client_notices, nanos server_notices);
   link_ptr link_of(int client);
@@ -125,12 +130,24 @@ class world {
   event_queue events_;
   trace trace_;
   random_source random_;
-  redis_model model_;
+  struct node {
+    redis_model model;
+    std::map<redis_model::connection_id, link_ptr> by_id;
+  };
+  struct batch {
+    std::uint64_t number;
+    std::vector<redis_model::effect> effects;
+  };
+  std::vector<node> nodes_;       // a server, and its replica
+  std::size_t master_ = 0;        // of these
+  std::size_t address_ = 0;       // where new connections go
+  bool replicates_ = false;
+  std::deque<batch> stream_;      // on its way to the replica
+  std::uint64_t batches_ = 0;
   std::int64_t stepped_us_ = 0;
   bool down_ = false;
   bool healing_ = false;
   redis_model replica_;
-  std::map<redis_model::connection_id, link_ptr> by_id_;
   std::vector<std::weak_ptr<link>> links_;
   std::vector<std::unique_ptr<sim_client>> clients_;
   std::unique_ptr<observer> observer_;

@@ -66,6 +66,8 @@ class tcp_proxy::impl {
 
   void refuse(bool refused) { refused_ = refused; }
 
+  void retarget(std::uint16_t target) { target_.port(target); }
+
   void end_all(bool by_reset) {
     auto const all = connections_;
     for (auto const& c : all) c->end(by_reset);
@@ -278,7 +280,7 @@ class tcp_proxy::impl {
   std::uint64_t roll(std::uint64_t sides) { return std::uniform_int_distribution<std::uint64_t>{0, sides - 1}(random_); }
 
   asio::io_context ctx_{1};
-  tcp::endpoint const target_;
+  tcp::endpoint target_;
   std::mt19937_64 random_;
   tcp::acceptor acceptor_;
   std::list<std::shared_ptr<connection>> connections_;
@@ -304,6 +306,10 @@ void tcp_proxy::heal() {
     impl_->set(towards::server, {});
     impl_->set(towards::client, {});
   });
+}
+
+void tcp_proxy::retarget(std::uint16_t target) {
+  impl_->call([&] { impl_->retarget(target); });
 }
 
 void tcp_proxy::refuse(bool refused) {

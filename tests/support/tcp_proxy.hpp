@@ -45,6 +45,8 @@ class tcp_proxy {
   /// Both directions as they were at first, and new connections welcome. Connections that lost bytes stay crippled: see
   /// drop().
   void heal();
+  /// New connections go to this port from now on; open ones stay where they are: an address that moves.
+  void retarget(std::uint16_t target);
   /// While refused, a new connection is reset as soon as it is accepted.
   void refuse(bool refused);
   /// Ends all connections by RST to both sides; bytes under way are lost.

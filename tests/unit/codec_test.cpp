@@ -368,6 +368,26 @@ TEST(ReadPush, ReadsAGrantForAnyName) {
   }
 }
 
+TEST(ReadPush, ReadsWhatWasTakenAwayAndWhatWasMissed) {
+  struct {
+    char mark;
+    push_kind kind;
+  } const marks[] = {{'!', push_kind::revoked}, {'?', push_kind::missed}};
+  for (auto const& [mark, kind] : marks) {
+    for (auto const& name : odd_names) {
+      message const m{push_of({"message", "conch:c1", mark + ("c1.42 " + keys_of(name)[0])})};
+      std::string memory;
+      engine::pushed_grant grant;
+      EXPECT_EQ(read_push(m.in.message(), "c1", memory, grant), kind) << name;
+      EXPECT_EQ(grant.name, name);
+      EXPECT_EQ(grant.id, 42u);
+    }
+    for (std::string const text : {"", "c1", "c1.42", "c1.0 conch:{a}", "c2.42 conch:{a}", "c1.42  conch:{a}", "c1.42 lock:{a}"}) {
+      EXPECT_EQ(read(push_of({"message", "conch:c1", mark + text})).kind, push_kind::malformed) << mark << text;
+    }
+  }
+}
+
 TEST(ReadPush, LooksForNoLockInWhatIsNoGrantForUs) {
   EXPECT_EQ(read(push_of({"subscribe", "conch:c1", "1"})).kind, push_kind::subscribed);
   EXPECT_EQ(read(">3\r\n$9\r\nsubscribe\r\n$8\r\nconch:c1\r\n:1\r\n").kind, push_kind::subscribed);

@@ -30,6 +30,7 @@ using numbers = std::vector<std::int64_t>;
 
 /// A command as it left the engine, with everything it pointed to.
 struct sent_command {
+  bool patient = false;
   std::string text;  // "acquire NAME ID", "try", "leave" (keep), "release NAME ID [again ID]", "renew NAME ID ..." ...
   grant_id id = 0, new_id = 0;
   milliseconds lease{}, claim{}, retention{};
@@ -55,6 +56,7 @@ inline sent_command write_down(command const& c) {
     out.retention = a->retention;
     out.ticket = a->ticket;
     out.not_after_us = a->not_after_us;
+    out.patient = a->patient;
   } else if (auto const* t = std::get_if<acquire_all_command>(&c)) {
     std::string text = "try all";
     for (attempt const& item : t->items) {
@@ -70,6 +72,7 @@ inline sent_command write_down(command const& c) {
                                (r->rest != 0 ? " rest " + std::to_string(r->rest) : ""));
     out.id = r->id;
     out.new_id = r->new_id;
+    out.patient = r->patient;
     out.lease = r->lease;
     out.claim = r->claim;
     out.retention = r->retention;

@@ -283,6 +283,42 @@ TEST_F(EnginePush, ConfirmsTheFixedLeaseOnceAndThenNoMore) {
   EXPECT_TRUE(sent().empty());
 }
 
+TEST_F(EnginePush, ATurnMissedAtAnotherServerIsAskedForAgainWithTheOldTicket) {  // P1, P5
+  start_connected();
+  ask("a");
+  queue(30'000, 4711);
+  take_sent();
+  remote->missed("L", 1, now);
+  auto const again = take_sent();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].text, "acquire L 1");
+  EXPECT_EQ(again[0].ticket, 4711);
+  answer(fault::reconnect, "READONLY You can't write against a read only replica.");
+  EXPECT_EQ(dropped().size(), 1u) << "what it is connected to is a replica";
+  disconnect();
+  connect("another run");
+  settle_connection();
+  auto const there = take_sent();
+  ASSERT_FALSE(there.empty());
+  EXPECT_EQ(there.back().text, "acquire L 1");
+  EXPECT_EQ(there.back().ticket, 4711);
+}
+
+TEST_F(EnginePush, AMissedTurnOfSomethingElseChangesNothing) {
+  start_connected();
+  caller& a = queued("a");
+  remote->missed("L", 2, now);
+  remote->missed("M", 1, now);
+  EXPECT_EQ(sent(), texts{});
+  push(1, 100);
+  remote->missed("L", 1, now);  // it is owned: no turn is waited for
+  EXPECT_EQ(sent(), texts{});
+  release(a);
+  take_sent();
+  remote->missed("L", 1, now);
+  EXPECT_EQ(sent(), texts{});
+}
+
 TEST_F(EnginePush, WhoseClaimPassedBeforeTheQuestionArrivedIsLost) {  // P9
   start_connected();
   ask("a");

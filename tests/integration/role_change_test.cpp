@@ -1,0 +1,212 @@
+// A server and its replica change roles in good order, nothing is lost, and the clients stay connected to what is a replica now.
+
+#include "integration/fixture.hpp"
+
+#include "support/tcp_proxy.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace conch::test {
+namespace {
+
+redis_server_options with_port() {
+  redis_server_options o;
+  o.tcp = true;
+  o.arguments = {"--repl-diskless-sync-delay", "0"};
+  return o;
+}
+
+redis_server_options replica_of(redis_server const& master) {
+  redis_server_options o = with_port();
+  o.arguments.insert(o.arguments.end(), {"--replicaof", "127.0.0.1 " + std::to_string(master.port())});
+  return o;
+}
+
+/// Two servers behind one address. New connections go to the master; old ones stay where they are.
+class pair_of_servers {
+ public:
+  pair_of_servers() : first_{with_port()}, second_{replica_of(first_)}, address_{first_.port()} {
+    wait(second_, "master_link_status:up");
+  }
+
+  std::string url() const { return address_.url(); }
+  redis_server& first() { return first_; }
+  redis_server& second() { return second_; }
+
+  void change_roles() {
+    address_.retarget(second_.port());
+    redis_probe probe{first_};
+    EXPECT_EQ(probe.command({"FAILOVER", "TO", "127.0.0.1", std::to_string(second_.port())}), "OK");
+    wait(second_, "role:master");
+    wait(first_, "role:slave");
+    wait(first_, "master_link_status:up");  // it hears what is replicated
+  }
+
+ private:
+  static void wait(redis_server& server, std::string const& words) {
+    redis_probe probe{server};
+    auto const end = steady::now() + 20s;
+    while (probe.command({"INFO", "replication"}).find(words) == std::string::npos) {
+      if (steady::now() > end) throw std::runtime_error{"never seen: " + words};
+      std::this_thread::sleep_for(5ms);
+    }
+  }
+
+  redis_server first_, second_;
+  tcp_proxy address_;
+};
+
+struct grant_seen {
+  int who;
+  std::int64_t fence;
+};
+
+class RoleChange : public testing::Test {
+ protected:
+  /// A holder and the first in line are connected to the first server; the second in line comes when the roles have changed.
+  /// `lock(client)` makes the lock; the lease is long, so that nobody comes back by its safety check.
+  template <class Lock, class Acquire>
+  void exactly_one_is_granted(Lock const& lock, Acquire const& acquire) {
+    auto const body = [&]() -> asio::awaitable<void> {
+      config settings;  // of a user: claim 3 s, lease 30 s
+      settings.url = servers.url();
+      client holds{w.ctx.get_executor(), settings}, waits{w.ctx.get_executor(), settings}, comes{w.ctx.get_executor(), settings};
+      auto a = lock(holds), b = lock(waits), c = lock(comes);
+      std::vector<grant_seen> grants;
+      hold first, second, third;
+      acquire(a, [&](error_code ec, hold h) {
+        EXPECT_FALSE(ec) << ec.message();
+        first = std::move(h);
+      });
+      auto const held = [&] { return first.valid(); };
+      co_await until(held, "the hold");
+      auto const take = [&grants](int who, hold& mine) {
+        return [&grants, who, &mine](error_code ec, hold h) {
+          EXPECT_FALSE(ec) << ec.message();
+          grants.push_back({who, h.fence()});
+          mine = std::move(h);
+        };
+      };
+      acquire(b, take(1, second));
+      auto const in_the_first = [&] { return in_line(at_first, "role") == 1; };
+      co_await until(in_the_first, "the first in line");
+      servers.change_roles();
+      acquire(c, take(2, third));
+      auto const in_the_second = [&] { return in_line(at_second, "role") == 2; };
+      co_await until(in_the_second, "the second in line");
+
+      auto const released = steady::now();
+      bool const was_held = co_await first.async_release();
+      EXPECT_TRUE(was_held);
+      auto const granted = [&] { return !grants.empty(); };
+      co_await until(granted, "the grant", 20s);
+      // 3 ms at rest, 26 s by its safety check. The bound is for a machine that is busy with something else.
+      EXPECT_LT(steady::now() - released, 5s);
+      EXPECT_EQ(grants.size(), 1u);
+      EXPECT_EQ(grants[0].who, 1) << "who queued first is served first";
+      co_await pause_for(300ms);  // a grant of somebody else would be here
+      EXPECT_EQ(grants.size(), 1u);
+      EXPECT_TRUE(second.valid());
+      bool const was_mine = co_await second.async_release();
+      EXPECT_TRUE(was_mine);
+      auto const both = [&] { return grants.size() == 2; };
+      co_await until(both, "the grant of the second in line");
+      EXPECT_EQ(grants[1].who, 2);
+      EXPECT_LT(first.fence(), grants[0].fence);
+      EXPECT_LT(grants[0].fence, grants[1].fence);
+      co_await third.async_release();
+    };
+    w.run(body, 60s);
+  }
+
+  pair_of_servers servers;
+  redis_probe at_first{servers.first()}, at_second{servers.second()};
+  world w;
+};
+
+auto plainly = [](auto& lock, auto told) { lock.async_acquire(std::move(told)); };
+
+TEST_F(RoleChange, P1ThatLosesNothingGrantsAMutexOnce) {
+  exactly_one_is_granted([](client& c) { return mutex{c, "role"}; }, plainly);
+}
+
+TEST_F(RoleChange, P1ThatLosesNothingGrantsAPermitOnce) {
+  exactly_one_is_granted([](client& c) { return semaphore{c, "role", 1}; }, plainly);
+}
+
+TEST_F(RoleChange, P1ThatLosesNothingGrantsASegmentOnce) {
+  exactly_one_is_granted([](client& c) { return striped_mutex{c, "role", 1}; },
+                         [](striped_mutex& lock, auto told) { lock.async_acquire_any(std::move(told)); });
+}
+
+TEST_F(RoleChange, AHoldIsRenewedAtTheNewMaster) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(servers.url(), 2s)};
+    mutex m{c, "renewed"};
+    semaphore s{c, "renewed permit", 1};
+    hold h = co_await m.async_acquire();
+    hold p = co_await s.async_acquire();
+    servers.change_roles();
+    time_point const before = clock::now();
+    // Its renewals are refused where it is connected: that tells it to look for the master.
+    auto const renewed = [&] { return h.deadline() > before + 2500ms && p.deadline() > before + 2500ms; };
+    co_await until(renewed, "two renewals");
+    EXPECT_TRUE(h.valid());
+    EXPECT_GE(at_second.integer({"PTTL", lock_key("renewed")}), 1);
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+    bool const was_mine = co_await p.async_release();
+    EXPECT_TRUE(was_mine);
+  };
+  w.run(body);
+}
+
+// Of three servers one is down, so that each vote of the others counts; one of these changes roles with its replica.
+TEST_F(RoleChange, P1OfOneServerOfAQuorumGrantsOnce) {
+  redis_server other{with_port()};
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings;
+    settings.servers = {servers.url(), other.url(), "redis://127.0.0.1:1"};
+    client holds{w.ctx.get_executor(), settings}, waits{w.ctx.get_executor(), settings}, comes{w.ctx.get_executor(), settings};
+    mutex a{holds, "role"}, b{waits, "role"}, c{comes, "role"};
+    hold first = co_await a.async_acquire();
+    hold second, third;
+    int grants = 0;
+    b.async_acquire([&](error_code ec, hold h) {
+      EXPECT_FALSE(ec) << ec.message();
+      ++grants;
+      second = std::move(h);
+    });
+    redis_probe at_other{other};
+    auto const in_both = [&] { return in_line(at_first, "role") == 1 && in_line(at_other, "role") == 1; };
+    co_await until(in_both, "the first in line");
+    servers.change_roles();
+    c.async_acquire([&](error_code ec, hold h) {
+      EXPECT_FALSE(ec) << ec.message();
+      ++grants;
+      third = std::move(h);
+    });
+    auto const behind = [&] { return in_line(at_second, "role") == 2 && in_line(at_other, "role") == 2; };
+    co_await until(behind, "the second in line");
+    bool const was_held = co_await first.async_release();
+    EXPECT_TRUE(was_held);
+    auto const granted = [&] { return grants > 0; };
+    co_await until(granted, "a grant", 20s);
+    co_await pause_for(2 * settings.vote_claim);  // votes that were not there could not be confirmed
+    EXPECT_EQ(grants, 1);
+    hold& mine = second ? second : third;
+    EXPECT_TRUE(mine.valid());
+    EXPECT_LT(first.fence(), mine.fence());
+    std::int64_t const before = mine.fence();
+    bool const was_mine = co_await mine.async_release();
+    EXPECT_TRUE(was_mine);
+    auto const both = [&] { return grants == 2; };
+    co_await until(both, "the other grant", 20s);
+    EXPECT_LT(before, std::max(second.fence(), third.fence()));
+  };
+  w.run(body, 60s);
+}
+
+}  // namespace
+}  // namespace conch::test
