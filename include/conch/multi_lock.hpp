@@ -171,6 +171,8 @@ class multi_lock {
 
     template <class Self>
     void operator()(Self& self, error_code ec, std::vector<hold> tried) {
+      auto slot = asio::get_associated_cancellation_slot(self);
+      if (slot.is_connected()) slot.clear();  // it referred to the tries
       holds = std::move(tried);
       std::vector<bool> granted;
       for (hold const& h : holds) granted.push_back(static_cast<bool>(h));

@@ -84,7 +84,7 @@ void quorum::give_vote_back(ballot& b, voter& v, bool rest, time_point now) {
 void quorum::plan(ballot& b, time_point now) {
   time_point at = engine::timer_queue::never;
   auto const by = [&](time_point t) { at = std::min(at, t); };
-  if (b.at == ballot::phase::starting || b.tries()) by(b.began + settings_.offline_timeout);
+  if (b.at == ballot::phase::starting || (b.tries() && b.agreeing_on == 0)) by(b.began + settings_.offline_timeout);
   if (b.asks()) {
     bool const waits = b.wait && b.at == ballot::phase::collecting;
     if (waits) by(b.ask_others_at);
