@@ -143,7 +143,8 @@ class multi_lock {
   }
 
   /// Takes all of them if all are free. An empty hold means that somebody has one of them: not an error. Never stands in line.
-  /// Otherwise as async_acquire. Round trips: one; what it had taken in front of a busy one is given back behind its answer.
+  /// Otherwise as async_acquire. Round trips: one; where one is not free a second, which tries it alone. What it had taken in front
+  /// of that is given back behind the answer.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return start(std::nullopt, true, token);
@@ -208,7 +209,8 @@ class multi_lock {
           return;
         case detail::multi_plan::step::wait: {
           mutex one = (*locks)[plan.waits_for()];
-          acquire_options const rest = left();
+          acquire_options rest = left();
+          if (plan.once()) rest.wait = duration::zero();
           one.async_acquire(rest, std::move(self));
           return;
         }

@@ -39,6 +39,7 @@ std::vector<bool> multi_plan::tried(std::vector<bool> const& granted) {
 void multi_plan::granted() { held_[waits_for_] = true; }
 
 multi_plan::step multi_plan::next(error_code why, bool cancelled, bool valid) {
+  if (once_ && why == errc::timed_out && !cancelled && !CONCH_MUTANT(multi_try_fails)) return step::busy;
   auto const missing = std::find(held_.begin(), held_.end(), false);
   if (!why && missing == held_.end()) {
     if (valid || CONCH_MUTANT(multi_loss_unnoticed)) return step::done;
@@ -49,7 +50,6 @@ multi_plan::step multi_plan::next(error_code why, bool cancelled, bool valid) {
     failure_ = why;
     return step::failed;
   }
-  if (once_ && !CONCH_MUTANT(multi_try_waits)) return step::busy;
   waits_for_ = static_cast<std::size_t>(missing - held_.begin());
   return step::wait;
 }

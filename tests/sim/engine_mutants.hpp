@@ -71,7 +71,7 @@ enum class engine_mutant : std::uint8_t {
   multi_waits_for_ever,
   multi_loss_unnoticed,
   multi_cancel_ignored,
-  multi_try_waits,
+  multi_try_fails,
   tries_dealt_backwards,
   one_more_taken,
   tries_not_written,

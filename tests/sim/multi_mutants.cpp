@@ -14,7 +14,7 @@ constexpr mutant mutants[] = {
     {"multi-loss-unnoticed", "one that was lost while others were waited for is taken for held", "P9",
      engine_mutant::multi_loss_unnoticed},
     {"multi-cancel-ignored", "a cancellation during the tries is forgotten", "P4", engine_mutant::multi_cancel_ignored},
-    {"multi-try-waits", "one attempt at several locks waits for the busy one", "P11", engine_mutant::multi_try_waits},
+    {"multi-try-fails", "one attempt at several locks that finds one busy is an error", "P11", engine_mutant::multi_try_fails},
     {"tries-dealt-backwards", "the answer to several tries is dealt out from the end", "P3", engine_mutant::tries_dealt_backwards},
     {"one-more-taken", "the first that was busy counts as taken", "P3", engine_mutant::one_more_taken},
     {"tries-not-written", "what was tried with others and failed is not cleaned up", "P6", engine_mutant::tries_not_written},

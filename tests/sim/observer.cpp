@@ -166,8 +166,8 @@ void observer::attempt_failed(sim_acquisition const& a, bool busy, error_code co
     return;
   }
   if ((!busy && why != errc::timed_out) || plan_.parts != engine::permit_kind::none) return;
-  // Of several at once, what comes behind one that is busy may be called busy for that.
-  if (a.who->several != nullptr && a.lock_number != a.who->several->names.front()) return;
+  // Of several at once, what comes behind one that is busy, or that could not be read, may be called busy for that. It is tried alone then.
+  if (a.who->several != nullptr && a.who->several->trying) return;
   auto const same_client = [&](sim_acquisition const* other) { return other->client == a.client; };
   bool const neighbour = std::any_of(w.active.begin(), w.active.end(), same_client) || std::any_of(w.waiting.begin(), w.waiting.end(), same_client);
   if (world_.now() == a.asked_at && !neighbour) throw violation{11, who + "it is not free, without asking, and nobody here has it or asked for it"};

@@ -83,6 +83,7 @@ void sim_client::hear_several(notice const& n, time_point now) {
     case notice::kind::acquired:
       if (n.how != engine::acquired::granted) {
         if (n.how == engine::acquired::failed && !s.failure) s.failure = n.why;
+        if (n.how == engine::acquired::busy && !s.trying) s.failure = make_error_code(errc::timed_out);  // `.wait = 0` of one
         slot->reset();
       } else if (!s.trying) {
         s.plan.granted();
@@ -118,9 +119,8 @@ void sim_client::go_on_several(actor& a, time_point now) {
   if (ended) world_.watcher().several_answered(*this, s, step == multi_plan::step::done);
   switch (step) {
     case multi_plan::step::wait: {
-      if (s.once) throw violation{11, "client " + std::to_string(number_) + " waits for one of several locks, and was to try them"};
       s.unanswered = 1;
-      sim_acquisition& x = one_of_several(a, s.plan.waits_for(), false, now);
+      sim_acquisition& x = one_of_several(a, s.plan.waits_for(), s.once, now);
       engine_->acquire(x, name_of(x.lock_number), now);
       return;
     }
@@ -130,6 +130,9 @@ void sim_client::go_on_several(actor& a, time_point now) {
       return;
     case multi_plan::step::busy:
     case multi_plan::step::failed:
+      if (s.once && step == multi_plan::step::failed && s.plan.failure() == errc::timed_out && !s.cancelled) {
+        throw violation{11, "client " + std::to_string(number_) + " was told an error by a try of several locks, and one was busy"};
+      }
       for (std::size_t i = 0; i < s.slots.size(); ++i) {
         if (s.slots[i] != nullptr) give_one(a, i, true, now);
       }

@@ -269,11 +269,14 @@ TEST_F(EngineAttempt, PatienceCountsFromTheFirstQuestionWithoutAnAnswer) {
 
 using detail::multi_plan;
 
-TEST(MultiPlan, OfOneAttemptNeverWaits) {
+TEST(MultiPlan, OfOneAttemptIsBusyWhereThatAloneIs) {
   for (bool const once : {false, true}) {
     multi_plan p{3, std::nullopt, once};
     EXPECT_EQ(p.tried({true, false, true}), (std::vector<bool>{false, false, true}));
-    EXPECT_EQ(p.next({}, false, true), once ? multi_plan::step::busy : multi_plan::step::wait);
+    EXPECT_EQ(p.next({}, false, true), multi_plan::step::wait);  // one attempt: tries it alone, which says what is wrong with it
+    EXPECT_EQ(p.waits_for(), 1u);
+    error_code const late = make_error_code(errc::timed_out);
+    EXPECT_EQ(p.next(late, false, true), once ? multi_plan::step::busy : multi_plan::step::failed);
   }
   multi_plan all{2, std::nullopt, true};
   (void)all.tried({true, true});
@@ -281,6 +284,9 @@ TEST(MultiPlan, OfOneAttemptNeverWaits) {
   multi_plan failed{2, std::nullopt, true};
   (void)failed.tried({true, false});
   EXPECT_EQ(failed.next(make_error_code(errc::unreachable), false, true), multi_plan::step::failed);
+  multi_plan wrong{2, std::nullopt, true};
+  (void)wrong.tried({true, false});
+  EXPECT_EQ(wrong.next(make_error_code(errc::wrong_type), false, true), multi_plan::step::failed);
   multi_plan stopped{2, std::nullopt, true};
   (void)stopped.tried({true, false});
   EXPECT_EQ(stopped.next({}, true, true), multi_plan::step::failed);

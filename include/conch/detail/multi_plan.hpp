@@ -16,7 +16,7 @@ namespace conch::detail {
 class multi_plan {
  public:
   enum class step : std::uint8_t {
-    wait,    // for waits_for(), until until()
+    wait,    // for waits_for(), until until(); one attempt only: tries it alone, which says why it was not to be had
     done,    // all are held
     busy,    // one attempt only, and not all were to be had: what is held is given back
     failed,  // with failure(); what is held is given back
@@ -26,7 +26,8 @@ class multi_plan {
   /// the same locks never wait for each other.
   static std::vector<std::size_t> in_order(std::vector<std::string_view> const& names);
 
-  /// Begins with a try of all of them, none of which waits: so nobody waits for us. `once`: and that is all.
+  /// Begins with a try of all of them, none of which waits: so nobody waits for us. `once`: and that is all, but for a try of
+  /// the first that was not taken, alone: an error inside the script of all of them is no answer.
   multi_plan(std::size_t count, std::optional<time_point> until, bool once = false);
 
   /// One end for all tries and waits.
@@ -42,6 +43,7 @@ class multi_plan {
 
   std::size_t waits_for() const noexcept { return waits_for_; }
   error_code failure() const noexcept { return failure_; }
+  bool once() const noexcept { return once_; }
 
  private:
   std::vector<bool> held_;
