@@ -27,7 +27,7 @@ election quorum::count(ballot const& b, time_point now) const {
   for (auto const& v : b.votes) {
     if (v->place.at != seat::state::owned) continue;
     // Of a try: what is over is about to be given back, and asked for again.
-    bool const asked_again = b.tries() && v->place.deadline - now < settings_.min_validity && !CONCH_MUTANT(late_vote_counts_as_no);
+    bool const asked_again = b.tries() && v->place.deadline - now < settings_.min_validity;
     if (!asked_again) e.yes(v->server, v->place.deadline, v->place.fence, now);
   }
   // A server that is slow is passed over where the others can decide without it. More than that are slow because of the

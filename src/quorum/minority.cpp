@@ -126,7 +126,7 @@ void quorum::due(ballot& b, time_point now) {
   bool const waits = b.wait && b.at == ballot::phase::collecting;
   bool const stuck = b.agreeing_on != 0 && now >= b.since + settings_.vote_claim;
   bool const over = now >= b.began + settings_.offline_timeout;
-  if (stuck && !waits && (over || b.at == ballot::phase::leaving || CONCH_MUTANT(stuck_try_fails))) {
+  if (stuck && !waits && (over || b.at == ballot::phase::leaving)) {
     end(b, b.at == ballot::phase::leaving ? outcome::left : outcome::failed, worst_trouble(b, now), now);
     return;
   }

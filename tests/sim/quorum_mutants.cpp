@@ -7,7 +7,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::array<mutant, 39> mutants{{
+constexpr std::array<mutant, 37> mutants{{
     {"quorum-of-less", "one vote less than a majority is enough", "P1", engine_mutant::quorum_of_less},
     {"validity-of-the-best", "a hold is valid as long as the longest of its votes", "7", engine_mutant::validity_of_the_best},
     {"claim-taken-for-lease", "votes that are claims count for the whole lease", "7", engine_mutant::claim_taken_for_lease},
@@ -33,8 +33,6 @@ constexpr std::array<mutant, 39> mutants{{
     {"majority-not-seen", "a majority of votes of one rival, none confirmed, is not seen", "7", engine_mutant::majority_not_seen},
     {"returned-vote-not-rested", "a vote that comes back is asked for again at once", "7", engine_mutant::returned_vote_not_rested},
     {"slow-servers-are-away", "a try gives up when too many servers are slow", "P11", engine_mutant::slow_servers_are_away},
-    {"late-vote-counts-as-no", "a vote of a try that ran out is not asked for anew", "P11", engine_mutant::late_vote_counts_as_no},
-    {"stuck-try-fails", "a try whose fence is not agreed on in time fails", "P11", engine_mutant::stuck_try_fails},
     {"margin-of-old-votes", "a grant of votes that are almost over is told lost at once", "P9", engine_mutant::margin_of_old_votes},
     {"lost-with-bare-majority", "a hold is lost when no vote is to spare", "4", engine_mutant::lost_with_a_bare_majority},
     {"lost-with-connection", "a hold is lost with the connection of one server", "7", engine_mutant::lost_with_a_connection},
