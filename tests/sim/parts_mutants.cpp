@@ -103,9 +103,9 @@ constexpr mutant mutants[] = {
      "parse_part(owner.id)"},
     {"parts-force-tells-too-late", "who is taken a part from is told after the next owner", "srge P9", engine_mutant::none, "force",
      "tell(owner.id)\nredis.call('HDEL', lock_key, owner.id)\nused = used - owner.weight\nmark(owner.segment, '0')\nend\n"
-     "if #chosen > 0 then\nwrite()\nadmit(nil, 0, chosen[#chosen].fence)",
+     "if #chosen > 0 then\nwrite()\nlocal _, _, others, more = admit(nil, 0, chosen[#chosen].fence)",
      "redis.call('HDEL', lock_key, owner.id)\nused = used - owner.weight\nmark(owner.segment, '0')\nend\n"
-     "if #chosen > 0 then\nwrite()\nadmit(nil, 0, chosen[#chosen].fence)\nfor _, owner in ipairs(chosen) do\ntell(owner.id)\nend"},
+     "if #chosen > 0 then\nwrite()\nlocal _, _, others, more = admit(nil, 0, chosen[#chosen].fence)\nfor _, owner in ipairs(chosen) do\ntell(owner.id)\nend"},
     {"parts-force-leaves-it", "what was taken away is still its owner's", "srge P7", engine_mutant::none, "force",
      "redis.call('HDEL', lock_key, owner.id)",
      ""},
