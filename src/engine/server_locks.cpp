@@ -73,6 +73,10 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
 
 void server::acquire_answer(in_flight const& r, answer const& a, time_point now) {
   seat& s = *r.at;
+  // Also where nobody waits for this answer any more.
+  bool const handed_over = a.what == fault::none && a.numbers.size() == 5 && a.numbers[4] == 1 && a.numbers[0] != 1;
+  if (a.what == fault::none) seen(s, r);
+  if (handed_over && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, now);
   if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != seat::state::idle) {  // an answer for any other id grants nothing
     if (a.what != fault::none) {
       if (s.at == seat::state::asking || s.at == seat::state::in_line) acquire_fault(s, a, now);
@@ -87,12 +91,11 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
     } else {
       sample(r.written, a.numbers[2], now);
       if (a.numbers.size() > 6) s.seen = {a.numbers[4], a.numbers[5], a.numbers[6] != 0, r.written};
-      seen(s, r);
-      if (a.numbers.size() == 5 && a.numbers[4] == 1 && a.numbers[0] != 1 && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, now);
       std::int64_t const result[] = {a.numbers[0], a.numbers[1], a.numbers.size() > 3 ? a.numbers[3] : 0};
       ask_result(s, r, result, now);
     }
   }
+  if (handed_over) look_after(s, r.id, now);
   drop(s);
 }
 
@@ -341,6 +344,10 @@ void server::send_leave(seat& s, bool with_source, time_point now) {
 
 void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
   seat& s = *r.at;
+  bool const left = a.what == fault::none && a.numbers.size() >= 4 && a.numbers[0] != 2;
+  bool const handed_over = left && a.numbers[1] != 0 && a.numbers[2] != 0;
+  if (left) seen(s, r);
+  if (handed_over) passed_on(s, now);
   if (s.id == r.id && (s.at == seat::state::leaving || s.at == seat::state::owned)) {
     if (a.what == fault::no_script && s.at == seat::state::leaving) {
       send_leave(s, true, now);
@@ -362,8 +369,6 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
       sample(r.written, a.numbers[3], now);
       s.at = seat::state::idle;
       s.unlink();
-      seen(s, r);
-      if (a.numbers[1] != 0 && a.numbers[2] != 0) passed_on(s, now);
       if (may_echo(s.echo_until, now)) {
         owe(s, r.id, nullptr, now);  // what an older connection still holds may take the place again
       } else {
@@ -372,6 +377,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
       up_.left(s, now);
     }
   }
+  if (handed_over) look_after(s, r.id, now);
   drop(s);
 }
 

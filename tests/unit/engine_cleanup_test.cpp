@@ -349,6 +349,22 @@ TEST_F(EngineCleanup, KicksWhenAQuestionPassedItOn) {
   }
 }
 
+TEST_F(EngineCleanup, KicksWhenAQuestionPassedItOnThatNobodyWaitsForAnyMore) {
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& a = ask("a");
+  cancel(a, cancel_type::terminal);
+  take_sent();
+  answer({0, 3000, server_us(), 77, 1});
+  removed();
+  advance(3s + 30ms);
+  EXPECT_TRUE(sent().empty());
+  advance(160ms);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  removed();
+  expect_clean();
+}
+
 TEST_F(EngineCleanup, RepeatsARefusedKick) {
   settings.keep_alive = 0s;
   start_connected();
