@@ -28,6 +28,7 @@ class pair_of_servers {
  public:
   pair_of_servers() : first_{with_port()}, second_{replica_of(first_)}, address_{first_.port()} {
     wait(second_, "master_link_status:up");
+    wait(first_, "state=online");
   }
 
   std::string url() const { return address_.url(); }

@@ -537,11 +537,6 @@ void parts_observer::nothing_owned_by_the_living() {
       throw violation{6, "client " + std::to_string(c->number()) + " still counts some that wait or hold"};
     }
     for (int name = 0; name < plan_.names && !excused; ++name) {
-      // Nobody can leave the line of a lock whose key holds something else.
-      bool const clobbered = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
-        return f.what == fault_plan::kind::clobber_lock && f.name == name;
-      });
-      if (clobbered) continue;
       parts_state const is = look_at(name);
       for (auto const& [id, o] : is.owners) {
         if (o.ends_us <= world_.server_us(world_.now())) continue;  // over, and swept by whoever comes next
