@@ -86,7 +86,9 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
         up_.released(whom, was_mine, {}, now);
       }
       c.over = std::max(c.over, c.echo_until + settings_.command_timeout);
-      timers_.arm(c.due, c.echo_until);
+      // Earlier if it passed the lock on: sent again it also looks after the next owner.
+      bool const looks = s.follow_up != time_point::max();
+      timers_.arm(c.due, looks ? std::min(c.echo_until, std::max(s.follow_up, now + settings_.claim)) : c.echo_until);
     } else {
       grant_id const id = c.id;
       finish(c, was_mine, {}, now);

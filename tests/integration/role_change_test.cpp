@@ -163,51 +163,5 @@ TEST_F(RoleChange, AHoldIsRenewedAtTheNewMaster) {
   w.run(body);
 }
 
-// Of three servers one is down, so that each vote of the others counts; one of these changes roles with its replica.
-TEST_F(RoleChange, P1OfOneServerOfAQuorumGrantsOnce) {
-  redis_server other{with_port()};
-  auto const body = [&]() -> asio::awaitable<void> {
-    config settings;
-    settings.servers = {servers.url(), other.url(), "redis://127.0.0.1:1"};
-    client holds{w.ctx.get_executor(), settings}, waits{w.ctx.get_executor(), settings}, comes{w.ctx.get_executor(), settings};
-    mutex a{holds, "role"}, b{waits, "role"}, c{comes, "role"};
-    hold first = co_await a.async_acquire();
-    hold second, third;
-    int grants = 0;
-    b.async_acquire([&](error_code ec, hold h) {
-      EXPECT_FALSE(ec) << ec.message();
-      ++grants;
-      second = std::move(h);
-    });
-    redis_probe at_other{other};
-    auto const in_both = [&] { return in_line(at_first, "role") == 1 && in_line(at_other, "role") == 1; };
-    co_await until(in_both, "the first in line");
-    servers.change_roles();
-    c.async_acquire([&](error_code ec, hold h) {
-      EXPECT_FALSE(ec) << ec.message();
-      ++grants;
-      third = std::move(h);
-    });
-    auto const behind = [&] { return in_line(at_second, "role") == 2 && in_line(at_other, "role") == 2; };
-    co_await until(behind, "the second in line");
-    bool const was_held = co_await first.async_release();
-    EXPECT_TRUE(was_held);
-    auto const granted = [&] { return grants > 0; };
-    co_await until(granted, "a grant", 20s);
-    co_await pause_for(2 * settings.vote_claim);  // votes that were not there could not be confirmed
-    EXPECT_EQ(grants, 1);
-    hold& mine = second ? second : third;
-    EXPECT_TRUE(mine.valid());
-    EXPECT_LT(first.fence(), mine.fence());
-    std::int64_t const before = mine.fence();
-    bool const was_mine = co_await mine.async_release();
-    EXPECT_TRUE(was_mine);
-    auto const both = [&] { return grants == 2; };
-    co_await until(both, "the other grant", 20s);
-    EXPECT_LT(before, std::max(second.fence(), third.fence()));
-  };
-  w.run(body, 60s);
-}
-
 }  // namespace
 }  // namespace conch::test

@@ -146,7 +146,7 @@ TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
       ++happened["renew " + std::to_string(answer[1])];
     }
   };
-  ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 8000, note));
+  ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 12000, note));
   // A generator that never gets into a state proves nothing about it.
   for (char const* what : {"several pushes", "push s", "push r", "push g", "push e", "acquire 0", "acquire 1", "acquire 2", "acquire 3",
                            "release 0", "release 1", "release 2", "renew 0", "renew 1", "another kind", "revocation", "force 0", "force 1", "force 2",
