@@ -60,7 +60,7 @@ end
 if wait then
   ticket = enqueue(id, ticket, claim, lease)
 end
-local absent = patient and awaited(id)
+local absent = patient and awaited(id, 1)
 if absent then
   local soon = 20
   return rival(wait and {0, soon, now, ticket} or {2, soon, now}, absent, 'c')

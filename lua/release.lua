@@ -53,7 +53,7 @@ if was_owner == 0 then
 end
 
 -- It stays its owner's; or, if it is free, whoever is in line asks again, and then it goes to the first.
-if patient and awaited() then
+if patient and awaited(nil, 1) then
   return {was_owner == 1 and 3 or 0, 0, 1, now}
 end
 

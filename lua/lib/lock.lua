@@ -63,15 +63,16 @@ local function reach(id, message)
 end
 
 -- After a restart, or a role change, the first in line may not have connected again yet. A patient script does not pass it
--- over. Answers who that is, if not `me`. Those behind it are told, too, to come: their turn is next.
-local function awaited(me)
-  local first
-  for place, id in ipairs(redis.call('ZRANGE', queue_key, 0, 99)) do
-    if id ~= me and not reach(id, '') and place == 1 then
-      first = id
+-- over, nor another of the first `room` in line. Answers who is awaited, if not `me`. Those behind are told, too, to come: their turn is next.
+local function awaited(me, room)
+  local one
+  for place, entry in ipairs(redis.call('ZRANGE', queue_key, 0, 99)) do
+    local id = string.match(entry, '^%S+')
+    if id ~= me and not reach(id, '') and place <= room then
+      one = id
     end
   end
-  return first
+  return one
 end
 
 -- Gives the free lock to the first in line whose client hears of it, and only then writes it down as the owner:

@@ -141,19 +141,9 @@ local function fit(size, unwanted, start)
   return nil
 end
 
--- As awaited in lib/lock.lua, of those that are first in line and for whom there may be room.
+-- Of those that are first in line, and for whom there may be room.
 local function one_is_awaited(room)
-  if not patient or room <= 0 then
-    return false
-  end
-  local one = false
-  for place, head in ipairs(redis.call('ZRANGE', queue_key, 0, 99)) do
-    local head_id = string.match(head, '^%S+')
-    if head_id ~= id and not reach(head_id, '') and place <= room then
-      one = true
-    end
-  end
-  return one
+  return patient and room > 0 and awaited(id, room)
 end
 
 -- Gives what is free to the first in line for whom it is enough, as long as it is: the large request at the head is not
