@@ -128,9 +128,14 @@ void quorum::vote_granted(voter& v, bool pushed, time_point now) {
     v.place.floor = b.floor;
     v.place.lease = b.lease;
     v.place.part_of = b.front;
-    // With the others, at a third of their claim; unless they are confirmed, or a long one has put that off.
+    // With the others, at a third of their claim; unless that has begun, or a long one has put it off.
+    bool const begun = std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
+      return one->place.at == seat::state::owned && (one->place.confirmed || one->place.renewing);
+    });
     bool const too_late = v.place.deadline < b.front->deadline - settings_.vote_claim / 3;
-    if (b.front->confirmed || too_late) confirm_late_votes(b, now);
+    if (begun || too_late) confirm_late_votes(b, now);
+    // It may stand in for one that is not confirmed any more. Before the confirmation this can wait: that counts all votes.
+    if (begun && b.front->renewable) refresh(b, now);
     return;
   }
   if (!b.asks()) return;

@@ -493,6 +493,68 @@ TEST(Quorum, ALateVoteIsConfirmedBeforeItEndsAlsoWhereALongOneHasPutOffTheEndOfT
   EXPECT_EQ(w.wires[4]->count("confirm"), 1u) << "else it would run out";
 }
 
+TEST(Quorum, ALateVoteKeepsAHoldOfWhichOneVoteIsNotConfirmed) {
+  for (bool const long_one : {false, true}) {
+    world w{3};
+    w.ask();
+    w.yes(0);
+    w.yes(1);
+    w.in_line(2, 77, 5, false);
+    ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
+    w.advance(w.settings.vote_claim / 3 + 5ms);
+    w.answer(1, {w.server_us(1), 1, 100});  // server 0 does not answer
+    w.advance(50ms);
+    if (long_one) {
+      // Asked by a new connection, which asks for the whole lease.
+      w.servers[2]->disconnected("cut", w.now);
+      w.servers[2]->connected_as({2, "here", w.server_us(2), w.now}, w.now);
+      while (w.wires[2]->unanswered.front().what == "other") w.answer(2, {1, 0, w.server_us(2)});
+      ASSERT_EQ(w.wires[2]->unanswered.front().what, "acquire");
+      w.yes(2);
+    } else {
+      w.servers[2]->granted({"L", w.wires[2]->all.front().id, 100, w.server_us(2), milliseconds{500}}, w.now);
+    }
+    EXPECT_EQ(w.wires[2]->count("confirm"), 1u);
+    w.advance(200ms);
+    EXPECT_EQ(w.events, std::vector<std::string>{"granted"}) << "two of three servers have it";
+    w.answer(2, {w.server_us(2), 1, 100});
+    EXPECT_GT(w.callers.front()->deadline(), w.now + w.settings.lease - 1s);
+  }
+}
+
+TEST(Quorum, AVoteThatComesWhileTheOthersAreConfirmedIsConfirmedToo) {
+  for (bool const answered : {false, true}) {
+    world w{3};
+    w.ask();
+    w.yes(0);
+    w.yes(1);
+    w.advance(w.settings.vote_claim / 3 + 5ms);
+    if (answered) w.answer(1, {w.server_us(1), 1, 100});
+    w.yes(2);  // as long as the votes that the hold began with
+    ASSERT_EQ(w.wires[2]->count("confirm"), 1u);
+    w.answer(2, {w.server_us(2), 1, 100});
+    if (!answered) w.answer(1, {w.server_us(1), 1, 100});
+    w.advance(300ms);
+    EXPECT_EQ(w.events, std::vector<std::string>{"granted"});
+    EXPECT_GT(w.callers.front()->deadline(), w.now + w.settings.lease - 1s) << "server 0 has said nothing";
+  }
+}
+
+TEST(Quorum, P10ALateVoteCostsNothingBeforeTheOthersAreConfirmed) {
+  world w{5};
+  w.ask();
+  for (std::size_t i = 0; i < 5; ++i) w.in_line(i, 77, 5, true);
+  for (std::size_t i = 0; i < 5; ++i) {
+    w.advance(2ms);
+    w.servers[i]->granted({"L", w.wires[i]->all.front().id, 100, w.server_us(i), milliseconds{500}}, w.now);
+  }
+  ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
+  w.advance(100ms);
+  for (auto const& one : w.wires) EXPECT_EQ(one->count("confirm"), 0u);
+  w.advance(100ms);
+  for (auto const& one : w.wires) EXPECT_EQ(one->count("confirm"), 1u);
+}
+
 TEST(Quorum, ATryThatWaitsForAMajorityToComeBackKeepsTheVotesItHas) {
   world w{3};
   for (std::size_t i = 1; i < 3; ++i) w.servers[i]->disconnected("away", w.now);
