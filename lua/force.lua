@@ -6,6 +6,9 @@ local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local claim, retention, only = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 -- @include lib/lock.lua
 
+-- Changes nothing, but is a write: at a replica the script fails here, and not after it has told the owners.
+redis.call('ZREM', queue_key, '')
+
 local function tell(owner)
   redis.call('PUBLISH', 'conch:' .. string.match(owner, '^[^.]*'), '!' .. owner .. ' ' .. lock_key)
 end
