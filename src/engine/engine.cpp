@@ -80,7 +80,8 @@ void engine::acquire(acquisition& a, std::string_view name, time_point now) {
   // Somebody here holds, asks or waits. But a place that is being left is nobody's any more: the attempt follows.
   bool const neighbour = e.holder != nullptr || !e.waiting.empty();
   bool const being_left = e.place.at == seat::state::leaving && !CONCH_MUTANT(try_refused_by_a_leave);
-  if (a.once && (neighbour || (e.place.at != seat::state::idle && !being_left))) {
+  bool const cleaned_up = e.place.references == 0 || !CONCH_MUTANT(busy_while_cleaning_up);
+  if (a.once && (!cleaned_up || neighbour || (e.place.at != seat::state::idle && !being_left))) {
     finish(a, acquired::busy, {});
     return;
   }
@@ -111,7 +112,7 @@ void engine::cancel(acquisition& a, cancel_type type, time_point now) {
   switch (a.at) {
     case acquisition::phase::waiting: if (!CONCH_MUTANT(cancel_ignored)) stop_waiting(a, cancelled(), type, now); return;
     case acquisition::phase::staying:
-      if (type == cancel_type::total) return;
+      if (type == cancel_type::total || CONCH_MUTANT(second_cancellation_ignored)) return;
       if (type == cancel_type::partial) {
         lock_entry& e = *a.lock;
         a.unlink();
@@ -162,7 +163,7 @@ void engine::stop_waiting(acquisition& a, error_code why, cancel_type type, time
 void engine::overdue(acquisition& a, time_point now) {
   switch (a.at) {
     case acquisition::phase::waiting:
-      stop_waiting(a, backend_->too_late(a.lock->place), cancel_type::total, now);
+      stop_waiting(a, CONCH_MUTANT(timed_out_is_unreachable) ? make_error_code(errc::unreachable) : backend_->too_late(a.lock->place), cancel_type::total, now);
       return;
     case acquisition::phase::staying:
     case acquisition::phase::leaving: finish(a, acquired::failed, a.ending); return;
@@ -292,7 +293,7 @@ void engine::deliver(lock_entry& e, time_point now) {
 /// (the next owner shall have the margin once before its loss is told), and a fixed lease starts anew for each owner.
 bool engine::can_hand_off(lock_entry& e, time_point now) {
   if (e.waiting.empty() || (e.waiting.front().fixed && !CONCH_MUTANT(fixed_handed_off)) || !e.place.renewable) return false;
-  if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) || e.hand_offs + 1 >= hand_offs_per_grant) return false;
+  if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) || (e.hand_offs + 1 >= hand_offs_per_grant && !CONCH_MUTANT(index_past_its_limit))) return false;
   time_point const lost_at = lose_at(e);
   return now + (e.place.deadline - lost_at) < lost_at;
 }
@@ -347,6 +348,7 @@ time_point engine::lose_at(lock_entry const& e) const {
   seat const& s = e.place;
   if (CONCH_MUTANT(loss_told_late)) return s.deadline + milliseconds{30};
   if (CONCH_MUTANT(vote_margin_ignored)) return s.deadline;
+  if (CONCH_MUTANT(margin_ignored) || (CONCH_MUTANT(margin_of_claims_ignored) && !s.confirmed)) return s.deadline;
   if (CONCH_MUTANT(margin_above_claim)) return s.deadline - settings_.stop_margin;
   return s.deadline - std::min(settings_.stop_margin, validity_of(s) / 4);
 }
@@ -386,7 +388,7 @@ void engine::watch(lock_entry& e, time_point now) {
   if (now >= s.renew_until) s.renewable = false;
   if (s.renewable && now >= e.renew_at) {
     if (!s.renewing && (s.confirmed || !CONCH_MUTANT(claim_not_confirmed))) due_.push_back(&s);
-    e.renew_at = now + std::max<duration>(s.lease / 30, milliseconds{20});
+    e.renew_at = now + (CONCH_MUTANT(failed_renewal_not_repeated) ? duration{s.lease} : std::max<duration>(s.lease / 30, milliseconds{20}));
   }
   timers_.arm(e.watch, s.renewable ? std::min(e.renew_at, lose_at(e)) : lose_at(e));
 }
@@ -408,7 +410,7 @@ void engine::granted(seat& s, bool pushed, time_point now) {
   ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
   e.slice_began = now;
   e.hand_offs = 0;
-  if (s.part && timers_.next() <= now) {
+  if (s.part && timers_.next() <= now && !CONCH_MUTANT(granted_before_loss)) {
     // After a pause: what is over in this process is told before what it has made free is given out.
     parts_.for_each([&](lock_entry& other) {
       bool const over = other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= lose_at(other);

@@ -48,7 +48,7 @@ server::~server() {
 
 void server::connected_as(session const& s, time_point now) {
   connected_ = true;
-  denied_ = {};
+  if (!CONCH_MUTANT(denied_for_ever)) denied_ = {};
   noted_.clear();
   ++stats_.connects;
   last_heard_ = now;
@@ -97,15 +97,21 @@ void server::connected_as(session const& s, time_point now) {
   active_.for_each([&](seat& s2) {
     switch (s2.at) {
       case seat::state::asking:
-      case seat::state::in_line: if (!CONCH_MUTANT(not_asked_again)) send_acquire(s2, false, now); break;
+      case seat::state::in_line:
+        if (CONCH_MUTANT(place_lost_on_reconnect)) s2.ticket = s2.vote;
+        if (!CONCH_MUTANT(not_asked_again)) send_acquire(s2, false, now);
+        break;
       case seat::state::leaving: send_leave(s2, false, now); break;
       case seat::state::owned: renewals.push_back(&s2); break;
       case seat::state::idle: break;
     }
   });
   std::sort(renewals.begin(), renewals.end(), [](seat* a, seat* b) { return a->deadline < b->deadline; });
-  renew(renewals, now);
-  repeat_inquiries(now);
+  if (CONCH_MUTANT(holds_lost_on_reconnect)) {
+    for (seat* s2 : renewals) lose_and_give_back(*s2, now);
+  }
+  if (!CONCH_MUTANT(not_renewed_on_reconnect)) renew(renewals, now);
+  if (!CONCH_MUTANT(inquiries_not_repeated)) repeat_inquiries(now);
   if (CONCH_MUTANT(subscribed_last)) subscribe();
   if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
   up_.connection_changed(now);
@@ -132,7 +138,8 @@ void server::connect_failed(fault what, std::string_view words, time_point now) 
   trouble_ = words;
   was_replica_ = was_replica_ || what == fault::reconnect;
   // A wrong password does not get better by waiting; everything else may.
-  if (what == fault::access_denied || what == fault::malformed || what == fault::refused) {
+  bool const final = what == fault::access_denied || what == fault::malformed || what == fault::refused;
+  if (final && !CONCH_MUTANT(refused_greeting_fails_nobody)) {
     fail_all_asking(to_error(what, words), now);
     up_.connection_refused(to_error(what, words), now);
   }
@@ -164,7 +171,7 @@ void server::disconnected(std::string_view why, time_point now) {
   std::deque<std::vector<tried>> untried;
   untried.swap(trying_);
   active_.for_each([&](seat& s) {
-    s.renewing = false;
+    if (!CONCH_MUTANT(renewing_for_ever)) s.renewing = false;
     s.echo_until = s.late_until;
   });
   owed_.for_each([&](cleanup& c) {
@@ -248,6 +255,7 @@ void server::session_answer(in_flight const& r, answer const& a, time_point now)
     out_.drop_connection(a.words);
     return;
   }
+  if (CONCH_MUTANT(denial_ignored)) return;
   denied_ = make_error_code(errc::access_denied, a.words.empty() ? "the server does not deliver our own pushes" : a.words);
   log_.note(true, denied_.message());
   fail_all_asking(denied_, now);
@@ -393,7 +401,10 @@ void server::acquire_fault(seat& s, answer const& a, time_point now) {
         timers_.arm(s.check, again_at(now));
       }
       break;
-    default: fail(s, to_error(a.what, of_lock(s, a.words)), now); break;
+    default:
+      if (CONCH_MUTANT(one_bad_key_fails_all)) fail_all_asking(to_error(a.what, of_lock(s, a.words)), now);
+      else fail(s, to_error(a.what, of_lock(s, a.words)), now);
+      break;
   }
 }
 

@@ -69,7 +69,7 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
     timers_.arm(c.due, std::min(c.over, now + milliseconds{10} + jitter(milliseconds{10})));
   } else if (a.what == fault::none && numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
     sample(r.written, numbers[3], now);
-    bool const was_mine = numbers[0] == 1 || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
+    bool const was_mine = numbers[0] == 1 || CONCH_MUTANT(release_says_held) || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
     seen(s, r);
     // In line again it is itself one of those that wait.
     bool const more = numbers[2] != 0 || s.at == seat::state::in_line;

@@ -26,7 +26,7 @@ void server::inquire(inquiry& i, inquirer& whose, time_point now) {
     out_.drop_connection("denied so far; the next connection shows whether it still is");
     return;
   }
-  timers_.arm(i.due, i.until);
+  if (!CONCH_MUTANT(inquiry_without_end)) timers_.arm(i.due, i.until);
   if (connected_) {
     send_inquiry(i, false, now);
   } else {
@@ -60,6 +60,7 @@ void server::send_inquiry(inquiry& i, bool with_source, time_point now) {
 /// With the connection: nobody can say what became of it.
 void server::end_unrepeatable_inquiries(std::string_view why) {
   inquiries_.for_each([&](inquiry& i) {
+    if (CONCH_MUTANT(force_repeated)) return;
     if (i.written && i.what == inquiry::kind::force && i.fence == 0) end_inquiry(i, {}, make_error_code(errc::unreachable, why));
   });
 }
@@ -82,7 +83,7 @@ void server::inquiry_due(inquiry& i, time_point now) {
 void server::inquiry_answer(in_flight const& r, answer const& a, time_point now) {
   inquiry* asked = nullptr;
   inquiries_.for_each([&](inquiry& i) {
-    if (i.serial == r.serial) asked = &i;
+    if (i.serial == r.serial || CONCH_MUTANT(any_inquiry_answered)) asked = &i;
   });
   if (a.what == fault::reconnect) out_.drop_connection(a.words);
   if (asked == nullptr || a.what == fault::reconnect) return;  // withdrawn, or asked again on the next connection

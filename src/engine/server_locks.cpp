@@ -528,9 +528,9 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
     std::int64_t const result = usable ? a.numbers[each * i + 1] : -1;
     if (a.what == fault::no_script) {
       again.push_back(&s);
-    } else if (result < 0) {
+    } else if (result < 0 && !CONCH_MUTANT(failed_renewal_is_a_loss)) {
       up_.renewal_failed(s, now);
-    } else if (result == 0) {
+    } else if (result <= 0) {
       lose(s, now);
     } else {
       ++stats_.renewals;

@@ -18,6 +18,7 @@ plan make_multi_plan(std::uint64_t seed) {
     p.clients.front().actors.resize(1);
   }
   p.in_order = false;  // who waits for a later lock gives the earlier ones back
+  p.orders = false;
   // A key that holds something else ends every attempt with an error, which shows nothing.
   std::erase_if(p.faults, [](fault_plan const& f) {
     return f.what == fault_plan::kind::clobber_lock || f.what == fault_plan::kind::spoil_fence;
@@ -27,6 +28,7 @@ plan make_multi_plan(std::uint64_t seed) {
     for (actor_plan& a : c.actors) {
       for (operation& o : a.work) {
         o.inner = -1;
+          o.order = operation::orders::none;
         std::vector<int> names;
         for (int i = 0; i < p.names; ++i) names.push_back(i);
         for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[static_cast<std::size_t>(r.below(static_cast<std::int64_t>(i)))]);

@@ -329,10 +329,17 @@ constexpr mutant mutants[] = {
 
 }  // namespace
 
-std::span<mutant const> all_mutants() { return mutants; }
+std::span<mutant const> all_mutants() {
+  static std::vector<mutant> const all = [] {
+    std::vector<mutant> joined(std::begin(mutants), std::end(mutants));
+    joined.insert(joined.end(), hold_mutants().begin(), hold_mutants().end());
+    return joined;
+  }();
+  return all;
+}
 
 mutant const* find_mutant(std::string_view name) {
-  for (mutant const& m : mutants) {
+  for (mutant const& m : all_mutants()) {
     if (m.name == name) return &m;
   }
   for (mutant const& m : quorum_mutants()) {

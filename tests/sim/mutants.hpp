@@ -23,6 +23,8 @@ struct mutant {
 };
 
 std::span<mutant const> all_mutants();
+// Of these the ones about how a hold ends, what callers are told, and what only wide draws show.
+std::span<mutant const> hold_mutants();
 // Of a lock over several servers: for run_quorum.
 std::span<mutant const> quorum_mutants();
 // Of the scripts of locks with several owners; `rule` begins with the kinds in which each shows.

@@ -57,6 +57,8 @@ class observer {
   // `by`: the connection it comes from; null: somebody who is no client of ours.
   virtual void before(std::span<std::string_view const> argv, link const* by);
   virtual void after(std::span<std::string_view const> argv, value const& reply);
+  void answered_by_replica(std::span<std::string_view const> argv, value const& reply);
+  virtual void first_fence(int name, std::int64_t fence);
   virtual void data_lost();             // all of it, or an unknown part
   virtual void lock_tampered(int name);  // by an operator
   // ... by the scripts for that; `pushed` in order
@@ -71,7 +73,10 @@ class observer {
   void drops_connection(sim_client const& c, std::string_view why) const;
   void roles_changed();
   void clock_forward();
-  void trouble(nanos until);    // a fault has something to do with what happens before that
+  // A fault has something to do with what happens before that; with a client: to that one's connection.
+  void trouble(nanos until, int client = -1);
+  void denied(nanos until);     // users may not do what they need
+  void order_failed(sim_client const& c, std::string const& who, int name, nanos asked_at, error_code const& why) const;
   void refused();               // the server answers with errors
 
   // ---- in the clients ----
@@ -79,6 +84,7 @@ class observer {
   virtual void answered(sim_acquisition& a, bool granted);
   void failed(sim_acquisition const& a, error_code const& why);
   void attempt_failed(sim_acquisition const& a, bool busy, error_code const& why);
+  void found_busy(sim_acquisition const& a);
   void several_answered(sim_client const& c, several_locks const& s, bool granted) const;
   virtual void released(sim_acquisition& a);       // asked to be
   virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
@@ -87,6 +93,7 @@ class observer {
   virtual void writes(sim_client& c, engine::command const& what);
   virtual void checked(sim_client& c);             // after every input
   void told_ticket(sim_client const& c, engine::grant_id id, std::int64_t ticket);
+  void shows_ticket(sim_client const& c, engine::acquire_command const& question) const;
 
   // ---- at the end ----
   virtual void nothing_owned_by_the_living();
@@ -94,6 +101,9 @@ class observer {
   virtual void cost();
 
  protected:
+  struct spent { std::uint64_t checks = 0, late = 0, kicks = 0, pushes = 0; nanos shortest = 0; };
+  spent spent_by_all() const;
+  static void not_over(std::string const& what, std::uint64_t spent, std::uint64_t allowed);
   int named(std::string_view key) const;
   std::string owner_id(sim_acquisition const& a) const;
   std::size_t receivers(std::string_view id) const;
@@ -106,12 +116,31 @@ class observer {
   nanos patience_with(sim_client const& c) const;
 
   std::int64_t least_kept_ms() const;
+  // observer_holds.cpp
+  std::optional<nanos> well_since(sim_client const& c) const;
+  time_point to_be_told_by(sim_acquisition const& a) const;
+  void look_at_hold(sim_acquisition& a);
+  void not_after_giving_up(sim_acquisition const& a) const;
+  void told_in_time(sim_acquisition const& a) const;
+  void told_busy(int name, std::string_view id);
+  void needless_loss(sim_acquisition const& a, bool disowned, bool server_has_it) const;
+  bool spoilt(int name) const;
+  bool denied_since(sim_client const& c, nanos asked_at) const;
 
   world& world_;
   plan const& plan_;
   std::vector<std::string> keys_;
   bool forward_ = false;
+  bool refuses_ = false;      // commands fail by themselves
+  nanos denied_until_ = -1;   // users may not do what they need; before 0: never so far
+  nanos trouble_until_ = 0;
+  nanos unwell_until_ = 0;    // of the server
+  std::unordered_map<int, nanos> unwell_;  // of a client's connection
+  nanos refused_at_ = -1;
+  duration shortest_validity_{};
   std::unordered_set<std::string> released_as_owner_;
+  std::unordered_set<std::string> released_as_nobody_;  // the first script said so
+  std::map<std::pair<int, std::string>, nanos> busy_at_;  // by lock and client: when a script last said so
 
  private:
   // What was handed to somebody who may be dead, while more were waiting.
@@ -172,6 +201,7 @@ class observer {
   void judge_line(step const& s, lock_state const& is, value const& reply);
   void judge_hand_over(step const& s);
   bool is_current(link const& l) const;
+  bool may_not_know_yet(link const& l) const;
   void judge_renewal(step const& s, lock_state const& is, value const& reply) const;
   void judge_confirmed(step const& s, std::string_view id, lock_state const& is) const;
   void judge_echo(step const& s, lock_state const& is) const;
@@ -182,10 +212,7 @@ class observer {
   std::vector<lock_watch> locks_;
   std::vector<step> steps_;
   bool clobbers_ = false;
-  bool refuses_ = false;      // commands fail by themselves
   bool clock_steps_ = false;  // of the server, a failover included
-  nanos trouble_until_ = 0;
-  nanos refused_at_ = -1;
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
   std::unordered_map<std::string, nanos> not_before_;      // when who waits may ask again, nothing being wrong
 

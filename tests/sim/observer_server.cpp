@@ -67,6 +67,14 @@ bool observer::is_current(link const& l) const {
                      [&](auto const& c) { return c->alive() && c->connection().get() == &l; });
 }
 
+/// Questions of a new connection are under way before it hears that it may not subscribe.
+bool observer::may_not_know_yet(link const& l) const {
+  if (denied_until_ < 0) return false;
+  sim_client const& c = *world_.clients()[static_cast<std::size_t>(l.client)];
+  nanos const heard = std::max({c.up_since(), l.down.stalled_until, l.up.stalled_until, c.last_pause_end()}) + 6 * (plan_.latency + plan_.jitter) + millisecond;
+  return plan_.spikes != 0 || c.paused() || trouble_until_ + plan_.longest_lease() > world_.now() || world_.now() <= heard;
+}
+
 lock_state observer::look(int name) const {
   redis_model& model = world_.server();
   model.set_time_us(world_.server_us(world_.now()));
@@ -149,7 +157,7 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
     s.was = look(s.name);
     judge_hand_over(s);
     s.late = by != nullptr && !is_current(*by);
-    if (by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id) == 0) {
+    if (by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id) == 0 && !may_not_know_yet(*by)) {
       throw violation{4, std::string{s.id} + " stands in line before its client is subscribed"};
     }
   }
@@ -197,6 +205,13 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   }
   if (s.releases && !s.keep && was.owned && was.owner == s.id && !(is.owned && is.owner == s.id)) {
     released_as_owner_.insert(std::string{s.id});
+  }
+  if (s.releases && !s.keep && !(was.owned && was.owner == s.id)) released_as_nobody_.insert(std::string{s.id});
+  if (s.acquires && !reply.is_error() && told_by(reply) == 2) {
+    told_busy(s.name, s.id);
+    bool const taken = is.owned && is.owner != s.id;
+    bool const awaited = s.patient && !is.line.empty() && receivers(is.line.front().first) == 0;
+    if (!taken && !awaited && !s.together) throw violation{11, "a try of " + std::string{s.id} + " was told that lock " + std::to_string(s.name) + " is busy, which it is not"};
   }
   // Whoever handed the lock on while more were waiting is to look after it.
   hand_over& passed = watch(s.name).passed;
@@ -260,7 +275,7 @@ void observer::judge_renewal(step const& s, lock_state const& is, value const& r
 
 // P6: what arrives late, by a connection its client has left, must not take what nobody will give back.
 void observer::judge_echo(step const& s, lock_state const& is) const {
-  if (clobbers_ || clock_steps_) return;
+  if (clobbers_ || clock_steps_ || denied_until_ >= 0) return;
   auto const stands = [&](lock_state const& l) {
     return (l.owned && l.owner == s.id) ||
            std::any_of(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == s.id; });
@@ -357,7 +372,8 @@ bool observer::undisturbed(std::weak_ptr<link> const& connection, nanos since) c
   if (by == nullptr || by->cut || !by->server_open) return false;
   if (by->up.stalled_until > since || by->down.stalled_until > since || refused_at_ >= since || plan_.spikes != 0) return false;
   return std::none_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) {
-    return f.what == fault_plan::kind::step_back || f.what == fault_plan::kind::step_forward;
+    using kind = fault_plan::kind;
+    return f.what == kind::step_back || f.what == kind::step_forward || f.what == kind::slow;
   });
 }
 

@@ -143,6 +143,21 @@ constexpr mutant mutants[] = {
      engine_mutant::asker_does_not_look},
     {"parts-orders-not-looked-after", "a writer that becomes a reader does not look after those whom it has let in", "r P4",
      engine_mutant::orders_not_looked_after},
+    {"parts-holds-lost-on-reconnect", "each reconnect costs all parts", "srge P9", engine_mutant::holds_lost_on_reconnect},
+    {"parts-margin-ignored", "a loss is told at the deadline, not stop_margin before it", "srge P9", engine_mutant::margin_ignored},
+    {"parts-granted-before-loss", "a part is granted before the loss of the one it replaces is told", "srge P9", engine_mutant::granted_before_loss},
+    {"parts-place-lost-on-reconnect", "a new connection asks without the ticket", "srge P5", engine_mutant::place_lost_on_reconnect},
+    {"parts-ticket-forgotten", "an acquire that is repeated does not show its ticket", "srge P5", engine_mutant::ticket_forgotten},
+    {"parts-no-safety-check", "whoever waits never asks again", "srge P4", engine_mutant::no_safety_check},
+    {"parts-polls", "whoever waits asks every 20 ms", "srge P10", engine_mutant::polls},
+    {"parts-release-says-held", "a release always says that it ended a hold", "srge P11", engine_mutant::release_says_held},
+    {"parts-second-cancellation-ignored", "a second cancellation of one wait, of a stronger type, does nothing", "srge P4",
+     engine_mutant::second_cancellation_ignored},
+    {"parts-sleeps-too-long", "a waiter is told that the first lease ends much later", "srge P4", engine_mutant::none, "",
+     "math.ceil((first_end - now) / 1000)",
+     "math.ceil((first_end - now) / 1000) + 30000"},
+    {"parts-dead-head-stays", "who asks again does not find out that the head of the line is dead", "sr P4", engine_mutant::none, "permit_acquire",
+     "reach(string.match(head, '^%S+'), '')", "true"},
 };
 
 }  // namespace

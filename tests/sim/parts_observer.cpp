@@ -118,6 +118,7 @@ void parts_observer::after(std::span<std::string_view const>, value const& reply
     judge_sums(s, is);
     judge_owners(s, is);
     watch_hand_over(s, is, by_);
+    note_moves(s, is);
     if (reply.is_error()) continue;
     judge_answer(s, is, reply);
     if (s.acquires || s.releases) judge_places(s, is, reply);
@@ -250,6 +251,13 @@ void parts_observer::judge_places(part_step const& s, parts_state const& is, val
     if (s.ticket == 0 && x.id != is.line.back().id) throw violation{5, x.id + " came last and does not stand last"};
     if (s.ticket != 0 && x.ticket != s.ticket) throw violation{5, x.id + " lost its place in line"};
   }
+  // A head that is too large to get its turn soon must not keep the others from theirs when it is dead: who asks again finds out.
+  bool const asked_again = s.acquires && s.ticket != 0 && !too_late && !reply.items.empty() && reply.items[0].integer == 0;
+  bool const same_head = !is.line.empty() && !s.was.line.empty() && is.line.front().id == s.was.line.front().id;
+  // The patient script awaits it: it may not have come back yet.
+  if (asked_again && !s.patient && same_head && is.line.front().id != s.id && receivers(is.line.front().id) == 0) {
+    throw violation{4, s.id + " asked again behind " + is.line.front().id + ", of which nobody hears, and it is in line still"};
+  }
   // Who gives back a grant that it did not want knows no limit, and if nobody owns a part neither does the server: those in
   // line then ask by themselves.
   bool const unknown = !s.knows_limit && !is.there;
@@ -346,6 +354,7 @@ void parts_observer::judge_answer(part_step const& s, parts_state const& is, val
   bool const not_done = s.patient && s.releases && told == 3;
   if (not_done && mine == is.owners.end()) throw violation{7, s.id + " was told to release again, and it owns nothing"};
   if (not_done) return;
+  if (s.acquires && told == 2) told_busy(s.name, s.id);
   if (s.acquires && told == 2 && !s.patient && (is.line.empty() || !in_order) && fits(is, s.me)) {
     throw violation{4, "a try of " + s.id + " was told that " + lock_words(s.name) + " is busy, and there is enough"};
   }
@@ -354,15 +363,17 @@ void parts_observer::judge_answer(part_step const& s, parts_state const& is, val
   if (s.releases && !s.keep && s.rest == 0) {
     if (mine != is.owners.end()) throw violation{6, s.id + " gave its part back and still has it"};
     if ((told == 1) != owned) throw violation{7, s.id + " gave its part back and was told something else"};
-    if (owned) released_as_owner_.insert(s.id);
+    (owned ? released_as_owner_ : released_as_nobody_).insert(s.id);
   }
   if (s.keep && owned && told != 2) throw violation{4, "a leave threw away the part of " + s.id};
   if (!s.acquires && !s.releases && told == 0 && owned) throw violation{10, s.id + " was told that it owns nothing, which it does"};
 }
 
+void parts_observer::first_fence(int name, std::int64_t fence) { parts_[static_cast<std::size_t>(name)].highest_written = fence; }
+
 void parts_observer::data_lost() {
   for (part_watch& w : parts_) {
-    w.disowned = w.highest_written;
+    w.disowned = std::max(w.disowned, w.highest_written);
     w.limit_set = 0;
     w.passed.clear();
   }
@@ -378,7 +389,7 @@ void parts_observer::clock_shows(std::int64_t ms) {
 
 void parts_observer::lock_tampered(int name) {
   part_watch& w = parts_[static_cast<std::size_t>(name)];
-  w.disowned = w.highest_written;
+  w.disowned = std::max(w.disowned, w.highest_written);
   w.passed.clear();
   if (!look_at(name).there) w.limit_set = 0;
 }
@@ -429,6 +440,7 @@ void parts_observer::backed(sim_acquisition const& a) {
   std::string const who = client_words(a) + " believes it has a part of " + lock_words(a.lock_number) + " as " + owner_id(a);
   auto const mine = is.owners.find(owner_id(a));
   if (mine == is.owners.end()) throw violation{3, who + ", which the server knows nothing of"};
+  if (mine->second.fence != a.fence / hand_offs_per_grant) throw violation{2, who + " with fence " + std::to_string(a.fence) + ", but the server gave it another"};
   if (mine->second.weight < a.part.weight) throw violation{1, who + ", of which the server counts only " + std::to_string(mine->second.weight)};
   if (mine->second.segment != a.segment) throw violation{1, who + ", segment " + std::to_string(a.segment) + ", but it is another"};
   nanos const until = a.client->true_time(a.deadline());
@@ -436,20 +448,57 @@ void parts_observer::backed(sim_acquisition const& a) {
   if (until > over) throw violation{3, who + " for " + std::to_string((until - over) / microsecond) + " us longer than the server keeps it"};
 }
 
+/// When there was last more for those in line: a part that was given back, or was over.
+void parts_observer::note_moves(part_step const& s, parts_state const& is) {
+  part_watch& w = parts_[static_cast<std::size_t>(s.name)];
+  for (auto const& [id, o] : s.was.owners) {
+    auto const still = is.owners.find(id);
+    if (still != is.owners.end() && still->second == o) continue;
+    w.moved_at = std::max(w.moved_at, std::min(world_.now(), world_.true_time_of_server_ms(o.ends_us / 1000)));
+  }
+  for (waiter const& x : s.was.line) {
+    auto const same = [&](waiter const& y) { return y.id == x.id; };
+    if (std::none_of(is.line.begin(), is.line.end(), same)) w.moved_at = world_.now();
+  }
+}
+
+/// P4: whoever is granted a part has waited for something.
+void parts_observer::waited_for_nothing(sim_acquisition const& a) const {
+  part_watch const& w = parts_[static_cast<std::size_t>(a.lock_number)];
+  nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
+  nanos since = std::max(a.asked_at, w.moved_at);
+  nanos bound = (12 + 4 * static_cast<nanos>(plan_.clients.size())) * hop + 25 * millisecond;
+  if (!plan_.calm()) {
+    since = std::max(since, trouble_until_);
+    bound = plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second + 8 * plan_.spike + 20 * hop;
+  }
+  if (world_.now() - since > bound) {
+    throw violation{4, client_words(a) + " waited for a part of " + lock_words(a.lock_number) + " for " + std::to_string((world_.now() - since) / millisecond) +
+                           " ms, in which nobody came or went"};
+  }
+}
+
 void parts_observer::asked(sim_acquisition& a) {
   a.asked_at = world_.now();
   a.waiting = true;
+  ++asked_parts_;
+  parts_[static_cast<std::size_t>(a.lock_number)].waiting.push_back(&a);
 }
 
 void parts_observer::answered(sim_acquisition& a, bool granted) {
   part_watch& w = parts_[static_cast<std::size_t>(a.lock_number)];
   a.waiting = false;
+  std::erase(w.waiting, &a);
+  waited_ += world_.now() - a.asked_at;
   ++answered_;
   not_too_late(a);
-  gave_up_parts_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.until != time_point::max() ? 1U : 0U);
+  gave_up_parts_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.cancelled_again ? 1U : 0U) + (a.until != time_point::max() ? 1U : 0U);
   if (!granted) return;
+  not_after_giving_up(a);
   a.active = true;
+  a.granted_at = world_.now();
   a.seen_deadline = a.deadline();
+  look_at_hold(a);
   std::string const who = client_words(a) + " was granted a part of " + lock_words(a.lock_number);
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
   if (!a.fixed && a.fence % hand_offs_per_grant != 0) throw violation{8, who + " in memory"};
@@ -477,12 +526,16 @@ void parts_observer::answered(sim_acquisition& a, bool granted) {
     throw violation{1, who + ": then " + std::to_string(together) + " of " + std::to_string(limit) + " are believed to be held"};
   }
   backed(a);
+  waited_for_nothing(a);
   w.active.push_back(&a);
 }
 
 void parts_observer::released(sim_acquisition& a) {
   if (!a.active) return;
+  if (a.at == phase::holding) told_in_time(a);
   a.released_valid = believed(a);
+  a.release_asked_at = world_.now();
+  held_ += world_.now() - a.asked_at;
   a.active = false;
   std::erase(parts_[static_cast<std::size_t>(a.lock_number)].active, &a);
 }
@@ -490,32 +543,44 @@ void parts_observer::released(sim_acquisition& a) {
 void parts_observer::release_answered(sim_acquisition& a, bool was_held, bool failed) { observer::release_answered(a, was_held, failed); }
 
 void parts_observer::lost(sim_acquisition& a) {
+  parts_state const is = look_at(a.lock_number);
+  auto const mine = is.owners.find(owner_id(a));
+  bool const has_it = mine != is.owners.end() && mine->second.fence == a.fence / hand_offs_per_grant && mine->second.ends_us > world_.server_us(world_.now());
+  needless_loss(a, disowned(a), has_it);
+  told_in_time(a);
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || a.client->is_closed();
   if (plan_.calm() && !bound_to_end) throw violation{10, client_words(a) + " lost " + lock_words(a.lock_number) + " although nothing was wrong"};
 }
 
 void parts_observer::gone(sim_acquisition& a) {
   std::erase(parts_[static_cast<std::size_t>(a.lock_number)].active, &a);
+  std::erase(parts_[static_cast<std::size_t>(a.lock_number)].waiting, &a);
   a.active = false;
   a.waiting = false;
 }
 
-void parts_observer::writes(sim_client&, engine::command const& what) {
+void parts_observer::writes(sim_client& c, engine::command const& what) {
   if (auto const* acquire = std::get_if<engine::acquire_command>(&what)) {
     if (!acquire->with_source) ++acquires_;
+    shows_ticket(c, *acquire);
   } else if (auto const* release = std::get_if<engine::release_command>(&what)) {
     if (!release->with_source && release->rest == 0) ++releases_;
+  } else if (std::holds_alternative<engine::renew_command>(what)) {
+    ++renewals_;
   }
 }
 
 void parts_observer::checked(sim_client& c) {
   for (int name = 0; name < plan_.names; ++name) {
+    for (sim_acquisition const* a : parts_[static_cast<std::size_t>(name)].waiting) {
+      if (a->client != &c || a->lock == nullptr) continue;
+      engine::seat const& place = a->lock->place;
+      if (place.at == engine::seat::state::in_line) told_ticket(c, place.id, place.ticket);
+    }
     for (sim_acquisition* a : parts_[static_cast<std::size_t>(name)].active) {
       if (a->client != &c || a->at != phase::holding) continue;
-      bool const late = c.local_now() > a->deadline() + duration{2 * millisecond + plan_.timer_lateness};
-      if (late && c.last_pause_end() != world_.now()) {
-        throw violation{9, client_words(*a) + " was not told of its loss of " + lock_words(name) + " by the deadline"};
-      }
+      look_at_hold(*a);
+      told_in_time(*a);
       if (a->deadline() == a->seen_deadline) continue;
       if (a->deadline() < a->seen_deadline) throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
       a->seen_deadline = a->deadline();
@@ -536,7 +601,7 @@ void parts_observer::nothing_owned_by_the_living() {
     if (c->stats().waiting != 0 || c->stats().held != 0) {
       throw violation{6, "client " + std::to_string(c->number()) + " still counts some that wait or hold"};
     }
-    for (int name = 0; name < plan_.names && !excused; ++name) {
+    for (int name = 0; name < plan_.names && !excused && denied_until_ < 0; ++name) {
       parts_state const is = look_at(name);
       for (auto const& [id, o] : is.owners) {
         if (o.ends_us <= world_.server_us(world_.now())) continue;  // over, and swept by whoever comes next
@@ -555,20 +620,14 @@ void parts_observer::nothing_owned_by_the_living() {
 
 void parts_observer::cost() {
   if (!plan_.calm()) return;
-  std::uint64_t checks = 0, late = 0, kicks = 0, pushes = 0;
-  for (auto const& c : world_.clients()) {
-    checks += c->stats().safety_checks;
-    late += c->stats().pushes_late;
-    kicks += c->stats().kicks;
-    pushes += c->stats().pushes;
-  }
-  auto const over = [](std::string const& what, std::uint64_t spent, std::uint64_t allowed) {
-    if (spent > allowed) throw violation{10, what + ": " + std::to_string(spent) + ", allowed " + std::to_string(allowed)};
-  };
-  over("acquire scripts", acquires_, answered_ + checks + late);
-  over("release scripts", releases_, granted_ + gave_up_parts_ + kicks);
-  over("pushes", pushes, claimed_);
-  over("lost pushes", claimed_, pushes);
+  auto const [checks, late, kicks, pushes, shortest] = spent_by_all();
+  not_over("acquire scripts", acquires_, answered_ + checks + late);
+  not_over("release scripts", releases_, granted_ + gave_up_parts_ + kicks);
+  not_over("pushes", pushes, claimed_);
+  not_over("lost pushes", claimed_, pushes);
+  not_over("kicks", kicks, claimed_);
+  not_over("safety checks", checks, static_cast<std::uint64_t>(waited_ * 5 / 2 / shortest) + granted_ + asked_parts_);
+  not_over("renewals", renewals_, static_cast<std::uint64_t>(held_ * 4 / shortest) + granted_);
 }
 
 }  // namespace conch::sim

@@ -14,6 +14,7 @@ class parts_observer final : public observer {
 
   void before(std::span<std::string_view const> argv, link const* by) override;
   void after(std::span<std::string_view const> argv, value const& reply) override;
+  void first_fence(int name, std::int64_t fence) override;
   void data_lost() override;
   void lock_tampered(int name) override;
   void ordered(int name) override;
@@ -76,7 +77,8 @@ class parts_observer final : public observer {
   struct part_watch {
     std::vector<hand_over> passed;
     parts_state last;  // as the last script left it
-    std::vector<sim_acquisition*> active;
+    std::vector<sim_acquisition*> active, waiting;
+    nanos moved_at = 0;           // when somebody last became an owner, or ceased to be one
     std::int64_t highest_written = 0;
     std::int64_t kept_until_ms = 0;  // until then, by the server's clock, that is not forgotten
     std::int64_t disowned = 0;
@@ -93,6 +95,8 @@ class parts_observer final : public observer {
   void judge_owners(part_step const& s, parts_state const& is);
   void judge_places(part_step const& s, parts_state const& is, value const& reply) const;
   void judge_answer(part_step const& s, parts_state const& is, value const& reply);
+  void waited_for_nothing(sim_acquisition const& a) const;
+  void note_moves(part_step const& s, parts_state const& is);
   bool fits(parts_state const& is, waiter const& w) const;
   void judge_hand_overs(part_step const& s);
   void watch_hand_over(part_step const& s, parts_state const& is, link const* by);
@@ -101,7 +105,8 @@ class parts_observer final : public observer {
   std::vector<part_step> part_steps_;
   link const* by_ = nullptr;
   std::uint64_t asked_parts_ = 0, answered_ = 0, granted_ = 0, gave_up_parts_ = 0;
-  std::uint64_t acquires_ = 0, releases_ = 0, claimed_ = 0;
+  std::uint64_t acquires_ = 0, releases_ = 0, claimed_ = 0, renewals_ = 0;
+  nanos waited_ = 0, held_ = 0;
 };
 
 }  // namespace conch::sim

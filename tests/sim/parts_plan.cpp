@@ -30,6 +30,7 @@ plan make_parts_plan(std::uint64_t seed, engine::permit_kind kind) {
   for (client_plan& c : p.clients) {
     for (actor_plan& a : c.actors) {
       for (operation& o : a.work) {
+        if (kind == permit_kind::semaphore && o.order == operation::orders::force_one && r.chance(50)) o.order = operation::orders::limit;
         o.inner = -1;  // a part under a part of the same lock would be a deadlock of the plan's own making
         switch (kind) {
           case permit_kind::semaphore:
@@ -48,6 +49,7 @@ plan make_parts_plan(std::uint64_t seed, engine::permit_kind kind) {
       }
     }
   }
+  make_standstill(p);
   return p;
 }
 

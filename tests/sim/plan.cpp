@@ -625,6 +625,7 @@ plan make_plan(std::uint64_t seed) {
       p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }), f);
     }
   }
+  widen(p);
   return p;
 }
 
@@ -698,6 +699,12 @@ std::string to_words(fault_plan const& f) {
              std::to_string(f.name);
     case kind::set_limit:
       return "an operator sets the limit of lock " + std::to_string(f.name) + " to " + std::to_string(f.variant);
+    case kind::deny:
+      return "the users may not do everything for " + ms(f.length) + " (" + std::to_string(f.variant % 3) + ")";
+    case kind::refuse_greeting:
+      return "new connections are refused for " + ms(f.length);
+    case kind::slow:
+      return "the server answers " + ms(f.length2) + " late for " + ms(f.length);
   }
   return "?";
 }
@@ -719,6 +726,9 @@ std::string to_words(operation const& o) {
   if (o.cancel != operation::cancels::never) {
     text += std::string{", cancels ("} + types[static_cast<int>(o.cancel)] + ") after " +
             ms(o.cancel_after);
+  }
+  if (o.cancel_again != operation::cancels::never) {
+    text += std::string{", once more ("} + types[static_cast<int>(o.cancel_again)] + ") after " + ms(o.cancel_again_after);
   }
   return text + ", holds for " + ms(o.hold) + (o.abandon ? " and drops it" : "");
 }

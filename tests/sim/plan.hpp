@@ -23,6 +23,7 @@ constexpr nanos second = 1'000'000'000;
 struct operation {
   enum class way : std::uint8_t { wait, timed, attempt };
   enum class cancels : std::uint8_t { never, total, partial, terminal };
+  enum class orders : std::uint8_t { none, inspect, force, force_one, limit };
 
   int name = 0;
   int inner = -1;  // a second lock taken under the first; always a later name, so nobody deadlocks
@@ -36,10 +37,13 @@ struct operation {
   nanos after_loss = 0;  // how long the body goes on when told of the loss
   cancels cancel = cancels::never;
   nanos cancel_after = 0;
+  cancels cancel_again = cancels::never;  // the same wait once more, so long after the first time
+  nanos cancel_again_after = 0;
   bool abandon = false;
   std::uint32_t weight = 1;    // of a lock with several owners
   std::string visited = "-";
   std::vector<int> all;        // several locks at once, in this order; empty: `name` only
+  orders order = orders::none; // instead of an acquire
   nanos downgrade_after = 0;   // a writer becomes a reader; 0: never
 };
 
@@ -52,6 +56,7 @@ struct client_plan {
   nanos clock_offset = 0;
   std::int64_t drift_ppm = 0;
   nanos start = 0;
+  bool id_jumps = false;  // its ids begin like earlier ones of it
   std::vector<actor_plan> actors;
 };
 
@@ -81,6 +86,9 @@ struct fault_plan {
     force,          // an operator takes the lock away, by the script
     set_limit,      // an operator changes the limit of a semaphore
     spoil_fence,    // an operator writes something into the key of the fence: a number near the limit, or none at all
+    deny,           // the users may not do what they need, for a while
+    refuse_greeting,  // the server refuses new connections with an error
+    slow,           // the server answers late
   };
 
   kind what = kind::cut;
@@ -114,11 +122,14 @@ struct plan {
   bool expires_actively = false;  // the server removes what is over at once; else when it is touched
   bool in_order = false;  // the server only comes and goes, and keeps its data: nobody who waits may be passed over
   bool timers_first = false;  // on waking: timers before what the network brought
+  std::int64_t epoch_us = 1'700'000'000'000'000;  // the server's clock when it begins
+  std::vector<std::int64_t> first_fences;         // what the fence of each name is above; 0: there is none
+  bool orders = false;     // somebody takes locks away, or changes limits, through an engine
   std::vector<client_plan> clients;
   std::vector<fault_plan> faults;
 
   // Nothing happens that could make anybody wait longer than the network takes.
-  bool calm() const { return faults.empty() && spikes == 0 && may_kill; }
+  bool calm() const { return faults.empty() && !orders && spikes == 0 && may_kill; }
   // Whatever happens, it is to one lock alone, or to none.
   bool harms_no_other(int name, bool roles_may_change = false) const;
   nanos longest_lease() const;
@@ -128,6 +139,9 @@ struct plan {
 };
 
 plan make_plan(std::uint64_t seed);
+// What is drawn for a plan besides (plan_wide.cpp).
+void widen(plan& p);
+void make_standstill(plan& p);
 
 // The same schedule, but all its locks have several owners.
 plan make_parts_plan(std::uint64_t seed, engine::permit_kind kind);

@@ -292,8 +292,9 @@ void info(call& c) {
     text += joined(text.empty() ? "# " : "\r\n# ", section, "\r\n");
   };
   if (wants("server")) {
-    // From the wall clock, as in Redis: a clock step changes it, downwards even below zero.
-    auto const uptime = (c.server.now_us - c.server.started_us) / 1'000'000;
+    // From the wall clock, as in Redis: a clock step changes it, downwards even below zero. Both moments are whole seconds
+    // there, rounded down: a server that is 0.2 s old may say 1.
+    auto const uptime = c.server.now_us / 1'000'000 - c.server.started_us / 1'000'000;
     begin("Server");
     text += "redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:" + run_id(c.server) +
             "\r\ntcp_port:6379\r\nuptime_in_seconds:" + std::to_string(uptime) +

@@ -137,6 +137,12 @@ TEST_F(RedisModel, UptimeFollowsTheWallClock) {
             std::string::npos);
   at(-5'000 * ms);
   EXPECT_NE(on(first, {"INFO"}).text.find("\r\nuptime_in_seconds:-5\r\n"), std::string::npos);
+  // Whole seconds are compared: what began at the end of one is soon one second old.
+  at(900 * ms);
+  model.restart(false);
+  at(1'100 * ms);
+  auto const again = connect("10.0.0.9:9");
+  EXPECT_NE(on(again, {"INFO", "server"}).text.find("\r\nuptime_in_seconds:1\r\n"), std::string::npos);
 }
 
 TEST_F(RedisModel, InfoTellsTheEvictionPolicy) {

@@ -42,6 +42,10 @@ void sim_client::next_round(actor& a) {
 void sim_client::begin(actor& a, time_point now) {
   a.at = actor::state::acquiring;
   operation const& o = current(a);
+  if (o.order != operation::orders::none) {
+    give_orders(a, now);
+    return;
+  }
   if (!o.all.empty()) {
     begin_several(a, now);
     return;
@@ -71,6 +75,9 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
     x.part = {all.parts, all.limit, o.weight, static_cast<std::uint32_t>(random_.below(all.limit)), o.visited};
   }
   world_.watcher().asked(x);
+  if (plan_.id_jumps && server_->last_id() < 1'000'000'000'000 && random_.chance(60)) {
+    server_->skip_ids(server_->last_id() * 10 + static_cast<engine::grant_id>(random_.below(9)));
+  }
   engine_->acquire(x, name_of(name), now);
 }
 
@@ -81,7 +88,19 @@ void sim_client::cancel_now(actor& a, time_point now) {
   x->cancelled_at = world_.now();
   x->cancel_as = static_cast<engine::cancel_type>(static_cast<int>(current(a).cancel) - 1);
   world_.say("client " + std::to_string(number_) + " cancels its wait for lock " + std::to_string(x->lock_number));
+  operation const& o = current(a);
+  if (o.cancel_again != operation::cancels::never) later(a, o.cancel_again_after, &sim_client::cancel_again);
   engine_->cancel(*x, x->cancel_as, now);
+}
+
+void sim_client::cancel_again(actor& a, time_point now) {
+  sim_acquisition* const x = a.inner != nullptr && a.inner->waiting ? a.inner.get() : a.outer.get();
+  if (x == nullptr || !x->waiting || !x->cancelled || x->cancelled_again) return;
+  x->cancelled_again = true;
+  x->cancelled_again_at = world_.now();
+  x->cancel_again_as = static_cast<engine::cancel_type>(static_cast<int>(current(a).cancel_again) - 1);
+  world_.say("client " + std::to_string(number_) + " cancels its wait for lock " + std::to_string(x->lock_number) + " once more");
+  engine_->cancel(*x, x->cancel_again_as, now);
 }
 
 void sim_client::hear(notice const& n) {
@@ -163,6 +182,13 @@ void sim_client::downgrade(actor& a, time_point now) {
 }
 
 void sim_client::on_inquiry_answered(engine::inquiry& i, std::span<std::int64_t const> numbers, error_code why) {
+  for (auto const& a : actors_) {
+    for (auto const& one : a->orders) {
+      if (one.get() != &i) continue;
+      order_answered(*one, numbers, why);
+      return;
+    }
+  }
   bool const done = !why && !numbers.empty() && numbers[0] == 1;
   if (world_.tracing()) world_.say("client " + std::to_string(number_) + (done ? " is a reader of " : " is no reader of ") + i.name);
 }
@@ -174,6 +200,7 @@ void sim_client::go_deeper(actor& a, time_point now) {
 }
 
 void sim_client::leave(actor& a, time_point now) {
+  if (!a.orders.empty()) return;
   if (a.at != actor::state::inside && a.at != actor::state::acquiring) return;
   if (a.inner != nullptr && a.inner->waiting) {
     // The body is cancelled: so is what it waits for. It leaves once that is answered.

@@ -81,6 +81,7 @@ void sim_client::take_apart() {
     if (a->at != actor::state::finished && a->at != actor::state::thinking) ++a->next;
     a->releasing = 0;
     a->downgrade.reset();
+    a->orders.clear();
     if (a->several != nullptr) {
       for (auto& slot : a->several->slots) {
         if (slot != nullptr) world_.watcher().gone(*slot);
@@ -204,6 +205,7 @@ void sim_client::finish_input() {
   in_input_ = false;
   if (!alive_) return;
   rearm();
+  orders_end();
   world_.watcher().checked(*this);
 }
 
@@ -268,6 +270,7 @@ void sim_client::lose_connection(std::string_view why, time_point now) {
   bool const was_up = up_;
   up_ = connecting_ = false;
   if (was_up) server_->disconnected(why, now);
+  if (was_up) no_order_may_repeat();
   else server_->connect_failed(engine::fault::try_later, why, now);
   reconnect_later();
 }
@@ -345,19 +348,53 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
     case redis::greeting::progress::more: return;
     case redis::greeting::progress::failed:
       server_->connect_failed(greeting_.fault(), greeting_.why(), now);
+      if (greeting_.fault() != engine::fault::try_later && greeting_.fault() != engine::fault::reconnect) nobody_waits_for_a_refusal();
       drop_wanted_ = true;
       drop_why_ = greeting_.why();
       return;
     case redis::greeting::progress::done:
       greeting_done_ = up_ = true;
+      up_since_ = world_.now();
       connecting_ = false;
       backoff_ = 0;
       world_.say("client " + std::to_string(number_) + " is connected");
       releases_written_ = 0;
+      renewals_written_.clear();
       server_->connected_as({greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
                              greeting_.run()}, now);
+      renewed_at_once(now);
       if (server_->pending() > releases_written_) throw violation{6, id_ + " does not repeat its clean-ups on a new connection"};
       return;
+  }
+}
+
+/// P11: what does not get better by waiting is told at once.
+void sim_client::nobody_waits_for_a_refusal() const {
+  auto const check = [&](sim_acquisition const* x) {
+    if (x == nullptr || !x->waiting || x->lock == nullptr) return;
+    auto const at = x->lock->place.at;
+    if (at == engine::seat::state::asking || at == engine::seat::state::in_line) {
+      throw violation{11, id_ + " lets somebody wait for lock " + std::to_string(x->lock_number) + ", although the server refuses its user"};
+    }
+  };
+  for (auto const& a : actors_) {
+    check(a->outer.get());
+    check(a->inner.get());
+  }
+}
+
+/// P9: what a hold has become meanwhile is found out at once, not when it is due.
+void sim_client::renewed_at_once(time_point now) const {
+  auto const check = [&](sim_acquisition const* x) {
+    if (x == nullptr || x->at != engine::acquisition::phase::holding || x->lock == nullptr || !x->lock->place.may_renew(now)) return;
+    bool const written = std::find(renewals_written_.begin(), renewals_written_.end(), x->id) != renewals_written_.end();
+    if (!written) throw violation{9, id_ + " does not ask on a new connection whether it still has " + std::to_string(x->id)};
+  };
+  for (auto const& a : actors_) {
+    check(a->outer.get());
+    check(a->inner.get());
+    if (a->several == nullptr) continue;
+    for (auto const& slot : a->several->slots) check(slot.get());
   }
 }
 
@@ -366,6 +403,9 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
 void sim_client::send(engine::command const& c) {
   world_.watcher().writes(*this, c);
   if (std::holds_alternative<engine::release_command>(c)) ++releases_written_;
+  if (auto const* renew = std::get_if<engine::renew_command>(&c)) {
+    for (engine::renewal const& item : renew->items) renewals_written_.push_back(item.id);
+  }
   redis::encode(c, id_, outgoing_);
 }
 
@@ -392,6 +432,7 @@ void sim_client::on_acquired(engine::acquisition& a, engine::acquired how, error
     world_.watcher().answered(mine, false);
     if (how == engine::acquired::failed) world_.watcher().failed(mine, why);
     world_.watcher().attempt_failed(mine, how == engine::acquired::busy, why);
+    if (how == engine::acquired::busy) world_.watcher().found_busy(mine);
   }
   notices_.push_back({notice::kind::acquired, &mine, how, why, false, local_now()});
 }

@@ -36,12 +36,20 @@ struct sim_acquisition : engine::acquisition {
   bool cancelled = false;
   nanos cancelled_at = 0;
   engine::cancel_type cancel_as = engine::cancel_type::total;
+  bool cancelled_again = false;
+  nanos cancelled_again_at = 0;
+  engine::cancel_type cancel_again_as = engine::cancel_type::total;
   bool active = false;            // granted, and neither released nor dead
   bool told = false;              // of its loss
+  nanos release_asked_at = 0;
   bool released_valid = false;    // it was valid when its release was asked for
   engine::grant_id id = 0;        // on the server, when granted
   time_point seen_deadline{};
   time_point first_deadline{};
+  nanos granted_at = 0;
+  time_point tell_by = time_point::max();  // of its loss, and of what deadline that is the margin
+  time_point seat_deadline{};
+  time_point prolonged_at{};  // when that was heard
 };
 
 // A multi_lock, as include/conch/multi_lock.hpp carries out its plan.
@@ -56,6 +64,14 @@ struct several_locks {
   std::optional<time_point> until;
 };
 
+// A question or an order of an operator.
+struct sim_order : engine::inquiry {
+  actor* who = nullptr;
+  int lock_number = 0;
+  nanos asked_at = 0;
+  bool answered = false;
+};
+
 // One coroutine of the user: works through its operations.
 struct actor {
   enum class state : std::uint8_t { thinking, acquiring, inside, releasing, finished };
@@ -68,6 +84,7 @@ struct actor {
   int releasing = 0;
   std::unique_ptr<engine::inquiry> downgrade;
   std::unique_ptr<several_locks> several;
+  std::vector<std::unique_ptr<sim_order>> orders;
 };
 
 class sim_client final : public engine::wire, public engine::acquisition_events, public engine::inquirer, public engine::journal {
@@ -91,6 +108,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   bool finished() const;  // no actor has anything left to do
   bool settled() const;   // and nothing is owed to the server
   bool up() const { return up_; }
+  nanos up_since() const { return up_since_; }
   link_ptr const& connection() const { return link_; }
   int number() const { return number_; }
   std::uint64_t process() const { return process_; }
@@ -149,7 +167,16 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   void begin(actor& a, time_point now);
   void ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name, bool is_inner, time_point now);
   void cancel_now(actor& a, time_point now);
+  void cancel_again(actor& a, time_point now);
+  void renewed_at_once(time_point now) const;
   void downgrade(actor& a, time_point now);
+  // sim_orders.cpp: an operator's
+  void give_orders(actor& a, time_point now);
+  void no_order_may_repeat() const;
+  void orders_end() const;
+  void order_answered(sim_order& one, std::span<std::int64_t const> numbers, error_code why);
+  void orders_done(actor& a, time_point now);
+  void nobody_waits_for_a_refusal() const;
   // sim_multi.cpp: several locks at once
   void begin_several(actor& a, time_point now);
   sim_acquisition& one_of_several(actor& a, std::size_t which, bool once, time_point now);
@@ -191,6 +218,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   bool greeting_done_ = false;
   time_point greeted_at_{};
   bool up_ = false;
+  nanos up_since_ = 0;
   bool connecting_ = false;
   bool drop_wanted_ = false;
   std::string drop_why_;
@@ -204,6 +232,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   nanos wake_at_ = 0;
   std::uint64_t asked_ = 0;
   std::size_t releases_written_ = 0;  // since a moment of interest
+  std::vector<engine::grant_id> renewals_written_;  // likewise
   std::vector<std::unique_ptr<actor>> actors_;
   bool in_input_ = false;
 

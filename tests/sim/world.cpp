@@ -12,14 +12,12 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::int64_t epoch_us = 1'700'000'000'000'000;
-
 std::int64_t drifted(nanos n, std::int64_t ppm) { return n + n / 1'000'000 * ppm; }
 
 }  // namespace
 
 world::world(plan const& p, bool traced)
-    : plan_{p}, random_{p.seed ^ 0x5eedf00d}, replica_{epoch_us} {
+    : plan_{p}, random_{p.seed ^ 0x5eedf00d}, replica_{p.epoch_us} {
   if (p.parts == engine::permit_kind::none) {
     observer_ = std::make_unique<observer>(*this, plan_);
   } else {
@@ -29,7 +27,7 @@ world::world(plan const& p, bool traced)
   using kind = fault_plan::kind;
   replicates_ = std::any_of(p.faults.begin(), p.faults.end(), [](fault_plan const& f) { return f.what == kind::role_change; });
   for (int i = 0; i < (replicates_ ? 2 : 1); ++i) {
-    nodes_.push_back({redis_model{epoch_us}, {}});
+    nodes_.push_back({redis_model{plan_.epoch_us}, {}});
     redis_model& model = nodes_.back().model;
     model.set_own_pushes_after_reply(p.own_pushes_after_reply);
     if (!p.may_kill) model.deny("client|kill");
@@ -53,12 +51,12 @@ void world::say(std::string line) {
 // ---------------------------------------------------------------------------------------- time
 
 std::int64_t world::server_us(nanos true_time) const {
-  return epoch_us + drifted(true_time, plan_.server_drift_ppm) / microsecond + stepped_us_;
+  return plan_.epoch_us + drifted(true_time, plan_.server_drift_ppm) / microsecond + stepped_us_;
 }
 
 // When the server's clock has gone past this millisecond, if nobody sets it meanwhile.
 nanos world::true_time_of_server_ms(std::int64_t unix_ms) const {
-  std::int64_t const wanted = ((unix_ms + 1) * 1000 - epoch_us - stepped_us_) * microsecond;
+  std::int64_t const wanted = ((unix_ms + 1) * 1000 - plan_.epoch_us - stepped_us_) * microsecond;
   return wanted - wanted / 1'000'000 * plan_.server_drift_ppm;
 }
 
@@ -78,6 +76,14 @@ void world::pass_until(nanos until) {
 }
 
 void world::run() {
+  for (std::size_t i = 0; i < std::min(plan_.first_fences.size(), static_cast<std::size_t>(plan_.names)); ++i) {
+    std::int64_t const fence = plan_.first_fences[i];
+    if (fence == 0) continue;
+    std::string const key = "conch:{" + redis::escape_name(name_of(static_cast<int>(i))) + "}:f";
+    std::int64_t const ahead_ms = std::max<std::int64_t>(fence + engine::fence_epoch_us - plan_.epoch_us, 0) / 1000;
+    admin({"SET", key, std::to_string(fence), "PX", std::to_string(ahead_ms + 20'000)});
+    observer_->first_fence(static_cast<int>(i), fence);
+  }
   for (std::size_t i = 0; i < plan_.clients.size(); ++i) {
     clients_.push_back(std::make_unique<sim_client>(*this, static_cast<int>(i)));
     sim_client* const c = clients_.back().get();
@@ -150,7 +156,8 @@ nanos world::delay(link& l) {
 
 void world::push(link_ptr const& l, bool up, std::string bytes, bool end) {
   link::direction& way = up ? l->up : l->down;
-  nanos const when = std::max(way.last, now_ + delay(*l));
+  nanos const late = !up && now_ < slow_until_ ? slow_by_ : 0;
+  nanos const when = std::max(way.last, now_ + delay(*l) + late);
   way.last = when;
   way.under_way.push_back({when, std::move(bytes), end});
   at(when, [this, l, up] { pump(l, up); });
@@ -318,8 +325,13 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   node& n = nodes_[l->node];
   // A replica writes nothing: its scripts have no effect that could be judged.
   bool const judged = script && l->node == master_;
-  if (script) changed[1] = mutated_script(argv[1]);
-  if (judged) observer_->before(argv, l.get());
+  std::string_view const its_name = script ? script_name(argv[1]) : std::string_view{};
+  std::optional<order_in_hand> order;
+  if (script) {
+    changed[1] = mutated_script(argv[1]);
+    if (is_order(its_name)) order = take_order(its_name, argv, judged);
+    else if (judged) observer_->before(argv, l.get());
+  }
   value const reply = n.model.execute(l->id, changed);
   if (trace_.on && (script || argv[0] == "CLIENT")) {
     std::string line = (l->node == master_ ? "server: client " : "replica: client ") + std::to_string(l->client) + " ";
@@ -363,7 +375,11 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     n.by_id.erase(victim);
     if (!v->cut) push(v, false, {}, true);
   }
-  if (judged) observer_->after(argv, reply);
+  if (order) {
+    order_carried_out(*order, *l, reply, pushes);
+  } else if (script) {
+    judged ? observer_->after(argv, reply) : observer_->answered_by_replica(argv, reply);
+  }
   replicate();
 }
 
@@ -421,10 +437,30 @@ link_ptr world::link_of(int client) {
   return clients_[static_cast<std::size_t>(client)]->connection();
 }
 
+namespace {
+
+bool concerns_one_client(fault_plan::kind what) {
+  using kind = fault_plan::kind;
+  switch (what) {
+    case kind::cut:
+    case kind::cut_before:
+    case kind::cut_after:
+    case kind::stall_up:
+    case kind::stall_down:
+    case kind::pause:
+    case kind::die:
+    case kind::vanish:
+    case kind::close: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
 void world::apply(fault_plan const& f) {
   using kind = fault_plan::kind;
   say("fault: " + to_words(f));
-  observer_->trouble(now_ + f.length + f.length2);
+  observer_->trouble(now_ + f.length + f.length2, concerns_one_client(f.what) ? f.client : -1);
   if (static_cast<std::size_t>(f.client) >= clients_.size()) return;
   sim_client& c = *clients_[static_cast<std::size_t>(f.client)];
   link_ptr const l = link_of(f.client);
@@ -514,6 +550,9 @@ void world::apply(fault_plan const& f) {
     case kind::intrude: intrude(f.name); break;
     case kind::force: force(f.name, f.variant); break;
     case kind::set_limit: set_limit(f.name, f.variant); break;
+    case kind::deny: deny(f, l); break;
+    case kind::refuse_greeting: refuse_greetings(f, l); break;
+    case kind::slow: slow_down(f); break;
   }
 }
 
@@ -658,7 +697,9 @@ void world::distribute(std::size_t of, std::vector<redis_model::pushed> const& p
 void world::heal() {
   say("all faults are over");
   healing_ = true;
+  observer_->trouble(now_ + (plan_.spikes != 0 ? plan_.spike : 0));
   server().clear_faults();
+  for (char const* const one : {"subscribe", "publish", "eval", "evalsha"}) server().allow(one);
   server().set_out_of_memory(false);
   for (int name = 0; name < plan_.names; ++name) {
     // A replica may have brought back what an operator wrote.

@@ -12,6 +12,8 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,6 +99,8 @@ class world {
   void go_silent(link_ptr const& l, nanos server_notices);
 
   std::uint64_t new_process() { return ++processes_; }
+  // To an order of this client, lately.
+  bool was_said(std::string_view client, std::string_view script, int name, std::span<std::int64_t const> numbers) const;
 
  private:
   nanos delay(link& l);
@@ -119,6 +123,20 @@ class world {
   void set_limit(int name, int limit);
   value order(std::string_view script, int name, std::string_view number, std::vector<std::string>& pushed);
   void heal();
+  // world_orders.cpp
+  struct order_in_hand {
+    std::string script;
+    int name;
+    std::int64_t number;  // a fence, a limit
+    observer::owner_fences owners;
+    bool at_master;
+  };
+  static bool is_order(std::string_view script);
+  order_in_hand take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master);
+  void order_carried_out(order_in_hand const& o, link const& by, value const& reply, std::vector<redis_model::pushed> const& pushes);
+  void deny(fault_plan const& f, link_ptr const& l);
+  void refuse_greetings(fault_plan const& f, link_ptr const& l);
+  void slow_down(fault_plan const& f);
   void set_clock();
   bool all_done() const;
   void pass_until(nanos until);
@@ -151,6 +169,13 @@ class world {
   std::vector<std::weak_ptr<link>> links_;
   std::vector<std::unique_ptr<sim_client>> clients_;
   std::unique_ptr<observer> observer_;
+  struct saying {
+    std::string client, script;
+    int name;
+    std::vector<std::int64_t> numbers;
+  };
+  std::deque<saying> said_;
+  nanos slow_until_ = 0, slow_by_ = 0;
   std::uint64_t processes_ = 0;
   std::uint64_t executed_ = 0;
   std::uint64_t ports_ = 40000;
