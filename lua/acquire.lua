@@ -54,6 +54,9 @@ if value then
   if not wait then
     return rival({2, left, now}, owner, state)
   end
+  if patient then
+    awaited(id, 0)  -- nobody yet, but they are told to come: who has the lock may never give it back
+  end
   return rival({0, left, now, enqueue(id, ticket, left, lease)}, owner, state)
 end
 

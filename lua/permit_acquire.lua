@@ -39,6 +39,9 @@ if not nobody_waits then
     end
     redis.call('ZREM', queue_key, head)
   end
+  if patient and used >= limit then
+    awaited(id, 0)  -- nobody yet, but they are told to come: who has it may never give it back
+  end
   local fence, segment, others, more, absent = admit(id, lease, 0)
   if fence then
     return {1, fence, now, segment}

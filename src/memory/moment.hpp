@@ -127,6 +127,7 @@ struct store::moment {
         own(std::move(head), fence, claimed, my_lease);
         return {fence, true};
       }
+      if (head.text.find(' ') != std::string::npos) continue;  // of a lock of another kind
       auto const heard = in.listeners_.find(std::string_view{head.text}.substr(0, head.text.find('.')));
       if (heard != in.listeners_.end()) {
         heard->second->on_grant({e.name, head.number, fence, now_us, std::chrono::milliseconds{claim}});

@@ -156,6 +156,8 @@ constexpr mutant mutants[] = {
     {"parts-sleeps-too-long", "a waiter is told that the first lease ends much later", "srge P4", engine_mutant::none, "",
      "math.ceil((first_end - now) / 1000)",
      "math.ceil((first_end - now) / 1000) + 30000"},
+    {"parts-granted-as-a-mutex", "a mutex of the same name is passed on to who waits for a part", "srge P10", engine_mutant::none, "acquire",
+     "not string.find(id, ' ', 1, true) and ", ""},
     {"parts-dead-head-stays", "who asks again does not find out that the head of the line is dead", "sr P4", engine_mutant::none, "permit_acquire",
      "reach(string.match(head, '^%S+'), '')", "true"},
 };
