@@ -125,6 +125,7 @@ class observer {
   void told_busy(int name, std::string_view id);
   void needless_loss(sim_acquisition const& a, bool disowned, bool server_has_it) const;
   bool spoilt(int name) const;
+  bool fence_spoilt_once(int name) const;
   bool denied_since(sim_client const& c, nanos asked_at) const;
 
   world& world_;

@@ -106,10 +106,7 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
     if (!so) throw violation{11, who + ", although " + although};
   };
   if (a.cancelled && why == engine::cancelled()) return;
-  bool const spoilt_fence = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
-    return f.what == fault_plan::kind::spoil_fence && f.name == a.lock_number;
-  });
-  if (spoilt_fence && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;
+  if (fence_spoilt_once(a.lock_number) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;
   if (why == errc::timed_out) {
     must(a.until <= c.local_now() || a.busy_is_late, "its time was not over");
   } else if (why == errc::closed) {
@@ -150,6 +147,7 @@ void observer::order_failed(sim_client const& c, std::string const& who, int nam
   auto const must = [&](bool so, char const* although) {
     if (!so) throw violation{11, who + " failed (" + why.message() + "), although " + although};
   };
+  if (fence_spoilt_once(name) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;
   if (why == errc::unreachable) {
     // Asked at once on a new connection, it would have been answered by now.
     auto const well = well_since(c);
@@ -186,6 +184,12 @@ void observer::found_busy(sim_acquisition const& a) {
   lock_watch const& w = watch(a.lock_number);
   bool const others = std::any_of(w.active.begin(), w.active.end(), of_this_process) || std::any_of(w.waiting.begin(), w.waiting.end(), of_this_process);
   if (!others) throw violation{11, "client " + std::to_string(a.client->number()) + " called lock " + std::to_string(a.lock_number) + " busy without a question"};
+}
+
+bool observer::fence_spoilt_once(int name) const {
+  return std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
+    return f.what == fault_plan::kind::spoil_fence && f.name == name;
+  });
 }
 
 bool observer::spoilt(int name) const {

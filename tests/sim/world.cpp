@@ -514,22 +514,7 @@ void world::apply(fault_plan const& f) {
       admin({"DEL", "conch:{" + redis::escape_name(name_of(f.name)) + "}"});
       observer_->lock_tampered(f.name);
       break;
-    case kind::clobber_lock: {
-      std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}";
-      admin({"DEL", key});
-      if (plan_.parts == engine::permit_kind::none) {
-        admin({"HSET", key, "what", "else"});
-      } else {
-        admin({"SET", key, "something else"});
-      }
-      observer_->lock_tampered(f.name);
-      after(f.length + millisecond, [this, key, name = f.name] {
-        admin({"DEL", key});
-        observer_->lock_tampered(name);
-        observer_->trouble(now_);
-      });
-      break;
-    }
+    case kind::clobber_lock: clobber(f); break;
     case kind::spoil_fence: {
       std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}:f";
       static constexpr std::string_view values[] = {"2251799813685247", "2251799813685245", "1e300", "inf", "nan", "-7", "none", "list"};
@@ -603,7 +588,9 @@ void world::inject(fault_plan const& f) {
     std::size_t const times = static_cast<std::size_t>(f.variant / 8 + 1);
     server().inject({"evalsha", error, 0, times, redis_model::where::client});
     server().inject({"eval", error, 0, times, redis_model::where::client});
-    after(f.length + millisecond, [this] { server().clear_faults(); });
+    after(f.length + millisecond, [this] {
+      for (node& n : nodes_) n.model.clear_faults();
+    });
     return;
   }
   // A script that has written once may go on writing in Redis: only its first write is refused.
@@ -698,8 +685,10 @@ void world::heal() {
   say("all faults are over");
   healing_ = true;
   observer_->trouble(now_ + (plan_.spikes != 0 ? plan_.spike : 0));
-  server().clear_faults();
-  for (char const* const one : {"subscribe", "publish", "eval", "evalsha"}) server().allow(one);
+  for (node& n : nodes_) {
+    n.model.clear_faults();
+    for (char const* const one : {"subscribe", "publish", "eval", "evalsha"}) n.model.allow(one);
+  }
   server().set_out_of_memory(false);
   for (int name = 0; name < plan_.names; ++name) {
     // A replica may have brought back what an operator wrote.

@@ -124,6 +124,8 @@ class world {
   value order(std::string_view script, int name, std::string_view number, std::vector<std::string>& pushed);
   void heal();
   // world_orders.cpp
+  void clobber(fault_plan const& f);
+  bool another_kind_takes(fault_plan const& f, std::string const& key);
   struct order_in_hand {
     std::string script;
     int name;

@@ -1,5 +1,6 @@
 // Orders that come through a client's engine, as the server carries them out.
 #include "redis/codec.hpp"
+#include "sim/mutants.hpp"
 #include "sim/sim_client.hpp"
 #include "sim/words.hpp"
 #include "sim/world.hpp"
@@ -53,17 +54,67 @@ bool world::was_said(std::string_view client, std::string_view script, int name,
   });
 }
 
+// -------------------------------------------------------------------------------------- something else under the same name
+
+/// An operator writes something else, or somebody uses the name for a lock of another kind: over what is there, or if it is free.
+void world::clobber(fault_plan const& f) {
+  std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}";
+  int const how = f.variant % 3;
+  if (how != 2) {
+    admin({"DEL", key});
+    observer_->lock_tampered(f.name);
+  }
+  if (how != 0) {
+    if (!another_kind_takes(f, key)) return;
+  } else if (plan_.parts == engine::permit_kind::none) {
+    admin({"HSET", key, "what", "else"});
+  } else {
+    admin({"SET", key, "something else"});
+  }
+  observer_->lock_tampered(f.name);
+  after(f.length + millisecond, [this, key, name = f.name] {
+    admin({"DEL", key});
+    observer_->lock_tampered(name);
+    observer_->trouble(now_);
+  });
+}
+
+bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
+  if (down_) return false;
+  set_clock();
+  std::string const queue = key + ":q", fence = key + ":f", lease = std::to_string(f.length / millisecond + 2);
+  auto const was = server().peek(key);
+  bool const a_mutex = plan_.parts != engine::permit_kind::none;
+  std::vector<std::string_view> argv{"EVAL", mutated_source(a_mutex ? "acquire" : "permit_acquire"), "3", key, queue, fence, "other.1", "try", lease, "100", "30000", "0", "0"};
+  if (!a_mutex) argv.insert(argv.end(), {"r", "1000", "1", "-", "0"});
+  auto const id = server().connect("10.0.9.9:4");
+  value const reply = server().execute(id, argv);
+  server().disconnect(id);
+  if (trace_.on) say("server: a lock of another kind -> " + describe(reply));
+  distribute(master_, server().take_pushes());
+  replicate();
+  bool const taken = !reply.is_error() && (reply.items.empty() || reply.items[0].integer == 1);
+  bool const there = !was.is(value::kind::nil);
+  if (there && taken) throw violation{1, "a lock of another kind was granted over lock " + std::to_string(f.name)};
+  if (there && !(server().peek(key) == was)) throw violation{7, "a lock of another kind changed lock " + std::to_string(f.name)};
+  return taken;
+}
+
 // ------------------------------------------------------------------------------------------ a user who may not, a slow server
 
 /// The user may not do what the protocol needs, for a while; its connection ends, as when its rights are changed.
 void world::deny(fault_plan const& f, link_ptr const& l) {
   static std::vector<std::string> const what[] = {{"subscribe"}, {"publish"}, {"eval", "evalsha"}};
   auto const& commands = what[static_cast<std::size_t>(f.variant) % std::size(what)];
-  for (std::string const& one : commands) server().deny(one);
+  for (std::string const& one : commands) {
+    for (node& n : nodes_) n.model.deny(one);
+  }
   observer_->denied(now_ + f.length + millisecond);
   if (l != nullptr) close_server_end(l, true);
   after(f.length + millisecond, [this, &commands] {
-    for (std::string const& one : commands) server().allow(one);
+    for (std::string const& one : commands) {
+      for (node& n : nodes_) n.model.allow(one);
+    }
   });
 }
 
@@ -74,10 +125,12 @@ void world::refuse_greetings(fault_plan const& f, link_ptr const& l) {
       "LOADING Redis is loading the dataset in memory",
       "ERR max number of clients reached",
   };
-  server().inject({"hello", std::string{errors[static_cast<std::size_t>(f.variant) % std::size(errors)]}, 0, redis_model::always, redis_model::where::client});
+  for (node& n : nodes_) n.model.inject({"hello", std::string{errors[static_cast<std::size_t>(f.variant) % std::size(errors)]}, 0, redis_model::always, redis_model::where::client});
   observer_->denied(now_ + f.length + millisecond);
   if (l != nullptr) close_server_end(l, true);
-  after(f.length + millisecond, [this] { server().clear_faults(); });
+  after(f.length + millisecond, [this] {
+    for (node& n : nodes_) n.model.clear_faults();
+  });
 }
 
 /// It answers everything, late.
