@@ -83,9 +83,11 @@ bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
   if (down_) return false;
   set_clock();
   std::string const queue = key + ":q", fence = key + ":f", lease = std::to_string(f.length / millisecond + 2);
+  std::string const another = "other." + std::to_string(now_);
   auto const was = server().peek(key);
   bool const a_mutex = plan_.parts != engine::permit_kind::none;
-  std::vector<std::string_view> argv{"EVAL", mutated_source(a_mutex ? "acquire" : "permit_acquire"), "3", key, queue, fence, "other.1", "try", lease, "100", "30000", "0", "0"};
+  auto const script = mutated_source(a_mutex ? "acquire" : "permit_acquire");
+  std::vector<std::string_view> argv{"EVAL", script, "3", key, queue, fence, another, "try", lease, "100", "30000", "0", "0"};
   if (!a_mutex) argv.insert(argv.end(), {"r", "1000", "1", "-", "0"});
   auto const id = server().connect("10.0.9.9:4");
   value const reply = server().execute(id, argv);
@@ -94,7 +96,7 @@ bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
   distribute(master_, server().take_pushes());
   replicate();
   bool const taken = !reply.is_error() && (reply.items.empty() || reply.items[0].integer == 1);
-  bool const there = !was.is(value::kind::nil);
+  bool const there = was.is(a_mutex ? value::kind::map : value::kind::bulk);
   if (there && taken) throw violation{1, "a lock of another kind was granted over lock " + std::to_string(f.name)};
   if (there && !(server().peek(key) == was)) throw violation{7, "a lock of another kind changed lock " + std::to_string(f.name)};
   return taken;
