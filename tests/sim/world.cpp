@@ -560,13 +560,13 @@ void world::stop_server(fault_plan const& f, bool keep) {
   set_clock();
   n.model.restart(keep);
   if (!keep) {
+    observer_->data_lost();  // before its clock shows another time, at which fences may be forgotten
     if (f.what == fault_plan::kind::failover) {
       n.model.copy_data(replica_);
       // The clocks of the two differ by less than the failover takes.
       stepped_us_ += random_.between(-f.length2, f.length2) / microsecond;
       set_clock();
     }
-    observer_->data_lost();
   }
   after(f.length2 + millisecond, [this] {
     down_ = false;
