@@ -434,7 +434,8 @@ void observer::nothing_owned_by_the_living() {
     return f.what == fault_plan::kind::failover || f.what == fault_plan::kind::step_back;
   });
   bool const away = std::any_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) {
-    return f.what == fault_plan::kind::server_restart || f.what == fault_plan::kind::server_wiped;
+    using kind = fault_plan::kind;
+    return f.what == kind::server_restart || f.what == kind::server_wiped || f.what == kind::slow;
   });
   for (int name = 0; name < plan_.names; ++name) {
     lock_state const is = look(name);

@@ -206,7 +206,7 @@ void parts_observer::judge_owners(part_step const& s, parts_state const& is) {
       if (!before || !was_there || shown || (receivers(earlier.id) == 0 && !comes_back(earlier.id))) continue;
       // Whoever owns it already does not wait behind those who wait for him; who is the first to own it must have been first.
       bool const reentrant = plan_.parts == engine::permit_kind::reentrant;
-      bool const first = !spoilt && std::all_of(is.owners.begin(), is.owners.end(), [&, mine = o.fence](auto const& x) { return x.second.fence >= mine; });
+      bool const first = !fence_spoilt_once(s.name) && std::all_of(is.owners.begin(), is.owners.end(), [&, mine = o.fence](auto const& x) { return x.second.fence >= mine; });
       bool const wanted = reentrant ? earlier.visited == is.map || first : o.segment == 0 || earlier.visited.find("," + std::to_string(o.segment) + ",") == std::string::npos;
       if (wanted) throw violation{5, who + ", before " + earlier.id + " who stood in line earlier"};
     }
@@ -595,7 +595,7 @@ void parts_observer::checked(sim_client& c) {
 void parts_observer::nothing_owned_by_the_living() {
   bool const excused = std::any_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) {
     using kind = fault_plan::kind;
-    return f.what == kind::failover || f.what == kind::step_back || f.what == kind::server_restart || f.what == kind::server_wiped;
+    return f.what == kind::failover || f.what == kind::step_back || f.what == kind::server_restart || f.what == kind::server_wiped || f.what == kind::slow;
   });
   for (auto const& c : world_.clients()) {
     if (!c->alive()) continue;
