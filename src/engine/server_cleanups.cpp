@@ -181,7 +181,9 @@ void server::passed_on(seat& s, time_point now) { s.follow_up = after_claim(now)
 void server::look_after(seat& s, grant_id dead, time_point now) {
   if (s.follow_up == time_point::max()) return;
   if (s.at == seat::state::in_line) timers_.arm(s.check, std::min(s.check.at(), s.follow_up));
-  if (s.at != seat::state::idle || CONCH_MUTANT(no_kick)) return;
+  // Whoever has a part may keep it for long, while those wait who wanted what was passed on.
+  bool const away = s.at == seat::state::idle || (s.at == seat::state::owned && s.part);
+  if (!away || CONCH_MUTANT(no_kick)) return;
   drop_kick(s);
   auto* const c = new cleanup{s, dead, this, [](void* self, time_point at) {
                                 auto& due = *static_cast<cleanup*>(self);

@@ -173,13 +173,14 @@ void server::own(seat& s, std::int64_t fence, time_point from, duration lease, b
   }
   s.at = seat::state::owned;
   s.check.cancel();
-  s.follow_up = time_point::max();
+  if (!s.part) s.follow_up = time_point::max();  // of a lock with several owners another part was passed on
   s.fence = fence;
   s.fence_until = pushed ? from : from + settings_.fence_retention + lease;  // whoever passed it on may keep fences for less
   s.deadline = deadline;
   s.valid_from = from;
   s.confirmed = confirmed;
   s.renewing = false;
+  if (s.follow_up != time_point::max()) look_after(s, next_id(s), now);
   up_.granted(s, pushed, now);
 }
 

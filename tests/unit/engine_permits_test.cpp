@@ -91,6 +91,23 @@ TEST_F(EnginePermits, PartsAndMutexesAreRenewedByScriptsOfTheirOwn) {
   EXPECT_EQ(heard(), texts{"b lost lost"});
 }
 
+// P4: what it passed on was another part, and whoever was next for that may be dead.
+TEST_F(EnginePermits, AGrantDoesNotEndTheLookAfterAPartThatWasPassedOn) {
+  ask_part("a");
+  take_sent();
+  answer({0, 30'000, server_us(), 77, 1});  // in line, and it passed on another part, for which somebody waits
+  advance(1s);
+  push_part(1, 101);
+  EXPECT_EQ(heard(), texts{granted("a", 101)});
+  advance(1100ms);
+  take_sent();  // a renewal, as of every claim
+  renewed({1});
+  advance(1100ms);
+  EXPECT_EQ(sent(), texts{"release L 2 part 1 of 3"}) << "when the claim of that one is over, under an id that was never used";
+  answer({0, 0, 0, server_us()});
+  EXPECT_EQ(heard(), texts{});
+}
+
 TEST_F(EnginePermits, AGrantThatNobodyWantsGoesBackAsWhatItWas) {
   push_part(9, 100);
   EXPECT_EQ(sent(), texts{"release L 9 part 1 of 0"});
