@@ -553,8 +553,8 @@ TEST_F(BadDaysOfTheServer, LoadingItsDataItIsAskedAgain) {
     mutex other{one, "loading too"};
     hold h = co_await a.async_acquire();
     probe.command({"DEBUG", "POPULATE", "400", "key", "200"});
-    probe.command({"CONFIG", "SET", "key-load-delay", "1000"});
-    std::thread reload{[&] { redis_probe{server, 20s}.command({"DEBUG", "RELOAD"}); }};
+    probe.command({"CONFIG", "SET", "key-load-delay", "2500"});  // a second: a busy machine must come to see it
+    std::jthread const reload{[&] { redis_probe{server, 60s}.command({"DEBUG", "RELOAD"}); }};
     auto const loading = [&] { return probe.command({"GET", "x"}).starts_with("(error) LOADING"); };
     co_await until(loading, "LOADING");
     hold mine;
@@ -573,7 +573,6 @@ TEST_F(BadDaysOfTheServer, LoadingItsDataItIsAskedAgain) {
     EXPECT_TRUE(was_held);
     auto const granted = [&] { return mine.valid() && theirs.valid(); };
     co_await until(granted, "granted after all");
-    reload.join();
     EXPECT_TRUE(is_free(probe, "loading"));
     co_await mine.async_release();
     co_await theirs.async_release();

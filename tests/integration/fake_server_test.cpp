@@ -109,7 +109,7 @@ TEST_F(FakeServer, NoWordOfTheServerIsObeyedByATerminal) {
       fake_server fake{[&](connection& c, int) { act(c); }};
       journal log;
       config settings = this->settings(fake);
-      settings.offline_timeout = 100ms;
+      settings.offline_timeout = 900ms;
       settings.log = log.hook();
       if (quorum) settings.servers = {fake.url()};
       auto const body = [&]() -> asio::awaitable<void> {
@@ -208,13 +208,23 @@ TEST_F(FakeServer, AnAnswerTooManyEndsTheConnectionAndNeverGrants) {
     c.greet();
     if (number == 0) c.write("+EXTRA\r\n");
     c.subscribe();
-    if (number == 1) c.write(":1\r\n*3\r\n:1\r\n:5\r\n:5\r\n");
+    if (number == 1) {
+      // Nothing else is asked: what follows the answer to this question would grant an acquire.
+      c.command();
+      c.write("-ERR not now\r\n:1\r\n*3\r\n:1\r\n:5\r\n:5\r\n");
+    }
     c.wait_for_end();
   }};
   auto const body = [&]() -> asio::awaitable<void> {
     config patient = quick(fake.url(), 9s);
     client c{w.ctx.get_executor(), patient};
     mutex m{c, "extra"};
+    error_code refused = make_error_code(errc::access_denied);  // by the first connection, whose answers are not what was asked for
+    while (refused == errc::access_denied) {
+      refused = std::get<0>(co_await m.async_inspect(as_tuple));
+      co_await pause_for(1ms);
+    }
+    EXPECT_TRUE(refused == errc::server_refused) << refused.message();
     // From then on no answer belongs to its question: an acquire may end in an error, or wait for a better connection.
     hold h;
     for (auto const end = steady::now() + 15s; !h && steady::now() < end;) {

@@ -409,7 +409,7 @@ void observer::judge_hand_over(step const& s) {
 void observer::ordered(int name) {
   lock_state const is = look(name);
   if (!is.owned) return;
-  watch(name).highest_written = std::max(watch(name).highest_written, is.fence);
+  if (!fence_spoilt_once(name)) watch(name).highest_written = std::max(watch(name).highest_written, is.fence);
   watch(name).kept_until_ms = is.expires_ms + least_kept_ms();
 }
 

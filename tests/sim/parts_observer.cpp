@@ -397,6 +397,7 @@ void parts_observer::lock_tampered(int name) {
 
 void parts_observer::ordered(int name) {
   part_watch& w = parts_[static_cast<std::size_t>(name)];
+  if (fence_spoilt_once(name)) return;
   for (auto const& [id, o] : look_at(name).owners) w.highest_written = std::max(w.highest_written, o.fence);
 }
 
