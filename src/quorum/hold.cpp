@@ -15,7 +15,8 @@ void quorum::renew(std::span<seat* const> seats, time_point now) {
     for (auto const& v : b->votes) {
       v->place.lease = s->lease;
       v->place.floor = CONCH_MUTANT(no_floor) ? 1 : b->floor;
-      if (v->place.at == seat::state::owned) of[v->server].push_back(&v->place);
+      bool const enough = CONCH_MUTANT(majority_renewed_only) && v->server >= needed();
+      if (v->place.at == seat::state::owned && !enough) of[v->server].push_back(&v->place);
     }
   }
   for (auto const& m : members_) m->protocol->renew(of[m->number], now);
@@ -65,6 +66,7 @@ void quorum::refresh(ballot& b, time_point now) {
 }
 
 void quorum::confirm_late_votes(ballot& b, time_point now) {
+  if (CONCH_MUTANT(late_votes_unconfirmed)) return;
   for (auto const& v : b.votes) {
     if (v->place.at != seat::state::owned || v->place.confirmed) continue;
     seat* const one = &v->place;
@@ -76,7 +78,7 @@ void quorum::confirm_late_votes(ballot& b, time_point now) {
 /// said so: otherwise one after the other could forget, give the lock to somebody else for a moment, and be asked again,
 /// and nobody would be told.
 void quorum::repair(ballot& b, time_point now) {
-  if (!b.front->confirmed || !b.front->renewable) return;
+  if (!b.front->confirmed || !b.front->renewable || CONCH_MUTANT(server_not_mended)) return;
   std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
     if (v->place.at != seat::state::idle || v->not_before > now) continue;

@@ -106,7 +106,7 @@ void quorum::connection_changed(member& m, time_point now) {
 /// What stands in line there was asked again by the new connection, and would be granted by a server that has forgotten whose
 /// the lock is.
 void quorum::leave_fresh_server(member& m, time_point now) {
-  if (CONCH_MUTANT(fresh_server_votes)) return;
+  if (CONCH_MUTANT(fresh_server_votes) || CONCH_MUTANT(fresh_line_not_left)) return;
   for (auto const& [name, b] : ballots_) {
     voter& v = *b->votes[m.number];
     if (v.place.at != seat::state::asking && v.place.at != seat::state::in_line) continue;
@@ -129,7 +129,7 @@ void quorum::vote_granted(voter& v, bool pushed, time_point now) {
     v.place.lease = b.lease;
     v.place.part_of = b.front;
     // With the others, at a third of their claim; unless that has begun, or a long one has put it off.
-    bool const begun = std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
+    bool const begun = !CONCH_MUTANT(late_vote_not_counted) && std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
       return one->place.at == seat::state::owned && (one->place.confirmed || one->place.renewing);
     });
     bool const too_late = v.place.deadline < b.front->deadline - settings_.vote_claim / 3;
@@ -175,7 +175,7 @@ void quorum::vote_failed(voter& v, error_code why, time_point now) {
   keeping const keep{b};
   v.trouble = why;
   v.gone_at = now;
-  v.not_before = now + jitter(settings_.reconnect_max / 2, settings_.reconnect_max);
+  v.not_before = CONCH_MUTANT(failed_vote_asked_at_once) ? now : now + jitter(settings_.reconnect_max / 2, settings_.reconnect_max);
   if (b.asks()) decide(b, now);
 }
 
@@ -196,7 +196,7 @@ void quorum::vote_lost(voter& v, time_point now) {
   v.gone_at = now;
   if (b.at == ballot::phase::held) {
     if (b.owned() >= needed() + (CONCH_MUTANT(lost_with_a_bare_majority) ? 1 : 0)) {
-      refresh(b, now);
+      if (!CONCH_MUTANT(deadline_not_moved_up)) refresh(b, now);
     } else if (!CONCH_MUTANT(loss_of_the_majority_ignored)) {
       lose(b, now);
     }

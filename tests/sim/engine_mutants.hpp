@@ -131,6 +131,16 @@ enum class engine_mutant : std::uint8_t {
   no_ticket_shown_again,
   uptime_taken_at_its_word,
   attempt_runs_into_ticket,
+  failed_vote_asked_at_once,
+  error_fails_acquire,
+  stragglers_waited_for,
+  server_not_mended,
+  silent_server_waited_for,
+  deadline_not_moved_up,
+  late_votes_unconfirmed,
+  fresh_line_not_left,
+  majority_renewed_only,
+  late_vote_not_counted,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

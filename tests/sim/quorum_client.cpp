@@ -320,21 +320,36 @@ void quorum_client::ask(int which, time_point now) {
   h.serial = world.new_serial();
   h.once = r.chance(10);
   if (!h.once && r.chance(15)) h.until = now + duration{r.between(0, 200) * millisecond};
-  if (!h.once) world.asks(h);
+  world.asks(h);
   world.stirs(h);
   world.present(h);
   if (r.chance(10)) {
-    world.after(r.between(0, 50) * millisecond, [this, which, round = me.round, mine = process, type = static_cast<engine::cancel_type>(r.below(3))] {
-      if (!alive || process != mine) return;
-      input([this, which, round, type](time_point at) {
-        coroutine& one = coroutines_[static_cast<std::size_t>(which)];
-        if (one.round != round || one.hold == nullptr || one.hold->active) return;
-        one.hold->cancelled = true;
-        cohort->cancel(*one.hold, type, at);
-      });
-    });
+    nanos const first = r.between(0, 50) * millisecond;
+    cancel_after(first, which);
+    // Impatient: once more, and perhaps by another kind, while the first is under way.
+    if (r.chance(40)) cancel_after(first + r.between(0, 8 * world.latency), which);
   }
   cohort->acquire(h, name_of(h.name), now);
+}
+
+void quorum_client::cancel_after(nanos delay, int which) {
+  auto const type = static_cast<engine::cancel_type>(world.random().below(3));
+  world.after(delay, [this, which, round = coroutines_[static_cast<std::size_t>(which)].round, mine = process, type] {
+    if (!alive || process != mine) return;
+    input([this, which, round, type](time_point at) {
+      coroutine& one = coroutines_[static_cast<std::size_t>(which)];
+      if (one.round != round || one.hold == nullptr || one.hold->active || !one.hold->waiting) return;
+      quorum_hold& h = *one.hold;
+      // Of several the strongest counts, and terminal ones end it at once.
+      if (!h.cancelled || type == engine::cancel_type::terminal) {
+        h.cancelled_at = world.now();
+        h.cancelled_as = type;
+      }
+      h.cancelled = true;
+      world.say("client ", number, " cancels, type ", static_cast<int>(type));
+      cohort->cancel(h, type, at);
+    });
+  });
 }
 
 void quorum_client::hear(notice const& n) {

@@ -22,6 +22,70 @@ bool quorum_world::well(quorum_client const& c, int which, nanos since) const {
   return s.up && s.disturbed < since && c.alive && !c.paused && c.disturbed < since && linked(c.number, which, since);
 }
 
+std::size_t quorum_world::well_servers(quorum_client const& c, nanos since) const {
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    if (servers_[i]->votes_from <= since && well(c, static_cast<int>(i), since)) ++n;
+  }
+  return n;
+}
+
+/// How long a majority that is well is waited for, and then no longer: 16 round trips, which a few late answers may make longer.
+nanos quorum_world::patience() const { return 12 * millisecond + 34 * (latency + jitter + slowest()) + (calm ? 0 : 80 * millisecond); }
+
+/// The end of a wait that is asked for comes within a command time-out; at once if it is terminal; and does not wait for a
+/// minority that is not there.
+void quorum_world::answered_in_time(quorum_hold const& h) const {
+  quorum_client const& c = *h.client;
+  if (c.paused || c.disturbed >= h.asked_at) return;
+  nanos const most = c.settings.command_timeout.count() * 102 / 100 + millisecond;
+  auto const allowed = [&](nanos since) { return calm || well_servers(c, since - lease / 4) >= needed ? std::min(most, patience()) : most; };
+  if (h.cancelled) {
+    nanos const taken = now_ - h.cancelled_at;
+    if (taken > (h.cancelled_as == engine::cancel_type::terminal ? 0 : allowed(h.cancelled_at))) {
+      throw violation{4, words_of(h) + " got its answer " + std::to_string(taken / microsecond) + " us after it cancelled"};
+    }
+  } else if (h.until != time_point::max()) {
+    nanos const since = c.true_time(std::max(h.until, c.local_at(h.asked_at)));
+    if (now_ - since > allowed(since)) {
+      throw violation{4, words_of(h) + " got its answer " + std::to_string((now_ - since) / microsecond) + " us after its time-out"};
+    }
+  }
+}
+
+/// P4: of a lock that nobody has, when all faults are long over; P10: what is free is had by one round trip.
+void quorum_world::waited_too_long(quorum_hold const& h) {
+  watch const& w = locks_[static_cast<std::size_t>(h.name)];
+  bool const agreed = h.client->stats.fence_rounds != h.fence_rounds;  // a second round, which strict fences may need
+  if (h.alone && !agreed && now_ - h.asked_at > 2 * (latency + jitter) + 100 * microsecond) {
+    throw violation{10, words_of(h) + " got the free lock, which nobody else asked for, after " + std::to_string((now_ - h.asked_at) / microsecond) + " us"};
+  }
+  if (calm || steps || !w.active.empty()) return;
+  nanos first = h.asked_at;
+  for (quorum_hold const* one : w.waiting) first = std::min(first, one->asked_at);
+  nanos const idle = now_ - std::max({w.free_since, first, trouble_until_});
+  // The lease of one that died, the claims of those that were next and died too, and what is told late.
+  nanos const bound = lease + 3 * claim + lease / 4;
+  if (idle > bound) {
+    throw violation{4, words_of(h) + " waited for " + std::to_string(idle / millisecond) + " ms, all faults being over, while nobody had it"};
+  }
+}
+
+/// A server that has had time enough to be given the lock again, has it.
+void quorum_world::mended(quorum_hold const& h) {
+  quorum_client const& c = *h.client;
+  nanos const since = std::max(h.granted_at, trouble_until_) ;
+  if (!h.full || forgot || now_ - since < lease) return;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    if (!well(c, static_cast<int>(i), since)) continue;
+    patrol(static_cast<int>(i));
+    seen_lock const& there = servers_[i]->locks[static_cast<std::size_t>(h.name)];
+    if (there.owner.empty() && there.since < now_ - lease) {
+      throw violation{4, "server " + std::to_string(i) + " was never given the lock that " + words_of(h) + " has had for a lease"};
+    }
+  }
+}
+
 /// A script has just shown it.
 void quorum_world::has_vote(quorum_hold& h, int which) {
   nanos& since = h.votes_since[static_cast<std::size_t>(which)];
@@ -39,7 +103,8 @@ void quorum_world::lost(quorum_hold& h) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     nanos const since = h.votes_since[i];
-    if (since != 0 && well(c, static_cast<int>(i), since)) ++kept;
+    bool const heard = now_ - since > latency + jitter + spike;
+    if (since != 0 && heard && well(c, static_cast<int>(i), since)) ++kept;
   }
   if (kept >= needed) throw violation{10, words_of(h) + " lost it although nothing was wrong with " + std::to_string(kept) + " of its votes"};
 }

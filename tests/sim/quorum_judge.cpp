@@ -36,6 +36,7 @@ void quorum_world::patrol(int which) {
       after(on_its_way, [this, which, id = known.owner, since = known.since] { forsaken(which, id, since); });
     }
     known = {};
+    known.since = now_;
   }
 }
 

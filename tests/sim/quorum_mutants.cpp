@@ -1,13 +1,11 @@
 // Deliberate faults of a lock over several servers.
 #include "sim/mutants.hpp"
 
-#include <array>
-
 namespace conch::sim {
 
 namespace {
 
-constexpr std::array<mutant, 37> mutants{{
+constexpr mutant mutants[] = {
     {"quorum-of-less", "one vote less than a majority is enough", "P1", engine_mutant::quorum_of_less},
     {"validity-of-the-best", "a hold is valid as long as the longest of its votes", "7", engine_mutant::validity_of_the_best},
     {"claim-taken-for-lease", "votes that are claims count for the whole lease", "7", engine_mutant::claim_taken_for_lease},
@@ -43,6 +41,26 @@ constexpr std::array<mutant, 37> mutants{{
     {"no-ticket-shown-again", "who asks again in line shows no ticket", "P5", engine_mutant::no_ticket_shown_again},
     {"uptime-taken-at-its-word", "a server that says it is 1 s old is believed to be", "P1", engine_mutant::uptime_taken_at_its_word},
     {"attempt-runs-into-ticket", "the thousandth attempt changes the ticket in the id", "P5", engine_mutant::attempt_runs_into_ticket},
+    {"failed-vote-asked-at-once", "a server that answers with an error is asked again without a pause", "P10", engine_mutant::failed_vote_asked_at_once},
+    {"error-fails-acquire", "an error of one server fails an acquire", "P4", engine_mutant::error_fails_acquire},
+    {"stragglers-waited-for", "a release waits for every server", "P4", engine_mutant::stragglers_waited_for},
+    {"server-not-mended", "a server that lacks a lock that is held is not given it again", "4", engine_mutant::server_not_mended},
+    {"silent-server-waited-for", "the end of a wait, and a try, waits for every server", "P4", engine_mutant::silent_server_waited_for},
+    {"deadline-not-moved-up", "a vote that is lost leaves the deadline as it was", "P3", engine_mutant::deadline_not_moved_up},
+    {"late-votes-unconfirmed", "a vote that comes after the grant is never confirmed", "P6", engine_mutant::late_votes_unconfirmed},
+    {"fresh-line-not-left", "who stands in line at a server that has just started stays there", "P1", engine_mutant::fresh_line_not_left},
+    {"majority-renewed-only", "no more votes are renewed than are needed", "P6", engine_mutant::majority_renewed_only},
+    {"late-vote-not-counted", "a vote that comes after the grant is neither counted nor confirmed until the next renewal", "P9",
+     engine_mutant::late_vote_not_counted},
+    {"confirmation-stays-claim", "a confirmation leaves a vote a claim", "7", engine_mutant::none, "confirm",
+     "string.sub(value, 1, -2) .. 'h'",
+     "value"},
+    {"every-rival-confirmed", "whoever has one vote is said to have the lock", "7", engine_mutant::none, "acquire",
+     "answer[7] = state == 'h' and 1 or 0",
+     "answer[7] = 1"},
+    {"ticket-of-rival-too-long", "a rival's ticket is read with a digit of its attempt", "7", engine_mutant::none, "acquire",
+     "(%d+)%d%d%d$",
+     "(%d+)%d%d$"},
     {"confirmation-revives", "a confirmation makes a vote that is gone", "7", engine_mutant::none, "confirm",
      "result = before > floor and 2 or 1\nend",
      "result = before > floor and 2 or 1\nelse\nredis.call('SET', key, id .. ' 1 h', 'PX', lease)\nresult = 1\nend"},
@@ -55,7 +73,7 @@ constexpr std::array<mutant, 37> mutants{{
     {"confirmation-extends-nothing", "a confirmation does not extend", "7", engine_mutant::none, "confirm",
      "math.max(left, lease)",
      "left"},
-}};
+};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include "redis/codec.hpp"
 #include "sim/mutants.hpp"
+#include "sim/words.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -10,8 +11,6 @@
 namespace conch::sim {
 
 namespace {
-
-constexpr std::int64_t epoch_us = 1'700'000'000'000'000;
 
 void put(resp::decoder& in, std::string_view bytes) {
   auto const room = in.prepare(bytes.size());
@@ -31,7 +30,13 @@ quorum_world::quorum_world(std::uint64_t seed, bool traced) : traced_{traced}, r
   strict = r.chance(40);
   fresh_rule = !calm && r.chance(30);
   lease = r.between(6, 20) * 100 * millisecond;
-  claim = r.between(3, 8) * 50 * millisecond;
+  claim = r.chance(90) ? r.between(3, 8) * 50 * millisecond : lease * r.between(50, 100) / 100;
+  if (r.chance(15)) {
+    // Numbers get a digit more, or are zero and less.
+    constexpr std::int64_t edges[] = {engine::fence_epoch_us + 100'000'000'000'000, engine::fence_epoch_us, 1'000'000'000'000'000};
+    // Fences that are not strict, and those of servers that forget, follow the clocks, and these begin in 2020.
+    epoch_us_ = edges[r.below(strict && !fresh_rule ? std::ssize(edges) : 1)] - r.between(0, 5'000'000);
+  }
   latency = r.between(50, 1000) * microsecond;
   jitter = r.between(0, calm ? latency : 4 * latency);
   bursts = r.chance(50);
@@ -87,7 +92,7 @@ void quorum_world::run() {
   (void)pass_until(4 * second, [] { return false; });
   say("all faults are over");
   healing_ = true;
-  for (auto const& s : servers_) s->stalled_until = 0;
+  for (auto const& s : servers_) s->stalled_until = s->says_until = s->slow_until = 0;
   window_.assign(window_.size(), true);
   // Every wait ends: a lease of one that died, claims of those that are next, the slowest reconnect.
   nanos const bound = now_ + 60 * lease + 20 * second;
@@ -107,7 +112,7 @@ void quorum_world::run() {
     throw violation{6, "something is still owed to a server that is there:" + who};
   }
   // A release that meets somebody else's key is not repeated: the place in line that it was for lives as long as the line.
-  (void)pass_until(now_ + (foreign ? 3 * lease : 100 * millisecond), [] { return false; });
+  (void)pass_until(now_ + (foreign || errors_ ? 3 * lease : 100 * millisecond), [] { return false; });
   nothing_left();
   for (auto const& c : clients_) {
     result.given_back += c->stats.votes_given_back;
@@ -139,13 +144,13 @@ void quorum_world::nothing_left() {
 nanos quorum_world::delay() {
   nanos const usual = latency + random_.between(0, jitter);
   if (calm || !random_.chance(slow ? 35 : 1)) return usual;
-  nanos const longer = slow ? random_.between(0, slowest()) : random_.between(0, 20) * millisecond;
+  nanos const longer = slow ? random_.between(0, slowest()) : random_.between(0, spike / millisecond) * millisecond;
   spiked_ = std::max(spiked_, now_ + longer);
   return usual + longer;
 }
 
 std::int64_t quorum_world::clock_us(server const& s) const {
-  return epoch_us + s.offset_us + (now_ + now_ * s.ppm / 1'000'000) / microsecond;
+  return epoch_us_ + s.offset_us + (now_ + now_ * s.ppm / 1'000'000) / microsecond;
 }
 
 /// As Redis has it: the difference of two seconds of its clock. One that is 0.2 s old may say 1.
@@ -198,12 +203,20 @@ void quorum_world::send(link_ptr const& l, std::string bytes) {
 void quorum_world::arrive(link_ptr const& l, std::string const& bytes) {
   server& s = *servers_[static_cast<std::size_t>(l->server)];
   if (l->cut || !l->server_open || !s.up) return;
+  l->arrived += bytes;
+  read(l);
+}
+
+/// In the order in which it was sent, also what comes while the first of it is held up.
+void quorum_world::read(link_ptr const& l) {
+  server& s = *servers_[static_cast<std::size_t>(l->server)];
+  if (l->cut || !l->server_open || !s.up) return;
   if (nanos const until = std::max(s.stalled_until, l->held_up_until); until > now_) {
     l->last_up = std::max(l->last_up, until);
-    after(until - now_, [this, l, bytes] { arrive(l, bytes); });
+    after(until - now_, [this, l] { read(l); });
     return;
   }
-  put(l->commands, bytes);
+  put(l->commands, std::exchange(l->arrived, {}));
   while (l->server_open && l->commands.next() == resp::decoder::progress::message) {
     argv_.clear();
     for (auto const& node : l->commands.message().subspan(1)) argv_.emplace_back(node.text);
@@ -225,6 +238,10 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
   server& s = *servers_[static_cast<std::size_t>(l->server)];
   set_clock(s);
   bool const script = argv[0].starts_with("EVAL");
+  if (script && s.says_until > now_) {
+    refuse(l, argv);
+    return;
+  }
   std::vector<step> const about = script ? steps_of(l->server, argv) : std::vector<step>{};
   value const reply = s.model.execute(l->id, as_executed(argv, script));
   if (traced_ && script) {
@@ -252,9 +269,30 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
   }
 }
 
+/// P10: who is told so does not ask again at once.
+void quorum_world::refuse(link_ptr const& l, std::span<std::string_view const> argv) {
+  server const& s = *servers_[static_cast<std::size_t>(l->server)];
+  say("server ", l->server, ": client ", l->client, " ", script_name(argv[1]), " -> ", s.says);
+  std::string bytes = "-";
+  (bytes += s.says) += "\r\n";
+  answer(l, std::move(bytes));
+  if (script_name(argv[1]) != "acquire" || s.says.starts_with("READONLY")) return;
+  auto const keys = static_cast<std::size_t>(number(argv[2]));
+  std::string_view const id = argv[3 + keys];
+  constexpr std::size_t digits_of_attempt = 3;
+  auto& [times, since] = clients_[static_cast<std::size_t>(l->client)]->refused_[{l->server, std::string{id.substr(0, id.size() - digits_of_attempt)}}];
+  if (times++ == 0) since = now_;
+  constexpr nanos shortest_pause = 15 * millisecond;
+  if (times > 6 + (now_ - since) / shortest_pause) {
+    throw violation{10, "client " + std::to_string(l->client) + " has asked server " + std::to_string(l->server) + " " + std::to_string(times) +
+                            " times within " + std::to_string((now_ - since) / millisecond) + " ms, and is refused"};
+  }
+}
+
 void quorum_world::answer(link_ptr const& l, std::string bytes) {
   if (l->cut) return;
-  l->last_down = std::max(now_ + delay(), l->last_down);
+  server const& s = *servers_[static_cast<std::size_t>(l->server)];
+  l->last_down = std::max(now_ + delay() + (s.slow_until > now_ ? s.slow_by : 0), l->last_down);
   after(l->last_down - now_, [this, l, bytes = std::move(bytes)] {
     quorum_client& c = *clients_[static_cast<std::size_t>(l->client)];
     if (!l->cut && l->client_open && c.alive && c.process == l->process) c.receive(l, bytes);
@@ -265,6 +303,7 @@ void quorum_world::hang_up(link_ptr const& l, bool silently) {
   if (!l->client_open) return;
   l->client_open = false;
   nanos const noticed = silently ? random_.between(0, 2 * lease / millisecond) * millisecond : std::max(l->last_up - now_, delay());
+  trouble(now_ + noticed);
   after(noticed, [this, l] {
     if (!l->server_open) return;
     l->server_open = false;
@@ -274,6 +313,7 @@ void quorum_world::hang_up(link_ptr const& l, bool silently) {
 
 void quorum_world::cut(link_ptr const& l, nanos client_notices, nanos server_notices) {
   l->cut = true;
+  trouble(now_ + std::max(client_notices, server_notices));
   after(client_notices, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "cut"); });
   after(server_notices, [this, l] {
     if (!l->server_open) return;
@@ -288,6 +328,7 @@ void quorum_world::half_cut(link_ptr const& l, nanos client_notices, nanos arriv
   l->held_up_until = now_ + arrives;
   l->deaf = true;
   l->last_down = now_ + 1000 * second;
+  trouble(now_ + std::max(client_notices, arrives) + second / 2);
   after(client_notices, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "cut"); });
   after(std::max(client_notices, arrives) + random_.between(0, 500) * millisecond, [this, l] {
     if (!l->server_open) return;
@@ -362,7 +403,10 @@ void quorum_world::revive(quorum_client& c, nanos in) {
   });
 }
 
-void quorum_world::ill(server& s, nanos until) { s.disturbed = std::max(s.disturbed, until); }
+void quorum_world::ill(server& s, nanos until) {
+  s.disturbed = std::max(s.disturbed, until);
+  trouble(until);
+}
 
 /// Somebody else's key where the lock should be, until he takes it away. A vote that was there is lost.
 void quorum_world::be_in_the_way(int which, nanos length) {
@@ -399,7 +443,7 @@ void quorum_world::strike() {
   }
   quorum_client& c = *clients_[who];
   nanos const a_while = random_.between(1, 1000) * millisecond;
-  switch (random_.below(fresh_rule ? 12 : 10)) {
+  switch (random_.below(fresh_rule ? 14 : 12)) {
     case 0:
     case 1: {
       say("fault: a connection of client ", who, " breaks");
@@ -435,7 +479,7 @@ void quorum_world::strike() {
       say("fault: answers of server ", which, " are late");
       ill(*servers_[which], now_ + a_while);
       for (auto const& l : links_) {
-        if (l->server == static_cast<int>(which) && l->client_open && !l->cut && random_.chance(70)) l->last_down = now_ + a_while / 2;
+        if (l->server == static_cast<int>(which) && l->client_open && !l->cut && random_.chance(70)) l->last_down = std::max(l->last_down, now_ + a_while / 2);
       }
       return;
     case 8:
@@ -445,15 +489,45 @@ void quorum_world::strike() {
       for (auto const& l : links_) {
         if (l->client == static_cast<int>(who) && l->client_open && !l->cut) l->held_up_until = now_ + random_.between(claim / 2, 2 * claim);
       }
+      trouble(now_ + 2 * claim);
       after(random_.between(0, claim / 2), [this, &c] { c.pause(random_.between(claim, 3 * claim)); });
       return;
-    case 10:
-    case 11:
+    case 10: answer_errors(static_cast<int>(which), a_while); return;
+    case 11: be_slow(static_cast<int>(which), 2 * a_while); return;
+    case 12:
+    case 13:
       stop_server(static_cast<int>(which), false, a_while / 4);
       stop_server(static_cast<int>(random_.below(std::ssize(servers_))), false, a_while / 4);
       return;
     default: return;
   }
+}
+
+/// Any connection has the same user, the same memory, the same role.
+void quorum_world::answer_errors(int which, nanos length) {
+  static constexpr std::string_view errors[] = {
+      "NOPERM this user has no permissions to run the 'evalsha' command",
+      "OOM command not allowed when used memory > 'maxmemory'.",
+      "LOADING Redis is loading the dataset in memory",
+      "READONLY You can't write against a read only replica.",
+      "WRONGTYPE Operation against a key holding the wrong kind of value",
+      "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+  };
+  server& s = *servers_[static_cast<std::size_t>(which)];
+  s.says = errors[random_.below(std::size(errors))];
+  s.says_until = now_ + length;
+  errors_ = true;
+  say("fault: server ", which, " answers ", s.says);
+  ill(s, s.says_until);
+}
+
+/// Not silent: each answer comes, and each late.
+void quorum_world::be_slow(int which, nanos length) {
+  server& s = *servers_[static_cast<std::size_t>(which)];
+  s.slow_by = random_.between(5, 150) * millisecond;
+  s.slow_until = now_ + length;
+  say("fault: server ", which, " is slow by ", s.slow_by / millisecond, " ms");
+  ill(s, s.slow_until + s.slow_by);
 }
 
 /// Nobody tells the holder, and whoever asks finds a majority that knows nothing.
@@ -482,6 +556,8 @@ void quorum_world::stop_server(int which, bool keep, nanos length) {
   if (!keep) s.locks.assign(s.locks.size(), {});
   after(length, [this, &s] {
     s.up = true;
+    if (fresh_rule) s.votes_from = now_ + lease + 2 * second;
+    trouble(std::max(now_, s.votes_from));
     s.started_us = clock_us(s);
     ++s.runs;
   });
@@ -489,7 +565,24 @@ void quorum_world::stop_server(int which, bool keep, nanos length) {
 
 // ------------------------------------------------------------------------------------------------------ the judge
 
-void quorum_world::asks(quorum_hold& h) { locks_[static_cast<std::size_t>(h.name)].waiting.push_back(&h); }
+void quorum_world::asks(quorum_hold& h) {
+  watch& w = locks_[static_cast<std::size_t>(h.name)];
+  h.fence_rounds = h.client->stats.fence_rounds;
+  // Once the scripts are known everywhere.
+  h.alone = calm && result.grants > 2 && now_ > second && w.active.empty() && w.waiting.empty() && w.tries == 0;
+  for (std::size_t i = 0; i < servers_.size() && h.alone; ++i) {
+    patrol(static_cast<int>(i));
+    h.alone = servers_[i]->locks[static_cast<std::size_t>(h.name)].owner.empty();
+  }
+  for (quorum_hold* other : w.waiting) other->alone = false;
+  for (quorum_hold* other : w.active) other->alone = false;
+  if (h.once) {
+    h.tries = true;
+    ++w.tries;
+  } else {
+    w.waiting.push_back(&h);
+  }
+}
 
 void quorum_world::granted(quorum_hold& h) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
@@ -519,6 +612,7 @@ void quorum_world::granted(quorum_hold& h) {
       throw violation{4, "lock " + std::to_string(h.name) + " was left alone for " + std::to_string(idle / millisecond) + " ms although it was asked for"};
     }
   }
+  waited_too_long(h);
   // P5: clients are served in the order in which they queued; requests that cross on the way, in either. What this client
   // hands on by itself is no turn.
   // Nor do those count who asked while the first servers only had told their time.
@@ -553,6 +647,7 @@ void quorum_world::granted(quorum_hold& h) {
   told_in_time(h);
   std::erase(w.waiting, &h);
   stirs(h);
+  if (h.tries) --w.tries;
   w.active.push_back(&h);
   if (seldom && !healing_ && random_.chance(25)) {
     quorum_client& c = *h.client;
@@ -578,6 +673,8 @@ void quorum_world::present(quorum_hold const& h) { locks_[static_cast<std::size_
 void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::string const& words) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
   std::erase(w.waiting, &h);
+  if (h.tries) --w.tries;
+  answered_in_time(h);
   w.present.erase(h.serial);
   nanos const others = h.serial == w.last_to_stir ? w.stir_of_others : w.last_stir;
   stirs(h);
@@ -611,8 +708,12 @@ void quorum_world::ended(quorum_hold& h) {
   std::erase(w.waiting, &h);
   w.present.erase(h.serial);
   stirs(h);
+  if (h.waiting && h.tries) --w.tries;  // it dies
   if (h.active) judge_holds();
-  if (h.active && !h.told) whole(h);
+  if (h.active && !h.told) {
+    whole(h);
+    mended(h);
+  }
   if (std::erase(w.active, &h) != 0 && w.active.empty()) w.free_since = now_;
   w.given_back.clear();
   h.active = false;

@@ -60,7 +60,7 @@ class quorum_world {
     id_text owner;                 // empty: nobody
     char state = 0;
     std::int64_t fence = 0, kept_fence = 0, ends_ms = 0;
-    nanos since = 0;               // owned by that id
+    nanos since = 0;               // owned by that id, or nobody's
     bool looked_after = false;     // a script has named the id since, or nobody can know of it
   };
 
@@ -75,6 +75,10 @@ class quorum_world {
     std::int64_t offset_us = 0, ppm = 0;
     bool up = true, set_back = false;
     nanos stalled_until = 0;
+    nanos slow_by = 0, slow_until = 0;   // answers late, and is there
+    std::string_view says;               // instead of carrying out a script ...
+    nanos says_until = 0;                // ... until then
+    nanos votes_from = 0;                // min_server_uptime: not before then
     std::int64_t started_us = 0;   // as its clock showed it
     int runs = 1;
   };
@@ -88,6 +92,7 @@ class quorum_world {
     bool deaf = false;  // nothing comes back any more
     nanos last_up = 0, last_down = 0;
     nanos up_since = 0, held_up_until = 0;  // until then what was sent stays in some buffer
+    std::string arrived;  // not read by the server yet
     resp::decoder commands, replies;
   };
   using link_ptr = std::shared_ptr<link>;
@@ -145,6 +150,7 @@ class quorum_world {
   nanos lease = 0, claim = 0, latency = 0, jitter = 0;
   std::uint64_t new_process() { return ++processes_; }
   std::uint64_t new_serial() { return ++serials_; }
+  static constexpr nanos spike = 20 * millisecond;  // now and then something is as much longer on its way, for no reason
   nanos slowest() const { return slow ? std::min(claim / 4, lease / 12) : 0; }
   std::vector<std::string> lines;
   quorum_outcome result;
@@ -157,9 +163,11 @@ class quorum_world {
 
   nanos delay();
   void arrive(link_ptr const& l, std::string const& bytes);
+  void read(link_ptr const& l);
   void execute(link_ptr const& l, std::span<std::string_view const> argv);
   std::span<std::string_view const> as_executed(std::span<std::string_view const> argv, bool script);
   void answer(link_ptr const& l, std::string bytes);
+  void refuse(link_ptr const& l, std::span<std::string_view const> argv);
   void cut(link_ptr const& l, nanos client_notices, nanos server_notices);
   void set_clock(server& s);
   std::int64_t clock_us(server const& s) const;
@@ -168,6 +176,14 @@ class quorum_world {
   void plan_faults();
   void strike();
   void forget_everything();
+  void answer_errors(int which, nanos length);
+  void be_slow(int which, nanos length);
+  void trouble(nanos until) { trouble_until_ = std::max(trouble_until_, until); }
+  std::size_t well_servers(quorum_client const& c, nanos since) const;
+  nanos patience() const;
+  void answered_in_time(struct quorum_hold const& h) const;
+  void mended(struct quorum_hold const& h);
+  void waited_too_long(struct quorum_hold const& h);
   void nothing_left();
   void open_windows();
   std::int64_t farthest_us() const;
@@ -205,6 +221,7 @@ class quorum_world {
 
   bool traced_;
   nanos now_ = 0;
+  std::int64_t epoch_us_ = 1'700'000'000'000'000;
   event_queue events_;
   random_source random_;
   std::vector<std::unique_ptr<server>> servers_;
@@ -214,6 +231,8 @@ class quorum_world {
   int ports_ = 40000;
   bool healing_ = false;
   int revivals_ = 0;  // to come
+  nanos trouble_until_ = 0;  // all faults so far are over by then
+  bool errors_ = false;      // servers have answered scripts with errors
   nanos spiked_ = -second;  // the last time that something was long on its way for no reason
   // A release that somebody waits for: at which servers it has ended the hold.
   struct release_watch {
@@ -226,6 +245,7 @@ class quorum_world {
   struct watch {
     std::vector<struct quorum_hold*> active, waiting;
     std::vector<release_watch> releases;
+    int tries = 0;  // not answered
     std::int64_t highest = 0;
     nanos free_since = 0;
     // When who of those that ask or hold last did anything, and anybody but him.
@@ -249,6 +269,11 @@ struct quorum_hold : engine::acquisition {
   bool active = false, told = false, cancelled = false;
   bool superseded = false;   // another has been granted
   bool waiting = false;      // not answered
+  bool alone = false;        // the lock is free, and nobody else has asked for it since
+  bool tries = false;
+  std::uint64_t fence_rounds = 0;  // of its client, when it was asked for
+  nanos cancelled_at = 0;
+  engine::cancel_type cancelled_as{};
   std::int64_t ticket = 0;   // active: of its votes
   // Active: what the client believed last, for its whole lease or for a claim, and by when it is to be told of the end.
   time_point seen_deadline{}, tell_by{};
@@ -351,6 +376,7 @@ class quorum_client final : public engine::acquisition_events, public engine::jo
   void rearm();
   void hear(notice const& n);
   void think(int which);
+  void cancel_after(nanos delay, int which);
   void ask(int which, time_point now);
   void leave(int which, time_point now);
   void next(int which);
@@ -368,6 +394,8 @@ class quorum_client final : public engine::acquisition_events, public engine::jo
     std::uint64_t serial = 0;
   };
   std::vector<shown_ticket> shown_;
+  // Questions that were answered with an error: how many, and since when; by server, client and ticket.
+  std::map<std::pair<int, std::string>, std::pair<int, nanos>> refused_;
   bool in_release_ = false;
   std::uint64_t wake_version_ = 0;
   nanos wakes_at_ = never_;  // of this version
