@@ -5,6 +5,13 @@
 // Some votes in hand, but not enough: to keep them may keep everybody from the lock, to give them back may lose it.
 namespace conch::quorum {
 
+/// The servers that have given a vote, or are asked for one.
+std::size_t quorum::asked(ballot const& b) {
+  return static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [](auto const& v) {
+    return v->place.at != seat::state::idle;
+  }));
+}
+
 /// Rules for a minority of votes. What the other servers said counts only if they were asked after the votes were given.
 void quorum::minority(ballot& b, time_point now) {
   time_point first = time_point::max();
@@ -13,7 +20,9 @@ void quorum::minority(ballot& b, time_point now) {
     if (v->place.at == seat::state::owned) first = std::min(first, v->since);
     stands_in_line = stands_in_line || v->place.at == seat::state::in_line;
   }
-  if (first == time_point::max() || !stands_in_line || b.agreeing_on != 0) {
+  // Where too many servers are let alone for a majority, one of those has to be asked for this to go on.
+  bool const too_few = asked(b) < needed() && !CONCH_MUTANT(rest_without_end);
+  if (first == time_point::max() || !(stands_in_line || too_few) || b.agreeing_on != 0) {
     b.ask_others_at = engine::timer_queue::never;
     b.pause = {};
     return;
@@ -61,7 +70,9 @@ void quorum::minority(ballot& b, time_point now) {
   b.pause = std::min<duration>(2 * b.pause, settings_.vote_claim);
   for (auto const& v : b.votes) {
     if (v->place.at == seat::state::in_line) members_[v->server]->protocol->ask_again(v->place, now);
+    if (too_few && v->rests != 0) v->not_before = now;
   }
+  if (too_few) ask_votes(b, now);
 }
 
 /// Passes it on to the next in line there. Asked for again at once, at our old place, which the next now stands before; or,
@@ -71,7 +82,10 @@ void quorum::give_vote_back(ballot& b, voter& v, bool rest, time_point now) {
   v.place.part_of = nullptr;
   members_[v.server]->protocol->release(v.place, std::nullopt, nullptr, now);
   if (rest) {
-    duration const pause = settings_.vote_claim * (1u << std::min(v.rests++, 6u));
+    // Whoever has a majority is waited for in line there; without one, nobody may be left to tell that the lock is free.
+    bool const too_few = asked(b) < needed() && !CONCH_MUTANT(rest_without_end);
+    duration const pause = settings_.vote_claim * (too_few ? 1u : 1u << std::min(v.rests, 6u));
+    ++v.rests;
     v.not_before = now + jitter(pause, 2 * pause);
   } else {
     v.rests = 0;

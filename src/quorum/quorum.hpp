@@ -100,6 +100,7 @@ class quorum final : public engine::backend {
   void repair(ballot& b, time_point now);
 
   // minority.cpp: some votes in hand, but not enough
+  static std::size_t asked(ballot const& b);
   void minority(ballot& b, time_point now);
   void give_vote_back(ballot& b, voter& v, bool rest, time_point now);
   void plan(ballot& b, time_point now);

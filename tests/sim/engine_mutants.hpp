@@ -141,6 +141,8 @@ enum class engine_mutant : std::uint8_t {
   fresh_line_not_left,
   majority_renewed_only,
   late_vote_not_counted,
+  rest_outlasts_grant,
+  rest_without_end,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

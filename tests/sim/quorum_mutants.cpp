@@ -52,6 +52,8 @@ constexpr mutant mutants[] = {
     {"majority-renewed-only", "no more votes are renewed than are needed", "P6", engine_mutant::majority_renewed_only},
     {"late-vote-not-counted", "a vote that comes after the grant is neither counted nor confirmed until the next renewal", "P9",
      engine_mutant::late_vote_not_counted},
+    {"rest-outlasts-grant", "a server that was let alone while others had the lock is let alone by a hold too", "4", engine_mutant::rest_outlasts_grant},
+    {"rest-without-end", "servers are let alone also where there is no majority without them", "P4", engine_mutant::rest_without_end},
     {"confirmation-stays-claim", "a confirmation leaves a vote a claim", "7", engine_mutant::none, "confirm",
      "string.sub(value, 1, -2) .. 'h'",
      "value"},

@@ -90,6 +90,13 @@ class world final : public engine::acquisition_events, public engine::journal {
     }
     now = until;
   }
+  /// Whatever was asked there is asked again.
+  void ask_by_a_new_connection(std::size_t i) {
+    servers[i]->disconnected("cut", now);
+    wires[i]->unanswered.clear();
+    servers[i]->connected_as({2, "here", server_us(i), now}, now);
+    while (wires[i]->unanswered.front().what == "other") answer(i, {1, 0, server_us(i)});
+  }
   engine::acquisition& ask(bool once = false) {
     auto& a = *callers.emplace_back(std::make_unique<engine::acquisition>());
     a.once = once;
@@ -470,6 +477,72 @@ TEST(Quorum, AVoteThatComesBackIsLetAlone) {
   EXPECT_EQ(w.wires[0]->count("acquire"), 2u) << "not asked for again at once";
 }
 
+TEST(Quorum, AServerThatWasLetAloneIsAskedAgainByTheFirstRenewalOfTheHold) {
+  world w{3};
+  w.ask();
+  w.in_line(1, 77, 5, true);
+  w.yes(0);
+  w.answer(0, {1, 0, 0, w.server_us()});  // the release: nobody else stood in line
+  w.yes(0, 101);                          // and once more: now it is let alone for a claim at least
+  w.answer(0, {1, 0, 0, w.server_us()});
+  ASSERT_TRUE(w.wires[0]->unanswered.empty());
+  w.advance(5ms);
+  w.ask_by_a_new_connection(2);
+  w.yes(2);
+  w.advance(5ms);
+  ASSERT_EQ(w.wires[1]->count("acquire"), 2u);
+  w.yes(1);
+  ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
+  w.advance(w.settings.vote_claim / 3 + 5ms);
+  for (std::size_t i = 1; i < 3; ++i) w.answer(i, {w.server_us(i), 1, 101});
+  EXPECT_EQ(w.wires[0]->count("try"), 1u) << "two are a bare majority";
+}
+
+TEST(Quorum, P4NoMajorityOfServersIsLetAlone) {
+  world w{3};
+  w.ask();
+  w.in_line(1, 77, 5, true);
+  auto const give_back_twice = [&w](std::size_t i) {
+    for (int times = 0; times < 2; ++times) {
+      w.yes(i, 101);
+      for (int ms = 0; ms < 50 && w.wires[i]->unanswered.empty(); ++ms) {
+        w.advance(1ms);
+        if (!w.wires[1]->unanswered.empty()) w.in_line(1, 77, 5, true);
+      }
+      ASSERT_EQ(w.wires[i]->unanswered.front().what, "release");
+      w.answer(i, {1, 0, 0, w.server_us(i)});  // nobody else stood in line
+    }
+    ASSERT_TRUE(w.wires[i]->unanswered.empty()) << "it is let alone";
+  };
+  ASSERT_NO_FATAL_FAILURE(give_back_twice(0));
+  w.ask_by_a_new_connection(2);
+  ASSERT_NO_FATAL_FAILURE(give_back_twice(2));
+  // All of a sudden it is free; and nobody has told us, who stand in line where that was lost.
+  w.ask_by_a_new_connection(1);
+  w.yes(1, 102);
+  w.advance(20ms);
+  EXPECT_EQ(w.wires[0]->all.back().what, "acquire");
+  EXPECT_EQ(w.wires[2]->all.back().what, "acquire");
+}
+
+TEST(Quorum, P3AVoteThatIsLostMovesTheEndOfTheHoldUp) {
+  world w{3};
+  engine::acquisition& a = w.ask();
+  for (std::size_t i = 0; i < 3; ++i) w.yes(i);
+  w.advance(w.settings.vote_claim / 3 + 5ms);
+  for (std::size_t i = 0; i < 3; ++i) w.answer(i, {w.server_us(i), 1, 100});
+  time_point const of_the_first_renewal = a.deadline();
+  w.advance(w.settings.renew_every + 500ms);
+  for (std::size_t i = 0; i < 2; ++i) w.answer(i, {w.server_us(i), 1, 100});  // server 2 does not answer
+  ASSERT_GT(a.deadline(), of_the_first_renewal);
+  w.advance(w.settings.lease / 20);
+  w.ask_by_a_new_connection(0);
+  ASSERT_EQ(w.wires[0]->unanswered.front().what, "confirm");
+  w.answer(0, {w.server_us(0), 0, 0});
+  ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
+  EXPECT_EQ(a.deadline(), of_the_first_renewal) << "server 2 has it for no longer";
+}
+
 TEST(Quorum, ALateVoteIsConfirmedBeforeItEndsAlsoWhereALongOneHasPutOffTheEndOfTheHold) {
   world w{5};
   w.ask();
@@ -506,9 +579,7 @@ TEST(Quorum, ALateVoteKeepsAHoldOfWhichOneVoteIsNotConfirmed) {
     w.advance(50ms);
     if (long_one) {
       // Asked by a new connection, which asks for the whole lease.
-      w.servers[2]->disconnected("cut", w.now);
-      w.servers[2]->connected_as({2, "here", w.server_us(2), w.now}, w.now);
-      while (w.wires[2]->unanswered.front().what == "other") w.answer(2, {1, 0, w.server_us(2)});
+      w.ask_by_a_new_connection(2);
       ASSERT_EQ(w.wires[2]->unanswered.front().what, "acquire");
       w.yes(2);
     } else {
