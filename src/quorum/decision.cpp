@@ -30,14 +30,18 @@ election quorum::count(ballot const& b, time_point now) const {
     bool const asked_again = b.tries() && v->place.deadline - now < settings_.min_validity;
     if (!asked_again) e.yes(v->server, v->place.deadline, v->place.fence, now);
   }
-  // A server that is slow is passed over where the others can decide without it. More than that are slow because of the
-  // network, or of ourselves, and not away: to give up would call a free lock busy, or servers that are there unreachable.
-  auto const slow = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& v) {
+  // A server that is slow is passed over where the others can decide without it and those that have no vote. More than that are
+  // slow because of the network, or of ourselves, and not away: to give up would call a free lock busy, or servers that are
+  // there unreachable.
+  auto const missing = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& v) {
     seat::state const at = v->place.at;
-    return !v->trouble && at != seat::state::idle && at != seat::state::owned && is_silent(b, *v, now);
+    if (at == seat::state::owned) return false;
+    bool const has_none = v->trouble || (at == seat::state::idle && !v->refused);
+    if (has_none) return !CONCH_MUTANT(only_slow_servers_missing);
+    return at != seat::state::idle && is_silent(b, *v, now);
   }));
   bool const over = b.tries() && now >= b.began + settings_.offline_timeout;
-  bool const few = slow + needed() <= b.votes.size() || !b.tries() || CONCH_MUTANT(slow_servers_are_away);
+  bool const few = missing + needed() <= b.votes.size() || !b.tries() || CONCH_MUTANT(slow_servers_are_away);
   for (auto const& v : b.votes) {
     bool const waits = b.wait && b.at == ballot::phase::collecting;
     if (v->place.at == seat::state::owned) continue;

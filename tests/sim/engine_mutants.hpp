@@ -143,6 +143,7 @@ enum class engine_mutant : std::uint8_t {
   late_vote_not_counted,
   rest_outlasts_grant,
   rest_without_end,
+  only_slow_servers_missing,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

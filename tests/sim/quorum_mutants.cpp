@@ -54,6 +54,7 @@ constexpr mutant mutants[] = {
      engine_mutant::late_vote_not_counted},
     {"rest-outlasts-grant", "a server that was let alone while others had the lock is let alone by a hold too", "4", engine_mutant::rest_outlasts_grant},
     {"rest-without-end", "servers are let alone also where there is no majority without them", "P4", engine_mutant::rest_without_end},
+    {"only-slow-servers-missing", "a try gives up when too many servers are slow or have no vote", "P11", engine_mutant::only_slow_servers_missing},
     {"confirmation-stays-claim", "a confirmation leaves a vote a claim", "7", engine_mutant::none, "confirm",
      "string.sub(value, 1, -2) .. 'h'",
      "value"},
