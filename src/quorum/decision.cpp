@@ -15,7 +15,7 @@ constexpr std::int64_t fence_slack_us = 20'000;
 
 /// Has this server had its time? Of who waits it is never asked: a push may come at any time.
 bool quorum::is_silent(ballot const& b, voter const& v, time_point now) const {
-  if ((b.wait && b.at == ballot::phase::collecting) || CONCH_MUTANT(silent_server_waited_for)) return false;
+  if (b.wait && b.at == ballot::phase::collecting) return false;
   member const& m = *members_[v.server];
   if (!m.up()) return b.at == ballot::phase::leaving || connected_servers() >= needed();
   return now >= b.since + patience_with(m);

@@ -196,7 +196,7 @@ void quorum::vote_lost(voter& v, time_point now) {
   v.gone_at = now;
   if (b.at == ballot::phase::held) {
     if (b.owned() >= needed() + (CONCH_MUTANT(lost_with_a_bare_majority) ? 1 : 0)) {
-      if (!CONCH_MUTANT(deadline_not_moved_up)) refresh(b, now);
+      refresh(b, now);
     } else if (!CONCH_MUTANT(loss_of_the_majority_ignored)) {
       lose(b, now);
     }

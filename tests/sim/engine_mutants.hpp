@@ -135,8 +135,6 @@ enum class engine_mutant : std::uint8_t {
   error_fails_acquire,
   stragglers_waited_for,
   server_not_mended,
-  silent_server_waited_for,
-  deadline_not_moved_up,
   late_votes_unconfirmed,
   fresh_line_not_left,
   majority_renewed_only,

@@ -361,6 +361,7 @@ void quorum_client::hear(notice const& n) {
     ++me.round;
     nanos const inside = r.chance(60) ? r.between(0, 5000) * microsecond : r.chance(60) ? r.between(0, world.claim / 2) : r.between(0, 2 * world.lease);
     later(which, inside, &quorum_client::leave);
+    if (world.foreign && r.chance(10)) world.after(inside * r.between(50, 100) / 100, [this, name = h.name] { world.delete_by_hand(name); });
   } else if (n.what == notice::kind::lost) {
     ++me.round;
     later(which, r.between(0, 2000) * microsecond, &quorum_client::leave);

@@ -45,6 +45,10 @@ void quorum_world::answered_in_time(quorum_hold const& h) const {
     if (taken > (h.cancelled_as == engine::cancel_type::terminal ? 0 : allowed(h.cancelled_at))) {
       throw violation{4, words_of(h) + " got its answer " + std::to_string(taken / microsecond) + " us after it cancelled"};
     }
+  } else if (h.once) {
+    if (well_servers(c, h.asked_at - lease / 4) >= needed && now_ - h.asked_at > 2 * patience()) {
+      throw violation{4, words_of(h) + " has tried for " + std::to_string((now_ - h.asked_at) / microsecond) + " us"};
+    }
   } else if (h.until != time_point::max()) {
     nanos const since = c.true_time(std::max(h.until, c.local_at(h.asked_at)));
     if (now_ - since > allowed(since)) {
@@ -74,8 +78,9 @@ void quorum_world::waited_too_long(quorum_hold const& h) {
 /// A server that has had time enough to be given the lock again, has it.
 void quorum_world::mended(quorum_hold const& h) {
   quorum_client const& c = *h.client;
-  nanos const since = std::max(h.granted_at, trouble_until_) ;
-  if (!h.full || forgot || now_ - since < lease) return;
+  nanos const since = std::max(h.granted_at, trouble_until_);
+  bool const alone = locks_[static_cast<std::size_t>(h.name)].active.size() == 1 && !h.superseded;
+  if (!h.full || steps || !alone || now_ - since < lease) return;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     if (!well(c, static_cast<int>(i), since)) continue;
     patrol(static_cast<int>(i));
@@ -170,13 +175,18 @@ void quorum_world::writes(quorum_client& c, engine::acquire_command const& what)
 /// About to be asked for.
 void quorum_world::releases(quorum_hold& h) {
   quorum_client& c = *h.client;
+  h.released_at = now_;
   h.released_valid = h.active && !h.told && c.local() < h.deadline();
   if (!h.released_valid) return;
-  locks_[static_cast<std::size_t>(h.name)].releases.push_back({&c, c.process, h.serial, id_text{c.id + "." + std::to_string(h.ticket)}, now_});
+  locks_[static_cast<std::size_t>(h.name)].releases.push_back({&c, c.process, h.serial, id_text{c.id + "." + std::to_string(h.ticket)}, h.fence / hand_offs_per_grant, now_});
 }
 
 /// P7: what a release says is what a majority of the servers did. `at_once`: it was handed on in memory, or came too late.
 void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held, bool failed) {
+  bool const disturbed = h.client->paused || h.client->disturbed >= h.released_at;
+  if (!disturbed && now_ - h.released_at > patience() && well_servers(*h.client, h.released_at - lease / 4) >= needed) {
+    throw violation{4, words_of(h) + " was told " + std::to_string((now_ - h.released_at) / microsecond) + " us after it released it"};
+  }
   auto& releases = locks_[static_cast<std::size_t>(h.name)].releases;
   auto const at = std::find_if(releases.begin(), releases.end(), [&](release_watch const& one) {
     return one.client == h.client && one.process == h.client->process && one.serial == h.serial;

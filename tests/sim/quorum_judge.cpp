@@ -189,7 +189,7 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
   }
   if (one.releases && mine && !one.stays) {
     for (release_watch& r : locks_[static_cast<std::size_t>(one.name)].releases) {
-      if (std::string_view{one.id}.starts_with(r.votes)) r.mine |= 1U << which;
+      if (std::string_view{one.id}.starts_with(r.votes) && one.floor >= r.fence) r.mine |= 1U << which;
     }
   }
   seen_lock& known = s.locks[static_cast<std::size_t>(one.name)];

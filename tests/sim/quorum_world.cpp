@@ -410,22 +410,35 @@ void quorum_world::ill(server& s, nanos until) {
 
 /// Somebody else's key where the lock should be, until he takes it away. A vote that was there is lost.
 void quorum_world::be_in_the_way(int which, nanos length) {
-  server& s = *servers_[static_cast<std::size_t>(which)];
-  std::string const& key = keys_[0];
-  auto const act = [this, &s](std::initializer_list<std::string_view> words) {
-    set_clock(s);
-    auto const id = s.model.connect("10.9.9.9:9");
-    std::vector<std::string_view> const argv{words};
-    (void)s.model.execute(id, argv);
-    s.model.disconnect(id);
-    ill(s, now_);
-  };
   say("fault: somebody writes something else into the lock's key at server ", which);
+  by_hand(which, {"DEL", keys_[0]}, 0);
+  by_hand(which, {"HSET", keys_[0], "something", "else"}, 0);
+  ill(*servers_[static_cast<std::size_t>(which)], now_ + length);
+  after(length, [this, which] { by_hand(which, {"DEL", keys_[0]}, 0); });
+}
+
+/// Nobody is told.
+void quorum_world::delete_by_hand(int name) {
+  auto const first = random_.below(servers_count), count = random_.between(1, servers_count);
+  say("fault: somebody deletes lock ", name, " at ", count, " servers, from ", first);
+  for (auto i = first; i < first + count; ++i) {
+    auto const which = static_cast<int>(i % servers_count);
+    if (servers_[static_cast<std::size_t>(which)]->up) by_hand(which, {"DEL", keys_[static_cast<std::size_t>(name)]}, name);
+  }
+}
+
+void quorum_world::by_hand(int which, std::initializer_list<std::string_view> words, int name) {
+  server& s = *servers_[static_cast<std::size_t>(which)];
   forgot = true;
-  s.locks[0] = {};
-  act({"DEL", key});
-  act({"HSET", key, "something", "else"});
-  after(length, [act, &key] { act({"DEL", key}); });
+  seen_lock& known = s.locks[static_cast<std::size_t>(name)];
+  known = {};
+  known.since = now_;
+  set_clock(s);
+  auto const id = s.model.connect("10.9.9.9:9");
+  std::vector<std::string_view> const argv{words};
+  (void)s.model.execute(id, argv);
+  s.model.disconnect(id);
+  ill(s, now_);
 }
 
 void quorum_world::patrols(int which) {
@@ -685,7 +698,8 @@ void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::s
   if ((calm || slow) && !no_attempt && w.present.empty() && others + settled < h.asked_at) {
     throw violation{11, who() + " was told that lock " + std::to_string(h.name) + " is not free, and nobody has it or asked for it"};
   }
-  if (calm && failed) throw violation{4, "an acquire of client " + std::to_string(h.client->number) + " failed although nobody is ill: " + words};
+  if (calm && failed) throw violation{4, "an acquire of " + who() + " failed although nobody is ill: " + words};
+  if (failed && well_servers(*h.client, h.asked_at) >= needed) throw violation{4, "an acquire of " + who() + " failed although a majority is well: " + words};
 }
 
 /// With nobody ill a hold is soon on all servers: no vote stays with those who have too few.

@@ -193,6 +193,8 @@ class quorum_world {
   void revive(quorum_client& c, nanos in);
   void patrols(int which);
   void be_in_the_way(int which, nanos length);
+  void delete_by_hand(int name);
+  void by_hand(int which, std::initializer_list<std::string_view> words, int name);
 
   // quorum_judge.cpp: what each script has done to each lock
   struct step {
@@ -239,6 +241,7 @@ class quorum_world {
     quorum_client* client;
     std::uint64_t process, serial;
     id_text votes;  // what the ids of the hold's votes begin with
+    std::int64_t fence;  // what gives up an earlier attempt does not tell of it
     nanos since;
     std::uint32_t mine = 0;
   };
@@ -272,7 +275,7 @@ struct quorum_hold : engine::acquisition {
   bool alone = false;        // the lock is free, and nobody else has asked for it since
   bool tries = false;
   std::uint64_t fence_rounds = 0;  // of its client, when it was asked for
-  nanos cancelled_at = 0;
+  nanos cancelled_at = 0, released_at = 0;
   engine::cancel_type cancelled_as{};
   std::int64_t ticket = 0;   // active: of its votes
   // Active: what the client believed last, for its whole lease or for a claim, and by when it is to be told of the end.
