@@ -91,6 +91,11 @@ void quorum_world::mended(quorum_hold const& h) {
   }
 }
 
+/// Not one of an earlier hold, which is still to be given back.
+bool quorum_world::is_vote_of(quorum_hold const& h, std::string_view id) {
+  return id.starts_with(h.client->id + "." + std::to_string(h.ticket));
+}
+
 /// A script has just shown it.
 void quorum_world::has_vote(quorum_hold& h, int which) {
   nanos& since = h.votes_since[static_cast<std::size_t>(which)];

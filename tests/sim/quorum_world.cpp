@@ -655,7 +655,7 @@ void quorum_world::granted(quorum_hold& h) {
   h.ticket = static_cast<std::int64_t>(h.lock->place.id);
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     seen_lock const& vote = servers_[i]->locks[static_cast<std::size_t>(h.name)];
-    if (h.client->owns(vote.owner) && well(*h.client, static_cast<int>(i), vote.since)) h.votes_since[i] = vote.since;
+    if (is_vote_of(h, vote.owner) && well(*h.client, static_cast<int>(i), vote.since)) h.votes_since[i] = vote.since;
   }
   told_in_time(h);
   std::erase(w.waiting, &h);

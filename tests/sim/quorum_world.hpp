@@ -182,6 +182,7 @@ class quorum_world {
   std::size_t well_servers(quorum_client const& c, nanos since) const;
   nanos patience() const;
   void answered_in_time(struct quorum_hold const& h) const;
+  static bool is_vote_of(struct quorum_hold const& h, std::string_view id);
   void mended(struct quorum_hold const& h);
   void waited_too_long(struct quorum_hold const& h);
   void nothing_left();
