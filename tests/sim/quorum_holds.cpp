@@ -2,7 +2,6 @@
 #include "sim/quorum_world.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace conch::sim {
 
@@ -30,8 +29,16 @@ std::size_t quorum_world::well_servers(quorum_client const& c, nanos since) cons
   return n;
 }
 
-/// How long a majority that is well is waited for, and then no longer: 16 round trips, which a few late answers may make longer.
-nanos quorum_world::patience() const { return 12 * millisecond + 34 * (latency + jitter + slowest()) + (calm ? 0 : 80 * millisecond); }
+/// How long a majority that is well is waited for, and then no longer: 16 round trips as that client has measured them, also of what
+/// was late or held up; a few late answers may make it longer.
+nanos quorum_world::patience(quorum_client const& c) const {
+  statistics s;
+  c.owner->report(s);
+  nanos measured = 0;
+  for (server_statistics const& one : s.servers) measured = std::max<nanos>(measured, one.round_trip.count());
+  nanos const usual = 12 * millisecond + 34 * (latency + jitter + slowest()) + (calm ? 0 : 80 * millisecond);
+  return calm ? usual : std::max(usual, 32 * measured);
+}
 
 /// The end of a wait that is asked for comes within a command time-out; at once if it is terminal; and does not wait for a
 /// minority that is not there.
@@ -39,14 +46,14 @@ void quorum_world::answered_in_time(quorum_hold const& h) const {
   quorum_client const& c = *h.client;
   if (c.paused || c.disturbed >= h.asked_at) return;
   nanos const most = c.settings.command_timeout.count() * 102 / 100 + millisecond;
-  auto const allowed = [&](nanos since) { return calm || well_servers(c, since - lease / 4) >= needed ? std::min(most, patience()) : most; };
+  auto const allowed = [&](nanos since) { return calm || well_servers(c, since - lease / 4) >= needed ? std::min(most, patience(c)) : most; };
   if (h.cancelled) {
     nanos const taken = now_ - h.cancelled_at;
     if (taken > (h.cancelled_as == engine::cancel_type::terminal ? 0 : allowed(h.cancelled_at))) {
       throw violation{4, words_of(h) + " got its answer " + std::to_string(taken / microsecond) + " us after it cancelled"};
     }
   } else if (h.once) {
-    if (well_servers(c, h.asked_at - lease / 4) >= needed && now_ - h.asked_at > 2 * patience()) {
+    if (well_servers(c, h.asked_at - lease / 4) >= needed && now_ - h.asked_at > 2 * patience(c)) {
       throw violation{4, words_of(h) + " has tried for " + std::to_string((now_ - h.asked_at) / microsecond) + " us"};
     }
   } else if (h.until != time_point::max()) {
@@ -164,9 +171,10 @@ void quorum_world::writes(quorum_client& c, engine::acquire_command const& what)
   for (auto const& one : c.coroutines_) {
     quorum_hold const* const h = one.hold.get();
     if (h == nullptr || h->name != name) continue;
-    if (h->active) return;  // a vote that it lacks is asked for with its own ticket
+    // A vote that a hold lacks is asked for with its own ticket, also when it is over and not yet given back.
     bool const waits = h->waiting && !h->cancelled && !h->once && h->until > c.local();
-    if (waits && (first == nullptr || h->serial < first->serial)) first = h;
+    if (!waits) return;
+    if (first == nullptr || h->serial < first->serial) first = h;
   }
   if (first == nullptr) return;
   auto& shown = c.shown_[static_cast<std::size_t>(name)];
@@ -189,7 +197,7 @@ void quorum_world::releases(quorum_hold& h) {
 /// P7: what a release says is what a majority of the servers did. `at_once`: it was handed on in memory, or came too late.
 void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held, bool failed) {
   bool const disturbed = h.client->paused || h.client->disturbed >= h.released_at;
-  if (!disturbed && now_ - h.released_at > patience() && well_servers(*h.client, h.released_at - lease / 4) >= needed) {
+  if (!disturbed && now_ - h.released_at > patience(*h.client) && well_servers(*h.client, h.released_at - lease / 4) >= needed) {
     throw violation{4, words_of(h) + " was told " + std::to_string((now_ - h.released_at) / microsecond) + " us after it released it"};
   }
   auto& releases = locks_[static_cast<std::size_t>(h.name)].releases;
@@ -208,7 +216,9 @@ void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held,
   }
   if (!was_held) {
     releases.erase(at);
-    if (static_cast<std::size_t>(std::popcount(one.mine)) >= needed) throw violation{8, words_of(h) + " released it in time at a majority, and was told that it had lost it"};
+    std::size_t told = 0;  // whose answer was not lost on the way
+    for (std::size_t i = 0; i < servers_.size(); ++i) told += (one.mine >> i & 1U) != 0 && well(*h.client, static_cast<int>(i), h.released_at) ? 1 : 0;
+    if (told >= needed) throw violation{8, words_of(h) + " released it in time at a majority, and was told that it had lost it"};
     return;
   }
   // Stragglers count as those that had it.

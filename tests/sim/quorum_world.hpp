@@ -180,7 +180,7 @@ class quorum_world {
   void be_slow(int which, nanos length);
   void trouble(nanos until) { trouble_until_ = std::max(trouble_until_, until); }
   std::size_t well_servers(quorum_client const& c, nanos since) const;
-  nanos patience() const;
+  nanos patience(quorum_client const& c) const;
   void answered_in_time(struct quorum_hold const& h) const;
   static bool is_vote_of(struct quorum_hold const& h, std::string_view id);
   void mended(struct quorum_hold const& h);
