@@ -298,7 +298,7 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
   if (is.state == 'c') ++claims_;
   std::string const who = is.owner + " became the owner";
   bool const spoilt = is.fence >= engine::fence_limit;  // its client gives it back
-  if (!spoilt && is.fence <= w.highest_written) {
+  if (!fence_spoilt_once(s.name) && is.fence <= w.highest_written) {
     throw violation{2, who + " with fence " + std::to_string(is.fence) + ", after fence " + std::to_string(w.highest_written)};
   }
   if (!spoilt) w.highest_written = is.fence;
@@ -409,7 +409,7 @@ void observer::judge_hand_over(step const& s) {
 void observer::ordered(int name) {
   lock_state const is = look(name);
   if (!is.owned) return;
-  if (!fence_spoilt_once(name)) watch(name).highest_written = std::max(watch(name).highest_written, is.fence);
+  watch(name).highest_written = std::max(watch(name).highest_written, is.fence);
   watch(name).kept_until_ms = is.expires_ms + least_kept_ms();
 }
 

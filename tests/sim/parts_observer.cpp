@@ -192,7 +192,7 @@ void parts_observer::judge_owners(part_step const& s, parts_state const& is) {
     if (o.state == 'c') ++claimed_;
     if (!s.acquires && !s.releases) throw violation{7, who + " by a renewal"};
     bool const spoilt = o.fence >= engine::fence_limit;  // its client gives it back
-    if (!spoilt && o.fence <= w.highest_written) throw violation{2, who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
+    if (!fence_spoilt_once(s.name) && o.fence <= w.highest_written) throw violation{2, who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
     if (!spoilt) highest = std::max(highest, o.fence);
     if (o.state == 'h' && id != s.id) throw violation{4, who + " as a holder, and was not told by an answer"};
     if (o.state == 'c' && receivers(id) == 0) throw violation{4, who + ", but nobody was told"};
@@ -397,7 +397,6 @@ void parts_observer::lock_tampered(int name) {
 
 void parts_observer::ordered(int name) {
   part_watch& w = parts_[static_cast<std::size_t>(name)];
-  if (fence_spoilt_once(name)) return;
   for (auto const& [id, o] : look_at(name).owners) w.highest_written = std::max(w.highest_written, o.fence);
 }
 
