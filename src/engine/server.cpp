@@ -331,8 +331,8 @@ bool server::may_arrive_late() const {
   return can_kill_ && !stale_.empty() && !CONCH_MUTANT(cleanup_lapses);
 }
 
-/// May an earlier connection, which could not be ended, still carry out a request?
-bool server::may_echo(time_point echo_until, time_point now) const { return !can_kill_ && now < echo_until; }
+/// May an earlier connection, which could not be ended, still carry out a request after one that was written then? Its answer may be late.
+bool server::may_echo(time_point echo_until, time_point written) const { return !can_kill_ && written < echo_until; }
 
 /// Never one that was used before. A vote's shows its ticket; the clocks that tickets come from may be set back, but not by
 /// chance to the same microsecond at the same count.

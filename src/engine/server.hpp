@@ -109,7 +109,7 @@ class server final : public backend {
   bool may_arrive_late() const;
   void regroup(session const& before, session const& s, time_point now);
   bool is_patient(time_point now, time_point until = time_point::min()) const;
-  bool may_echo(time_point echo_until, time_point now) const;
+  bool may_echo(time_point echo_until, time_point written) const;
   bool is_asked_again(seat const& s, grant_id id) const;
   void session_answer(in_flight const& r, answer const& a, time_point now);
   grant_id next_id(seat const& s);

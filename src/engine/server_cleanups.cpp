@@ -78,7 +78,7 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
       std::int64_t const result[] = {numbers[4], numbers[5], numbers.size() > 6 ? numbers[6] : 0};
       ask_result(s, r, result, now);
     }
-    if (may_echo(c.echo_until, now) && !CONCH_MUTANT(cleanup_not_once_more)) {
+    if (may_echo(c.echo_until, r.written) && !CONCH_MUTANT(cleanup_not_once_more)) {
       // What an older connection still holds is refused from then on; whatever it does before that ends then.
       if (c.whom != nullptr) {
         receipt& whom = *c.whom;

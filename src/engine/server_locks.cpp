@@ -121,7 +121,7 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
       s.at = seat::state::idle;
       s.unlink();
       s.check.cancel();
-      if (may_echo(s.echo_until, now)) {
+      if (may_echo(s.echo_until, r.written)) {
         owe(s, s.id, nullptr, now);
       } else {
         look_after(s, s.id, now);
@@ -370,7 +370,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
       sample(r.written, a.numbers[3], now);
       s.at = seat::state::idle;
       s.unlink();
-      if (may_echo(s.echo_until, now)) {
+      if (may_echo(s.echo_until, r.written)) {
         owe(s, r.id, nullptr, now);  // what an older connection still holds may take the place again
       } else {
         look_after(s, r.id, now);

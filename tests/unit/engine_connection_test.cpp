@@ -223,6 +223,30 @@ TEST_F(EngineConnection, WithoutKillRepeatsACleanUpThatAnOldConnectionMayUndo) {
   expect_clean();
 }
 
+// What the old connection holds may act between the release and its answer, if that is slow to come.
+TEST_F(EngineConnection, WithoutKillRepeatsACleanUpWhoseAnswerWasLate) {  // P6
+  start();
+  connect();
+  settle_connection(false);
+  caller& a = ask("a");
+  disconnect();
+  connect();
+  settle_connection(false);
+  grant(100);
+  heard();
+  take_sent();
+  advance(settings.command_timeout / 2);
+  release(a);
+  advance(settings.command_timeout * 7 / 10);  // by now nothing of the old connection can act any more
+  take_sent();
+  released(true, false, false);
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  advance(1ms);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  removed();
+  expect_clean();
+}
+
 TEST_F(EngineConnection, WithTheRightToKillSetsNoLimit) {
   start_connected();
   disconnect();
