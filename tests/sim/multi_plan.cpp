@@ -23,12 +23,19 @@ plan make_multi_plan(std::uint64_t seed) {
   std::erase_if(p.faults, [](fault_plan const& f) {
     return f.what == fault_plan::kind::clobber_lock || f.what == fault_plan::kind::spoil_fence;
   });
+  // And now and then nothing is wrong, but who waits gives up while others keep what it wants for long.
+  random_source giving_up{seed ^ 0x00ca'11ed};
+  bool const long_holds = giving_up.chance(4);
+  if (long_holds) {
+    p.faults.clear();
+    p.spikes = 0;
+  }
   for (fault_plan& f : p.faults) f.name %= p.names;
   for (client_plan& c : p.clients) {
     for (actor_plan& a : c.actors) {
       for (operation& o : a.work) {
         o.inner = -1;
-          o.order = operation::orders::none;
+        o.order = operation::orders::none;
         std::vector<int> names;
         for (int i = 0; i < p.names; ++i) names.push_back(i);
         for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[static_cast<std::size_t>(r.below(static_cast<std::int64_t>(i)))]);
@@ -36,6 +43,11 @@ plan make_multi_plan(std::uint64_t seed) {
         o.all = names;
         o.name = names.front();
         o.hold = std::min<nanos>(o.hold, 100 * millisecond);
+        if (!long_holds) continue;
+        o.hold = 3 * c.settings.command_timeout.count();
+        if (!giving_up.chance(50)) continue;
+        o.cancel = giving_up.chance(50) ? operation::cancels::partial : operation::cancels::terminal;
+        o.cancel_after = giving_up.between(0, c.settings.command_timeout.count());
       }
     }
   }

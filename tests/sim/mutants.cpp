@@ -196,7 +196,7 @@ constexpr mutant mutants[] = {
      "return heard > 0",
      "return heard >= 0"},
     {"owner-before-push", "the owner is written before it is told", "†4", engine_mutant::none, "",
-     "if reach(id, grant)",
+     "if not string.find(id, ' ', 1, true) and reach(id, grant)",
      "own(id, digits, 'c', claim)\nif reach(id, grant)"},
     {"claim-lasts-a-lease", "a claim lasts a whole lease", "4", engine_mutant::none, "",
      "own(id, digits, 'c', claim)",
