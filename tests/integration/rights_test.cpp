@@ -312,7 +312,9 @@ TEST_F(Rights, EachOfTheGuideIsNeededAsItSays) {
     config c = short_lived(user);
     c.url.replace(c.url.rfind('/'), 2, right == "select" ? "/1" : "/0");
     client a{w.ctx.get_executor(), c}, b{w.ctx.get_executor(), c};
-    std::set<std::string> found = co_await workout(a, b, user);
+    // What only a safety check needs may not be asked for the first time.
+    std::set<std::string> found;
+    for (int i = 0; i < 10 && !refused_commands(user).contains(right); ++i) found.merge(co_await workout(a, b, user));
     denied[right] = std::move(found);
   };
   // Without EVAL first, while no script is there yet.
