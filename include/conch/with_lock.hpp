@@ -10,6 +10,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -36,13 +37,23 @@ struct awaited<asio::awaitable<T, Executor>> {
   using type = T;
 };
 
-/// The state of one with_lock: its body runs on a strand of its own, so that a loss, told on any thread, and a
-/// cancellation of the caller, on another, reach the body one after the other.
+/// A strand over `ex`, or `ex` if it is one. The body of a with_lock inside another runs on the strand of that one: a strand over a
+/// strand over a strand would make each step of the innermost cost as much as there are levels.
+inline asio::any_io_executor strand_over(asio::any_io_executor ex) {
+  using any_strand = asio::strand<asio::any_io_executor>;
+  using context_strand = asio::strand<asio::io_context::executor_type>;
+  if (ex.target<any_strand>() != nullptr || ex.target<context_strand>() != nullptr) return ex;
+  return any_strand{std::move(ex)};
+}
+
+/// The state of one with_lock: its body runs on a strand, so that a loss, told on any thread, and a cancellation of the caller,
+/// on another, reach the body one after the other.
 template <class Hold>
 struct guarded_body {
-  explicit guarded_body(asio::any_io_executor ex) : strand{asio::make_strand(std::move(ex))} {}
+  explicit guarded_body(asio::any_io_executor const& ex) : callers{ex}, strand{strand_over(ex)} {}
 
-  asio::strand<asio::any_io_executor> strand;
+  asio::any_io_executor callers;
+  asio::any_io_executor strand;
   asio::cancellation_signal stop_body;
   asio::cancellation_signal stop_watching;
   Hold hold;
@@ -65,7 +76,7 @@ struct start_body {
       });
     }
     // The caller's slot is ours now; the body gets the signal that merges both reasons to stop.
-    auto const ex = asio::get_associated_executor(handler, state->strand.get_inner_executor());
+    auto const ex = asio::get_associated_executor(handler, state->callers);
     auto done = [handler = std::move(handler), state, slot, ex](std::exception_ptr error, auto... result) mutable {
       state->stop_watching.emit(asio::cancellation_type::all);
       asio::post(ex, [handler = std::move(handler), slot, error,
@@ -120,7 +131,7 @@ concept lockable = requires(L& l, acquire_options options) { l.async_acquire(opt
 /// Result: what the body returns. Throws what the body throws; system_error{errc::lost} when the hold was lost before the
 /// body ended and the body ended by that cancellation or by returning; the errors of mutex::async_acquire.
 /// Lifetimes: `body`, a named object, and the lock must outlive the awaitable.
-/// Executor: the body runs on a strand of the caller's executor.
+/// Executor: the body runs on a strand of the caller's executor, or on that itself where it is a strand.
 /// Per-operation cancellation: while waiting as mutex::async_acquire; then passed on to the body, whose result or exception
 /// it then has as well.
 /// Thread safety: as client.

@@ -4,6 +4,7 @@
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
 
@@ -222,6 +223,64 @@ TEST_F(WithLock, ABodyMayGiveTheLockBackItself) {
     EXPECT_EQ(result, 3);
   };
   w.run(body);
+}
+
+/// A strand over a strand over a strand would make each step of the innermost cost as much as there are levels.
+TEST_F(WithLock, InsideAnotherRunsOnTheStrandOfThat) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), quick(server())};
+    mutex outer{c, "outer"}, inner{c, "inner"}, innermost{c, "innermost"};
+    asio::any_io_executor const home = w.ctx.get_executor();
+    asio::any_io_executor of_outer, of_inner, of_innermost;
+    auto third = [&](hold&) -> asio::awaitable<void> { of_innermost = co_await asio::this_coro::executor; };
+    auto second = [&](hold&) -> asio::awaitable<void> {
+      of_inner = co_await asio::this_coro::executor;
+      co_await with_lock(innermost, third);
+    };
+    auto first = [&](hold&) -> asio::awaitable<void> {
+      of_outer = co_await asio::this_coro::executor;
+      co_await with_lock(inner, second);
+    };
+    co_await with_lock(outer, first);
+    EXPECT_NE(of_outer, home);
+    EXPECT_EQ(of_inner, of_outer);
+    EXPECT_EQ(of_innermost, of_outer);
+
+    // The user's own strand is as good.
+    asio::any_io_executor const own = asio::make_strand(w.ctx.get_executor());
+    auto on_it = [&]() -> asio::awaitable<void> { co_await with_lock(innermost, third); };
+    co_await asio::co_spawn(own, on_it, asio::use_awaitable);
+    EXPECT_EQ(of_innermost, own);
+  };
+  w.run(body);
+}
+
+TEST_F(WithLock, P9TheLossOfTheOuterLockEndsTheInnerBody) {
+  asio::thread_pool pool{3};
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = quick(server(), 600ms);
+    settings.single_threaded = false;
+    client c{co_await asio::this_coro::executor, settings};
+    mutex outer{c, "lost outside"}, inner{c, "ended inside"};
+    bool inner_ended = false;
+    auto second = [&](hold&) -> asio::awaitable<void> {
+      redis_probe here{server()};
+      here.command({"DEL", lock_key("lost outside")});
+      try {
+        co_await pause_for(20s);
+      } catch (boost::system::system_error const& e) {
+        inner_ended = e.code() == asio::error::operation_aborted;
+        throw;
+      }
+    };
+    auto first = [&](hold&) -> asio::awaitable<void> { co_await with_lock(inner, second); };
+    auto ended = co_await asio::co_spawn(co_await asio::this_coro::executor, with_lock(outer, first), as_tuple);
+    EXPECT_TRUE(inner_ended);
+    CO_ASSERT(std::get<0>(ended) != nullptr);
+    EXPECT_EQ(error_of([&] { std::rethrow_exception(std::get<0>(ended)); }), errc::lost);
+  };
+  asio::co_spawn(pool, body, asio::use_future).get();
+  EXPECT_TRUE(is_free(probe, "ended inside"));
 }
 
 TEST_F(WithLock, ExcludesOthersOnAPoolOfThreads) {
