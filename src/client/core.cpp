@@ -260,7 +260,7 @@ void client_core::watch_loss(node_ref n, lost_handler handler) {
   }
   enter([&](time_point) {
     if (n->at == engine::acquisition::phase::holding) {
-      n->watchers.push_back(w);
+      w->at_hold = n->watchers.insert(n->watchers.end(), w);
     } else {
       error_code const why = n->loss && !n->given_back ? n->loss : make_error_code(errc::not_held);
       ready_.push_back({ready::kind::watcher, n, why, false, w});
@@ -270,13 +270,17 @@ void client_core::watch_loss(node_ref n, lost_handler handler) {
 
 void client_core::stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w) {
   enter([&](time_point) {
-    if (std::erase(n.watchers, w) == 0) return;
+    if (!w->at_hold) return;
+    n.watchers.erase(*std::exchange(w->at_hold, std::nullopt));
     ready_.push_back({ready::kind::watcher, node_ref{&n}, asio::error::operation_aborted, false, w});
   });
 }
 
 void client_core::stop_watchers(hold_node& n, error_code why) {
-  for (auto const& w : n.watchers) ready_.push_back({ready::kind::watcher, node_ref{&n}, why, false, w});
+  for (auto const& w : n.watchers) {
+    w->at_hold.reset();
+    ready_.push_back({ready::kind::watcher, node_ref{&n}, why, false, w});
+  }
   n.watchers.clear();
 }
 
@@ -498,7 +502,7 @@ void client_core::context_gone() {
     acquire_handler acquired{std::move(n->on_acquired)};
     release_handler released;
     released.swap(n->on_released);
-    std::vector<std::shared_ptr<loss_watcher>> watchers;
+    std::list<std::shared_ptr<loss_watcher>> watchers;
     watchers.swap(n->watchers);
     for (auto const& w : watchers) forget(*w);
     n->whose = {};
@@ -508,7 +512,10 @@ void client_core::context_gone() {
     if (r.watcher) forget(*r.watcher);
     if (r.asked) r.asked->drop();
   }
-  for (auto const& q : std::exchange(questions_, {})) q->drop();
+  for (auto const& q : std::exchange(questions_, {})) {
+    q->at_core.reset();
+    q->drop();
+  }
   on_closed_.reset();
   whose_close_ = {};
   ready_.clear();

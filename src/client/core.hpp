@@ -15,6 +15,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,6 +38,7 @@ bool is_quorum(config const& c);
 struct loss_watcher {
   lost_handler handler;
   asio::any_completion_executor whose;  // keeps the handler's context at work
+  std::optional<std::list<std::shared_ptr<loss_watcher>>::iterator> at_hold = {};  // among the watchers of its hold; with the engine locked
 };
 
 /// One acquire and the hold it becomes: the engine's record of it, and who is to be told. Counted, because the engine, a
@@ -49,7 +51,7 @@ class hold_node final : public engine::acquisition {
   acquire_handler on_acquired;
   release_handler on_released;
   asio::any_completion_executor whose;  // of the operation under way, work_of its handler; empty: it runs at home
-  std::vector<std::shared_ptr<loss_watcher>> watchers;  // with the engine locked
+  std::list<std::shared_ptr<loss_watcher>> watchers;  // with the engine locked
   error_code loss;                                      // with the engine locked
   node_ref of_engine;  // the engine's own, from the acquire to its last word about it; with the engine locked
   std::atomic<bool> given_back{false};                  // its hold is released or destroyed
@@ -183,7 +185,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   bool in_turn_ = false;
   std::size_t operations_at_home_ = 0;   // whose handlers have not been posted yet ...
   asio::any_io_executor work_at_home_;   // ... and what keeps our own context at work for all of them
-  std::vector<std::shared_ptr<question>> questions_;  // not answered yet
+  std::list<std::shared_ptr<question>> questions_;  // not answered yet
   std::minstd_rand random_;        // where to begin to look for a free segment
   closing closing_ = closing::no;
   bool gone_ = false;

@@ -10,7 +10,6 @@
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -190,14 +189,16 @@ void client_core::ask(std::shared_ptr<question> q) {
       ready_.push_back({ready::kind::answered, {}, {}, false, {}, q});
       return;
     }
-    questions_.push_back(q);
-    server_->inquire(*q, *this, now);
+    question& asked_now = *q;
+    asked_now.at_core = questions_.insert(questions_.end(), std::move(q));
+    server_->inquire(asked_now, *this, now);
   });
 }
 
 void client_core::withdraw(std::shared_ptr<question> const& q) {
   enter_for([&](time_point) {
-    if (std::erase(questions_, q) == 0) return;
+    if (!q->at_core) return;
+    questions_.erase(*std::exchange(q->at_core, std::nullopt));
     server_->withdraw(*q);
     q->why = asio::error::operation_aborted;
     ready_.push_back({ready::kind::answered, {}, {}, false, {}, q});
@@ -205,13 +206,13 @@ void client_core::withdraw(std::shared_ptr<question> const& q) {
 }
 
 void client_core::on_inquiry_answered(engine::inquiry& i, std::span<std::int64_t const> numbers, error_code why) {
-  auto const found = std::find_if(questions_.begin(), questions_.end(), [&](auto const& q) { return q.get() == &i; });
-  question& q = **found;
+  auto& q = static_cast<question&>(i);
   q.numbers.assign(numbers.begin(), numbers.end());
   q.why = why;
   if (!why && q.of_hold) q.of_hold->part.weight = q.size;
-  ready_.push_back({ready::kind::answered, {}, {}, false, {}, std::move(*found)});
-  questions_.erase(found);
+  auto const place = *std::exchange(q.at_core, std::nullopt);
+  ready_.push_back({ready::kind::answered, {}, {}, false, {}, std::move(*place)});
+  questions_.erase(place);
 }
 
 }  // namespace conch::detail

@@ -5,6 +5,9 @@
 #include "client/core.hpp"
 #include "engine/inquiry.hpp"
 
+#include <list>
+#include <memory>
+#include <optional>
 #include <vector>
 
 namespace conch::detail {
@@ -27,6 +30,7 @@ class question : public engine::inquiry {
   node_ref of_hold;  // downgrade: this one
   std::vector<std::int64_t> numbers;
   error_code why;
+  std::optional<std::list<std::shared_ptr<question>>::iterator> at_core;  // among those that are not answered yet; with the engine locked
 };
 
 }  // namespace conch::detail

@@ -25,6 +25,7 @@ struct inquiry : list_hook<inquiry> {
   };
 
   inquiry() noexcept;
+  ~inquiry();  // withdrawn, if it is not answered yet
 
   kind what = kind::inspect;
   std::string name;

@@ -220,3 +220,4 @@ class server final : public backend {
 };
 
 }  // namespace conch::engine
+  std::unordered_map<std::uint64_t, inquiry*> by_serial_;  // the same

@@ -15,12 +15,17 @@ inquiry::inquiry() noexcept
         i.at->inquiry_due(i, now);
       }} {}
 
+inquiry::~inquiry() {
+  if (linked()) at->withdraw(*this);
+}
+
 void server::inquire(inquiry& i, inquirer& whose, time_point now) {
   i.at = this;
   i.serial = ++last_inquiry_;
   i.until = now + settings_.offline_timeout;
   inquirer_ = &whose;
   inquiries_.push_back(i);
+  by_serial_.emplace(i.serial, &i);
   if (denied_) {
     end_inquiry(i, {}, denied_);
     out_.drop_connection("denied so far; the next connection shows whether it still is");
@@ -36,6 +41,7 @@ void server::inquire(inquiry& i, inquirer& whose, time_point now) {
 
 void server::withdraw(inquiry& i) noexcept {
   i.unlink();
+  by_serial_.erase(i.serial);
   i.due.cancel();
 }
 
@@ -81,10 +87,9 @@ void server::inquiry_due(inquiry& i, time_point now) {
 }
 
 void server::inquiry_answer(in_flight const& r, answer const& a, time_point now) {
-  inquiry* asked = nullptr;
-  inquiries_.for_each([&](inquiry& i) {
-    if (i.serial == r.serial || CONCH_MUTANT(any_inquiry_answered)) asked = &i;
-  });
+  auto const found = by_serial_.find(r.serial);
+  inquiry* asked = found == by_serial_.end() ? nullptr : found->second;
+  if (CONCH_MUTANT(any_inquiry_answered)) inquiries_.for_each([&](inquiry& i) { asked = &i; });
   if (a.what == fault::reconnect) out_.drop_connection(a.words);
   if (asked == nullptr || a.what == fault::reconnect) return;  // withdrawn, or asked again on the next connection
   switch (a.what) {
