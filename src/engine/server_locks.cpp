@@ -210,9 +210,14 @@ void server::in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_po
   // Early by the server's clock, which may be slower than ours, it is told what is left and asks again: one question more, in place
   // of being late by as much as the clocks might differ.
   auto const left = milliseconds{std::clamp<std::int64_t>(left_ms, 20, 86'400'000)};
-  // The line outlives the lock by what was asked for: a later check would find that we are not in it any more.
-  auto const latest = std::min<duration>({left / 10, std::chrono::seconds{1}, s.lease / 2});
-  timers_.arm(s.check, now + left + milliseconds{5} + jitter(latest));
+  // All who wait behind one lease see the same end of it: they are spread over a third of what is left. But the holder may be dead,
+  // and then this is what the first of them adds to its lease: never more than the claim, which a dead client in line may cost too.
+  // Behind a claim they are spread less: it is one that is over which finds a dead client in line.
+  // And the line outlives the lock by what was asked for: a later check would find that we are not in it any more.
+  duration const spread = left > settings_.claim ? std::min<duration>(left / 3, settings_.claim) : left / 10;
+  time_point const over = now + left + milliseconds{5};
+  time_point const at = over + jitter(std::min<duration>(spread, s.lease / 2));
+  timers_.arm(s.check, std::min(at, std::max(over, s.follow_up)));  // whom we passed it on to is looked after in any case
 }
 
 std::string server::trouble_of(seat const& s) const {
