@@ -66,7 +66,7 @@ class client {
   /// Completion signature: void(error_code)
   /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
   /// Per-operation cancellation: none.
-  /// Errors: errc::timed_out if the server did not confirm everything in time (what is left ends with its lease);
+  /// Errors: errc::timed_out if the server did not confirm everything in time (it goes on while the server answers);
   /// errc::closed if it was closed before.
   /// Thread safety: as client.
   /// Round trips: those of the releases.

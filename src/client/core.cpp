@@ -462,7 +462,7 @@ void client_core::begin_close(time_point now, duration timeout, bool drain) {
   if (quorum_) quorum_->drop_kicks();
   if (server_) {
     server_->drop_kicks();
-    server_->end_inquiries(make_error_code(errc::closed));
+    server_->end_inquiries(make_error_code(errc::closed), now);
   }
   if (drain && timeout > duration::zero()) {
     timers_.arm(close_timer_, later_by(now, timeout));
@@ -471,14 +471,30 @@ void client_core::begin_close(time_point now, duration timeout, bool drain) {
   }
 }
 
+/// It ends when for a second nothing was confirmed of what is given back, however much that is. Whoever awaits it is told after the
+/// first.
 void client_core::close_due(time_point now) {
+  std::uint64_t const confirmed = quorum_ ? quorum_->confirmed() : server_->confirmed();
   if (closing_ == closing::draining) {
     closing_ = closing::giving_back;
     engine_.give_back_everything(now);
-    timers_.arm(close_timer_, now + std::min<duration>(settings_.command_timeout, std::chrono::seconds{1}));
-  } else if (closing_ == closing::giving_back) {
-    end_close(make_error_code(errc::timed_out));
+  } else if (closing_ != closing::giving_back) {
+    return;
+  } else {
+    tell_closed(make_error_code(errc::timed_out));
+    if (confirmed == confirmed_ && !engine_.ending()) {
+      end_close(make_error_code(errc::timed_out));
+      return;
+    }
   }
+  confirmed_ = confirmed;
+  timers_.arm(close_timer_, now + std::min<duration>(settings_.command_timeout, std::chrono::seconds{1}));
+}
+
+void client_core::tell_closed(error_code why) {
+  if (closed_told_ || !on_closed_) return;
+  closed_told_ = true;
+  ready_.push_back({ready::kind::closed, {}, why, false, nullptr});  // behind the waiters that it ended
 }
 
 void client_core::end_close(error_code why) {
@@ -486,7 +502,7 @@ void client_core::end_close(error_code why) {
   close_timer_.cancel();
   for (auto const& r : remotes_) r->way->shut_down();
   asio::post(strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
-  if (on_closed_) ready_.push_back({ready::kind::closed, {}, why, false, nullptr});  // behind the waiters that it ended
+  tell_closed(why);
 }
 
 void client_core::context_gone() {

@@ -149,6 +149,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void want_turn();
   void begin_close(time_point now, duration timeout, bool drain);
   void close_due(time_point now);
+  void tell_closed(error_code why);
   void end_close(error_code why);
   void stop_watchers(hold_node& n, error_code why);
   template <class Call>
@@ -190,8 +191,10 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   closing closing_ = closing::no;
   bool gone_ = false;
   std::optional<close_handler> on_closed_;
+  bool closed_told_ = false;
   asio::any_completion_executor whose_close_;
   engine::timer close_timer_;
+  std::uint64_t confirmed_ = 0;    // clean-ups, when closing looked at them last
   bool alarm_started_ = false;
   time_point armed_ = engine::timer_queue::never;
   std::unique_ptr<alarm> alarm_;

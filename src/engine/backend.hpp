@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/list.hpp"
+#include "engine/mutant.hpp"
 #include "engine/timer_queue.hpp"
 #include "engine/wire.hpp"
 
@@ -74,6 +75,7 @@ struct seat : list_hook<seat> {
   time_point follow_up = time_point::max();
   std::uint32_t run = 0;        // asked for at this run of the server, as counted by who keeps it
   std::uint32_t references = 0; // commands and clean-ups that name this seat
+  std::uint32_t told_on = 0;    // the connection on which the server was asked or told something of this last
   cleanup* kick = nullptr;
 
   /// For a release or a confirmation of this (release_command::floor).
@@ -92,6 +94,7 @@ struct seat : list_hook<seat> {
 /// Who waits for the end of a clean-up. Embedded in the one who does.
 struct receipt {
   cleanup* pending = nullptr;
+  void* waited_by = nullptr;  // of a quorum, which waits for the ends of several
 };
 
 /// What the cohort asks for. Whatever fails has already arranged its own clean-up.
@@ -112,6 +115,8 @@ class backend {
   virtual void renew(std::span<seat* const> seats, time_point now) = 0;
   /// Nobody waits for that answer any more.
   virtual void forget(receipt& r) noexcept = 0;
+  /// While the server is answering what was written before it, that answer is not late: not before this.
+  virtual time_point late_after(receipt const& r) const = 0;
   /// The seat's timer has fired.
   virtual void check(seat& s, time_point now) = 0;
   virtual bool connected() const noexcept = 0;
@@ -172,6 +177,18 @@ error_code to_error(fault what, std::string_view words);
 
 /// The words, and which lock they are about, if they do not say so.
 std::string of_lock(seat const& s, std::string_view words);
+
+/// What is due, owed to a new connection, or to be ended, is done in turns of so many; the rest by a timer that is due at once, so that
+/// everybody else in the event loop comes in between. A turn takes about 2 ms. Smaller in the simulator, which has fewer of everything.
+#ifdef CONCH_MUTANTS
+#define CONCH_IN_ONE_TURN ::conch::sim::engine_steps_in_one_turn
+#else
+inline constexpr std::size_t in_one_turn = 1'000;
+#define CONCH_IN_ONE_TURN ::conch::engine::in_one_turn
+#endif
+
+/// When the rest is due: a timer that is due now fires in this very turn.
+constexpr time_point in_next_turn(time_point now) { return now + duration{1}; }
 
 /// What the clocks may differ by over a lease: 1 % of it, and 2 ms for rounding (Redis counts expiry in milliseconds).
 /// The formula is Redlock's (redis.io, "Distributed Locks with Redis").

@@ -4,6 +4,7 @@
 #include "engine/mutant.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace conch::engine {
 
@@ -23,7 +24,7 @@ lock_entry::lock_entry(std::string lock_name, engine& owner)
     : name{std::move(lock_name)}, in{owner}, place{name}, watch{this, [](void* self, time_point now) {
         auto& e = *static_cast<lock_entry*>(self);
         e.in.watch(e, now);
-      }} {
+      }, true} {
   place.owner = this;
 }
 
@@ -45,9 +46,11 @@ error_code refused(permit const& p) {
 }  // namespace
 
 engine::engine(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats)
-    : settings_{settings}, timers_{timers}, shell_{shell}, stats_{stats} {}
+    : settings_{settings}, timers_{timers}, shell_{shell}, stats_{stats},
+      rest_{this, [](void* self, time_point now) { static_cast<engine*>(self)->go_on_ending(now); }} {}
 
 engine::~engine() {
+  parts_.splice_back(unseen_);
   while (!parts_.empty()) delete &parts_.pop_front();
 }
 
@@ -165,9 +168,14 @@ void engine::overdue(acquisition& a, time_point now) {
     case acquisition::phase::waiting:
       stop_waiting(a, CONCH_MUTANT(timed_out_is_unreachable) ? make_error_code(errc::unreachable) : backend_->too_late(a.lock->place), cancel_type::total, now);
       return;
+    // Its wait is over in any case: a server with much to do does not make it longer.
     case acquisition::phase::staying:
     case acquisition::phase::leaving: finish(a, acquired::failed, a.ending); return;
     case acquisition::phase::releasing:
+      if (time_point const late = backend_->late_after(a); late > now) {
+        timers_.arm(a.due, late);
+        return;
+      }
       backend_->forget(a);
       a.at = acquisition::phase::over;
       shell_.on_released(a, true, make_error_code(errc::unreachable));
@@ -211,40 +219,83 @@ void engine::end_hold(acquisition& a, bool tell, time_point now) {
 }
 
 void engine::close(time_point now) {
-  closed_ = true;
-  std::vector<acquisition*> all;
-  for_each_entry([&](lock_entry& e) { e.waiting.for_each([&](acquisition& a) { all.push_back(&a); }); });
-  for (acquisition* a : all) {
-    if (a->at == acquisition::phase::waiting) {
-      stop_waiting(*a, make_error_code(errc::closed), cancel_type::terminal, now);
-    } else {
-      finish(*a, acquired::failed, make_error_code(errc::closed));
+  closed_ = end_waits_ = true;
+  unseen_.splice_back(parts_);
+  go_on_ending(now);
+}
+
+void engine::give_back_everything(time_point now) {
+  end_holds_ = true;
+  if (end_waits_) return;  // these come first
+  unseen_.splice_back(parts_);
+  go_on_ending(now);
+}
+
+/// So many at a time, so that nobody else in the event loop waits for all of them.
+void engine::go_on_ending(time_point now) {
+  constexpr std::size_t buckets_for_one = 16;  // an empty one is quickly passed
+  for (std::size_t left = CONCH_IN_ONE_TURN * buckets_for_one; ending(); left -= std::min(left, end_one(now) ? buckets_for_one : 1)) {
+    if (left == 0) {
+      timers_.arm(rest_, in_next_turn(now));
+      return;
     }
   }
 }
 
-void engine::give_back_everything(time_point now) {
-  std::vector<lock_entry*> held;
-  for_each_entry([&](lock_entry& e) {
-    if (e.holder != nullptr) held.push_back(&e);
-  });
-  for (lock_entry* e : held) {
-    acquisition& a = *e->holder;
-    if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::closed), now);
-    e->holder = nullptr;
-    a.lock = nullptr;
-    give_back(*e, nullptr, now);
+/// One wait, or one hold. False: there was none at this place.
+bool engine::end_one(time_point now) {
+  if (!unseen_.empty()) {
+    lock_entry& e = unseen_.pop_front();
+    parts_.push_back(e);
+    return end_something(e, now);
   }
+  if (buckets_ != entries_.bucket_count()) {  // it has grown since, and all have moved
+    bucket_ = 0;
+    buckets_ = entries_.bucket_count();
+  }
+  if (bucket_ < buckets_) {
+    for (auto at = entries_.begin(bucket_); at != entries_.end(bucket_); ++at) {
+      if (end_something(*at->second, now)) return true;
+    }
+    ++bucket_;
+    return false;
+  }
+  bucket_ = buckets_ = 0;
+  if (!std::exchange(end_waits_, false)) end_holds_ = false;
+  if (end_holds_) unseen_.splice_back(parts_);
+  return false;
+}
+
+/// The entry may be gone then.
+bool engine::end_something(lock_entry& e, time_point now) {
+  if (end_waits_) {
+    if (e.waiting.empty()) return false;
+    acquisition& a = e.waiting.front();
+    if (a.at == acquisition::phase::waiting) {
+      stop_waiting(a, make_error_code(errc::closed), cancel_type::terminal, now);
+    } else {
+      finish(a, acquired::failed, make_error_code(errc::closed));
+    }
+    return true;
+  }
+  if (e.holder == nullptr) return false;
+  acquisition& a = *e.holder;
+  if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::closed), now);
+  e.holder = nullptr;
+  a.lock = nullptr;
+  give_back(e, nullptr, now);
+  return true;
 }
 
 bool engine::idle() noexcept {
   bool held = false;
   for_each_entry([&](lock_entry& e) { held = held || e.holder != nullptr; });
-  return !held;
+  return !held && !ending();
 }
 
+/// The ends of holds and their renewals come first: a thousand time-outs can wait for them.
 void engine::tick(time_point now) {
-  timers_.run(now);
+  timers_.run(now, CONCH_IN_ONE_TURN);
   if (due_.empty()) return;
   std::sort(due_.begin(), due_.end(), [](seat* a, seat* b) { return a->deadline < b->deadline; });
   std::vector<seat*> const due = std::move(due_);
@@ -410,12 +461,14 @@ void engine::granted(seat& s, bool pushed, time_point now) {
   ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
   e.slice_began = now;
   e.hand_offs = 0;
-  if (s.part && timers_.next() <= now && !CONCH_MUTANT(granted_before_loss)) {
+  if (s.part && timers_.next_urgent() <= now && !CONCH_MUTANT(granted_before_loss)) {
     // After a pause: what is over in this process is told before what it has made free is given out.
-    parts_.for_each([&](lock_entry& other) {
+    auto const tell = [&](lock_entry& other) {
       bool const over = other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= lose_at(other);
       if (over && other.name == e.name) tell_lost(*other.holder, make_error_code(errc::lost), now);
-    });
+    };
+    parts_.for_each(tell);
+    unseen_.for_each(tell);
   }
   deliver(e, now);
 }
@@ -504,6 +557,7 @@ template <class F>
 void engine::for_each_entry(F f) {
   for (auto& [name, e] : entries_) f(*e);
   parts_.for_each(f);
+  unseen_.for_each(f);
 }
 
 seat* engine::find(std::string_view name) {

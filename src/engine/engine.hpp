@@ -114,8 +114,10 @@ class engine final : public backend_events {
 
   /// Ends all waits; no more are taken. Holds stay.
   void close(time_point now);
-  /// Tells all holders that their hold is over, and gives the locks back.
+  /// Tells all holders that their hold is over, and gives the locks back; the waits are ended first.
   void give_back_everything(time_point now);
+  /// Neither of them is at its end yet.
+  bool ending() const noexcept { return end_waits_ || end_holds_; }
   bool closed() const noexcept { return closed_; }
   /// Nobody holds anything, not even a hold that is lost but not given back.
   bool idle() noexcept;
@@ -138,6 +140,9 @@ class engine final : public backend_events {
   friend struct lock_entry;
   friend struct acquisition;
 
+  void go_on_ending(time_point now);
+  bool end_one(time_point now);
+  bool end_something(lock_entry& e, time_point now);
   lock_entry& entry(std::string_view name);
   lock_entry& new_part(std::string_view name, permit const& part);
   template <class F>
@@ -164,6 +169,10 @@ class engine final : public backend_events {
   bool closed_ = false;
   std::unordered_map<std::string_view, std::unique_ptr<lock_entry>> entries_;  // keys live in the entries
   list<lock_entry> parts_;  // owned
+  bool end_waits_ = false, end_holds_ = false;
+  list<lock_entry> unseen_;     // of parts_: those that the present one of these has not come to
+  std::size_t bucket_ = 0, buckets_ = 0;  // of entries_: likewise
+  timer rest_;
   std::vector<seat*> due_;  // to be renewed at the end of this tick
 };
 

@@ -61,7 +61,12 @@ class list {
   }
 
   void splice_back(list& other) noexcept {
-    while (!other.empty()) push_back(other.pop_front());
+    if (other.empty()) return;
+    other.head_.next_->previous_ = head_.previous_;
+    other.head_.previous_->next_ = &head_;
+    head_.previous_->next_ = other.head_.next_;
+    head_.previous_ = other.head_.previous_;
+    other.head_.next_ = other.head_.previous_ = &other.head_;
   }
 
   /// Calls f for each; f may unlink the item it is given, and no other.

@@ -40,9 +40,11 @@ server::server(config const& settings, std::uint64_t seed, timer_queue& timers, 
                journal& log, statistics& stats)
     : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed},
       overdue_{this, [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
+      rest_{this, [](void* self, time_point now) { static_cast<server*>(self)->go_on(now); }},
       quiet_{this, [](void* self, time_point now) { static_cast<server*>(self)->quiet(now); }} {}
 
 server::~server() {
+  owed_.splice_back(resting_owed_);
   while (!owed_.empty()) delete &owed_.pop_front();
 }
 
@@ -51,7 +53,8 @@ void server::connected_as(session const& s, time_point now) {
   if (!CONCH_MUTANT(denied_for_ever)) denied_ = {};
   noted_.clear();
   ++stats_.connects;
-  last_heard_ = now;
+  last_heard_ = last_answer_ = now;
+  excused_ = false;
   sample(s.asked, s.server_us, now);
 
   // A server that was restarted has no connection of before, and gives the old numbers to others. On a unix socket all
@@ -79,42 +82,78 @@ void server::connected_as(session const& s, time_point now) {
   out_.send(prove_publish_command{});
   push_request({request::prove_publish, 0, 0, nullptr, nullptr, now});
 
-  owed_.for_each([&](cleanup& c) {
+  ++connection_;
+  failing_ = {};
+  resting_owed_.splice_back(owed_);
+  active_.splice_back(resting_);
+  resting_.splice_back(active_);
+  go_on(now);
+  if (!ending_inquiries_ && !CONCH_MUTANT(inquiries_not_repeated)) repeat_inquiries(now);
+  if (CONCH_MUTANT(subscribed_last)) subscribe();
+  if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
+  up_.connection_changed(now);
+}
+
+/// What there is for a new connection, or to be told of a failure, in turns.
+void server::go_on(time_point now) {
+  std::size_t left = CONCH_IN_ONE_TURN;
+  if (connected_ && !failing_) {
+    repeat_cleanups(left, now);
+    ask_everything_again(left, now);
+  }
+  for (; failing_ && left != 0 && !resting_.empty(); --left) {
+    seat& s = resting_.pop_front();
+    active_.push_back(s);
+    if (s.at == seat::state::asking || s.at == seat::state::in_line) fail(s, failing_, now);
+  }
+  if (resting_.empty()) failing_ = {};
+  for (; ending_inquiries_ && left != 0 && !inquiries_.empty(); --left) end_inquiry(inquiries_.front(), {}, ending_inquiries_);
+  if (inquiries_.empty()) ending_inquiries_ = {};
+  bool const more = failing_ || ending_inquiries_ || (connected_ && !(resting_.empty() && resting_owed_.empty()));
+  if (more && !CONCH_MUTANT(rest_of_a_connection_forgotten)) timers_.arm(rest_, in_next_turn(now));
+}
+
+void server::repeat_cleanups(std::size_t& left, time_point now) {
+  for (; left != 0 && !resting_owed_.empty(); --left) {
+    cleanup& c = resting_owed_.pop_front();
+    owed_.push_back(c);
     if (c.is_kick) {
-      if (!c.due.armed()) cleanup_due(c, now);  // was due, or was not answered
-      return;
+      if (!c.due.armed() && !c.sent) cleanup_due(c, now);  // was due, or was not answered
+      continue;
     }
-    if (CONCH_MUTANT(cleanups_not_repeated)) return;
+    if (c.sent || CONCH_MUTANT(cleanups_not_repeated)) continue;
     if (c.over <= now && !may_arrive_late()) {
       finish(c, c.was_valid, {}, now);
     } else {
       if (std::exchange(c.lapsed, false)) --lapsed_;
       send_cleanup(c, 0, false, now);
     }
-  });
+  }
+}
 
+/// Those of which nothing was said on this connection yet. What has been released, cancelled or given up since is not here any more.
+void server::ask_everything_again(std::size_t& left, time_point now) {
   std::vector<seat*> renewals;
-  active_.for_each([&](seat& s2) {
-    switch (s2.at) {
+  for (; left != 0 && !resting_.empty(); --left) {
+    seat& s = resting_.pop_front();
+    active_.push_back(s);
+    if (s.told_on == connection_) continue;
+    switch (s.at) {
       case seat::state::asking:
       case seat::state::in_line:
-        if (CONCH_MUTANT(place_lost_on_reconnect)) s2.ticket = s2.vote;
-        if (!CONCH_MUTANT(not_asked_again)) send_acquire(s2, false, now);
+        if (CONCH_MUTANT(place_lost_on_reconnect)) s.ticket = s.vote;
+        if (!CONCH_MUTANT(not_asked_again)) send_acquire(s, false, now);
         break;
-      case seat::state::leaving: send_leave(s2, false, now); break;
-      case seat::state::owned: renewals.push_back(&s2); break;
+      case seat::state::leaving: send_leave(s, false, now); break;
+      case seat::state::owned: renewals.push_back(&s); break;
       case seat::state::idle: break;
     }
-  });
+  }
   std::sort(renewals.begin(), renewals.end(), [](seat* a, seat* b) { return a->deadline < b->deadline; });
   if (CONCH_MUTANT(holds_lost_on_reconnect)) {
-    for (seat* s2 : renewals) lose_and_give_back(*s2, now);
+    for (seat* s : renewals) lose_and_give_back(*s, now);
   }
   if (!CONCH_MUTANT(not_renewed_on_reconnect)) renew(renewals, now);
-  if (!CONCH_MUTANT(inquiries_not_repeated)) repeat_inquiries(now);
-  if (CONCH_MUTANT(subscribed_last)) subscribe();
-  if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
-  up_.connection_changed(now);
 }
 
 /// At another run of the server, or another server, those who waited at the one before have no connection yet: nobody is passed
@@ -158,6 +197,9 @@ void server::disconnected(std::string_view why, time_point now) {
   lost_at_ = now;
   trouble_ = why;
   ++stats_.disconnects;
+  active_.splice_back(resting_);
+  owed_.splice_back(resting_owed_);
+  failing_ = {};
   stale_.push_back(session_);
   if (!CONCH_MUTANT(sample_kept)) sample_us_ = 0;
   overdue_.cancel();
@@ -168,7 +210,7 @@ void server::disconnected(std::string_view why, time_point now) {
   unanswered.swap(in_flight_);
   std::deque<std::vector<renewed>> unrenewed;
   unrenewed.swap(renewing_);
-  std::deque<std::vector<tried>> untried;
+  std::deque<tries> untried;
   untried.swap(trying_);
   active_.for_each([&](seat& s) {
     if (!CONCH_MUTANT(renewing_for_ever)) s.renewing = false;
@@ -188,7 +230,7 @@ void server::disconnected(std::string_view why, time_point now) {
   for (in_flight const& r : unanswered) {
     if (r.what == request::acquire) has_waited(*r.at, r.id, r.written);
     if (r.what != request::acquire_all) continue;
-    for (tried const& one : *batch_of_tries) has_waited(*one.at, one.id, r.written);
+    for (tried const& one : batch_of_tries->in_script) has_waited(*one.at, one.id, r.written);
     ++batch_of_tries;
   }
   for (in_flight const& r : unanswered) {
@@ -197,8 +239,9 @@ void server::disconnected(std::string_view why, time_point now) {
   for (std::vector<renewed> const& batch : unrenewed) {
     for (renewed const& one : batch) drop(*one.at);
   }
-  for (std::vector<tried> const& batch : untried) {
-    for (tried const& one : batch) drop(*one.at);
+  for (tries const& batch : untried) {
+    for (tried const& one : batch.in_script) drop(*one.at);
+    for (tried const& one : batch.later) drop(*one.at);
   }
   active_.for_each([&](seat& s) {
     if (s.at == seat::state::asking || s.at == seat::state::in_line) patience(s, now);
@@ -219,7 +262,8 @@ void server::answered(answer const& as_sent, time_point now) {
   was_replica_ = was_replica_ || a.what == fault::reconnect;
   in_flight const r = in_flight_.front();
   in_flight_.pop_front();
-  last_heard_ = now;
+  last_heard_ = last_answer_ = now;
+  excused_ = false;
   duration const took = now - r.written;
   round_trip_ = round_trip_ == duration::zero() ? took : round_trip_ + (took - round_trip_) / 8;
   switch (r.what) {
@@ -270,11 +314,20 @@ void server::push_request(in_flight r) {
   if (!overdue_.armed()) timers_.arm(overdue_, r.written + settings_.command_timeout);
 }
 
+/// A server that is there, but does not answer. It may have much to do before it comes to what is due next, so the time counts
+/// from its last answer. Not from the last push: it is for answers that we wait, and other clients' releases make pushes.
 void server::answer_overdue(time_point now) {
   if (in_flight_.empty()) return;
-  time_point const due = in_flight_.front().written + settings_.command_timeout;
+  time_point const since = std::max(in_flight_.front().written, last_answer_);
+  time_point const due = since + settings_.command_timeout;
   if (due > now) {
     timers_.arm(overdue_, due);
+    return;
+  }
+  // We come late ourselves, after a handler that took long or a pause of the process: what has come in meanwhile is read first.
+  duration const a_while = settings_.command_timeout / 4;
+  if (now - overdue_.at() > a_while && !std::exchange(excused_, true)) {
+    timers_.arm(overdue_, now + a_while);
     return;
   }
   if (!CONCH_MUTANT(no_command_timeout)) out_.drop_connection("the server did not answer in time");
@@ -366,24 +419,20 @@ void server::fail(seat& s, error_code why, time_point now) {
   drop(s);
 }
 
+/// An answer to it is in hand, and refers to it, as does who asks here.
 bool server::is_asked_again(seat const& s, grant_id id) const {
+  if (s.references <= 2) return false;
   auto const same = [&](auto const& one) { return one.at == &s && one.id == id; };
   return std::any_of(in_flight_.begin(), in_flight_.end(), same) || std::any_of(trying_.begin(), trying_.end(), [&](auto const& batch) {
-           return std::any_of(batch.begin(), batch.end(), same);
+           return std::any_of(batch.in_script.begin(), batch.in_script.end(), same);
          });
 }
 
 void server::fail_all_asking(error_code why, time_point now) {
-  std::vector<seat*> asking;
-  active_.for_each([&](seat& s) {
-    if (s.at == seat::state::asking || s.at == seat::state::in_line) asking.push_back(&s);
-  });
-  end_inquiries(why);
-  for (seat* s : asking) ++s->references;
-  for (seat* s : asking) {
-    if (s->at == seat::state::asking || s->at == seat::state::in_line) fail(*s, why, now);
-    drop(*s);
-  }
+  active_.splice_back(resting_);
+  resting_.splice_back(active_);
+  failing_ = ending_inquiries_ = why;
+  go_on(now);
 }
 
 void server::acquire_fault(seat& s, answer const& a, time_point now) {

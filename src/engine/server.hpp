@@ -43,6 +43,7 @@ class server final : public backend {
   void release(seat& s, std::optional<milliseconds> again, receipt* r, time_point now) override;
   void renew(std::span<seat* const> seats, time_point now) override;
   void forget(receipt& r) noexcept override;
+  time_point late_after(receipt const& r) const override;
   bool connected() const noexcept override { return connected_; }
   error_code too_late(seat const& s) const override;
   bool takes_parts() const noexcept override { return true; }
@@ -54,7 +55,7 @@ class server final : public backend {
   void inquire(inquiry& i, inquirer& whose, time_point now);
   /// Nobody wants its answer any more; what it orders may be carried out all the same.
   void withdraw(inquiry& i) noexcept;
-  void end_inquiries(error_code why);
+  void end_inquiries(error_code why, time_point now);
 
   /// What keeps it from an answer; empty: nothing but who has the lock.
   std::string trouble_of(seat const& s) const;
@@ -74,8 +75,13 @@ class server final : public backend {
 
   /// Releases and leaves that are not answered yet.
   std::size_t pending() const noexcept { return cleanups_; }
+  /// The present connection has not asked for all that is in line again, or not repeated all that is owed; or not all have been told of
+  /// a failure.
+  bool catching_up() const noexcept { return failing_ || (connected_ && !(resting_.empty() && resting_owed_.empty())); }
+  /// How many of them were, so far.
+  std::uint64_t confirmed() const noexcept { return confirmed_; }
   /// Nothing that matters is owed to the server, and nothing of this client is there.
-  bool settled() const noexcept { return cleanups_ == lapsed_ && active_.empty(); }
+  bool settled() const noexcept { return cleanups_ == lapsed_ && active_.empty() && resting_.empty(); }
   /// Forgets kicks: the client is about to close.
   void drop_kicks();
 
@@ -98,6 +104,8 @@ class server final : public backend {
   /// What others may need to connect again, beyond the pause between two attempts: to be told, or to notice, and to be greeted.
   static constexpr milliseconds time_to_greet{200};
 
+  struct tried { seat* at; grant_id id; milliseconds lease; };
+
   // server.cpp: the connection
   void push_request(in_flight r);
   void note_once(std::string_view words);
@@ -116,12 +124,17 @@ class server final : public backend {
   void drop(seat& s);
   void fail(seat& s, error_code why, time_point now);
   void fail_all_asking(error_code why, time_point now);
+  void go_on(time_point now);
+  void repeat_cleanups(std::size_t& left, time_point now);
+  void ask_everything_again(std::size_t& left, time_point now);
   duration jitter(duration up_to);
   /// When to ask a server anew that cannot answer at the moment: soon, and not all at once.
   time_point again_at(time_point now) { return now + milliseconds{20} + jitter(milliseconds{80}); }
 
   // server_tries.cpp: several locks in one script
-  void send_tries(std::span<seat* const> seats, bool with_source, time_point now);
+  void send_tries(std::span<seat* const> seats, std::vector<tried> later, bool with_source, time_point now);
+  enum class of_the_rest : std::uint8_t { next, busy, each_alone, as_these };
+  void try_the_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now);
   void tries_answer(in_flight const& r, answer const& a, time_point now);
 
   // server_locks.cpp: one lock
@@ -197,27 +210,36 @@ class server final : public backend {
   std::int64_t clock_us_ = 0;
   duration round_trip_{};
   time_point last_heard_{};
+  time_point last_answer_{};
+  bool excused_ = false;          // an answer may be late once because of ourselves
   grant_id last_id_ = 0;
 
   std::deque<in_flight> in_flight_;
   struct renewed { seat* at; grant_id id; milliseconds lease; std::int64_t floor; bool keeps_fence; };
   std::deque<std::vector<renewed>> renewing_;
   std::vector<renewal> scratch_;
-  struct tried { seat* at; grant_id id; milliseconds lease; };
-  std::deque<std::vector<tried>> trying_;  // for each acquire_all in flight
+  struct tries { std::vector<tried> in_script, later; };
+  std::deque<tries> trying_;      // for each acquire_all in flight: what it tries, and what is to be tried if it takes all of that
   bool gathering_ = false;
   std::vector<seat*> gathered_;
-  list<seat> active_;             // all seats that are not idle, in the order of their asking
+  list<seat> active_;             // all seats that are not idle, in the order of their asking, but for ...
+  list<seat> resting_;            // ... those that the present connection has not come to yet, or whose failure it has not; later
+  list<cleanup> resting_owed_;    // likewise, of owed_; earlier
+  error_code failing_;            // set: those are to fail
+  error_code ending_inquiries_;   // set: all of them are to end
+  std::uint32_t connection_ = 0;  // counts them
   std::unordered_map<grant_id, seat*> parts_;  // of locks with several owners, by what they asked under last
   list<cleanup> owed_;
   std::size_t cleanups_ = 0;
+  std::uint64_t confirmed_ = 0;
   std::size_t lapsed_ = 0;        // of these
   list<inquiry> inquiries_;  // not answered yet
+  std::unordered_map<std::uint64_t, inquiry*> by_serial_;  // the same
   std::uint64_t last_inquiry_ = 0;
   inquirer* inquirer_ = nullptr;
   timer overdue_;
+  timer rest_;
   timer quiet_;
 };
 
 }  // namespace conch::engine
-  std::unordered_map<std::uint64_t, inquiry*> by_serial_;  // the same

@@ -58,6 +58,7 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
 
   constexpr std::int64_t not_done = 3;
   if (a.what == fault::none && numbers.size() >= 4 && numbers[0] == not_done) {
+    ++confirmed_;  // it is at work
     // The first in line has not connected again yet. It is still ours: once more in a moment. Whoever gives it back need not wait.
     sample(r.written, numbers[3], now);
     if (c.whom != nullptr) {
@@ -68,6 +69,7 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
     if (same_seat && s.at == seat::state::asking) send_acquire(s, false, now);
     timers_.arm(c.due, std::min(c.over, now + milliseconds{10} + jitter(milliseconds{10})));
   } else if (a.what == fault::none && numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
+    ++confirmed_;
     sample(r.written, numbers[3], now);
     bool const was_mine = numbers[0] == 1 || CONCH_MUTANT(release_says_held) || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
     seen(s, r);
@@ -167,6 +169,12 @@ void server::forget(receipt& r) noexcept {
   r.pending = nullptr;
 }
 
+/// One that was refused has had its answer, and is repeated in the background.
+time_point server::late_after(receipt const& r) const {
+  bool const on_its_way = r.pending != nullptr && r.pending->sent && r.pending->refusals == 0 && connected_;
+  return on_its_way ? last_answer_ + settings_.command_timeout : time_point::min();
+}
+
 /// What was written after the claim was over has shown, or has done, what there was to do about the new owner.
 void server::seen(seat& s, in_flight const& r) {
   if (r.written >= s.follow_up) s.follow_up = time_point::max();
@@ -216,10 +224,12 @@ void server::drop_kick(seat& s) {
 
 void server::drop_kicks() {
   std::vector<seat*> seats;
-  owed_.for_each([&](cleanup& c) {
+  auto const look = [&](cleanup& c) {
     if (c.is_kick && !c.sent) seats.push_back(c.lock);
     c.lock->follow_up = time_point::max();
-  });
+  };
+  owed_.for_each(look);
+  resting_owed_.for_each(look);
   for (seat* s : seats) {
     ++s->references;
     drop_kick(*s);
@@ -229,9 +239,11 @@ void server::drop_kicks() {
 
 cleanup* server::owed(grant_id id) {
   cleanup* found = nullptr;
-  owed_.for_each([&](cleanup& c) {
+  auto const look = [&](cleanup& c) {
     if (c.id == id && !c.is_kick) found = &c;
-  });
+  };
+  owed_.for_each(look);
+  resting_owed_.for_each(look);
   return found;
 }
 

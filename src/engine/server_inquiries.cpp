@@ -129,8 +129,9 @@ void server::order_done(inquiry const& i, std::span<std::int64_t const> numbers,
   drop(s);
 }
 
-void server::end_inquiries(error_code why) {
-  while (!inquiries_.empty()) end_inquiry(inquiries_.front(), {}, why);
+void server::end_inquiries(error_code why, time_point now) {
+  ending_inquiries_ = why;
+  go_on(now);
 }
 
 void server::end_inquiry(inquiry& i, std::span<std::int64_t const> numbers, error_code why) {

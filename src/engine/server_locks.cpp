@@ -35,10 +35,13 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
   s.written = false;
   s.late_until = s.echo_until = time_point::min();
   s.trouble_since = {};
-  active_.push_back(s);
+  bool const others_first = connected_ && !resting_.empty() && !failing_;  // they asked earlier
+  (others_first ? resting_ : active_).push_back(s);
   if (denied_) {
     fail(s, denied_, now);
     out_.drop_connection("denied so far; the next connection shows whether it still is");
+  } else if (others_first) {
+    s.told_on = 0;
   } else if (connected_) {
     send_acquire(s, false, now);
   } else {
@@ -50,6 +53,7 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
 /// What asks for it is being written.
 void server::about_to_ask(seat& s, std::int64_t not_after_us) {
   s.written = true;
+  s.told_on = connection_;
   s.check.cancel();
   if (not_after_us != 0) s.late_until = std::max(s.late_until, server_has_passed(not_after_us));
 }
@@ -341,6 +345,7 @@ void server::leave_unless_granted(seat& s, time_point now) {
 
 void server::send_leave(seat& s, bool with_source, time_point now) {
   s.check.cancel();
+  s.told_on = connection_;
   ++stats_.scripts;
   out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
                             retention(s.lease), 0, with_source,
@@ -508,6 +513,7 @@ void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool kee
     bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
     if (s->at != seat::state::owned || !may || s->renewing) continue;
     s->renewing = true;
+    s->told_on = connection_;
     ++s->references;
     std::int64_t const floor = s->floor_asked();
     scratch_.push_back({s->name, s->id, s->lease, floor});

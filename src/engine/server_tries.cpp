@@ -3,6 +3,7 @@
 #include "engine/server.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,9 +13,12 @@ namespace conch::engine {
 
 namespace {
 
-/// Locks in one script: it keeps the server from everybody else for about 5 us each. More than that are tried one by one: a
-/// second script could not stop at what was busy in the first.
+/// Locks in one script: it keeps the server from everybody else for about 5 us each. More than that are tried by one script after the
+/// other, each when the one before it has taken all of its own.
 constexpr std::size_t most_in_one_script = 64;
+
+/// Fewer in the simulator, whose multi_locks are small.
+std::size_t in_one_script() { return std::min<std::size_t>(most_in_one_script, CONCH_IN_ONE_TURN); }
 
 }  // namespace
 
@@ -23,16 +27,18 @@ void server::gather() { gathering_ = true; }
 void server::send_gathered(time_point now) {
   gathering_ = false;
   std::vector<seat*> const seats = std::exchange(gathered_, {});
-  if (seats.size() > 1 && seats.size() <= most_in_one_script) {
-    send_tries(seats, false, now);
-  } else {
-    for (seat* s : seats) {
-      if (!CONCH_MUTANT(many_tries_forgotten) || s == seats.front()) send_acquire(*s, false, now);
-    }
+  if (seats.size() == 1) {
+    send_acquire(*seats.front(), false, now);
+  } else if (seats.size() > 1) {
+    std::size_t const first = std::min(seats.size(), in_one_script());
+    std::vector<tried> later;
+    for (seat* s : std::span{seats}.subspan(first)) later.push_back({s, s->id, s->lease});
+    for (tried const& one : later) ++one.at->references;
+    send_tries(std::span{seats}.first(first), std::move(later), false, now);
   }
 }
 
-void server::send_tries(std::span<seat* const> seats, bool with_source, time_point now) {
+void server::send_tries(std::span<seat* const> seats, std::vector<tried> later, bool with_source, time_point now) {
   std::int64_t const not_after_us = not_after(now);
   std::vector<attempt> items;
   std::vector<tried> batch;
@@ -47,15 +53,50 @@ void server::send_tries(std::span<seat* const> seats, bool with_source, time_poi
   }
   ++stats_.scripts;
   out_.send(acquire_all_command{items, retention(longest), not_after_us, with_source});
-  trying_.push_back(std::move(batch));
+  trying_.push_back({std::move(batch), std::move(later)});
   push_request({request::acquire_all, 0, 0, nullptr, nullptr, now});
 }
 
+/// What comes behind those that a script has tried. It was not written: nobody has touched it.
+void server::try_the_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now) {
+  std::vector<seat*> next;
+  std::vector<tried> after;
+  for (tried const& one : later) {
+    seat& s = *one.at;
+    if (s.id != one.id || s.at != seat::state::asking) continue;
+    switch (what) {
+      case of_the_rest::next:
+        if (CONCH_MUTANT(rest_of_tries_forgotten)) break;
+        if (next.size() < in_one_script()) {
+          next.push_back(&s);
+        } else {
+          ++s.references;
+          after.push_back(one);
+        }
+        break;
+      case of_the_rest::busy:
+        s.at = seat::state::idle;
+        s.unlink();
+        look_after(s, s.id, now);
+        up_.busy(s, now);
+        break;
+      case of_the_rest::each_alone: send_acquire(s, false, now); break;
+      case of_the_rest::as_these:  // a new connection asks again
+        if (a.what != fault::none && a.what != fault::reconnect) acquire_fault(s, a, now);
+        break;
+    }
+  }
+  if (!next.empty()) send_tries(next, std::move(after), false, now);
+  for (tried const& one : later) drop(*one.at);
+}
+
 void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
-  std::vector<tried> const batch = std::move(trying_.front());
+  std::vector<tried> const batch = std::move(trying_.front().in_script);
+  std::vector<tried> later = std::move(trying_.front().later);
   trying_.pop_front();
   bool const too_late = a.numbers.size() == 3 && a.numbers[0] == 3;
   bool const usable = a.what == fault::none && !a.numbers.empty() && (too_late || a.numbers.size() <= batch.size() + 1);
+  bool const all_taken = usable && !too_late && a.numbers.size() == batch.size() + 1;
   if (a.what == fault::none && !usable) out_.drop_connection("an answer of the acquire_all script that has the wrong length");
   if (a.what == fault::reconnect) out_.drop_connection(a.words);
   if (usable) sample(r.written, too_late ? a.numbers[2] : a.numbers[0], now);
@@ -79,7 +120,12 @@ void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
       acquire_fault(s, a, now);
     }
   }
-  if (!again.empty()) send_tries(again, true, now);
+  if (!again.empty()) {
+    send_tries(again, std::move(later), true, now);
+  } else {
+    auto const what = too_late ? of_the_rest::each_alone : usable ? (all_taken ? of_the_rest::next : of_the_rest::busy) : of_the_rest::as_these;
+    try_the_rest(later, what, a, now);
+  }
   for (tried const& one : batch) drop(*one.at);
 }
 

@@ -3,6 +3,8 @@
 
 #include <conch/clock.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -16,7 +18,8 @@ class timer {
  public:
   using action = void (*)(void* owner, time_point now);
 
-  timer(void* owner, action fire) noexcept : owner_{owner}, fire_{fire} {}
+  /// `urgent`: fires before all others that are due.
+  timer(void* owner, action fire, bool urgent = false) noexcept : urgent_{urgent}, owner_{owner}, fire_{fire} {}
   timer(timer const&) = delete;
   timer& operator=(timer const&) = delete;
   ~timer() { cancel(); }
@@ -31,11 +34,12 @@ class timer {
   time_point at_{};
   timer_queue* queue_ = nullptr;
   std::uint32_t place_ = 0;
+  bool const urgent_;
   void* owner_;
   action fire_;
 };
 
-/// Timers by due time: a binary heap that knows where each timer stands. Knows no clock.
+/// Timers by due time: binary heaps, of the urgent and of the others, that know where each timer stands. Knows no clock.
 class timer_queue {
  public:
   static constexpr time_point never = time_point::max();
@@ -43,84 +47,104 @@ class timer_queue {
   timer_queue() = default;
   timer_queue(timer_queue const&) = delete;
   timer_queue& operator=(timer_queue const&) = delete;
-  ~timer_queue() {
-    while (!heap_.empty()) heap_.back()->cancel();
-  }
 
-  time_point next() const noexcept { return heap_.empty() ? never : heap_.front()->at_; }
+  time_point next() const noexcept { return std::min(urgent_.next(), others_.next()); }
+  time_point next_urgent() const noexcept { return urgent_.next(); }
 
   /// Arms, or moves an armed timer.
   void arm(timer& t, time_point at) {
-    if (t.queue_ == nullptr) {
-      heap_.push_back(&t);
-      t.queue_ = this;
-      t.place_ = static_cast<std::uint32_t>(heap_.size() - 1);
-      t.at_ = at;
-      rise(t.place_);
-      return;
-    }
+    bool const armed = t.queue_ != nullptr;
+    t.queue_ = this;
     t.at_ = at;
-    settle(t.place_);
+    armed ? heap_of(t).settle(t.place_) : heap_of(t).add(t);
   }
 
-  /// Fires what is due, earliest first. An action may arm and cancel any timer.
-  void run(time_point now) {
-    while (!heap_.empty() && heap_.front()->at_ <= now) {
-      timer& t = *heap_.front();
-      t.cancel();
-      t.fire_(t.owner_, now);
+  /// Fires what is due, the urgent ones first and each kind earliest first; so many of each at most. An action may arm and cancel
+  /// any timer. When next() is due then, there is more.
+  void run(time_point now, std::size_t most = std::numeric_limits<std::size_t>::max()) {
+    for (heap* of : {&urgent_, &others_}) {
+      for (std::size_t left = most; left != 0 && of->next() <= now; --left) {
+        timer& t = of->first();
+        t.cancel();
+        t.fire_(t.owner_, now);
+      }
     }
   }
 
  private:
   friend class timer;
 
+  class heap {
+   public:
+    ~heap() {
+      while (!timers_.empty()) timers_.back()->cancel();
+    }
+
+    time_point next() const noexcept { return timers_.empty() ? never : timers_.front()->at_; }
+    timer& first() const noexcept { return *timers_.front(); }
+
+    void add(timer& t) {
+      timers_.push_back(&t);
+      t.place_ = static_cast<std::uint32_t>(timers_.size() - 1);
+      rise(t.place_);
+    }
+
+    void remove(timer const& t) noexcept {
+      std::uint32_t const place = t.place_;
+      timer* const last = timers_.back();
+      timers_.pop_back();
+      if (last == &t) return;
+      put(last, place);
+      settle(place);
+    }
+
+    void settle(std::uint32_t place) noexcept {
+      rise(place);
+      sink(timers_[place]->place_);
+    }
+
+   private:
+    void rise(std::uint32_t place) noexcept {
+      timer* const t = timers_[place];
+      while (place > 0) {
+        std::uint32_t const parent = (place - 1) / 2;
+        if (timers_[parent]->at_ <= t->at_) break;
+        put(timers_[parent], place);
+        place = parent;
+      }
+      put(t, place);
+    }
+
+    void sink(std::uint32_t place) noexcept {
+      timer* const t = timers_[place];
+      auto const size = static_cast<std::uint32_t>(timers_.size());
+      for (;;) {
+        std::uint32_t child = 2 * place + 1;
+        if (child >= size) break;
+        if (child + 1 < size && timers_[child + 1]->at_ < timers_[child]->at_) ++child;
+        if (t->at_ <= timers_[child]->at_) break;
+        put(timers_[child], place);
+        place = child;
+      }
+      put(t, place);
+    }
+
+    void put(timer* t, std::uint32_t place) noexcept {
+      timers_[place] = t;
+      t->place_ = place;
+    }
+
+    std::vector<timer*> timers_;
+  };
+
+  heap& heap_of(timer const& t) noexcept { return t.urgent_ ? urgent_ : others_; }
+
   void remove(timer& t) noexcept {
-    std::uint32_t const place = t.place_;
-    timer* const last = heap_.back();
-    heap_.pop_back();
+    heap_of(t).remove(t);
     t.queue_ = nullptr;
-    if (last == &t) return;
-    put(last, place);
-    settle(place);
   }
 
-  void settle(std::uint32_t place) noexcept {
-    rise(place);
-    sink(heap_[place]->place_);
-  }
-
-  void rise(std::uint32_t place) noexcept {
-    timer* const t = heap_[place];
-    while (place > 0) {
-      std::uint32_t const parent = (place - 1) / 2;
-      if (heap_[parent]->at_ <= t->at_) break;
-      put(heap_[parent], place);
-      place = parent;
-    }
-    put(t, place);
-  }
-
-  void sink(std::uint32_t place) noexcept {
-    timer* const t = heap_[place];
-    auto const size = static_cast<std::uint32_t>(heap_.size());
-    for (;;) {
-      std::uint32_t child = 2 * place + 1;
-      if (child >= size) break;
-      if (child + 1 < size && heap_[child + 1]->at_ < heap_[child]->at_) ++child;
-      if (t->at_ <= heap_[child]->at_) break;
-      put(heap_[child], place);
-      place = child;
-    }
-    put(t, place);
-  }
-
-  void put(timer* t, std::uint32_t place) noexcept {
-    heap_[place] = t;
-    t->place_ = place;
-  }
-
-  std::vector<timer*> heap_;
+  heap urgent_, others_;
 };
 
 inline void timer::cancel() noexcept {

@@ -118,12 +118,14 @@ struct quorum::farewell {
           f.in.tell_released(f, now);
         }} {
     for (part& p : parts) p.of = this;
+    if (whom != nullptr) whom->waited_by = this;
   }
 
   quorum& in;
   engine::receipt* whom;
   seat* front;                   // counted, until whom has been told
   std::vector<part> parts;       // never grows: clean-ups point into it
+  std::list<std::unique_ptr<farewell>>::iterator place;  // in the quorum's list
   std::size_t open = 0, mine = 0, answered = 0;
   bool begun = false;            // all releases are on their way
   bool late = false;             // stragglers are not waited for any more

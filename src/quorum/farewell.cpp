@@ -2,6 +2,9 @@
 #include "engine/mutant.hpp"
 #include "quorum/ballot.hpp"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <utility>
 
 // What was asked for or held is given back at all servers.
@@ -13,6 +16,7 @@ void quorum::back_out(ballot& b, engine::receipt* r, time_point now) {
   farewell* f = nullptr;
   if (r != nullptr) {
     f = farewells_.emplace_back(std::make_unique<farewell>(*this, b.votes.size(), r, b.front)).get();
+    f->place = std::prev(farewells_.end());
     f->open = 1;  // until all are on their way
     timers_.arm(f->timer, now + std::max<duration>(engine::milliseconds{10}, 16 * round_trip()));
   }
@@ -70,7 +74,8 @@ void quorum::tell_released(farewell& f, time_point now) {
   if (!f.begun) return;
   bool const certain = f.mine >= needed() || f.mine + f.open < needed() || f.late;
   if (f.whom != nullptr && certain && (f.answered >= needed() || f.open == 0)) {
-    engine::receipt& whom = *std::exchange(f.whom, nullptr);
+    engine::receipt& whom = *f.whom;
+    forget(whom);
     seat& front = *std::exchange(f.front, nullptr);
     std::size_t const enough = CONCH_MUTANT(released_by_one) ? 1 : CONCH_MUTANT(released_by_all) ? members_.size() : needed();
     up_.released(whom, f.mine + f.open >= enough, {}, now);
@@ -78,15 +83,28 @@ void quorum::tell_released(farewell& f, time_point now) {
   }
   if (f.open == 0) {
     seat* const front = std::exchange(f.front, nullptr);
-    std::erase_if(farewells_, [&](auto const& one) { return one.get() == &f; });
+    if (f.whom != nullptr) forget(*f.whom);
+    farewells_.erase(f.place);
     if (front != nullptr) drop(*front);
   }
 }
 
 void quorum::forget(engine::receipt& r) noexcept {
-  for (auto const& f : farewells_) {
-    if (f->whom == &r) f->whom = nullptr;
+  if (r.waited_by != nullptr) static_cast<farewell*>(r.waited_by)->whom = nullptr;
+  r.waited_by = nullptr;
+}
+
+/// Of those servers whose answers are missing, as many as are needed may still be at work.
+time_point quorum::late_after(engine::receipt const& r) const {
+  if (r.waited_by == nullptr) return time_point::min();
+  auto const& f = *static_cast<farewell const*>(r.waited_by);
+  std::array<time_point, most_servers> late{};
+  std::size_t missing = 0;
+  for (std::size_t i = 0; i < f.parts.size(); ++i) {
+    if (f.parts[i].open) late[missing++] = members_[i]->protocol->late_after(f.parts[i]);
   }
+  std::size_t const wanted = needed() - std::min(needed(), f.answered);
+  return wanted == 0 ? time_point::min() : kth_greatest({late.data(), missing}, wanted);
 }
 
 }  // namespace conch::quorum

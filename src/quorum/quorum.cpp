@@ -224,6 +224,12 @@ std::size_t quorum::pending() const noexcept {
   return n;
 }
 
+std::uint64_t quorum::confirmed() const noexcept {
+  std::uint64_t n = 0;
+  for (auto const& m : members_) n += m->protocol->confirmed();
+  return n;
+}
+
 /// What is owed to a minority that is not there does not count.
 bool quorum::settled() const noexcept {
   std::size_t done = 0;

@@ -8,6 +8,7 @@
 #include <conch/config.hpp>
 #include <conch/stats.hpp>
 
+#include <list>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -35,11 +36,13 @@ class quorum final : public engine::backend {
   void release(engine::seat& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
   void renew(std::span<engine::seat* const> seats, time_point now) override;
   void forget(engine::receipt& r) noexcept override;
+  time_point late_after(engine::receipt const& r) const override;
   void check(engine::seat&, time_point) override {}
   bool connected() const noexcept override;
   error_code too_late(engine::seat const& s) const override;
 
   std::size_t pending() const noexcept;
+  std::uint64_t confirmed() const noexcept;
   bool settled() const noexcept;
   void drop_kicks();
   /// What is known of each server, and what their protocols have counted.
@@ -119,7 +122,7 @@ class quorum final : public engine::backend {
   engine::random_numbers random_;
   std::vector<std::unique_ptr<member>> members_;
   std::unordered_map<std::string_view, std::unique_ptr<ballot>> ballots_;  // keys live in the ballots
-  std::vector<std::unique_ptr<farewell>> farewells_;
+  std::list<std::unique_ptr<farewell>> farewells_;
 };
 
 }  // namespace conch::quorum

@@ -1,6 +1,7 @@
 // The points CONCH_MUTANT(name) in src/engine and src/quorum; mutants.cpp and quorum_mutants.cpp say what each does.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace conch::sim {
@@ -42,7 +43,6 @@ enum class engine_mutant : std::uint8_t {
   bad_fence_drops_connection,
   fence_of_long_hold_forgotten,
   second_batch_forgotten,
-  many_tries_forgotten,
   no_timeout,
   cancel_ignored,
   wake_up_swallowed,
@@ -100,6 +100,8 @@ enum class engine_mutant : std::uint8_t {
   one_more_taken,
   tries_not_written,
   tries_never_too_late,
+  rest_of_tries_forgotten,
+  rest_of_a_connection_forgotten,
   // src/quorum
   quorum_of_less,
   validity_of_the_best,
@@ -145,5 +147,7 @@ enum class engine_mutant : std::uint8_t {
 };
 
 extern thread_local engine_mutant active_engine_mutant;
+/// What is 1,000 elsewhere.
+extern thread_local std::size_t engine_steps_in_one_turn;
 
 }  // namespace conch::sim

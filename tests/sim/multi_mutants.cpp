@@ -19,6 +19,7 @@ constexpr mutant mutants[] = {
     {"one-more-taken", "the first that was busy counts as taken", "P3", engine_mutant::one_more_taken},
     {"tries-not-written", "what was tried with others and failed is not cleaned up", "P6", engine_mutant::tries_not_written},
     {"tries-never-too-late", "when the server refuses several tries is not remembered", "P6", engine_mutant::tries_never_too_late},
+    {"rest-of-tries-forgotten", "what does not fit into the first script of a multi_lock is not tried", "P4", engine_mutant::rest_of_tries_forgotten},
     {"tries-take-what-is-held", "several tries take what somebody has", "P1", engine_mutant::none, "acquire_all",
      "redis.call('EXISTS', lock_key, queue_key) == 0",
      "redis.call('EXISTS', queue_key) == 0"},
@@ -40,7 +41,6 @@ constexpr mutant mutants[] = {
     {"tries-carried-out-late", "several tries are carried out after their not-after", "P6", engine_mutant::none, "acquire_all",
      "if not_after ~= '0' and now > tonumber(not_after) then",
      "if false then"},
-    {"many-tries-forgotten", "of more tries than one script takes only the first is made", "P4", engine_mutant::many_tries_forgotten},
 };
 
 }  // namespace

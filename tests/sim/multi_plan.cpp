@@ -12,6 +12,7 @@ plan make_multi_plan(std::uint64_t seed) {
   // Now and then more than one script of tries takes.
   if (random_source{seed ^ 0x0065'7a11}.below(1000) < 3) {
     p.names = static_cast<int>(r.between(65, 70));
+    p.steps_in_one_turn = std::max<std::size_t>(p.steps_in_one_turn, 16);  // a script each takes longer than the judge has patience
     p.faults.clear();
     p.spikes = 0;
     p.clients.resize(1);

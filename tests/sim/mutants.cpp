@@ -9,6 +9,7 @@
 namespace conch::sim {
 
 thread_local engine_mutant active_engine_mutant = engine_mutant::none;
+thread_local std::size_t engine_steps_in_one_turn = 1'000;
 
 namespace {
 
@@ -50,6 +51,8 @@ variant_of_script const* variant(std::string_view sha1_or_source) {
 
 // The rule: a section of the design, with its mark where it has one, or a promise.
 constexpr mutant mutants[] = {
+    {"rest-of-a-connection-forgotten", "what a new connection does not ask again in its first turn it never does",
+     "†4", engine_mutant::rest_of_a_connection_forgotten},
     {"old-connections-live-on", "a new connection does not end the old one",
      "†4", engine_mutant::old_connections_live_on},
     {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect",

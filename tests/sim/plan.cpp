@@ -626,6 +626,11 @@ plan make_plan(std::uint64_t seed) {
     }
   }
   widen(p);
+  // Of a stream of its own: the schedules stay what they were.
+  random_source turns{~seed};
+  if (turns.chance(50)) p.steps_in_one_turn = static_cast<std::size_t>(turns.between(1, 4));
+  // The judge has patience with a few turns, not with hundreds.
+  if (p.names > 16) p.steps_in_one_turn = std::max<std::size_t>(p.steps_in_one_turn, 64);
   return p;
 }
 

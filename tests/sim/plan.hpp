@@ -125,6 +125,7 @@ struct plan {
   std::int64_t epoch_us = 1'700'000'000'000'000;  // the server's clock when it begins
   std::vector<std::int64_t> first_fences;         // what the fence of each name is above; 0: there is none
   bool orders = false;     // somebody takes locks away, or changes limits, through an engine
+  std::size_t steps_in_one_turn = 1'000;  // CONCH_IN_ONE_TURN
   std::vector<client_plan> clients;
   std::vector<fault_plan> faults;
 

@@ -14,6 +14,7 @@ namespace conch::sim {
 
 outcome run_plan(plan const& p, bool traced) {
   outcome result;
+  engine_steps_in_one_turn = p.steps_in_one_turn;
   auto const w = std::make_unique<world>(p, traced);
   try {
     w->run();

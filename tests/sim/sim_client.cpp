@@ -204,6 +204,10 @@ void sim_client::finish_input() {
   }
   in_input_ = false;
   if (!alive_) return;
+  if (cleanups_are_due_ && up_ && !server_->catching_up()) {
+    cleanups_are_due_ = false;
+    if (server_->pending() > releases_written_) throw violation{6, id_ + " does not repeat its clean-ups on a new connection"};
+  }
   rearm();
   orders_end();
   world_.watcher().checked(*this);
@@ -268,7 +272,7 @@ void sim_client::lose_connection(std::string_view why, time_point now) {
   outgoing_.clear();
   drop_wanted_ = false;
   bool const was_up = up_;
-  up_ = connecting_ = false;
+  up_ = connecting_ = cleanups_are_due_ = false;
   if (was_up) server_->disconnected(why, now);
   if (was_up) no_order_may_repeat();
   else server_->connect_failed(engine::fault::try_later, why, now);
@@ -348,7 +352,9 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
     case redis::greeting::progress::more: return;
     case redis::greeting::progress::failed:
       server_->connect_failed(greeting_.fault(), greeting_.why(), now);
-      if (greeting_.fault() != engine::fault::try_later && greeting_.fault() != engine::fault::reconnect) nobody_waits_for_a_refusal();
+      if (greeting_.fault() != engine::fault::try_later && greeting_.fault() != engine::fault::reconnect && !server_->catching_up()) {
+        nobody_waits_for_a_refusal();
+      }
       drop_wanted_ = true;
       drop_why_ = greeting_.why();
       return;
@@ -362,8 +368,8 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
       renewals_written_.clear();
       server_->connected_as({greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
                              greeting_.run()}, now);
-      renewed_at_once(now);
-      if (server_->pending() > releases_written_) throw violation{6, id_ + " does not repeat its clean-ups on a new connection"};
+      cleanups_are_due_ = true;
+      if (!server_->catching_up()) renewed_at_once(now);  // not where it takes several turns
       return;
   }
 }

@@ -233,6 +233,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   std::uint64_t asked_ = 0;
   std::size_t releases_written_ = 0;  // since a moment of interest
   std::vector<engine::grant_id> renewals_written_;  // likewise
+  bool cleanups_are_due_ = false;     // the present connection has not written all that is owed
   std::vector<std::unique_ptr<actor>> actors_;
   bool in_input_ = false;
 

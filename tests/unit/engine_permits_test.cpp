@@ -168,6 +168,7 @@ TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
     void release(seat&, std::optional<milliseconds>, receipt*, time_point) override {}
     void renew(std::span<seat* const>, time_point) override {}
     void forget(receipt&) noexcept override {}
+    time_point late_after(receipt const&) const override { return time_point::min(); }
     void check(seat&, time_point) override {}
     bool connected() const noexcept override { return true; }
   } other;

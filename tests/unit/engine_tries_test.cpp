@@ -269,16 +269,6 @@ TEST_F(EngineTries, EndWithTheClient) {
   EXPECT_EQ(heard()[0], "a failed closed");
 }
 
-TEST_F(EngineTries, AreFewEnoughForOneScriptOrGoOneByOne) {
-  for (std::size_t const count : {64u, 65u}) {
-    start_connected();
-    texts many;
-    for (std::size_t i = 0; i < count; ++i) many.push_back("lock " + std::to_string(i));
-    try_all(many);
-    EXPECT_EQ(sent().size(), count == 64 ? 1u : count);
-  }
-}
-
 TEST_F(EngineTries, AreUnknownToWhoComesAfter) {  // gathering has an end
   start_connected();
   try_all({"a", "b"});

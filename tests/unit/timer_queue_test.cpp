@@ -159,6 +159,29 @@ TEST(TimerQueue, LetsAnActionDestroyItsTimer) {
   EXPECT_EQ(q.next(), timer_queue::never);
 }
 
+TEST(TimerQueue, FiresTheUrgentOnesFirstAndSoManyOfEach) {
+  numbers fired;
+  auto const note = [](void* self, time_point) { static_cast<numbers*>(self)->push_back(1); };
+  auto const note_urgent = [](void* self, time_point) { static_cast<numbers*>(self)->push_back(2); };
+  timer_queue q;
+  std::deque<timer> all;
+  for (int i = 0; i < 3; ++i) {
+    all.emplace_back(&fired, note);
+    q.arm(all.back(), start + std::chrono::milliseconds{i});
+    all.emplace_back(&fired, note_urgent, true);
+    q.arm(all.back(), start + std::chrono::milliseconds{10 + i});
+  }
+  EXPECT_EQ(q.next(), start);
+  EXPECT_EQ(q.next_urgent(), start + std::chrono::milliseconds{10});
+  time_point const now = start + std::chrono::milliseconds{20};
+  q.run(now, 2);
+  EXPECT_EQ(fired, (numbers{2, 2, 1, 1}));
+  EXPECT_LE(q.next(), now) << "there is more";
+  q.run(now, 2);
+  EXPECT_EQ(fired, (numbers{2, 2, 1, 1, 2, 1}));
+  EXPECT_EQ(q.next(), timer_queue::never);
+}
+
 // Against the plainest thing that could work: looking through all of them.
 TEST(TimerQueue, KeepsItsOrderThroughAnyChanges) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
