@@ -471,10 +471,10 @@ void client_core::begin_close(time_point now, duration timeout, bool drain) {
   }
 }
 
-/// It ends when for a second nothing was confirmed of what is given back, however much that is. Whoever awaits it is told after the
-/// first.
+/// It ends when for a second the server has not got on with what is given back, however much that is. Whoever awaits it is told after
+/// the first.
 void client_core::close_due(time_point now) {
-  std::uint64_t const confirmed = quorum_ ? quorum_->confirmed() : server_->confirmed();
+  std::uint64_t const progress = quorum_ ? quorum_->progress() : server_->progress();
   if (closing_ == closing::draining) {
     closing_ = closing::giving_back;
     engine_.give_back_everything(now);
@@ -482,12 +482,12 @@ void client_core::close_due(time_point now) {
     return;
   } else {
     tell_closed(make_error_code(errc::timed_out));
-    if (confirmed == confirmed_ && !engine_.ending()) {
+    if (progress == progress_ && !engine_.ending()) {
       end_close(make_error_code(errc::timed_out));
       return;
     }
   }
-  confirmed_ = confirmed;
+  progress_ = progress;
   timers_.arm(close_timer_, now + std::min<duration>(settings_.command_timeout, std::chrono::seconds{1}));
 }
 

@@ -194,7 +194,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   bool closed_told_ = false;
   asio::any_completion_executor whose_close_;
   engine::timer close_timer_;
-  std::uint64_t confirmed_ = 0;    // clean-ups, when closing looked at them last
+  std::uint64_t progress_ = 0;     // of the servers, when closing looked at it last
   bool alarm_started_ = false;
   time_point armed_ = engine::timer_queue::never;
   std::unique_ptr<alarm> alarm_;

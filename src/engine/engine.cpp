@@ -288,9 +288,10 @@ bool engine::end_something(lock_entry& e, time_point now) {
 }
 
 bool engine::idle() noexcept {
+  if (ending()) return false;
   bool held = false;
   for_each_entry([&](lock_entry& e) { held = held || e.holder != nullptr; });
-  return !held && !ending();
+  return !held;
 }
 
 /// The ends of holds and their renewals come first: a thousand time-outs can wait for them.

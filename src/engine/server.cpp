@@ -55,6 +55,8 @@ void server::connected_as(session const& s, time_point now) {
   ++stats_.connects;
   last_heard_ = last_answer_ = now;
   excused_ = false;
+  requests_ = 0;
+  sources_ = {};
   sample(s.asked, s.server_us, now);
 
   // A server that was restarted has no connection of before, and gives the old numbers to others. On a unix socket all
@@ -264,6 +266,8 @@ void server::answered(answer const& as_sent, time_point now) {
   in_flight_.pop_front();
   last_heard_ = last_answer_ = now;
   excused_ = false;
+  bool const of_a_lock = r.what == request::acquire || r.what == request::acquire_all || r.what == request::leave || r.what == request::cleanup;
+  if (of_a_lock && (a.what == fault::none || a.what == fault::no_script)) ++progress_;
   duration const took = now - r.written;
   round_trip_ = round_trip_ == duration::zero() ? took : round_trip_ + (took - round_trip_) / 8;
   switch (r.what) {
@@ -310,8 +314,32 @@ void server::push_request(in_flight r) {
     ++r.at->references;
     r.lease = r.at->lease;
   }
+  if (r.of == script::none) r.of = script_of(r);
+  r.number = ++requests_;
   in_flight_.push_back(r);
   if (!overdue_.armed()) timers_.arm(overdue_, r.written + settings_.command_timeout);
+}
+
+server::script server::script_of(in_flight const& r) {
+  bool const part = r.at != nullptr && r.at->part;
+  switch (r.what) {
+    case request::acquire: return part ? script::permit_acquire : script::acquire;
+    case request::acquire_all: return script::acquire_all;
+    case request::leave:
+    case request::cleanup: return part ? script::permit_release : script::release;
+    case request::renew: return script::renew;  // of parts: said by whoever writes it
+    case request::confirm: return script::confirm;
+    default: return script::none;
+  }
+}
+
+/// The server does not know the script of a request. Its source goes to it once: what was written before that is only asked again. Whatever
+/// was written after it, and still is not known, shows that the server has forgotten the script once more.
+bool server::source_is_due(in_flight const& r) {
+  std::uint64_t& sent = sources_[static_cast<std::size_t>(r.of)];
+  if (r.number < sent || (CONCH_MUTANT(source_never_again) && sent != 0)) return false;
+  sent = requests_ + 1;
+  return true;
 }
 
 /// A server that is there, but does not answer. It may have much to do before it comes to what is due next, so the time counts
@@ -437,7 +465,6 @@ void server::fail_all_asking(error_code why, time_point now) {
 
 void server::acquire_fault(seat& s, answer const& a, time_point now) {
   switch (a.what) {
-    case fault::no_script: send_acquire(s, true, now); break;
     case fault::reconnect:
       if (!CONCH_MUTANT(replica_not_left)) out_.drop_connection(a.words);
       break;

@@ -9,6 +9,8 @@
 #include <conch/config.hpp>
 #include <conch/stats.hpp>
 
+#include <array>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -78,8 +80,8 @@ class server final : public backend {
   /// The present connection has not asked for all that is in line again, or not repeated all that is owed; or not all have been told of
   /// a failure.
   bool catching_up() const noexcept { return failing_ || (connected_ && !(resting_.empty() && resting_owed_.empty())); }
-  /// How many of them were, so far.
-  std::uint64_t confirmed() const noexcept { return confirmed_; }
+  /// Counts what the server has carried out, or said that it can with the source of the script: it is getting on.
+  std::uint64_t progress() const noexcept { return progress_; }
   /// Nothing that matters is owed to the server, and nothing of this client is there.
   bool settled() const noexcept { return cleanups_ == lapsed_ && active_.empty() && resting_.empty(); }
   /// Forgets kicks: the client is about to close.
@@ -88,6 +90,10 @@ class server final : public backend {
  private:
   friend struct inquiry;
   enum class request : std::uint8_t { acquire, acquire_all, leave, cleanup, renew, confirm, inquiry, kill, subscribe, prove_publish, ping };
+  /// The server knows each of them, or none, by itself.
+  enum class script : std::uint8_t {
+    none, acquire, permit_acquire, acquire_all, release, permit_release, renew, permit_renew, confirm, inspect, force, limit, count
+  };
 
   struct in_flight {
     request what;
@@ -99,6 +105,8 @@ class server final : public backend {
     milliseconds lease{};  // as asked for; by the time of the answer the seat may want another
     std::int64_t proposal = 0;  // of a vote; likewise
     std::uint64_t serial = 0;  // of an inquiry
+    script of = script::none;  // which one it runs
+    std::uint64_t number = 0;  // counts the requests of a connection
   };
 
   /// What others may need to connect again, beyond the pause between two attempts: to be told, or to notice, and to be greeted.
@@ -108,6 +116,8 @@ class server final : public backend {
 
   // server.cpp: the connection
   void push_request(in_flight r);
+  static script script_of(in_flight const& r);
+  bool source_is_due(in_flight const& r);
   void note_once(std::string_view words);
   void answer_overdue(time_point now);
   void quiet(time_point now);
@@ -228,10 +238,12 @@ class server final : public backend {
   error_code failing_;            // set: those are to fail
   error_code ending_inquiries_;   // set: all of them are to end
   std::uint32_t connection_ = 0;  // counts them
+  std::uint64_t requests_ = 0;    // written on this connection
+  std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that took each to the server last
   std::unordered_map<grant_id, seat*> parts_;  // of locks with several owners, by what they asked under last
   list<cleanup> owed_;
   std::size_t cleanups_ = 0;
-  std::uint64_t confirmed_ = 0;
+  std::uint64_t progress_ = 0;
   std::size_t lapsed_ = 0;        // of these
   list<inquiry> inquiries_;  // not answered yet
   std::unordered_map<std::uint64_t, inquiry*> by_serial_;  // the same

@@ -58,7 +58,6 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
 
   constexpr std::int64_t not_done = 3;
   if (a.what == fault::none && numbers.size() >= 4 && numbers[0] == not_done) {
-    ++confirmed_;  // it is at work
     // The first in line has not connected again yet. It is still ours: once more in a moment. Whoever gives it back need not wait.
     sample(r.written, numbers[3], now);
     if (c.whom != nullptr) {
@@ -69,7 +68,6 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
     if (same_seat && s.at == seat::state::asking) send_acquire(s, false, now);
     timers_.arm(c.due, std::min(c.over, now + milliseconds{10} + jitter(milliseconds{10})));
   } else if (a.what == fault::none && numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
-    ++confirmed_;
     sample(r.written, numbers[3], now);
     bool const was_mine = numbers[0] == 1 || CONCH_MUTANT(release_says_held) || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
     seen(s, r);
@@ -99,7 +97,7 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
   } else if (a.what == fault::no_script) {
     // A leave that was written meanwhile has been carried out already: the place must not be taken after it.
     bool const still_asks = same_seat && (s.at == seat::state::asking || s.at == seat::state::in_line);
-    send_cleanup(c, still_asks || (same_seat && CONCH_MUTANT(requeued_after_leave)) ? r.new_id : 0, true, now);
+    send_cleanup(c, still_asks || (same_seat && CONCH_MUTANT(requeued_after_leave)) ? r.new_id : 0, source_is_due(r), now);
   } else {
     if (a.what == fault::none) {
       c.resent = true;  // it was carried out, whatever it answered

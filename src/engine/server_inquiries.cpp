@@ -60,6 +60,12 @@ void server::send_inquiry(inquiry& i, bool with_source, time_point now) {
   }
   in_flight asked{request::inquiry, i.id, 0, nullptr, nullptr, now};
   asked.serial = i.serial;
+  switch (i.what) {
+    case inquiry::kind::inspect: asked.of = script::inspect; break;
+    case inquiry::kind::force: asked.of = script::force; break;
+    case inquiry::kind::set_limit: asked.of = script::limit; break;
+    case inquiry::kind::weaken: asked.of = script::permit_release; break;
+  }
   push_request(asked);
 }
 
@@ -100,7 +106,7 @@ void server::inquiry_answer(in_flight const& r, answer const& a, time_point now)
       if (gone) taken_away(wanted_part(r.id), r.id, now);
       return;
     }
-    case fault::no_script: send_inquiry(*asked, true, now); return;
+    case fault::no_script: send_inquiry(*asked, source_is_due(r), now); return;
     case fault::try_later:
       timers_.arm(asked->due, std::min(asked->until, again_at(now)));
       return;

@@ -82,8 +82,11 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
   if (a.what == fault::none) seen(s, r);
   if (handed_over && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, now);
   if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != seat::state::idle) {  // an answer for any other id grants nothing
-    if (a.what != fault::none) {
-      if (s.at == seat::state::asking || s.at == seat::state::in_line) acquire_fault(s, a, now);
+    bool const waits = s.at == seat::state::asking || s.at == seat::state::in_line;
+    if (a.what == fault::no_script) {
+      if (waits) send_acquire(s, source_is_due(r), now);
+    } else if (a.what != fault::none) {
+      if (waits) acquire_fault(s, a, now);
     } else if (a.numbers.size() == 1) {
       // The usual grant: its fence says what the server's clock showed, or is the one that we proposed.
       std::int64_t const told = a.numbers[0];
@@ -361,7 +364,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
   if (handed_over) passed_on(s, now);
   if (s.id == r.id && (s.at == seat::state::leaving || s.at == seat::state::owned)) {
     if (a.what == fault::no_script && s.at == seat::state::leaving) {
-      send_leave(s, true, now);
+      send_leave(s, source_is_due(r), now);
     } else if (a.what != fault::none || a.numbers.size() < 4) {
       if (a.what == fault::none) out_.drop_connection("an answer of the release script that is too short");
       if (s.at == seat::state::leaving) {
@@ -501,7 +504,9 @@ void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool kee
       out_.send(renew_command{scratch_, with_source, parts, keep_fences ? retention(longest) : milliseconds{}});
     }
     renewing_.push_back(std::move(batch));
-    push_request({votes ? request::confirm : request::renew, 0, 0, nullptr, nullptr, now});
+    in_flight asked{votes ? request::confirm : request::renew, 0, 0, nullptr, nullptr, now};
+    if (parts) asked.of = script::permit_renew;
+    push_request(asked);
     batch = {};
     scratch_.clear();
   };
@@ -555,7 +560,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
     }
   }
   if (a.what == fault::reconnect) out_.drop_connection(a.words);
-  if (!again.empty()) send_renewals(again, true, now);
+  if (!again.empty()) send_renewals(again, source_is_due(r), now);
   for (renewed const& one : batch) drop(*one.at);
 }
 

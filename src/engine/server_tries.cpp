@@ -121,9 +121,10 @@ void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
     }
   }
   if (!again.empty()) {
-    send_tries(again, std::move(later), true, now);
+    send_tries(again, std::move(later), source_is_due(r), now);
   } else {
-    auto const what = too_late ? of_the_rest::each_alone : usable ? (all_taken ? of_the_rest::next : of_the_rest::busy) : of_the_rest::as_these;
+    bool const next = all_taken || a.what == fault::no_script;  // then all of these have been given up
+    auto const what = too_late ? of_the_rest::each_alone : next ? of_the_rest::next : usable ? of_the_rest::busy : of_the_rest::as_these;
     try_the_rest(later, what, a, now);
   }
   for (tried const& one : batch) drop(*one.at);

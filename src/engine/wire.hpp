@@ -143,7 +143,7 @@ using command = std::variant<acquire_command, acquire_all_command, release_comma
 /// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
 enum class fault {
   none,
-  no_script,      // send it again with its source
+  no_script,      // send it again, once with its source
   try_later,      // the server is busy or not ready: the same request again after a pause
   reconnect,      // this is not the server to talk to: look it up and connect anew
   wrong_type,     // report

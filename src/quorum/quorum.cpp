@@ -224,9 +224,9 @@ std::size_t quorum::pending() const noexcept {
   return n;
 }
 
-std::uint64_t quorum::confirmed() const noexcept {
+std::uint64_t quorum::progress() const noexcept {
   std::uint64_t n = 0;
-  for (auto const& m : members_) n += m->protocol->confirmed();
+  for (auto const& m : members_) n += m->protocol->progress();
   return n;
 }
 

@@ -42,7 +42,7 @@ class quorum final : public engine::backend {
   error_code too_late(engine::seat const& s) const override;
 
   std::size_t pending() const noexcept;
-  std::uint64_t confirmed() const noexcept;
+  std::uint64_t progress() const noexcept;
   bool settled() const noexcept;
   void drop_kicks();
   /// What is known of each server, and what their protocols have counted.

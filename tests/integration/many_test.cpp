@@ -110,6 +110,21 @@ TEST_F(Many, WhoAwaitsACloseIsToldInTimeAndTheRestGoesOn) {
   w.run(body);
 }
 
+TEST_F(Many, AClientThatGoesLeavesNothingAtAServerThatHasForgottenTheScripts) {  // P6
+  constexpr int count = 5'000;
+  auto const body = [&]() -> asio::awaitable<void> {
+    auto c = std::make_unique<client>(w.ctx.get_executor(), steady_config(server()));
+    auto const holds = co_await acquire(*c, count);
+    probe.command({"SCRIPT", "FLUSH"});
+    probe.command({"CONFIG", "RESETSTAT"});
+    c.reset();
+    auto const none = [&] { return probe.integer({"DBSIZE"}) == count; };  // the fences
+    co_await until(none, "all given back");
+    EXPECT_EQ(probe.commandstats()["eval"], 1) << "the source of the script goes once";
+  };
+  w.run(body);
+}
+
 TEST_F(Many, AMultiLockOf150TakesThreeScriptsAndStopsAtABusyOne) {  // P10
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), steady_config(server())}, other{w.ctx.get_executor(), steady_config(server())};

@@ -102,6 +102,7 @@ enum class engine_mutant : std::uint8_t {
   tries_never_too_late,
   rest_of_tries_forgotten,
   rest_of_a_connection_forgotten,
+  source_never_again,
   // src/quorum
   quorum_of_less,
   validity_of_the_best,

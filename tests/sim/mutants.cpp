@@ -53,6 +53,7 @@ variant_of_script const* variant(std::string_view sha1_or_source) {
 constexpr mutant mutants[] = {
     {"rest-of-a-connection-forgotten", "what a new connection does not ask again in its first turn it never does",
      "†4", engine_mutant::rest_of_a_connection_forgotten},
+    {"source-never-again", "a script that a server forgets twice is not sent to it again", "P4", engine_mutant::source_never_again},
     {"old-connections-live-on", "a new connection does not end the old one",
      "†4", engine_mutant::old_connections_live_on},
     {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect",

@@ -381,17 +381,17 @@ void observer::writes(sim_client& c, engine::command const& what) {
     return name;
   };
   if (auto const* acquire = std::get_if<engine::acquire_command>(&what)) {
-    if (!acquire->with_source) ++acquire_scripts_;
+    ++acquire_scripts_;
     shows_ticket(c, *acquire);
     if (acquire->wait) c.open_ids_[acquire->id] = {number_of(acquire->name), world_.now()};
     if (c.dead_ids_.contains(acquire->id)) throw violation{8, "client " + std::to_string(c.number()) + " asks again under an id it has released"};
   } else if (auto const* tries = std::get_if<engine::acquire_all_command>(&what)) {
-    if (!tries->with_source) ++acquire_scripts_;
+    ++acquire_scripts_;
     for (engine::attempt const& item : tries->items) {
       if (c.dead_ids_.contains(item.id)) throw violation{8, "client " + std::to_string(c.number()) + " tries again under an id it has released"};
     }
   } else if (auto const* release = std::get_if<engine::release_command>(&what)) {
-    if (!release->with_source) ++release_scripts_;
+    ++release_scripts_;
     c.open_ids_.erase(release->id);
     if (release->new_id != 0) c.open_ids_[release->new_id] = {number_of(release->name), world_.now()};
     if (c.dead_ids_.contains(release->new_id)) throw violation{8, "client " + std::to_string(c.number()) + " queues under an id it has released"};
@@ -501,8 +501,8 @@ void observer::not_over(std::string const& what, std::uint64_t spent, std::uint6
 void observer::cost() {
   if (!plan_.calm()) return;
   auto const [checks, late, kicks, pushes, shortest] = spent_by_all();
-  not_over("acquire scripts", acquire_scripts_, asked_ + checks + late);
-  not_over("release scripts", release_scripts_, owners_ + gave_up_ + kicks);
+  not_over("acquire scripts", acquire_scripts_, asked_ + checks + late + unknown_scripts_);
+  not_over("release scripts", release_scripts_, owners_ + gave_up_ + kicks + unknown_scripts_);
   not_over("pushes", pushes, claims_);
   not_over("lost pushes", claims_, pushes);
   not_over("kicks", kicks, claims_);

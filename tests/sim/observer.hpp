@@ -92,6 +92,7 @@ class observer {
   virtual void gone(sim_acquisition& a);           // with its process
   virtual void writes(sim_client& c, engine::command const& what);
   virtual void checked(sim_client& c);             // after every input
+  void script_was_unknown() { ++unknown_scripts_; }  // NOSCRIPT: it is written again
   void told_ticket(sim_client const& c, engine::grant_id id, std::int64_t ticket);
   void shows_ticket(sim_client const& c, engine::acquire_command const& question) const;
 
@@ -128,6 +129,7 @@ class observer {
   bool fence_spoilt_once(int name) const;
   bool denied_since(sim_client const& c, nanos asked_at) const;
 
+  std::uint64_t unknown_scripts_ = 0;  // for the budget
   world& world_;
   plan const& plan_;
   std::vector<std::string> keys_;

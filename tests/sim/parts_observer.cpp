@@ -562,10 +562,10 @@ void parts_observer::gone(sim_acquisition& a) {
 
 void parts_observer::writes(sim_client& c, engine::command const& what) {
   if (auto const* acquire = std::get_if<engine::acquire_command>(&what)) {
-    if (!acquire->with_source) ++acquires_;
+    ++acquires_;
     shows_ticket(c, *acquire);
   } else if (auto const* release = std::get_if<engine::release_command>(&what)) {
-    if (!release->with_source && release->rest == 0) ++releases_;
+    if (release->rest == 0) ++releases_;
   } else if (std::holds_alternative<engine::renew_command>(what)) {
     ++renewals_;
   }
@@ -622,8 +622,8 @@ void parts_observer::nothing_owned_by_the_living() {
 void parts_observer::cost() {
   if (!plan_.calm()) return;
   auto const [checks, late, kicks, pushes, shortest] = spent_by_all();
-  not_over("acquire scripts", acquires_, answered_ + checks + late);
-  not_over("release scripts", releases_, granted_ + gave_up_parts_ + kicks);
+  not_over("acquire scripts", acquires_, answered_ + checks + late + unknown_scripts_);
+  not_over("release scripts", releases_, granted_ + gave_up_parts_ + kicks + unknown_scripts_);
   not_over("pushes", pushes, claimed_);
   not_over("lost pushes", claimed_, pushes);
   not_over("kicks", kicks, claimed_);

@@ -345,6 +345,7 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
   if (greeting_done_) {
     engine::answer const a = redis::to_answer(message, numbers_);
     if (a.numbers.size() >= 4 && a.numbers[0] == 0 && world_.tracing()) world_.say("client " + std::to_string(number_) + " is answered");
+    if (a.what == engine::fault::no_script) world_.watcher().script_was_unknown();
     server_->answered(a, now);
     return;
   }

@@ -137,6 +137,73 @@ TEST_F(EngineBurst, ATimedOutWaitEndsWhateverTheServerHasToDo) {  // P4
   EXPECT_EQ(std::count(all.begin(), all.end(), "a failed timed_out"), 1);
 }
 
+// ---- scripts that the server does not know ------------------------------------------------------------------------
+
+TEST_F(EngineBurst, TheSourceOfAScriptGoesOnceAndTheOthersFollowIt) {  // P10
+  start_connected();
+  for (char const* lock : {"a", "b", "c"}) ask(lock, lock);
+  take_sent();
+  for (int i = 0; i < 3; ++i) answer(fault::no_script, "NOSCRIPT");
+  EXPECT_EQ(sent(), (texts{"source acquire a 1", "acquire b 2", "acquire c 3"}));
+  for (int i = 0; i < 3; ++i) grant(100);
+  EXPECT_EQ(heard().size(), 3u);
+}
+
+TEST_F(EngineBurst, EachScriptHasASourceOfItsOwn) {
+  start_connected();
+  caller& a = holding("a", "a");
+  ask("b", "b");
+  release(a);
+  take_sent();
+  answer(fault::no_script, "NOSCRIPT");
+  answer(fault::no_script, "NOSCRIPT");
+  EXPECT_EQ(sent(), (texts{"source acquire b 2", "source release a 1"}));
+}
+
+TEST_F(EngineBurst, AScriptThatIsForgottenOnceMoreIsSentOnceMore) {  // P4
+  start_connected();
+  ask("a", "a");
+  ask("b", "b");
+  take_sent();
+  answer(fault::no_script, "NOSCRIPT");
+  answer(fault::no_script, "NOSCRIPT");
+  EXPECT_EQ(sent(), (texts{"source acquire a 1", "acquire b 2"}));
+  grant(100);
+  answer(fault::no_script, "NOSCRIPT");  // forgotten in between
+  EXPECT_EQ(sent(), texts{"source acquire b 2"});
+  ask("c", "c");
+  take_sent();
+  grant(100);
+  answer(fault::no_script, "NOSCRIPT");  // and again
+  EXPECT_EQ(sent(), texts{"source acquire c 3"});
+}
+
+TEST_F(EngineBurst, ASourceThatWasRefusedIsSentAgain) {
+  start_connected();
+  ask("a", "a");
+  ask("b", "b");
+  take_sent();
+  answer(fault::no_script, "NOSCRIPT");
+  answer(fault::no_script, "NOSCRIPT");
+  take_sent();
+  answer(fault::try_later, "BUSY");
+  answer(fault::no_script, "NOSCRIPT");
+  EXPECT_EQ(sent(), texts{"source acquire b 2"});
+}
+
+TEST_F(EngineBurst, ANewConnectionMayLeadToAServerThatKnowsNoScript) {
+  start_connected();
+  ask("a", "a");
+  take_sent();
+  answer(fault::no_script, "NOSCRIPT");
+  disconnect();
+  connect("2");
+  settle_connection();
+  take_sent();
+  answer(fault::no_script, "NOSCRIPT");
+  EXPECT_EQ(sent(), texts{"source acquire a 1"});
+}
+
 // ---- in turns -----------------------------------------------------------------------------------------------------
 
 TEST_F(EngineBurst, TimeOutsAreToldInTurnsAndTheEndsOfHoldsFirst) {  // P9
