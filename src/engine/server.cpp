@@ -96,12 +96,18 @@ void server::connected_as(session const& s, time_point now) {
   up_.connection_changed(now);
 }
 
-/// What there is for a new connection, or to be told of a failure, in turns.
+/// What there is for a new connection, after the end of one, or to be told of a failure, in turns.
 void server::go_on(time_point now) {
   std::size_t left = CONCH_IN_ONE_TURN;
   if (connected_ && !failing_) {
     repeat_cleanups(left, now);
     ask_everything_again(left, now);
+  }
+  for (; !connected_ && !failing_ && left != 0 && !resting_.empty(); --left) {
+    seat& s = resting_.pop_front();
+    active_.push_back(s);
+    if (s.at == seat::state::asking || s.at == seat::state::in_line) patience(s, lost_at_);
+    if (s.at == seat::state::leaving) timers_.arm(s.check, lost_at_ + settings_.command_timeout);
   }
   for (; failing_ && left != 0 && !resting_.empty(); --left) {
     seat& s = resting_.pop_front();
@@ -111,7 +117,7 @@ void server::go_on(time_point now) {
   if (resting_.empty()) failing_ = {};
   for (; ending_inquiries_ && left != 0 && !inquiries_.empty(); --left) end_inquiry(inquiries_.front(), {}, ending_inquiries_);
   if (inquiries_.empty()) ending_inquiries_ = {};
-  bool const more = failing_ || ending_inquiries_ || (connected_ && !(resting_.empty() && resting_owed_.empty()));
+  bool const more = failing_ || ending_inquiries_ || !resting_.empty() || (connected_ && !resting_owed_.empty());
   if (more && !CONCH_MUTANT(rest_of_a_connection_forgotten)) timers_.arm(rest_, in_next_turn(now));
 }
 
@@ -214,10 +220,7 @@ void server::disconnected(std::string_view why, time_point now) {
   unrenewed.swap(renewing_);
   std::deque<tries> untried;
   untried.swap(trying_);
-  active_.for_each([&](seat& s) {
-    if (!CONCH_MUTANT(renewing_for_ever)) s.renewing = false;
-    s.echo_until = s.late_until;
-  });
+  if (may_arrive_late_) active_.for_each([](seat& s) { s.echo_until = s.late_until; });
   owed_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
     c.echo_until = c.late_until;
@@ -239,17 +242,18 @@ void server::disconnected(std::string_view why, time_point now) {
     if (r.at != nullptr) drop(*r.at);
   }
   for (std::vector<renewed> const& batch : unrenewed) {
-    for (renewed const& one : batch) drop(*one.at);
+    for (renewed const& one : batch) {
+      if (!CONCH_MUTANT(renewing_for_ever)) one.at->renewing = false;
+      drop(*one.at);
+    }
   }
   for (tries const& batch : untried) {
     for (tried const& one : batch.in_script) drop(*one.at);
     for (tried const& one : batch.later) drop(*one.at);
   }
-  active_.for_each([&](seat& s) {
-    if (s.at == seat::state::asking || s.at == seat::state::in_line) patience(s, now);
-    if (s.at == seat::state::leaving) timers_.arm(s.check, now + settings_.command_timeout);
-  });
   end_unrepeatable_inquiries(why);
+  resting_.splice_back(active_);
+  go_on(now);
   up_.connection_changed(now);
 }
 

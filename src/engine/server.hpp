@@ -239,6 +239,7 @@ class server final : public backend {
   error_code ending_inquiries_;   // set: all of them are to end
   std::uint32_t connection_ = 0;  // counts them
   std::uint64_t requests_ = 0;    // written on this connection
+  bool may_arrive_late_ = false;  // something was asked for with a not-after
   std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that took each to the server last
   std::unordered_map<grant_id, seat*> parts_;  // of locks with several owners, by what they asked under last
   list<cleanup> owed_;

@@ -35,12 +35,12 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
   s.written = false;
   s.late_until = s.echo_until = time_point::min();
   s.trouble_since = {};
-  bool const others_first = connected_ && !resting_.empty() && !failing_;  // they asked earlier
+  bool const others_first = !resting_.empty() && !failing_;  // they asked earlier
   (others_first ? resting_ : active_).push_back(s);
   if (denied_) {
     fail(s, denied_, now);
     out_.drop_connection("denied so far; the next connection shows whether it still is");
-  } else if (others_first) {
+  } else if (connected_ && others_first) {
     s.told_on = 0;
   } else if (connected_) {
     send_acquire(s, false, now);
@@ -55,7 +55,9 @@ void server::about_to_ask(seat& s, std::int64_t not_after_us) {
   s.written = true;
   s.told_on = connection_;
   s.check.cancel();
-  if (not_after_us != 0) s.late_until = std::max(s.late_until, server_has_passed(not_after_us));
+  if (not_after_us == 0) return;
+  s.late_until = std::max(s.late_until, server_has_passed(not_after_us));
+  may_arrive_late_ = true;
 }
 
 void server::send_acquire(seat& s, bool with_source, time_point now) {
@@ -108,7 +110,7 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
 
 /// `result`: 1 fence segment · 0 left ticket · 2 left · 3
 void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now) {
-  s.trouble_since = {};
+  if (result[0] != 3) s.trouble_since = {};  // that one was not carried out
   if (result[0] == 1) s.segment = static_cast<std::uint32_t>(result[2]);
   switch (result[0]) {
     case 1: own(s, result[1], CONCH_MUTANT(deadline_from_answer) ? now : r.written,
@@ -257,6 +259,9 @@ void server::check(seat& s, time_point now) {
   }
   if (s.at != seat::state::asking && s.at != seat::state::in_line) return;
   if (!connected_) {
+    patience(s, lost_at_);  // its turn after the end of the connection may not have come
+    if (s.check.at() > now) return;
+    s.check.cancel();
     fail(s, make_error_code(errc::unreachable, trouble_of(s)), now);
     return;
   }

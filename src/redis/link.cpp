@@ -176,13 +176,14 @@ void link::on_read(std::size_t size) {
     std::lock_guard const guard{outgoing_mutex_};
     first = !std::exchange(flush_posted_, true);
   }
-  bool alive = true;
+  heard so_far = heard::all;
   auto const go_on = [&] {
     if (first) settings_.single_threaded ? flush() : post_flush();
-    if (alive) read();
+    if (so_far == heard::all) read();
+    if (so_far == heard::more) asio::post(on_, bound([this] { on_read(0); }));
   };
   try {
-    host_.enter_and_complete([&](engine::server& s, time_point now) { alive = hand_over(s, now); });
+    host_.enter_and_complete([&](engine::server& s, time_point now) { so_far = hand_over(s, now); });
   } catch (...) {  // of a user's handler
     go_on();
     throw;
@@ -205,13 +206,15 @@ void link::on_greeted() {
   });
 }
 
-/// All that has come in, to the engine. False: the connection is to be dropped.
-bool link::hand_over(engine::server& s, time_point now) {
+/// What has come in, to the engine; so many at a time, as a buffer has room for thousands of short answers. Enough: the connection
+/// is to be dropped.
+link::heard link::hand_over(engine::server& s, time_point now) {
   engine::pushed_grant grant;
-  while (!dropping_) {
+  for (std::size_t left = engine::in_one_turn; !dropping_; --left) {
+    if (left == 0) return heard::more;
     switch (decoder_.next()) {
-      case resp::decoder::progress::need_more: return true;
-      case resp::decoder::progress::failed: drop_connection(decoder_.error()); return false;
+      case resp::decoder::progress::need_more: return heard::all;
+      case resp::decoder::progress::failed: drop_connection(decoder_.error()); return heard::enough;
       case resp::decoder::progress::message: break;
     }
     if (!decoder_.is_push()) {
@@ -231,7 +234,7 @@ bool link::hand_over(engine::server& s, time_point now) {
       case push_kind::malformed: host_.log(log_level::warning, "ignored a push on our channel that conch did not send"); break;
     }
   }
-  return false;
+  return heard::enough;
 }
 
 /// At once what the socket takes, which is nearly always all of it.

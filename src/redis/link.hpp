@@ -46,7 +46,8 @@ class link final : public transport {
   void read();
   void on_read(std::size_t size);
   void on_greeted();
-  bool hand_over(engine::server& s, time_point now);
+  enum class heard { all, more, enough };
+  heard hand_over(engine::server& s, time_point now);
   void flush();
   void write_rest(std::size_t from);
   void post_flush();

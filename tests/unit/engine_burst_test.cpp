@@ -317,6 +317,20 @@ TEST_F(EngineBurst, AConnectionThatBreaksBetweenTwoTurnsForgetsNobody) {  // P4
   EXPECT_EQ(asked, 2 * in_one_turn);
 }
 
+TEST_F(EngineBurst, WhoseTurnAfterTheEndOfAConnectionHasNotComeDoesNotFailEarly) {  // P11
+  start_connected();
+  ask_many(2 * one_turn + 10);
+  for (int i = 0; i < 2 * one_turn + 10; ++i) queue(20);  // their safety checks are due soon
+  disconnect();
+  now += 100ms;
+  cohort->tick(now);
+  EXPECT_TRUE(heard().empty());
+  advance(settings.offline_timeout - 101ms);
+  EXPECT_TRUE(heard().empty());
+  advance(2ms);
+  EXPECT_EQ(heard().size(), 2 * in_one_turn + 10);
+}
+
 TEST_F(EngineBurst, ARefusedConnectionIsToldInTurns) {
   start();
   ask_many(2 * one_turn);

@@ -402,6 +402,24 @@ TEST_F(EngineConnection, WaitsNoLongerThanItsOwnTimeOutForAServerThatIsAway) {
   EXPECT_EQ(heard(), texts{"a failed unreachable"});
 }
 
+TEST_F(EngineConnection, PatienceIsNotBegunAgainByAnAnswerThatAQuestionCameTooLate) {  // P4
+  settings.offline_timeout = 10s;
+  start();
+  ask("a");
+  remote->connect_failed(fault::try_later, "nobody there", now);
+  advance(6s);
+  connect();
+  settle_connection(false);
+  take_sent();
+  answer({3, 0, server_us()});
+  disconnect();
+  take_sent();
+  advance(3999ms);
+  EXPECT_TRUE(heard().empty());
+  advance(1ms);
+  EXPECT_EQ(heard(), texts{"a failed unreachable"});
+}
+
 // ---- what each error means -----------------------------------------------------------------------------------
 
 TEST_F(EngineConnection, SendsTheSourceOfAScriptTheServerDoesNotKnow) {
