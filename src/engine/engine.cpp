@@ -330,6 +330,8 @@ void engine::deliver(lock_entry& e, time_point now) {
   a.segment = s.segment;
   a.valid_until.store(s.deadline.time_since_epoch().count(), std::memory_order_release);
   e.holder = &a;
+  // The watch was set for the lease of the coroutine before.
+  bool const other_lease = s.lease != a.lease;
   s.lease = a.lease;
   s.renewable = !(a.fixed && s.confirmed);
   bool const ends = !CONCH_MUTANT(no_max_hold) && a.max_hold < time_point::max() - std::max(now, time_point{});
@@ -337,7 +339,7 @@ void engine::deliver(lock_entry& e, time_point now) {
   --stats_.waiting;
   ++stats_.held;
   stats_.wait.add(now - a.asked);
-  if (e.hand_offs == 0) schedule(e, now);
+  if (e.hand_offs == 0 || other_lease) schedule(e, now);
   shell_.on_acquired(a, acquired::granted, {});
 }
 

@@ -40,6 +40,24 @@ TEST_F(EngineWatchdog, RenewsAfterAThirdOfTheLease) {
   EXPECT_TRUE(heard().empty());
 }
 
+// The grant was asked for by one that gave up; its lease is longer than that of the first who has it, and as long as that of the next.
+TEST_F(EngineWatchdog, RenewsInTimeWhatAShorterLeaseWasHandedOnFrom) {
+  settings.stop_margin = 5s;
+  start_connected();
+  caller& a = ask("a");
+  caller& b = ask("b", "L", {.lease = 6s});
+  ask("c");
+  cancel(a, cancel_type::partial);
+  take_sent();
+  grant(100);
+  release(b);
+  EXPECT_EQ(heard().back(), "c granted 409601");
+  auto const renewal = next_sent(30s);
+  EXPECT_EQ(renewal.text, "renew L 1");
+  EXPECT_LE(renewal.at - begin, good_for / 3);
+  EXPECT_TRUE(heard().empty()) << "it is not lost";
+}
+
 TEST_F(EngineWatchdog, GoesOnRenewing) {
   start_connected();
   caller& a = holding("a");
