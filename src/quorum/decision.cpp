@@ -108,7 +108,7 @@ void quorum::win(ballot& b, time_point deadline, std::int64_t fence, time_point 
     v->place.floor = fence;
     v->place.part_of = &front;
     // A rest is for those that wait; a hold is mended with its first renewal.
-    if (v->rests != 0 && !CONCH_MUTANT(rest_outlasts_grant)) v->not_before = now;
+    if (v->rests != 0) v->not_before = now;
     if (v->place.at == seat::state::owned && v->place.confirmed) ++confirmed;
   }
   front.at = seat::state::owned;

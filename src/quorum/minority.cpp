@@ -21,7 +21,7 @@ void quorum::minority(ballot& b, time_point now) {
     stands_in_line = stands_in_line || v->place.at == seat::state::in_line;
   }
   // Where too many servers are let alone for a majority, one of those has to be asked for this to go on.
-  bool const too_few = asked(b) < needed() && !CONCH_MUTANT(rest_without_end);
+  bool const too_few = asked(b) < needed();
   if (first == time_point::max() || !(stands_in_line || too_few) || b.agreeing_on != 0) {
     b.ask_others_at = engine::timer_queue::never;
     b.pause = {};
@@ -83,7 +83,7 @@ void quorum::give_vote_back(ballot& b, voter& v, bool rest, time_point now) {
   members_[v.server]->protocol->release(v.place, std::nullopt, nullptr, now);
   if (rest) {
     // Whoever has a majority is waited for in line there; without one, nobody may be left to tell that the lock is free.
-    bool const too_few = asked(b) < needed() && !CONCH_MUTANT(rest_without_end);
+    bool const too_few = asked(b) < needed();
     duration const pause = settings_.vote_claim * (too_few ? 1u : 1u << std::min(v.rests, 6u));
     ++v.rests;
     v.not_before = now + jitter(pause, 2 * pause);

@@ -136,14 +136,11 @@ enum class engine_mutant : std::uint8_t {
   attempt_runs_into_ticket,
   failed_vote_asked_at_once,
   error_fails_acquire,
-  stragglers_waited_for,
   server_not_mended,
   late_votes_unconfirmed,
   fresh_line_not_left,
   majority_renewed_only,
   late_vote_not_counted,
-  rest_outlasts_grant,
-  rest_without_end,
   only_slow_servers_missing,
 };
 
