@@ -192,7 +192,7 @@ void observer::several_answered(sim_client const& c, several_locks const& s, boo
   if (c.paused() || c.last_pause_end() >= s.began) return;
   nanos const slack = count(c.settings().settings.command_timeout) * 102 / 100 + 3 * millisecond + plan_.timer_lateness;
   // The tries, and the wait that was under way, may each take one command time-out more; where the server is slow, every lock.
-  bool const slow = std::any_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) { return f.what == fault_plan::kind::slow; });
+  bool const slow = plan_.has({fault_plan::kind::slow});
   nanos const steps = slow ? 1 + static_cast<nanos>(s.names.size()) : 2;
   if (s.until && c.local_now() > *s.until + duration{steps * slack}) throw violation{4, who + " got its answer long after its time-out for several locks"};
   // What was tried is answered first, whatever is cancelled meanwhile: how long that takes is known only where nothing is wrong.
@@ -430,21 +430,14 @@ void observer::shows_ticket(sim_client const& c, engine::acquire_command const& 
 void observer::nothing_owned_by_the_living() {
   // A replica that missed a release brings the hold back, and a clock that went back keeps it longer than the client
   // can know: then only the lease ends it.
-  bool const rewound = std::any_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) {
-    return f.what == fault_plan::kind::failover || f.what == fault_plan::kind::step_back;
-  });
-  bool const away = std::any_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) {
-    using kind = fault_plan::kind;
-    return f.what == kind::server_restart || f.what == kind::server_wiped || f.what == kind::slow;
-  });
+  using kind = fault_plan::kind;
+  bool const rewound = plan_.has({kind::failover, kind::step_back});
+  bool const away = plan_.has({kind::server_restart, kind::server_wiped, kind::slow});
   for (int name = 0; name < plan_.names; ++name) {
     lock_state const is = look(name);
-    // Nobody can leave the line of a lock whose key holds something else.
-    bool const clobbered = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
-      return f.what == fault_plan::kind::clobber_lock && f.name == name;
-    });
     for (auto const& c : world_.clients()) {
-      if (!c->alive() || rewound || clobbered || denied_until_ >= 0) continue;
+      // Nobody can leave the line of a lock whose key holds something else.
+      if (!c->alive() || rewound || spoilt(name) || denied_until_ >= 0) continue;
       auto const mine = [&](std::string const& id) { return id.substr(0, id.find('.')) == c->id(); };
       if (is.owned && mine(is.owner)) throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
       for (auto const& [id, ticket] : is.line) {

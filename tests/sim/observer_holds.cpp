@@ -187,15 +187,11 @@ void observer::found_busy(sim_acquisition const& a) {
 }
 
 bool observer::fence_spoilt_once(int name) const {
-  return std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
-    return f.what == fault_plan::kind::spoil_fence && f.name == name;
-  });
+  return plan_.has(fault_plan::kind::spoil_fence, name);
 }
 
 bool observer::spoilt(int name) const {
-  return std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
-    return f.what == fault_plan::kind::clobber_lock && f.name == name;
-  });
+  return plan_.has(fault_plan::kind::clobber_lock, name);
 }
 
 }  // namespace conch::sim

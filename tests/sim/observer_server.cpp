@@ -371,10 +371,8 @@ bool observer::undisturbed(std::weak_ptr<link> const& connection, nanos since) c
   auto const by = connection.lock();
   if (by == nullptr || by->cut || !by->server_open) return false;
   if (by->up.stalled_until > since || by->down.stalled_until > since || refused_at_ >= since || plan_.spikes != 0) return false;
-  return std::none_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) {
-    using kind = fault_plan::kind;
-    return f.what == kind::step_back || f.what == kind::step_forward || f.what == kind::slow;
-  });
+  using kind = fault_plan::kind;
+  return !plan_.has({kind::step_back, kind::step_forward, kind::slow});
 }
 
 bool observer::looks_after(sim_client const& c, nanos since) {

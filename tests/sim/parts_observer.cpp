@@ -593,10 +593,8 @@ void parts_observer::checked(sim_client& c) {
 // ---------------------------------------------------------------------------------------------------- at the end
 
 void parts_observer::nothing_owned_by_the_living() {
-  bool const excused = std::any_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) {
-    using kind = fault_plan::kind;
-    return f.what == kind::failover || f.what == kind::step_back || f.what == kind::server_restart || f.what == kind::server_wiped || f.what == kind::slow;
-  });
+  using kind = fault_plan::kind;
+  bool const excused = plan_.has({kind::failover, kind::step_back, kind::server_restart, kind::server_wiped, kind::slow});
   for (auto const& c : world_.clients()) {
     if (!c->alive()) continue;
     if (c->stats().waiting != 0 || c->stats().held != 0) {
@@ -609,11 +607,8 @@ void parts_observer::nothing_owned_by_the_living() {
         if (client_of(id) == c->id()) throw violation{6, "a part of " + lock_words(name) + " is left behind, owned by " + id};
       }
       // Nobody can leave the line of a lock whose key holds something else.
-      bool const clobbered = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
-        return f.what == fault_plan::kind::clobber_lock && f.name == name;
-      });
       for (waiter const& x : is.line) {
-        if (client_of(x.id) == c->id() && !clobbered) throw violation{6, x.id + " is left behind in the line for " + lock_words(name)};
+        if (client_of(x.id) == c->id() && !spoilt(name)) throw violation{6, x.id + " is left behind in the line for " + lock_words(name)};
       }
     }
   }

@@ -492,6 +492,14 @@ std::string name_of(int name) {
   return name < 5 ? names[name] : "n" + std::to_string(name);
 }
 
+bool plan::has(std::initializer_list<kind> kinds) const {
+  return std::any_of(faults.begin(), faults.end(), [&](fault_plan const& f) { return std::find(kinds.begin(), kinds.end(), f.what) != kinds.end(); });
+}
+
+bool plan::has(kind what, int name) const {
+  return std::any_of(faults.begin(), faults.end(), [&](fault_plan const& f) { return f.what == what && f.name == name; });
+}
+
 bool plan::harms_no_other(int name, bool roles_may_change) const {
   // While the address has not moved nobody can renew: a claim that is over by then is lost.
   nanos shortest_claim = std::numeric_limits<nanos>::max();

@@ -129,6 +129,9 @@ struct plan {
   std::vector<client_plan> clients;
   std::vector<fault_plan> faults;
 
+  // A fault of one of these kinds happens; one of this kind, to that lock.
+  bool has(std::initializer_list<fault_plan::kind> kinds) const;
+  bool has(fault_plan::kind what, int name) const;
   // Nothing happens that could make anybody wait longer than the network takes.
   bool calm() const { return faults.empty() && !orders && spikes == 0 && may_kill; }
   // Whatever happens, it is to one lock alone, or to none.

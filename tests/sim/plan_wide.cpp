@@ -12,13 +12,9 @@ namespace {
 
 using kind = fault_plan::kind;
 
-bool has(plan const& p, std::initializer_list<kind> kinds) {
-  return std::any_of(p.faults.begin(), p.faults.end(), [&](fault_plan const& f) { return std::find(kinds.begin(), kinds.end(), f.what) != kinds.end(); });
-}
-
 /// When the server's clock begins. One that is before 2020 gives fences by counting, which a loss of data would begin anew.
 void draw_clock(random_source& r, plan& p) {
-  bool const keeps = !has(p, {kind::server_wiped, kind::failover});
+  bool const keeps = !p.has({kind::server_wiped, kind::failover});
   std::int64_t const a_while = 300'000;
   switch (r.below(keeps ? 6 : 4)) {
     case 0: p.epoch_us = engine::fence_epoch_us + 10'000'000; break;
@@ -32,7 +28,7 @@ void draw_clock(random_source& r, plan& p) {
 
 /// Fences ahead of the clock, as after a move from a server whose clock was.
 void draw_fences(random_source& r, plan& p) {
-  if (has(p, {kind::server_wiped, kind::failover})) return;
+  if (p.has({kind::server_wiped, kind::failover})) return;
   std::int64_t const clock = std::max<std::int64_t>(p.epoch_us - engine::fence_epoch_us, 0);
   for (int i = 0; i < p.names; ++i) {
     std::int64_t fence = 0;

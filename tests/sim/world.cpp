@@ -25,7 +25,7 @@ world::world(plan const& p, bool traced)
   }
   trace_.on = traced;
   using kind = fault_plan::kind;
-  replicates_ = std::any_of(p.faults.begin(), p.faults.end(), [](fault_plan const& f) { return f.what == kind::role_change; });
+  replicates_ = p.has({kind::role_change});
   for (int i = 0; i < (replicates_ ? 2 : 1); ++i) {
     nodes_.push_back({redis_model{plan_.epoch_us}, {}});
     redis_model& model = nodes_.back().model;
@@ -694,10 +694,7 @@ void world::heal() {
     // A replica may have brought back what an operator wrote.
     std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
     bool const is_lock = !server().peek(key).is(plan_.parts == engine::permit_kind::none ? value::kind::map : value::kind::bulk);
-    bool const spoilt = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
-      return f.what == fault_plan::kind::spoil_fence && f.name == name;
-    });
-    if (spoilt) {
+    if (plan_.has(fault_plan::kind::spoil_fence, name)) {
       admin({"DEL", key + ":f"});
       observer_->lock_tampered(name);
       observer_->fence_spoilt(name);
