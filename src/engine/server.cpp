@@ -103,16 +103,19 @@ void server::go_on(time_point now) {
     repeat_cleanups(left, now);
     ask_everything_again(left, now);
   }
-  for (; !connected_ && !failing_ && left != 0 && !resting_.empty(); --left) {
+  for (; (failing_ || !connected_) && left != 0 && !resting_.empty(); --left) {
     seat& s = resting_.pop_front();
     active_.push_back(s);
-    if (s.at == seat::state::asking || s.at == seat::state::in_line) patience(s, lost_at_);
-    if (s.at == seat::state::leaving) timers_.arm(s.check, lost_at_ + settings_.command_timeout);
-  }
-  for (; failing_ && left != 0 && !resting_.empty(); --left) {
-    seat& s = resting_.pop_front();
-    active_.push_back(s);
-    if (s.at == seat::state::asking || s.at == seat::state::in_line) fail(s, failing_, now);
+    bool const asks = s.at == seat::state::asking || s.at == seat::state::in_line;
+    if (asks && failing_) {
+      fail(s, failing_, now);
+    } else if (asks) {
+      patience(s, lost_at_);
+    } else if (s.at == seat::state::leaving && !connected_) {
+      if (!failing_ || !s.check.armed()) timers_.arm(s.check, lost_at_ + settings_.command_timeout);
+    } else if (s.at == seat::state::leaving && s.told_on != connection_) {
+      send_leave(s, false, now);  // this connection was refused something before it had come to it
+    }
   }
   if (resting_.empty()) failing_ = {};
   for (; ending_inquiries_ && left != 0 && !inquiries_.empty(); --left) end_inquiry(inquiries_.front(), {}, ending_inquiries_);

@@ -301,6 +301,26 @@ TEST_F(EngineBurst, WhatIsSentBetweenTwoTurnsIsNotSentAgain) {  // P10
   static_cast<void>(holds);
 }
 
+TEST_F(EngineBurst, AConnectionThatIsDeniedSomethingBetweenTwoTurnsForgetsNoLeave) {  // P6
+  start_connected();
+  ask_many(one_turn + 10);
+  for (int i = 0; i < one_turn + 10; ++i) queue(30'000);
+  caller& leaves = ask("leaves", "L");
+  queue(30'000);
+  cancel(leaves, cancel_type::total);
+  disconnect();
+  take_sent();
+  connect();
+  answer({0});
+  answer({});
+  answer(fault::access_denied, "NOPERM publish");
+  std::size_t left = 0;
+  do {
+    for (std::string const& text : sent()) left += text.starts_with("leave L") ? 1 : 0;
+  } while (turn());
+  EXPECT_EQ(left, 1u);
+}
+
 TEST_F(EngineBurst, AConnectionThatBreaksBetweenTwoTurnsForgetsNobody) {  // P4
   start_connected();
   ask_many(2 * one_turn);
