@@ -57,8 +57,9 @@ void quorum::refresh(ballot& b, time_point now) {
   if (deadline == front.deadline && is_confirmed == was_confirmed) return;
   front.deadline = deadline;
   front.confirmed = is_confirmed;
-  duration const lease = is_confirmed ? duration{b.lease} : settings_.vote_claim;
-  time_point const from = deadline - (lease - engine::drift_of(lease));
+  // Of the vote that ends then: some are claims, others leases, whether or not a majority is confirmed.
+  auto const ends = std::ranges::find_if(b.votes, [&](auto const& v) { return v->place.at == seat::state::owned && v->place.deadline == deadline; });
+  time_point const from = (*ends)->place.valid_from;
   front.valid_from = is_confirmed || CONCH_MUTANT(margin_of_old_votes) ? from : std::max(from, b.won_at);
   // Also where one long vote has put the end off, and with it the confirmation that all others wait for.
   if (!is_confirmed || !was_confirmed) confirm_late_votes(b, now);

@@ -5,6 +5,8 @@
 #include "support/tcp_proxy.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <vector>
 
 namespace conch::test {
@@ -67,11 +69,14 @@ class RoleChange : public testing::Test {
  protected:
   /// A holder and the first in line are connected to the first server; the second in line comes when the roles have changed.
   /// `lock(client)` makes the lock; the lease is long, so that nobody comes back by its safety check.
+  /// `others` are servers of a quorum, beside those that change roles.
   template <class Lock, class Acquire>
-  void exactly_one_is_granted(Lock const& lock, Acquire const& acquire) {
+  void exactly_one_is_granted(Lock const& lock, Acquire const& acquire, std::span<redis_server const> others = {}) {
     auto const body = [&]() -> asio::awaitable<void> {
       config settings;  // of a user: claim 3 s, lease 30 s
-      settings.url = servers.url();
+      if (others.empty()) settings.url = servers.url();
+      else settings.servers = {servers.url()};
+      for (auto const& s : others) settings.servers.push_back(s.url());
       client holds{w.ctx.get_executor(), settings}, waits{w.ctx.get_executor(), settings}, comes{w.ctx.get_executor(), settings};
       auto a = lock(holds), b = lock(waits), c = lock(comes);
       std::vector<grant_seen> grants;
@@ -139,6 +144,11 @@ TEST_F(RoleChange, P1ThatLosesNothingGrantsAPermitOnce) {
 TEST_F(RoleChange, P1ThatLosesNothingGrantsASegmentOnce) {
   exactly_one_is_granted([](client& c) { return striped_mutex{c, "role", 1}; },
                          [](striped_mutex& lock, auto told) { lock.async_acquire_any(std::move(told)); });
+}
+
+TEST_F(RoleChange, P1AtOneServerOfAQuorumGrantsAMutexOnce) {
+  std::array<redis_server, 2> others;
+  exactly_one_is_granted([](client& c) { return mutex{c, "role"}; }, plainly, others);
 }
 
 TEST_F(RoleChange, AHoldIsRenewedAtTheNewMaster) {

@@ -277,6 +277,8 @@ void quorum_world::refuse(link_ptr const& l, std::span<std::string_view const> a
   (bytes += s.says) += "\r\n";
   answer(l, std::move(bytes));
   if (script_name(argv[1]) != "acquire" || s.says.starts_with("READONLY")) return;
+  // What was held up comes all at once, also what connections sent that are gone.
+  if (!l->client_open || s.stalled_until == now_ || l->held_up_until == now_) return;
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   std::string_view const id = argv[3 + keys];
   constexpr std::size_t digits_of_attempt = 3;
