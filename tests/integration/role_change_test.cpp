@@ -85,7 +85,8 @@ class RoleChange : public testing::Test {
         EXPECT_FALSE(ec) << ec.message();
         first = std::move(h);
       });
-      auto const held = [&] { return first.valid(); };
+      // Confirmed for its lease: the change of roles stops this thread for longer than a vote is good for.
+      auto const held = [&] { return first.valid() && first.deadline() > clock::now() + settings.lease / 2; };
       co_await until(held, "the hold");
       auto const take = [&grants](int who, hold& mine) {
         return [&grants, who, &mine](error_code ec, hold h) {
