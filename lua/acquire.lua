@@ -28,10 +28,10 @@ lease = tonumber(lease)
 -- @include lib/lock.lua
 
 -- For a vote who has it: the first 48 bits of the client, the ticket, 1 if confirmed. A vote's id is CLIENT.N, where
--- N ends in three digits of the attempt and begins with the ticket. Anybody else is somebody without a ticket.
+-- N begins with the ticket, and three digits of the attempt. Anybody else is somebody without a ticket.
 local function rival(answer, owner, state)
   if proposal then
-    local client, owners_ticket = string.match(owner, '^(%w+)%.(%d+)%d%d%d$')
+    local client, owners_ticket = string.match(owner, '^(%w+)%.(%d+)%d%d%d')
     answer[4] = answer[4] or 0
     answer[5] = client and tonumber(string.sub(client, 1, 12), 16) or 0
     answer[6] = tonumber(owners_ticket) or 0

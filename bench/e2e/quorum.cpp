@@ -123,7 +123,7 @@ struct floor_of {
     std::int64_t fence = ticket - conch::engine::fence_epoch_us + 400'000;  // later than the last of them is used
     std::vector<lane> all(rounds);
     for (std::size_t i = 0; i < rounds; ++i, fence += 500) {
-      auto const id = static_cast<std::uint64_t>(ticket) * 1000 + i;
+      conch::engine::grant_id const id{static_cast<std::uint64_t>(ticket) * 1000 + i, ~std::uint64_t{0} - i};
       conch::redis::encode(conch::engine::acquire_command{name, id, true, claim, claim, retention, ticket, 0, false, fence}, client,
                            all[i].acquire);
       conch::redis::encode(

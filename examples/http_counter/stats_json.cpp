@@ -40,6 +40,7 @@ boost::json::object to_json(conch::statistics const& s) {
           {"kicks", s.kicks},
           {"pushes", s.pushes},
           {"pushes_late", s.pushes_late},
+          {"pushes_doubted", s.pushes_doubted},
           {"pushes_stray", s.pushes_stray},
           {"connects", s.connects},
           {"disconnects", s.disconnects},

@@ -59,6 +59,7 @@ struct statistics {
   std::uint64_t kicks = 0;               ///< repeated releases, for a next-in-line that may be dead
   std::uint64_t pushes = 0;              ///< grants received by push
   std::uint64_t pushes_late = 0;         ///< of these: could not be shown to be in time, asked again
+  std::uint64_t pushes_doubted = 0;      ///< of these: of another lock, or a fence that cannot be: asked again. Somebody forges
   std::uint64_t pushes_stray = 0;        ///< of these: nobody wanted it any more, given back
   std::uint64_t connects = 0;            ///< connections made
   std::uint64_t disconnects = 0;         ///< connections lost

@@ -20,7 +20,8 @@ namespace conch {
 /// Each hold has its own lease, watchdog and fencing token; the tokens of one segment rise.
 ///
 /// Objects of one name should agree on the number of segments. While any is held or waited for, that of whoever came first
-/// counts. Copies are cheap. Thread safety: as client. Over a quorum of servers: errc::not_supported.
+/// counts; who is granted a segment beyond its own number gives it back, with errc::invalid_config. Copies are cheap.
+/// Thread safety: as client. Over a quorum of servers: errc::not_supported.
 class striped_mutex : public named_lock {
  public:
   /// `name`: 1 to 512 bytes of any value; another kind of lock of that name is the same key, and either finds

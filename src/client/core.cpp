@@ -124,7 +124,7 @@ client_core::client_core(asio::any_io_executor executor, config settings)
       alarm_{std::make_unique<alarm>(strand_)}, nodes_mutex_{!settings_.single_threaded} {
   engine::journal& own_journal = *this;
   bool const several = is_quorum(settings_);
-  if (several) quorum_ = std::make_unique<quorum::quorum>(settings_, id_, seed_of(id_), timers_, engine_, own_journal, stats_);
+  if (several) quorum_ = std::make_unique<quorum::quorum>(settings_, id_, seed_of(id_), nonces_, timers_, engine_, own_journal, stats_);
   for (redis::address const& where : servers_of(settings_)) {
     remote& r = *remotes_.emplace_back(std::make_unique<remote>(*this));
     if (where.what == redis::address::kind::memory) {
@@ -135,7 +135,7 @@ client_core::client_core(asio::any_io_executor executor, config settings)
     if (several) {
       r.protocol = &quorum_->add(*r.way, where.shown());
     } else {
-      server_ = std::make_unique<engine::server>(settings_, seed_of(id_), timers_, *r.way, engine_, own_journal, stats_);
+      server_ = std::make_unique<engine::server>(settings_, seed_of(id_), nonces_, timers_, *r.way, engine_, own_journal, stats_);
       r.protocol = server_.get();
     }
   }

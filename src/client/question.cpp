@@ -78,7 +78,7 @@ void ask(std::shared_ptr<asked<Results...>> const& q) {
 
 std::optional<std::tuple<lock_status>> read_status(lock_settings const& of, std::span<std::int64_t const> n) {
   constexpr std::size_t head = 6, each = 9;
-  if (n.size() < head || (n.size() - head) % each != 0) return std::nullopt;
+  if (n.size() < head || (n.size() - head) % each != 0 || !engine::is_lock_kind(n[5])) return std::nullopt;
   lock_status s;
   s.waiting = static_cast<std::uint64_t>(n[1]);
   s.held = static_cast<std::uint32_t>(n[2]);

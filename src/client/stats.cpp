@@ -101,6 +101,7 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.counter("kicks_total", "Repeated releases for a next-in-line that may be dead.", s.kicks);
   e.counter("pushes_total", "Grants received by push.", s.pushes);
   e.counter("pushes_late_total", "Pushes that could not be shown to be in time.", s.pushes_late);
+  e.counter("pushes_doubted_total", "Pushes that fit no lock of ours, or have an impossible fence.", s.pushes_doubted);
   e.counter("pushes_stray_total", "Pushes that nobody wanted any more.", s.pushes_stray);
   e.counter("connects_total", "Connections made.", s.connects);
   e.counter("disconnects_total", "Connections lost.", s.disconnects);

@@ -47,9 +47,11 @@ struct seat : list_hook<seat> {
   bool written = false;    // the request under this id may have reached the server
   bool confirmed = false;  // the full lease, not just the claim
   bool renewing = false;   // a renewal is under way
+  bool asks_again = false; // because of a push; not answered yet
+  bool by_push = false;    // its grant was pushed first: whoever passed it on keeps the fence
   bool renewable = false;  // set by the cohort: this may (still) be renewed ...
   time_point renew_until = time_point::max();  // ... before this
-  grant_id id = 0;
+  grant_id id;
   std::int64_t ticket = 0;
   std::int64_t fence = 0;       // server part
   time_point fence_until{};     // owned: the server remembers it at least until then, without a renewal that sees to it

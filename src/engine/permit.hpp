@@ -15,6 +15,11 @@ enum class permit_kind : char {
   reentrant = 'e',  // all parts are of one conch::owner, in whatever process
 };
 
+/// Of what comes from outside.
+constexpr bool is_lock_kind(std::int64_t letter) noexcept {
+  return letter == 0 || letter == 's' || letter == 'r' || letter == 'g' || letter == 'e';
+}
+
 /// What one acquire wants of such a lock.
 struct permit {
   permit_kind kind = permit_kind::none;

@@ -21,4 +21,14 @@ class random_numbers {
   std::uint64_t state_;
 };
 
+/// Where the nonces of grant ids come from: numbers that nobody outside can foretell (src/client/entropy.hpp). The simulator has its
+/// own, so that a seed repeats.
+class entropy {
+ public:
+  virtual std::uint64_t next() = 0;
+
+ protected:
+  ~entropy() = default;
+};
+
 }  // namespace conch::engine

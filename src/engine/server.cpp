@@ -36,9 +36,9 @@ std::string of_lock(seat const& s, std::string_view words) {
   return text;
 }
 
-server::server(config const& settings, std::uint64_t seed, timer_queue& timers, wire& out, backend_events& up,
+server::server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up,
                journal& log, statistics& stats)
-    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed},
+    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces},
       overdue_{this, [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
       rest_{this, [](void* self, time_point now) { static_cast<server*>(self)->go_on(now); }},
       quiet_{this, [](void* self, time_point now) { static_cast<server*>(self)->quiet(now); }} {}
@@ -52,6 +52,7 @@ void server::connected_as(session const& s, time_point now) {
   connected_ = true;
   if (!CONCH_MUTANT(denied_for_ever)) denied_ = {};
   noted_.clear();
+  told_of_strays_ = false;
   ++stats_.connects;
   last_heard_ = last_answer_ = now;
   excused_ = false;
@@ -236,7 +237,10 @@ void server::disconnected(std::string_view why, time_point now) {
   };
   auto batch_of_tries = untried.begin();
   for (in_flight const& r : unanswered) {
-    if (r.what == request::acquire) has_waited(*r.at, r.id, r.written);
+    if (r.what == request::acquire) {
+      has_waited(*r.at, r.id, r.written);
+      r.at->asks_again = false;
+    }
     if (r.what != request::acquire_all) continue;
     for (tried const& one : batch_of_tries->in_script) has_waited(*one.at, one.id, r.written);
     ++batch_of_tries;
@@ -422,13 +426,14 @@ bool server::may_arrive_late() const {
 /// May an earlier connection, which could not be ended, still carry out a request after one that was written then? Its answer may be late.
 bool server::may_echo(time_point echo_until, time_point written) const { return !can_kill_ && written < echo_until; }
 
-/// Never one that was used before. A vote's shows its ticket; the clocks that tickets come from may be set back, but not by
-/// chance to the same microsecond at the same count.
+/// Never one that was used before, and none that anybody can guess: whoever may publish to our channel could else grant us what is another's.
+/// A vote's shows its ticket; the clocks that tickets come from may be set back, but not by chance to the same microsecond at the same count.
 grant_id server::next_id(seat const& s) {
   if (!(CONCH_MUTANT(id_of_vote_used_again) && s.vote != 0)) ++last_id_;
-  constexpr auto most = static_cast<grant_id>(attempts_per_ticket);
-  grant_id const attempt = CONCH_MUTANT(attempt_runs_into_ticket) ? last_id_ : last_id_ % most;
-  return s.vote == 0 ? last_id_ : static_cast<grant_id>(s.vote) * most + attempt;
+  constexpr auto most = static_cast<std::uint64_t>(attempts_per_ticket);
+  std::uint64_t const attempt = CONCH_MUTANT(attempt_runs_into_ticket) ? last_id_ : last_id_ % most;
+  std::uint64_t const count = s.vote == 0 ? last_id_ : static_cast<std::uint64_t>(s.vote) * most + attempt;
+  return {count, CONCH_MUTANT(ids_can_be_guessed) ? 0 : nonces_.next()};
 }
 
 void server::drop(seat& s) {

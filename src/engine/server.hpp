@@ -23,7 +23,7 @@ namespace conch::engine {
 /// clean-ups. No I/O, no clock: inputs carry the time, outputs go to `wire`.
 class server final : public backend {
  public:
-  server(config const& settings, std::uint64_t seed, timer_queue& timers, wire& out, backend_events& up, journal& log,
+  server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up, journal& log,
          statistics& stats);
   ~server();
 
@@ -71,9 +71,10 @@ class server final : public backend {
   std::optional<std::chrono::seconds> uptime() const noexcept { return session_.uptime; }
   std::string const& trouble() const noexcept { return trouble_; }
 
-  grant_id last_id() const noexcept { return last_id_; }
+  /// The count of the last id.
+  std::uint64_t last_id() const noexcept { return last_id_; }
   /// The ids from here on are above this: for tests, which need ids that begin like others.
-  void skip_ids(grant_id last) noexcept { last_id_ = std::max(last_id_, last); }
+  void skip_ids(std::uint64_t last) noexcept { last_id_ = std::max(last_id_, last); }
 
   /// Releases and leaves that are not answered yet.
   std::size_t pending() const noexcept { return cleanups_; }
@@ -155,8 +156,8 @@ class server final : public backend {
   void ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now);
   void leave_answer(in_flight const& r, answer const& a, time_point now);
   void acquire_fault(seat& s, answer const& a, time_point now);
-  void own(seat& s, std::int64_t fence, time_point from, duration lease, bool confirmed, bool pushed, time_point now);
-  void refuse_fence(seat& s, time_point now);
+  void own(seat& s, std::int64_t fence, std::int64_t segment, time_point from, duration lease, bool confirmed, bool pushed, time_point now);
+  void refuse_grant(seat& s, error_code why, time_point now);
   void in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_point now);
   void patience(seat& s, time_point now);
   void lose(seat& s, time_point now);
@@ -167,6 +168,10 @@ class server final : public backend {
   milliseconds retention(duration lease) const { return whole_ms(settings_.fence_retention + lease); }
   bool fence_is_due(seat const& s, time_point now) const;
   seat* wanted(pushed_grant const& g);
+  bool fits(seat const& s, pushed_grant const& g) const;
+  bool is_plausible(std::int64_t fence, time_point now) const;
+  void ask_because_of_push(seat& s, time_point now);
+  void stray(pushed_grant const& g, time_point now);
   seat* wanted_part(grant_id id) const;
 
   // server_inquiries.cpp: questions and orders
@@ -199,6 +204,7 @@ class server final : public backend {
   journal& log_;
   statistics& stats_;
   random_numbers random_;
+  entropy& nonces_;
 
   bool connected_ = false;
   bool can_kill_ = false;
@@ -222,7 +228,7 @@ class server final : public backend {
   time_point last_heard_{};
   time_point last_answer_{};
   bool excused_ = false;          // an answer may be late once because of ourselves
-  grant_id last_id_ = 0;
+  std::uint64_t last_id_ = 0;     // the count of the last id
 
   std::deque<in_flight> in_flight_;
   struct renewed { seat* at; grant_id id; milliseconds lease; std::int64_t floor; bool keeps_fence; };
@@ -246,6 +252,9 @@ class server final : public backend {
   std::size_t cleanups_ = 0;
   std::uint64_t progress_ = 0;
   std::size_t lapsed_ = 0;        // of these
+  time_point strays_since_ = time_point::min();  // when the present second of stray grants began
+  int strays_ = 0;                // in that second
+  bool told_of_strays_ = false;   // to the log, of this connection
   list<inquiry> inquiries_;  // not answered yet
   std::unordered_map<std::uint64_t, inquiry*> by_serial_;  // the same
   std::uint64_t last_inquiry_ = 0;

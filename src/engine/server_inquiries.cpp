@@ -124,7 +124,7 @@ void server::order_done(inquiry const& i, std::span<std::int64_t const> numbers,
     handed_over = numbers.size() > 2 && numbers[2] != 0;
     part = {.kind = permit_kind::semaphore, .limit = i.size, .weight = 1};
   } else if (i.what == inquiry::kind::force && numbers.size() > 4) {
-    handed_over = numbers[2] != 0;
+    handed_over = numbers[2] != 0 && is_lock_kind(numbers[3]);
     part = {.kind = static_cast<permit_kind>(numbers[3]), .limit = static_cast<std::uint32_t>(numbers[4]), .weight = 1};
   }
   if (!handed_over || CONCH_MUTANT(orders_not_looked_after)) return;
@@ -149,7 +149,8 @@ void server::end_inquiry(inquiry& i, std::span<std::int64_t const> numbers, erro
 void server::revoked(std::string_view name, grant_id id, time_point now) {
   last_heard_ = now;
   seat* const part = wanted_part(id);
-  taken_away(part != nullptr ? part : up_.find(name), id, now);
+  seat* const s = part != nullptr ? part : up_.find(name);
+  if (s != nullptr && s->name == name) taken_away(s, id, now);
 }
 
 /// The holder is told, and then the server, which may have failed to pass on what it took.

@@ -4,6 +4,7 @@
 #include "engine/mutant.hpp"
 
 #include <algorithm>
+#include <utility>
 
 // One lock at one server: asking, standing in line, being granted, being renewed, being told no.
 namespace conch::engine {
@@ -14,7 +15,24 @@ using std::chrono::microseconds;
 
 bool is_usable(std::int64_t fence) { return fence > 0 && fence < fence_limit; }
 
+/// Of a lock without segments it is 0. Two objects of one name may have been made with different numbers of them.
+bool has_segment(permit const& p, std::int64_t segment) {
+  if (CONCH_MUTANT(segment_not_compared)) return true;
+  return p.kind == permit_kind::segments ? segment >= 1 && segment <= p.limit : segment == 0;
+}
+
+error_code no_such_segment(seat const& s, std::int64_t segment) {
+  std::string const which = "segment " + std::to_string(segment);
+  if (s.part.kind != permit_kind::segments || segment < 1) return to_error(fault::malformed, of_lock(s, "granted " + which));
+  return make_error_code(errc::invalid_config,
+                         of_lock(s, "granted " + which + ", and this object was made with " + std::to_string(s.part.limit) + " segments"));
+}
+
 permit const* part_of(seat const& s) { return s.part ? &s.part : nullptr; }
+
+/// Grants that nobody here waits for, given back in one second. Of our own doing there is one now and then; whoever may publish can send
+/// any number. One that is not given back goes on to the next in line when its claim is over.
+constexpr int strays_per_second = 100;
 
 /// Locks in one renewal script. It bounds how long the script keeps the server from everybody else: about 0.2 ms.
 constexpr std::size_t renewals_per_script = 200;
@@ -32,7 +50,7 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
   s.run = run_;
   if (s.part) parts_.emplace(s.id, &s);
   s.ticket = s.vote;
-  s.written = false;
+  s.written = s.asks_again = s.by_push = false;
   s.late_until = s.echo_until = time_point::min();
   s.trouble_since = {};
   bool const others_first = !resting_.empty() && !failing_;  // they asked earlier
@@ -85,6 +103,7 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
   if (handed_over && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, now);
   if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != seat::state::idle) {  // an answer for any other id grants nothing
     bool const waits = s.at == seat::state::asking || s.at == seat::state::in_line;
+    s.asks_again = s.asks_again && waits && a.what == fault::no_script;  // which is asked once more
     if (a.what == fault::no_script) {
       if (waits) send_acquire(s, source_is_due(r), now);
     } else if (a.what != fault::none) {
@@ -111,11 +130,11 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
 /// `result`: 1 fence segment · 0 left ticket · 2 left · 3
 void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now) {
   if (result[0] != 3) s.trouble_since = {};  // that one was not carried out
-  if (result[0] == 1) s.segment = static_cast<std::uint32_t>(result[2]);
   switch (result[0]) {
-    case 1: own(s, result[1], CONCH_MUTANT(deadline_from_answer) ? now : r.written,
-                CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease, s.vote == 0, false, now); return;
+    case 1: own(s, result[1], result[2], CONCH_MUTANT(deadline_from_answer) ? now : r.written,
+                CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease, s.vote == 0, s.by_push, now); return;
     case 0:
+      s.by_push = false;
       if (s.at == seat::state::owned) {
         lose_and_give_back(s, now);  // the claim we were pushed is over, and the question put us in line again
       } else if (s.at == seat::state::leaving) {
@@ -144,10 +163,14 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
   }
 }
 
-void server::own(seat& s, std::int64_t fence, time_point from, duration lease, bool confirmed, bool pushed,
+void server::own(seat& s, std::int64_t fence, std::int64_t segment, time_point from, duration lease, bool confirmed, bool pushed,
                  time_point now) {
   if (!is_usable(fence)) {
-    refuse_fence(s, now);
+    refuse_grant(s, to_error(fault::malformed, of_lock(s, "its last fence leaves no room for another")), now);
+    return;
+  }
+  if (s.at != seat::state::owned && !has_segment(s.part, segment)) {
+    refuse_grant(s, no_such_segment(s, segment), now);
     return;
   }
   time_point const deadline = from + lease - (CONCH_MUTANT(no_drift) ? duration{} : drift_of(lease));
@@ -184,6 +207,7 @@ void server::own(seat& s, std::int64_t fence, time_point from, duration lease, b
   s.check.cancel();
   if (!s.part) s.follow_up = time_point::max();  // of a lock with several owners another part was passed on
   s.fence = fence;
+  s.segment = static_cast<std::uint32_t>(segment);
   s.fence_until = pushed ? from : from + settings_.fence_retention + lease;  // whoever passed it on may keep fences for less
   s.deadline = deadline;
   s.valid_from = from;
@@ -193,8 +217,8 @@ void server::own(seat& s, std::int64_t fence, time_point from, duration lease, b
   up_.granted(s, pushed, now);
 }
 
-/// No token can be made of its fence. That fails this lock alone, and what was granted is given back.
-void server::refuse_fence(seat& s, time_point now) {
+/// No token can be made of its fence, or nobody knows what its segment is. That fails this lock alone, and what was granted is given back.
+void server::refuse_grant(seat& s, error_code why, time_point now) {
   if (CONCH_MUTANT(bad_fence_drops_connection)) {
     out_.drop_connection("a fence that is out of range");
   } else if (s.at == seat::state::owned) {
@@ -207,7 +231,7 @@ void server::refuse_fence(seat& s, time_point now) {
     up_.left(s, now);
   } else {
     s.written = true;
-    fail(s, to_error(fault::malformed, of_lock(s, "its last fence leaves no room for another")), now);
+    fail(s, why, now);
   }
 }
 
@@ -289,38 +313,80 @@ void server::granted(pushed_grant const& g, time_point now) {
   ++stats_.pushes;
   seat* const s = wanted(g);
   if (s == nullptr || s->id != g.id || s->at == seat::state::idle) {
-    // Nobody wants it any more. It goes on to the next in line, unless a release for it is already under way. One that was
-    // refused so far is worth another try at once: the server does grant.
-    ++stats_.pushes_stray;
-    if (CONCH_MUTANT(stray_grant_kept)) return;
-    if (cleanup* const c = owed(g.id); c == nullptr) {
-      permit const part{.kind = g.kind, .weight = 1};
-      owe(part ? up_.make_part(g.name, part) : up_.find_or_make(g.name), g.id, nullptr, now);
-    } else if (!c->sent && connected_) {
-      send_cleanup(*c, 0, false, now);
-    }
+    stray(g, now);
     return;
   }
   if (s->at == seat::state::owned) return;
-  if (!is_usable(g.fence)) {
-    refuse_fence(*s, now);
+  s->by_push = true;
+  if (settings_.verify_pushes && !CONCH_MUTANT(push_not_verified)) {
+    ask_because_of_push(*s, now);
+    return;
+  }
+  if (!fits(*s, g) || !is_plausible(g.fence, now)) {
+    ++stats_.pushes_doubted;
+    ask_because_of_push(*s, now);
     return;
   }
 
-  // When was it granted, by our clock? Not before the sample was asked for, plus what the server's clock went since.
-  milliseconds claim = g.claim;
+  // When was it granted, by our clock? Not before the sample was asked for, plus what the server's clock went since. And for no longer than
+  // we would have passed it on for ourselves: whatever a message says, what is false about it is over by then.
+  milliseconds claim = CONCH_MUTANT(pushed_claim_believed) ? g.claim : std::min(g.claim, whole_ms(settings_.claim));
   bool const known = sample_us_ != 0 && g.granted_us >= sample_us_;
   time_point const shown = sample_at_ + microseconds{g.granted_us - sample_us_} * 99 / 100;
   time_point const from = CONCH_MUTANT(claim_from_arrival) ? now : std::min(shown, now);
   if (CONCH_MUTANT(claim_of_receiver)) claim = whole_ms(settings_.claim);
   if (CONCH_MUTANT(late_grant_used) || (known && from + claim - drift_of(claim) - claim / 4 > now)) {
-    s->segment = g.segment;
-    own(*s, g.fence, from, CONCH_MUTANT(claim_is_lease) ? s->lease : claim, false, true, now);
+    own(*s, g.fence, g.segment, from, CONCH_MUTANT(claim_is_lease) ? s->lease : claim, false, true, now);
     return;
   }
   // It may be over already. Asking again renews it if it is still ours, and puts us back in our place if not.
   ++stats_.pushes_late;
-  if (s->at != seat::state::leaving && connected_) send_acquire(*s, false, now);
+  ask_because_of_push(*s, now);
+}
+
+/// A message need not come from a script: whoever may publish to our channel, and knows the id, can write one.
+bool server::fits(seat const& s, pushed_grant const& g) const {
+  bool const same_lock = !s.part || (g.kind == s.part.kind && g.name == s.name) || CONCH_MUTANT(pushed_part_not_compared);
+  return same_lock && has_segment(s.part, g.segment);
+}
+
+/// A fence is what the server's clock shows, or one more than the last where that clock was set back or others run ahead. The guarded
+/// resource refuses everybody until the clock has passed it: a false one, too, is over within a claim.
+bool server::is_plausible(std::int64_t fence, time_point now) const {
+  if (!is_usable(fence)) return false;
+  if (sample_us_ == 0 || CONCH_MUTANT(pushed_fence_believed)) return true;  // without a sample it is too late in any case
+  auto const shown = sample_us_ + std::chrono::duration_cast<microseconds>(now - sample_at_).count() * 101 / 100;
+  return fence + fence_epoch_us <= shown + std::chrono::duration_cast<microseconds>(settings_.claim).count();
+}
+
+/// Under the same id, which renews it if it is ours, and leaves us in our place if not. Once, whatever the number of pushes.
+void server::ask_because_of_push(seat& s, time_point now) {
+  if (s.at == seat::state::leaving || !connected_) return;
+  if (std::exchange(s.asks_again, true)) return;
+  send_acquire(s, false, now);
+}
+
+/// Nobody wants it any more. It goes on to the next in line, unless a release for it is already under way. One that was
+/// refused so far is worth another try at once: the server does grant.
+void server::stray(pushed_grant const& g, time_point now) {
+  ++stats_.pushes_stray;
+  if (CONCH_MUTANT(stray_grant_kept)) return;
+  if (strays_since_ == time_point::min() || now - strays_since_ >= std::chrono::seconds{1}) {
+    strays_since_ = now;
+    strays_ = 0;
+  }
+  if (++strays_ > strays_per_second) {
+    if (!std::exchange(told_of_strays_, true)) {
+      log_.note(false, "more grants that nobody asked for than are given back: somebody else publishes to our channel");
+    }
+    return;
+  }
+  if (cleanup* const c = owed(g.id); c == nullptr) {
+    permit const part{.kind = g.kind, .weight = 1};
+    owe(part ? up_.make_part(g.name, part) : up_.find_or_make(g.name), g.id, nullptr, now);
+  } else if (!c->sent && connected_) {
+    send_cleanup(*c, 0, false, now);
+  }
 }
 
 /// Our turn came at another server: ours is its replica now, and counted nobody for us. Asking again shows it (READONLY), and
@@ -330,8 +396,8 @@ void server::missed(std::string_view name, grant_id id, time_point now) {
   seat* const part = wanted_part(id);
   seat* const s = part != nullptr ? part : up_.find(name);
   // Whoever is still asking learns the same from the answer that is due.
-  if (s == nullptr || s->id != id || s->at != seat::state::in_line || !connected_ || CONCH_MUTANT(missed_turn_ignored)) return;
-  send_acquire(*s, false, now);
+  if (s == nullptr || s->id != id || s->name != name || s->at != seat::state::in_line || CONCH_MUTANT(missed_turn_ignored)) return;
+  ask_because_of_push(*s, now);
 }
 
 void server::leave_unless_granted(seat& s, time_point now) {
@@ -380,8 +446,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
       }
     } else if (a.numbers[0] == 2 && !CONCH_MUTANT(grant_missed_in_leave)) {
       sample(r.written, a.numbers[3], now);
-      s.segment = s.part ? static_cast<std::uint32_t>(a.numbers[2]) : 0;
-      own(s, a.numbers[1], r.written, r.lease, s.vote == 0, false, now);
+      own(s, a.numbers[1], s.part ? a.numbers[2] : 0, r.written, r.lease, s.vote == 0, s.by_push, now);
     } else if (s.at == seat::state::owned) {
       lose(s, now);
     } else {
@@ -440,6 +505,7 @@ void server::release(seat& s, std::optional<milliseconds> again, receipt* r, tim
       s.run = run_;
       s.ticket = s.vote;
       s.written = true;
+      s.asks_again = s.by_push = false;
       s.late_until = s.echo_until = time_point::min();
       s.trouble_since = {};
       active_.push_back(s);
@@ -462,8 +528,10 @@ void server::lose(seat& s, time_point now) {
   ++s.references;
   grant_id const gone = s.id;
   time_point const echo_until = s.echo_until;
+  // A grant that nobody gave us, whoever published it, has left our place in line.
+  bool const may_stand_in_line = s.by_push && !s.confirmed;
   up_.lost(s, now);
-  if (may_echo(echo_until, now)) owe(s, gone, nullptr, now).echo_until = echo_until;
+  if (may_echo(echo_until, now) || may_stand_in_line) owe(s, gone, nullptr, now).echo_until = echo_until;
   drop(s);
 }
 
@@ -471,6 +539,7 @@ void server::lose(seat& s, time_point now) {
 void server::lose_and_give_back(seat& s, time_point now) {
   grant_id const over = s.id;
   ++s.references;
+  s.by_push = false;  // what follows leaves the line
   lose(s, now);
   owe(s, over, nullptr, now);
   drop(s);
@@ -561,7 +630,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
         s.accepted = batch[i].floor;
         s.refused_by = result == 2 ? a.numbers[2 * i + 2] : 0;
       }
-      own(s, s.fence, r.written, batch[i].lease, true, false, now);
+      own(s, s.fence, s.segment, r.written, batch[i].lease, true, false, now);
     }
   }
   if (a.what == fault::reconnect) out_.drop_connection(a.words);

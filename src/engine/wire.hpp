@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "engine/grant_id.hpp"
 #include "engine/permit.hpp"
 
 #include <conch/clock.hpp>
@@ -25,10 +26,7 @@ constexpr std::int64_t hand_offs_per_grant = 4096;
 /// Server parts are below this: a token is a positive 64-bit number (until 2091).
 constexpr std::int64_t fence_limit = std::int64_t{1} << 51;
 
-/// The number N in a grant id CLIENT.N; 0 is none.
-using grant_id = std::uint64_t;
-
-/// A vote's N is its ticket times this, plus a count of attempts: whoever finds the lock taken can be told whose
+/// The count of a vote's id is its ticket times this, plus a count of attempts: whoever finds the lock taken can be told whose
 /// turn it was, at no cost to a lock on one server.
 constexpr std::int64_t attempts_per_ticket = 1000;
 

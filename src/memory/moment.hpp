@@ -17,7 +17,8 @@ namespace conch::memory {
 inline std::string id_text(std::string_view client, engine::grant_id id) {
   std::string text{client};
   text += '.';
-  text += std::to_string(id);
+  char digits[engine::longest_grant_id];
+  text.append(digits, engine::write_grant_id(digits, id));
   return text;
 }
 

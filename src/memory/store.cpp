@@ -15,7 +15,7 @@ namespace {
 /// The first 48 bits of a client and the ticket in a vote's id; 0 and 0 for anybody else's.
 std::pair<std::int64_t, std::int64_t> voter_of(std::string_view id) {
   auto const dot = id.find('.');
-  std::string_view const client = id.substr(0, dot), number = id.substr(dot + 1);
+  std::string_view const client = id.substr(0, dot), number = id.substr(dot + 1, id.find('-', dot) - dot - 1);
   if (number.size() < 4) return {0, 0};
   std::int64_t voter = 0, ticket = 0;
   std::string_view const bits = client.substr(0, 12);

@@ -292,9 +292,9 @@ void store::revoke(std::string_view id, std::string_view name) {
   auto const dot = id.find('.');
   auto const heard = listeners_.find(id.substr(0, dot));
   if (heard == listeners_.end()) return;
-  engine::grant_id number = 0;
-  std::from_chars(id.data() + dot + 1, id.data() + id.size(), number);
-  heard->second->on_revoke(name, number);
+  engine::grant_id number;
+  std::string_view text = id.substr(dot + 1);
+  if (engine::read_grant_id(text, number)) heard->second->on_revoke(name, number);
 }
 
 std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c) {

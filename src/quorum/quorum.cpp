@@ -31,10 +31,10 @@ quorum::ballot::ballot(quorum& q, std::string lock_name, std::size_t servers)
   for (std::size_t i = 0; i < servers; ++i) votes.push_back(std::make_unique<voter>(*this, i, name));
 }
 
-quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::timer_queue& timers,
-               engine::backend_events& up, engine::journal& log, statistics& stats)
+quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces,
+               engine::timer_queue& timers, engine::backend_events& up, engine::journal& log, statistics& stats)
     : settings_{settings}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log},
-      stats_{stats}, random_{seed} {}
+      stats_{stats}, random_{seed}, nonces_{nonces} {}
 
 quorum::~quorum() {
   for (auto const& m : members_) m->protocol.reset();
@@ -42,7 +42,7 @@ quorum::~quorum() {
 
 engine::server& quorum::add(engine::wire& out, std::string shown) {
   auto& m = *members_.emplace_back(std::make_unique<member>(*this, members_.size(), std::move(shown), out));
-  m.protocol = std::make_unique<engine::server>(settings_, random_.next(), timers_, out, m, m, m.counted);
+  m.protocol = std::make_unique<engine::server>(settings_, random_.next(), nonces_, timers_, out, m, m, m.counted);
   return *m.protocol;
 }
 
@@ -87,7 +87,7 @@ void quorum::start(ballot& b, time_point now) {
   b.since = now;
   b.floor = settings_.strict_fence ? std::max(b.floor, fence_ahead(now)) : 0;
   b.front->written = true;
-  b.front->id = static_cast<engine::grant_id>(*ticket);
+  b.front->id = static_cast<std::uint64_t>(*ticket);
   for (auto const& v : b.votes) {
     v->refused = false;
     v->trouble = {};
@@ -262,7 +262,7 @@ void quorum::report(statistics& to) const {
     s.last_trouble = readable(away ? m->protocol->trouble() : m->last_trouble, readable_line);
     to.servers.push_back(std::move(s));
     for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts, &statistics::kicks,
-                               &statistics::pushes, &statistics::pushes_late, &statistics::pushes_stray,
+                               &statistics::pushes, &statistics::pushes_late, &statistics::pushes_doubted, &statistics::pushes_stray,
                                &statistics::safety_checks, &statistics::renewals, &statistics::renewal_scripts,
                                &statistics::renewals_refused}) {
       to.*counter += m->counted.*counter;

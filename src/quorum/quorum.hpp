@@ -22,8 +22,8 @@ class quorum final : public engine::backend {
  public:
   /// `settings`: with `vote_claim` as the `claim`, which is what the servers' protocol goes by. `client`: its id, 32
   /// hexadecimal digits.
-  quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::timer_queue& timers,
-         engine::backend_events& up, engine::journal& log, statistics& stats);
+  quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces,
+         engine::timer_queue& timers, engine::backend_events& up, engine::journal& log, statistics& stats);
   ~quorum();
 
   /// One more server; all of them before the first input. `shown` names it in messages.
@@ -120,6 +120,7 @@ class quorum final : public engine::backend {
   engine::journal& log_;
   statistics& stats_;
   engine::random_numbers random_;
+  engine::entropy& nonces_;
   std::vector<std::unique_ptr<member>> members_;
   std::unordered_map<std::string_view, std::unique_ptr<ballot>> ballots_;  // keys live in the ballots
   std::list<std::unique_ptr<farewell>> farewells_;

@@ -45,9 +45,9 @@ class keys {
 
 /// CLIENT.N
 void write_id(command_writer& w, std::string_view client, grant_id id) {
-  char digits[20];
-  auto const end = std::to_chars(digits, digits + sizeof digits, id).ptr;
-  w.arg({client, ".", {digits, static_cast<std::size_t>(end - digits)}});
+  char text[engine::longest_grant_id];
+  auto const end = engine::write_grant_id(text, id);
+  w.arg({client, ".", {text, static_cast<std::size_t>(end - text)}});
 }
 
 std::string_view letter(engine::permit const& part) { return {reinterpret_cast<char const*>(&part.kind), 1}; }
@@ -219,13 +219,7 @@ bool read_key(std::string_view key, std::string& name) {
 /// The KIND and SEGMENT of a part, as one word. False: malformed.
 bool read_part(std::string_view& text, engine::pushed_grant& grant) {
   auto const kind = static_cast<engine::permit_kind>(text.front());
-  switch (kind) {
-    case engine::permit_kind::semaphore:
-    case engine::permit_kind::shared:
-    case engine::permit_kind::segments:
-    case engine::permit_kind::reentrant: break;
-    default: return false;
-  }
+  if (kind == engine::permit_kind::none || !engine::is_lock_kind(text.front())) return false;
   text.remove_prefix(1);
   std::int64_t segment = 0;
   if (!read_number(text, segment) || segment < 0 || segment > std::numeric_limits<std::uint32_t>::max()) return false;
@@ -235,16 +229,16 @@ bool read_part(std::string_view& text, engine::pushed_grant& grant) {
 }
 
 /// CLIENT.N, as one word. False: malformed, or another client's.
-bool read_id(std::string_view& text, std::string_view client, std::int64_t& id) {
+bool read_id(std::string_view& text, std::string_view client, grant_id& id) {
   if (text.size() <= client.size() || text.substr(0, client.size()) != client || text[client.size()] != '.') return false;
   text.remove_prefix(client.size() + 1);
-  return read_number(text, id) && id > 0;
+  return engine::read_grant_id(text, id);
 }
 
 /// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua, or with a part before KEY, by lua/lib/permits.lua.
 bool read_grant(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
-  std::int64_t id = 0, claim = 0;
-  if (!read_id(text, client, id)) return false;
+  std::int64_t claim = 0;
+  if (!read_id(text, client, grant.id)) return false;
   read_fence(text, grant.fence);
   if (!read_number(text, grant.granted_us) || !read_number(text, claim)) return false;
   grant.kind = engine::permit_kind::none;
@@ -254,16 +248,15 @@ bool read_grant(std::string_view text, std::string_view client, std::string& nam
   if (claim <= 0 || claim > longest_claim_ms || !exact_in_lua(grant.granted_us)) return false;
   if (!read_key(text, name)) return false;
   grant.name = name;
-  grant.id = static_cast<grant_id>(id);
   grant.claim = std::chrono::milliseconds{claim};
   return true;
 }
 
 /// "ID KEY", written by lua/force.lua behind a "!", and by reach in lua/lib/lock.lua behind a "?".
 bool read_place(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
-  std::int64_t id = 0;
+  grant_id id;
   if (!read_id(text, client, id) || !read_key(text, name)) return false;
-  grant = {.name = name, .id = static_cast<grant_id>(id)};
+  grant = {.name = name, .id = id};
   return true;
 }
 

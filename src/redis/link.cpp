@@ -195,6 +195,7 @@ void link::on_greeted() {
   state_ = state::up;
   timer_.cancel();
   up_since_ = clock::now();
+  told_of_foreign_pushes_ = false;
   host_.log(log_level::info, "connected to " + where_.shown());
   if (!greeting_.warning().empty()) host_.log(log_level::warning, greeting_.warning());
   engine::session const session{greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
@@ -231,7 +232,11 @@ link::heard link::hand_over(engine::server& s, time_point now) {
         s.answered({}, now);
         break;
       case push_kind::other: break;
-      case push_kind::malformed: host_.log(log_level::warning, "ignored a push on our channel that conch did not send"); break;
+      case push_kind::malformed:
+        if (!std::exchange(told_of_foreign_pushes_, true)) {
+          host_.log(log_level::warning, "ignored a push on our channel that conch did not send; of this connection no other is told");
+        }
+        break;
     }
   }
   return heard::enough;

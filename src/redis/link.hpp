@@ -83,6 +83,7 @@ class link final : public transport {
   // With the engine locked.
   bool wanted_ = false;
   bool dropping_ = false;
+  bool told_of_foreign_pushes_ = false;  // to the log, of this connection
   std::int64_t unanswered_ = 0;  // commands of this connection
 
   // What was sent and not yet written. Of its own mutex, so that a flush need not wait for the engine.

@@ -35,7 +35,7 @@ redis::push_kind read(std::string_view text, std::string& name, engine::pushed_g
 std::string written(engine::pushed_grant const& g, std::string_view key_name) {
   bool const part = g.kind != engine::permit_kind::none;
   std::string const which = part ? std::string{' '} + static_cast<char>(g.kind) + std::to_string(g.segment) : std::string{};
-  return std::string{client} + '.' + std::to_string(g.id) + ' ' + std::to_string(g.fence) + ' ' +
+  return std::string{client} + '.' + engine::to_text(g.id) + ' ' + std::to_string(g.fence) + ' ' +
          std::to_string(g.granted_us) + ' ' + std::to_string(g.claim.count()) + which + " conch:{" + std::string{key_name} + '}';
 }
 
@@ -47,9 +47,9 @@ void any_text(std::string_view text) {
     case redis::push_kind::grant: break;
     case redis::push_kind::revoked:
     case redis::push_kind::missed: {
-      require(grant.id > 0 && grant.name == name && !name.empty(), "a place that makes no sense");
+      require(grant.id.count > 0 && grant.name == name && !name.empty(), "a place that makes no sense");
       char const mark = kind == redis::push_kind::revoked ? '!' : '?';
-      std::string const again = mark + std::string{client} + '.' + std::to_string(grant.id) + " conch:{" + redis::escape_name(name) + '}';
+      std::string const again = mark + std::string{client} + '.' + engine::to_text(grant.id) + " conch:{" + redis::escape_name(name) + '}';
       std::string name2;
       engine::pushed_grant grant2;
       require(read(again, name2, grant2) == kind && name2 == name && grant2.id == grant.id, "a place is not read again");
@@ -59,7 +59,7 @@ void any_text(std::string_view text) {
     case redis::push_kind::malformed: return;
     case redis::push_kind::subscribed: require(false, "a message taken for a subscription"); return;
   }
-  require(grant.id > 0 && grant.fence >= 0 && grant.claim.count() > 0, "a grant that makes no sense");
+  require(grant.id.count > 0 && grant.fence >= 0 && grant.claim.count() > 0, "a grant that makes no sense");
   require(grant.fence < (std::int64_t{1} << 51), "a fence that a token has no room for");
   require(grant.name == name, "the name is somewhere else");
 

@@ -34,10 +34,15 @@ void require(bool holds, char const* what) {
   std::abort();
 }
 
+/// The ids of the corpus: 1, 2, 3 ...
+struct no_nonces final : engine::entropy {
+  std::uint64_t next() override { return 0; }
+};
+
 /// What the link does with one connection, without the connection.
 class session final : engine::acquisition_events, engine::wire, engine::journal {
  public:
-  session() : cohort_{settings_, timers_, *this, stats_}, remote_{settings_, 1, timers_, *this, cohort_, *this, stats_} {
+  session() : cohort_{settings_, timers_, *this, stats_}, remote_{settings_, 1, nonces_, timers_, *this, cohort_, *this, stats_} {
     cohort_.use(remote_);
   }
 
@@ -199,6 +204,7 @@ class session final : engine::acquisition_events, engine::wire, engine::journal 
   bool dropped_ = false;
   std::string bytes_;
   statistics stats_;
+  no_nonces nonces_;
   engine::timer_queue timers_;
   std::vector<std::unique_ptr<caller>> callers_;
   engine::engine cohort_;

@@ -103,6 +103,12 @@ enum class engine_mutant : std::uint8_t {
   rest_of_tries_forgotten,
   rest_of_a_connection_forgotten,
   source_never_again,
+  ids_can_be_guessed,
+  pushed_claim_believed,
+  pushed_fence_believed,
+  pushed_part_not_compared,
+  segment_not_compared,
+  push_not_verified,
   // src/quorum
   quorum_of_less,
   validity_of_the_best,

@@ -105,19 +105,19 @@ class random_client_side {
     auto& last = last_[of];
     if (last == 0) last = 7;
     if (pick(0, 3) == 0) ++last;
-    return last - static_cast<engine::grant_id>(pick(0, 4));
+    return with_nonce(last - static_cast<std::uint64_t>(pick(0, 4)));
   }
 
   /// Tickets are few, so that it is often the same vote.
   engine::grant_id some_vote(std::string const& of) {
-    return 7000 + last_[of] / 16 * 1000 + static_cast<engine::grant_id>(pick(0, 9) == 0 ? 999 : 0);
+    return with_nonce(7000 + last_[of] / 16 * 1000 + static_cast<std::uint64_t>(pick(0, 9) == 0 ? 999 : 0));
   }
 
   std::int64_t some_fence() { return now_us_ - 1'577'836'800'000'000 + pick(-100'000, 400'000); }
 
   std::mt19937_64 random_;
   std::vector<std::string> clients_, names_;
-  std::map<std::string, engine::grant_id> last_;
+  std::map<std::string, std::uint64_t> last_;
   std::vector<engine::renewal> items_;
   std::vector<engine::attempt> attempts_;
   std::int64_t now_us_ = 1'700'000'000'000'000;

@@ -39,7 +39,7 @@ observer::observer(world& w, plan const& p) : world_{w}, plan_{p} {
   for (int i = 0; i < p.names; ++i) keys_.push_back("conch:{" + redis::escape_name(name_of(i)) + "}");
 }
 
-std::string observer::owner_id(sim_acquisition const& a) const { return a.client->id() + "." + std::to_string(a.id); }
+std::string observer::owner_id(sim_acquisition const& a) const { return a.client->id() + "." + engine::to_text(a.id); }
 
 bool observer::is_disowned(sim_acquisition const& a) const {
   return forward_ || a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
@@ -397,7 +397,7 @@ void observer::writes(sim_client& c, engine::command const& what) {
     if (c.dead_ids_.contains(release->new_id)) throw violation{8, "client " + std::to_string(c.number()) + " queues under an id it has released"};
     if (!release->keep) c.dead_ids_.insert(release->id);
     // Whoever leaves has no place that could be lost.
-    tickets_.erase(c.id() + "." + std::to_string(release->id));
+    tickets_.erase(c.id() + "." + engine::to_text(release->id));
   } else if (auto const* renew = std::get_if<engine::renew_command>(&what)) {
     ++renew_scripts_;
     for (engine::renewal const& item : renew->items) {
@@ -414,13 +414,13 @@ void observer::writes(sim_client& c, engine::command const& what) {
 /// As the server said first: a place gets no worse, and better only by being found earlier in the line.
 void observer::told_ticket(sim_client const& c, engine::grant_id id, std::int64_t ticket) {
   if (ticket == 0) return;
-  auto const [known, is_new] = tickets_.emplace(c.id() + "." + std::to_string(id), ticket);
+  auto const [known, is_new] = tickets_.emplace(c.id() + "." + engine::to_text(id), ticket);
   if (!is_new) known->second = std::min(known->second, ticket);
 }
 
 /// P5: who has been told its place shows it with every question.
 void observer::shows_ticket(sim_client const& c, engine::acquire_command const& question) const {
-  auto const known = tickets_.find(c.id() + "." + std::to_string(question.id));
+  auto const known = tickets_.find(c.id() + "." + engine::to_text(question.id));
   if (known == tickets_.end() || known->second == question.ticket) return;
   throw violation{5, known->first + " asks again and does not show its place, " + std::to_string(known->second) + ", but " + std::to_string(question.ticket)};
 }
@@ -481,9 +481,13 @@ observer::spent observer::spent_by_all() const {
   for (auto const& c : world_.clients()) {
     s.checks += c->stats().safety_checks;
     s.late += c->stats().pushes_late;
+    s.doubted += c->stats().pushes_doubted;
     s.kicks += c->stats().kicks;
     s.pushes += c->stats().pushes;
   }
+  // Nobody forges where nothing is wrong: only fences that are ahead of the clock are asked about.
+  bool const ahead = !plan_.first_fences.empty() || plan_.epoch_us < engine::fence_epoch_us;
+  if (!ahead) not_over("pushes that are doubted", s.doubted, 0);
   return s;
 }
 
@@ -493,8 +497,8 @@ void observer::not_over(std::string const& what, std::uint64_t spent, std::uint6
 
 void observer::cost() {
   if (!plan_.calm()) return;
-  auto const [checks, late, kicks, pushes, shortest] = spent_by_all();
-  not_over("acquire scripts", acquire_scripts_, asked_ + checks + late + unknown_scripts_);
+  auto const [checks, late, doubted, kicks, pushes, shortest] = spent_by_all();
+  not_over("acquire scripts", acquire_scripts_, asked_ + checks + late + doubted + unknown_scripts_);
   not_over("release scripts", release_scripts_, owners_ + gave_up_ + kicks + unknown_scripts_);
   not_over("pushes", pushes, claims_);
   not_over("lost pushes", claims_, pushes);

@@ -102,7 +102,7 @@ class observer {
   virtual void cost();
 
  protected:
-  struct spent { std::uint64_t checks = 0, late = 0, kicks = 0, pushes = 0; nanos shortest = 0; };
+  struct spent { std::uint64_t checks = 0, late = 0, doubted = 0, kicks = 0, pushes = 0; nanos shortest = 0; };
   spent spent_by_all() const;
   static void not_over(std::string const& what, std::uint64_t spent, std::uint64_t allowed);
   int named(std::string_view key) const;

@@ -616,8 +616,8 @@ void parts_observer::nothing_owned_by_the_living() {
 
 void parts_observer::cost() {
   if (!plan_.calm()) return;
-  auto const [checks, late, kicks, pushes, shortest] = spent_by_all();
-  not_over("acquire scripts", acquires_, answered_ + checks + late + unknown_scripts_);
+  auto const [checks, late, doubted, kicks, pushes, shortest] = spent_by_all();
+  not_over("acquire scripts", acquires_, answered_ + checks + late + doubted + unknown_scripts_);
   not_over("release scripts", releases_, granted_ + gave_up_parts_ + kicks + unknown_scripts_);
   not_over("pushes", pushes, claimed_);
   not_over("lost pushes", claimed_, pushes);

@@ -84,7 +84,7 @@ class random_parts {
     auto const kind = pick(0, 40) == 0 ? pick(0, 3) : name_;
     auto const draw = [&](std::int64_t from, std::int64_t to) {
       return static_cast<std::uint32_t>(pick(0, 20) == 0 ? pick(from, to)
-                                                         : from + static_cast<std::int64_t>(id) % (to - from + 1));
+                                                         : from + static_cast<std::int64_t>(id.count) % (to - from + 1));
     };
     switch (kind) {
       case 0: part_ = {engine::permit_kind::semaphore, pick(0, 9) == 0 ? 2u : 5u, draw(1, 4), 0, "-"}; break;
@@ -106,7 +106,7 @@ class random_parts {
     auto& last = last_[of];
     if (last == 0) last = 7;
     if (pick(0, 2) == 0) ++last;
-    return last - static_cast<engine::grant_id>(pick(0, 6));
+    return with_nonce(last - static_cast<std::uint64_t>(pick(0, 6)));
   }
 
   std::mt19937_64 random_;
@@ -114,7 +114,7 @@ class random_parts {
   std::vector<std::string> const names_{"permits", "a}b", "%7D", "again"};
   std::int64_t name_ = 0;
   engine::permit part_;
-  std::map<std::string, engine::grant_id> last_;
+  std::map<std::string, std::uint64_t> last_;
   std::vector<engine::renewal> items_;
   std::int64_t now_us_ = 1'700'000'000'000'000;
 };

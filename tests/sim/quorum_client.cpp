@@ -8,7 +8,8 @@
 // A process of the simulated world: the shell that src/client and src/redis are, and the coroutines that use it.
 namespace conch::sim {
 
-quorum_client::quorum_client(quorum_world& w, int n) : world{w}, number{n} {
+quorum_client::quorum_client(quorum_world& w, int n)
+    : world{w}, number{n}, nonces{w.seed * 7000003 + static_cast<std::uint64_t>(n)} {
   random_source& r = w.random();
   offset = r.between(0, 1'000'000) * millisecond;
   ppm = r.between(-2500, 2500);
@@ -45,14 +46,14 @@ void quorum_client::start() {
                 static_cast<unsigned long long>(process));
   id = text;
   cohort = std::make_unique<engine::engine>(settings, timers, *this, stats);
-  owner = std::make_unique<quorum::quorum>(settings, id, world.random().next(), timers, *cohort, *this, stats);
+  owner = std::make_unique<quorum::quorum>(settings, id, world.random().next(), nonces, timers, *cohort, *this, stats);
   for (int i = 0; i < world.servers_count; ++i) {
     way& one = *ways_.emplace_back(std::make_unique<way>());
     one.client = this;
     one.server = i;
     one.protocol = &owner->add(one, "server " + std::to_string(i));
     // The attempt is three digits of a vote's id.
-    if (world.random().chance(30)) one.protocol->skip_ids(static_cast<engine::grant_id>(world.random().between(990, 999)));
+    if (world.random().chance(30)) one.protocol->skip_ids(static_cast<std::uint64_t>(world.random().between(990, 999)));
   }
   cohort->use(*owner);
   for (auto const& one : ways_) one->want_connection();

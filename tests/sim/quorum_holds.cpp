@@ -162,9 +162,9 @@ int quorum_world::named(std::string_view lock_name) const {
 
 /// P5: every question shows the ticket of whoever has waited longest in that process, and that stays the same.
 void quorum_world::writes(quorum_client& c, engine::acquire_command const& what) {
-  auto const in_id = static_cast<std::int64_t>(what.id) / engine::attempts_per_ticket;
+  auto const in_id = static_cast<std::int64_t>(what.id.count) / engine::attempts_per_ticket;
   if (what.ticket != in_id) {
-    throw violation{5, "client " + std::to_string(c.number) + " asks with the ticket " + std::to_string(what.ticket) + " under the id " + std::to_string(what.id)};
+    throw violation{5, "client " + std::to_string(c.number) + " asks with the ticket " + std::to_string(what.ticket) + " under the id " + engine::to_text(what.id)};
   }
   if (!what.wait) return;
   int const name = named(what.name);

@@ -83,9 +83,7 @@ void quorum_world::given_back(int which, step const& one) {
   if (w.active.size() != 1 || w.active.front()->client->owns(one.id)) return;
   for (auto const& c : clients_) {
     if (!c->owns(one.id)) continue;
-    constexpr std::size_t digits_of_attempt = 3;
-    std::string_view const id = one.id;
-    int const times = ++w.given_back[{which, std::string{id.substr(0, id.size() - digits_of_attempt)}}];
+    int const times = ++w.given_back[{which, std::string{vote_of(one.id)}}];
     if (times > 8 + 2 * (now_ - w.active.front()->granted_at) / claim) {
       throw violation{10, "client " + std::to_string(c->number) + " has given the vote of server " + std::to_string(which) + " back " +
                               std::to_string(times) + " times while client " + std::to_string(w.active.front()->client->number) + " has the lock"};

@@ -20,7 +20,7 @@ void put(resp::decoder& in, std::string_view bytes) {
 
 }  // namespace
 
-quorum_world::quorum_world(std::uint64_t seed, bool traced) : traced_{traced}, random_{seed} {
+quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_seed}, traced_{traced}, random_{seed} {
   random_source& r = random_;
   constexpr int sizes[] = {3, 3, 4, 5, 5, 5, 7};
   servers_count = sizes[r.below(std::size(sizes))];
@@ -281,8 +281,7 @@ void quorum_world::refuse(link_ptr const& l, std::span<std::string_view const> a
   if (!l->client_open || s.stalled_until == now_ || l->held_up_until == now_) return;
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   std::string_view const id = argv[3 + keys];
-  constexpr std::size_t digits_of_attempt = 3;
-  auto& [times, since] = clients_[static_cast<std::size_t>(l->client)]->refused_[{l->server, std::string{id.substr(0, id.size() - digits_of_attempt)}}];
+  auto& [times, since] = clients_[static_cast<std::size_t>(l->client)]->refused_[{l->server, std::string{vote_of(id)}}];
   if (times++ == 0) since = now_;
   constexpr nanos shortest_pause = 15 * millisecond;
   if (times > 6 + (now_ - since) / shortest_pause) {
@@ -635,7 +634,7 @@ void quorum_world::granted(quorum_hold& h) {
   if (calm && h.fence % 4096 == 0 && h.asked_at > all_connected) {
     // What the two clients' ideas of the servers' clocks may differ by: half a round trip, and drift since they last heard.
     nanos const allowance = 4 * (latency + jitter) + lease / 50;
-    auto const queued_at = [](engine::seat const& s) { return static_cast<nanos>(s.id) * microsecond; };
+    auto const queued_at = [](engine::seat const& s) { return static_cast<nanos>(s.id.count) * microsecond; };
     for (auto const& c : clients_) {
       bool const early = std::any_of(w.waiting.begin(), w.waiting.end(), [&](quorum_hold* one) { return one->client == c.get() && one->asked_at <= all_connected; });
       if (c.get() == h.client || !c->alive || early) continue;
@@ -654,7 +653,7 @@ void quorum_world::granted(quorum_hold& h) {
   w.given_back.clear();
   h.active = true;
   h.granted_at = now_;
-  h.ticket = static_cast<std::int64_t>(h.lock->place.id);
+  h.ticket = static_cast<std::int64_t>(h.lock->place.id.count);
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     seen_lock const& vote = servers_[i]->locks[static_cast<std::size_t>(h.name)];
     if (is_vote_of(h, vote.owner) && well(*h.client, static_cast<int>(i), vote.since)) h.votes_since[i] = vote.since;

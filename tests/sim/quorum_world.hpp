@@ -52,7 +52,7 @@ class quorum_world {
 
    private:
     unsigned char size_ = 0;
-    char text_[63];
+    char text_[71];
   };
 
   // The lock as a script left it, and whose vote it is.
@@ -97,10 +97,11 @@ class quorum_world {
   };
   using link_ptr = std::shared_ptr<link>;
 
-  quorum_world(std::uint64_t seed, bool traced);
+  quorum_world(std::uint64_t with_seed, bool traced);
   ~quorum_world();
   void run();
 
+  std::uint64_t const seed;
   nanos now() const { return now_; }
   template <class F>
   void after(nanos delay, F&& what) { events_.at(now_ + std::max<nanos>(delay, 0), std::forward<F>(what)); }
@@ -340,6 +341,7 @@ class quorum_client final : public engine::acquisition_events, public engine::jo
   config settings;
   std::string id;
   statistics stats;
+  sim_entropy nonces;
   engine::timer_queue timers;
   std::unique_ptr<engine::engine> cohort;
   std::unique_ptr<quorum::quorum> owner;

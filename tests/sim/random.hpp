@@ -2,6 +2,8 @@
 // the distributions of the standard library do not promise.
 #pragma once
 
+#include "engine/random.hpp"
+
 #include <cstdint>
 
 namespace conch::sim {
@@ -34,6 +36,17 @@ class random_source {
 
  private:
   std::uint64_t state_;
+};
+
+/// Of the nonces in a simulated client's ids. `none`: they have none.
+class sim_entropy final : public engine::entropy {
+ public:
+  explicit sim_entropy(std::uint64_t seed, bool none = false) : numbers_{seed}, none_{none} {}
+  std::uint64_t next() override { return none_ ? 0 : numbers_.next() | 1; }
+
+ private:
+  random_source numbers_;
+  bool none_;
 };
 
 }  // namespace conch::sim

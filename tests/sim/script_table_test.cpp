@@ -315,6 +315,8 @@ std::vector<row> const& acquires() {
        "L=a.1 {clock+201} c (30000)\nL:f={clock+201} (600001)\n"},
       {"a vote that another has: who, its ticket, confirmed", "SET L 'b.5001 {clock-9} h' PX 20000", "", vote(clock_us, false),
        "[2 20000 {now} 0 11 5 1]", "L=b.5001 {clock-9} h (20000)\n"},
+      {"a vote that another has, whose id has a nonce", "SET L 'b.5001-0123456789A {clock-9} h' PX 20000", "", vote(clock_us, false),
+       "[2 20000 {now} 0 11 5 1]", "L=b.5001-0123456789A {clock-9} h (20000)\n"},
       {"a vote that another has, not confirmed", "SET L 'b.5001 {clock-9} c' PX 20000", "", vote(clock_us, true),
        "[0 20000 {now} {now} 11 5 0]", "L=b.5001 {clock-9} c (20000)\nL:q=[a.1@{now}] (50000)\n"},
   };

@@ -30,7 +30,7 @@ struct seen_grant {
 using seen_grants = std::vector<seen_grant>;
 
 inline std::ostream& operator<<(std::ostream& out, seen_grant const& g) {
-  return out << g.client << '.' << g.id << " gets " << g.name << " fence " << g.fence << " at " << g.granted_us
+  return out << g.client << '.' << engine::to_text(g.id) << " gets " << g.name << " fence " << g.fence << " at " << g.granted_us
              << " for " << g.claim_ms << " segment " << g.segment;
 }
 
@@ -164,6 +164,9 @@ class listening_client final : public memory::store::listener {
   std::string id_;
   seen_grants& out_;
 };
+
+/// Of the same request always the same; every third is of a client of before, whose ids have none.
+inline engine::grant_id with_nonce(std::uint64_t count) { return {count, count % 3 * 0x9e3779b97f4a7c15u}; }
 
 inline std::string described(engine::command const& c) {
   std::string bytes;

@@ -76,7 +76,7 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
   }
   world_.watcher().asked(x);
   if (plan_.id_jumps && server_->last_id() < 1'000'000'000'000 && random_.chance(60)) {
-    server_->skip_ids(server_->last_id() * 10 + static_cast<engine::grant_id>(random_.below(9)));
+    server_->skip_ids(server_->last_id() * 10 + static_cast<std::uint64_t>(random_.below(9)));
   }
   engine_->acquire(x, name_of(name), now);
 }
@@ -135,7 +135,7 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
   actor& a = *x.who;
   bool const granted = n.how == engine::acquired::granted;
   if (world_.tracing()) {
-    std::string const what = granted ? " has lock " + std::to_string(x.lock_number) + ", fence " + std::to_string(x.fence) + " id " + std::to_string(x.id)
+    std::string const what = granted ? " has lock " + std::to_string(x.lock_number) + ", fence " + std::to_string(x.fence) + " id " + engine::to_text(x.id)
                              : n.how == engine::acquired::busy ? " finds lock " + std::to_string(x.lock_number) + " busy"
                                                                : " does not get lock " + std::to_string(x.lock_number) + ": " + n.why.message();
     world_.say("client " + std::to_string(number_) + what);

@@ -10,7 +10,8 @@ namespace conch::sim {
 
 sim_client::sim_client(world& w, int number)
     : world_{w}, number_{number}, plan_{w.schedule().clients[static_cast<std::size_t>(number)]}, settings_{plan_.settings},
-      random_{w.schedule().seed * 1000003 + static_cast<std::uint64_t>(number)} {
+      random_{w.schedule().seed * 1000003 + static_cast<std::uint64_t>(number)},
+      nonces_{w.schedule().seed * 7000003 + static_cast<std::uint64_t>(number)} {
   for (int i = 0; i < w.schedule().names; ++i) names_.push_back(name_of(i));
 }
 
@@ -32,7 +33,7 @@ void sim_client::start() {
   id_ = "c" + std::to_string(number_) + "p" + std::to_string(process_);
   world_.say("client " + std::to_string(number_) + " starts as " + id_);
   engine_ = std::make_unique<engine::engine>(settings_, timers_, *this, stats_);
-  server_ = std::make_unique<engine::server>(settings_, random_.next(), timers_, *this, *engine_, *this, stats_);
+  server_ = std::make_unique<engine::server>(settings_, random_.next(), nonces_, timers_, *this, *engine_, *this, stats_);
   engine_->use(*server_);
   boot();
   connect();
@@ -314,16 +315,17 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
     switch (redis::read_push(message, id_, name_, grant)) {
       case redis::push_kind::grant:
         if (up_) {
-          world_.say("client " + std::to_string(number_) + " is pushed " + std::to_string(grant.id) + " for " + name_);
+          world_.say("client " + std::to_string(number_) + " is pushed " + engine::to_text(grant.id) + " for " + name_);
           auto const* const place = engine_->find(name_);
           bool const part = grant.kind != engine::permit_kind::none;  // of which this client may have several places
           bool const live = part || (place != nullptr && place->id == grant.id && place->at != engine::seat::state::idle);
           server_->granted(grant, now);
-          if (!live && server_->pending() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
+          bool const flooded = stats_.pushes_stray > 100;  // by somebody who publishes: so many a second are given back
+          if (!live && !flooded && server_->pending() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
         }
         break;
       case redis::push_kind::revoked:
-        world_.say("client " + std::to_string(number_) + " is told that " + std::to_string(grant.id) + " for " + name_ + " was taken away");
+        world_.say("client " + std::to_string(number_) + " is told that " + engine::to_text(grant.id) + " for " + name_ + " was taken away");
         if (!up_) break;
         server_->revoked(grant.name, grant.id, now);
         for (auto const& a : actors_) {
@@ -333,7 +335,7 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
         }
         break;
       case redis::push_kind::missed:
-        world_.say("client " + std::to_string(number_) + " is told that " + std::to_string(grant.id) + " for " + name_ + " missed its turn");
+        world_.say("client " + std::to_string(number_) + " is told that " + engine::to_text(grant.id) + " for " + name_ + " missed its turn");
         if (up_) server_->missed(grant.name, grant.id, now);
         break;
       case redis::push_kind::subscribed: server_->answered({}, now); break;
@@ -395,7 +397,7 @@ void sim_client::renewed_at_once(time_point now) const {
   auto const check = [&](sim_acquisition const* x) {
     if (x == nullptr || x->at != engine::acquisition::phase::holding || x->lock == nullptr || !x->lock->place.may_renew(now)) return;
     bool const written = std::find(renewals_written_.begin(), renewals_written_.end(), x->id) != renewals_written_.end();
-    if (!written) throw violation{9, id_ + " does not ask on a new connection whether it still has " + std::to_string(x->id)};
+    if (!written) throw violation{9, id_ + " does not ask on a new connection whether it still has " + engine::to_text(x->id)};
   };
   for (auto const& a : actors_) {
     check(a->outer.get());

@@ -43,7 +43,7 @@ struct sim_acquisition : engine::acquisition {
   bool told = false;              // of its loss
   nanos release_asked_at = 0;
   bool released_valid = false;    // it was valid when its release was asked for
-  engine::grant_id id = 0;        // on the server, when granted
+  engine::grant_id id;        // on the server, when granted
   time_point seen_deadline{};
   time_point first_deadline{};
   nanos granted_at = 0;
@@ -199,6 +199,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   client_plan const& plan_;
   config settings_;
   random_source random_;
+  sim_entropy nonces_;
   bool alive_ = false;
   bool paused_ = false;
   bool closed_ = false;

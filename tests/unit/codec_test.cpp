@@ -3,6 +3,7 @@
 #include "redis/scripts.hpp"
 #include "resp/decoder.hpp"
 
+#include <array>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -405,15 +406,24 @@ TEST(ReadPush, LooksForNoLockInWhatIsNoGrantForUs) {
   for (auto const& [what, parts] : others) EXPECT_EQ(read(push_of(parts)).kind, push_kind::other) << what;
 }
 
+TEST(ReadPush, KnowsAnIdByItsNonce) {
+  engine::grant_id const id{42, 0xfedcba9876543210};
+  std::string const text = "c1." + engine::to_text(id);
+  EXPECT_EQ(read(push_of({"message", "conch:c1", text + " 206170000000000 1784000000000000 3000 conch:{stock}"})).grant.id, id);
+  EXPECT_EQ(read(push_of({"message", "conch:c1", "!" + text + " conch:{stock}"})).grant.id, id);
+  EXPECT_EQ(encoded(engine::renew_command{std::array{engine::renewal{"stock", id, std::chrono::milliseconds{9}}}})[4], text);
+}
+
 TEST(ReadPush, RefusesWhatIsMalformed) {
   for (std::string const text : {
            "c1", "c1.", "c1.42", "c1.42 2 3 4", "c1.42 2 3 4 ", "c1.42 2 3 4 conch:{", "c1.42 2 3 4 conch:{}",
            "c1.42 2 3 4 conch:{a", "c1.42 2 3 4 lock:{a}", "c1.42 2 3 4 conch:a}", "c1.42 2 3 conch:{a}",
            "c2.42 2 3 4 conch:{a}", "c11.42 2 3 4 conch:{a}", "c.42 2 3 4 conch:{a}", "c142 2 3 4 conch:{a}",
            "c1.x 2 3 4 conch:{a}", "c1.0 2 3 4 conch:{a}", "c1.-1 2 3 4 conch:{a}", "c1.42x 2 3 4 conch:{a}",
+           "c1.42-0 2 3 4 conch:{a}", "c1.42-00000000000 2 3 4 conch:{a}", "c1.42-0000000000! 2 3 4 conch:{a}",
            "c1.42 2 x 4 conch:{a}", "c1.42 2 3 0 conch:{a}", "c1.42 2 3 -4 conch:{a}", "c1.42 2 3 86400001 conch:{a}",
            "c1.42  2 3 4 conch:{a}", " c1.42 2 3 4 conch:{a}",
-           "c1.9223372036854775808 2 3 4 conch:{a}", "PING", " "}) {
+           "c1.18446744073709551616 2 3 4 conch:{a}", "PING", " "}) {
     EXPECT_EQ(read(push_of({"message", "conch:c1", text})).kind, push_kind::malformed) << text;
   }
   EXPECT_EQ(read(">0\r\n").kind, push_kind::malformed);

@@ -233,7 +233,7 @@ TEST_F(EngineAcquire, TakesAnswersInTheOrderOfTheQuestions) {
 
 TEST_F(EngineAcquire, NeverUsesAnIdAgain) {
   start_connected();
-  for (grant_id id = 1; id <= 5; ++id) {
+  for (std::uint64_t id = 1; id <= 5; ++id) {
     caller& a = ask("a");
     EXPECT_EQ(sent(), texts{"acquire L " + std::to_string(id)});
     grant(static_cast<std::int64_t>(100 + id));
@@ -305,6 +305,8 @@ TEST_F(EngineAcquire, AFenceOfWhichNoTokenCanBeMadeFailsThatLockAlone) {
     queue(30'000);
     take_sent();
     push(3, fence);
+    EXPECT_EQ(sent(), texts{"acquire L 3"}) << "anybody may have written that message; the answer says how it is";
+    grant(fence);
     EXPECT_EQ(heard(), texts{"b failed protocol"});
     EXPECT_EQ(sent(), texts{"release L 3"});
     released();

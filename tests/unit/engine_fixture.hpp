@@ -32,7 +32,7 @@ using numbers = std::vector<std::int64_t>;
 struct sent_command {
   bool patient = false;
   std::string text;  // "acquire NAME ID", "try", "leave" (keep), "release NAME ID [again ID]", "renew NAME ID ..." ...
-  grant_id id = 0, new_id = 0;
+  grant_id id, new_id;
   milliseconds lease{}, claim{}, retention{};
   std::int64_t ticket = 0, not_after_us = 0;
   std::vector<milliseconds> leases;  // of a renewal
@@ -47,7 +47,7 @@ inline std::string described(permit const* part) {
 inline sent_command write_down(command const& c) {
   sent_command out;
   auto const script = [&](bool with_source, std::string text) { out.text = (with_source ? "source " : "") + text; };
-  auto const numbered = [](std::string_view name, grant_id id) { return std::string{name} + ' ' + std::to_string(id); };
+  auto const numbered = [](std::string_view name, grant_id id) { return std::string{name} + ' ' + to_text(id); };
   if (auto const* a = std::get_if<acquire_command>(&c)) {
     script(a->with_source, (a->wait ? "acquire " : "try ") + numbered(a->name, a->id) + described(a->part));
     out.id = a->id;
@@ -68,7 +68,7 @@ inline sent_command write_down(command const& c) {
     out.not_after_us = t->not_after_us;
   } else if (auto const* r = std::get_if<release_command>(&c)) {
     script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) +
-                               (r->new_id != 0 ? " again " + std::to_string(r->new_id) : "") + described(r->part) +
+                               (r->new_id != 0 ? " again " + to_text(r->new_id) : "") + described(r->part) +
                                (r->rest != 0 ? " rest " + std::to_string(r->rest) : ""));
     out.id = r->id;
     out.new_id = r->new_id;
@@ -139,6 +139,12 @@ struct caller : acquisition {
   std::string label;
 };
 
+/// Ids are 1, 2, 3 ... in these tables, and have a nonce where a test wants one.
+struct table_of_nonces final : entropy {
+  std::uint64_t next() override { return nonce; }
+  std::uint64_t nonce = 0;
+};
+
 class engine_test : public testing::Test, public acquisition_events, public wire, public journal {
  public:
   /// With the settings as they are now, and with nothing left of what was before.
@@ -155,7 +161,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     connections = 0;
     wants = 0;
     cohort = std::make_unique<class engine>(settings, timers, *this, stats);
-    remote = std::make_unique<server>(settings, 1, timers, *this, *cohort, *this, stats);
+    remote = std::make_unique<server>(settings, 1, nonces, timers, *this, *cohort, *this, stats);
     cohort->use(*remote);
   }
 
@@ -370,6 +376,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   time_point now = begin;
   duration server_ahead{};
   timer_queue timers;
+  table_of_nonces nonces;
   std::deque<std::unique_ptr<caller>> callers;  // outlive the engine's lists
   std::unique_ptr<class engine> cohort;
   std::unique_ptr<server> remote;

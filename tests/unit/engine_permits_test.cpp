@@ -14,8 +14,8 @@ class EnginePermits : public engine_test {
     w.part = std::move(what);
     return ask(std::move(label), "L", w);
   }
-  void push_part(grant_id id, std::int64_t fence, std::uint32_t segment = 0) {
-    remote->granted({"L", id, fence, server_us(), 3s, permit_kind::semaphore, segment}, now);
+  void push_part(grant_id id, std::int64_t fence, std::uint32_t segment = 0, permit_kind kind = permit_kind::semaphore) {
+    remote->granted({"L", id, fence, server_us(), 3s, kind, segment}, now);
   }
 };
 
@@ -60,18 +60,19 @@ TEST_F(EnginePermits, AReleaseNeverHandsOnInMemory) {
 }
 
 TEST_F(EnginePermits, TheSegmentIsThatOfTheAnswerThePushOrTheLeave) {
-  caller& a = ask_part("a");
-  caller& b = ask_part("b");
-  caller& c = ask_part("c", part(), {.wait = 100ms});
+  permit const segment{.kind = permit_kind::segments, .limit = 20, .weight = 1};
+  caller& a = ask_part("a", segment);
+  caller& b = ask_part("b", segment);
+  caller& c = ask_part("c", segment, {.wait = 100ms});
   take_sent();
   answer({1, 100, server_us(), 17});
   answer({0, 30'000, server_us(), 77});
   answer({0, 30'000, server_us(), 78});
   EXPECT_EQ(a.segment, 17u);
-  push_part(2, 101, 18);
+  push_part(2, 101, 18, permit_kind::segments);
   EXPECT_EQ(b.segment, 18u);
   advance(100ms);
-  EXPECT_EQ(sent(), texts{"leave L 3 part 1 of 3"});
+  EXPECT_EQ(sent(), texts{"leave L 3 part 1 of 20"});
   answer({2, 102, 19, server_us()});
   EXPECT_EQ(c.segment, 19u);
 }

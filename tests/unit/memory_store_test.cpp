@@ -183,7 +183,7 @@ TEST(MemoryStore, KeepsItsPromisesWhenManyThreadsUseIt) {
     threads.emplace_back([&, me = "client" + std::to_string(i)] {
       grant_queue grants;
       s->subscribe(me, grants);
-      for (engine::grant_id id = 1; id <= rounds; ++id) {
+      for (std::uint64_t id = 1; id <= rounds; ++id) {
         auto const answer = s->carry_out(acquire("shared", id), me, clock.fetch_add(1));
         std::int64_t fence = answer.size() == 1 ? answer[0] : answer[1];
         while (answer.size() != 1 && answer[0] == 0) {

@@ -18,10 +18,14 @@ namespace conch::quorum::test {
 using namespace std::chrono_literals;
 using engine::milliseconds;
 
+struct no_nonces final : engine::entropy {
+  std::uint64_t next() override { return 0; }
+};
+
 struct wire_to_one final : engine::wire {
   struct sent {
     std::string what;  // "try", "acquire", "release", "confirm", "other"
-    engine::grant_id id = 0;
+    engine::grant_id id = {};
     std::int64_t ticket = 0, floor = 0;
   };
   std::deque<sent> unanswered;
@@ -50,7 +54,7 @@ class world final : public engine::acquisition_events, public engine::journal {
     settings.renew_every = settings.lease / 3;
     settings.keep_alive = duration::zero();
     cohort = std::make_unique<engine::engine>(settings, timers, *this, stats);
-    backend = std::make_unique<quorum>(settings, "0123456789abcdef0123456789abcdef", 1, timers, *cohort, *this, stats);
+    backend = std::make_unique<quorum>(settings, "0123456789abcdef0123456789abcdef", 1, nonces, timers, *cohort, *this, stats);
     for (std::size_t i = 0; i < n; ++i) {
       auto& w = *wires.emplace_back(std::make_unique<wire_to_one>());
       servers.push_back(&backend->add(w, "server " + std::to_string(i)));
@@ -120,6 +124,7 @@ class world final : public engine::acquisition_events, public engine::journal {
   int ticks = 0;
   statistics stats;
   engine::timer_queue timers;
+  no_nonces nonces;
   std::vector<std::unique_ptr<engine::acquisition>> callers;
   std::vector<std::unique_ptr<wire_to_one>> wires;
   std::vector<engine::server*> servers;

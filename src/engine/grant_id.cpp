@@ -1,0 +1,59 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "engine/grant_id.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace conch::engine {
+
+namespace {
+
+constexpr std::string_view digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
+
+int value_of(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'A' && c <= 'Z') return c - 'A' + 10;
+  if (c == '_') return 36;
+  if (c >= 'a' && c <= 'z') return c - 'a' + 37;
+  return c == '~' ? 63 : -1;
+}
+
+}  // namespace
+
+char* write_grant_id(char* to, grant_id id) noexcept {
+  char* const end = std::to_chars(to, to + 20, id.count).ptr;
+  if (id.nonce == 0) return end;
+  *end = '-';
+  char* const last = end + 1 + nonce_digits;
+  std::uint64_t rest = id.nonce;
+  for (char* at = last; at != end + 1; rest >>= 6) *--at = digits[rest & 63u];
+  return last;
+}
+
+std::string to_text(grant_id id) {
+  char text[longest_grant_id];
+  return {text, write_grant_id(text, id)};
+}
+
+bool read_grant_id(std::string_view& text, grant_id& id) noexcept {
+  char const* const begin = text.data();
+  char const* const end = begin + std::min(text.find(' '), text.size());
+  grant_id read;
+  auto const [stop, error] = std::from_chars(begin, end, read.count);
+  if (error != std::errc{} || read.count == 0) return false;
+  if (stop != end) {
+    if (*stop != '-' || static_cast<std::size_t>(end - stop) != 1 + nonce_digits) return false;
+    for (char const* at = stop + 1; at != end; ++at) {
+      int const value = value_of(*at);
+      bool const too_much = (read.nonce >> 58) != 0;
+      if (value < 0 || too_much) return false;
+      read.nonce = read.nonce << 6 | static_cast<unsigned>(value);
+    }
+    if (read.nonce == 0) return false;
+  }
+  text.remove_prefix(std::min(static_cast<std::size_t>(end - begin) + 1, text.size()));
+  id = read;
+  return true;
+}
+
+}  // namespace conch::engine
