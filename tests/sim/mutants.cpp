@@ -328,6 +328,10 @@ constexpr mutant mutants[] = {
     {"acquire-awaits-nobody", "a patient question does not look whether the first in line is there", "P5", engine_mutant::none, "acquire",
      "local absent = patient and awaited(id, 1)",
      "local absent = false"},
+    {"ids-can-be-guessed", "the ids of a client's requests count from 1, and say nothing else", "P3", engine_mutant::ids_can_be_guessed},
+    {"pushed-claim-believed", "a claim that is pushed counts for as long as it says", "P1", engine_mutant::pushed_claim_believed},
+    {"pushed-fence-believed", "a fence that is pushed counts whatever it is", "P2", engine_mutant::pushed_fence_believed},
+    {"push-not-verified", "with verify_pushes a grant that is pushed is believed all the same", "P1", engine_mutant::push_not_verified},
     {"revocation-ignored", "a client does not tell its holder that its lock was taken away", "P9", engine_mutant::revocation_ignored},
 };
 

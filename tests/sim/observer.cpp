@@ -42,7 +42,26 @@ observer::observer(world& w, plan const& p) : world_{w}, plan_{p} {
 std::string observer::owner_id(sim_acquisition const& a) const { return a.client->id() + "." + engine::to_text(a.id); }
 
 bool observer::is_disowned(sim_acquisition const& a) const {
-  return forward_ || a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
+  return forward_ || is_forged(a) || a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
+}
+
+/// Perhaps: a grant of that id was published by somebody who is no server.
+bool observer::is_forged(sim_acquisition const& a) const {
+  return !forged_.empty() && !a.client->settings().settings.verify_pushes && forged_.contains(owner_id(a));
+}
+
+/// Of what somebody forged who knows the id: nobody believes it for longer than a claim, and no token is further ahead than that.
+void observer::judge_forged(sim_acquisition const& a) const {
+  if (forged_.empty()) return;
+  nanos const claim = plan_.longest_claim();
+  std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number);
+  std::int64_t const clock = world_.server_us(world_.now()) - engine::fence_epoch_us;
+  std::int64_t const highest = std::max(clock + (claim + claim / 16 + second / 10) / microsecond, locks_[static_cast<std::size_t>(a.lock_number)].highest_written);
+  if (a.fence / hand_offs_per_grant > highest) throw violation{2, who + " with a fence that no server gave"};
+  if (!is_forged(a)) return;
+  lock_state const is = look(a.lock_number);
+  bool const in_truth = is.owned && is.owner == owner_id(a);
+  if (!in_truth && a.deadline() > a.client->local_now() + duration{claim}) throw violation{1, who + " by nobody, and believes it for longer than a claim"};
 }
 
 bool observer::is_believed(sim_acquisition const& a) const {
@@ -126,7 +145,8 @@ void observer::answered(sim_acquisition& a, bool granted) {
   if (a.fence <= w.highest_granted && !is_disowned(a)) {
     throw violation{2, who + ", after fence " + std::to_string(w.highest_granted)};
   }
-  w.highest_granted = std::max(w.highest_granted, a.fence);
+  judge_forged(a);
+  if (!is_forged(a)) w.highest_granted = std::max(w.highest_granted, a.fence);
   for (sim_acquisition const* other : w.active) {
     if (is_disowned(*other) || is_disowned(a)) continue;
     std::string const holder = client_words(*other) + " with fence " + std::to_string(other->fence);
@@ -272,7 +292,7 @@ void observer::lost(sim_acquisition& a) {
     c.open_ids_.erase(a.id);
   }
   lock_state const is = look(a.lock_number);
-  needless_loss(a, is_disowned(a), is.owned && is.owner == owner_id(a) && is.fence == a.fence / hand_offs_per_grant);
+  needless_loss(a, is_disowned(a) || revoked_falsely_.contains(owner_id(a)), is.owned && is.owner == owner_id(a) && is.fence == a.fence / hand_offs_per_grant);
   told_in_time(a);
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || c.is_closed();
   // An operator who meddles with one lock, or with the scripts, costs no hold of another.

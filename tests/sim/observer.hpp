@@ -68,6 +68,8 @@ class observer {
   virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed);
   virtual void limit_set(int, std::int64_t, bool) {}  // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;
+  void forged(std::string const& id) { forged_.insert(id); }  // a grant, by somebody who knows the id
+  void revoked_falsely(std::string const& id) { revoked_falsely_.insert(id); }  // likewise
   virtual void fence_spoilt(int name);       // by an operator, or mended
   virtual void clock_shows(std::int64_t ms);  // of the server
   void drops_connection(sim_client const& c, std::string_view why) const;
@@ -144,6 +146,7 @@ class observer {
   std::unordered_set<std::string> released_as_owner_;
   std::unordered_set<std::string> released_as_nobody_;  // the first script said so
   std::map<std::pair<int, std::string>, nanos> busy_at_;  // by lock and client: when a script last said so
+  std::unordered_set<std::string> forged_, revoked_falsely_;
 
  private:
   // What was handed to somebody who may be dead, while more were waiting.
@@ -197,6 +200,8 @@ class observer {
   lock_watch& watch(int name) { return locks_[static_cast<std::size_t>(name)]; }
   bool is_believed(sim_acquisition const& a) const;
   bool is_disowned(sim_acquisition const& a) const;
+  bool is_forged(sim_acquisition const& a) const;
+  void judge_forged(sim_acquisition const& a) const;
   void judge(step const& s, lock_state const& is, value const& reply);
   void judge_try(step const& s, lock_state const& is, value const& reply) const;
   void judge_owner(step const& s, lock_state const& is);

@@ -368,6 +368,23 @@ void make_spoilt_fence(random_source& r, plan& p) {
   std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
 }
 
+// Somebody who may publish to the clients' channels. Nothing else is wrong.
+void make_forged(random_source& r, plan& p) {
+  p.spikes = 0;
+  p.may_kill = true;
+  nanos const lease = p.clients.front().settings.lease.count();
+  bool const reads_keys = r.chance(50), verified = r.chance(50);
+  p.faults.clear();
+  for (auto left = r.between(2, 12); left > 0; --left) {
+    fault_plan f = make_fault(r, p, lease, 2 * lease, kind::forge);
+    f.length = f.length2 = 0;
+    f.variant = (f.variant & ~1) | (reads_keys ? 1 : 0);
+    p.faults.push_back(f);
+  }
+  std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
+  for (client_plan& c : p.clients) c.settings.verify_pushes = verified;
+}
+
 // A server that changes roles with its replica, or restarts, and keeps all its data. Nothing else is wrong: whoever stands in
 // line is served when its turn comes, however late it has connected again.
 void make_regroup(random_source& r, plan& p) {
@@ -479,6 +496,8 @@ void make_rare(random_source& r, plan& p) {
     make_spoilt_fence(r, p);
   } else if (share < 26) {
     make_regroup(r, p);
+  } else if (share < 29) {
+    make_forged(r, p);
   } else if (r.below(1000) < 2) {
     make_many(r, p);
   }
@@ -507,7 +526,8 @@ bool plan::harms_no_other(int name, bool roles_may_change) const {
   auto const moves_soon = [&](fault_plan const& f) { return (f.variant & 2) != 0 || f.length2 <= shortest_claim / 4; };
   return std::all_of(faults.begin(), faults.end(), [&](fault_plan const& f) {
     bool const meddles = f.what == kind::clobber_lock || f.what == kind::delete_lock || f.what == kind::spoil_fence;
-    return f.what == kind::flush_scripts || f.what == kind::intrude || (meddles && f.name != name) || (roles_may_change && f.what == kind::role_change && moves_soon(f));
+    bool const guesses = f.what == kind::forge && (f.variant & 1) == 0;
+    return f.what == kind::flush_scripts || f.what == kind::intrude || guesses || (meddles && f.name != name) || (roles_may_change && f.what == kind::role_change && moves_soon(f));
   });
 }
 
@@ -707,6 +727,9 @@ std::string to_words(fault_plan const& f) {
       return "somebody else releases and renews lock " + std::to_string(f.name);
     case kind::force:
       return "an operator takes lock " + std::to_string(f.name) + " away";
+    case kind::forge:
+      return std::string{"somebody who "} + ((f.variant & 1) != 0 ? "has read" : "guesses") + " ids publishes " +
+             ((f.variant & 2) != 0 ? "revocations" : "grants") + " of lock " + std::to_string(f.name);
     case kind::spoil_fence:
       return "an operator writes " + (f.variant % 4 == 3 ? std::string{"no number"} : "a number near the limit") + " into the fence of lock " +
              std::to_string(f.name);

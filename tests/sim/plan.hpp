@@ -57,6 +57,7 @@ struct client_plan {
   std::int64_t drift_ppm = 0;
   nanos start = 0;
   bool id_jumps = false;  // its ids begin like earlier ones of it
+  bool without_nonces = false;  // its ids have none, as those of a client of 0.1.0
   std::vector<actor_plan> actors;
 };
 
@@ -85,6 +86,7 @@ struct fault_plan {
     intrude,        // somebody else tries to release and to renew
     force,          // an operator takes the lock away, by the script
     set_limit,      // an operator changes the limit of a semaphore
+    forge,          // somebody publishes grants or revocations of a lock: with ids that it guesses, or (variant & 1) has read
     spoil_fence,    // an operator writes something into the key of the fence: a number near the limit, or none at all
     deny,           // the users may not do what they need, for a while
     refuse_greeting,  // the server refuses new connections with an error

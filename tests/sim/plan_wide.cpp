@@ -121,7 +121,7 @@ void make_marathon(random_source& r, plan& p) {
 }  // namespace
 
 void widen(plan& p) {
-  random_source r{p.seed ^ 0x51de'0bed};
+  random_source r{p.seed ^ 0x51de'0bed}, of_before{p.seed ^ 0x0b5e'0100};
   if (r.below(1500) == 0) {
     make_marathon(r, p);
     return;
@@ -133,6 +133,8 @@ void widen(plan& p) {
   draw_refusals(r, p);
   for (client_plan& c : p.clients) {
     c.id_jumps = r.chance(p.may_kill ? 25 : 75);
+    // They can be guessed: not where somebody forges.
+    c.without_nonces = c.id_jumps && of_before.chance(50) && !p.has({kind::forge});
     if (r.chance(15)) c.settings.claim = duration{r.between(c.settings.claim.count(), c.settings.lease.count()) / millisecond * millisecond};
   }
 }

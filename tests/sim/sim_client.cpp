@@ -11,7 +11,7 @@ namespace conch::sim {
 sim_client::sim_client(world& w, int number)
     : world_{w}, number_{number}, plan_{w.schedule().clients[static_cast<std::size_t>(number)]}, settings_{plan_.settings},
       random_{w.schedule().seed * 1000003 + static_cast<std::uint64_t>(number)},
-      nonces_{w.schedule().seed * 7000003 + static_cast<std::uint64_t>(number)} {
+      nonces_{w.schedule().seed * 7000003 + static_cast<std::uint64_t>(number), plan_.without_nonces} {
   for (int i = 0; i < w.schedule().names; ++i) names_.push_back(name_of(i));
 }
 

@@ -534,6 +534,7 @@ void world::apply(fault_plan const& f) {
     case kind::refuse_inside: inject(f); break;
     case kind::intrude: intrude(f.name); break;
     case kind::force: force(f.name, f.variant); break;
+    case kind::forge: forge(f.name, f.variant); break;
     case kind::set_limit: set_limit(f.name, f.variant); break;
     case kind::deny: deny(f, l); break;
     case kind::refuse_greeting: refuse_greetings(f, l); break;
@@ -661,6 +662,47 @@ void world::force(int name, int variant) {
   std::vector<std::string> pushed;
   value const reply = order("force", name, fence, pushed);
   if (!reply.is_error()) observer_->forced(name, owners, pushed);
+}
+
+// Whoever guesses changes nothing. Whoever knows an id is believed for a claim at most, and not at all with verify_pushes, or when a
+// part or a fence cannot be.
+void world::forge(int name, int variant) {
+  if (down_) return;
+  set_clock();
+  bool const knows = (variant & 1) != 0, revokes = (variant & 2) != 0, parts = plan_.parts != engine::permit_kind::none;
+  std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
+  std::vector<std::string> ids;
+  if (!knows) {
+    for (auto const& c : clients_) {
+      for (int n = 1; n <= 20 && c->alive(); ++n) ids.push_back(c->id() + "." + std::to_string(n));
+    }
+  } else if (revokes) {
+    for (auto const& [id, fence] : observer_->owners_of(name)) ids.push_back(id);
+  } else {
+    for (value const& item : server().peek(key + ":q").items) ids.push_back(item.items[0].text.substr(0, item.items[0].text.find(' ')));
+  }
+  std::int64_t const clock = server_us(now_) - engine::fence_epoch_us;
+  std::int64_t const fences[] = {clock, clock, clock + 3'600'000'000, engine::fence_limit - 1};
+  auto const which = static_cast<std::size_t>(variant / 4);
+  std::string part;
+  if (parts) {
+    char const other = plan_.parts == engine::permit_kind::semaphore ? 'r' : 's';
+    std::string const wrong = plan_.parts == engine::permit_kind::segments && which % 8 < 4 ? which % 2 == 0 ? "g4000000000" : "g0" : std::string{other, '0'};
+    part = (knows ? wrong : std::string{static_cast<char>(plan_.parts)} + (plan_.parts == engine::permit_kind::segments ? "1" : "0")) + " ";
+  }
+  std::string const grant = " " + std::to_string(fences[which % 4]) + " " + std::to_string(server_us(now_)) + " 86400000 " + part + key;
+  auto const connection = server().connect("10.0.9.9:4");
+  for (std::string const& id : ids) {
+    std::string const text = revokes ? "!" + id + " " + key : id + grant;
+    std::string const channel = "conch:" + id.substr(0, id.find('.'));
+    std::string_view const publish[] = {"PUBLISH", channel, text};
+    if (knows && !revokes && !parts) observer_->forged(id);
+    if (knows && revokes) observer_->revoked_falsely(id);
+    (void)server().execute(connection, publish);
+  }
+  server().disconnect(connection);
+  distribute(master_, server().take_pushes());
+  replicate();
 }
 
 void world::set_limit(int name, int limit) {

@@ -120,6 +120,7 @@ class world {
   void inject(fault_plan const& f);
   void intrude(int name);
   void force(int name, int variant);
+  void forge(int name, int variant);
   void set_limit(int name, int limit);
   value order(std::string_view script, int name, std::string_view number, std::vector<std::string>& pushed);
   void heal();
