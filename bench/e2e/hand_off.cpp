@@ -70,9 +70,11 @@ asio::awaitable<void> play(exchange& x, conch::client& client, conch::mutex& loc
   context.stop();
 }
 
-void conch_player(exchange& x, std::string const& url) {
+void conch_player(exchange& x, std::string const& url, bool verify = false) {
   asio::io_context context{1};
-  conch::client client{context.get_executor(), settings_for(url, true)};
+  conch::config settings = settings_for(url, true);
+  settings.verify_pushes = verify;
+  conch::client client{context.get_executor(), settings};
   conch::mutex lock{client, "bench:hand-off"};
   asio::co_spawn(context, play(x, client, lock, context), stop_on_error);
   context.run();
@@ -122,7 +124,7 @@ void raw_player(exchange& x, std::string const& url, std::size_t me, raw_connect
 
 void latency(report& out, options const& chosen, server& redis, std::string const& url, std::string const& way) {
   progress("F4 " + way);
-  struct latencies { samples p50, p99, all; } ours, by_epoll, working, floor;
+  struct latencies { samples p50, p99, all; } ours, verified, by_epoll, working, floor;
   auto const measure = [&](latencies& into, auto const& play) {
     samples us;
     for (int game = 0; game < games; ++game) {
@@ -140,12 +142,14 @@ void latency(report& out, options const& chosen, server& redis, std::string cons
   };
   for (int i = 0; i < chosen.repetitions; ++i) {
     measure(ours, [&](exchange& x, std::size_t) { conch_player(x, url); });
+    measure(verified, [&](exchange& x, std::size_t) { conch_player(x, url, true); });
     measure(by_epoll, [&](exchange& x, std::size_t me) { raw_player(x, url, me, raw_connection::waits::by_epoll); });
     measure(working, [&](exchange& x, std::size_t me) { raw_player(x, url, me, raw_connection::waits::by_epoll, microseconds{6}); });
     measure(floor, [&](exchange& x, std::size_t me) { raw_player(x, url, me, raw_connection::waits::in_recv); });
   }
   out.add("F4", "hand-off between processes, p50, " + way, ours.p50, "us", &floor.p50);
   out.add("F4", "hand-off between processes, p99, " + way, ours.p99, "us", &floor.p99);
+  out.add("F4", "hand-off between processes with verify_pushes, p50, " + way, verified.p50, "us", &ours.p50);
   out.add("F4", "hand-off of the floor waiting by epoll, p50, " + way, by_epoll.p50, "us", &floor.p50);
   out.add("F4", "hand-off of the same, working 6 us before it asks again, p50, " + way, working.p50, "us", &floor.p50);
   out.distribution("F4", "all hand-offs, " + way, ours.all, "us", &floor.all);
