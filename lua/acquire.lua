@@ -3,13 +3,14 @@
 -- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant
 -- Answers FENCE, granted when the clock showed what the fence says · -NOW, granted with the fence that was proposed
 -- · {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
+-- · {4 0 now ticket(0: a try)} not known yet, there are too many in line who do not hear: to be asked again at once
 -- In line or busy because this script passed the lock on, a fifth number: 1 if somebody waits behind its new owner
 -- A vote is a claim until it is confirmed; to be in line or busy is followed by who has it (see rival).
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, retention, not_after, proposal = ARGV[1], ARGV[3], ARGV[5], ARGV[7], tonumber(ARGV[8])
 local state_of_mine = proposal and 'c' or 'h'
 local floor = (proposal or 1) - 1
--- @include lib/fence.lua
+-- @include lib/own.lua
 
 if not_after ~= '0' and now > tonumber(not_after) then
   return {3, 0, now}
@@ -54,10 +55,17 @@ if value then
   if not wait then
     return rival({2, left, now}, owner, state)
   end
-  if patient then
-    awaited(id, 0)  -- nobody yet, but they are told to come: who has the lock may never give it back
+  ticket = enqueue(id, ticket, left, lease)
+  if not patient then
+    return rival({0, left, now, ticket}, owner, state)
   end
-  return rival({0, left, now, enqueue(id, ticket, left, lease)}, owner, state)
+end
+-- @include lib/pass_on.lua
+
+if value then
+  local owner, _, state = parse(value)
+  awaited(id, 0)  -- nobody yet, but they are told to come: who has the lock may never give it back
+  return rival({0, redis.call('PTTL', lock_key), now, ticket}, owner, state)
 end
 
 if wait then
@@ -68,7 +76,10 @@ if absent then
   local soon = 20
   return rival(wait and {0, soon, now, ticket} or {2, soon, now}, absent, 'c')
 end
-local fence, taken = pass_on(id, lease, floor, state_of_mine)
+local fence, taken, unfinished = pass_on(id, lease, floor, state_of_mine)
+if unfinished then
+  return {4, 0, now, wait and ticket or 0}
+end
 if taken and not fence then
   local answer = wait and {0, claim, now, ticket} or {2, claim, now, 0}
   if not proposal then

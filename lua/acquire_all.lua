@@ -6,6 +6,7 @@ local retention, not_after = ARGV[1], ARGV[2]
 local lock_key, queue_key, fence_key
 local claim = 0 -- nothing is passed on
 -- @include lib/lock.lua
+-- @include lib/pass_on.lua
 
 if not_after ~= '0' and now > tonumber(not_after) then
   return {3, 0, now}

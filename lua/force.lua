@@ -1,10 +1,14 @@
 -- Takes a lock from all who own it, or from one of them, and passes it on: for operators. Whoever loses it is told before the
--- next is, by a push "!ID KEY".
--- KEYS lock queue fence   ARGV claim retention fence(0: all; else the owner whose it is)
--- Answers {from how many, now}, then if it passed it on: {1 if somebody waits behind its new owners, kind(0: a mutex, else its letter), limit}
-local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
+-- next is, by a push "!ID KEY". Of many owners so many in one script: it is to be sent again, with what it answered.
+-- KEYS lock queue fence ends   ARGV claim retention fence(0: all; else the owner whose it is), and to go on: last from skip
+-- Answers {from how many, now}, then if it passed it on, or there is more: {1 if somebody waits behind its new owners + 2 for more to
+-- take + 4 for more to pass on (somebody is to send a release at once), kind(0: a mutex, else its letter), limit}, and for more to take {last from skip}: of
+-- owners with greater fences than `last` none is meant; those whose leases end at `from` begin behind `skip` others
+local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local claim, retention, only = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local last, from, skip = tonumber(ARGV[4]), ARGV[5] or '-inf', tonumber(ARGV[6] or 0)
 -- @include lib/lock.lua
+-- @include lib/pass_on.lua
 
 -- Changes nothing, but is a write: at a replica the script fails here, and not after it has told the owners.
 redis.call('ZREM', queue_key, '')
@@ -19,16 +23,19 @@ if redis.call('TYPE', lock_key).ok ~= 'hash' then
   if value and not owner then
     return not_a_lock()
   end
-  if not owner or (only > 0 and tonumber(fence) ~= only) then
+  if not owner or last or (only > 0 and tonumber(fence) ~= only) then
     return {0, now}
   end
   tell(owner)
-  local _, taken = nil, false
+  local _, taken, unfinished = nil, false, false
   if redis.call('EXISTS', queue_key) == 1 then
-    _, taken = pass_on(nil, 0, tonumber(fence))
+    _, taken, unfinished = pass_on(nil, 0, tonumber(fence))
   end
   if not taken then
     redis.call('DEL', lock_key)
+    if unfinished then
+      return {1, now, 4, 0, 1}
+    end
     return {1, now}
   end
   return {1, now, redis.call('EXISTS', queue_key), 0, 1}
@@ -40,29 +47,49 @@ if not kind then
   return not_a_lock()
 end
 local id, weight, visited, limit, patient = '-', '0', '-', asked_limit, false
+-- @include lib/known.lua
 -- @include lib/permits.lua
 
-local chosen = {}
-local all = redis.call('HGETALL', lock_key)
-for i = 1, #all, 2 do
-  local owner = parse_part(all[i + 1])
-  if owner and (only == 0 or owner.fence == only) then
-    owner.id = all[i]
-    chosen[#chosen + 1] = owner
+local chosen, rest = {}, false
+local function choose(owner_id, owner)
+  local is_meant = owner and owner.weight > 0 and owner.fence <= (last or owner.fence) and (only == 0 or owner.fence == only)
+  if is_meant then
+    chosen[#chosen + 1] = {owner_id, owner}
+  end
+  return is_meant
+end
+if indexed then
+  local some = redis.call('ZRANGE', ends_key, from, '+inf', 'BYSCORE', 'LIMIT', skip, most_steps, 'WITHSCORES')
+  for i = 1, #some, 2 do
+    local stays = not choose(some[i], parse_part(redis.call('HGET', lock_key, some[i])))
+    if some[i + 1] ~= from then
+      from, skip = some[i + 1], 0
+    end
+    skip = stays and skip + 1 or skip
+  end
+  rest = #some == 2 * most_steps and (only == 0 or #chosen == 0)
+else
+  local all = redis.call('HGETALL', lock_key)
+  for i = 1, #all, 2 do
+    choose(all[i], parse_part(all[i + 1]))
   end
 end
-table.sort(chosen, function(a, b) return a.fence < b.fence end)
-for _, owner in ipairs(chosen) do
-  tell(owner.id)
-  redis.call('HDEL', lock_key, owner.id)
-  used = used - owner.weight
-  mark(owner.segment, '0')
+-- Whoever is granted it from now on is not meant: an order in several scripts takes what there was when it came.
+if rest and not last then
+  last = only > 0 and only or next_fence(0)
 end
-if #chosen > 0 then
-  write()
-  local _, _, others, more = admit(nil, 0, chosen[#chosen].fence)
-  if others > 0 then
-    return {#chosen, now, more and 1 or 0, string.byte(kind), limit}
-  end
+table.sort(chosen, function(a, b) return a[2].fence < b[2].fence end)
+for _, one in ipairs(chosen) do
+  tell(one[1])
+  take_back(one[1], one[2])
 end
-return {#chosen, now}
+local others, more = 0, false
+if #chosen > 0 or (last and not rest) then
+  local _
+  _, _, others, more = admit(nil, 0, #chosen > 0 and chosen[#chosen][2].fence or 0)
+end
+local flags = (others > 0 and more and 1 or 0) + (rest and 2 or unfinished and more and 4 or 0)
+if others == 0 and flags == 0 then
+  return {#chosen, now}
+end
+return {#chosen, now, flags, string.byte(kind), limit, rest and last or nil, rest and tonumber(from) or nil, rest and skip or nil}

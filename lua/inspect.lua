@@ -21,12 +21,13 @@ if redis.call('TYPE', lock_key).ok ~= 'hash' then
   end
 else
   local letter
-  letter, limit, taken = parse_sums(redis.call('HGET', lock_key, 'sums'))
+  local both = redis.call('HMGET', lock_key, 'sums', 'walked')
+  letter, limit, taken = parse_sums(both[1])
   if not letter then
     return not_a_lock()
   end
   kind = string.byte(letter)
-  local parts = redis.call('HLEN', lock_key) - 1
+  local parts = redis.call('HLEN', lock_key) - (both[2] and 2 or 1)
   if parts > 1000 then
     return {now, waiting, parts, taken, limit, kind}
   end

@@ -1,20 +1,46 @@
 -- Gives a part of the lock back, or leaves the line; in either case what is free goes to those in line.
--- KEYS lock queue fence
+-- KEYS lock queue fence ends
 -- ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention kind limit weight visited rest(0: gives all back, else
 --      how much of it stays mine)
--- Answers {was_owner passed_on more_wait now}, for a patient one perhaps {3 0 1 now} as in release.lua, for a keep that found itself owner {2 fence segment now}
-local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
+-- Answers {was_owner passed_on more_wait now}, for a patient one perhaps {3 0 1 now} as in release.lua, for a keep that found itself owner {2 fence segment now};
+-- 2 more in passed_on, and a fifth number 2 for that owner: there was more to do than one script does; somebody is to repeat a release at once
+local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local keep, patient = string.sub(ARGV[2], 1, 1) == '1', string.sub(ARGV[2], -1) == '!'
 local id, lease, claim, retention = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local kind, asked_limit, weight, visited, rest = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9], tonumber(ARGV[10])
 local limit = asked_limit
--- @include lib/lock.lua
+-- @include lib/time.lua
+-- @include lib/known.lua
+
+-- Mostly it is given back by its owner, no lease is over, and nobody is in line: answered before anything is made that only the other
+-- cases need.
+first_heads = known[2] and rest == 0 and not keep and redis.call('ZRANGE', queue_key, 0, 1, 'WITHSCORES')
+if first_heads and not first_heads[1] then
+  local before, taken, first_end, map = string.match(known[1], '^(' .. kind .. ' %d+ )(%d+) ([1-9]%d*) 0 (.*)$')
+  local its_weight, ends, segment = string.match(known[2], '^(%d+) %d+ [hc] (%d+) (%d+)$')
+  if before and its_weight and tonumber(first_end) > now and tonumber(ends) > now then
+    taken, segment = taken - its_weight, tonumber(segment)
+    if taken == 0 then
+      redis.call('DEL', lock_key)
+    else
+      if segment > 0 then
+        map = string.sub(map, 1, segment - 1) .. '0' .. string.sub(map, segment + 1)
+      end
+      redis.call('HDEL', lock_key, id, 'walked')
+      redis.call('HSET', lock_key, 'sums', before .. taken .. ' ' .. first_end .. ' 0 ' .. map)
+    end
+    return {1, 0, 0, now}
+  end
+end
+-- @include lib/line.lua
 -- @include lib/permits.lua
 
 if mine and keep then
-  extend_part(lease)
+  mine.state, mine.ends = 'h', math.max(mine.ends, now + lease * 1000)
+  write(id, mine)
+  live(lease)
   admit(nil, 0, 0)
-  return {2, mine.fence, mine.segment, now}
+  return {2, mine.fence, mine.segment, now, unfinished and 2 or nil}
 end
 
 local floor = 0
@@ -23,18 +49,16 @@ if mine and rest == 0 and one_is_awaited(limit - used + mine.weight) then
 end
 if not mine then
   redis.call('ZREM', queue_key, entry)
+  first_heads = nil
 elseif rest > 0 then
   used = used - math.max(mine.weight - rest, 0)
   mine.weight = math.min(mine.weight, rest)
   floor = mine.fence
   write(id, mine)
 else
-  used = used - mine.weight
   floor = mine.fence
-  mark(mine.segment, '0')
-  redis.call('HDEL', lock_key, id)
-  write()
+  take_back(id, mine)
 end
 
 local _, _, others, more_wait = admit(nil, 0, floor)
-return {mine and 1 or 0, others > 0 and 1 or 0, more_wait and 1 or 0, now}
+return {mine and 1 or 0, (others > 0 and 1 or 0) + (unfinished and more_wait and 2 or 0), more_wait and 1 or 0, now}

@@ -2,6 +2,7 @@
 -- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention new_id('': do not stand in line again)
 -- and for a vote: floor, the fence of the lock it was a vote for; ahead, what a fence that is given now should be above, too
 -- Answers 1, it was the owner's and nobody is in line (for a vote: and no fence is to be raised) · {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
+-- (passed_on 2: it is free, and there are more in line who do not hear than one script passes over: to be repeated at once)
 -- · for a patient one {3 0 1 now}: nothing is done, the first in line is not there yet; to be repeated soon
 -- with new_id followed by what acquire would answer for it: 1 fence, or 0 left ticket
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
@@ -12,7 +13,8 @@ local id, keep, new_id, vote_floor = ARGV[1], mode == '1' or mode == '1!', ARGV[
 -- need.
 local value = redis.call('GET', lock_key)
 local plain = value and not (keep or new_id) and string.find(value, id .. ' ', 1, true) == 1
-if plain and redis.call('EXISTS', queue_key) == 0 and
+local line = plain and redis.call('EXISTS', queue_key)
+if line == 0 and
    (not vote_floor or (tonumber(redis.call('GET', fence_key) or 0) or 0) >= vote_floor) then
   redis.call('DEL', lock_key)
   return 1
@@ -21,6 +23,7 @@ end
 local lease, claim, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local patient = mode == '0!' or mode == '1!'
 -- @include lib/lock.lua
+-- @include lib/pass_on.lua
 -- @include lib/vote.lua
 
 local was_owner, floor = 0, math.max(vote_floor or 0, tonumber(ARGV[8]) or 0)
@@ -48,7 +51,7 @@ if was_owner == 0 then
       return {0, 0, 0, now}
     end
     local left = redis.call('PTTL', lock_key)
-    return {0, 0, 1, now, 0, left, enqueue(new_id, 0, left, lease)}
+    return {0, 0, 1, now, 0, left, (enqueue(new_id, 0, left, lease))}
   end
 end
 
@@ -57,42 +60,29 @@ if patient and awaited(nil, 1) then
   return {was_owner == 1 and 3 or 0, 0, 1, now}
 end
 
-local function hand_over()
-  if redis.call('EXISTS', queue_key) == 0 then
-    if new_id then
-      local fence, digits = next_fence(floor)
-      own(new_id, digits, 'h', lease)
-      return {was_owner, 0, 0, now, 1, fence}
-    end
-    if was_owner == 1 then
-      redis.call('DEL', lock_key)
-    end
-    return {was_owner, 0, 0, now}
-  end
-
-  local ticket = new_id and enqueue(new_id, 0, claim, lease)
-  local fence, taken = pass_on(new_id, lease, floor)
-  if not taken and was_owner == 1 then
-    redis.call('DEL', lock_key)
-  end
-  local more = redis.call('EXISTS', queue_key)
-  if fence then
-    return {was_owner, 0, more, now, 1, fence}
-  end
+gives_back = was_owner == 1 and lock_key
+if (line or redis.call('EXISTS', queue_key)) == 0 then
   if new_id then
-    return {was_owner, 1, more, now, 0, claim, ticket}
+    local fence, digits = next_fence(floor)
+    own(new_id, digits, 'h', lease)
+    return {was_owner, 0, 0, now, 1, fence}
   end
-  return {was_owner, taken and 1 or 0, more, now}
-end
-
-local done, answer = pcall(hand_over)
-if not done then
-  -- If it is the key of the fence that is of another type nobody can be granted it, but it is given back all the same. (Servers before
-  -- 7.0 say first where the error was.)
-  local words = string.gsub(type(answer) == 'table' and answer.err or answer, '^@user_script: ?%d+: %-?', '')
-  if was_owner == 1 and string.find(words, 'WRONGTYPE', 1, true) then
+  if was_owner == 1 then
     redis.call('DEL', lock_key)
   end
-  return redis.error_reply(words)
+  return {was_owner, 0, 0, now}
 end
-return answer
+
+local ticket = new_id and enqueue(new_id, 0, claim, lease)
+local fence, taken, unfinished = pass_on(new_id, lease, floor)
+if not taken and was_owner == 1 then
+  redis.call('DEL', lock_key)
+end
+local more = redis.call('EXISTS', queue_key)
+if fence then
+  return {was_owner, 0, more, now, 1, fence}
+end
+if new_id then
+  return {was_owner, unfinished and 2 or 1, more, now, 0, claim, ticket}
+end
+return {was_owner, taken and 1 or unfinished and 2 or 0, more, now}

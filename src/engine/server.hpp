@@ -180,6 +180,7 @@ class server final : public backend {
   void repeat_inquiries(time_point now);
   void inquiry_due(inquiry& i, time_point now);
   void inquiry_answer(in_flight const& r, answer const& a, time_point now);
+  static bool goes_on(inquiry& i, std::span<std::int64_t const> numbers);
   void order_done(inquiry const& i, std::span<std::int64_t const> numbers, time_point now);
   void end_inquiry(inquiry& i, std::span<std::int64_t const> numbers, error_code why);
   void taken_away(seat* s, grant_id id, time_point now);
@@ -190,6 +191,8 @@ class server final : public backend {
   void cleanup_answer(in_flight const& r, answer const& a, time_point now);
   void cleanup_due(cleanup& c, time_point now);
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
+  void tell_released(cleanup& c, bool was_mine, time_point now);
+  void go_on(seat& s, grant_id dead, time_point now);
   static void seen(seat& s, in_flight const& r);
   void passed_on(seat& s, time_point now);
   void look_after(seat& s, grant_id dead, time_point now);

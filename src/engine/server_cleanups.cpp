@@ -57,14 +57,11 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
   std::span<std::int64_t const> const numbers = usual ? of_the_owner : a.numbers;
 
   constexpr std::int64_t not_done = 3;
+  bool const unfinished = a.what == fault::none && numbers.size() >= 4 && numbers[0] != not_done && (numbers[1] & unfinished_flag) != 0;
   if (a.what == fault::none && numbers.size() >= 4 && numbers[0] == not_done) {
     // The first in line has not connected again yet. It is still ours: once more in a moment. Whoever gives it back need not wait.
     sample(r.written, numbers[3], now);
-    if (c.whom != nullptr) {
-      receipt& whom = *c.whom;
-      forget(whom);
-      up_.released(whom, true, {}, now);
-    }
+    tell_released(c, true, now);
     if (same_seat && s.at == seat::state::asking) send_acquire(s, false, now);
     timers_.arm(c.due, std::min(c.over, now + milliseconds{10} + jitter(milliseconds{10})));
   } else if (a.what == fault::none && numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
@@ -73,18 +70,21 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
     seen(s, r);
     // In line again it is itself one of those that wait.
     bool const more = numbers[2] != 0 || s.at == seat::state::in_line;
-    if (numbers[1] != 0 && more && !(c.is_kick && CONCH_MUTANT(kick_not_followed))) passed_on(s, now);
+    if ((numbers[1] & passed_on_flag) != 0 && more && !(c.is_kick && CONCH_MUTANT(kick_not_followed))) passed_on(s, now);
     if (same_seat) {
       std::int64_t const result[] = {numbers[4], numbers[5], numbers.size() > 6 ? numbers[6] : 0};
       ask_result(s, r, result, now);
     }
-    if (may_echo(c.echo_until, r.written) && !CONCH_MUTANT(cleanup_not_once_more)) {
+    if (unfinished && !c.is_kick && !CONCH_MUTANT(unfinished_forgotten)) {
+      // It is given back, and there were more dead in line, or more to be let in, than one script does. The same again at once goes on
+      // from there; nobody waits for that.
+      tell_released(c, was_mine, now);
+      c.over = std::max(c.over, now + settings_.command_timeout);
+      timers_.arm(c.due, c.over);
+      send_cleanup(c, 0, false, now);
+    } else if (may_echo(c.echo_until, r.written) && !CONCH_MUTANT(cleanup_not_once_more)) {
       // What an older connection still holds is refused from then on; whatever it does before that ends then.
-      if (c.whom != nullptr) {
-        receipt& whom = *c.whom;
-        forget(whom);
-        up_.released(whom, was_mine, {}, now);
-      }
+      tell_released(c, was_mine, now);
       c.over = std::max(c.over, c.echo_until + settings_.command_timeout);
       // Earlier if it passed the lock on: sent again it also looks after the next owner.
       bool const looks = s.follow_up != time_point::max();
@@ -92,7 +92,11 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
     } else {
       grant_id const id = c.id;
       finish(c, was_mine, {}, now);
-      look_after(s, id, now);
+      if (unfinished) {
+        go_on(s, id, now);
+      } else {
+        look_after(s, id, now);
+      }
     }
   } else if (a.what == fault::no_script) {
     // A leave that was written meanwhile has been carried out already: the place must not be taken after it.
@@ -118,6 +122,19 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
     }
   }
   drop(s);
+}
+
+/// Whoever gives it back need not wait for what follows.
+void server::tell_released(cleanup& c, bool was_mine, time_point now) {
+  if (c.whom == nullptr) return;
+  receipt& whom = *c.whom;
+  forget(whom);
+  up_.released(whom, was_mine, {}, now);
+}
+
+/// A script has told that there was more to do: a release under an id that is dead does it, again and again until there is no more.
+void server::go_on(seat& s, grant_id dead, time_point now) {
+  if (!CONCH_MUTANT(unfinished_forgotten)) owe(s, dead, nullptr, now);
 }
 
 void server::cleanup_due(cleanup& c, time_point now) {

@@ -51,7 +51,7 @@ void server::send_inquiry(inquiry& i, bool with_source, time_point now) {
   milliseconds const claim = whole_ms(settings_.claim), kept = retention(settings_.lease);
   switch (i.what) {
     case inquiry::kind::inspect: out_.send(inspect_command{i.name, with_source}); break;
-    case inquiry::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source}); break;
+    case inquiry::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us, i.skip}); break;
     case inquiry::kind::set_limit: out_.send(limit_command{i.name, claim, kept, i.size, with_source}); break;
     case inquiry::kind::weaken:
       out_.send(release_command{.name = i.name, .id = i.id, .lease = whole_ms(settings_.lease), .claim = claim,
@@ -73,7 +73,8 @@ void server::send_inquiry(inquiry& i, bool with_source, time_point now) {
 void server::end_unrepeatable_inquiries(std::string_view why) {
   inquiries_.for_each([&](inquiry& i) {
     if (CONCH_MUTANT(force_repeated)) return;
-    if (i.written && i.what == inquiry::kind::force && i.fence == 0) end_inquiry(i, {}, make_error_code(errc::unreachable, why));
+    // One that goes on says which owners it means.
+    if (i.written && i.what == inquiry::kind::force && i.fence == 0 && i.last == 0) end_inquiry(i, {}, make_error_code(errc::unreachable, why));
   });
 }
 
@@ -101,6 +102,18 @@ void server::inquiry_answer(in_flight const& r, answer const& a, time_point now)
   switch (a.what) {
     case fault::none: {
       order_done(*asked, a.numbers, now);
+      if (asked->what == inquiry::kind::force && goes_on(*asked, a.numbers)) {
+        asked->until = now + settings_.offline_timeout;
+        timers_.arm(asked->due, asked->until);
+        send_inquiry(*asked, false, now);
+        return;
+      }
+      if (asked->taken != 0) {
+        std::vector<std::int64_t> all{a.numbers.begin(), a.numbers.end()};
+        all[0] += asked->taken;
+        end_inquiry(*asked, all, {});
+        return;
+      }
       bool const gone = asked->what == inquiry::kind::weaken && (a.numbers.empty() || a.numbers[0] == 0);
       end_inquiry(*asked, a.numbers, gone ? make_error_code(errc::lost) : error_code{});
       if (gone) taken_away(wanted_part(r.id), r.id, now);
@@ -114,24 +127,39 @@ void server::inquiry_answer(in_flight const& r, answer const& a, time_point now)
   }
 }
 
+/// Of many owners one script takes it from so many; the answer says where the next goes on.
+bool server::goes_on(inquiry& i, std::span<std::int64_t const> numbers) {
+  if (numbers.size() < 8 || (numbers[2] & unfinished_flag) == 0) return false;
+  i.taken += numbers[0];
+  i.last = numbers[5];
+  i.from_us = numbers[6];
+  i.skip = numbers[7];
+  return true;
+}
+
 /// Who was granted what the order has made free may be dead: that is looked after as after a release.
 void server::order_done(inquiry const& i, std::span<std::int64_t const> numbers, time_point now) {
   permit part = i.part;
-  bool handed_over = false;
+  std::int64_t flags = 0;
   if (i.what == inquiry::kind::weaken) {
-    handed_over = numbers.size() > 2 && numbers[1] != 0 && numbers[2] != 0;
+    if (numbers.size() > 2 && numbers[2] != 0) flags = numbers[1];
   } else if (i.what == inquiry::kind::set_limit) {
-    handed_over = numbers.size() > 2 && numbers[2] != 0;
+    if (numbers.size() > 2) flags = numbers[2];
     part = {.kind = permit_kind::semaphore, .limit = i.size, .weight = 1};
   } else if (i.what == inquiry::kind::force && numbers.size() > 4) {
-    handed_over = numbers[2] != 0 && is_lock_kind(numbers[3]);
+    constexpr std::int64_t more_to_pass_on = 4;
+    if (is_lock_kind(numbers[3])) flags = (numbers[2] & passed_on_flag) | ((numbers[2] & more_to_pass_on) != 0 ? unfinished_flag : 0);
     part = {.kind = static_cast<permit_kind>(numbers[3]), .limit = static_cast<std::uint32_t>(numbers[4]), .weight = 1};
   }
-  if (!handed_over || CONCH_MUTANT(orders_not_looked_after)) return;
+  if (flags == 0 || CONCH_MUTANT(orders_not_looked_after)) return;
   seat& s = part ? up_.make_part(i.name, part) : up_.find_or_make(i.name);
   ++s.references;
-  passed_on(s, now);
-  look_after(s, next_id(s), now);
+  if ((flags & passed_on_flag) != 0) passed_on(s, now);
+  if ((flags & unfinished_flag) != 0) {
+    go_on(s, next_id(s), now);
+  } else {
+    look_after(s, next_id(s), now);
+  }
   drop(s);
 }
 

@@ -98,7 +98,9 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
 void server::acquire_answer(in_flight const& r, answer const& a, time_point now) {
   seat& s = *r.at;
   // Also where nobody waits for this answer any more.
-  bool const handed_over = a.what == fault::none && a.numbers.size() == 5 && a.numbers[4] == 1 && a.numbers[0] != 1;
+  bool const has_fifth = a.what == fault::none && a.numbers.size() == 5;
+  bool const handed_over = has_fifth && a.numbers[0] != 1 && (a.numbers[4] & passed_on_flag) != 0;
+  bool const unfinished = has_fifth && a.numbers[0] == 1 && (a.numbers[4] & unfinished_flag) != 0;
   if (a.what == fault::none) seen(s, r);
   if (handed_over && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, now);
   if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != seat::state::idle) {  // an answer for any other id grants nothing
@@ -124,10 +126,11 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
     }
   }
   if (handed_over) look_after(s, r.id, now);
+  if (unfinished) go_on(s, next_id(s), now);
   drop(s);
 }
 
-/// `result`: 1 fence segment · 0 left ticket · 2 left · 3
+/// `result`: 1 fence segment · 0 left ticket · 2 left · 3 · 4 0 ticket
 void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now) {
   if (result[0] != 3) s.trouble_since = {};  // that one was not carried out
   switch (result[0]) {
@@ -158,6 +161,21 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
       return;
     case 3:
       if (s.at == seat::state::asking || s.at == seat::state::in_line) send_acquire(s, false, now);
+      return;
+    case 4:
+      // Not known yet: the next script goes on. Whoever leaves meanwhile has that from the answer to its leave.
+      if (s.at == seat::state::owned) {
+        lose_and_give_back(s, now);  // as in 0
+      } else if (s.at == seat::state::leaving) {
+        s.ticket = result[2];
+      } else {
+        s.ticket = s.wait ? result[2] : s.ticket;
+        if (CONCH_MUTANT(unfinished_is_busy)) {
+          in_line(s, settings_.claim.count() / 1'000'000, result[2], now);
+        } else {
+          send_acquire(s, false, now);
+        }
+      }
       return;
     default: out_.drop_connection("an answer of the acquire script that makes no sense"); return;
   }
@@ -430,7 +448,8 @@ void server::send_leave(seat& s, bool with_source, time_point now) {
 void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
   seat& s = *r.at;
   bool const left = a.what == fault::none && a.numbers.size() >= 4 && a.numbers[0] != 2;
-  bool const handed_over = left && a.numbers[1] != 0 && a.numbers[2] != 0;
+  bool const handed_over = left && (a.numbers[1] & passed_on_flag) != 0 && a.numbers[2] != 0;
+  bool const unfinished = a.what == fault::none && ((left && (a.numbers[1] & unfinished_flag) != 0) || (a.numbers.size() == 5 && a.numbers[0] == 2));
   if (left) seen(s, r);
   if (handed_over) passed_on(s, now);
   if (s.id == r.id && (s.at == seat::state::leaving || s.at == seat::state::owned)) {
@@ -462,6 +481,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
     }
   }
   if (handed_over) look_after(s, r.id, now);
+  if (unfinished) go_on(s, left ? r.id : next_id(s), now);
   drop(s);
 }
 

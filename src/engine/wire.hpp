@@ -106,6 +106,10 @@ struct force_command {
   milliseconds claim{}, retention{};
   std::int64_t fence = 0;  // only from the one whose it is; 0: from all
   bool with_source = false;
+  // To go on where an answer said that there is more; as it said.
+  std::int64_t last = 0;     // the greatest fence that is meant; 0: begins
+  std::int64_t from_us = 0;  // ends from here on
+  std::int64_t skip = 0;     // behind so many at that end
 };
 
 /// Sets the limit of a semaphore.
@@ -149,6 +153,10 @@ enum class fault {
   refused,        // report; a release tries again
   malformed,      // not an answer to what was asked: report
 };
+
+/// What the number of a release for "passed on" is made of (lua/release.lua, lua/permit_release.lua); that of an order likewise.
+constexpr std::int64_t passed_on_flag = 1;   // somebody has been granted it who may be dead
+constexpr std::int64_t unfinished_flag = 2;  // there was more to do than one script does: a release is to be sent at once
 
 /// Every command gets exactly one, in the order of the commands. All answers are flat lists of whole numbers.
 struct answer {

@@ -117,11 +117,13 @@ struct store::moment {
   struct passed {
     std::optional<std::int64_t> fence;  // to `me`
     bool taken = false;
+    bool unfinished = false;  // nobody has it, and there are more in line than were looked at
   };
 
   passed pass_on(std::string_view me, std::int64_t my_lease, std::int64_t floor, bool claimed = false) {
     std::int64_t const fence = next_fence(floor);
-    while (!e.line.empty()) {
+    for (std::int64_t step = 0; !e.line.empty(); ++step) {
+      if (step == in.bounds_.most_steps) return {std::nullopt, false, true};
       grant head{e.line.begin()->first.second, e.line.begin()->second};
       leave_line(head.text);
       if (head.text == me) {

@@ -134,6 +134,7 @@ std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command cons
   if (!e.line.empty()) {
     std::int64_t const ticket = c.wait ? m.enqueue(me, c.ticket, m.claim, lease) : 0;
     moment::passed const next = m.pass_on(me.text, lease, floor, vote);
+    if (next.unfinished) return {4, 0, m.now_us, ticket};
     if (next.fence) return m.granted(*next.fence, c.proposal);
     if (next.taken) {
       std::vector<std::int64_t> answer{c.wait ? 0 : 2, m.claim, m.now_us, ticket};
@@ -213,8 +214,8 @@ std::vector<std::int64_t> store::release(moment& m, engine::release_command cons
   if (!next.taken) e.owner_until = none;
   std::int64_t const more = e.line.empty() ? 0 : 1;
   if (next.fence) return {was_owner, 0, more, now, 1, *next.fence};
-  if (again) return {was_owner, 1, more, now, 0, m.claim, ticket};
-  return {was_owner, next.taken ? 1 : 0, more, now};
+  if (again) return {was_owner, next.unfinished ? 2 : 1, more, now, 0, m.claim, ticket};
+  return {was_owner, next.taken ? 1 : next.unfinished ? 2 : 0, more, now};
 }
 
 std::vector<std::int64_t> store::renew(engine::renew_command const& c, std::string_view client, std::int64_t now_us) {

@@ -64,6 +64,13 @@ class store {
     std::forward<F>(answered)(answer_to(c, client, now_us));
   }
 
+  /// What one command looks at, and no more (lua/lib/lock.lua, lua/lib/permits.lua).
+  struct bounds {
+    std::int64_t most_steps = 100;  // heads of the line, or owners whose leases are over
+    std::size_t few_owners = 100;   // more have their ends in order
+  };
+  void set_bounds(bounds const& b) { bounds_ = b; }  // for tests, before the first command
+
   /// Names about which anything is remembered: a lock, a line or a last fence. Expired ones go at the next command.
   std::size_t size() const;
 
@@ -96,6 +103,15 @@ class store {
     std::map<std::string, part_owner, std::less<>> owners;
     bool limit_set = false;
     std::int64_t until = none;
+    std::int64_t walked = 0;  // nobody in line up to that ticket wants what is free
+    bool indexed = false;     // all owners are in `ends`
+    std::set<std::pair<std::int64_t, std::string>> ends;  // by a time before which the lease does not end
+    std::map<std::string, std::int64_t, std::less<>> end_of;
+    std::int64_t ends_until = none;
+
+    void note_end(std::string const& id, std::int64_t ends_us);
+    void forget_end(std::string const& id);
+    void forget_ends();
   };
 
   /// The three keys of a lock, each with the millisecond after which it is gone.
@@ -149,6 +165,7 @@ class store {
   void drop_expired(std::int64_t now_ms);
   void put_on_agenda(entry& e);
 
+  bounds bounds_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, listener*, text_hash, std::equal_to<>> listeners_;
   std::unordered_map<std::string_view, std::unique_ptr<entry>> entries_;  // keys live in the entries

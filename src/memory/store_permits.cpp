@@ -1,12 +1,34 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "memory/moment.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
+#include <utility>
+#include <vector>
 
 // lua/lib/permits.lua and the scripts that include it, and permit_renew.lua, line by line: whoever changes one changes the
 // other, and tests/sim/permit_differential_test.cpp compares them.
 namespace conch::memory {
+
+void store::parts_hash::note_end(std::string const& id, std::int64_t ends_us) {
+  forget_end(id);
+  ends.emplace(ends_us, id);
+  end_of.emplace(id, ends_us);
+}
+
+void store::parts_hash::forget_end(std::string const& id) {
+  auto const known = end_of.find(id);
+  if (known == end_of.end()) return;
+  ends.erase({known->second, id});
+  end_of.erase(known);
+}
+
+void store::parts_hash::forget_ends() {
+  ends.clear();
+  end_of.clear();
+}
 
 /// What lua/lib/permits.lua keeps in locals.
 struct store::parts_moment {
@@ -21,6 +43,9 @@ struct store::parts_moment {
   std::string map;
   std::optional<part_owner> mine;
   bool was_set = false;
+  std::int64_t steps = m.in.bounds_.most_steps;
+  bool unfinished = false;
+  std::set<std::string, std::less<>> hopeless;
 
   parts_moment(moment& at, engine::permit const& wanted, grant who)
       : m{at}, hash{at.e.parts}, part{wanted}, me{std::move(who)},
@@ -28,6 +53,7 @@ struct store::parts_moment {
 
   bool reentrant() const { return part.kind == engine::permit_kind::reentrant; }
   bool segmented() const { return part.kind == engine::permit_kind::segments; }
+  bool in_order() const { return !reentrant() && !segmented(); }
 
   /// False: the name is that of another kind of lock.
   bool load() {
@@ -38,20 +64,29 @@ struct store::parts_moment {
       used = hash.used;
       first_end = hash.first_end_us;
       map = hash.map;
+      if (hash.ends_until < m.now_ms()) hash.forget_ends();
     }
-    if (used > 0 && first_end <= m.now_us) sweep();
+    auto const found = hash.owners.find(me.text);
+    if (found != hash.owners.end()) mine = found->second;
+    if (mine && mine->ends_us <= m.now_us) {
+      if (hash.indexed) take_back(me.text, *mine);
+      mine.reset();
+    }
+    if (used > 0 && first_end <= m.now_us) sweep(m.now_us);
     if (used == 0) {
       if (!was_set) limit = part.limit;
       first_end = 0;
       map = segmented() ? std::string(static_cast<std::size_t>(limit), '0') : std::string{};
+      hash.indexed = false;
+      hash.walked = 0;
     }
-    auto const found = hash.owners.find(me.text);
-    if (found != hash.owners.end()) mine = found->second;
     return true;
   }
 
   void mark(std::int64_t segment, char taken) {
-    if (segment > 0) map[static_cast<std::size_t>(segment - 1)] = taken;
+    if (segment == 0) return;
+    if (taken == '0') hash.walked = 0;
+    map[static_cast<std::size_t>(segment - 1)] = taken;
   }
 
   void write(std::string const& id = {}, part_owner const* owner = nullptr) {
@@ -69,7 +104,40 @@ struct store::parts_moment {
     if (owner != nullptr) hash.owners.insert_or_assign(id, *owner);
   }
 
-  void sweep() {
+  void take_back(std::string const& id, part_owner owner) {
+    used -= owner.weight;
+    mark(owner.segment, '0');
+    hash.owners.erase(id);
+    if (hash.indexed && used > 0) hash.forget_end(id);
+    write();
+  }
+
+  void sweep(std::int64_t before) {
+    if (hash.indexed) {
+      std::vector<std::string> ids;
+      for (auto const& [ends, id] : hash.ends) {
+        if (ends > before || std::ssize(ids) == std::max<std::int64_t>(steps, 1)) break;
+        ids.push_back(id);
+      }
+      steps -= std::ssize(ids);
+      for (std::string const& id : ids) {
+        auto const found = hash.owners.find(id);
+        if (found == hash.owners.end()) {
+          hash.forget_end(id);
+        } else if (found->second.ends_us <= m.now_us) {
+          take_back(id, found->second);
+        } else {
+          hash.note_end(id, found->second.ends_us);
+        }
+      }
+      if (used == 0) return;
+      if (!hash.ends.empty()) {
+        first_end = hash.ends.begin()->first;
+        unfinished = first_end <= m.now_us;
+        write();
+        return;
+      }
+    }
     used = first_end = 0;
     for (auto at = hash.owners.begin(); at != hash.owners.end();) {
       part_owner const& owner = at->second;
@@ -81,6 +149,12 @@ struct store::parts_moment {
         first_end = first_end == 0 ? owner.ends_us : std::min(first_end, owner.ends_us);
         ++at;
       }
+    }
+    hash.indexed = hash.owners.size() > m.in.bounds_.few_owners;
+    if (hash.indexed) {
+      hash.forget_ends();
+      for (auto const& [id, owner] : hash.owners) hash.note_end(id, owner.ends_us);
+      hash.ends_until = m.now_ms() + std::max<std::int64_t>(left_until(hash.until, m.now_ms()), 0) + m.retention;
     }
     write();
   }
@@ -98,9 +172,17 @@ struct store::parts_moment {
     used += size;
     if (reentrant()) map = for_whom;
     mark(segment, '1');
+    if (hash.indexed) {
+      hash.note_end(id, ends);
+      hash.ends_until = m.now_ms() + lease + m.retention;
+    }
     part_owner const owner{size, fence, claimed, ends, segment};
     write(id, &owner);
     live(lease);
+    auto const few = m.in.bounds_.few_owners;
+    if (hash.indexed || used - size < static_cast<std::int64_t>(few)) return;
+    std::size_t const fields = hash.owners.size() + 1 + (hash.walked != 0 ? 1 : 0);
+    if (fields > few + 2 && fields <= 2 * few) sweep(m.now_us);
   }
 
   void extend_part(std::int64_t lease) {
@@ -111,19 +193,31 @@ struct store::parts_moment {
   }
 
   std::int64_t left() {
-    if (used > 0 && first_end - m.now_us < m.claim * 500) sweep();
+    std::int64_t const soon = m.now_us + m.claim * 500;
+    if (used > 0 && first_end < soon) sweep(soon);
     return used == 0 ? m.claim : (first_end - m.now_us + 999) / 1000;
   }
 
-  std::optional<std::int64_t> fit(std::int64_t size, std::string_view unwanted, std::int64_t start) const {
+  std::optional<std::int64_t> fit(std::int64_t size, std::string_view unwanted, std::int64_t start) {
     if (used >= limit) return std::nullopt;
     if (reentrant()) return used == 0 || map == unwanted ? std::optional<std::int64_t>{0} : std::nullopt;
     if (!segmented()) return used + std::min(size, limit) <= limit ? std::optional<std::int64_t>{0} : std::nullopt;
+    if (hopeless.contains(unwanted)) return std::nullopt;
+    steps -= std::ssize(unwanted) / 32;
+    std::vector<bool> refused(map.size() + 1);
+    for (std::size_t at = unwanted.find_first_of("0123456789"); at < unwanted.size(); at = unwanted.find_first_of("0123456789", at)) {
+      auto const end = std::min(unwanted.find_first_not_of("0123456789", at), unwanted.size());
+      std::size_t segment = 0;
+      std::from_chars(unwanted.data() + at, unwanted.data() + end, segment);
+      if (segment < refused.size()) refused[segment] = true;
+      at = end;
+    }
     for (std::int64_t i = 0; i < limit; ++i) {
       std::int64_t const segment = (start + i) % limit + 1;
-      bool const wanted = unwanted.find(',' + std::to_string(segment) + ',') == std::string_view::npos;
-      if (map[static_cast<std::size_t>(segment - 1)] == '0' && wanted) return segment;
+      auto const place = static_cast<std::size_t>(segment);
+      if (map[place - 1] == '0' && !refused[place]) return segment;
     }
+    hopeless.emplace(unwanted);
     return std::nullopt;
   }
 
@@ -142,11 +236,21 @@ struct store::parts_moment {
   static std::string_view client_of(std::string_view id) { return id.substr(0, id.find('.')); }
 
   void drop_dead() {
-    while (!m.e.line.empty()) {
-      std::string const head = m.e.line.begin()->first.second;
-      if (head == entry || m.in.listeners_.contains(client_of(head))) return;
+    while (true) {
+      std::string const head = m.e.line.empty() ? std::string{} : m.e.line.begin()->first.second;
+      unfinished = unfinished || steps <= 0;
+      if (head.empty() || head == entry || steps <= 0 || m.in.listeners_.contains(client_of(head))) return;
       m.leave_line(head);
+      --steps;
     }
+  }
+
+  std::int64_t stand_in_line(engine::grant_id number, std::int64_t shown, std::int64_t lease) {
+    auto const known = m.e.tickets.find(entry);
+    bool const was_there = known != m.e.tickets.end() && (shown == 0 || known->second <= shown);
+    std::int64_t const ticket = m.enqueue({entry, number}, shown, lock_left(), lease);
+    if (ticket <= hash.walked && !was_there) hash.walked = 0;
+    return ticket;
   }
 
   struct admitted {
@@ -155,33 +259,70 @@ struct store::parts_moment {
   };
 
   admitted admit(std::string_view who, std::int64_t my_lease, std::int64_t fence) {
+    struct place_in_line {
+      std::int64_t ticket;
+      std::string text;
+      engine::grant_id number;
+    };
     admitted result;
-    auto at = m.e.line.begin();
-    while (used < limit && at != m.e.line.end()) {
-      auto const [key, number] = *at;
-      std::string const& text = key.second;
-      waiter const head = parse(text);
-      auto const segment = fit(head.weight, head.visited, 0);
-      if (!segment) {
-        if (!segmented() && !reentrant()) break;
-        ++at;
-        continue;
+    std::int64_t walked = in_order() ? 0 : hash.walked;
+    std::int64_t passed = 0;  // the ticket of those that were passed over last
+    bool ready = false;       // `fence` has been given to nobody yet
+    std::size_t place = 0, batch = 2;
+    bool stop = false;
+    while (used < limit && !stop) {
+      std::vector<place_in_line> heads;
+      auto at = m.e.line.lower_bound({walked + 1, std::string{}});
+      if (in_order()) at = m.e.line.begin();
+      for (std::size_t i = 0; i < place && at != m.e.line.end(); ++i) ++at;
+      for (; heads.size() < batch && at != m.e.line.end(); ++at) heads.push_back({at->first.first, at->first.second, at->second});
+      for (place_in_line const& one : heads) {
+        if (place != 0 && passed < one.ticket) {
+          walked = passed;
+          place = 0;
+        }
+        if (used >= limit || steps <= 0) {
+          stop = true;
+          unfinished = unfinished || used < limit;
+          break;
+        }
+        waiter const head = parse(one.text);
+        auto const segment = fit(head.weight, head.visited, 0);
+        if (used > 0 || segment) --steps;
+        if (!segment) {
+          if (in_order()) {
+            stop = true;
+            break;
+          }
+          passed = one.ticket;
+          ++place;
+          continue;
+        }
+        if (!std::exchange(ready, true)) fence = m.next_fence(fence);
+        m.leave_line(one.text);
+        std::int64_t const size = std::min(head.weight, limit);
+        if (head.id == who) {
+          own_part(std::string{head.id}, size, fence, false, my_lease, *segment, head.visited);
+          result.fence = fence;
+          result.segment = segment;
+          steps -= 2;
+          ready = false;
+        } else if (auto const heard = m.in.listeners_.find(client_of(head.id)); heard != m.in.listeners_.end()) {
+          heard->second->on_grant({m.e.name, one.number, fence, m.now_us, std::chrono::milliseconds{m.claim}, part.kind,
+                                   static_cast<std::uint32_t>(*segment)});
+          own_part(std::string{head.id}, size, fence, true, m.claim, *segment, head.visited);
+          ++result.others;
+          steps -= 2;
+          ready = false;
+        }
       }
-      ++at;
-      fence = m.next_fence(fence);
-      m.leave_line(text);
-      std::int64_t const size = std::min(head.weight, limit);
-      if (head.id == who) {
-        own_part(std::string{head.id}, size, fence, false, my_lease, *segment, head.visited);
-        result.fence = fence;
-        result.segment = segment;
-      } else if (auto const heard = m.in.listeners_.find(client_of(head.id)); heard != m.in.listeners_.end()) {
-        heard->second->on_grant({m.e.name, number, fence, m.now_us, std::chrono::milliseconds{m.claim}, part.kind,
-                                 static_cast<std::uint32_t>(*segment)});
-        own_part(std::string{head.id}, size, fence, true, m.claim, *segment, head.visited);
-        ++result.others;
+      if (heads.size() < batch && !stop) {
+        if (place != 0) walked = passed;
+        stop = true;
       }
+      batch = 20;
     }
+    if (!in_order() && used > 0) hash.walked = walked;
     return result;
   }
 };
@@ -192,11 +333,16 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
   if (!p.load()) return wrong_type;
   std::int64_t const lease = c.lease.count();
   std::int64_t ticket = c.ticket;
+  auto const granted = [&](std::int64_t fence, std::int64_t segment) {
+    std::vector<std::int64_t> answer{1, fence, m.now_us, segment};
+    if (p.unfinished && !m.e.line.empty()) answer.push_back(2);
+    return answer;
+  };
 
   if (p.mine) {
     p.extend_part(lease);
     p.admit({}, 0, 0);
-    return {1, p.mine->fence, m.now_us, p.mine->segment};
+    return granted(p.mine->fence, p.mine->segment);
   }
 
   bool nobody_waits = m.e.line.empty();
@@ -207,12 +353,13 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
   };
   if (!nobody_waits) {
     bool const again = ticket > 0;
-    if (c.wait) ticket = m.enqueue({p.entry, c.id}, ticket, p.lock_left(), lease);
+    if (c.wait) ticket = p.stand_in_line(c.id, ticket, lease);
     if (again) p.drop_dead();
     auto const next = p.admit(p.me.text, lease, 0);
-    if (next.fence) return {1, *next.fence, m.now_us, *next.segment};
+    if (next.fence) return granted(*next.fence, *next.segment);
     nobody_waits = m.e.line.empty();
     if (next.others > 0) passed_on = nobody_waits ? 0 : 1;
+    if (p.unfinished && !nobody_waits) return refused({4, 0, m.now_us, c.wait ? ticket : 0});
     if (c.wait) return refused({0, p.left(), m.now_us, ticket});
   }
 
@@ -222,9 +369,10 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
     p.own_part(p.me.text, std::min<std::int64_t>(c.part->weight, p.limit), fence, false, lease, *segment, c.part->visited);
     return {1, fence, m.now_us, *segment};
   }
+  if (p.unfinished) return refused({4, 0, m.now_us, c.wait ? p.stand_in_line(c.id, ticket, lease) : 0});
   std::int64_t const sleep = p.left();
   if (!c.wait) return refused({2, sleep, m.now_us, 0});
-  return {0, sleep, m.now_us, m.enqueue({p.entry, c.id}, ticket, p.lock_left(), lease)};
+  return {0, sleep, m.now_us, p.stand_in_line(c.id, ticket, lease)};
 }
 
 std::vector<std::int64_t> store::release_part(moment& m, engine::release_command const& c) {
@@ -233,7 +381,9 @@ std::vector<std::int64_t> store::release_part(moment& m, engine::release_command
   if (p.mine && c.keep) {
     p.extend_part(c.lease.count());
     p.admit({}, 0, 0);
-    return {2, p.mine->fence, p.mine->segment, m.now_us};
+    std::vector<std::int64_t> answer{2, p.mine->fence, p.mine->segment, m.now_us};
+    if (p.unfinished && !m.e.line.empty()) answer.push_back(2);
+    return answer;
   }
 
   std::int64_t const was_mine = p.mine ? 1 : 0;
@@ -245,14 +395,12 @@ std::vector<std::int64_t> store::release_part(moment& m, engine::release_command
     p.mine->weight = std::min<std::int64_t>(p.mine->weight, c.rest);
     p.write(p.me.text, &*p.mine);
   } else {
-    p.used -= p.mine->weight;
-    p.mark(p.mine->segment, '0');
-    p.hash.owners.erase(p.me.text);
-    p.write();
+    p.take_back(p.me.text, *p.mine);
   }
 
   auto const next = p.admit({}, 0, floor);
-  return {was_mine, next.others > 0 ? 1 : 0, m.e.line.empty() ? 0 : 1, m.now_us};
+  bool const more = !m.e.line.empty();
+  return {was_mine, (next.others > 0 ? 1 : 0) + (p.unfinished && more ? 2 : 0), more ? 1 : 0, m.now_us};
 }
 
 std::vector<std::int64_t> store::renew_parts(engine::renew_command const& c, std::string_view client, std::int64_t now_us) {
@@ -268,7 +416,10 @@ std::vector<std::int64_t> store::renew_parts(engine::renew_command const& c, std
       found->second.claimed = false;
       found->second.ends_us = std::max(found->second.ends_us, now_us + lease * 1000);
       if (left_until(e->parts.until, now_us / 1000) < lease) e->parts.until = now_us / 1000 + lease;
-      if (c.retention.count() != 0) moment{*this, *e, client, now_us, 0, c.retention.count()}.keep_fence(found->second.fence);
+      if (c.retention.count() != 0) {
+        moment{*this, *e, client, now_us, 0, c.retention.count()}.keep_fence(found->second.fence);
+        if (e->parts.ends_until >= now_us / 1000) e->parts.ends_until = now_us / 1000 + lease + c.retention.count();
+      }
       put_on_agenda(*e);
     }
     answer.push_back(mine ? 1 : 0);
@@ -284,8 +435,9 @@ std::vector<std::int64_t> store::set_limit(moment& m, engine::limit_command cons
   p.limit = c.limit;
   p.write();
   auto const next = p.admit({}, 0, 0);
-  if (next.others == 0) return {p.used, m.now_us};
-  return {p.used, m.now_us, m.e.line.empty() ? 0 : 1};
+  std::int64_t const flags = m.e.line.empty() ? 0 : (next.others > 0 ? 1 : 0) + (p.unfinished ? 2 : 0);
+  if (next.others == 0 && flags == 0) return {p.used, m.now_us};
+  return {p.used, m.now_us, flags};
 }
 
 void store::revoke(std::string_view id, std::string_view name) {
@@ -299,32 +451,54 @@ void store::revoke(std::string_view id, std::string_view name) {
 
 std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c) {
   if (m.e.parts.until == none) {
-    if (!m.e.owned() || (c.fence > 0 && m.e.owner_fence != c.fence)) return {0, m.now_us};
+    if (!m.e.owned() || c.last != 0 || (c.fence > 0 && m.e.owner_fence != c.fence)) return {0, m.now_us};
     revoke(m.e.owner.text, m.e.name);
-    bool const taken = !m.e.line.empty() && m.pass_on({}, 0, m.e.owner_fence).taken;
-    if (taken) return {1, m.now_us, m.e.line.empty() ? 0 : 1, 0, 1};
+    moment::passed const next = m.e.line.empty() ? moment::passed{} : m.pass_on({}, 0, m.e.owner_fence);
+    if (next.taken) return {1, m.now_us, m.e.line.empty() ? 0 : 1, 0, 1};
     m.e.owner_until = none;
+    if (next.unfinished) return {1, m.now_us, 4, 0, 1};
     return {1, m.now_us};
   }
   engine::permit const any{.kind = m.e.parts.kind, .limit = static_cast<std::uint32_t>(m.e.parts.limit)};
   parts_moment p{m, any, {}};
   p.load();
   std::map<std::int64_t, std::pair<std::string, part_owner>> chosen;
-  for (auto const& [id, owner] : p.hash.owners) {
-    if (c.fence == 0 || owner.fence == c.fence) chosen.emplace(owner.fence, std::pair{id, owner});
+  std::int64_t last = c.last, from = c.from_us, skip = c.skip;
+  bool rest = false;
+  auto const choose = [&](std::string const& id, part_owner const& owner) {
+    bool const is_meant = owner.weight > 0 && (last == 0 || owner.fence <= last) && (c.fence == 0 || owner.fence == c.fence);
+    if (is_meant) chosen.emplace(owner.fence, std::pair{id, owner});
+    return is_meant;
+  };
+  if (p.hash.indexed) {
+    std::int64_t looked = 0;
+    auto at = last == 0 ? p.hash.ends.begin() : p.hash.ends.lower_bound({from, std::string{}});
+    for (std::int64_t i = 0; i < skip && at != p.hash.ends.end(); ++i) ++at;
+    for (; looked < bounds_.most_steps && at != p.hash.ends.end(); ++at, ++looked) {
+      auto const found = p.hash.owners.find(at->second);
+      bool const stays = found == p.hash.owners.end() || !choose(at->second, found->second);
+      if (std::exchange(from, at->first) != at->first) skip = 0;
+      if (stays) ++skip;
+    }
+    rest = looked == bounds_.most_steps && (c.fence == 0 || chosen.empty());
+  } else {
+    for (auto const& [id, owner] : p.hash.owners) choose(id, owner);
   }
+  if (rest && last == 0) last = c.fence > 0 ? c.fence : m.next_fence(0);
   for (auto const& [fence, one] : chosen) {
     revoke(one.first, m.e.name);
-    p.hash.owners.erase(one.first);
-    p.used -= one.second.weight;
-    p.mark(one.second.segment, '0');
+    p.take_back(one.first, one.second);
   }
   auto const count = static_cast<std::int64_t>(chosen.size());
-  if (chosen.empty()) return {count, m.now_us};
-  p.write();
-  auto const next = p.admit({}, 0, chosen.rbegin()->first);
-  if (next.others == 0) return {count, m.now_us};
-  return {count, m.now_us, m.e.line.empty() ? 0 : 1, static_cast<std::int64_t>(any.kind), p.limit};
+  parts_moment::admitted next;
+  bool const admits = !chosen.empty() || (last != 0 && !rest);
+  if (admits) next = p.admit({}, 0, chosen.empty() ? 0 : chosen.rbegin()->first);
+  bool const more = admits && !m.e.line.empty();
+  std::int64_t const flags = (next.others > 0 && more ? 1 : 0) + (rest ? 2 : p.unfinished && more ? 4 : 0);
+  if (next.others == 0 && flags == 0) return {count, m.now_us};
+  std::vector<std::int64_t> answer{count, m.now_us, flags, static_cast<std::int64_t>(any.kind), p.limit};
+  if (rest) answer.insert(answer.end(), {last, from, skip});
+  return answer;
 }
 
 std::vector<std::int64_t> store::inspect(moment& m) {

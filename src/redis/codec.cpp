@@ -31,6 +31,7 @@ class keys {
   void lock(command_writer& w) const { w.arg({key_prefix, name_, "}"}); }
   void queue(command_writer& w) const { w.arg({key_prefix, name_, "}:q"}); }
   void fence(command_writer& w) const { w.arg({key_prefix, name_, "}:f"}); }
+  void ends(command_writer& w) const { w.arg({key_prefix, name_, "}:e"}); }
 
   void all(command_writer& w) const {
     lock(w);
@@ -68,9 +69,11 @@ struct encoder {
     static script const& acquire = find_script("acquire");
     static script const& permit_acquire = find_script("permit_acquire");
     bool const vote = c.proposal != 0;
-    command_writer w{out, 3u + 3u + 7u + (c.part != nullptr ? 5u : vote ? 1u : 0u)};
-    write_script(w, c.part != nullptr ? permit_acquire : acquire, c.with_source, 3);
-    keys{c.name}.all(w);
+    command_writer w{out, 3u + 3u + 7u + (c.part != nullptr ? 1u + 5u : vote ? 1u : 0u)};
+    write_script(w, c.part != nullptr ? permit_acquire : acquire, c.with_source, c.part != nullptr ? 4 : 3);
+    keys const k{c.name};
+    k.all(w);
+    if (c.part != nullptr) k.ends(w);
     write_id(w, client, c.id);
     w.arg({c.wait ? "wait" : "try", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention)).arg(c.ticket).arg(c.not_after_us);
@@ -95,9 +98,11 @@ struct encoder {
     static script const& release = find_script("release");
     static script const& permit_release = find_script("permit_release");
     bool const vote = c.floor != 0;
-    command_writer w{out, 3u + 3u + (c.part != nullptr ? 10u : vote ? 8u : 6u)};
-    write_script(w, c.part != nullptr ? permit_release : release, c.with_source, 3);
-    keys{c.name}.all(w);
+    command_writer w{out, 3u + 3u + (c.part != nullptr ? 1u + 10u : vote ? 8u : 6u)};
+    write_script(w, c.part != nullptr ? permit_release : release, c.with_source, c.part != nullptr ? 4 : 3);
+    keys const k{c.name};
+    k.all(w);
+    if (c.part != nullptr) k.ends(w);
     write_id(w, client, c.id);
     w.arg({c.keep ? "1" : "0", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
@@ -117,12 +122,15 @@ struct encoder {
     static script const& renew = find_script("renew");
     static script const& permit_renew = find_script("permit_renew");
     bool const keep = c.retention.count() != 0;
-    std::size_t const keys_for_each = keep ? 2 : 1;
+    std::size_t const keys_for_each = !keep ? 1 : c.parts ? 3 : 2;
     command_writer w{out, 3 + (keys_for_each + 2) * c.items.size() + (keep ? 1 : 0)};
     write_script(w, c.parts ? permit_renew : renew, c.with_source, keys_for_each * c.items.size());
     for (engine::renewal const& item : c.items) keys{item.name}.lock(w);
     if (keep) {
       for (engine::renewal const& item : c.items) keys{item.name}.fence(w);
+      if (c.parts) {
+        for (engine::renewal const& item : c.items) keys{item.name}.ends(w);
+      }
     }
     for (engine::renewal const& item : c.items) {
       write_id(w, client, item.id);
@@ -159,19 +167,23 @@ struct encoder {
 
   void operator()(engine::force_command const& c) const {
     static script const& force = find_script("force");
-    order(force, c, c.fence);
+    command_writer w{out, 3u + 4u + 3u + (c.last != 0 ? 3u : 0u)};
+    order(w, force, c, c.fence);
+    if (c.last != 0) w.arg(c.last).arg(c.from_us).arg(c.skip);
   }
 
   void operator()(engine::limit_command const& c) const {
     static script const& limit = find_script("permit_limit");
-    order(limit, c, c.limit);
+    command_writer w{out, 3 + 4 + 3};
+    order(w, limit, c, c.limit);
   }
 
   template <class Command, class Number>
-  void order(script const& s, Command const& c, Number number) const {
-    command_writer w{out, 3 + 3 + 3};
-    write_script(w, s, c.with_source, 3);
-    keys{c.name}.all(w);
+  void order(command_writer& w, script const& s, Command const& c, Number number) const {
+    write_script(w, s, c.with_source, 4);
+    keys const k{c.name};
+    k.all(w);
+    k.ends(w);
     w.arg(count(c.claim)).arg(count(c.retention)).arg(number);
   }
 

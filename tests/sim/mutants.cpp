@@ -5,6 +5,8 @@
 
 #include <array>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace conch::sim {
 
@@ -19,7 +21,11 @@ struct variant_of_script {
 };
 
 thread_local mutant const* active = nullptr;
-thread_local std::vector<variant_of_script> variants;
+thread_local bool steps_are_small = false;
+thread_local std::vector<variant_of_script> variants_of[2];  // of the active mutant; the second with small steps
+thread_local bool made[2] = {true, false};
+
+std::vector<variant_of_script>& variants_now();
 
 std::string with_substitution(redis::script const& s, mutant const& m, bool& matched) {
   std::string text{s.source};
@@ -32,18 +38,40 @@ std::string with_substitution(redis::script const& s, mutant const& m, bool& mat
   return text;
 }
 
+std::vector<variant_of_script>& variants_now() {
+  std::size_t const which = steps_are_small ? 1 : 0;
+  std::vector<variant_of_script>& variants = variants_of[which];
+  if (std::exchange(made[which], true)) return variants;
+  variants.clear();
+  bool const mutates = active != nullptr && !active->from.empty();
+  bool matched = !mutates;
+  for (auto const& s : redis::all_scripts()) {
+    std::string text = mutates ? with_substitution(s, *active, matched) : std::string{s.source};
+    if (steps_are_small) {
+      std::pair<std::string, std::int64_t> const bounds[] = {{"local most_steps = ", small_steps}, {"local few_owners = ", small_few_owners}};
+      for (auto const& [line, number] : bounds) {
+        if (auto const at = text.find(line); at != std::string::npos) text.replace(at, text.find_first_of(" \n", at + line.size()) - at, line + std::to_string(number));
+      }
+    }
+    std::string sha1 = sha1_hex(text);
+    variants.push_back({&s, std::move(text), std::move(sha1)});
+  }
+  if (!matched) throw std::logic_error{"mutant " + std::string{active->name} + ": its text is in no script any more"};
+  return variants;
+}
+
 redis::script const* script_of(std::string_view sha1_or_source) {
   for (auto const& s : redis::all_scripts()) {
     if (s.sha1 == sha1_or_source || s.source == sha1_or_source) return &s;
   }
-  for (auto const& v : variants) {
+  for (auto const& v : variants_now()) {
     if (v.sha1 == sha1_or_source || v.source == sha1_or_source) return v.original;
   }
   return nullptr;
 }
 
 variant_of_script const* variant(std::string_view sha1_or_source) {
-  for (auto const& v : variants) {
+  for (auto const& v : variants_now()) {
     if (v.original->sha1 == sha1_or_source || v.original->source == sha1_or_source) return &v;
   }
   return nullptr;
@@ -128,8 +156,8 @@ constexpr mutant mutants[] = {
      engine_mutant::bad_fence_drops_connection},
     {"release-fails-with-its-fence", "a release that cannot pass on, because the key of the fence is of another type, keeps the lock", "P6",
      engine_mutant::none, "release",
-     "if was_owner == 1 and string.find(words",
-     "if false and string.find(words"},
+     "if gives_back and string.find",
+     "if false and string.find"},
     {"second-batch-forgotten", "what does not fit into one script of renewals is not renewed", "P10", engine_mutant::second_batch_forgotten},
     {"other-type-passes", "a renewal takes a key of another type for trouble that passes", "P9", engine_mutant::none, "renew",
      "find(value.err, 'WRONGTYPE', 1, true) and 0 or -1",
@@ -173,8 +201,8 @@ constexpr mutant mutants[] = {
      "string.find(value, id .. ' ', 1, true) == 1",
      "true"},
     {"usual-release-forgets-line", "the owner's release does not look at the line", "P4", engine_mutant::none, "release",
-     "plain and redis.call('EXISTS', queue_key) == 0 and",
-     "plain and"},
+     "local line = plain and redis.call('EXISTS', queue_key)",
+     "local line = plain and 0"},
     {"usual-release-leaves-lock", "the owner's release leaves the lock to its lease", "P4", engine_mutant::none, "release",
      "redis.call('DEL', lock_key)\nreturn 1",
      "return 1"},
@@ -188,7 +216,7 @@ constexpr mutant mutants[] = {
      "redis.call('ZREM', queue_key, id)\n",
      "\n"},
     {"release-forgets-line", "a release does not pass on", "P4", engine_mutant::none, "release",
-     "if redis.call('EXISTS', queue_key) == 0 then",
+     "if (line or redis.call('EXISTS', queue_key)) == 0 then",
      "if true then"},
     {"leave-passes-nothing-on", "a leave that finds the lock free does not pass on", "4", engine_mutant::none, "release",
      "redis.call('ZREM', queue_key, id)\nif value then",
@@ -228,8 +256,8 @@ constexpr mutant mutants[] = {
      "return fence == clock and retention or text(retention + math.ceil((fence - clock) / 1000))",
      "return retention"},
     {"fence-not-kept", "the fence is not kept at all when it is above the last one", "P2", engine_mutant::none, "",
-     "local before = tonumber(redis.call('SET', fence_key, digits, 'PX', kept(), 'GET') or 0)",
-     "local before = tonumber(redis.call('GET', fence_key) or 0)"},
+     "local before = redis.pcall('SET', fence_key, digits, 'PX', kept(fence), 'GET')",
+     "local before = redis.pcall('GET', fence_key)"},
     {"renewal-shortens", "a renewal may shorten a lease", "4", engine_mutant::none, "renew",
      "lease, 'GT')",
      "lease)"},
@@ -295,8 +323,8 @@ constexpr mutant mutants[] = {
      "tell(owner)\nlocal _, taken",
      "local _, taken"},
     {"force-tells-too-late", "who is taken a lock from is told after the next owner", "P9", engine_mutant::none, "force",
-     "tell(owner)\nlocal _, taken = nil, false\nif redis.call('EXISTS', queue_key) == 1 then\n_, taken = pass_on(nil, 0, tonumber(fence))",
-     "local _, taken = nil, false\nif redis.call('EXISTS', queue_key) == 1 then\n_, taken = pass_on(nil, 0, tonumber(fence))\ntell(owner)"},
+     "tell(owner)\nlocal _, taken, unfinished = nil, false, false\nif redis.call('EXISTS', queue_key) == 1 then\n_, taken, unfinished = pass_on(nil, 0, tonumber(fence))",
+     "local _, taken, unfinished = nil, false, false\nif redis.call('EXISTS', queue_key) == 1 then\n_, taken, unfinished = pass_on(nil, 0, tonumber(fence))\ntell(owner)"},
     {"force-leaves-it", "what was taken away is still its owner's", "P7", engine_mutant::none, "force",
      "redis.call('DEL', lock_key)",
      ""},
@@ -332,6 +360,16 @@ constexpr mutant mutants[] = {
     {"pushed-claim-believed", "a claim that is pushed counts for as long as it says", "P1", engine_mutant::pushed_claim_believed},
     {"pushed-fence-believed", "a fence that is pushed counts whatever it is", "P2", engine_mutant::pushed_fence_believed},
     {"push-not-verified", "with verify_pushes a grant that is pushed is believed all the same", "P1", engine_mutant::push_not_verified},
+    {"more-not-told", "a script that has passed over as many as it may says nothing of those behind", "P4", engine_mutant::none, "",
+     "return nil, false, redis.call('EXISTS', queue_key) == 1",
+     "return nil, false, false"},
+    {"left-over-taken", "whoever comes takes what a script has left to pass on, whoever stands in line", "P5", engine_mutant::none, "acquire",
+     "if unfinished then",
+     "if false then"},
+    {"all-silent-after-one", "behind one who does not hear nobody is told", "P4", engine_mutant::none, "",
+     "if not (silent and silent[channel]) then",
+     "if not silent then"},
+    {"left-over-forgotten", "who is told that a script has left something does not see to it", "P4", engine_mutant::unfinished_forgotten},
     {"revocation-ignored", "a client does not tell its holder that its lock was taken away", "P9", engine_mutant::revocation_ignored},
 };
 
@@ -366,19 +404,20 @@ void activate(mutant const* m) {
   if (m == active) return;
   active = m;
   active_engine_mutant = m == nullptr ? engine_mutant::none : m->point;
-  variants.clear();
-  if (m == nullptr || m->from.empty()) return;
-  bool matched = false;
-  for (auto const& s : redis::all_scripts()) {
-    std::string text = with_substitution(s, *m, matched);
-    std::string sha1 = sha1_hex(text);
-    variants.push_back({&s, std::move(text), std::move(sha1)});
-  }
-  if (!matched) throw std::logic_error{"mutant " + std::string{m->name} + ": its text is in no script any more"};
+  bool const mutates = m != nullptr && !m->from.empty();
+  variants_of[0].clear();
+  made[0] = !mutates;
+  made[1] = false;
+  variants_now();
+}
+
+void use_small_steps(bool yes) {
+  steps_are_small = yes;
+  variants_now();
 }
 
 std::string_view mutated_script(std::string_view sha1_or_source) {
-  if (variants.empty()) return sha1_or_source;
+  if (variants_now().empty()) return sha1_or_source;
   auto const* const v = variant(sha1_or_source);
   if (v == nullptr) return sha1_or_source;
   return sha1_or_source.size() == 40 ? std::string_view{v->sha1} : std::string_view{v->source};

@@ -5,6 +5,7 @@
 
 #include "sim/engine_mutants.hpp"
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,10 @@ mutant const* find_mutant(std::string_view name);
 
 // Of this thread. Null: none.
 void activate(mutant const* m);
+
+// Of this thread: the scripts do so little at once that a schedule of a few clients gets to where there is more to do.
+constexpr std::int64_t small_steps = 3, small_few_owners = 2;
+void use_small_steps(bool yes);
 
 // Of the script that the argument of EVALSHA (its SHA-1) or EVAL (its source) means: the same for the
 // active mutant, or the argument.

@@ -65,8 +65,8 @@ class observer {
   using owner_fences = std::map<std::string, std::int64_t>;  // by owner
   virtual void ordered(int name);
   virtual owner_fences owners_of(int name) const;
-  virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed);
-  virtual void limit_set(int, std::int64_t, bool) {}  // or perhaps set, when the script failed
+  virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do);
+  virtual void limit_set(int, std::int64_t, bool, bool) {}  // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;
   void forged(std::string const& id) { forged_.insert(id); }  // a grant, by somebody who knows the id
   void revoked_falsely(std::string const& id) { revoked_falsely_.insert(id); }  // likewise
@@ -159,7 +159,21 @@ class observer {
     bool watched = false;
   };
 
+ protected:
+  // Who was told that a script has left something for the next.
+  struct left_over {
+    std::string client;
+    nanos at = 0;
+    std::weak_ptr<link> by;
+  };
+  static bool told_of_more(bool acquires, bool releases, value const& reply);
+  void judge_left_over(int name, left_over const& l) const;
+  std::optional<left_over> left_by(std::string_view id, link const* by) const;
+  std::uint64_t told_of_more_ = 0;
+
+ private:
   struct lock_watch {
+    std::optional<left_over> left;
     std::vector<sim_acquisition*> active;   // granted, neither released nor dead
     std::vector<sim_acquisition*> waiting;
     std::int64_t highest_granted = 0;       // fencing token, delivered
@@ -219,6 +233,7 @@ class observer {
 
   std::vector<lock_watch> locks_;
   std::vector<step> steps_;
+  link const* by_ = nullptr;
   bool clobbers_ = false;
   bool clock_steps_ = false;  // of the server, a failover included
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told

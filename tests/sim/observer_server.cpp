@@ -6,6 +6,7 @@
 #include "sim/world.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace conch::sim {
 
@@ -153,9 +154,11 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
     }
     steps_.push_back(std::move(s));
   }
+  by_ = by;
   for (step& s : steps_) {
     s.was = look(s.name);
     judge_hand_over(s);
+    if ((s.acquires || s.releases) && watch(s.name).left) judge_left_over(s.name, *std::exchange(watch(s.name).left, {}));
     s.late = by != nullptr && !is_current(*by);
     if (by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id) == 0 && !may_not_know_yet(*by)) {
       throw violation{4, std::string{s.id} + " stands in line before its client is subscribed"};
@@ -186,6 +189,12 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   }
   if (!reply.is_error()) {
     judge_line(s, is, reply);
+    if (told_of_more(s.acquires, s.releases, reply)) {
+      ++told_of_more_;
+      auto const gone = [&](auto const& one) { return std::find(is.line.begin(), is.line.end(), one) == is.line.end(); };
+      if (std::none_of(was.line.begin(), was.line.end(), gone)) throw violation{10, "a script of " + std::string{s.id} + " has left somebody in line to the next, and has passed over nobody"};
+      watch(s.name).left = left_by(s.id, by_);
+    }
     auto const told = told_by(reply);
     if (s.acquires ? told == 1 : s.keep && told == 2) judge_confirmed(s, s.id, is);
     if (s.releases && reply.items.size() > 4 && reply.items[4].integer == 1) judge_confirmed(s, s.new_id, is);
@@ -360,7 +369,7 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
     if (is.line_expires_ms != 0 && is.line_expires_ms < lives) throw violation{4, "the line for lock " + std::to_string(s.name) + " ends before its waiters' turn"};
   }
   // Of the patient script nobody need get it: the first in line is not there yet.
-  bool const awaits = s.patient && !is.line.empty() && receivers(is.line.front().first) == 0;
+  bool const awaits = (s.patient && !is.line.empty() && receivers(is.line.front().first) == 0) || told_of_more(s.acquires, s.releases, reply);
   if (!is.owned && !is.line.empty() && !refused_late && !s.together && !awaits) {
     throw violation{4, "lock " + std::to_string(s.name) + " is free although somebody stands in line"};
   }
@@ -382,6 +391,33 @@ bool observer::looks_after(sim_client const& c, nanos since) {
 nanos observer::patience_with(sim_client const& c) const {
   nanos const claim = c.settings().settings.claim.count();
   return claim / 8 + 30 * millisecond + 4 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
+}
+
+/// The script has not done all there was: whoever hears that is to ask again.
+bool observer::told_of_more(bool acquires, bool releases, value const& reply) {
+  auto const flag = [&](std::size_t i) { return reply.items.size() > i && (reply.items[i].integer & 2) != 0; };
+  if (reply.is_error() || reply.items.empty()) return false;
+  auto const told = reply.items[0].integer;
+  if (acquires) return told == 4 || (told == 1 && flag(4));
+  return releases && (told == 2 ? flag(4) : told != 3 && flag(1));
+}
+
+std::optional<observer::left_over> observer::left_by(std::string_view id, link const* by) const {
+  for (auto const& c : world_.clients()) {
+    if (by != nullptr && c->alive() && c->id() == client_of(id) && c->connection().get() == by) return left_over{c->id(), world_.now(), c->connection()};
+  }
+  return std::nullopt;
+}
+
+// P4: what a script leaves for the next is not left alone, if who was told of it is well.
+void observer::judge_left_over(int name, left_over const& l) const {
+  nanos const waited = world_.now() - l.at;
+  if (!undisturbed(l.by, l.at) || waited <= 6 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 5 * millisecond) return;
+  for (auto const& c : world_.clients()) {
+    if (c->id() != l.client || !looks_after(*c, l.at)) continue;
+    throw violation{4, "what a script left to do for lock " + std::to_string(name) + " was left alone for " + std::to_string(waited / millisecond) +
+                           " ms by " + l.client + ", who was told"};
+  }
 }
 
 // P4: a dead next-in-line costs at most the claim, however many there are, if who passed the lock on to it is well.
@@ -425,14 +461,16 @@ void observer::judge_force(int name, owner_fences const& owners, std::vector<std
     if (receivers(id) == 0) continue;
     auto const told = std::find_if(pushed.begin(), pushed.end(), [&, mine = "!" + id + " "](std::string const& text) { return text.starts_with(mine); });
     if (told == pushed.end()) throw violation{9, words + ", who was not told"};
-    if (std::any_of(pushed.begin(), told, [](std::string const& text) { return !text.starts_with('!'); })) {
+    // In several scripts some get it before the last have lost it.
+    if (!plan_.small_steps && std::any_of(pushed.begin(), told, [](std::string const& text) { return !text.starts_with('!'); })) {
       throw violation{9, words + ", who was told after the next owner"};
     }
   }
 }
 
-void observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed) {
+void observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do) {
   judge_force(name, owners, pushed);
+  if (more_to_do) return;  // for whoever is told so
   lock_state const is = look(name);
   for (auto const& [id, ticket] : is.line) {
     if (!is.owned && !owners.empty() && receivers(id) != 0) throw violation{4, id + " stands in line for a lock that was taken away and is free"};

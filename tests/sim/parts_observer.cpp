@@ -41,14 +41,19 @@ parts_observer::parts_state parts_observer::look_at(int name) const {
     std::string const& text = hash.items[i + 1].text;
     std::istringstream in{text};
     if (field == "sums") {
-      std::string kind, set;
-      in >> kind >> s.limit >> s.used >> s.first_end >> set >> s.map;
+      std::string kind, set, first_end;
+      in >> kind >> s.limit >> s.used >> first_end >> set >> s.map;
+      s.first_end = number(first_end);
+      s.indexed = first_end.size() > 1 && first_end.front() == '0';
     }
+    if (field == "walked") s.walked = number(text);
     if (field.find('.') == std::string::npos) continue;
     owner o;
     in >> o.weight >> o.fence >> o.state >> o.ends_us >> o.segment;
     s.owners.emplace(field, o);
   }
+  value const ends = model.peek(key + ":e");
+  for (value const& item : ends.items) s.ends.emplace(item.items[0].text, static_cast<std::int64_t>(std::stod(item.items[1].text)));
   value const line = model.peek(key + ":q");
   for (value const& item : line.items) {
     waiter w;
@@ -102,6 +107,8 @@ void parts_observer::before(std::span<std::string_view const> argv, link const* 
     if (!renews) s.patient = rest[1].ends_with('!');
     s.was = look_at(s.name);
     judge_hand_overs(s);
+    part_watch& w = parts_[static_cast<std::size_t>(s.name)];
+    if (!renews && w.left) judge_left_over(s.name, *std::exchange(w.left, {}));
     part_steps_.push_back(std::move(s));
   }
 }
@@ -120,6 +127,17 @@ void parts_observer::after(std::span<std::string_view const>, value const& reply
     watch_hand_over(s, is, by_);
     note_moves(s, is);
     if (reply.is_error()) continue;
+    if (told_of_more(s.acquires, s.releases, reply)) {
+      ++told_of_more_;
+      // Or whoever asks again would ask without end.
+      auto const others = [&](std::vector<waiter> line) {
+        std::erase_if(line, [&](waiter const& x) { return x.id == s.id; });
+        return line;
+      };
+      bool const same = others(is.line) == others(s.was.line) && is.owners == s.was.owners && is.ends == s.was.ends && is.walked == s.was.walked;
+      if (same) throw violation{10, "a script of " + s.id + " has left something to do for " + lock_words(s.name) + ", and has done nothing"};
+      if (!is.line.empty() || s.acquires) parts_[static_cast<std::size_t>(s.name)].left = left_by(s.id, by_);
+    }
     judge_answer(s, is, reply);
     if (s.acquires || s.releases) judge_places(s, is, reply);
   }
@@ -135,6 +153,10 @@ void parts_observer::judge_sums(part_step const& s, parts_state const& is) {
   for (auto const& [id, o] : is.owners) {
     taken += o.weight;
     if (o.ends_us < is.first_end) throw violation{4, "the end of the part of " + id + " would not be noticed in time"};
+    if (is.indexed && !is.ends.empty()) {
+      auto const known = is.ends.find(id);
+      if (known == is.ends.end() || known->second > o.ends_us) throw violation{4, "the end of the part of " + id + " is not among the ends"};
+    }
     if (o.segment == 0) continue;
     auto const [place, is_new] = segments.emplace(o.segment, id);
     if (!is_new) throw violation{1, lock_words(name) + ": segment " + std::to_string(o.segment) + " has two owners, " + place->second + " and " + id};
@@ -264,7 +286,8 @@ void parts_observer::judge_places(part_step const& s, parts_state const& is, val
   bool const unknown = !s.knows_limit && !is.there;
   // A patient script gives nothing to anybody while one is awaited.
   bool const awaits = s.patient && std::any_of(is.line.begin(), is.line.end(), [&](waiter const& x) { return receivers(x.id) == 0; });
-  if (!too_late && !unknown && !awaits) judge_line(s.name, is);
+  bool const unfinished = told_of_more(s.acquires, s.releases, reply);
+  if (!too_late && !unknown && !awaits && !unfinished) judge_line(s.name, is);
 }
 
 void parts_observer::judge_line(int name, parts_state const& is) const {
@@ -408,12 +431,12 @@ parts_observer::owner_fences parts_observer::owners_of(int name) const {
   return ids;
 }
 
-void parts_observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed) {
+void parts_observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do) {
   judge_force(name, owners, pushed);
-  if (!owners.empty()) judge_line(name, look_at(name));
+  if (!owners.empty() && !more_to_do) judge_line(name, look_at(name));
 }
 
-void parts_observer::limit_set(int name, std::int64_t limit, bool surely) {
+void parts_observer::limit_set(int name, std::int64_t limit, bool surely, bool more_to_do) {
   part_watch& w = parts_[static_cast<std::size_t>(name)];
   w.limit_set = surely ? limit : 0;
   w.highest_limit = std::max(w.highest_limit, limit);
@@ -421,7 +444,7 @@ void parts_observer::limit_set(int name, std::int64_t limit, bool surely) {
   if (!surely) return;
   parts_state const is = look_at(name);
   if (is.limit != limit) throw violation{8, "the limit of " + lock_words(name) + " was set to " + std::to_string(limit) + " and is another"};
-  judge_line(name, is);
+  if (!more_to_do) judge_line(name, is);
 }
 
 // ---------------------------------------------------------------------------------------------------- in the clients
@@ -617,8 +640,8 @@ void parts_observer::nothing_owned_by_the_living() {
 void parts_observer::cost() {
   if (!plan_.calm()) return;
   auto const [checks, late, doubted, kicks, pushes, shortest] = spent_by_all();
-  not_over("acquire scripts", acquires_, answered_ + checks + late + doubted + unknown_scripts_);
-  not_over("release scripts", releases_, granted_ + gave_up_parts_ + kicks + unknown_scripts_);
+  not_over("acquire scripts", acquires_, answered_ + checks + late + doubted + unknown_scripts_ + told_of_more_);
+  not_over("release scripts", releases_, granted_ + gave_up_parts_ + kicks + unknown_scripts_ + told_of_more_);
   not_over("pushes", pushes, claimed_);
   not_over("lost pushes", claimed_, pushes);
   not_over("kicks", kicks, claimed_);

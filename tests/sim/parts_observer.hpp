@@ -19,8 +19,8 @@ class parts_observer final : public observer {
   void lock_tampered(int name) override;
   void ordered(int name) override;
   owner_fences owners_of(int name) const override;
-  void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed) override;
-  void limit_set(int name, std::int64_t limit, bool surely) override;
+  void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do) override;
+  void limit_set(int name, std::int64_t limit, bool surely, bool more_to_do) override;
   void fence_spoilt(int name) override;
   void clock_shows(std::int64_t ms) override;
 
@@ -50,6 +50,9 @@ class parts_observer final : public observer {
   struct parts_state {
     bool there = false, readable = true;
     std::int64_t limit = 0, used = 0, first_end = 0;
+    bool indexed = false;
+    std::int64_t walked = 0;
+    std::map<std::string, std::int64_t> ends;  // in the set of ends
     std::string map;
     std::map<std::string, owner> owners;
     std::vector<waiter> line;
@@ -75,6 +78,7 @@ class parts_observer final : public observer {
     std::weak_ptr<link> by;
   };
   struct part_watch {
+    std::optional<left_over> left;
     std::vector<hand_over> passed;
     parts_state last;  // as the last script left it
     std::vector<sim_acquisition*> active, waiting;

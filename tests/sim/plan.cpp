@@ -585,6 +585,7 @@ plan make_plan(std::uint64_t seed) {
   p.own_pushes_after_reply = r.chance(30);
   p.timers_first = r.chance(50);
   p.expires_actively = random_source{seed ^ 0x00ac'71fe}.chance(50);
+  p.small_steps = random_source{seed ^ 0x57e9'5000}.chance(50);
 
   bool const big = r.chance(2);
   int const clients = static_cast<int>(r.chance(12)   ? 1

@@ -123,6 +123,7 @@ struct plan {
   bool own_pushes_after_reply = false;
   bool expires_actively = false;  // the server removes what is over at once; else when it is touched
   bool in_order = false;  // the server only comes and goes, and keeps its data: nobody who waits may be passed over
+  bool small_steps = false;   // the scripts do so little at once that what is left for the next matters
   bool timers_first = false;  // on waking: timers before what the network brought
   std::int64_t epoch_us = 1'700'000'000'000'000;  // the server's clock when it begins
   std::vector<std::int64_t> first_fences;         // what the fence of each name is above; 0: there is none

@@ -22,6 +22,7 @@ void put(resp::decoder& in, std::string_view bytes) {
 
 quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_seed}, traced_{traced}, random_{seed} {
   random_source& r = random_;
+  use_small_steps(random_source{seed ^ 0x57e9'5000}.chance(50));
   constexpr int sizes[] = {3, 3, 4, 5, 5, 5, 7};
   servers_count = sizes[r.below(std::size(sizes))];
   needed = quorum::majority_of(static_cast<std::size_t>(servers_count));

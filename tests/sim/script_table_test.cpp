@@ -540,7 +540,7 @@ std::vector<row> const& parts() {
       {"reentrant: the owner's next part passes those in line",
        "HSET L sums 'e 1000000 1 {now+9000000} 0 6f' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'c.1 1 70'", "c", take_part(of_owner, false),
        "[1 {clock} {now} 0]",
-       "L={a.1=1 {clock} h {now+30000000} 0, b.1=1 9 h {now+9000000} 0, sums=e 1000000 2 {now+9000000} 0 6f} (30000)\nL:f={clock} (600000)\n"
+       "L={a.1=1 {clock} h {now+30000000} 0, b.1=1 9 h {now+9000000} 0, sums=e 1000000 2 {now+9000000} 0 6f, walked=5} (30000)\nL:f={clock} (600000)\n"
        "L:q=[c.1 1 70@5]\n"},
       {"reentrant: another's", "HSET L sums 'e 1000000 1 {now+9000000} 0 70' b.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000", "",
        take_part(of_owner, false), "[2 9000 {now} 0]", "L={b.1=1 9 h {now+9000000} 0, sums=e 1000000 1 {now+9000000} 0 70} (9000)\n"},
@@ -557,8 +557,8 @@ std::vector<row> const& parts() {
        "b: b.1 {clock} {now} 3000 s0 conch:{L}\nc: c.1 {clock+1} {now} 3000 s0 conch:{L}\n"},
       {"given back: past whoever does not hear", "HSET L sums 's 3 3 {now+9000000} 0 ' a.1 '3 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'b.1 3 -' 6 'c.1 3 -'",
        "c", give_part_back(one_of_3), "[1 1 0 {now}]",
-       "L={c.1=3 {clock+1} c {now+3000000} 0, sums=s 3 3 {now+3000000} 0 } (3000)\nL:f={clock+1} (600001)\n",
-       "c: c.1 {clock+1} {now} 3000 s0 conch:{L}\n"},
+       "L={c.1=3 {clock} c {now+3000000} 0, sums=s 3 3 {now+3000000} 0 } (3000)\nL:f={clock} (600000)\n",
+       "c: c.1 {clock} {now} 3000 s0 conch:{L}\n"},
       {"given back: the fence is above the one that was held",
        "HSET L sums 's 1 1 {now+9000000} 0 ' a.1 '1 {clock+60} h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'b.1 1 -'", "b",
        give_part_back(one_of_3), "[1 1 0 {now}]",
@@ -590,13 +590,13 @@ std::vector<row> const& parts() {
        "HSET L sums 'g 3 3 {now+9000000} 0 111' a.1 '1 9 h {now+9000000} 2' b.1 '1 8 h {now+9000000} 1' c.1 '1 7 h {now+9000000} 3'\nPEXPIRE L 9000\n"
        "ZADD L:q 5 'd.1 1 ,2,' 6 'e.1 1 -'",
        "de", give_part_back(segment_of_3), "[1 1 1 {now}]",
-       "L={b.1=1 8 h {now+9000000} 1, c.1=1 7 h {now+9000000} 3, e.1=1 {clock} c {now+3000000} 2, sums=g 3 3 {now+3000000} 0 111} (9000)\n"
+       "L={b.1=1 8 h {now+9000000} 1, c.1=1 7 h {now+9000000} 3, e.1=1 {clock} c {now+3000000} 2, sums=g 3 3 {now+3000000} 0 111, walked=5} (9000)\n"
        "L:f={clock} (600000)\nL:q=[d.1 1 ,2,@5]\n",
        "e: e.1 {clock} {now} 3000 g2 conch:{L}\n"},
       {"a reentrant lock given back: all that wait for the next owner come in together",
        "HSET L sums 'e 1000000 1 {now+9000000} 0 6f' a.1 '1 9 h {now+9000000} 0'\nPEXPIRE L 9000\nZADD L:q 5 'b.1 1 70' 6 'c.1 1 71' 7 'd.1 1 70'",
        "bcd", give_part_back(of_owner), "[1 1 1 {now}]",
-       "L={b.1=1 {clock} c {now+3000000} 0, d.1=1 {clock+1} c {now+3000000} 0, sums=e 1000000 2 {now+3000000} 0 70} (3000)\nL:f={clock+1} (600001)\n"
+       "L={b.1=1 {clock} c {now+3000000} 0, d.1=1 {clock+1} c {now+3000000} 0, sums=e 1000000 2 {now+3000000} 0 70, walked=6} (3000)\nL:f={clock+1} (600001)\n"
        "L:q=[c.1 1 71@6]\n",
        "b: b.1 {clock} {now} 3000 e0 conch:{L}\nd: d.1 {clock+1} {now} 3000 e0 conch:{L}\n"},
   };
@@ -654,13 +654,12 @@ TEST(ScriptTables, EachMistakeShowsInARow) {
            {"", "size = math.min(tonumber(size), limit)", "size = tonumber(size)"},
            {"", "limit = was_set and limit or asked_limit", "limit = asked_limit"},
            {"", "its_kind ~= kind", "false"},
-           {"permit_acquire", "math.min(weight, limit)", "weight"},
            {"permit_release", "math.max(mine.weight - rest, 0)", "mine.weight"},
            {"", "local lives = kept_for + math.max(0, math.ceil((math.max(before, fence) - clock) / 1000))", "local lives = kept_for"},
            {"renew", "retention and answer[i + 1] == 1", "retention"},
-           {"permit_renew", "keep_fence(KEYS[count + i], part.fence, retention)", ""},
-           {"permit_renew", "part.ends <= now", "part.ends < now"},
-           {"permit_renew", "math.max(part.ends, now + lease * 1000)", "now + lease * 1000"},
+           {"permit_renew", "keep_fence(KEYS[count + i], tonumber(match(before, ' (%d+)')), retention)", ""},
+           {"permit_renew", "ends <= now", "ends < now"},
+           {"permit_renew", "max(ends, now + lease * 1000)", "now + lease * 1000"},
        }) {
     mutant const m{.name = "mistake", .words = "", .rule = "", .script = script, .from = from, .to = to};
     activate(&m);  // throws where the text is not found

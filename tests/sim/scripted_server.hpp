@@ -13,6 +13,7 @@
 #include "memory/store.hpp"
 #include "redis/codec.hpp"
 #include "resp/decoder.hpp"
+#include "sim/mutants.hpp"
 #include "sim/redis_model.hpp"
 
 namespace conch::sim {
@@ -110,6 +111,7 @@ class scripted_server {
     for (auto const& node : in.message().subspan(1)) {
       words.push_back(node.text);
     }
+    if (words[0].starts_with("EVAL")) words[1] = mutated_script(words[1]);
     return model_.execute(connections_.at(client), words);
   }
 

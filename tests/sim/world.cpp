@@ -24,6 +24,7 @@ world::world(plan const& p, bool traced)
     observer_ = std::make_unique<parts_observer>(*this, plan_);
   }
   trace_.on = traced;
+  use_small_steps(p.small_steps);
   using kind = fault_plan::kind;
   replicates_ = p.has({kind::role_change});
   for (int i = 0; i < (replicates_ ? 2 : 1); ++i) {
@@ -632,21 +633,53 @@ void world::intrude(int name) {
 }
 
 // An operator's client, of which only the script matters here. `pushed`: what it published, in order.
+// Where the answer says that there is more to do he orders it again at once, and in the end sees to what is left to pass on.
 value world::order(std::string_view script, int name, std::string_view number, std::vector<std::string>& pushed) {
   set_clock();
   std::string const lock = "conch:{" + redis::escape_name(name_of(name)) + "}";
-  std::string const queue = lock + ":q", fence = lock + ":f";
+  std::string const queue = lock + ":q", fence = lock + ":f", ends = lock + ":e";
   auto const id = server().connect("10.0.9.9:3");
-  std::string_view const argv[] = {"EVAL", mutated_source(script), "3", lock, queue, fence, "200", "2000", number};
-  value const reply = server().execute(id, argv);
+  value reply;
+  auto const run = [&](std::vector<std::string_view> const& argv) {
+    reply = server().execute(id, argv);
+    auto const pushes = server().take_pushes();
+    for (auto const& p : pushes) pushed.push_back(p.message.items.back().text);
+    if (trace_.on) say("server: an operator's " + std::string{script} + " -> " + describe(reply));
+    observer_->ordered(name);
+    distribute(master_, pushes);
+    replicate();
+  };
+  std::vector<std::string> cursor;
+  std::int64_t flags = 0;
+  do {
+    std::vector<std::string_view> argv{"EVAL", mutated_source(script), "4", lock, queue, fence, ends, "200", "2000", number};
+    argv.insert(argv.end(), cursor.begin(), cursor.end());
+    run(argv);
+    if (reply.is_error()) break;
+    flags = reply.items.size() > 2 ? reply.items[2].integer : 0;
+    cursor.clear();
+    for (std::size_t i = 5; i < reply.items.size(); ++i) cursor.push_back(std::to_string(reply.items[i].integer));
+  } while (!cursor.empty());
+  value const answer = reply;
+  bool const is_limit = script == "permit_limit";
+  std::string const limit = is_limit ? std::string{number} : reply.is_error() || reply.items.size() < 5 ? "1" : std::to_string(reply.items[4].integer);
+  bool more = !reply.is_error() && (flags & (is_limit ? 2 : 4)) != 0;
+  while (more) {
+    std::string const kind(1, static_cast<char>(plan_.parts));
+    bool const part = plan_.parts != engine::permit_kind::none;
+    std::vector<std::string_view> argv{"EVAL", mutated_source(part ? "permit_release" : "release"), part ? "4" : "3", lock, queue, fence};
+    if (part) argv.push_back(ends);
+    for (std::string_view const word : {"operator.1", "0", "1000", "200", "2000"}) argv.push_back(word);
+    if (part) {
+      for (std::string_view const word : {std::string_view{kind}, std::string_view{limit}, std::string_view{"1"}, std::string_view{"-"}, std::string_view{"0"}}) argv.push_back(word);
+    } else {
+      argv.push_back("");
+    }
+    run(argv);
+    more = !reply.is_error() && reply.items.size() > 1 && (reply.items[1].integer & 2) != 0;
+  }
   server().disconnect(id);
-  auto const pushes = server().take_pushes();
-  for (auto const& p : pushes) pushed.push_back(p.message.items.back().text);
-  if (trace_.on) say("server: an operator's " + std::string{script} + " -> " + describe(reply));
-  observer_->ordered(name);
-  distribute(master_, pushes);
-  replicate();
-  return reply;
+  return answer;
 }
 
 void world::force(int name, int variant) {
@@ -661,7 +694,7 @@ void world::force(int name, int variant) {
   observer_->lock_tampered(name);
   std::vector<std::string> pushed;
   value const reply = order("force", name, fence, pushed);
-  if (!reply.is_error()) observer_->forced(name, owners, pushed);
+  if (!reply.is_error()) observer_->forced(name, owners, pushed, false);
 }
 
 // Whoever guesses changes nothing. Whoever knows an id is believed for a claim at most, and not at all with verify_pushes, or when a
@@ -709,7 +742,7 @@ void world::set_limit(int name, int limit) {
   if (down_) return;
   std::vector<std::string> pushed;
   value const reply = order("permit_limit", name, std::to_string(limit), pushed);
-  observer_->limit_set(name, limit, !reply.is_error());
+  observer_->limit_set(name, limit, !reply.is_error(), false);
 }
 
 // Pushes caused by somebody who is not a client of ours.

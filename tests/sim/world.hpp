@@ -133,6 +133,7 @@ class world {
     std::int64_t number;  // a fence, a limit
     observer::owner_fences owners;
     bool at_master;
+    std::vector<std::int64_t> goes_on_from = {};  // what the script before it answered
   };
   static bool is_order(std::string_view script);
   order_in_hand take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master);

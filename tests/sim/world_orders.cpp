@@ -16,10 +16,14 @@ world::order_in_hand world::take_order(std::string_view script, std::span<std::s
   order_in_hand o{std::string{script}, 0, 0, {}, at_master};
   while (o.name < plan_.names && "conch:{" + redis::escape_name(name_of(o.name)) + "}" != argv[3]) ++o.name;
   if (script == "inspect" || o.name == plan_.names || !at_master) return o;
-  o.number = number(argv[8]);
+  std::span const words = argv.subspan(3 + static_cast<std::size_t>(number(argv[2])));
+  o.number = number(words[2]);
   if (script == "force") {
     o.owners = observer_->owners_of(o.name);
     if (o.number != 0) std::erase_if(o.owners, [&](auto const& owner) { return owner.second != o.number; });
+    for (std::string_view const word : words.subspan(3)) o.goes_on_from.push_back(number(word));
+    // Whoever was granted it since it began is not meant.
+    if (!o.goes_on_from.empty()) std::erase_if(o.owners, [&](auto const& owner) { return owner.second > o.goes_on_from.front(); });
     if (!o.owners.empty()) observer_->lock_tampered(o.name);
   }
   return o;
@@ -29,13 +33,20 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   if (reply.is_error()) {
     if (reply.error_code() == "NOSCRIPT") return;
     if (o.at_master) observer_->refused();
-    if (o.at_master && o.script == "permit_limit") observer_->limit_set(o.name, o.number, false);
+    if (o.at_master && o.script == "permit_limit") observer_->limit_set(o.name, o.number, false, false);
     observer_->ordered(o.name);
     return;
   }
   std::vector<std::int64_t> numbers;
   for (value const& item : reply.items) numbers.push_back(item.integer);
+  std::int64_t const flags = numbers.size() > 2 ? numbers[2] : 0;
   auto const& c = *clients_[static_cast<std::size_t>(by.client)];
+  if (!o.goes_on_from.empty()) {
+    auto const before = std::find_if(said_.rbegin(), said_.rend(), [&](saying const& s) {
+      return s.client == c.id() && s.script == o.script && s.name == o.name && std::ranges::equal(std::span{s.numbers}.subspan(std::min<std::size_t>(s.numbers.size(), 5)), o.goes_on_from);
+    });
+    if (before != said_.rend()) numbers[0] += before->numbers[0];  // what the client hears in the end is of them all
+  }
   said_.push_back({c.id(), o.script, o.name, std::move(numbers)});
   if (said_.size() > 64) said_.pop_front();
   if (o.script == "inspect" || o.name == plan_.names || !o.at_master) return;
@@ -44,8 +55,16 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
     if (!p.message.items.empty()) pushed.push_back(p.message.items.back().text);
   }
   observer_->ordered(o.name);
-  if (o.script == "force") observer_->forced(o.name, o.owners, pushed);
-  if (o.script == "permit_limit") observer_->limit_set(o.name, o.number, true);
+  constexpr std::int64_t more_to_take = 2, more_to_pass_on_after_force = 4, more_to_pass_on_after_limit = 2;
+  if (o.script == "force") {
+    observer::owner_fences taken = o.owners;
+    if ((flags & more_to_take) != 0) {
+      auto const still = observer_->owners_of(o.name);
+      std::erase_if(taken, [&](auto const& owner) { return still.contains(owner.first); });
+    }
+    observer_->forced(o.name, taken, pushed, (flags & (more_to_take | more_to_pass_on_after_force)) != 0);
+  }
+  if (o.script == "permit_limit") observer_->limit_set(o.name, o.number, true, (flags & more_to_pass_on_after_limit) != 0);
 }
 
 bool world::was_said(std::string_view client, std::string_view script, int name, std::span<std::int64_t const> numbers) const {

@@ -172,17 +172,26 @@ TEST(Encode, WritesPartsOfLocksWithSeveralOwners) {
   engine::acquire_command acquire{"a", 7, true, 30s, 3s, 10min};
   acquire.part = &part;
   EXPECT_EQ(encoded(acquire),
-            (words{"EVALSHA", sha("permit_acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "wait",
+            (words{"EVALSHA", sha("permit_acquire"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "wait",
                    "30000", "3000", "600000", "0", "0", "g", "20", "1", ",3,9,", "7"}));
   engine::release_command release{"a", 7, true, 30s, 3s, 10min};
   release.part = &part;
   release.rest = 2;
   EXPECT_EQ(encoded(release),
-            (words{"EVALSHA", sha("permit_release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "1",
+            (words{"EVALSHA", sha("permit_release"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "1",
                    "30000", "3000", "600000", "g", "20", "1", ",3,9,", "2"}));
   engine::renewal const items[] = {{"a", 7, 30s}, {"a", 8, 30s}};
   EXPECT_EQ(encoded(engine::renew_command{items, false, true}),
             (words{"EVALSHA", sha("permit_renew"), "2", "conch:{a}", "conch:{a}", "c1.7", "30000", "c1.8", "30000"}));
+}
+
+TEST(Encode, WritesAnOrderThatGoesOn) {
+  engine::force_command order{"a", 3s, 10min, 7};
+  EXPECT_EQ(encoded(order), (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "3000", "600000", "7"}));
+  order.last = 900;
+  order.from_us = 17;
+  order.skip = 2;
+  EXPECT_EQ(encoded(order), (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "3000", "600000", "7", "900", "17", "2"}));
 }
 
 TEST(Encode, WritesARenewalOfManyLocks) {
@@ -193,11 +202,11 @@ TEST(Encode, WritesARenewalOfManyLocks) {
 
 TEST(Encode, WritesARenewalThatKeepsFences) {
   std::vector<engine::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
-  for (bool const parts : {false, true}) {
-    EXPECT_EQ(encoded(engine::renew_command{items, false, parts, 10min}),
-              (words{"EVALSHA", sha(parts ? "permit_renew" : "renew"), "4", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "c1.1",
-                     "30000", "c1.22", "5000", "600000"}));
-  }
+  EXPECT_EQ(encoded(engine::renew_command{items, false, false, 10min}),
+            (words{"EVALSHA", sha("renew"), "4", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "c1.1", "30000", "c1.22", "5000", "600000"}));
+  EXPECT_EQ(encoded(engine::renew_command{items, false, true, 10min}),
+            (words{"EVALSHA", sha("permit_renew"), "6", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "conch:{a}:e", "conch:{%7D}:e", "c1.1",
+                   "30000", "c1.22", "5000", "600000"}));
   EXPECT_EQ(encoded(engine::confirm_command{items, 10min, false, true}),
             (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:f", "600000",
                    "c1.1", "30000", "5", "c1.22", "5000", "6", "keep"}));

@@ -1,0 +1,35 @@
+-- What the scripts of one lock of any kind share, on top of lib/fence.lua. The caller also defines lock_key, queue_key, claim.
+--
+--   queue_key  zset    ids in line, by ticket
+--
+-- @include lib/fence.lua
+
+-- So many heads of the line, or owners whose leases are over, one script looks at, and no more: it keeps the server from everybody
+-- else. What is left is for the next script: whoever got the answer asks again at once.
+local most_steps = 100
+
+local function not_a_lock()
+  return redis.error_reply('WRONGTYPE ' .. lock_key .. ' holds something that is not a lock')
+end
+
+-- Stands in line: at the old place if there was one, else behind everybody. Of two places the earlier counts: a late
+-- request from before the ticket was known may have taken one at the end. The line outlives the lock by the asker's
+-- lease, so that nobody is forgotten when a holder dies. Answers the ticket, and whether it was not in line before.
+local function enqueue(id, ticket, lock_left, lease)
+  if ticket == 0 then
+    ticket = now
+    local last = redis.call('ZRANGE', queue_key, -1, -1, 'WITHSCORES')
+    if last[2] and last[2] + 1 > ticket then
+      ticket = last[2] + 1
+    end
+  end
+  local is_new = redis.call('ZADD', queue_key, 'LT', text(ticket), id) == 1
+  if not is_new then
+    ticket = tonumber(redis.call('ZSCORE', queue_key, id))
+  end
+  local lives = lock_left + lease
+  if redis.call('PTTL', queue_key) < lives then
+    redis.call('PEXPIRE', queue_key, lives)
+  end
+  return ticket, is_new
+end

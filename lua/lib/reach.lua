@@ -1,0 +1,38 @@
+-- Reaching those in line by the channels of their clients. The caller also defines lock_key, queue_key.
+
+-- Publishes to the client of `id`, and answers whether it heard. Only to this server's own subscribers: after a role change a
+-- client may still be connected to what is a replica now. There it would hear what this server does not count, and two
+-- would be granted. Where nobody heard, a message that is replicated tells such a client to ask again: it learns that it
+-- is at a replica.
+local silent -- clients of which this script knows that they do not hear
+local function reach(id, message)
+  local channel, set_repl, heard = 'conch:' .. string.match(id, '^[^.]*'), redis.set_repl, 0
+  if not (silent and silent[channel]) then
+    if set_repl then
+      set_repl(redis.REPL_NONE)
+    end
+    heard = redis.call('PUBLISH', channel, message)
+    if set_repl then
+      set_repl(redis.REPL_ALL)
+    end
+  end
+  if heard == 0 then
+    silent = silent or {}
+    silent[channel] = true
+    redis.call('PUBLISH', channel, '?' .. id .. ' ' .. lock_key)
+  end
+  return heard > 0
+end
+
+-- After a restart, or a role change, the first in line may not have connected again yet. A patient script does not pass it
+-- over, nor another of the first `room` in line. Answers who is awaited, if not `me`. Those behind are told, too, to come: their turn is next.
+local function awaited(me, room)
+  local one
+  for place, entry in ipairs(redis.call('ZRANGE', queue_key, 0, 99)) do
+    local id = string.match(entry, '^%S+')
+    if id ~= me and not reach(id, '') and place <= room then
+      one = id
+    end
+  end
+  return one
+end

@@ -1,0 +1,157 @@
+// A script does so much and no more. Whoever is told that there is more to do asks again at once.
+#include "unit/engine_fixture.hpp"
+
+namespace conch::engine {
+namespace {
+
+class EngineUnfinished : public engine_test, public inquirer {
+ protected:
+  void SetUp() override { start_connected(); }
+
+  void on_inquiry_answered(inquiry&, std::span<std::int64_t const> n, error_code why) override {
+    std::string text = "order " + to_text(why);
+    for (auto const one : n) text += ' ' + std::to_string(one);
+    events.push_back(text);
+  }
+};
+
+constexpr std::int64_t more = unfinished_flag;
+
+permit part(std::uint32_t weight = 1) { return {.kind = permit_kind::semaphore, .limit = 3, .weight = weight}; }
+
+TEST_F(EngineUnfinished, AReleaseIsToldAtOnceAndRepeatedUntilThereIsNoMore) {
+  caller& a = holding("a");
+  release(a);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  answer({1, more, 1, server_us()});
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  EXPECT_FALSE(remote->settled()) << "a close waits for it";
+  answer({0, more, 1, server_us()});
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  answer({0, 0, 0, server_us()});
+  EXPECT_EQ(sent(), texts{});
+  EXPECT_EQ(heard(), texts{});
+  expect_clean();
+}
+
+TEST_F(EngineUnfinished, ARepeatedReleaseLooksAfterTheNextOwner) {
+  caller& a = holding("a");
+  release(a);
+  answer({1, more, 1, server_us()});
+  take_sent();
+  answer({0, passed_on_flag, 1, server_us()});
+  EXPECT_EQ(sent(), texts{});
+  advance(settings.claim + settings.claim / 10);
+  EXPECT_EQ(sent(), texts{"release L 1"}) << "a kick";
+}
+
+TEST_F(EngineUnfinished, SurvivesTheConnection) {
+  caller& a = holding("a");
+  release(a);
+  answer({1, more, 1, server_us()});
+  disconnect();
+  take_sent();
+  connect();
+  settle_connection();
+  EXPECT_EQ(sent().back(), "release L 1");
+  removed();
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  expect_clean();
+}
+
+TEST_F(EngineUnfinished, ARequeueStandsInLineWhileTheReleaseGoesOn) {
+  holding("a");
+  ask("b", "L", {.fixed = true});
+  release(*callers.front());
+  EXPECT_EQ(sent(), texts{"release L 1 again 2"});
+  answer({1, more, 1, server_us(), 0, 3000, 78});
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  push(2, 101);
+  EXPECT_EQ(heard().size(), 1u);
+}
+
+TEST_F(EngineUnfinished, AnAcquireAsksAgainWithItsTicket) {
+  ask("a");
+  take_sent();
+  answer({4, 0, server_us(), 77});
+  auto const again = take_sent();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].text, "acquire L 1");
+  EXPECT_EQ(again[0].ticket, 77);
+  EXPECT_EQ(heard(), texts{});
+  grant(100);
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+}
+
+TEST_F(EngineUnfinished, ATryIsNotBusyBeforeItIsKnown) {  // P11
+  ask("a", "L", {.once = true});
+  EXPECT_EQ(sent(), texts{"try L 1"});
+  answer({4, 0, server_us(), 0});
+  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(sent(), texts{"try L 1"});
+  grant(100);
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+}
+
+TEST_F(EngineUnfinished, WhoGivesUpMeanwhileLeaves) {
+  caller& a = ask("a");
+  take_sent();
+  cancel(a, cancel_type::terminal);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  answer({4, 0, server_us(), 77});
+  EXPECT_EQ(sent(), texts{}) << "the release goes on";
+  answer({0, more, 1, server_us()});
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  removed();
+  heard();
+  expect_clean();
+}
+
+TEST_F(EngineUnfinished, ALeaveGoesOnAsACleanUp) {
+  caller& a = queued("a");
+  cancel(a, cancel_type::total);
+  EXPECT_EQ(sent(), texts{"leave L 1"});
+  answer({0, more, 1, server_us()});
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  removed();
+  expect_clean();
+}
+
+TEST_F(EngineUnfinished, WhoIsGrantedAPartSeesToTheOthers) {
+  wanted w;
+  w.part = part();
+  caller& a = ask("a", "L", w);
+  take_sent();
+  answer({1, 100, server_us(), 0, more});
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(sent(), texts{"release L 2 part 1 of 3"}) << "of an id that was never used";
+  removed();
+  EXPECT_EQ(a.at, acquisition::phase::holding);
+}
+
+TEST_F(EngineUnfinished, AnOrderGoesOnWhereItIsTold) {
+  inquiry i;
+  i.what = inquiry::kind::force;
+  i.name = "L";
+  remote->inquire(i, *this, now);
+  EXPECT_EQ(sent(), texts{"force L"});
+  answer({100, server_us(), more, 's', 5000, 900, 17, 2});
+  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(i.last, 900);
+  EXPECT_EQ(i.from_us, 17);
+  EXPECT_EQ(i.skip, 2);
+  EXPECT_EQ(sent(), texts{"force L"});
+  disconnect();  // it means those of then: it may be repeated
+  connect();
+  settle_connection();
+  EXPECT_EQ(sent().back(), "force L");
+  answer({30, 44, 4, 's', 5000});
+  EXPECT_EQ(heard(), texts{"order ok 130 44 4 115 5000"});
+  EXPECT_EQ(sent(), texts{"release L 1 part 1 of 5000"}) << "what is left to pass on";
+}
+
+}  // namespace
+}  // namespace conch::engine
