@@ -187,6 +187,9 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
     if (is.line != was.line) throw violation{7, "a renewal changed the line"};
     return;
   }
+  if (s.releases && !s.keep && reply.is_error() && reply.error_code() == "WRONGTYPE" && is.owned && is.owner == s.id) {
+    throw violation{6, "a release of " + std::string{s.id} + " could not pass it on, and has not given it back"};
+  }
   if (!reply.is_error()) {
     judge_line(s, is, reply);
     if (told_of_more(s.acquires, s.releases, reply)) {
