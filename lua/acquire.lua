@@ -62,6 +62,8 @@ if value then
 end
 -- @include lib/pass_on.lua
 
+exact = true
+
 if value then
   local owner, _, state = parse(value)
   awaited(id, 0)  -- nobody yet, but they are told to come: who has the lock may never give it back

@@ -10,6 +10,8 @@ local last, from, skip = tonumber(ARGV[4]), ARGV[5] or '-inf', tonumber(ARGV[6] 
 -- @include lib/lock.lua
 -- @include lib/pass_on.lua
 
+exact = true
+
 -- Changes nothing, but is a write: at a replica the script fails here, and not after it has told the owners.
 redis.call('ZREM', queue_key, '')
 

@@ -53,6 +53,8 @@ if not_after > 0 and now > not_after then
 end
 -- @include lib/permits.lua
 
+exact = true
+
 -- Makes my lease at least `lease` from now, and a claim a hold.
 if mine then
   mine.state, mine.ends = 'h', math.max(mine.ends, now + lease * 1000)

@@ -35,6 +35,8 @@ end
 -- @include lib/line.lua
 -- @include lib/permits.lua
 
+exact = patient or not mine
+
 if mine and keep then
   mine.state, mine.ends = 'h', math.max(mine.ends, now + lease * 1000)
   write(id, mine)

@@ -44,6 +44,7 @@ if vote_floor then
   raise_fence(fence_key, vote_floor, retention)
 end
 
+exact = patient or was_owner == 0
 if was_owner == 0 then
   redis.call('ZREM', queue_key, id)
   if value then

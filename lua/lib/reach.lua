@@ -4,10 +4,16 @@
 -- client may still be connected to what is a replica now. There it would hear what this server does not count, and two
 -- would be granted. Where nobody heard, a message that is replicated tells such a client to ask again: it learns that it
 -- is at a replica.
+--
+-- PUBLISH counts whoever watches all channels (PSUBSCRIBE), and so the dead look alive where a tool does that. Whoever gives
+-- back what it owns does not ask further: that is the way of every hand-over. All others, who find that somebody did not take the lock, ask
+-- for the subscribers of that very channel, where the user may.
 local silent -- clients of which this script knows that they do not hear
+local exact = false
 local function reach(id, message)
   local channel, set_repl, heard = 'conch:' .. string.match(id, '^[^.]*'), redis.set_repl, 0
-  if not (silent and silent[channel]) then
+  local subscribers = exact and redis.pcall('PUBSUB', 'NUMSUB', channel)[2]
+  if subscribers ~= 0 and not (silent and silent[channel]) then
     if set_repl then
       set_repl(redis.REPL_NONE)
     end

@@ -273,6 +273,41 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
   w.run(body);
 }
 
+// For the PUBLISH of whoever gives it back they seem to hear. Once the first did not take it, the others are asked for exactly.
+TEST_P(EveryKind, P4FiveDeadInLineCostOneClaimWhereAToolWatchesAllChannels) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    redis_probe tool{server()};
+    tool.command({"PSUBSCRIBE", "conch:*"});
+    config settings = steady_config(server());
+    settings.claim = 1s;
+    client c{w.ctx.get_executor(), settings};
+    client other{w.ctx.get_executor(), settings};
+    taken blocker = co_await blocked_by(c, "watched line");
+    std::deque<child> dead;
+    for (std::size_t i = 1; i <= 5; ++i) {
+      dead.emplace_back(server(), childs("watched line"), 30s, 5s);
+      auto const waits = in_lines(first("watched line"), static_cast<std::int64_t>(i));
+      co_await until(waits, "the child in line");
+    }
+    taken next;
+    block(other, "watched line", {}, [&](error_code ec, taken t) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(t);
+    });
+    auto const all_wait = in_lines(first("watched line"), 6);
+    co_await until(all_wait, "all in line");
+    for (child& one : dead) one.kill();
+    auto const began = steady::now();
+    co_await blocker.release();
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the grant");
+    // One claim, and time for a busy machine; five of them before.
+    EXPECT_LT(steady::now() - began, 1s + 2s);
+    co_await next.release();
+  };
+  w.run(body);
+}
+
 TEST_P(EveryKind, P9AHolderFrozenForLongerThanItsLeaseIsToldBeforeItGoesOn) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), steady_config(server())};

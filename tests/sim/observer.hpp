@@ -110,6 +110,7 @@ class observer {
   int named(std::string_view key) const;
   std::string owner_id(sim_acquisition const& a) const;
   std::size_t receivers(std::string_view id) const;
+  bool is_told(std::string_view next, bool given_back) const;
   bool comes_back(std::string_view id) const;
   void passed_over(std::string_view id) const;
   void judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const;

@@ -217,7 +217,7 @@ void parts_observer::judge_owners(part_step const& s, parts_state const& is) {
     if (!fence_spoilt_once(s.name) && o.fence <= w.highest_written) throw violation{2, who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
     if (!spoilt) highest = std::max(highest, o.fence);
     if (o.state == 'h' && id != s.id) throw violation{4, who + " as a holder, and was not told by an answer"};
-    if (o.state == 'c' && receivers(id) == 0) throw violation{4, who + ", but nobody was told"};
+    if (o.state == 'c' && !is_told(id, s.releases && s.was.owners.contains(s.id))) throw violation{4, who + ", but nobody was told"};
     if (o.state == 'c' && o.ends_us > now + s.claim * 1000) throw violation{4, who + " by a claim that lasts longer than asked for"};
     // Nobody who waited before it waits still, unless he wants none of what was free.
     auto const place = std::find_if(s.was.line.begin(), s.was.line.end(), [&, mine = id](waiter const& x) { return x.id == mine; });

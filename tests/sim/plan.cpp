@@ -585,6 +585,7 @@ plan make_plan(std::uint64_t seed) {
   p.own_pushes_after_reply = r.chance(30);
   p.timers_first = r.chance(50);
   p.expires_actively = random_source{seed ^ 0x00ac'71fe}.chance(50);
+  p.watched = random_source{seed ^ 0x3a7c'4e00}.chance(20);
   p.small_steps = random_source{seed ^ 0x57e9'5000}.chance(50);
 
   bool const big = r.chance(2);

@@ -120,6 +120,7 @@ struct plan {
   nanos connect_time = 0;
   nanos replication_delay = 0;
   bool may_kill = true;  // CLIENT KILL
+  bool watched = false;  // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
   bool own_pushes_after_reply = false;
   bool expires_actively = false;  // the server removes what is over at once; else when it is touched
   bool in_order = false;  // the server only comes and goes, and keeps its data: nobody who waits may be passed over

@@ -415,6 +415,19 @@ TEST(Differential, Channels) {
   both.run_same(2, {"PUBLISH", "a", "yes"});
 }
 
+TEST(Differential, WhoeverWatchesAllChannelsHearsAndIsNotOneOfTheirSubscribers) {
+  differential both{3};
+  both.run_same(0, {"SUBSCRIBE", "conch:a"});
+  both.run_same(1, {"PSUBSCRIBE", "conch:*", "c*:a"});
+  both.run_same(1, {"SUBSCRIBE", "conch:a"});
+  both.run_same(2, {"PUBLISH", "conch:a", "to all"});
+  both.run_same(2, {"PUBLISH", "conch:b", "to a watcher"});
+  both.run_same(2, {"PUBLISH", "b", "to nobody"});
+  both.run_same(2, {"PUBSUB", "NUMSUB", "conch:a", "conch:b"});
+  both.run_same(2, {"PUBSUB", "NUMSUB"});
+  both.run_same(2, {"EVAL", "return {redis.call('PUBLISH', 'conch:a', ''), redis.call('PUBSUB', 'NUMSUB', 'conch:b')[2], redis.pcall('PUBSUB', 'NUMSUB', 'conch:a')[2]}", "0"});
+}
+
 TEST(Differential, KeysWhoseTimeIsOver) {
   differential both{1};
   both.run_same({"SET", "k", "v", "PXAT", "1"});

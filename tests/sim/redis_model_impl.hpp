@@ -73,6 +73,7 @@ struct connection {
   std::int64_t connected_at_us = 0;
   std::vector<std::string> channels;
   std::vector<std::string> shard_channels;
+  std::vector<std::string> patterns;
 };
 
 // ---- one running command ----

@@ -1,4 +1,4 @@
-// Channels and shard channels. Patterns are not modelled.
+// Channels, shard channels and patterns.
 
 #include "sim/redis_model_impl.hpp"
 
@@ -59,6 +59,11 @@ void confirm(call& c, std::string_view what, value channel, std::size_t left) {
        false});
 }
 
+// Where the number of a connection's channels is told, its patterns count too; shard channels are counted alone.
+std::size_t patterns_beside(connection const& who, kind_of_channel const& kind) {
+  return &kind == &plain ? who.patterns.size() : 0;
+}
+
 void subscribe_to(call& c, kind_of_channel const& kind) {
   auto& mine = c.from.*kind.mine;
   for (auto const channel : c.argv.subspan(1)) {
@@ -66,7 +71,7 @@ void subscribe_to(call& c, kind_of_channel const& kind) {
       mine.emplace_back(channel);
       (c.server.*kind.subscribers)[std::string{channel}].push_back(c.from.id);
     }
-    confirm(c, kind.subscribe, value::bulk(channel), mine.size());
+    confirm(c, kind.subscribe, value::bulk(channel), mine.size() + patterns_beside(c.from, kind));
   }
 }
 
@@ -77,13 +82,30 @@ void unsubscribe_from(call& c, kind_of_channel const& kind) {
     leaving = mine;
   }
   if (leaving.empty()) {
-    confirm(c, kind.unsubscribe, value::nil(), 0);
+    confirm(c, kind.unsubscribe, value::nil(), patterns_beside(c.from, kind));
   }
   for (auto const& channel : leaving) {
     if (std::erase(mine, channel) != 0) {
       remove_subscriber(c.server.*kind.subscribers, channel, c.from.id);
     }
-    confirm(c, kind.unsubscribe, value::bulk(channel), mine.size());
+    confirm(c, kind.unsubscribe, value::bulk(channel), mine.size() + patterns_beside(c.from, kind));
+  }
+}
+
+void psubscribe(call& c) {
+  for (auto const pattern : c.argv.subspan(1)) {
+    auto& mine = c.from.patterns;
+    if (std::find(mine.begin(), mine.end(), pattern) == mine.end()) mine.emplace_back(pattern);
+    confirm(c, "psubscribe", value::bulk(pattern), c.from.channels.size() + mine.size());
+  }
+}
+
+void pubsub_numsub(call& c) {
+  auto& items = c.list(value::kind::array).items;
+  for (auto const channel : c.argv.subspan(2)) {
+    auto const found = c.server.channels.find(channel);
+    items.push_back(value::bulk(channel));
+    items.push_back(value::number(found == c.server.channels.end() ? 0 : std::ssize(found->second)));
   }
 }
 
@@ -121,6 +143,9 @@ std::span<command const> pubsub_commands() {
   static constexpr command commands[] = {
       {"publish", 3, none, publish},
       {"spublish", 3, none, spublish},
+      {"psubscribe", -2, no_script | while_subscribed, psubscribe},
+      {"pubsub", -2, container, nullptr},
+      {"pubsub|numsub", -2, none, pubsub_numsub},
       {"subscribe", -2, no_script | while_subscribed, subscribe},
       {"ssubscribe", -2, no_script | while_subscribed, ssubscribe},
       {"unsubscribe", -1, no_script | while_subscribed, unsubscribe},
@@ -134,7 +159,15 @@ std::span<command const> pubsub_commands() {
 namespace conch::sim {
 
 std::size_t redis_model::impl::publish(std::string_view channel, std::string_view message) {
-  return redis::publish_to(*this, redis::plain, channel, message);
+  std::size_t heard = redis::publish_to(*this, redis::plain, channel, message);
+  for (auto const& [id, who] : connections) {
+    for (std::string const& pattern : who.patterns) {
+      if (!redis::glob_match(pattern, channel)) continue;
+      push(id, value::list(value::kind::push, {value::bulk("pmessage"), value::bulk(pattern), value::bulk(channel), value::bulk(message)}));
+      ++heard;
+    }
+  }
+  return heard;
 }
 
 }  // namespace conch::sim

@@ -74,6 +74,7 @@ plan minimize(plan p, int promise, int attempts) {
     if (p.splits != 0) attempt([](plan& q) { q.splits = 0; });
     if (p.jitter != 0) attempt([](plan& q) { q.jitter = 0; });
     if (!p.may_kill) attempt([](plan& q) { q.may_kill = true; });
+    if (p.watched) attempt([](plan& q) { q.watched = false; });
     if (p.small_steps) attempt([](plan& q) { q.small_steps = false; });
   }
   return p;

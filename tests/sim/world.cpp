@@ -32,6 +32,7 @@ world::world(plan const& p, bool traced)
     redis_model& model = nodes_.back().model;
     model.set_own_pushes_after_reply(p.own_pushes_after_reply);
     if (!p.may_kill) model.deny("client|kill");
+    if (p.watched) watch_channels(model);
     if (!replicates_) continue;
     model.replicate();
     if (i == 1) {
@@ -42,6 +43,12 @@ world::world(plan const& p, bool traced)
 }
 
 world::~world() = default;
+
+void world::watch_channels(redis_model& model) {
+  std::string_view const words[] = {"PSUBSCRIBE", "conch:*"};
+  (void)model.execute(model.connect("10.0.9.9:5"), words);
+  (void)model.take_pushes();
+}
 
 void world::say(std::string line) {
   if (!trace_.on) return;
@@ -561,6 +568,7 @@ void world::stop_server(fault_plan const& f, bool keep) {
   n.by_id.clear();
   set_clock();
   n.model.restart(keep);
+  if (plan_.watched) watch_channels(n.model);
   if (!keep) {
     observer_->data_lost();  // before its clock shows another time, at which fences may be forgotten
     if (f.what == fault_plan::kind::failover) {

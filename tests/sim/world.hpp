@@ -135,6 +135,7 @@ class world {
     bool at_master;
     std::vector<std::int64_t> goes_on_from = {};  // what the script before it answered
   };
+  static void watch_channels(redis_model& model);
   static bool is_order(std::string_view script);
   order_in_hand take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master);
   void order_carried_out(order_in_hand const& o, link const& by, value const& reply, std::vector<redis_model::pushed> const& pushes);
