@@ -254,6 +254,8 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
     // Where old connections cannot be ended, one may still ask when its successor has long given back what it asked for.
     bool const too_late = no_kill && !l->client_open && linked(l->client, l->server, now_);
     for (step const& one : about) judge(l->server, one, reply, too_late);
+  } else if (reply.error_code() == "NOSCRIPT") {
+    for (step const& one : about) std::erase(s.forsaken, one.id);  // it is looked after, and comes again
   }
   for (auto const& p : s.model.take_pushes()) {
     auto const to = s.links.find(p.to);
