@@ -12,11 +12,8 @@
 
 namespace conch::engine {
 
-/// A question or an order about a lock. It is asked again after a reconnect, until it is answered or `offline_timeout` is over;
-/// but not what would have an effect of its own if it was carried out before: to take a lock from whoever has it by then.
-///
-/// Belongs to the shell, which may free it after on_inquiry_answered.
-struct inquiry : list_hook<inquiry> {
+/// What is asked or ordered of the server about a lock.
+struct order {
   enum class kind : std::uint8_t {
     inspect,    // who has it
     force,      // takes it from whoever has it
@@ -24,20 +21,26 @@ struct inquiry : list_hook<inquiry> {
     weaken,     // makes one's own part smaller
   };
 
-  inquiry() noexcept;
-  ~inquiry();  // withdrawn, if it is not answered yet
-
   kind what = kind::inspect;
   std::string name;
   std::int64_t fence = 0;  // force: of the one to lose it; 0: of all
   std::uint32_t size = 0;  // set_limit: the new limit; weaken: what is left of the part
   grant_id id = 0;         // weaken: whose part
   permit part;             // weaken: as it was asked for
+};
+
+/// A question or an order about a lock. It is asked again after a reconnect, until it is answered or `offline_timeout` is over;
+/// but not what would have an effect of its own if it was carried out before: to take a lock from whoever has it by then.
+///
+/// Belongs to the shell, which may free it after on_inquiry_answered.
+struct inquiry : order, list_hook<inquiry> {
+  inquiry() noexcept;
+  ~inquiry();  // withdrawn, if it is not answered yet
 
   // The server's.
   class server* at = nullptr;
   std::uint64_t serial = 0;
-  bool written = false;
+  bool written = false;    // and not answered
   std::int64_t taken = 0;  // force: from so many by the scripts before the next
   std::int64_t last = 0, from_us = 0, skip = 0;  // force: where the next goes on (force_command)
   time_point until{};

@@ -181,7 +181,7 @@ class server final : public backend {
   void inquiry_due(inquiry& i, time_point now);
   void inquiry_answer(in_flight const& r, answer const& a, time_point now);
   static bool goes_on(inquiry& i, std::span<std::int64_t const> numbers);
-  void order_done(inquiry const& i, std::span<std::int64_t const> numbers, time_point now);
+  void order_done(order const& o, std::span<std::int64_t const> numbers, time_point now);
   void end_inquiry(inquiry& i, std::span<std::int64_t const> numbers, error_code why);
   void taken_away(seat* s, grant_id id, time_point now);
 
@@ -260,6 +260,7 @@ class server final : public backend {
   bool told_of_strays_ = false;   // to the log, of this connection
   list<inquiry> inquiries_;  // not answered yet
   std::unordered_map<std::uint64_t, inquiry*> by_serial_;  // the same
+  std::unordered_map<std::uint64_t, order> orphans_;  // orders whose answer nobody waits for any more; who they let in is looked after
   std::uint64_t last_inquiry_ = 0;
   inquirer* inquirer_ = nullptr;
   timer overdue_;

@@ -40,6 +40,7 @@ void server::inquire(inquiry& i, inquirer& whose, time_point now) {
 }
 
 void server::withdraw(inquiry& i) noexcept {
+  if (connected_ && i.written && i.what != inquiry::kind::inspect && !CONCH_MUTANT(withdrawn_order_forgotten)) orphans_.emplace(i.serial, i);
   i.unlink();
   by_serial_.erase(i.serial);
   i.due.cancel();
@@ -71,6 +72,7 @@ void server::send_inquiry(inquiry& i, bool with_source, time_point now) {
 
 /// With the connection: nobody can say what became of it.
 void server::end_unrepeatable_inquiries(std::string_view why) {
+  orphans_.clear();
   inquiries_.for_each([&](inquiry& i) {
     if (CONCH_MUTANT(force_repeated)) return;
     // One that goes on says which owners it means.
@@ -80,7 +82,10 @@ void server::end_unrepeatable_inquiries(std::string_view why) {
 
 /// On a new connection: none of them has been answered.
 void server::repeat_inquiries(time_point now) {
-  inquiries_.for_each([&](inquiry& i) { send_inquiry(i, false, now); });
+  inquiries_.for_each([&](inquiry& i) {
+    i.from_us = i.skip = 0;  // of an order that goes on: it may be another server, with other owners in that place
+    send_inquiry(i, false, now);
+  });
 }
 
 /// Out of patience, or it is time to ask again.
@@ -98,7 +103,13 @@ void server::inquiry_answer(in_flight const& r, answer const& a, time_point now)
   inquiry* asked = found == by_serial_.end() ? nullptr : found->second;
   if (CONCH_MUTANT(any_inquiry_answered)) inquiries_.for_each([&](inquiry& i) { asked = &i; });
   if (a.what == fault::reconnect) out_.drop_connection(a.words);
-  if (asked == nullptr || a.what == fault::reconnect) return;  // withdrawn, or asked again on the next connection
+  if (a.what == fault::reconnect) return;  // asked again on the next connection
+  if (asked == nullptr) {
+    auto const orphan = orphans_.extract(r.serial);
+    if (orphan && a.what == fault::none) order_done(orphan.mapped(), a.numbers, now);
+    return;
+  }
+  asked->written = false;
   switch (a.what) {
     case fault::none: {
       order_done(*asked, a.numbers, now);
@@ -138,21 +149,21 @@ bool server::goes_on(inquiry& i, std::span<std::int64_t const> numbers) {
 }
 
 /// Who was granted what the order has made free may be dead: that is looked after as after a release.
-void server::order_done(inquiry const& i, std::span<std::int64_t const> numbers, time_point now) {
-  permit part = i.part;
+void server::order_done(order const& o, std::span<std::int64_t const> numbers, time_point now) {
+  permit part = o.part;
   std::int64_t flags = 0;
-  if (i.what == inquiry::kind::weaken) {
+  if (o.what == order::kind::weaken) {
     if (numbers.size() > 2 && numbers[2] != 0) flags = numbers[1];
-  } else if (i.what == inquiry::kind::set_limit) {
+  } else if (o.what == order::kind::set_limit) {
     if (numbers.size() > 2) flags = numbers[2];
-    part = {.kind = permit_kind::semaphore, .limit = i.size, .weight = 1};
-  } else if (i.what == inquiry::kind::force && numbers.size() > 4) {
+    part = {.kind = permit_kind::semaphore, .limit = o.size, .weight = 1};
+  } else if (o.what == order::kind::force && numbers.size() > 4) {
     constexpr std::int64_t more_to_pass_on = 4;
     if (is_lock_kind(numbers[3])) flags = (numbers[2] & passed_on_flag) | ((numbers[2] & more_to_pass_on) != 0 ? unfinished_flag : 0);
     part = {.kind = static_cast<permit_kind>(numbers[3]), .limit = static_cast<std::uint32_t>(numbers[4]), .weight = 1};
   }
   if (flags == 0 || CONCH_MUTANT(orders_not_looked_after)) return;
-  seat& s = part ? up_.make_part(i.name, part) : up_.find_or_make(i.name);
+  seat& s = part ? up_.make_part(o.name, part) : up_.find_or_make(o.name);
   ++s.references;
   if ((flags & passed_on_flag) != 0) passed_on(s, now);
   if ((flags & unfinished_flag) != 0) {

@@ -416,9 +416,10 @@ TEST(Differential, Channels) {
 }
 
 TEST(Differential, WhoeverWatchesAllChannelsHearsAndIsNotOneOfTheirSubscribers) {
-  differential both{3};
+  differential both{4};
   both.run_same(0, {"SUBSCRIBE", "conch:a"});
-  both.run_same(1, {"PSUBSCRIBE", "conch:*", "c*:a"});
+  both.run_same(3, {"PSUBSCRIBE", "c*:a"});
+  both.run_same(1, {"PSUBSCRIBE", "conch:*"});
   both.run_same(1, {"SUBSCRIBE", "conch:a"});
   both.run_same(2, {"PUBLISH", "conch:a", "to all"});
   both.run_same(2, {"PUBLISH", "conch:b", "to a watcher"});

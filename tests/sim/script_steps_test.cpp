@@ -1,5 +1,5 @@
-// No script does more than a bounded number of steps, whatever the numbers: the commands that each one calls are counted at 10
-// and 1000 owners and waiters, and what one script leaves the next ones must do.
+// No script does more than a bounded number of steps, whatever the numbers: the commands that each one calls are counted at 10,
+// 1000 and (Slow) 100,000 owners and waiters, and what one script leaves the next ones must do.
 
 #include <gtest/gtest.h>
 
@@ -259,6 +259,7 @@ TEST_P(ScriptSteps, AnOrderFindsOneOwnerInBoundedScripts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Numbers, ScriptSteps, testing::Values(10, 1000));
+INSTANTIATE_TEST_SUITE_P(Slow, ScriptSteps, testing::Values(100'000));
 
 // ---- the set of ends --------------------------------------------------------------------------------------------------
 

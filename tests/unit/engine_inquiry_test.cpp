@@ -159,6 +159,23 @@ TEST_F(EngineInquiry, IsForgottenWhenItIsWithdrawn) {
   EXPECT_EQ(heard(), texts{});
 }
 
+TEST_F(EngineInquiry, WhomAWithdrawnOrderHasLetInAreLookedAfter) {
+  for (bool const in_time : {true, false}) {
+    start_connected();
+    asked& q = inquire("q", kind::set_limit);
+    q.size = 7;
+    take_sent();
+    if (in_time) {
+      remote->withdraw(q);
+    } else {
+      advance(settings.offline_timeout);
+      heard();
+    }
+    answer({2, server_us(), unfinished_flag});
+    EXPECT_EQ(sent(), texts{"release L 1 part 1 of 7"}) << "more are to be let in";
+  }
+}
+
 TEST_F(EngineInquiry, EndsWithTheRightToTakePart) {
   start();
   inquire("q", kind::inspect);

@@ -1,5 +1,5 @@
 // A script does so much and no more. Whoever is told that there is more to do asks again at once.
-#include "unit/engine_fixture.hpp"
+#include "engine_fixture.hpp"
 
 namespace conch::engine {
 namespace {
@@ -148,6 +148,9 @@ TEST_F(EngineUnfinished, AnOrderGoesOnWhereItIsTold) {
   connect();
   settle_connection();
   EXPECT_EQ(sent().back(), "force L");
+  EXPECT_EQ(i.last, 900);
+  EXPECT_EQ(i.from_us, 0) << "from the first on: it may be another server";
+  EXPECT_EQ(i.skip, 0);
   answer({30, 44, 4, 's', 5000});
   EXPECT_EQ(heard(), texts{"order ok 130 44 4 115 5000"});
   EXPECT_EQ(sent(), texts{"release L 1 part 1 of 5000"}) << "what is left to pass on";
