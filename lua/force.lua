@@ -1,12 +1,12 @@
 -- Takes a lock from all who own it, or from one of them, and passes it on: for operators. Whoever loses it is told before the
 -- next is, by a push "!ID KEY". Of many owners so many in one script: it is to be sent again, with what it answered.
--- KEYS lock queue fence ends   ARGV claim retention fence(0: all; else the owner whose it is), and to go on: last from skip
+-- KEYS lock queue fence ends   ARGV claim retention fence(0: all; else the owner whose it is), and to go on: last from
 -- Answers {from how many, now}, then if it passed it on, or there is more: {1 if somebody waits behind its new owners + 2 for more to
--- take + 4 for more to pass on (somebody is to send a release at once), kind(0: a mutex, else its letter), limit}, and for more to take {last from skip}: of
--- owners with greater fences than `last` none is meant; those whose leases end at `from` begin behind `skip` others
+-- take + 4 for more to pass on (somebody is to send a release at once), kind(0: a mutex, else its letter), limit}, and for more to take {last from}: of
+-- owners with greater fences than `last` none is meant, and of those that are left all end after `from`
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local claim, retention, only = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local last, from, skip = tonumber(ARGV[4]), ARGV[5] or '-inf', tonumber(ARGV[6] or 0)
+local last, from = tonumber(ARGV[4]), ARGV[5]
 -- @include lib/lock.lua
 -- @include lib/pass_on.lua
 
@@ -61,15 +61,23 @@ local function choose(owner_id, owner)
   return is_meant
 end
 if indexed then
-  local some = redis.call('ZRANGE', ends_key, from, '+inf', 'BYSCORE', 'LIMIT', skip, most_steps, 'WITHSCORES')
+  local some = redis.call('ZRANGE', ends_key, from and '(' .. from or '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, most_steps, 'WITHSCORES')
+  local is_full, ids = #some == 2 * most_steps, {}
+  from = some[#some]
   for i = 1, #some, 2 do
-    local stays = not choose(some[i], parse_part(redis.call('HGET', lock_key, some[i])))
-    if some[i + 1] ~= from then
-      from, skip = some[i + 1], 0
+    if not is_full or some[i + 1] ~= from then
+      ids[#ids + 1] = some[i]
     end
-    skip = stays and skip + 1 or skip
   end
-  rest = #some == 2 * most_steps and (only == 0 or #chosen == 0)
+  -- Those that end at the same moment, which one script has let in or renewed, go together: the next script begins behind them, whoever of
+  -- them gives it back meanwhile.
+  for _, owner_id in ipairs(is_full and redis.call('ZRANGE', ends_key, from, from, 'BYSCORE', 'LIMIT', 0, 10 * most_steps) or {}) do
+    ids[#ids + 1] = owner_id
+  end
+  for _, owner_id in ipairs(ids) do
+    choose(owner_id, parse_part(redis.call('HGET', lock_key, owner_id)))
+  end
+  rest = is_full and (only == 0 or #chosen == 0)
 else
   local all = redis.call('HGETALL', lock_key)
   for i = 1, #all, 2 do
@@ -94,4 +102,4 @@ local flags = (others > 0 and more and 1 or 0) + (rest and 2 or unfinished and m
 if others == 0 and flags == 0 then
   return {#chosen, now}
 end
-return {#chosen, now, flags, string.byte(kind), limit, rest and last or nil, rest and tonumber(from) or nil, rest and skip or nil}
+return {#chosen, now, flags, string.byte(kind), limit, rest and last or nil, rest and tonumber(from) or nil}

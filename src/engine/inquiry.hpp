@@ -42,7 +42,7 @@ struct inquiry : order, list_hook<inquiry> {
   std::uint64_t serial = 0;
   bool written = false;    // and not answered
   std::int64_t taken = 0;  // force: from so many by the scripts before the next
-  std::int64_t last = 0, from_us = 0, skip = 0;  // force: where the next goes on (force_command)
+  std::int64_t last = 0, from_us = 0;  // force: where the next goes on (force_command)
   time_point until{};
   timer due;
 };

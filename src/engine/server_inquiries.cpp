@@ -52,7 +52,7 @@ void server::send_inquiry(inquiry& i, bool with_source, time_point now) {
   milliseconds const claim = whole_ms(settings_.claim), kept = retention(settings_.lease);
   switch (i.what) {
     case inquiry::kind::inspect: out_.send(inspect_command{i.name, with_source}); break;
-    case inquiry::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us, i.skip}); break;
+    case inquiry::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us}); break;
     case inquiry::kind::set_limit: out_.send(limit_command{i.name, claim, kept, i.size, with_source}); break;
     case inquiry::kind::weaken:
       out_.send(release_command{.name = i.name, .id = i.id, .lease = whole_ms(settings_.lease), .claim = claim,
@@ -83,7 +83,7 @@ void server::end_unrepeatable_inquiries(std::string_view why) {
 /// On a new connection: none of them has been answered.
 void server::repeat_inquiries(time_point now) {
   inquiries_.for_each([&](inquiry& i) {
-    i.from_us = i.skip = 0;  // of an order that goes on: it may be another server, with other owners in that place
+    i.from_us = 0;  // of an order that goes on: it may be another server, with other owners in that place
     send_inquiry(i, false, now);
   });
 }
@@ -140,11 +140,10 @@ void server::inquiry_answer(in_flight const& r, answer const& a, time_point now)
 
 /// Of many owners one script takes it from so many; the answer says where the next goes on.
 bool server::goes_on(inquiry& i, std::span<std::int64_t const> numbers) {
-  if (numbers.size() < 8 || (numbers[2] & unfinished_flag) == 0) return false;
+  if (numbers.size() < 7 || (numbers[2] & unfinished_flag) == 0) return false;
   i.taken += numbers[0];
   i.last = numbers[5];
   i.from_us = numbers[6];
-  i.skip = numbers[7];
   return true;
 }
 

@@ -108,8 +108,7 @@ struct force_command {
   bool with_source = false;
   // To go on where an answer said that there is more; as it said.
   std::int64_t last = 0;     // the greatest fence that is meant; 0: begins
-  std::int64_t from_us = 0;  // ends from here on
-  std::int64_t skip = 0;     // behind so many at that end
+  std::int64_t from_us = 0;  // those that end after this
 };
 
 /// Sets the limit of a semaphore.

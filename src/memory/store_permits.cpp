@@ -463,7 +463,7 @@ std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c
   parts_moment p{m, any, {}};
   p.load();
   std::map<std::int64_t, std::pair<std::string, part_owner>> chosen;
-  std::int64_t last = c.last, from = c.from_us, skip = c.skip;
+  std::int64_t last = c.last, from = c.from_us;
   bool rest = false;
   auto const choose = [&](std::string const& id, part_owner const& owner) {
     bool const is_meant = owner.weight > 0 && (last == 0 || owner.fence <= last) && (c.fence == 0 || owner.fence == c.fence);
@@ -472,15 +472,13 @@ std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c
   };
   if (p.hash.indexed) {
     std::int64_t looked = 0;
-    auto at = last == 0 ? p.hash.ends.begin() : p.hash.ends.lower_bound({from, std::string{}});
-    for (std::int64_t i = 0; i < skip && at != p.hash.ends.end(); ++i) ++at;
-    for (; looked < bounds_.most_steps && at != p.hash.ends.end(); ++at, ++looked) {
-      auto const found = p.hash.owners.find(at->second);
-      bool const stays = found == p.hash.owners.end() || !choose(at->second, found->second);
-      if (std::exchange(from, at->first) != at->first) skip = 0;
-      if (stays) ++skip;
+    // Those that end at the same moment go together.
+    auto at = last == 0 ? p.hash.ends.begin() : p.hash.ends.lower_bound({from + 1, std::string{}});
+    for (; at != p.hash.ends.end() && (looked < bounds_.most_steps || at->first == from); ++at, ++looked) {
+      if (auto const found = p.hash.owners.find(at->second); found != p.hash.owners.end()) choose(at->second, found->second);
+      from = at->first;
     }
-    rest = looked == bounds_.most_steps && (c.fence == 0 || chosen.empty());
+    rest = looked >= bounds_.most_steps && (c.fence == 0 || chosen.empty());
   } else {
     for (auto const& [id, owner] : p.hash.owners) choose(id, owner);
   }
@@ -497,7 +495,7 @@ std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c
   std::int64_t const flags = (next.others > 0 && more ? 1 : 0) + (rest ? 2 : p.unfinished && more ? 4 : 0);
   if (next.others == 0 && flags == 0) return {count, m.now_us};
   std::vector<std::int64_t> answer{count, m.now_us, flags, static_cast<std::int64_t>(any.kind), p.limit};
-  if (rest) answer.insert(answer.end(), {last, from, skip});
+  if (rest) answer.insert(answer.end(), {last, from});
   return answer;
 }
 

@@ -167,9 +167,9 @@ struct encoder {
 
   void operator()(engine::force_command const& c) const {
     static script const& force = find_script("force");
-    command_writer w{out, 3u + 4u + 3u + (c.last != 0 ? 3u : 0u)};
+    command_writer w{out, 3u + 4u + 3u + (c.last != 0 ? 2u : 0u)};
     order(w, force, c, c.fence);
-    if (c.last != 0) w.arg(c.last).arg(c.from_us).arg(c.skip);
+    if (c.last != 0) w.arg(c.last).arg(c.from_us);
   }
 
   void operator()(engine::limit_command const& c) const {

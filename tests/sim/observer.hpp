@@ -68,6 +68,7 @@ class observer {
   virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do);
   virtual void limit_set(int, std::int64_t, bool, bool) {}  // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;
+  void misdescribed(std::string const& id) { misdescribed_.insert(id); }  // as a part that it is not; nobody believes that
   void forged(std::string const& id) { forged_.insert(id); }  // a grant, by somebody who knows the id
   void revoked_falsely(std::string const& id) { revoked_falsely_.insert(id); }  // likewise
   virtual void fence_spoilt(int name);       // by an operator, or mended
@@ -147,7 +148,7 @@ class observer {
   std::unordered_set<std::string> released_as_owner_;
   std::unordered_set<std::string> released_as_nobody_;  // the first script said so
   std::map<std::pair<int, std::string>, nanos> busy_at_;  // by lock and client: when a script last said so
-  std::unordered_set<std::string> forged_, revoked_falsely_;
+  std::unordered_set<std::string> forged_, revoked_falsely_, misdescribed_;
 
  private:
   // What was handed to somebody who may be dead, while more were waiting.

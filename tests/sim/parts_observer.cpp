@@ -267,7 +267,7 @@ void parts_observer::judge_places(part_step const& s, parts_state const& is, val
     }
   }
   // A grant that somebody forged is given back as what it said it was, which need not be what is in line.
-  bool const as_forged = forged_.contains(std::string{s.id});
+  bool const as_forged = misdescribed_.contains(std::string{s.id});
   if (s.releases && !as_forged && find(is, s.id) != is.line.end()) throw violation{6, s.id + " has left and still stands in line"};
   for (waiter const& x : is.line) {
     if (find(s.was, x.id) != s.was.line.end()) continue;

@@ -62,11 +62,10 @@ void compare_store_with_scripts(Side& side, int steps, bool small, Note note) {
       note(command, answer, pushed);
       // An order goes on where it is told to.
       auto* const force = std::get_if<engine::force_command>(&command);
-      more = force != nullptr && answer.size() == 8;
+      more = force != nullptr && answer.size() == 7;
       if (!more) continue;
       force->last = answer[5];
       force->from_us = answer[6];
-      force->skip = answer[7];
     }
   }
   use_small_steps(false);

@@ -738,6 +738,7 @@ void world::forge(int name, int variant) {
     std::string const channel = "conch:" + id.substr(0, id.find('.'));
     std::string_view const publish[] = {"PUBLISH", channel, text};
     if (knows && !revokes && !parts) observer_->forged(id);
+    if (knows && !revokes && parts) observer_->misdescribed(id);
     if (knows && revokes) observer_->revoked_falsely(id);
     (void)server().execute(connection, publish);
   }

@@ -41,14 +41,19 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   for (value const& item : reply.items) numbers.push_back(item.integer);
   std::int64_t const flags = numbers.size() > 2 ? numbers[2] : 0;
   auto const& c = *clients_[static_cast<std::size_t>(by.client)];
-  if (!o.goes_on_from.empty()) {
-    auto const before = std::find_if(said_.rbegin(), said_.rend(), [&](saying const& s) {
-      return s.client == c.id() && s.script == o.script && s.name == o.name && std::ranges::equal(std::span{s.numbers}.subspan(std::min<std::size_t>(s.numbers.size(), 5)), o.goes_on_from);
-    });
-    if (before != said_.rend()) numbers[0] += before->numbers[0];  // what the client hears in the end is of them all
+  // What the client hears in the end is of them all. On a new connection it begins with the first owner again, whatever became of the script
+  // before: any answer may have been the last one that it heard.
+  std::vector<std::int64_t> before;
+  for (saying const& one : said_) {
+    bool const same = one.client == c.id() && one.script == o.script && one.name == o.name && one.numbers.size() == 7;
+    if (same && !o.goes_on_from.empty() && one.numbers[5] == o.goes_on_from[0] && (o.goes_on_from[1] == 0 || one.numbers[6] == o.goes_on_from[1])) before.push_back(one.numbers[0]);
   }
-  said_.push_back({c.id(), o.script, o.name, std::move(numbers)});
-  if (said_.size() > 64) said_.pop_front();
+  if (before.empty()) before.push_back(0);
+  for (std::int64_t const taken : before) {
+    said_.push_back({c.id(), o.script, o.name, numbers});
+    if (taken != 0) said_.back().numbers[0] += taken;
+  }
+  while (said_.size() > 64) said_.pop_front();
   if (o.script == "inspect" || o.name == plan_.names || !o.at_master) return;
   std::vector<std::string> pushed;
   for (auto const& p : pushes) {
