@@ -548,7 +548,11 @@ TEST_F(BadDaysOfTheServer, LoadingItsDataItIsAskedAgain) {
   redis_server server{{.arguments = {"--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024"}}};
   auto const body = [&]() -> asio::awaitable<void> {
     redis_probe probe{server};
-    client one{w.ctx.get_executor(), steady_config(server)};
+    config patient = steady_config(server);  // a busy machine loads for longer than usual patience
+    patient.lease = 60s;
+    patient.command_timeout = 20s;
+    patient.offline_timeout = 60s;
+    client one{w.ctx.get_executor(), patient};
     mutex a{one, "loading"};
     mutex other{one, "loading too"};
     hold h = co_await a.async_acquire();
@@ -562,7 +566,7 @@ TEST_F(BadDaysOfTheServer, LoadingItsDataItIsAskedAgain) {
       EXPECT_FALSE(ec) << ec.message();
       mine = std::move(got);
     });
-    client fresh{w.ctx.get_executor(), steady_config(server)};
+    client fresh{w.ctx.get_executor(), patient};
     mutex third{fresh, "loading three"};
     hold theirs;
     third.async_acquire([&](error_code ec, hold got) {

@@ -79,8 +79,8 @@ TEST_F(Redlock, ATryFindsTheLockBusyAndLeavesNothingBehind) {
 
 TEST_F(Redlock, AReleaseHandsTheLockToTheNextInLineWithGreaterFences) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client one{w.ctx.get_executor(), servers().settings()};
-    client two{w.ctx.get_executor(), servers().settings()};
+    client one{w.ctx.get_executor(), servers().calm()};
+    client two{w.ctx.get_executor(), servers().calm()};
     mutex mine{one, "handed"}, theirs{two, "handed"};
     hold h = co_await mine.async_acquire();
     std::optional<hold> next;
