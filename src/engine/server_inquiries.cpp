@@ -40,7 +40,7 @@ void server::inquire(inquiry& i, inquirer& whose, time_point now) {
 }
 
 void server::withdraw(inquiry& i) noexcept {
-  if (connected_ && i.written && i.what != inquiry::kind::inspect && !CONCH_MUTANT(withdrawn_order_forgotten)) orphans_.emplace(i.serial, i);
+  if (connected_ && i.written && i.what != inquiry::kind::inspect) orphans_.emplace(i.serial, i);
   i.unlink();
   by_serial_.erase(i.serial);
   i.due.cancel();

@@ -40,7 +40,6 @@ enum class engine_mutant : std::uint8_t {
   kick_without_drift,
   asker_does_not_look,
   orders_not_looked_after,
-  withdrawn_order_forgotten,
   unfinished_forgotten,
   unfinished_is_busy,
   bad_fence_drops_connection,

@@ -170,8 +170,6 @@ constexpr mutant mutants[] = {
      engine_mutant::asker_does_not_look},
     {"parts-orders-not-looked-after", "a writer that becomes a reader does not look after those whom it has let in", "r P4",
      engine_mutant::orders_not_looked_after},
-    {"parts-withdrawn-order-forgotten", "what a writer that has become a reader, and has gone since, has left to do is not seen to", "r P4",
-     engine_mutant::withdrawn_order_forgotten},
     {"parts-holds-lost-on-reconnect", "each reconnect costs all parts", "srge P9", engine_mutant::holds_lost_on_reconnect},
     {"parts-margin-ignored", "a loss is told at the deadline, not stop_margin before it", "srge P9", engine_mutant::margin_ignored},
     {"parts-granted-before-loss", "a part is granted before the loss of the one it replaces is told", "srge P9", engine_mutant::granted_before_loss},
