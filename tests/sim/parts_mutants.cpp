@@ -7,7 +7,7 @@ namespace conch::sim {
 namespace {
 
 constexpr mutant mutants[] = {
-    {"parts-grant-replicated", "a grant of a part is heard at a replica, too", "srg P1", engine_mutant::none, "",
+    {"parts-grant-replicated", "a grant of a part is heard at a replica, too", "sr P1", engine_mutant::none, "",
      "set_repl(redis.REPL_NONE)",
      "set_repl(redis.REPL_ALL)"},
     {"parts-missed-turn-untold", "whose turn for a part nobody heard is not told of it", "srge P4", engine_mutant::none, "",

@@ -30,7 +30,7 @@ TEST_P(PartsSchedules, FindWhatIsBrokenOnPurpose) {
   for (mutant const& m : parts_mutants()) {
     if (m.rule.substr(0, m.rule.find(' ')).find(static_cast<char>(GetParam())) == std::string_view::npos) continue;
     ++tried;
-    if (!run_many(1, 0, 10000, 1, &m, {}, maker())) missed += " " + std::string{m.name};
+    if (!run_many(1, 0, 30000, 1, &m, {}, maker())) missed += " " + std::string{m.name};
   }
   EXPECT_GE(tried, 5u);
   EXPECT_EQ(missed, "");

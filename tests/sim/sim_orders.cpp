@@ -57,7 +57,7 @@ void sim_client::give_orders(actor& a, time_point now) {
 void sim_client::no_order_may_repeat() const {
   for (auto const& a : actors_) {
     for (auto const& one : a->orders) {
-      bool const acts_again = one->what == kind::force && one->fence == 0 && one->written;
+      bool const acts_again = one->what == kind::force && one->fence == 0 && one->last == 0 && one->written;
       if (acts_again && !one->answered) throw violation{8, order_words(*this, *one) + " will be repeated, though it may have been carried out"};
     }
   }
