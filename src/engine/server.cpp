@@ -433,7 +433,8 @@ grant_id server::next_id(seat const& s) {
   constexpr auto most = static_cast<std::uint64_t>(attempts_per_ticket);
   std::uint64_t const attempt = CONCH_MUTANT(attempt_runs_into_ticket) ? last_id_ : last_id_ % most;
   std::uint64_t const count = s.vote == 0 ? last_id_ : static_cast<std::uint64_t>(s.vote) * most + attempt;
-  return {count, CONCH_MUTANT(ids_can_be_guessed) ? 0 : nonces_.next()};
+  if (CONCH_MUTANT(ids_can_be_guessed) || (CONCH_MUTANT(id_of_vote_used_again) && s.vote != 0)) return {count};
+  return {count, nonces_.next()};
 }
 
 void server::drop(seat& s) {

@@ -53,7 +53,7 @@ TEST(QuorumSimulation, MutantsHaveDifferentNamesAndMatchTheScripts) {
 class QuorumMutants : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(QuorumMutants, FindsWhatIsBrokenOnPurpose) {
-  constexpr std::uint64_t most = 6000;
+  constexpr std::uint64_t most = 20000;
   for (std::size_t i = GetParam(); i < quorum_mutants().size(); i += 4) {
     mutant const& m = quorum_mutants()[i];
     auto const found = run_schedules(1, 0, most, 1, &m, [](std::uint64_t seed) {
