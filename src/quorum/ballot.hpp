@@ -34,7 +34,7 @@ struct quorum::member final : engine::backend_events, engine::journal {
   void left(seat& s, time_point now) override;
   void failed(seat& s, error_code why, time_point now) override;
   void extended(seat& s, time_point now) override;
-  void renewal_failed(seat&, time_point) override {}  // the next renewal comes anyway
+  void renewal_failed(seat& s, time_point now) override;
   void lost(seat& s, time_point now) override;
   void released(engine::receipt& r, bool was_mine, error_code why, time_point now) override;
   void settled(seat& s) override;

@@ -135,6 +135,10 @@ void quorum::due(ballot& b, time_point now) {
     }
     return;
   }
+  if (b.at == ballot::phase::held) {
+    confirm_late_votes(b, now);
+    return;
+  }
   if (!b.asks()) return;
   std::uint64_t const round = b.round;
   bool const waits = b.wait && b.at == ballot::phase::collecting;

@@ -78,6 +78,7 @@ class quorum final : public engine::backend {
   void vote_queued(voter& v, time_point now);
   void vote_refused(voter& v, time_point now);
   void vote_failed(voter& v, error_code why, time_point now);
+  void vote_not_renewed(voter& v, time_point now);
   void vote_extended(voter& v, time_point now);
   void vote_lost(voter& v, time_point now);
   void connection_changed(member& m, time_point now);

@@ -14,6 +14,7 @@ void quorum::member::granted(seat& s, bool pushed, time_point now) {
 void quorum::member::busy(seat& s, time_point now) { in.vote_refused(*static_cast<voter*>(s.owner), now); }
 void quorum::member::left(seat& s, time_point now) { in.vote_refused(*static_cast<voter*>(s.owner), now); }
 void quorum::member::queued(seat& s, time_point now) { in.vote_queued(*static_cast<voter*>(s.owner), now); }
+void quorum::member::renewal_failed(seat& s, time_point now) { in.vote_not_renewed(*static_cast<voter*>(s.owner), now); }
 void quorum::member::extended(seat& s, time_point now) { in.vote_extended(*static_cast<voter*>(s.owner), now); }
 void quorum::member::lost(seat& s, time_point now) { in.vote_lost(*static_cast<voter*>(s.owner), now); }
 
@@ -188,6 +189,12 @@ void quorum::vote_extended(voter& v, time_point now) {
   } else if (b.asks()) {
     decide(b, now);
   }
+}
+
+/// The hold is renewed again anyway, but a claim of one vote may be over by then.
+void quorum::vote_not_renewed(voter& v, time_point now) {
+  if (v.in.at != ballot::phase::held || v.place.confirmed) return;
+  timers_.arm(v.in.timer, now + std::max<duration>(settings_.vote_claim / 10, std::chrono::milliseconds{20}));
 }
 
 void quorum::vote_lost(voter& v, time_point now) {

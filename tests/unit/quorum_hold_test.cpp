@@ -183,6 +183,23 @@ TEST(Quorum, P9TheMarginOfAHoldIsThatOfTheVoteThatEndsIt) {
   EXPECT_GE(end - w.now + 1ms, w.settings.stop_margin) << "server 2 was asked for a lease, also if it is not confirmed";
 }
 
+TEST(Quorum, ALateVoteWhoseConfirmationIsRefusedIsConfirmedAgainBeforeItEnds) {
+  world w{3};
+  w.ask();
+  w.yes(0);
+  w.yes(1);
+  w.advance(w.settings.vote_claim / 3 + 5ms);
+  for (std::size_t i = 0; i < 2; ++i) w.answer(i, {w.server_us(i), 1, 100});
+  w.yes(2);
+  ASSERT_EQ(w.wires[2]->count("confirm"), 1u);
+  w.refuse(2);
+  w.advance(w.settings.vote_claim / 5);
+  EXPECT_EQ(w.wires[2]->count("confirm"), 2u) << "the hold itself is renewed in ten seconds";
+  w.answer(2, {w.server_us(2), 1, 100});
+  w.advance(w.settings.vote_claim);
+  EXPECT_EQ(w.wires[2]->count("confirm"), 2u);
+}
+
 TEST(Quorum, AVoteThatComesWhileTheOthersAreConfirmedIsConfirmedToo) {
   for (bool const answered : {false, true}) {
     world w{3};
