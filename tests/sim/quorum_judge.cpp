@@ -186,8 +186,11 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
     if (is_vote_of(*h, is.owner)) has_vote(*h, which);
   }
   if (one.releases && mine && !one.stays) {
+    seen_lock const& before = s.locks[static_cast<std::size_t>(one.name)];
     for (release_watch& r : locks_[static_cast<std::size_t>(one.name)].releases) {
-      if (std::string_view{one.id}.starts_with(r.votes) && one.floor >= r.fence) r.mine |= 1U << which;
+      // One of its places in line may only have been granted by that release.
+      bool const granted_since = before.owner == one.id && before.since > r.since;
+      if (std::string_view{one.id}.starts_with(r.votes) && one.floor >= r.fence && !granted_since) r.mine |= 1U << which;
     }
   }
   seen_lock& known = s.locks[static_cast<std::size_t>(one.name)];
