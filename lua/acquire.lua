@@ -42,8 +42,10 @@ local function rival(answer, owner, state)
 end
 
 local value = redis.call('GET', lock_key)
+local owner, state, left
 if value then
-  local owner, fence, state = parse(value)
+  local fence
+  owner, fence, state = parse(value)
   if not owner then
     return not_a_lock()
   end
@@ -51,7 +53,7 @@ if value then
     extend(lock_key, id, fence, proposal and 'h' or state, lease)
     return {1, tonumber(fence), now}
   end
-  local left = redis.call('PTTL', lock_key)
+  left = redis.call('PTTL', lock_key)
   if not wait then
     return rival({2, left, now}, owner, state)
   end
@@ -64,10 +66,9 @@ end
 
 exact = true
 
-if value then
-  local owner, _, state = parse(value)
+if owner then
   awaited(id, 0)  -- nobody yet, but they are told to come: who has the lock may never give it back
-  return rival({0, redis.call('PTTL', lock_key), now, ticket}, owner, state)
+  return rival({0, left, now, ticket}, owner, state)
 end
 
 if wait then

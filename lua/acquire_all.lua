@@ -4,9 +4,7 @@
 -- Answers {now fence...}, one for each that is taken · {3 0 now} too late to be done
 local retention, not_after = ARGV[1], ARGV[2]
 local lock_key, queue_key, fence_key
-local claim = 0 -- nothing is passed on
 -- @include lib/lock.lua
--- @include lib/pass_on.lua
 
 if not_after ~= '0' and now > tonumber(not_after) then
   return {3, 0, now}

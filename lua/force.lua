@@ -54,11 +54,9 @@ local id, weight, visited, limit, patient = '-', '0', '-', asked_limit, false
 
 local chosen, rest = {}, false
 local function choose(owner_id, owner)
-  local is_meant = owner and owner.weight > 0 and owner.fence <= (last or owner.fence) and (only == 0 or owner.fence == only)
-  if is_meant then
+  if owner and owner.weight > 0 and owner.fence <= (last or owner.fence) and (only == 0 or owner.fence == only) then
     chosen[#chosen + 1] = {owner_id, owner}
   end
-  return is_meant
 end
 if indexed then
   local some = redis.call('ZRANGE', ends_key, from and '(' .. from or '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, most_steps, 'WITHSCORES')

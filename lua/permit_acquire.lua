@@ -55,11 +55,8 @@ end
 
 exact = true
 
--- Makes my lease at least `lease` from now, and a claim a hold.
 if mine then
-  mine.state, mine.ends = 'h', math.max(mine.ends, now + lease * 1000)
-  write(id, mine)
-  live(lease)
+  extend_part(lease)
   admit(nil, 0, 0)
   return {1, mine.fence, now, mine.segment, unfinished and 2 or nil}
 end

@@ -38,9 +38,7 @@ end
 exact = patient or not mine
 
 if mine and keep then
-  mine.state, mine.ends = 'h', math.max(mine.ends, now + lease * 1000)
-  write(id, mine)
-  live(lease)
+  extend_part(lease)
   admit(nil, 0, 0)
   return {2, mine.fence, mine.segment, now, unfinished and 2 or nil}
 end

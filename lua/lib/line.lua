@@ -1,4 +1,4 @@
--- What the scripts of one lock of any kind share, on top of lib/fence.lua. The caller also defines lock_key, queue_key, claim.
+-- What the scripts of one lock of any kind share, on top of lib/fence.lua. The caller also defines lock_key, queue_key.
 --
 --   queue_key  zset    ids in line, by ticket
 --

@@ -1,4 +1,4 @@
--- Passing a mutex on, on top of lib/lock.lua.
+-- Passing a mutex on, on top of lib/lock.lua. The caller also defines claim.
 -- @include lib/reach.lua
 
 -- Gives the free lock to the first in line whose client hears of it, and only then writes it down as the owner:

@@ -154,6 +154,13 @@ local function live(lease)
   end
 end
 
+-- Makes my lease at least `lease` from now, and a claim a hold.
+local function extend_part(lease)
+  mine.state, mine.ends = 'h', math.max(mine.ends, now + lease * 1000)
+  write(id, mine)
+  live(lease)
+end
+
 local function own_part(owner_id, size, fence, state, lease, segment, for_whom)
   local ends = now + lease * 1000
   first_end = used == 0 and ends or math.min(first_end, ends)

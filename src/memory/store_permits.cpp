@@ -468,7 +468,6 @@ std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c
   auto const choose = [&](std::string const& id, part_owner const& owner) {
     bool const is_meant = owner.weight > 0 && (last == 0 || owner.fence <= last) && (c.fence == 0 || owner.fence == c.fence);
     if (is_meant) chosen.emplace(owner.fence, std::pair{id, owner});
-    return is_meant;
   };
   if (p.hash.indexed) {
     std::int64_t looked = 0;
