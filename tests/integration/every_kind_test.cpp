@@ -87,6 +87,15 @@ class EveryKind : public with_server<EveryKind, testing::TestWithParam<any_kind>
   asio::awaitable<taken> taken_by(client& c, std::string const& what, request r = {}) { return one(c, what, r, false); }
   asio::awaitable<taken> blocked_by(client& c, std::string const& what, request r = {}) { return one(c, what, r, true); }
 
+  /// So many processes, one behind the other.
+  asio::awaitable<void> line_up(std::deque<child>& line, std::string const& what, std::size_t count) {
+    while (line.size() < count) {
+      line.emplace_back(server(), childs(what), 30s, 5s);
+      auto const waits = in_lines(first(what), static_cast<std::int64_t>(line.size()));
+      co_await until(waits, "the child in line");
+    }
+  }
+
   bool all_free(std::string const& what) {
     return is_free(probe, first(what)) && (!is_multi() || is_free(probe, name(what) + " b"));
   }
@@ -247,11 +256,7 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
     client other{w.ctx.get_executor(), settings};
     taken blocker = co_await blocked_by(c, "frozen line");
     std::deque<child> frozen;
-    for (std::size_t i = 1; i <= 3; ++i) {
-      frozen.emplace_back(server(), childs("frozen line"), 30s, 5s);
-      auto const waits = in_lines(first("frozen line"), static_cast<std::int64_t>(i));
-      co_await until(waits, "the child in line");
-    }
+    co_await line_up(frozen, "frozen line", 3);
     taken next;
     block(other, "frozen line", {}, [&](error_code ec, taken t) {
       EXPECT_FALSE(ec) << ec.message();
@@ -284,11 +289,7 @@ TEST_P(EveryKind, P4FiveDeadInLineCostOneClaimWhereAToolWatchesAllChannels) {
     client other{w.ctx.get_executor(), settings};
     taken blocker = co_await blocked_by(c, "watched line");
     std::deque<child> dead;
-    for (std::size_t i = 1; i <= 5; ++i) {
-      dead.emplace_back(server(), childs("watched line"), 30s, 5s);
-      auto const waits = in_lines(first("watched line"), static_cast<std::int64_t>(i));
-      co_await until(waits, "the child in line");
-    }
+    co_await line_up(dead, "watched line", 5);
     taken next;
     block(other, "watched line", {}, [&](error_code ec, taken t) {
       EXPECT_FALSE(ec) << ec.message();
