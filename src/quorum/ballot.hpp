@@ -108,6 +108,7 @@ struct quorum::farewell {
   struct part : engine::receipt {
     farewell* of = nullptr;
     bool open = false;
+    bool vote = false;  // was in hand: what the server grants between then and its release never was
   };
 
   farewell(quorum& q, std::size_t servers, engine::receipt* r, seat* s)
@@ -125,7 +126,8 @@ struct quorum::farewell {
   seat* front;                   // counted, until whom has been told
   std::vector<part> parts;       // never grows: clean-ups point into it
   std::list<std::unique_ptr<farewell>>::iterator place;  // in the quorum's list
-  std::size_t open = 0, mine = 0, answered = 0;
+  std::size_t open = 0, answered = 0;
+  std::size_t votes_open = 0, votes_mine = 0;  // of the votes in hand
   bool begun = false;            // all releases are on their way
   bool late = false;             // stragglers are not waited for any more
   engine::timer timer;

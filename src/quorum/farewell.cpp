@@ -39,7 +39,9 @@ void quorum::release_votes(ballot& b, farewell* f, time_point now) {
     if (f != nullptr && v->place.at != seat::state::idle) {
       part = &f->parts[v->server];
       part->open = true;
+      part->vote = v->place.at == seat::state::owned;
       ++f->open;
+      if (part->vote) ++f->votes_open;
     } else if (f != nullptr) {
       ++f->answered;
     }
@@ -64,21 +66,22 @@ void quorum::vote_released(engine::receipt& r, bool was_mine, time_point now) {
   farewell& f = *part.of;
   --f.open;
   ++f.answered;
-  if (was_mine) ++f.mine;
+  if (part.vote) --f.votes_open;
+  if (part.vote && was_mine) ++f.votes_mine;
   tell_released(f, now);
 }
 
-/// Whether a release ended a lock that was still held is certain once a quorum has said so, or cannot any more. If a quorum
-/// has answered, stragglers are waited for as long as for any attempt, and then believed to have held it.
+/// Whether a release ended a lock that was still held is certain once a quorum of the votes in hand has said so, or cannot any
+/// more. If a quorum has answered, stragglers are waited for as long as for any attempt, and then believed to have held it.
 void quorum::tell_released(farewell& f, time_point now) {
   if (!f.begun) return;
-  bool const certain = f.mine >= needed() || f.mine + f.open < needed() || f.late;
+  bool const certain = f.votes_mine >= needed() || f.votes_mine + f.votes_open < needed() || f.late;
   if (f.whom != nullptr && certain && (f.answered >= needed() || f.open == 0)) {
     engine::receipt& whom = *f.whom;
     forget(whom);
     seat& front = *std::exchange(f.front, nullptr);
     std::size_t const enough = CONCH_MUTANT(released_by_one) ? 1 : CONCH_MUTANT(released_by_all) ? members_.size() : needed();
-    up_.released(whom, f.mine + f.open >= enough, {}, now);
+    up_.released(whom, f.votes_mine + f.votes_open >= enough, {}, now);
     drop(front);
   }
   if (f.open == 0) {

@@ -188,9 +188,11 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
   if (one.releases && mine && !one.stays) {
     seen_lock const& before = s.locks[static_cast<std::size_t>(one.name)];
     for (release_watch& r : locks_[static_cast<std::size_t>(one.name)].releases) {
-      // One of its places in line may only have been granted by that release.
-      bool const granted_since = before.owner == one.id && before.since > r.since;
-      if (std::string_view{one.id}.starts_with(r.votes) && one.floor >= r.fence && !granted_since) r.mine |= 1U << which;
+      if (!std::string_view{one.id}.starts_with(r.votes) || one.floor < r.fence) continue;
+      // One of its places in line may only have been granted by that release; or shortly before, and nobody had told the client.
+      nanos const granted = before.owner == one.id ? before.since : 0;
+      if (granted <= r.since) r.mine |= 1U << which;
+      if (granted + latency + jitter + spike <= r.since) r.known |= 1U << which;
     }
   }
   seen_lock& known = s.locks[static_cast<std::size_t>(one.name)];

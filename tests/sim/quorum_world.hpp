@@ -245,7 +245,7 @@ class quorum_world {
     id_text votes;  // what the ids of the hold's votes begin with
     std::int64_t fence;  // what gives up an earlier attempt does not tell of it
     nanos since;
-    std::uint32_t mine = 0;
+    std::uint32_t mine = 0, known = 0;  // the servers that had it until that release; those of which the client knew
   };
   struct watch {
     std::vector<struct quorum_hold*> active, waiting;

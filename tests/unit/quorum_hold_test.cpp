@@ -233,6 +233,26 @@ TEST(Quorum, P10ALateVoteCostsNothingBeforeTheOthersAreConfirmed) {
   for (auto const& one : w.wires) EXPECT_EQ(one->count("confirm"), 1u);
 }
 
+/// One of its servers forgot it, and another, where it stood in line, granted it only after that: somebody else could have had it.
+TEST(Quorum, P7AVoteThatCameAfterTheReleaseDoesNotShowThatTheLockWasHeld) {
+  for (bool const forgotten : {false, true}) {
+    world w{5};
+    engine::acquisition& a = w.ask();
+    for (std::size_t i : {0u, 1u, 2u}) w.yes(i);
+    for (std::size_t i : {3u, 4u}) w.in_line(i, 7, 100, false);
+    ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
+    w.cohort->release(a, w.now);
+    w.answer(3, {1, 1, 1, w.server_us()});
+    w.answer(4, {1, 1, 1, w.server_us()});
+    w.answer(0, {1, 1, 1, w.server_us()});
+    w.answer(1, {1, 1, 1, w.server_us()});
+    EXPECT_EQ(w.events.size(), 1u) << "the third vote that it was granted with decides";
+    w.answer(2, {forgotten ? 0 : 1, 1, 1, w.server_us()});
+    w.advance(1ms);
+    EXPECT_EQ(w.events.back(), forgotten ? "not released" : "released");
+  }
+}
+
 TEST(Quorum, AHoldIsHandedOnInMemoryWhileItIsStillAClaim) {
   for (bool const strict : {false, true}) {
     config c;
