@@ -61,7 +61,8 @@ class server final : public backend {
 
   /// What keeps it from an answer; empty: nothing but who has the lock.
   std::string trouble_of(seat const& s) const;
-  /// For votes: the same question once more, of one that is asking, in line or owned.
+  /// For votes: the same question once more, of one that is asking, in line or owned. Not where it is repeated anyway, because the
+  /// server said to come later.
   void ask_again(seat& s, time_point now);
   /// Smoothed, from the command to its answer; zero: not known yet.
   duration round_trip() const noexcept { return round_trip_; }

@@ -218,6 +218,13 @@ std::size_t quorum::connected_servers() const noexcept {
   return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [](auto const& m) { return m->up(); }));
 }
 
+/// Those that are connected, and not so fresh that they have no vote.
+std::size_t quorum::voters_there(time_point now) const noexcept {
+  return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [&](auto const& m) {
+    return m->up() && m->fresh_until <= now;
+  }));
+}
+
 std::size_t quorum::pending() const noexcept {
   std::size_t n = 0;
   for (auto const& m : members_) n += m->protocol->pending();

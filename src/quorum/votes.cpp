@@ -87,7 +87,7 @@ void quorum::connection_changed(member& m, time_point now) {
     if (b->at == ballot::phase::starting || (b->asks() && !b->wait)) all.push_back(b.get());
     if (CONCH_MUTANT(lost_with_a_connection) && !m.up() && b->at == ballot::phase::held) all.push_back(b.get());
   }
-  bool const majority_is_back = m.up() && connected_servers() == needed();
+  bool const majority_is_back = m.up() && voters_there(now) == needed();
   for (ballot* b : all) {
     keeping const keep{*b};
     // A try has waited for this: now the servers have their time.
@@ -176,6 +176,7 @@ void quorum::vote_failed(voter& v, error_code why, time_point now) {
   keeping const keep{b};
   v.trouble = why;
   v.gone_at = now;
+  v.rests = 0;  // not one that ends when the lock moves
   v.not_before = CONCH_MUTANT(failed_vote_asked_at_once) ? now : now + jitter(settings_.reconnect_max / 2, settings_.reconnect_max);
   if (b.asks()) decide(b, now);
 }

@@ -103,7 +103,7 @@ bool quorum_world::is_vote_of(quorum_hold const& h, std::string_view id) {
   return id.starts_with(h.client->id + "." + std::to_string(h.ticket));
 }
 
-/// A script has just shown it.
+/// A script of its own has just shown it, and made it last: what another meets may be about to end.
 void quorum_world::has_vote(quorum_hold& h, int which) {
   nanos& since = h.votes_since[static_cast<std::size_t>(which)];
   if (since == 0 || !well(*h.client, which, since)) since = now_;

@@ -185,7 +185,7 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
   for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {
     if (!h->client->owns(is.owner)) continue;
     h->refusing.erase(which);
-    if (is_vote_of(*h, is.owner)) has_vote(*h, which);
+    if (is_vote_of(*h, is.owner) && one.id == is.owner) has_vote(*h, which);
   }
   if (one.releases && mine && !one.stays) {
     seen_lock const& before = s.locks[static_cast<std::size_t>(one.name)];

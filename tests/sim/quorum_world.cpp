@@ -275,7 +275,7 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
 /// P10: who is told so does not ask again at once.
 void quorum_world::refuse(link_ptr const& l, std::span<std::string_view const> argv) {
   server const& s = *servers_[static_cast<std::size_t>(l->server)];
-  say("server ", l->server, ": client ", l->client, " ", script_name(argv[1]), " -> ", s.says);
+  say("server ", l->server, ": client ", l->client, " ", script_name(argv[1]), " ", argv[3 + static_cast<std::size_t>(number(argv[2]))], " -> ", s.says);
   std::string bytes = "-";
   (bytes += s.says) += "\r\n";
   answer(l, std::move(bytes));

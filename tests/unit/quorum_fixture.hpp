@@ -66,8 +66,8 @@ class world final : public engine::acquisition_events, public engine::journal {
   std::int64_t server_us(std::size_t i = 0) const {
     return 1'700'000'000'000'000 + std::chrono::duration_cast<std::chrono::microseconds>(now - begin).count() + static_cast<std::int64_t>(i);
   }
-  void connect(std::size_t i) {
-    servers[i]->connected_as({1, "here", server_us(i), now}, now);
+  void connect(std::size_t i, std::chrono::seconds uptime = 100h) {
+    servers[i]->connected_as({1, "here", server_us(i), now, {}, uptime}, now);
     while (!wires[i]->unanswered.empty()) answer(i, {1, 0, server_us(i)});
     wires[i]->all.clear();
   }
@@ -98,7 +98,7 @@ class world final : public engine::acquisition_events, public engine::journal {
   void ask_by_a_new_connection(std::size_t i) {
     servers[i]->disconnected("cut", now);
     wires[i]->unanswered.clear();
-    servers[i]->connected_as({2, "here", server_us(i), now}, now);
+    servers[i]->connected_as({2, "here", server_us(i), now, {}, 100h}, now);
     while (wires[i]->unanswered.front().what == "other") answer(i, {1, 0, server_us(i)});
   }
   engine::acquisition& ask(bool once = false) {

@@ -118,6 +118,22 @@ TEST(Quorum, P11ATryWhoseVotesRanOutWhileItWaitedForTheOthersAsksForThemAnew) {
   EXPECT_NE(w.events, std::vector<std::string>{"failed"});
 }
 
+/// What is there is no majority: one of those has no vote.
+TEST(Quorum, P11ATryWaitsForTheConnectionOfAServerWithoutWhichTooFewMayVote) {
+  config c;
+  c.min_server_uptime = 1h;
+  world w{3, c};
+  for (std::size_t i : {0u, 1u}) w.servers[i]->disconnected("cut", w.now);
+  w.connect(1, 1s);
+  w.ask(true);
+  w.advance(1ms);
+  EXPECT_TRUE(w.events.empty()) << "server 1 is connected, and may not vote";
+  w.ask_by_a_new_connection(0);
+  w.yes(0);
+  w.yes(2);
+  EXPECT_EQ(w.events, std::vector<std::string>{"granted"});
+}
+
 TEST(Quorum, P11ATrySaysThatTheLockIsBusyOnlyWhereAServerHasSaidSo) {
   // Two slow servers of five do not keep it from an answer; three do, until they are two.
   world few{5};
