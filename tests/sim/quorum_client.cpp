@@ -94,6 +94,7 @@ void quorum_client::pause(nanos length) {
   if (!alive || paused) return;
   paused = true;
   disturbed = world.now() + length;
+  world.trouble(disturbed);
   world.after(length, [this, mine = process] {
     if (!alive || process != mine) return;
     paused = false;
