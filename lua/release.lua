@@ -13,7 +13,7 @@ local id, keep, new_id, vote_floor = ARGV[1], mode == '1' or mode == '1!', ARGV[
 -- need.
 local value = redis.call('GET', lock_key)
 local plain = value and not (keep or new_id) and string.find(value, id .. ' ', 1, true) == 1
-local line = plain and redis.call('EXISTS', queue_key)
+local line = plain and redis.call('ZCARD', queue_key)
 if line == 0 and
    (not vote_floor or (tonumber(redis.call('GET', fence_key) or 0) or 0) >= vote_floor) then
   redis.call('DEL', lock_key)
@@ -62,7 +62,8 @@ if patient and awaited(nil, 1) then
 end
 
 gives_back = was_owner == 1 and lock_key
-if (line or redis.call('EXISTS', queue_key)) == 0 then
+line = line or redis.call('ZCARD', queue_key)
+if line == 0 then
   if new_id then
     local fence, digits = next_fence(floor)
     own(new_id, digits, 'h', lease)
@@ -74,12 +75,16 @@ if (line or redis.call('EXISTS', queue_key)) == 0 then
   return {was_owner, 0, 0, now}
 end
 
-local ticket = new_id and enqueue(new_id, 0, claim, lease)
-local fence, taken, unfinished = pass_on(new_id, lease, floor)
+local ticket, is_new
+if new_id then
+  ticket, is_new = enqueue(new_id, 0, claim, lease)
+  line = is_new and line + 1 or line
+end
+local fence, taken, unfinished, left_line = pass_on(new_id, lease, floor)
 if not taken and was_owner == 1 then
   redis.call('DEL', lock_key)
 end
-local more = redis.call('EXISTS', queue_key)
+local more = line > left_line and 1 or 0
 if fence then
   return {was_owner, 0, more, now, 1, fence}
 end

@@ -15,14 +15,14 @@ end
 local function next_fence(floor)
   local fence = math.max(clock, floor + 1)
   local digits = text(fence)
-  local before = redis.pcall('SET', fence_key, digits, 'PX', kept(fence), 'GET')
-  if before and type(before) == 'table' then
-    if gives_back and string.find(before.err, 'WRONGTYPE', 1, true) then
+  local answer = redis.pcall('SET', fence_key, digits, 'PX', kept(fence), 'GET')
+  local before = tonumber(answer or 0)
+  if not before and type(answer) == 'table' then
+    if gives_back and string.find(answer.err, 'WRONGTYPE', 1, true) then
       redis.call('DEL', gives_back)
     end
     redis.call('SET', fence_key, digits, 'PX', kept(fence), 'GET') -- fails once more, and ends the script with its words
   end
-  before = tonumber(before or 0)
   if before and before >= fence then
     fence = math.min(before + 1, 9007199254740991) -- what somebody wrote there may be beyond what a number can count
     digits = text(fence)

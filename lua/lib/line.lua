@@ -16,9 +16,11 @@ end
 -- request from before the ticket was known may have taken one at the end. The line outlives the lock by the asker's
 -- lease, so that nobody is forgotten when a holder dies. Answers the ticket, and whether it was not in line before.
 local function enqueue(id, ticket, lock_left, lease)
+  local empty = false
   if ticket == 0 then
     ticket = now
     local last = redis.call('ZRANGE', queue_key, -1, -1, 'WITHSCORES')
+    empty = not last[2]
     if last[2] and last[2] + 1 > ticket then
       ticket = last[2] + 1
     end
@@ -28,7 +30,7 @@ local function enqueue(id, ticket, lock_left, lease)
     ticket = tonumber(redis.call('ZSCORE', queue_key, id))
   end
   local lives = lock_left + lease
-  if redis.call('PTTL', queue_key) < lives then
+  if empty or redis.call('PTTL', queue_key) < lives then
     redis.call('PEXPIRE', queue_key, lives)
   end
   return ticket, is_new

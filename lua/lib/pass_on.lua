@@ -3,25 +3,26 @@
 
 -- Gives the free lock to the first in line whose client hears of it, and only then writes it down as the owner:
 -- an owner that nobody told would hold the lock for nothing. Answers the fence if that is `me` (told by the reply
--- of this very script), else who has it now, if anybody; if nobody, whether somebody is in line whom it has not come to.
+-- of this very script), else who has it now, if anybody; if nobody, whether somebody is in line whom it has not come to. Then how many have
+-- left the line.
 local function pass_on(me, my_lease, floor, my_state)
   local fence, digits = next_fence(floor)
-  for _ = 1, most_steps do
+  for step = 1, most_steps do
     local head = redis.call('ZPOPMIN', queue_key)
     local id = head[1]
     if not id then
-      return nil, false
+      return nil, false, false, step - 1
     end
     if id == me then
       own(id, digits, my_state or 'h', my_lease)
-      return fence, id
+      return fence, id, false, step
     end
     local grant = id .. ' ' .. digits .. ' ' .. text(now) .. ' ' .. claim .. ' ' .. lock_key
     -- An entry with a blank is of a lock of another kind, whose client could not read this.
     if not string.find(id, ' ', 1, true) and reach(id, grant) then
       own(id, digits, 'c', claim)
-      return nil, id
+      return nil, id, false, step
     end
   end
-  return nil, false, redis.call('EXISTS', queue_key) == 1
+  return nil, false, redis.call('EXISTS', queue_key) == 1, most_steps
 end
