@@ -17,7 +17,7 @@ constexpr std::int64_t fence_slack_us = 20'000;
 bool quorum::is_silent(ballot const& b, voter const& v, time_point now) const {
   if (b.wait && b.at == ballot::phase::collecting) return false;
   member const& m = *members_[v.server];
-  if (!m.up()) return b.at == ballot::phase::leaving || voters_there(now) >= needed();
+  if (!m.up()) return b.at == ballot::phase::leaving || voters_there(b, now) >= needed();
   return now >= b.since + patience_with(m);
 }
 

@@ -218,10 +218,10 @@ std::size_t quorum::connected_servers() const noexcept {
   return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [](auto const& m) { return m->up(); }));
 }
 
-/// Those that are connected, and not so fresh that they have no vote.
-std::size_t quorum::voters_there(time_point now) const noexcept {
+/// Those that are connected, not so fresh that they have no vote, and have not answered with an error.
+std::size_t quorum::voters_there(ballot const& b, time_point now) const {
   return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [&](auto const& m) {
-    return m->up() && m->fresh_until <= now;
+    return m->up() && m->fresh_until <= now && !b.votes[m->number]->trouble;
   }));
 }
 

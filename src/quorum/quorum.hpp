@@ -64,7 +64,7 @@ class quorum final : public engine::backend {
   ballot& ballot_of(std::string_view name);
   ballot* find(std::string_view name);
   std::size_t connected_servers() const noexcept;
-  std::size_t voters_there(time_point now) const noexcept;
+  std::size_t voters_there(ballot const& b, time_point now) const;
   std::size_t needed() const noexcept;
   void retire(ballot& b);
 

@@ -87,10 +87,10 @@ void quorum::connection_changed(member& m, time_point now) {
     if (b->at == ballot::phase::starting || (b->asks() && !b->wait)) all.push_back(b.get());
     if (CONCH_MUTANT(lost_with_a_connection) && !m.up() && b->at == ballot::phase::held) all.push_back(b.get());
   }
-  bool const majority_is_back = m.up() && voters_there(now) == needed();
   for (ballot* b : all) {
     keeping const keep{*b};
     // A try has waited for this: now the servers have their time.
+    bool const majority_is_back = m.up() && voters_there(*b, now) == needed();
     if (majority_is_back && b->at == ballot::phase::collecting) b->since = now;
     if (CONCH_MUTANT(lost_with_a_connection) && b->at == ballot::phase::held) {
       lose(*b, now);

@@ -255,7 +255,12 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
     bool const too_late = no_kill && !l->client_open && linked(l->client, l->server, now_);
     for (step const& one : about) judge(l->server, one, reply, too_late);
   } else if (reply.error_code() == "NOSCRIPT") {
-    for (step const& one : about) std::erase(s.forsaken, one.id);  // it is looked after, and comes again
+    for (step const& one : about) {
+      // It is looked after, and the same comes again; by then that vote may have ended.
+      std::erase(s.forsaken, one.id);
+      seen_lock& known = s.locks[static_cast<std::size_t>(one.name)];
+      if (known.owner == one.id) known.looked_after = true;
+    }
   }
   for (auto const& p : s.model.take_pushes()) {
     auto const to = s.links.find(p.to);

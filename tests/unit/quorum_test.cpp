@@ -134,6 +134,19 @@ TEST(Quorum, P11ATryWaitsForTheConnectionOfAServerWithoutWhichTooFewMayVote) {
   EXPECT_EQ(w.events, std::vector<std::string>{"granted"});
 }
 
+TEST(Quorum, P11ATryWaitsForTheConnectionOfAServerWithoutWhichTooFewAnswer) {
+  world w{3};
+  w.servers[0]->disconnected("cut", w.now);
+  w.ask(true);
+  w.refuse(1);
+  w.advance(1ms);
+  EXPECT_TRUE(w.events.empty()) << "server 1 is connected, and of no use";
+  w.ask_by_a_new_connection(0);
+  w.yes(0);
+  w.yes(2);
+  EXPECT_EQ(w.events, std::vector<std::string>{"granted"});
+}
+
 TEST(Quorum, P11ATrySaysThatTheLockIsBusyOnlyWhereAServerHasSaidSo) {
   // Two slow servers of five do not keep it from an answer; three do, until they are two.
   world few{5};
