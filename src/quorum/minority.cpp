@@ -109,7 +109,7 @@ void quorum::plan(ballot& b, time_point now) {
         time_point const over = s.deadline - settings_.min_validity;
         if (b.at == ballot::phase::collecting || over > now) by(over);
       }
-      if (s.at == seat::state::idle && waits) by(v->not_before);
+      if (s.at == seat::state::idle && (waits || (b.tries() && !v->refused))) by(v->not_before);
       if (s.at != seat::state::idle && s.at != seat::state::owned && !waits && members_[v->server]->up()) {
         time_point const patience = b.since + patience_with(*members_[v->server]);
         if (patience > now) by(patience);  // else it is silent already
@@ -160,7 +160,7 @@ void quorum::due(ballot& b, time_point now) {
       b.agreeing_on = 0;
       b.since = now;
     }
-    if (waits) ask_votes(b, now);
+    ask_votes(b, now);
     if (b.round != round) return;
   }
   decide(b, now);

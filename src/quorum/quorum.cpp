@@ -113,11 +113,13 @@ std::optional<std::int64_t> quorum::new_ticket(time_point now) const {
   return agreed_ticket(clocks);
 }
 
-/// Asks where nothing is asked, in line or owned.
+/// Asks where nothing is asked, in line or owned. A try does not ask again where somebody has the lock, but where a server has
+/// answered with an error, while it waits for others to connect.
 void quorum::ask_votes(ballot& b, time_point now) {
   std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
-    if (v->place.at != seat::state::idle || v->not_before > now) continue;
+    bool const answered = v->refused && !b.wait;
+    if (v->place.at != seat::state::idle || v->not_before > now || answered) continue;
     ask_vote(b, *v, b.wait, now);
     if (b.round != round) return;
   }

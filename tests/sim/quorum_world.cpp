@@ -591,7 +591,8 @@ void quorum_world::asks(quorum_hold& h) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
   h.fence_rounds = h.client->stats.fence_rounds;
   // Once the scripts are known everywhere.
-  h.alone = calm && result.grants > 2 && now_ > second && w.active.empty() && w.waiting.empty() && w.tries == 0;
+  bool const nothing_on_its_way = w.last_stir + 2 * (latency + jitter) < now_;
+  h.alone = calm && result.grants > 2 && now_ > second && w.active.empty() && w.waiting.empty() && w.tries == 0 && nothing_on_its_way;
   for (std::size_t i = 0; i < servers_.size() && h.alone; ++i) {
     patrol(static_cast<int>(i));
     h.alone = servers_[i]->locks[static_cast<std::size_t>(h.name)].owner.empty();
