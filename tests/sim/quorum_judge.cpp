@@ -44,6 +44,7 @@ void quorum_world::forsaken(int which, id_text const& id, nanos since) {
   server& s = *servers_[static_cast<std::size_t>(which)];
   if (std::erase(s.forsaken, id) == 0) return;  // somebody has spoken of it after all
   if (s.set_back) return;                        // what was long over may be there again
+  if (std::find(s.denied.begin(), s.denied.end(), id) != s.denied.end()) return;
   for (auto const& c : clients_) {
     if (!c->alive || c->paused || !c->owns(id) || c->disturbed >= since || s.disturbed >= since) continue;
     if (linked(c->number, which, since)) throw violation{6, "client " + std::to_string(c->number) + " let its vote " + std::string{id} + " at server " + std::to_string(which) + " run out"};

@@ -261,6 +261,10 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
       seen_lock& known = s.locks[static_cast<std::size_t>(one.name)];
       if (known.owner == one.id) known.looked_after = true;
     }
+  } else if (reply.error_code() == "WRONGTYPE") {
+    for (step const& one : about) {
+      if (one.releases) s.denied.push_back(one.id);
+    }
   }
   for (auto const& p : s.model.take_pushes()) {
     auto const to = s.links.find(p.to);
@@ -279,16 +283,16 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
 
 /// P10: who is told so does not ask again at once.
 void quorum_world::refuse(link_ptr const& l, std::span<std::string_view const> argv) {
-  server const& s = *servers_[static_cast<std::size_t>(l->server)];
-  say("server ", l->server, ": client ", l->client, " ", script_name(argv[1]), " ", argv[3 + static_cast<std::size_t>(number(argv[2]))], " -> ", s.says);
+  server& s = *servers_[static_cast<std::size_t>(l->server)];
+  std::string_view const id = argv[3 + static_cast<std::size_t>(number(argv[2]))];
+  say("server ", l->server, ": client ", l->client, " ", script_name(argv[1]), " ", id, " -> ", s.says);
+  if (script_name(argv[1]) == "release" && (s.says.starts_with("NOPERM") || s.says.starts_with("WRONGTYPE"))) s.denied.emplace_back(id);
   std::string bytes = "-";
   (bytes += s.says) += "\r\n";
   answer(l, std::move(bytes));
   if (script_name(argv[1]) != "acquire" || s.says.starts_with("READONLY")) return;
   // What was held up comes all at once, also what connections sent that are gone.
   if (!l->client_open || s.stalled_until == now_ || l->held_up_until == now_) return;
-  auto const keys = static_cast<std::size_t>(number(argv[2]));
-  std::string_view const id = argv[3 + keys];
   auto& [times, since] = clients_[static_cast<std::size_t>(l->client)]->refused_[{l->server, std::string{vote_of(id)}}];
   if (times++ == 0) since = now_;
   constexpr nanos shortest_pause = 15 * millisecond;

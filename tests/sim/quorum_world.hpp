@@ -70,6 +70,7 @@ class quorum_world {
     redis_model model;
     std::vector<seen_lock> locks;  // by name
     std::vector<id_text> forsaken;  // votes that ended by themselves just now
+    std::vector<id_text> denied;    // whose releases were, for good: their places stay in line
     std::map<redis_model::connection_id, std::shared_ptr<link>> links;  // of this run
     nanos disturbed = 0;           // the last time anything was wrong with it
     std::int64_t offset_us = 0, ppm = 0;
