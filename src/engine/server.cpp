@@ -218,7 +218,7 @@ void server::disconnected(std::string_view why, time_point now) {
   quiet_.cancel();
   log_.note(false, why);
 
-  std::deque<in_flight> unanswered;
+  boost::circular_buffer<in_flight> unanswered;
   unanswered.swap(in_flight_);
   std::deque<std::vector<renewed>> unrenewed;
   unrenewed.swap(renewing_);
@@ -266,7 +266,7 @@ void server::disconnected(std::string_view why, time_point now) {
 
 void server::answered(answer const& as_sent, time_point now) {
   // From here on the server's words may be logged, kept or put behind others.
-  std::string const words = readable(as_sent.words);
+  std::string const words = as_sent.words.empty() ? std::string{} : readable(as_sent.words);
   answer const a{as_sent.what, words, as_sent.numbers};
   if (in_flight_.empty()) {
     out_.drop_connection("an answer to nothing");
@@ -327,6 +327,7 @@ void server::push_request(in_flight r) {
   }
   if (r.of == script::none) r.of = script_of(r);
   r.number = ++requests_;
+  if (in_flight_.full()) in_flight_.set_capacity(std::max<std::size_t>(16, 2 * in_flight_.capacity()));
   in_flight_.push_back(r);
   if (!overdue_.armed()) timers_.arm(overdue_, r.written + settings_.command_timeout);
 }

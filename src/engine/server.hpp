@@ -9,6 +9,8 @@
 #include <conch/config.hpp>
 #include <conch/stats.hpp>
 
+#include <boost/circular_buffer.hpp>
+
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -234,7 +236,7 @@ class server final : public backend {
   bool excused_ = false;          // an answer may be late once because of ourselves
   std::uint64_t last_id_ = 0;     // the count of the last id
 
-  std::deque<in_flight> in_flight_;
+  boost::circular_buffer<in_flight> in_flight_;  // a deque would allocate with every fourth request
   struct renewed { seat* at; grant_id id; milliseconds lease; std::int64_t floor; bool keeps_fence; };
   std::deque<std::vector<renewed>> renewing_;
   std::vector<renewal> scratch_;
