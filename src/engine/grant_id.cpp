@@ -20,14 +20,18 @@ int value_of(char c) noexcept {
 
 }  // namespace
 
+std::size_t text_size(grant_id id) noexcept {
+  std::size_t size = 1;
+  for (std::uint64_t rest = id.count; rest >= 10; rest /= 10) ++size;
+  return id.nonce == 0 ? size : size + 1 + nonce_digits;
+}
+
 char* write_grant_id(char* to, grant_id id) noexcept {
-  char* const end = std::to_chars(to, to + 20, id.count).ptr;
-  if (id.nonce == 0) return end;
-  *end = '-';
-  char* const last = end + 1 + nonce_digits;
-  std::uint64_t rest = id.nonce;
-  for (char* at = last; at != end + 1; rest >>= 6) *--at = digits[rest & 63u];
-  return last;
+  char* at = std::to_chars(to, to + 20, id.count).ptr;
+  if (id.nonce == 0) return at;
+  *at++ = '-';
+  for (std::size_t i = 0; i != nonce_digits; ++i) at[i] = digits[id.nonce >> 6 * (nonce_digits - 1 - i) & 63u];
+  return at + nonce_digits;
 }
 
 std::string to_text(grant_id id) {

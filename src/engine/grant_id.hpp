@@ -27,6 +27,8 @@ constexpr std::size_t nonce_digits = 11;
 /// Room for any grant_id.
 constexpr std::size_t longest_grant_id = 20 + 1 + nonce_digits;
 
+/// What write_grant_id writes.
+std::size_t text_size(grant_id id) noexcept;
 /// Answers the end.
 char* write_grant_id(char* to, grant_id id) noexcept;
 std::string to_text(grant_id id);

@@ -5,7 +5,9 @@
 #include "redis/scripts.hpp"
 #include "resp/encoder.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <limits>
 
 namespace conch::redis {
@@ -17,21 +19,27 @@ using resp::command_writer;
 
 constexpr std::string_view key_prefix = "conch:{";
 
+/// Answers the end.
+char* put(char* to, std::string_view text) noexcept {
+  if (!text.empty()) std::memcpy(to, text.data(), text.size());  // data() may be null if empty
+  return to + text.size();
+}
+
 /// The keys of one lock, as arguments. Most names are written as they are.
 class keys {
  public:
   explicit keys(std::string_view name) : name_{name} {
-    if (name.find_first_of("%}") == std::string_view::npos) return;
+    if (std::none_of(name.begin(), name.end(), [](char c) { return c == '%' || c == '}'; })) return;
     escaped_ = escape_name(name);
     name_ = escaped_;
   }
   keys(keys const&) = delete;
   keys& operator=(keys const&) = delete;
 
-  void lock(command_writer& w) const { w.arg({key_prefix, name_, "}"}); }
-  void queue(command_writer& w) const { w.arg({key_prefix, name_, "}:q"}); }
-  void fence(command_writer& w) const { w.arg({key_prefix, name_, "}:f"}); }
-  void ends(command_writer& w) const { w.arg({key_prefix, name_, "}:e"}); }
+  void lock(command_writer& w) const { write(w, "}"); }
+  void queue(command_writer& w) const { write(w, "}:q"); }
+  void fence(command_writer& w) const { write(w, "}:f"); }
+  void ends(command_writer& w) const { write(w, "}:e"); }
 
   void all(command_writer& w) const {
     lock(w);
@@ -40,15 +48,31 @@ class keys {
   }
 
  private:
+  void write(command_writer& w, std::string_view tail) const {
+    std::size_t const size = key_prefix.size() + name_.size() + tail.size();
+    if (size > command_writer::longest_in_place) {
+      w.arg({key_prefix, name_, tail});
+      return;
+    }
+    char* const rest = put(put(w.begin(size), key_prefix), name_);
+    put(rest, tail);
+    w.end();
+  }
+
   std::string_view name_;
   std::string escaped_;
 };
 
 /// CLIENT.N
 void write_id(command_writer& w, std::string_view client, grant_id id) {
-  char text[engine::longest_grant_id];
-  auto const end = engine::write_grant_id(text, id);
-  w.arg({client, ".", {text, static_cast<std::size_t>(end - text)}});
+  std::size_t const size = client.size() + 1 + engine::text_size(id);
+  if (size > command_writer::longest_in_place) {
+    w.arg({client, ".", engine::to_text(id)});
+    return;
+  }
+  char* const n = put(put(w.begin(size), client), ".");
+  engine::write_grant_id(n, id);
+  w.end();
 }
 
 std::string_view letter(engine::permit const& part) { return {reinterpret_cast<char const*>(&part.kind), 1}; }
@@ -61,16 +85,36 @@ void write_script(command_writer& w, script const& s, bool with_source, std::siz
   w.arg(key_count);
 }
 
+/// The call of a script with so many keys and other arguments, up to the keys.
+class script_call {
+ public:
+  script_call(std::string_view name, std::size_t key_count, std::size_t others)
+      : script_{find_script(name)}, key_count_{std::to_string(key_count)}, argc_{3 + key_count + others},
+        by_sha1_{argc_, {"EVALSHA", script_.sha1, key_count_}} {}
+
+  command_writer begin(std::string& out, bool with_source) const {
+    if (!with_source) return {out, by_sha1_};
+    return {out, resp::command_beginning{argc_, {"EVAL", script_.source, key_count_}}};
+  }
+
+ private:
+  script const& script_;
+  std::string key_count_;
+  std::size_t argc_;
+  resp::command_beginning by_sha1_;
+};
+
 struct encoder {
   std::string_view client;
   std::string& out;
 
   void operator()(engine::acquire_command const& c) const {
-    static script const& acquire = find_script("acquire");
-    static script const& permit_acquire = find_script("permit_acquire");
+    static script_call const of_mutex{"acquire", 3, 7};
+    static script_call const of_vote{"acquire", 3, 8};
+    static script_call const of_part{"permit_acquire", 4, 12};
     bool const vote = c.proposal != 0;
-    command_writer w{out, 3u + 3u + 7u + (c.part != nullptr ? 1u + 5u : vote ? 1u : 0u)};
-    write_script(w, c.part != nullptr ? permit_acquire : acquire, c.with_source, c.part != nullptr ? 4 : 3);
+    script_call const& call = c.part != nullptr ? of_part : vote ? of_vote : of_mutex;
+    command_writer w = call.begin(out, c.with_source);
     keys const k{c.name};
     k.all(w);
     if (c.part != nullptr) k.ends(w);
@@ -95,11 +139,12 @@ struct encoder {
   }
 
   void operator()(engine::release_command const& c) const {
-    static script const& release = find_script("release");
-    static script const& permit_release = find_script("permit_release");
+    static script_call const of_mutex{"release", 3, 6};
+    static script_call const of_vote{"release", 3, 8};
+    static script_call const of_part{"permit_release", 4, 10};
     bool const vote = c.floor != 0;
-    command_writer w{out, 3u + 3u + (c.part != nullptr ? 1u + 10u : vote ? 8u : 6u)};
-    write_script(w, c.part != nullptr ? permit_release : release, c.with_source, c.part != nullptr ? 4 : 3);
+    script_call const& call = c.part != nullptr ? of_part : vote ? of_vote : of_mutex;
+    command_writer w = call.begin(out, c.with_source);
     keys const k{c.name};
     k.all(w);
     if (c.part != nullptr) k.ends(w);

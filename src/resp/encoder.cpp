@@ -13,6 +13,7 @@ constexpr std::size_t most_digits = 20;  // -9223372036854775808, 18446744073709
 
 // Type, digits, CR LF.
 constexpr std::size_t longest_header = 1 + most_digits + 2;
+constexpr std::size_t shortest_header = 1 + 1 + 2;
 
 char* put_line_end(char* at) noexcept {
   *at++ = '\r';
@@ -23,16 +24,15 @@ char* put_line_end(char* at) noexcept {
 // Needs longest_header bytes; returns their end.
 char* put_header(char* at, char type, std::size_t n) noexcept {
   *at++ = type;
-  if (n < 10) {
-    *at++ = static_cast<char>('0' + n);
-  } else if (n < 100) {
-    *at++ = static_cast<char>('0' + n / 10);
-    *at++ = static_cast<char>('0' + n % 10);
-  } else {
-    at = std::to_chars(at, at + most_digits, n).ptr;
-  }
+  if (n >= 100) return put_line_end(std::to_chars(at, at + most_digits, n).ptr);
+  if (n >= 10) *at++ = static_cast<char>('0' + n / 10);
+  *at++ = static_cast<char>('0' + n % 10);
   return put_line_end(at);
 }
+
+// Of fewer than ten characters?
+bool is_short(std::int64_t value) noexcept { return value < 1'000'000'000 && value > -100'000'000; }
+bool is_short(std::uint64_t value) noexcept { return value < 1'000'000'000; }
 
 }  // namespace
 
@@ -42,12 +42,29 @@ command_writer::command_writer(std::string& out, std::size_t argc)
   assert(argc > 0);
 }
 
+// cppcheck-suppress uninitMemberVar ; as above
+command_writer::command_writer(std::string& out, command_beginning const& beginning)
+    : out_(out), end_(bytes_), missing_(beginning.missing_), exceptions_(std::uncaught_exceptions()) {
+  assert(missing_ > 0);
+  std::string const& bytes = beginning.bytes_;
+  if (bytes.size() <= short_command) {
+    std::memcpy(bytes_, bytes.data(), bytes.size());
+    end_ += bytes.size();
+  } else {
+    out_.append(bytes);
+  }
+}
+
 command_writer::~command_writer() {
   assert(missing_ == 0 || std::uncaught_exceptions() > exceptions_);
 }
 
 command_writer& command_writer::arg(std::string_view text) {
-  return arg(std::initializer_list<std::string_view>{text});
+  if (text.size() > longest_in_place) return arg(std::initializer_list<std::string_view>{text});
+  char* const to = begin(text.size());
+  if (!text.empty()) std::memcpy(to, text.data(), text.size());  // data() may be null if empty
+  end();
+  return *this;
 }
 
 command_writer& command_writer::arg(std::initializer_list<std::string_view> pieces) {
@@ -55,22 +72,35 @@ command_writer& command_writer::arg(std::initializer_list<std::string_view> piec
   for (auto const piece : pieces) {
     size += piece.size();
   }
-  if (longest_header + size + 2 <= short_command) {
-    char* end = put_header(room(longest_header + size + 2), '$', size);
+  if (size <= longest_in_place) {
+    char* to = begin(size);
     for (auto const piece : pieces) {
-      if (!piece.empty()) {
-        std::memcpy(end, piece.data(), piece.size());  // data() may be null if empty
-      }
-      end += piece.size();
+      if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());  // as above
+      to += piece.size();
     }
-    return wrote(put_line_end(end));
+    end();
+    return *this;
   }
   end_ = put_header(room(longest_header), '$', size);
   spill();
   for (auto const piece : pieces) {
     out_.append(piece);
   }
-  return wrote(put_line_end(bytes_));
+  end_ = put_line_end(bytes_);
+  end();
+  return *this;
+}
+
+char* command_writer::begin(std::size_t size) {
+  assert(size <= longest_in_place);
+  char* const to = put_header(room(longest_header + size + 2), '$', size);
+  end_ = put_line_end(to + size);
+  return to;
+}
+
+void command_writer::end() {
+  assert(missing_ > 0);
+  if (--missing_ == 0) spill();
 }
 
 command_writer& command_writer::arg(std::int64_t value) {
@@ -83,11 +113,15 @@ command_writer& command_writer::arg(std::uint64_t value) {
 
 template <class Integer>
 command_writer& command_writer::number(Integer value) {
-  char digits[most_digits] = {};
-  auto const size = static_cast<std::size_t>(std::to_chars(digits, digits + most_digits, value).ptr - digits);
-  char* const text = put_header(room(longest_header + most_digits + 2), '$', size);
-  std::memcpy(text, digits, most_digits);  // of a size that is known: what is too much is written over
-  return wrote(put_line_end(text + size));
+  // The header is written when the digits are there, but its length is known before.
+  char* const header = room(longest_header + most_digits + 2);
+  char* const text = header + (is_short(value) ? shortest_header : shortest_header + 1);
+  char* const stop = std::to_chars(text, text + most_digits, value).ptr;
+  [[maybe_unused]] char const* const end_of_header = put_header(header, '$', static_cast<std::size_t>(stop - text));
+  assert(end_of_header == text);
+  end_ = put_line_end(stop);
+  end();
+  return *this;
 }
 
 // Where the next n bytes go: not more than short_command.
@@ -96,16 +130,17 @@ char* command_writer::room(std::size_t n) {
   return end_;
 }
 
-command_writer& command_writer::wrote(char* end) {
-  assert(missing_ > 0);
-  end_ = end;
-  if (--missing_ == 0) spill();
-  return *this;
-}
-
 void command_writer::spill() {
   out_.append(bytes_, static_cast<std::size_t>(end_ - bytes_));
   end_ = bytes_;
+}
+
+command_beginning::command_beginning(std::size_t argc, std::initializer_list<std::string_view> args) : missing_(argc - args.size()) {
+  assert(argc > args.size());
+  bytes_ = "*" + std::to_string(argc) + "\r\n";
+  for (auto const text : args) {
+    bytes_.append("$").append(std::to_string(text.size())).append("\r\n").append(text).append("\r\n");
+  }
 }
 
 void append_command(std::string& out, std::initializer_list<std::string_view> args) {

@@ -10,14 +10,29 @@
 
 namespace conch::resp {
 
+// The first arguments of a command that is written often: the same bytes each time, put together once.
+class command_beginning {
+ public:
+  // The whole command has `argc` arguments; these are fewer.
+  command_beginning(std::size_t argc, std::initializer_list<std::string_view> args);
+
+ private:
+  friend class command_writer;
+
+  std::string bytes_;
+  std::size_t missing_;
+};
+
 // Appends one command to `out`. The number of arguments (the command's name included) comes first
-// on the wire, so it must be known: exactly `argc` calls of arg() before the writer is destroyed,
+// on the wire, so it must be known: exactly `argc` calls of arg() or end() before the writer is destroyed,
 // or the server takes the next command for the missing arguments. Asserted. It is in `out` when
 // the last of them has been written.
 class command_writer {
  public:
   // Preconditions: argc > 0; out outlives the writer and is not changed by others meanwhile.
   explicit command_writer(std::string& out, std::size_t argc);
+  // The arguments behind the beginning are still to come.
+  command_writer(std::string& out, command_beginning const& beginning);
   ~command_writer();
 
   command_writer(command_writer const&) = delete;
@@ -28,6 +43,12 @@ class command_writer {
 
   // One argument in pieces. Precondition: none of them points into out.
   command_writer& arg(std::initializer_list<std::string_view> pieces);
+
+  // One argument of `size` bytes that the caller writes to where begin() points, before it calls end().
+  // Precondition: size <= longest_in_place.
+  static constexpr std::size_t longest_in_place = 256;
+  char* begin(std::size_t size);
+  void end();
 
   // In decimal.
   command_writer& arg(std::int64_t value);
@@ -48,7 +69,6 @@ class command_writer {
   template <class Integer>
   command_writer& number(Integer value);
   char* room(std::size_t n);
-  command_writer& wrote(char* end);
   void spill();
 
   // Most commands are put together here, and appended in one go.

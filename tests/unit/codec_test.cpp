@@ -258,6 +258,50 @@ TEST(Encode, WritesTheVeryBytesOfResp) {
   EXPECT_EQ(bytes, "before*2\r\n$9\r\nSUBSCRIBE\r\n$8\r\nconch:c1\r\n");
 }
 
+/// The bytes on the wire, put together in the plainest way.
+std::string plainly(words const& all) {
+  std::string bytes = "*" + std::to_string(all.size()) + "\r\n";
+  for (auto const& w : all) bytes += "$" + std::to_string(w.size()) + "\r\n" + w + "\r\n";
+  return bytes;
+}
+
+TEST(Encode, WritesTheSameBytesForNamesAndClientsOfAnyLength) {
+  std::vector<std::string> names = odd_names;
+  for (std::size_t const size : {90u, 91u, 99u, 100u, 245u, 246u, 247u, 248u, 249u, 250u, 500u, 512u, 5000u}) {
+    names.emplace_back(size, 'n');
+    names.push_back(std::string(size, 'n') + "}%");
+  }
+  engine::grant_id const ids[] = {9, 10, {99, 1}, {18446744073709551615u, 18446744073709551615u}};
+  for (std::string const& client : {"c1"s, std::string(32, 'f'), std::string(240, 'f'), std::string(600, 'f')}) {
+    for (auto const& name : names) {
+      for (engine::grant_id const id : ids) {
+        for (bool const with_source : {false, true}) {
+          std::string const key = "conch:{" + escape_name(name) + "}", text = client + "." + engine::to_text(id);
+          std::string const how = with_source ? "EVAL" : "EVALSHA";
+          std::string bytes;
+          encode(engine::acquire_command{.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .with_source = with_source}, client, bytes);
+          ASSERT_EQ(bytes, plainly({how, with_source ? source("acquire") : sha("acquire"), "3", key, key + ":q", key + ":f", text, "wait", "30000",
+                                    "3000", "600000", "0", "0"}));
+          bytes.clear();
+          encode(engine::release_command{.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .new_id = id, .with_source = with_source},
+                 client, bytes);
+          ASSERT_EQ(bytes, plainly({how, with_source ? source("release") : sha("release"), "3", key, key + ":q", key + ":f", text, "0", "30000",
+                                    "3000", "600000", text}));
+        }
+      }
+    }
+  }
+}
+
+TEST(GrantId, IsAsLongAsItsTextSays) {
+  for (std::uint64_t power = 1; power != 10'000'000'000'000'000'000u; power *= 10) {
+    for (engine::grant_id const id : {engine::grant_id{power}, engine::grant_id{power - 1}, engine::grant_id{power, power}}) {
+      EXPECT_EQ(engine::text_size(id), engine::to_text(id).size());
+    }
+  }
+  EXPECT_EQ(engine::to_text({1, 0xfedcba9876543210}), "1-FwSjeXrL38G");
+}
+
 TEST(Encode, AppendsOneCommandAfterTheOther) {
   std::string bytes;
   encode(engine::ping_command{}, "c1", bytes);

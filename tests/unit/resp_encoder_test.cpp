@@ -83,6 +83,58 @@ TEST(RespEncoder, AnArgumentMayBeOfAnyLengthAndHoldAnyBytes) {
   EXPECT_EQ(one_argument(std::string_view()), "*1\r\n$0\r\n\r\n");
 }
 
+TEST(RespEncoder, ANumberIsWrittenWithItsLengthOnBothSidesOfEachPowerOfTen) {
+  auto const expected = [](std::string const& text) {
+    return "*1\r\n$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  };
+  for (std::uint64_t power = 1; power <= 1'000'000'000'000'000'000U; power *= 10) {
+    for (std::uint64_t const value : {power - 1, power, power + 1}) {
+      auto const as_signed = static_cast<std::int64_t>(value);
+      EXPECT_EQ(one_argument(value), expected(std::to_string(value)));
+      EXPECT_EQ(one_argument(as_signed), expected(std::to_string(as_signed)));
+      EXPECT_EQ(one_argument(-as_signed), expected(std::to_string(-as_signed)));
+    }
+  }
+}
+
+TEST(RespEncoder, AnArgumentInPiecesIsOne) {
+  for (std::size_t const size : {0U, 1U, 255U, 256U, 257U, 511U, 512U, 1000U}) {
+    std::string const text(size, 'x');
+    std::string out;
+    command_writer(out, 2).arg({"a", text, std::string_view(), "b"}).arg("c");
+    EXPECT_EQ(out, "*2\r\n$" + std::to_string(size + 2) + "\r\na" + text + "b\r\n$1\r\nc\r\n");
+  }
+}
+
+TEST(RespEncoder, AnArgumentMayBeWrittenInPlace) {
+  for (std::size_t const size : {std::size_t{0}, std::size_t{1}, std::size_t{99}, std::size_t{100}, command_writer::longest_in_place}) {
+    std::string const text(size, 'x');
+    std::string out;
+    std::string expected = "*5\r\n";
+    command_writer writer(out, 5);
+    for (int i = 0; i < 5; ++i) {
+      std::copy(text.begin(), text.end(), writer.begin(size));
+      writer.end();
+      expected += "$" + std::to_string(size) + "\r\n" + text + "\r\n";
+    }
+    EXPECT_EQ(out, expected);
+  }
+}
+
+TEST(RespEncoder, APreparedBeginningIsTheSameBytes) {
+  for (std::size_t const size : {0U, 5U, 100U, 490U, 512U, 5000U}) {
+    std::string const text(size, 'x');
+    std::string expected = "before";
+    append_command(expected, {"EVAL", text, "1", "key"});
+    append_command(expected, {"EVAL", text, "1", ""});
+    conch::resp::command_beginning const beginning(4, {"EVAL", text, "1"});
+    std::string out = "before";
+    command_writer(out, beginning).arg("key");
+    command_writer(out, beginning).arg("");
+    EXPECT_EQ(out, expected);
+  }
+}
+
 TEST(RespEncoder, ManyArgumentsAreCountedInFull) {
   std::string out;
   std::string expected = "*1234\r\n";
@@ -147,6 +199,7 @@ TEST(RespEncoderDeathTest, AWrongNumberOfArgumentsIsAsserted) {
   EXPECT_DEBUG_DEATH(command_writer(out, 2).arg("GET"), "missing_");
   EXPECT_DEBUG_DEATH(command_writer(out, 1).arg("GET").arg("k"), "missing_");
   EXPECT_DEBUG_DEATH(command_writer(out, 0), "argc");
+  EXPECT_DEBUG_DEATH(conch::resp::command_beginning(1, {"GET"}), "argc");
 }
 
 }  // namespace
