@@ -218,7 +218,7 @@ void server::disconnected(std::string_view why, time_point now) {
   quiet_.cancel();
   log_.note(false, why);
 
-  boost::circular_buffer<in_flight> unanswered;
+  fifo<in_flight> unanswered;
   unanswered.swap(in_flight_);
   std::deque<std::vector<renewed>> unrenewed;
   unrenewed.swap(renewing_);
@@ -236,18 +236,18 @@ void server::disconnected(std::string_view why, time_point now) {
     if (waits && s.id == id && s.trouble_since == time_point{}) s.trouble_since = since;
   };
   auto batch_of_tries = untried.begin();
-  for (in_flight const& r : unanswered) {
+  unanswered.for_each([&](in_flight const& r) {
     if (r.what == request::acquire) {
       has_waited(*r.at, r.id, r.written);
       r.at->asks_again = false;
     }
-    if (r.what != request::acquire_all) continue;
+    if (r.what != request::acquire_all) return;
     for (tried const& one : batch_of_tries->in_script) has_waited(*one.at, one.id, r.written);
     ++batch_of_tries;
-  }
-  for (in_flight const& r : unanswered) {
+  });
+  unanswered.for_each([&](in_flight const& r) {
     if (r.at != nullptr) drop(*r.at);
-  }
+  });
   for (std::vector<renewed> const& batch : unrenewed) {
     for (renewed const& one : batch) {
       if (!CONCH_MUTANT(renewing_for_ever)) one.at->renewing = false;
@@ -327,7 +327,6 @@ void server::push_request(in_flight r) {
   }
   if (r.of == script::none) r.of = script_of(r);
   r.number = ++requests_;
-  if (in_flight_.full()) in_flight_.set_capacity(std::max<std::size_t>(16, 2 * in_flight_.capacity()));
   in_flight_.push_back(r);
   if (!overdue_.armed()) timers_.arm(overdue_, r.written + settings_.command_timeout);
 }
@@ -465,7 +464,7 @@ void server::fail(seat& s, error_code why, time_point now) {
 bool server::is_asked_again(seat const& s, grant_id id) const {
   if (s.references <= 2) return false;
   auto const same = [&](auto const& one) { return one.at == &s && one.id == id; };
-  return std::any_of(in_flight_.begin(), in_flight_.end(), same) || std::any_of(trying_.begin(), trying_.end(), [&](auto const& batch) {
+  return in_flight_.any_of(same) || std::any_of(trying_.begin(), trying_.end(), [&](auto const& batch) {
            return std::any_of(batch.in_script.begin(), batch.in_script.end(), same);
          });
 }

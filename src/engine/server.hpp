@@ -3,13 +3,12 @@
 
 #include "engine/backend.hpp"
 #include "engine/cleanup.hpp"
+#include "engine/fifo.hpp"
 #include "engine/inquiry.hpp"
 #include "engine/random.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>
-
-#include <boost/circular_buffer.hpp>
 
 #include <array>
 #include <cstdint>
@@ -236,7 +235,7 @@ class server final : public backend {
   bool excused_ = false;          // an answer may be late once because of ourselves
   std::uint64_t last_id_ = 0;     // the count of the last id
 
-  boost::circular_buffer<in_flight> in_flight_;  // a deque would allocate with every fourth request
+  fifo<in_flight> in_flight_;
   struct renewed { seat* at; grant_id id; milliseconds lease; std::int64_t floor; bool keeps_fence; };
   std::deque<std::vector<renewed>> renewing_;
   std::vector<renewal> scratch_;
