@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
 
-constexpr auto end_timeout = 20s;
+constexpr auto end_timeout = 60s;  // a busy disk holds up a process that ends
 constexpr auto poll_interval = 2ms;
 
 fs::path make_directory() {

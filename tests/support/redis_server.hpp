@@ -27,8 +27,8 @@ struct redis_server_options {
   /// Path or name of the server. Default: `$CONCH_REDIS_SERVER`, else `redis-server`.
   std::string executable = {};
 
-  /// How long a start may take, until the server answers PING.
-  std::chrono::milliseconds start_timeout = std::chrono::seconds(20);
+  /// How long a start may take, until the server answers PING. A busy disk holds one up that writes its data.
+  std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
 };
 
 /// A redis-server of its own for one test: private temporary folder, no file of configuration, no
