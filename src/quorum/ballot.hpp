@@ -59,6 +59,7 @@ struct quorum::voter {
   time_point gone_at = time_point::min();     // of a hold: when the server said that it is not ours
   std::vector<std::pair<std::int64_t, std::int64_t>> yielded_to;  // whom it was given back for: client and ticket
   unsigned rests = 0;            // in a row
+  time_point rests_until = time_point::min();  // at least, however the lock moves
 };
 
 /// One lock.

@@ -87,6 +87,9 @@ void quorum::give_vote_back(ballot& b, voter& v, bool rest, time_point now) {
     duration const pause = settings_.vote_claim * (too_few ? 1u : 1u << std::min(v.rests, 6u));
     ++v.rests;
     v.not_before = now + jitter(pause, 2 * pause);
+    // Two votes that nobody has use for, and two clients that stand in line for each, would wake each other for ever.
+    duration const least = round_trip() * (std::int64_t{1} << 2 * std::min(v.rests, 10u));
+    v.rests_until = now + std::min<duration>(least, settings_.vote_claim);
   } else {
     v.rests = 0;
     if (CONCH_MUTANT(ticket_of_each_attempt)) b.ticket = new_ticket(now).value_or(b.ticket);

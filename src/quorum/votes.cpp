@@ -143,7 +143,7 @@ void quorum::vote_granted(voter& v, bool pushed, time_point now) {
   if (pushed) {
     // The lock moves: wherever we do not stand in line, it is time to.
     for (auto const& other : b.votes) {
-      if (other->rests != 0) other->not_before = now;
+      if (other->rests != 0) other->not_before = std::min(other->not_before, std::max(now, other->rests_until));
     }
     if (b.at == ballot::phase::collecting && b.wait) {
       std::uint64_t const round = b.round;

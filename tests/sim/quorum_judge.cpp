@@ -78,16 +78,15 @@ void quorum_world::judge_holds() {
 }
 
 /// While one client has the lock, no vote goes to and fro as fast as the network allows. Of one acquire: a server that stood
-/// still may hear of many at once. Once for each rival a vote is asked for again, and again when one of those that the holder
-/// lacks elsewhere comes to this client, which is once for each rival too.
+/// still may hear of many at once. Once for each rival a vote is asked for again at once, and then more and more seldom.
 void quorum_world::given_back(int which, step const& one) {
   watch& w = locks_[static_cast<std::size_t>(one.name)];
   if (w.active.size() != 1 || w.active.front()->client->owns(one.id)) return;
   for (auto const& c : clients_) {
     if (!c->owns(one.id)) continue;
     int const times = ++w.given_back[{which, std::string{vote_of(one.id)}}];
-    auto const rivals = std::ssize(clients_) - 1, lacking = std::ssize(servers_) - static_cast<std::ptrdiff_t>(needed);
-    if (times > std::max<std::ptrdiff_t>(8, rivals * lacking) + 2 * (now_ - w.active.front()->granted_at) / claim) {
+    auto const rivals = std::ssize(clients_) - 1;
+    if (times > 6 + rivals + 2 * (now_ - w.active.front()->granted_at) / claim) {
       throw violation{10, "client " + std::to_string(c->number) + " has given the vote of server " + std::to_string(which) + " back " +
                               std::to_string(times) + " times while client " + std::to_string(w.active.front()->client->number) + " has the lock"};
     }

@@ -366,6 +366,33 @@ TEST(Quorum, P4NoMajorityOfServersIsLetAlone) {
   EXPECT_EQ(w.wires[2]->all.back().what, "acquire");
 }
 
+/// A majority is somebody's. Of two servers that he lacks each gives its vote to us again whenever the other rival gives it back.
+TEST(Quorum, P10TwoVotesThatComeAndGoDoNotWakeEachOtherForEver) {
+  world w{5};
+  w.ask();
+  std::size_t pushes = 0;
+  for (int ms = 0; ms < 200; ++ms) {
+    for (std::size_t i = 0; i < 5; ++i) {
+      while (!w.wires[i]->unanswered.empty()) {
+        wire_to_one::sent const asked = w.wires[i]->unanswered.front();
+        if (asked.what == "release") {
+          w.answer(i, {1, 1, 1, w.server_us(i)});
+        } else if (i < 3) {
+          w.in_line(i, 77, 5, true);
+        } else {
+          w.in_line(i, 78, 6, false);
+          w.servers[i]->granted({"L", asked.id, 400, w.server_us(i), milliseconds{500}}, w.now);
+          ++pushes;
+        }
+      }
+    }
+    w.advance(1ms);
+  }
+  EXPECT_TRUE(w.events.empty());
+  EXPECT_GE(pushes, 4u) << "each comes back once at least";
+  for (std::size_t i : {3u, 4u}) EXPECT_LE(w.wires[i]->count("release"), 8u) << "server " << i;
+}
+
 TEST(Quorum, ATryThatWaitsForAMajorityToComeBackKeepsTheVotesItHas) {
   world w{3};
   for (std::size_t i = 1; i < 3; ++i) w.servers[i]->disconnected("away", w.now);
