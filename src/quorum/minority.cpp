@@ -87,8 +87,11 @@ void quorum::give_vote_back(ballot& b, voter& v, bool rest, time_point now) {
     duration const pause = settings_.vote_claim * (too_few ? 1u : 1u << std::min(v.rests, 6u));
     ++v.rests;
     v.not_before = now + jitter(pause, 2 * pause);
-    // Two votes that nobody has use for, and two clients that stand in line for each, would wake each other for ever.
-    duration const least = round_trip() * (std::int64_t{1} << 2 * std::min(v.rests, 10u));
+    // Two votes that nobody has use for, and two clients that stand in line for each, would wake each other for ever: from the third
+    // in a row a rest lasts, and four times as long as the one before.
+    constexpr unsigned free = 2;
+    bool const lasts = v.rests > free;
+    duration const least = lasts ? round_trip() * (std::int64_t{1} << 2 * std::min(v.rests - free, 10u)) : duration::zero();
     v.rests_until = now + std::min<duration>(least, settings_.vote_claim);
   } else {
     v.rests = 0;

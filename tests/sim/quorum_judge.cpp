@@ -86,7 +86,7 @@ void quorum_world::given_back(int which, step const& one) {
     if (!c->owns(one.id)) continue;
     int const times = ++w.given_back[{which, std::string{vote_of(one.id)}}];
     auto const rivals = std::ssize(clients_) - 1;
-    if (times > 6 + rivals + 2 * (now_ - w.active.front()->granted_at) / claim) {
+    if (times > 8 + rivals + 2 * (now_ - w.active.front()->granted_at) / claim) {
       throw violation{10, "client " + std::to_string(c->number) + " has given the vote of server " + std::to_string(which) + " back " +
                               std::to_string(times) + " times while client " + std::to_string(w.active.front()->client->number) + " has the lock"};
     }
