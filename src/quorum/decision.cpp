@@ -78,13 +78,17 @@ void quorum::decide(ballot& b, time_point now) {
     }
   } else if (!b.wait) {
     if (e.result() == verdict::out_of_reach) {
-      // Busy, unless it could not be had even if it were free.
-      std::size_t absent = failed + e.count(vote::silent);
-      for (auto const& v : b.votes) {
-        if (e.of(v->server) == vote::pending && !members_[v->server]->up()) ++absent;
+      // Busy, unless it could not be had even if it were free. Servers that may connect yet are waited for: they tell which.
+      std::size_t const absent = failed + e.count(vote::silent);
+      auto const connecting = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& v) {
+        return e.of(v->server) == vote::pending && !members_[v->server]->up();
+      }));
+      bool const busy = absent + connecting <= spare && e.count(vote::no) != 0;
+      bool const may_be = absent <= spare && connecting != 0 && b.tries();
+      if (busy || !may_be) {
+        end(b, busy ? outcome::busy : outcome::failed, worst_trouble(b, now), now);
+        return;
       }
-      end(b, absent <= spare && e.count(vote::no) != 0 ? outcome::busy : outcome::failed, worst_trouble(b, now), now);
-      return;
     }
   } else if (failed > (CONCH_MUTANT(error_fails_acquire) ? 0 : spare)) {
     end(b, outcome::failed, worst_trouble(b, now), now);

@@ -159,6 +159,26 @@ TEST(Quorum, P11ATryWaitsForTheConnectionOfAServerWithoutWhichTooFewAnswer) {
   }
 }
 
+TEST(Quorum, P11ATryOfATakenLockWaitsForConnectionsBeforeItCallsTheServersUnreachable) {
+  for (bool const there : {false, true}) {
+    world w{4};
+    w.servers[0]->disconnected("cut", w.now);
+    w.ask(true);
+    w.refuse(2);
+    w.busy(1);
+    w.advance(1ms);
+    ASSERT_TRUE(w.events.empty()) << "two of four are left, and one of them may connect";
+    if (there) {
+      w.ask_by_a_new_connection(0);
+      w.busy(0);
+    } else {
+      w.busy(3);
+      w.advance(w.settings.offline_timeout);
+    }
+    EXPECT_EQ(w.events, std::vector<std::string>{there ? "busy" : "failed"});
+  }
+}
+
 TEST(Quorum, P11ATrySaysThatTheLockIsBusyOnlyWhereAServerHasSaidSo) {
   // Two slow servers of five do not keep it from an answer; three do, until they are two.
   world few{5};
