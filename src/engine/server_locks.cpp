@@ -499,7 +499,7 @@ void server::give_up(seat& s, receipt* r, time_point now) {
 
 void server::ask_again(seat& s, time_point now) {
   bool const there = s.at == seat::state::asking || s.at == seat::state::in_line || s.at == seat::state::owned;
-  bool const told_to_come_later = s.trouble_since != time_point{} && !CONCH_MUTANT(asked_before_its_time);
+  bool const told_to_come_later = s.trouble_since != time_point{};
   if (connected_ && there && !told_to_come_later) send_acquire(s, false, now);
 }
 

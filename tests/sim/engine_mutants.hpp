@@ -128,7 +128,6 @@ enum class engine_mutant : std::uint8_t {
   no_floor,
   second_round_skipped,
   fresh_server_votes,
-  asked_before_its_time,
   ticket_of_own_clock,
   majority_not_seen,
   returned_vote_not_rested,

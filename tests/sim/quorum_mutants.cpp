@@ -42,7 +42,6 @@ constexpr mutant mutants[] = {
     {"uptime-taken-at-its-word", "a server that says it is 1 s old is believed to be", "P1", engine_mutant::uptime_taken_at_its_word},
     {"attempt-runs-into-ticket", "the thousandth attempt changes the ticket in the id", "P5", engine_mutant::attempt_runs_into_ticket},
     {"failed-vote-asked-at-once", "a server that answers with an error is asked again without a pause", "P10", engine_mutant::failed_vote_asked_at_once},
-    {"asked-before-its-time", "a server that says to come later is asked whenever a vote comes back", "P10", engine_mutant::asked_before_its_time},
     {"error-fails-acquire", "an error of one server fails an acquire", "P4", engine_mutant::error_fails_acquire},
     {"server-not-mended", "a server that lacks a lock that is held is not given it again", "4", engine_mutant::server_not_mended},
     {"late-votes-unconfirmed", "a vote that comes after the grant is never confirmed", "P6", engine_mutant::late_votes_unconfirmed},
