@@ -21,10 +21,18 @@ bool quorum_world::well(quorum_client const& c, int which, nanos since) const {
   return s.up && s.disturbed < since && c.alive && !c.paused && c.disturbed < since && linked(c.number, which, since);
 }
 
+/// May it vote, as that client sees it? The age of a server counts from when the client hears of it, which may have stood still.
+bool quorum_world::may_vote(quorum_client const& c, int which, nanos since) const {
+  nanos const from = servers_[static_cast<std::size_t>(which)]->votes_from;
+  bool const heard_late = from != 0 && c.disturbed > from - youth();
+  return (heard_late ? c.disturbed + youth() : from) <= since;
+}
+
 std::size_t quorum_world::well_servers(quorum_client const& c, nanos since) const {
   std::size_t n = 0;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (servers_[i]->votes_from <= since && well(c, static_cast<int>(i), since)) ++n;
+    int const which = static_cast<int>(i);
+    if (may_vote(c, which, since) && well(c, which, since)) ++n;
   }
   return n;
 }
@@ -89,7 +97,7 @@ void quorum_world::mended(quorum_hold const& h) {
   bool const alone = locks_[static_cast<std::size_t>(h.name)].active.size() == 1 && !h.superseded;
   if (!h.full || steps || !alone || now_ - since < lease) return;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (!well(c, static_cast<int>(i), since)) continue;
+    if (!well(c, static_cast<int>(i), since) || !may_vote(c, static_cast<int>(i), since)) continue;
     patrol(static_cast<int>(i));
     seen_lock const& there = servers_[i]->locks[static_cast<std::size_t>(h.name)];
     if (there.owner.empty() && there.since < now_ - lease) {
@@ -121,8 +129,8 @@ void quorum_world::lost(quorum_hold& h) {
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     nanos const since = h.votes_since[i];
     bool const heard = now_ - since > latency + jitter + spike;
-    bool const may_vote = servers_[i]->votes_from <= since;  // one that has just started may not, whoever owns the lock there
-    if (since != 0 && heard && may_vote && well(c, static_cast<int>(i), since)) ++kept;
+    int const which = static_cast<int>(i);  // one that has just started may not vote, whoever owns the lock there
+    if (since != 0 && heard && may_vote(c, which, since) && well(c, which, since)) ++kept;
   }
   if (kept >= needed) throw violation{10, words_of(h) + " lost it although nothing was wrong with " + std::to_string(kept) + " of its votes"};
 }

@@ -582,7 +582,7 @@ void quorum_world::stop_server(int which, bool keep, nanos length) {
   if (!keep) s.locks.assign(s.locks.size(), {});
   after(length, [this, &s] {
     s.up = true;
-    if (fresh_rule) s.votes_from = now_ + lease + 2 * second;
+    if (fresh_rule) s.votes_from = now_ + youth();
     trouble(std::max(now_, s.votes_from));
     s.started_us = clock_us(s);
     ++s.runs;
