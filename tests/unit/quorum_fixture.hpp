@@ -80,6 +80,10 @@ class world final : public engine::acquisition_events, public engine::journal {
     wires[i]->unanswered.pop_front();
     servers[i]->answered({engine::fault::refused, "OOM", {}}, now);
   }
+  void come_later(std::size_t i) {
+    wires[i]->unanswered.pop_front();
+    servers[i]->answered({engine::fault::try_later, "BUSY", {}}, now);
+  }
   void yes(std::size_t i, std::int64_t fence = 100) { answer(i, {1, fence, server_us(i)}); }
   void busy(std::size_t i) { answer(i, {2, 400, server_us(i), 0, 5, 7, 1}); }
   void in_line(std::size_t i, std::int64_t client, std::int64_t ticket, bool confirmed) {

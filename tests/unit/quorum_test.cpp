@@ -347,6 +347,25 @@ TEST(Quorum, WhoKeepsAMinorityAsksTheOthersAgainAndAgainAfterLongerAndLongerPaus
   EXPECT_EQ(w.wires[0]->count("release"), 1u) << "and given back when somebody has the lock";
 }
 
+TEST(Quorum, WhoKeepsAMinorityLeavesAServerAloneThatSaidToComeLater) {
+  world w{3};
+  w.ask();
+  std::int64_t const mine = w.wires[0]->all.front().ticket;
+  w.now += 1ms;  // the round trip
+  w.yes(0);
+  w.in_line(1, 77, mine + 10, false);
+  w.in_line(2, 78, mine + 20, false);
+  w.advance(5ms);
+  w.come_later(1);
+  w.in_line(2, 78, mine + 20, false);
+  std::size_t const asked = w.wires[2]->count("acquire");
+  w.advance(20ms);  // the least that it has
+  EXPECT_GT(w.wires[2]->count("acquire"), asked);
+  EXPECT_TRUE(w.wires[1]->unanswered.empty());
+  w.advance(80ms);
+  EXPECT_FALSE(w.wires[1]->unanswered.empty());
+}
+
 TEST(Quorum, AVoteThatComesBackIsLetAlone) {
   world w{3};
   w.ask();
