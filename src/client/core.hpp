@@ -3,7 +3,6 @@
 
 #include "asio_compat.hpp"
 #include "client/alarm.hpp"
-#include "client/entropy.hpp"
 #include "client/host.hpp"
 #include "engine/engine.hpp"
 #include "quorum/quorum.hpp"
@@ -178,7 +177,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   optional_mutex mutex_;           // guards all that follows, down to the alarm
   statistics stats_;
   engine::timer_queue timers_;
-  system_entropy nonces_;
+  std::unique_ptr<engine::entropy> const nonces_;
   engine::engine engine_;
   std::vector<std::unique_ptr<remote>> remotes_;
   std::unique_ptr<engine::server> server_;  // one server, or ...

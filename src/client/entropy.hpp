@@ -25,4 +25,10 @@ class system_entropy final : public engine::entropy {
   std::size_t used_ = 0;
 };
 
+/// For locks in memory, where only this process can send a push: none.
+class no_entropy final : public engine::entropy {
+ public:
+  std::uint64_t next() override { return 0; }
+};
+
 }  // namespace conch::detail

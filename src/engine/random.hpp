@@ -25,10 +25,8 @@ class random_numbers {
 /// own, so that a seed repeats.
 class entropy {
  public:
+  virtual ~entropy() = default;
   virtual std::uint64_t next() = 0;
-
- protected:
-  ~entropy() = default;
 };
 
 }  // namespace conch::engine

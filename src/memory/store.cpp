@@ -121,7 +121,7 @@ std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command cons
   if (e.parts.until != none) return wrong_type;
 
   if (e.owned()) {
-    if (e.owned_by(me.text)) {
+    if (e.owned_by(m.client, c.id)) {
       m.extend(lease, !vote);
       return {1, e.owner_fence, m.now_us};
     }
@@ -157,7 +157,7 @@ std::vector<std::int64_t> store::acquire_all(engine::acquire_all_command const& 
       m.own(std::move(me), fence, false, lease);
       return fence;
     }
-    if (!e.owned_by(me.text)) return 0;
+    if (!e.owned_by(m.client, me.number)) return 0;
     m.extend(lease);
     return e.owner_fence;
   };
@@ -174,14 +174,13 @@ std::vector<std::int64_t> store::acquire_all(engine::acquire_all_command const& 
 
 std::vector<std::int64_t> store::release(moment& m, engine::release_command const& c) {
   entry& e = m.e;
-  std::string const me = id_text(m.client, c.id);
   std::optional<grant> again;
   if (c.new_id != 0) again = grant{id_text(m.client, c.new_id), c.new_id};
   std::int64_t const lease = c.lease.count();
   std::int64_t const now = m.now_us;
   if (e.parts.until != none) return wrong_type;
 
-  bool const was_owner = e.owned_by(me);
+  bool const was_owner = e.owned_by(m.client, c.id);
   if (was_owner && c.keep) {
     m.extend(lease, c.floor == 0);
     return {2, e.owner_fence, 0, now};
@@ -189,7 +188,7 @@ std::vector<std::int64_t> store::release(moment& m, engine::release_command cons
   std::int64_t const floor = std::max({c.floor, c.ahead, was_owner ? e.owner_fence : 0});
   bool const raised = c.floor != 0 && m.raise_fence(c.floor) < c.floor;
   if (!was_owner) {
-    m.leave_line(me);
+    m.leave_line(id_text(m.client, c.id));
     if (e.owned()) {
       if (!again) return {0, 0, 0, now};
       std::int64_t const left = m.owner_left();
@@ -223,7 +222,7 @@ std::vector<std::int64_t> store::renew(engine::renew_command const& c, std::stri
   answer.reserve(c.items.size() + 1);
   for (engine::renewal const& item : c.items) {
     entry* const e = find(item.name);
-    bool const mine = e != nullptr && e->owned_by(id_text(client, item.id));
+    bool const mine = e != nullptr && e->owned_by(client, item.id);
     if (mine) {
       moment m{*this, *e, client, now_us, 0, c.retention.count()};
       m.extend(item.lease.count());
@@ -242,7 +241,7 @@ std::vector<std::int64_t> store::confirm(engine::confirm_command const& c, std::
     moment m{*this, find_or_make(item.name), client, now_us, 0, c.retention.count()};
     std::int64_t const before = m.raise_fence(item.floor);
     if (c.keep_fences) m.keep_fence(item.floor);
-    bool const mine = m.e.owned_by(id_text(client, item.id));
+    bool const mine = m.e.owned_by(client, item.id);
     if (mine) m.extend(item.lease.count());
     put_on_agenda(m.e);
     answer.push_back(!mine ? 0 : before > item.floor ? 2 : 1);

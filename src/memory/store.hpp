@@ -135,7 +135,10 @@ class store {
     std::int64_t looked_at = none;  // its place in agenda_
 
     bool owned() const noexcept { return owner_until != none; }
-    bool owned_by(std::string_view id) const noexcept { return owned() && owner.text == id; }
+    bool owned_by(std::string_view client, engine::grant_id id) const noexcept {
+      return owned() && owner.number == id && owner.text.starts_with(client) &&
+             owner.text.size() == client.size() + 1 + engine::text_size(id);
+    }
     std::int64_t next_expiry() const noexcept;
   };
 
