@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <limits>
 
 namespace conch::redis {
@@ -16,14 +15,9 @@ namespace {
 
 using engine::grant_id;
 using resp::command_writer;
+using resp::put;
 
 constexpr std::string_view key_prefix = "conch:{";
-
-/// Answers the end.
-char* put(char* to, std::string_view text) noexcept {
-  if (!text.empty()) std::memcpy(to, text.data(), text.size());  // data() may be null if empty
-  return to + text.size();
-}
 
 /// The keys of one lock, as arguments. Most names are written as they are.
 class keys {
@@ -79,13 +73,14 @@ std::string_view letter(engine::permit const& part) { return {reinterpret_cast<c
 
 std::int64_t count(std::chrono::milliseconds d) { return d.count(); }
 
+/// Of what is seldom called, or with as many arguments as it has locks.
 void write_script(command_writer& w, script const& s, bool with_source, std::size_t key_count) {
   w.arg(with_source ? std::string_view{"EVAL"} : std::string_view{"EVALSHA"});
   w.arg(with_source ? s.source : s.sha1);
   w.arg(key_count);
 }
 
-/// The call of a script with so many keys and other arguments, up to the keys.
+/// The call of a script with so many keys and other arguments, up to the keys; for those of every acquire and release.
 class script_call {
  public:
   script_call(std::string_view name, std::size_t key_count, std::size_t others)

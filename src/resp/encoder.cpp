@@ -2,7 +2,6 @@
 
 #include <cassert>
 #include <charconv>
-#include <cstring>
 #include <exception>
 
 namespace conch::resp {
@@ -48,8 +47,7 @@ command_writer::command_writer(std::string& out, command_beginning const& beginn
   assert(missing_ > 0);
   std::string const& bytes = beginning.bytes_;
   if (bytes.size() <= short_command) {
-    std::memcpy(bytes_, bytes.data(), bytes.size());
-    end_ += bytes.size();
+    end_ = put(bytes_, bytes);
   } else {
     out_.append(bytes);
   }
@@ -61,8 +59,7 @@ command_writer::~command_writer() {
 
 command_writer& command_writer::arg(std::string_view text) {
   if (text.size() > longest_in_place) return arg(std::initializer_list<std::string_view>{text});
-  char* const to = begin(text.size());
-  if (!text.empty()) std::memcpy(to, text.data(), text.size());  // data() may be null if empty
+  put(begin(text.size()), text);
   end();
   return *this;
 }
@@ -75,8 +72,7 @@ command_writer& command_writer::arg(std::initializer_list<std::string_view> piec
   if (size <= longest_in_place) {
     char* to = begin(size);
     for (auto const piece : pieces) {
-      if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());  // as above
-      to += piece.size();
+      to = put(to, piece);
     }
     end();
     return *this;

@@ -4,11 +4,18 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
 namespace conch::resp {
+
+// Writes the text to `to`, which has room for it; returns its end.
+inline char* put(char* to, std::string_view text) noexcept {
+  if (!text.empty()) std::memcpy(to, text.data(), text.size());  // data() may be null if empty
+  return to + text.size();
+}
 
 // The first arguments of a command that is written often: the same bytes each time, put together once.
 class command_beginning {
