@@ -194,8 +194,9 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
       // One of its places in line may only have been granted by that release; or shortly before, and nobody had told the client.
       nanos const granted = before.owner == one.id ? before.since : 0;
       if (granted <= r.since) r.mine |= 1U << which;
-      // (Who stood still then asks the server whether an old push is still true.)
-      nanos const told = std::max(granted, r.client->disturbed + latency + jitter) + latency + jitter + spike + slowest();
+      // (Who is told late, as after standing still, asks the server whether an old push is still true.)
+      nanos const on_its_way = latency + jitter + spike + slowest();
+      nanos const told = std::max(granted, r.client->disturbed + latency + jitter) + 3 * on_its_way;
       if (told <= r.since) r.known |= 1U << which;
     }
   }
