@@ -227,6 +227,8 @@ void server::disconnected(std::string_view why, time_point now) {
   if (may_arrive_late_) active_.for_each([](seat& s) { s.echo_until = s.late_until; });
   owed_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
+    // What was written for it may have been carried out until now, as after standing still; also by the server before a role change.
+    if (!c.is_kick) c.over = std::max(c.over, forgotten_by(*c.lock, now));
     c.echo_until = c.late_until;
     c.sent = false;
   });

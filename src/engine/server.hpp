@@ -189,6 +189,7 @@ class server final : public backend {
 
   // server_cleanups.cpp: what is owed
   cleanup& owe(seat& s, grant_id id, receipt* r, time_point now);
+  time_point forgotten_by(seat const& s, time_point now) const;
   void send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now);
   void cleanup_answer(in_flight const& r, answer const& a, time_point now);
   void cleanup_due(cleanup& c, time_point now);

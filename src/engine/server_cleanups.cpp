@@ -24,16 +24,20 @@ cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
   if (s.run != run_ && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
   c->floor = s.floor_asked();
   c->ahead = s.ahead;
-  // The lock's lease, or the longest this client asks for, from now on: nothing of ours is renewed after this, and what
-  // was written before has been carried out, or its connection is gone.
-  auto const lease = std::max<duration>(s.lease, settings_.lease);
-  c->over = now + lease + drift_of(lease) + settings_.command_timeout;
+  c->over = forgotten_by(s, now);
   c->whom = r;
   if (r != nullptr) r->pending = c;
   owed_.push_back(*c);
   timers_.arm(c->due, c->over);
   if (id != 0 && connected_) send_cleanup(*c, 0, false, now);
   return *c;
+}
+
+/// When the server has forgotten by itself what was carried out until now: after the lock's lease, or the longest this client asks for.
+/// Nothing of ours is renewed after this.
+time_point server::forgotten_by(seat const& s, time_point now) const {
+  auto const lease = std::max<duration>(s.lease, settings_.lease);
+  return now + lease + drift_of(lease) + settings_.command_timeout;
 }
 
 void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now) {

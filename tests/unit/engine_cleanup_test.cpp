@@ -129,6 +129,21 @@ TEST_F(EngineCleanup, IsPointlessWhenTheLeaseIsOverAndTheServerWasRestarted) {
   expect_clean();
 }
 
+// The process stood still for longer than a lease, and the server carried out what it had written just before it went.
+TEST_F(EngineCleanup, IsRepeatedAtTheNextServerWhenWhatItEndsMayHaveBeenCarriedOutLate) {  // P6
+  start_connected();
+  caller& a = ask("a");
+  cohort->cancel(a, cancel_type::partial, now);
+  EXPECT_EQ(sent(), (texts{"acquire L 1", "release L 1"}));
+  now += 30s + 302ms + settings.command_timeout;
+  disconnect();
+  connect("2");
+  EXPECT_EQ(sent(), (texts{"kill here:2", "subscribe", "prove", "release L 1"}));
+  settle_connection();
+  released(true);
+  expect_clean();
+}
+
 // ---- refusals ------------------------------------------------------------------------------------------------
 
 TEST_F(EngineCleanup, RepeatsARefusedReleaseUntilTheLeaseIsOver) {  // P6
