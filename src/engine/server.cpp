@@ -85,7 +85,6 @@ void server::connected_as(session const& s, time_point now) {
   out_.send(prove_publish_command{});
   push_request({request::prove_publish, 0, 0, nullptr, nullptr, now});
 
-  ++connection_;
   failing_ = {};
   resting_owed_.splice_back(owed_);
   active_.splice_back(resting_);
@@ -209,6 +208,7 @@ void server::disconnected(std::string_view why, time_point now) {
   lost_at_ = now;
   trouble_ = why;
   ++stats_.disconnects;
+  ++connection_;
   active_.splice_back(resting_);
   owed_.splice_back(resting_owed_);
   failing_ = {};
@@ -224,7 +224,6 @@ void server::disconnected(std::string_view why, time_point now) {
   unrenewed.swap(renewing_);
   std::deque<tries> untried;
   untried.swap(trying_);
-  if (may_arrive_late_) active_.for_each([](seat& s) { s.echo_until = s.late_until; });
   owed_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
     // What was written for it may have been carried out until now, as after standing still; also by the server before a role change.
@@ -424,6 +423,15 @@ time_point server::server_has_passed(std::int64_t server_us) const {
 bool server::may_arrive_late() const {
   return can_kill_ && !stale_.empty() && !CONCH_MUTANT(cleanup_lapses);
 }
+
+/// Something about it is written on the present connection.
+void server::tell(seat& s) {
+  s.echo_until = echo_until(s);
+  s.told_on = connection_;
+}
+
+/// By then the server refuses what an earlier connection may still hold of it.
+time_point server::echo_until(seat const& s) const { return s.told_on == connection_ ? s.echo_until : s.late_until; }
 
 /// May an earlier connection, which could not be ended, still carry out a request after one that was written then? Its answer may be late.
 bool server::may_echo(time_point echo_until, time_point written) const { return !can_kill_ && written < echo_until; }

@@ -130,6 +130,8 @@ class server final : public backend {
   bool may_arrive_late() const;
   void regroup(session const& before, session const& s, time_point now);
   bool is_patient(time_point now, time_point until = time_point::min()) const;
+  void tell(seat& s);
+  time_point echo_until(seat const& s) const;
   bool may_echo(time_point echo_until, time_point written) const;
   bool is_asked_again(seat const& s, grant_id id) const;
   void session_answer(in_flight const& r, answer const& a, time_point now);
@@ -249,9 +251,8 @@ class server final : public backend {
   list<cleanup> resting_owed_;    // likewise, of owed_; earlier
   error_code failing_;            // set: those are to fail
   error_code ending_inquiries_;   // set: all of them are to end
-  std::uint32_t connection_ = 0;  // counts them
+  std::uint32_t connection_ = 1;  // counts them; while there is none it is the next
   std::uint64_t requests_ = 0;    // written on this connection
-  bool may_arrive_late_ = false;  // something was asked for with a not-after
   std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that took each to the server last
   std::unordered_map<grant_id, seat*> parts_;  // of locks with several owners, by what they asked under last
   list<cleanup> owed_;

@@ -19,7 +19,7 @@ cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
   ++s.references;
   ++cleanups_;
   c->late_until = s.late_until;
-  c->echo_until = s.echo_until;
+  c->echo_until = echo_until(s);
   // Whoever was in line before the server's role changed may not have noticed: it is told when its turn comes, and waited for.
   if (s.run != run_ && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
   c->floor = s.floor_asked();

@@ -71,11 +71,10 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
 /// What asks for it is being written.
 void server::about_to_ask(seat& s, std::int64_t not_after_us) {
   s.written = true;
-  s.told_on = connection_;
+  tell(s);
   s.check.cancel();
   if (not_after_us == 0) return;
   s.late_until = std::max(s.late_until, server_has_passed(not_after_us));
-  may_arrive_late_ = true;
 }
 
 void server::send_acquire(seat& s, bool with_source, time_point now) {
@@ -152,7 +151,7 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
       s.at = seat::state::idle;
       s.unlink();
       s.check.cancel();
-      if (may_echo(s.echo_until, r.written)) {
+      if (may_echo(echo_until(s), r.written)) {
         owe(s, s.id, nullptr, now);
       } else {
         look_after(s, s.id, now);
@@ -437,7 +436,7 @@ void server::leave_unless_granted(seat& s, time_point now) {
 
 void server::send_leave(seat& s, bool with_source, time_point now) {
   s.check.cancel();
-  s.told_on = connection_;
+  tell(s);
   ++stats_.scripts;
   out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
                             retention(s.lease), 0, with_source,
@@ -472,7 +471,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
       sample(r.written, a.numbers[3], now);
       s.at = seat::state::idle;
       s.unlink();
-      if (may_echo(s.echo_until, r.written)) {
+      if (may_echo(echo_until(s), r.written)) {
         owe(s, r.id, nullptr, now);  // what an older connection still holds may take the place again
       } else {
         look_after(s, r.id, now);
@@ -548,11 +547,11 @@ void server::lose(seat& s, time_point now) {
   ++stats_.renewals_refused;
   ++s.references;
   grant_id const gone = s.id;
-  time_point const echo_until = s.echo_until;
+  time_point const echo = echo_until(s);
   // A grant that nobody gave us, whoever published it, has left our place in line.
   bool const may_stand_in_line = s.by_push && !s.confirmed;
   up_.lost(s, now);
-  if (may_echo(echo_until, now) || may_stand_in_line) owe(s, gone, nullptr, now).echo_until = echo_until;
+  if (may_echo(echo, now) || may_stand_in_line) owe(s, gone, nullptr, now).echo_until = echo;
   drop(s);
 }
 
@@ -613,7 +612,7 @@ void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool kee
     bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
     if (s->at != seat::state::owned || !may || s->renewing) continue;
     s->renewing = true;
-    s->told_on = connection_;
+    tell(*s);
     ++s->references;
     std::int64_t const floor = s->floor_asked();
     scratch_.push_back({s->name, s->id, s->lease, floor});
