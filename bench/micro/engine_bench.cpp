@@ -10,16 +10,16 @@
 #include <variant>
 #include <vector>
 
-#include "engine/engine.hpp"
-#include "engine/server.hpp"
+#include "cohort/engine.hpp"
 #include "memory/allocations.hpp"
+#include "protocol/server.hpp"
 
 namespace {
 
 using namespace conch;
 using namespace conch::engine;
 
-/// The operating system's cost 15 ns each (src/client/entropy.hpp).
+/// The operating system's cost 15 ns each (src/base/entropy.hpp).
 struct numbered_nonces final : entropy {
   std::uint64_t next() override { return ++last_; }
   std::uint64_t last_ = std::uint64_t{1} << 63;

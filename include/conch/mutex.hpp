@@ -43,7 +43,7 @@ void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, a
 
 /// A part of a lock with several owners.
 struct part_request {
-  char kind;                // as in src/engine/permit.hpp
+  char kind;                // as in src/cohort/permit.hpp
   std::uint32_t limit, weight;
   std::string visited = "-";
 };

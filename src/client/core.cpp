@@ -1,15 +1,15 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "client/core.hpp"
 
+#include "base/entropy.hpp"
+#include "base/identity.hpp"
 #include "base/readable.hpp"
+#include "base/url.hpp"
 #include "client/completion.hpp"
-#include "client/entropy.hpp"
-#include "client/identity.hpp"
 #include "client/question.hpp"
 #include "client/registry.hpp"
 #include "memory/link.hpp"
 #include "redis/link.hpp"
-#include "redis/url.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>

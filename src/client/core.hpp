@@ -1,12 +1,12 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "asio_compat.hpp"
+#include "base/asio_compat.hpp"
+#include "base/url.hpp"
 #include "client/alarm.hpp"
-#include "client/host.hpp"
-#include "engine/engine.hpp"
+#include "cohort/engine.hpp"
+#include "protocol/transport.hpp"
 #include "quorum/quorum.hpp"
-#include "redis/url.hpp"
 
 #include <conch/mutex.hpp>
 

@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "asio_compat.hpp"
+#include "base/asio_compat.hpp"
 #include "client/core.hpp"
-#include "engine/inquiry.hpp"
+#include "protocol/inquiry.hpp"
 
 #include <list>
 #include <memory>

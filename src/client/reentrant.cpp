@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/identity.hpp"
 #include "client/checked.hpp"
 #include "client/completion.hpp"
 #include "client/core.hpp"
-#include "client/identity.hpp"
 
 #include <conch/reentrant_mutex.hpp>
 

@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "asio_compat.hpp"
+#include "base/asio_compat.hpp"
 
 #include <memory>
 #include <mutex>

@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "asio_compat.hpp"
-#include "client/host.hpp"
+#include "base/asio_compat.hpp"
 #include "memory/store.hpp"
+#include "protocol/transport.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "engine/mutant.hpp"
+#include "base/mutant.hpp"
 #include "quorum/ballot.hpp"
 
 // While the lock is ours: renewed, mended, lost.

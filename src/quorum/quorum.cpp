@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "quorum/quorum.hpp"
 
+#include "base/mutant.hpp"
 #include "base/readable.hpp"
-#include "engine/mutant.hpp"
 #include "quorum/ballot.hpp"
 
 #include <charconv>

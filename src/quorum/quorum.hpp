@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "engine/random.hpp"
-#include "engine/server.hpp"
+#include "base/random.hpp"
+#include "protocol/server.hpp"
 #include "quorum/election.hpp"
 
 #include <conch/config.hpp>

@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "engine/wire.hpp"
-#include "redis/url.hpp"
+#include "base/url.hpp"
+#include "protocol/wire.hpp"
 #include "resp/decoder.hpp"
 
 #include <chrono>

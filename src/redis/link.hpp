@@ -1,10 +1,10 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "asio_compat.hpp"
-#include "client/host.hpp"
+#include "base/asio_compat.hpp"
+#include "base/url.hpp"
+#include "protocol/transport.hpp"
 #include "redis/greeting.hpp"
-#include "redis/url.hpp"
 #include "resp/decoder.hpp"
 
 #include <conch/config.hpp>

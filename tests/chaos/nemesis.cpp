@@ -1,6 +1,6 @@
 #include "chaos/nemesis.hpp"
 
-#include "engine/wire.hpp"
+#include "protocol/wire.hpp"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -4,8 +4,8 @@
 // The first byte chooses how the greeting is passed, the next four what the program does between two messages; the rest is
 // the stream.
 
-#include "engine/engine.hpp"
-#include "engine/server.hpp"
+#include "cohort/engine.hpp"
+#include "protocol/server.hpp"
 #include "redis/codec.hpp"
 #include "redis/greeting.hpp"
 #include "resp/decoder.hpp"

@@ -1,7 +1,7 @@
 // URLs, as a user writes them: understood or refused with errc::invalid_url, and what is shown of them is understood as the
 // same server, without the password.
 
-#include "redis/url.hpp"
+#include "base/url.hpp"
 
 #include <conch/error.hpp>
 

@@ -2,7 +2,7 @@
 
 #include "integration/fake_server.hpp"
 
-#include "engine/wire.hpp"
+#include "protocol/wire.hpp"
 #include "redis/scripts.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>

@@ -1,4 +1,4 @@
-// The points CONCH_MUTANT(name) in src/engine and src/quorum; mutants.cpp and quorum_mutants.cpp say what each does.
+// The points CONCH_MUTANT(name) in src/cohort, src/protocol and src/quorum; mutants.cpp and quorum_mutants.cpp say what each does.
 #pragma once
 
 #include <cstddef>

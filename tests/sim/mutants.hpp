@@ -1,6 +1,6 @@
 // Deliberate faults, to see that the simulator finds them. A mutant of a script is a substitution in
 // its text, made on the simulated server; a mutant of the engine is a point CONCH_MUTANT(name) in
-// src/engine, which is the constant `false` in every build but the simulator's.
+// src/cohort and src/protocol, which is the constant `false` in every build but the simulator's.
 #pragma once
 
 #include "sim/engine_mutants.hpp"

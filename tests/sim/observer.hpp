@@ -2,7 +2,7 @@
 // the design (section 1) a schedule has broken.
 #pragma once
 
-#include "engine/wire.hpp"
+#include "protocol/wire.hpp"
 #include "sim/plan.hpp"
 #include "sim/redis_model.hpp"
 

@@ -2,7 +2,7 @@
 // a plan with parts taken out is a plan too: that is how a failing one is made small.
 #pragma once
 
-#include "engine/permit.hpp"
+#include "cohort/permit.hpp"
 
 #include <conch/config.hpp>
 

@@ -1,6 +1,6 @@
 // What plans drawn at large hardly ever come to because everything in them begins in the middle: ids, fences and clocks near their
 // edges, long claims, thousands of hand-offs, a wait that is cancelled twice, a process that wakes up to its own successor.
-#include "engine/wire.hpp"
+#include "protocol/wire.hpp"
 #include "sim/plan.hpp"
 #include "sim/random.hpp"
 

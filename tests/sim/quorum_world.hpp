@@ -3,7 +3,7 @@
 // Everything follows from the seed.
 #pragma once
 
-#include "engine/engine.hpp"
+#include "cohort/engine.hpp"
 #include "quorum/quorum.hpp"
 #include "resp/decoder.hpp"
 #include "sim/event_queue.hpp"

@@ -2,7 +2,7 @@
 // the distributions of the standard library do not promise.
 #pragma once
 
-#include "engine/random.hpp"
+#include "base/random.hpp"
 
 #include <cstdint>
 

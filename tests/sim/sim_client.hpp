@@ -2,8 +2,8 @@
 // use it. The shell does what src/client and src/redis do over Asio.
 #pragma once
 
-#include "engine/engine.hpp"
-#include "engine/server.hpp"
+#include "cohort/engine.hpp"
+#include "protocol/server.hpp"
 #include "redis/greeting.hpp"
 #include "resp/decoder.hpp"
 #include "sim/plan.hpp"

@@ -1,5 +1,5 @@
 // Those at the server who are no clients of ours: operators, tools that listen, and whoever publishes what no script did.
-#include "engine/wire.hpp"
+#include "protocol/wire.hpp"
 #include "redis/codec.hpp"
 #include "sim/mutants.hpp"
 #include "sim/sim_client.hpp"

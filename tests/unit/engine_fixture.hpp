@@ -2,8 +2,8 @@
 // tables: an input (a request, an answer, a push, "it is now t"), then the on_wire and events it led to, as texts.
 #pragma once
 
-#include "engine/engine.hpp"
-#include "engine/server.hpp"
+#include "cohort/engine.hpp"
+#include "protocol/server.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Whoever may publish to a client's channel can write messages of its own: what of them is believed, and for how long.
 #include "engine_fixture.hpp"
 
-#include "client/entropy.hpp"
+#include "base/entropy.hpp"
 
 #include <set>
 

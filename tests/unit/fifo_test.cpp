@@ -1,4 +1,4 @@
-#include "engine/fifo.hpp"
+#include "base/fifo.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/list.hpp"
+#include "base/list.hpp"
 
 #include <gtest/gtest.h>
 

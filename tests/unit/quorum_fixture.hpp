@@ -2,7 +2,7 @@
 
 // A lock over several servers between a cohort and wires that only write down what they are told.
 
-#include "engine/engine.hpp"
+#include "cohort/engine.hpp"
 #include "quorum/quorum.hpp"
 
 #include <gtest/gtest.h>

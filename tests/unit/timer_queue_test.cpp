@@ -1,4 +1,4 @@
-#include "engine/timer_queue.hpp"
+#include "base/timer_queue.hpp"
 
 #include <gtest/gtest.h>
 

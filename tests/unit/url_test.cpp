@@ -1,6 +1,6 @@
 // Where the server is: what each form of a URL means, and what is wrong with those that mean nothing.
 
-#include "redis/url.hpp"
+#include "base/url.hpp"
 
 #include <conch/error.hpp>
 

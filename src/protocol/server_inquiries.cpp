@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "engine/inquiry.hpp"
-#include "engine/mutant.hpp"
-#include "engine/server.hpp"
+#include "base/mutant.hpp"
+#include "protocol/inquiry.hpp"
+#include "protocol/server.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "engine/grant_id.hpp"
+#include "cohort/grant_id.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "engine/mutant.hpp"
-#include "engine/server.hpp"
+#include "base/mutant.hpp"
+#include "protocol/server.hpp"
 
 #include <algorithm>
 #include <span>

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "redis/url.hpp"
+#include "base/url.hpp"
 
 #include <conch/error.hpp>
 

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "client/entropy.hpp"
+#include "base/entropy.hpp"
 
 #include <cerrno>
 #include <system_error>

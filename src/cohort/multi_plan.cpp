@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include <conch/detail/multi_plan.hpp>
 
-#include "engine/backend.hpp"
-#include "engine/mutant.hpp"
+#include "base/mutant.hpp"
+#include "cohort/backend.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,11 +1,11 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "engine/backend.hpp"
-#include "engine/cleanup.hpp"
-#include "engine/fifo.hpp"
-#include "engine/inquiry.hpp"
-#include "engine/random.hpp"
+#include "base/fifo.hpp"
+#include "base/random.hpp"
+#include "cohort/backend.hpp"
+#include "protocol/cleanup.hpp"
+#include "protocol/inquiry.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>

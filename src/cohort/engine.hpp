@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "engine/backend.hpp"
+#include "cohort/backend.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>

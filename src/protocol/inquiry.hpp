@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "engine/list.hpp"
-#include "engine/timer_queue.hpp"
-#include "engine/wire.hpp"
+#include "base/list.hpp"
+#include "base/timer_queue.hpp"
+#include "protocol/wire.hpp"
 
 #include <conch/error.hpp>
 

@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "engine/engine.hpp"
+#include "cohort/engine.hpp"
 
-#include "engine/mutant.hpp"
+#include "base/mutant.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "engine/grant_id.hpp"
-#include "engine/permit.hpp"
+#include "cohort/grant_id.hpp"
+#include "cohort/permit.hpp"
 
 #include <conch/clock.hpp>
 

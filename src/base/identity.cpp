@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "client/identity.hpp"
+#include "base/identity.hpp"
 
 #include <functional>
 #include <random>

@@ -21,7 +21,7 @@ class random_numbers {
   std::uint64_t state_;
 };
 
-/// Where the nonces of grant ids come from: numbers that nobody outside can foretell (src/client/entropy.hpp). The simulator has its
+/// Where the nonces of grant ids come from: numbers that nobody outside can foretell (src/base/entropy.hpp). The simulator has its
 /// own, so that a seed repeats.
 class entropy {
  public:
