@@ -29,9 +29,9 @@ asio::awaitable<bool> pay_out(conch::client& client) {
 
 int main(int argc, char** argv) try {
   conch::config settings;
-  settings.servers.assign(argv + 1, argv + argc);
-  if (settings.servers.empty() || settings.servers.front() == "memory://") {
-    settings.servers = {"memory://a", "memory://b", "memory://c"};
+  settings.quorum.servers.assign(argv + 1, argv + argc);
+  if (settings.quorum.servers.empty() || settings.quorum.servers.front() == "memory://") {
+    settings.quorum.servers = {"memory://a", "memory://b", "memory://c"};
   }
   // Where all servers are Redis: settings.url = "redlock://10.0.0.1,10.0.0.2,10.0.0.3";
 

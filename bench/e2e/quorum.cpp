@@ -73,8 +73,8 @@ struct library {
   static conch::config settings(urls const& all, bool strict) {
     conch::config c;
     c.single_threaded = true;
-    c.strict_fence = strict;
-    c.servers = all;
+    c.quorum.strict_fence = strict;
+    c.quorum.servers = all;
     return c;
   }
 

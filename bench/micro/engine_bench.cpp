@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "cohort/engine.hpp"
+#include "cohort/cohort.hpp"
 #include "memory/allocations.hpp"
 #include "protocol/server.hpp"
 
@@ -26,7 +26,7 @@ struct numbered_nonces final : entropy {
 };
 
 /// Grants everything at once, one lock or many.
-class world final : public wire, public acquisition_events, public journal {
+class world final : public wire, public acquisition_events, public log_sink {
  public:
   world() : server_{settings_, 1, nonces_, timers_, *this, cohort_, *this, stats_} {
     cohort_.use(server_);
@@ -90,7 +90,7 @@ class world final : public wire, public acquisition_events, public journal {
   numbered_nonces nonces_;
   std::deque<reply> numbers_;
   std::int64_t fence_ = 0;
-  engine::engine cohort_{settings_, timers_, *this, stats_};
+  engine::cohort cohort_{settings_, timers_, *this, stats_};
   server server_;
 };
 

@@ -18,6 +18,31 @@ enum class log_level { debug, info, warning, error };
 /// No password ever reaches it.
 using log_hook = std::function<void(log_level, std::string_view)>;
 
+/// A lock over several servers (docs/redlock.md): each of them gives one vote.
+struct quorum_config {
+  /// The servers, each by a URL of its own, in place of `config::url`: 1 to 9. No two may be the same server.
+  std::vector<std::string> servers{};
+
+  /// How many must agree. 0: a majority; else a majority to all of them.
+  std::size_t votes_needed = 0;
+
+  /// In place of `config::claim`. How long one server keeps the lock for a client before a majority is confirmed.
+  /// At least 50 ms; where the lease is shorter, the lease.
+  duration vote_claim = std::chrono::milliseconds{500};
+
+  /// A grant that would be good for less is refused. 0 to half of `vote_claim`.
+  duration min_validity = std::chrono::milliseconds{20};
+
+  /// A fencing token is greater than every earlier one also where servers fail and clocks differ at the
+  /// same time. Costs a second round trip on a few grants in a thousand. Without it: while the servers' clocks differ by less than
+  /// `vote_claim`.
+  bool strict_fence = true;
+
+  /// A server that was started less than this ago (and a second) has no vote. The longest lease any client uses
+  /// keeps servers that restart without their data from giving a lock away twice. 0 to 30 days; 0: it votes at once.
+  duration min_server_uptime = duration::zero();
+};
+
 /// Everything a client can be told. Validated once, when the client is made; an error names the member.
 struct config {
   /// Where the server is: `redis://[user:password@]host[:port][/db]`, `unix:///path[?db=n]` or
@@ -25,27 +50,8 @@ struct config {
   /// `redlock://host:port,host:port,host:port`, 1 to 9 of them, each written as behind `redis://`.
   std::string url = "redis://127.0.0.1:6379";
 
-  /// Several servers, each by a URL of its own, in place of `url`: 1 to 9. No two may be the same server.
-  std::vector<std::string> servers{};
-
-  /// Several servers: how many must agree. 0: a majority; else a majority to all of them.
-  std::size_t votes_needed = 0;
-
-  /// Several servers: in place of `claim`. How long one server keeps the lock for a client before a majority is confirmed.
-  /// At least 50 ms; where the lease is shorter, the lease.
-  duration vote_claim = std::chrono::milliseconds{500};
-
-  /// Several servers: a grant that would be good for less is refused. 0 to half of `vote_claim`.
-  duration min_validity = std::chrono::milliseconds{20};
-
-  /// Several servers: a fencing token is greater than every earlier one also where servers fail and clocks differ at the
-  /// same time. Costs a second round trip on a few grants in a thousand. Without it: while the servers' clocks differ by less than
-  /// `vote_claim`.
-  bool strict_fence = true;
-
-  /// Several servers: one that was started less than this ago (and a second) has no vote. The longest lease any client uses
-  /// keeps servers that restart without their data from giving a lock away twice. 0 to 30 days; 0: it votes at once.
-  duration min_server_uptime = duration::zero();
+  /// For several servers: in `quorum.servers`, or a `redlock://` URL.
+  quorum_config quorum{};
 
   /// How long a lock outlives a holder that has died. 100 ms to 1 day. The watchdog renews a living hold.
   duration lease = std::chrono::seconds{30};
@@ -66,7 +72,7 @@ struct config {
   duration local_slice = std::chrono::milliseconds{5};
 
   /// How long a client that was handed the lock may stay silent before the next one is tried. At least 50 ms; where the
-  /// lease is shorter, the lease. Several servers: see `vote_claim`.
+  /// lease is shorter, the lease. Several servers: see `quorum_config::vote_claim`.
   duration claim = std::chrono::seconds{3};
 
   /// Asks the server before it believes a grant that was pushed. Whoever may publish to `conch:*` and read the keys of a lock can

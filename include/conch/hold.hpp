@@ -95,8 +95,8 @@ class hold {
   struct initiate_release : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
-      bool const at_home = node && detail::runs_at_home(detail::home_of(node), handler);
-      detail::start_release(std::move(node), std::forward<Handler>(handler), at_home);
+      bool const on_own_executor = node && detail::runs_on_client_executor(detail::own_executor_of(node), handler);
+      detail::start_release(std::move(node), std::forward<Handler>(handler), on_own_executor);
     }
   };
   struct initiate_lost : detail::initiation_at<detail::hold_node> {

@@ -36,26 +36,26 @@ struct acquire_options {
 
 namespace detail {
 
-asio::any_io_executor const& home_of(settings_ptr const& lock) noexcept;
+asio::any_io_executor const& own_executor_of(settings_ptr const& lock) noexcept;
 
 void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler,
-                   bool at_home = false);
+                   bool on_own_executor = false);
 
 /// A part of a lock with several owners.
-struct part_request {
+struct permit_request {
   char kind;                // as in src/cohort/permit.hpp
   std::uint32_t limit, weight;
-  std::string visited = "-";
+  std::string excluded_segments = "-";
 };
 
-void start_acquire_part(settings_ptr lock, part_request part, std::optional<duration> wait, bool once,
-                        acquire_handler handler, bool at_home = false);
+void start_acquire_permit(settings_ptr lock, permit_request part, std::optional<duration> wait, bool once,
+                        acquire_handler handler, bool on_own_executor = false);
 
 struct initiate_part : initiation_at<lock_settings> {
   template <class Handler>
-  void operator()(Handler&& handler, settings_ptr lock, part_request part, std::optional<duration> wait, bool once) const {
-    bool const at_home = runs_at_home(home_of(lock), handler);
-    start_acquire_part(std::move(lock), std::move(part), wait, once, std::forward<Handler>(handler), at_home);
+  void operator()(Handler&& handler, settings_ptr lock, permit_request part, std::optional<duration> wait, bool once) const {
+    bool const on_own_executor = runs_on_client_executor(own_executor_of(lock), handler);
+    start_acquire_permit(std::move(lock), std::move(part), wait, once, std::forward<Handler>(handler), on_own_executor);
   }
 };
 
@@ -108,8 +108,8 @@ class mutex : public named_lock {
   struct initiate_acquire : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, std::optional<duration> wait, bool once) const {
-      bool const at_home = detail::runs_at_home(detail::home_of(lock), handler);
-      detail::start_acquire(std::move(lock), wait, once, std::forward<Handler>(handler), at_home);
+      bool const on_own_executor = detail::runs_on_client_executor(detail::own_executor_of(lock), handler);
+      detail::start_acquire(std::move(lock), wait, once, std::forward<Handler>(handler), on_own_executor);
     }
   };
 };

@@ -28,7 +28,7 @@ hold leave_level(shared_hold_ptr const& level) noexcept;
 shared_hold_ptr level_of(owner_ptr const& who, settings_ptr const& lock);
 hold const& hold_of_level(shared_hold const& level) noexcept;
 std::uint32_t depth_of_level(shared_hold const& level) noexcept;
-part_request request_of(owner_ptr const& who);
+permit_request request_of(owner_ptr const& who);
 asio::any_io_executor executor_of(shared_hold const* level) noexcept;
 void start_level_release(shared_hold_ptr level, release_handler handler);
 
@@ -163,7 +163,7 @@ class reentrant_mutex : public named_lock {
       auto const patience = wait;
       bool const attempt = once;
       auto const request = detail::request_of(who);
-      detail::start_acquire_part(of, request, patience, attempt, std::move(self));
+      detail::start_acquire_permit(of, request, patience, attempt, std::move(self));
     }
 
     template <class Self>

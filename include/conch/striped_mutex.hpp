@@ -81,7 +81,7 @@ class striped_mutex : public named_lock {
  private:
   static inline std::vector<std::uint32_t> const no_segment{};
 
-  detail::part_request request(std::vector<std::uint32_t> const& but) const;
+  detail::permit_request request(std::vector<std::uint32_t> const& but) const;
 
   template <class Token>
   auto start(std::vector<std::uint32_t> const& but, std::optional<duration> wait, bool once, Token& token) {

@@ -1,4 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "backends/deployment.hpp"
 #include "client/checked.hpp"
 #include "client/core.hpp"
 
@@ -87,16 +88,16 @@ config checked(config c) {
   between("local_slice", c.local_slice, none, c.lease, " (the lease)");
   at_least("claim", c.claim, milliseconds{50});
   c.claim = std::min(c.claim, c.lease);
-  if (detail::is_quorum(c)) {
-    at_least("vote_claim", c.vote_claim, milliseconds{50});
-    c.vote_claim = std::min(c.vote_claim, c.lease);
-    between("min_validity", c.min_validity, none, c.vote_claim / 2, " (half of vote_claim)");
-    between("min_server_uptime", c.min_server_uptime, none, hours{24 * 30});
-    std::size_t const n = detail::servers_of(c).size();
-    require(c.votes_needed == 0 || (c.votes_needed > n / 2 && c.votes_needed <= n),
-            "votes_needed must be 0, or " + std::to_string(n / 2 + 1) + " to " + std::to_string(n) + " (a majority to all of the servers), and not " +
-                std::to_string(c.votes_needed));
-    c.claim = c.vote_claim;
+  if (backends::is_quorum(c)) {
+    at_least("quorum.vote_claim", c.quorum.vote_claim, milliseconds{50});
+    c.quorum.vote_claim = std::min(c.quorum.vote_claim, c.lease);
+    between("quorum.min_validity", c.quorum.min_validity, none, c.quorum.vote_claim / 2, " (half of quorum.vote_claim)");
+    between("quorum.min_server_uptime", c.quorum.min_server_uptime, none, hours{24 * 30});
+    std::size_t const n = backends::servers_of(c).size();
+    require(c.quorum.votes_needed == 0 || (c.quorum.votes_needed > n / 2 && c.quorum.votes_needed <= n),
+            "quorum.votes_needed must be 0, or " + std::to_string(n / 2 + 1) + " to " + std::to_string(n) + " (a majority to all of the servers), and not " +
+                std::to_string(c.quorum.votes_needed));
+    c.claim = c.quorum.vote_claim;
   }
   between("fence_retention", c.fence_retention, std::chrono::seconds{1}, hours{24 * 30});
   at_least("command_timeout", c.command_timeout, milliseconds{10});

@@ -1,15 +1,11 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "client/core.hpp"
 
-#include "base/entropy.hpp"
 #include "base/identity.hpp"
 #include "base/readable.hpp"
-#include "base/url.hpp"
 #include "client/completion.hpp"
-#include "client/question.hpp"
+#include "client/admin.hpp"
 #include "client/registry.hpp"
-#include "memory/link.hpp"
-#include "redis/link.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -43,28 +39,7 @@ void forget(loss_watcher& w) {
   w.whose = {};
 }
 
-/// A nonce costs a twentieth of an acquire and release in memory.
-std::unique_ptr<engine::entropy> nonces_for(config const& c) {
-  std::vector<redis::address> const servers = servers_of(c);
-  bool const in_memory = std::all_of(servers.begin(), servers.end(), [](redis::address const& one) {
-    return one.what == redis::address::kind::memory;
-  });
-  if (in_memory) return std::make_unique<no_entropy>();
-  return std::make_unique<system_entropy>();
-}
-
 }  // namespace
-
-std::vector<redis::address> servers_of(config const& c) {
-  if (c.servers.empty()) return redis::parse_servers(c.url);
-  try {
-    return redis::parse_servers(c.servers);
-  } catch (boost::system::system_error const& e) {
-    throw boost::system::system_error{make_error_code(errc::invalid_config, std::string{"servers: "} + e.what())};
-  }
-}
-
-bool is_quorum(config const& c) { return !c.servers.empty() || c.url.starts_with("redlock://"); }
 
 // ------------------------------------------------------------------------------------------------------------ nodes
 
@@ -108,7 +83,7 @@ void client_core::enter(F&& f) {
     time_point const now = clock::now();
     f(now);
     settle(now, batch);
-    if (operations_at_home_ == 0 && work_at_home_) no_more_work.swap(work_at_home_);
+    if (operations_on_own_executor_ == 0 && own_work_) no_more_work.swap(own_work_);
   }
   carry_out(batch);
   batch.clear();
@@ -127,30 +102,14 @@ std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, c
 // cppcheck-suppress passedByValue ; moved into its member, after strand_ has looked at it
 client_core::client_core(asio::any_io_executor executor, config settings)
     : executor_{std::move(executor)},
-      home_{asio::prefer(asio::require(executor_, asio::execution::blocking.never), asio::execution::relationship.fork)},
+      own_executor_{asio::prefer(asio::require(executor_, asio::execution::blocking.never), asio::execution::relationship.fork)},
       strand_{settings.single_threaded ? executor_ : asio::any_io_executor{asio::make_strand(executor_)}}, settings_{std::move(settings)},
-      id_{new_client_id()}, mutex_{!settings_.single_threaded}, nonces_{nonces_for(settings_)}, engine_{settings_, timers_, *this, stats_},
+      id_{new_client_id()}, mutex_{!settings_.single_threaded}, cohort_{settings_, timers_, *this, stats_},
+      deployment_{backends::make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_})},
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
       close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
       alarm_{std::make_unique<alarm>(strand_)}, nodes_mutex_{!settings_.single_threaded} {
-  engine::journal& own_journal = *this;
-  bool const several = is_quorum(settings_);
-  if (several) quorum_ = std::make_unique<quorum::quorum>(settings_, id_, seed_of(id_), *nonces_, timers_, engine_, own_journal, stats_);
-  for (redis::address const& where : servers_of(settings_)) {
-    remote& r = *remotes_.emplace_back(std::make_unique<remote>(*this));
-    if (where.what == redis::address::kind::memory) {
-      r.way = std::make_unique<memory::link>(r, strand_, id_, where.path);
-    } else {
-      r.way = std::make_unique<redis::link>(r, strand_, settings_, id_, where);
-    }
-    if (several) {
-      r.protocol = &quorum_->add(*r.way, where.shown());
-    } else {
-      server_ = std::make_unique<engine::server>(settings_, seed_of(id_), *nonces_, timers_, *r.way, engine_, own_journal, stats_);
-      r.protocol = server_.get();
-    }
-  }
-  engine_.use(several ? static_cast<engine::backend&>(*quorum_) : *server_);
+  cohort_.use(*deployment_.backend);
 }
 
 client_core::~client_core() = default;
@@ -158,23 +117,18 @@ client_core::~client_core() = default;
 statistics client_core::stats() {
   std::lock_guard const guard{mutex_};
   statistics copy = stats_;
-  if (quorum_) {
-    copy.cleanups_pending = quorum_->pending();
-    quorum_->report(copy);
-  } else {
-    copy.cleanups_pending = server_->pending();
-  }
+  deployment_.backend->report(copy);
   return copy;
 }
 
-node_ref client_core::prepare(settings_ptr const& lock, bool once, acquire_handler handler, bool at_home, engine::permit part) {
+node_ref client_core::prepare(settings_ptr const& lock, bool once, acquire_handler handler, bool on_own_executor, engine::permit permit) {
   node_ref node{new hold_node{lock->core, std::move(handler)}};
-  if (!at_home) node->whose = work_of(executor_, node->on_acquired);
+  if (!on_own_executor) node->whose = work_of(executor_, node->on_acquired);
   node->once = once;
   node->fixed = !lock->renew;
   node->lease = std::chrono::duration_cast<std::chrono::milliseconds>(lock->lease);
   if (lock->max_hold) node->max_hold = *lock->max_hold;
-  node->part = std::move(part);
+  node->permit = std::move(permit);
   auto slot = asio::get_associated_cancellation_slot(node->on_acquired);
   if (slot.is_connected()) {
     slot.assign([node](asio::cancellation_type type) {
@@ -194,15 +148,15 @@ void client_core::begin(node_ref node, std::optional<duration> wait, time_point 
 }
 
 void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler,
-                          bool at_home, engine::permit part) {
-  node_ref node = prepare(lock, once, std::move(handler), at_home, std::move(part));
+                          bool on_own_executor, engine::permit permit) {
+  node_ref node = prepare(lock, once, std::move(handler), on_own_executor, std::move(permit));
   enter([&](time_point now) {
     hold_node& n = *node;
     begin(std::move(node), wait, now);
-    if (n.part.kind == engine::permit_kind::segments) {
-      n.part.start = static_cast<std::uint32_t>(random_()) % n.part.limit;
+    if (n.permit.kind == engine::permit_kind::segments) {
+      n.permit.start = static_cast<std::uint32_t>(random_()) % n.permit.limit;
     }
-    engine_.acquire(n, lock->name, now);
+    cohort_.acquire(n, lock->name, now);
   });
 }
 
@@ -217,26 +171,26 @@ void client_core::try_all(std::vector<wanted> const& locks, std::vector<node_ref
   for (std::size_t i = 0; i < locks.size(); ++i) all.push_back({&*nodes[i], locks[i].lock->name});
   enter([&](time_point now) {
     for (node_ref& node : nodes) begin(std::move(node), wait, now);
-    engine_.try_all(all, now);
+    cohort_.try_all(all, now);
   });
 }
 
 void client_core::cancel(hold_node& n, asio::cancellation_type type) {
   if (type == asio::cancellation_type::none) return;
-  enter([&](time_point now) { engine_.cancel(n, strongest(type), now); });
+  enter([&](time_point now) { cohort_.cancel(n, strongest(type), now); });
 }
 
-void client_core::release(node_ref n, release_handler handler, bool at_home) {
+void client_core::release(node_ref n, release_handler handler, bool on_own_executor) {
   if (n->given_back.exchange(true)) {
     post_at_once(executor_, std::move(handler), make_error_code(errc::not_held), false);
     return;
   }
   n->on_released.swap(handler);
-  if (!at_home) n->whose = work_of(executor_, n->on_released);
+  if (!on_own_executor) n->whose = work_of(executor_, n->on_released);
   enter([&](time_point now) {
     begin_operation(*n);
     stop_watchers(*n, asio::error::operation_aborted);
-    engine_.release(*n, now);
+    cohort_.release(*n, now);
   });
 }
 
@@ -244,19 +198,19 @@ void client_core::abandon(hold_node& n) {
   if (n.given_back.exchange(true)) return;
   enter([&](time_point now) {
     stop_watchers(n, asio::error::operation_aborted);
-    engine_.abandon(n, now);
+    cohort_.abandon(n, now);
     n.of_engine = {};  // the caller refers to it as well
   });
 }
 
 /// Those that run at home share one piece of work, which lasts until the last of them is posted.
 void client_core::begin_operation(hold_node const& n) {
-  if (n.whose || operations_at_home_++ != 0) return;
-  work_at_home_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
+  if (n.whose || operations_on_own_executor_++ != 0) return;
+  own_work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
 }
 
 void client_core::end_operation(hold_node const& n) {
-  if (!n.whose) --operations_at_home_;
+  if (!n.whose) --operations_on_own_executor_;
 }
 
 void client_core::watch_loss(node_ref n, lost_handler handler) {
@@ -297,15 +251,13 @@ void client_core::stop_watchers(hold_node& n, error_code why) {
 
 // ------------------------------------------------------------------------------------------------ input and output
 
-void client_core::remote::enter_with(input& i) {
-  core.enter([&](time_point now) { i.apply(*protocol, now); });
+void client_core::enter_with(input& i) {
+  enter([&](time_point now) { i.apply(now); });
 }
-
-bool client_core::nothing_owed() const { return quorum_ ? quorum_->settled() : server_->settled(); }
 
 void client_core::settle(time_point, std::vector<ready>& batch) {
   // The cheap question first: idle() looks at every lock.
-  if ((closing_ == closing::draining || closing_ == closing::giving_back) && nothing_owed() && engine_.idle()) {
+  if ((closing_ == closing::draining || closing_ == closing::giving_back) && deployment_.backend->settled() && cohort_.idle()) {
     end_close({});
   }
   if (closing_ != closing::done && timers_.next() < armed_) {
@@ -327,7 +279,7 @@ void client_core::start_alarm() {
   alarm_->start(shared_from_this(), [this] {
     enter([this](time_point now) {
       armed_ = engine::timer_queue::never;
-      engine_.tick(now);
+      cohort_.tick(now);
     });
   });
 }
@@ -379,7 +331,7 @@ void client_core::complete_operation(ready& r) {
     due_here_.push_back(std::move(r));
   } else {
     end_of_operation(r, [&]<class Handler, class... Args>(Handler handler, Args... args) {
-      home_.execute(completion<Handler, Args...>{std::move(handler), {std::move(args)...}});
+      own_executor_.execute(completion<Handler, Args...>{std::move(handler), {std::move(args)...}});
     });
   }
 }
@@ -389,7 +341,7 @@ void client_core::complete_operation(ready& r) {
 // everybody else after a few of them.
 
 void client_core::want_turn() {
-  home_.execute([keep = shared_from_this()] {
+  own_executor_.execute([keep = shared_from_this()] {
     keep->begin_turn();
     keep->end_turn();
   });
@@ -469,12 +421,8 @@ void client_core::close_in_background() {
 
 void client_core::begin_close(time_point now, duration timeout, bool drain) {
   closing_ = closing::draining;
-  engine_.close(now);
-  if (quorum_) quorum_->drop_kicks();
-  if (server_) {
-    server_->drop_kicks();
-    server_->end_inquiries(make_error_code(errc::closed), now);
-  }
+  cohort_.close(now);
+  deployment_.backend->prepare_close(now);
   if (drain && timeout > duration::zero()) {
     timers_.arm(close_timer_, later_by(now, timeout));
   } else {
@@ -485,15 +433,15 @@ void client_core::begin_close(time_point now, duration timeout, bool drain) {
 /// It ends when for a second the server has not got on with what is given back, however much that is. Whoever awaits it is told after
 /// the first.
 void client_core::close_due(time_point now) {
-  std::uint64_t const progress = quorum_ ? quorum_->progress() : server_->progress();
+  std::uint64_t const progress = deployment_.backend->progress();
   if (closing_ == closing::draining) {
     closing_ = closing::giving_back;
-    engine_.give_back_everything(now);
+    cohort_.give_back_everything(now);
   } else if (closing_ != closing::giving_back) {
     return;
   } else {
     tell_closed(make_error_code(errc::timed_out));
-    if (progress == progress_ && !engine_.ending()) {
+    if (progress == progress_ && !cohort_.ending()) {
       end_close(make_error_code(errc::timed_out));
       return;
     }
@@ -511,7 +459,7 @@ void client_core::tell_closed(error_code why) {
 void client_core::end_close(error_code why) {
   closing_ = closing::done;
   close_timer_.cancel();
-  for (auto const& r : remotes_) r->way->shut_down();
+  for (auto const& way : deployment_.transports) way->shut_down();
   asio::post(strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
   tell_closed(why);
 }
@@ -539,7 +487,7 @@ void client_core::context_gone() {
     if (r.watcher) forget(*r.watcher);
     if (r.asked) r.asked->drop();
   }
-  for (auto const& q : std::exchange(questions_, {})) {
+  for (auto const& q : std::exchange(client_requests_, {})) {
     q->at_core.reset();
     q->drop();
   }
@@ -547,19 +495,19 @@ void client_core::context_gone() {
   whose_close_ = {};
   ready_.clear();
   due_here_.clear();
-  for (auto const& r : remotes_) r->way.reset();
+  for (auto& way : deployment_.transports) way.reset();
   alarm_.reset();
   strand_ = {};
-  work_at_home_ = {};
-  home_ = {};
+  own_work_ = {};
+  own_executor_ = {};
   executor_ = {};
 }
 
 // --------------------------------------------------------------------------------- what the public templates call
 
-asio::any_io_executor const& home_of(settings_ptr const& lock) noexcept { return lock->core->executor(); }
+asio::any_io_executor const& own_executor_of(settings_ptr const& lock) noexcept { return lock->core->executor(); }
 
-asio::any_io_executor const& home_of(node_ref const& node) noexcept { return node->core->executor(); }
+asio::any_io_executor const& own_executor_of(node_ref const& node) noexcept { return node->core->executor(); }
 
 asio::any_io_executor executor_of(hold_node const* node) noexcept {
   return node != nullptr ? node->core->executor() : asio::any_io_executor{asio::system_executor{}};
@@ -569,17 +517,17 @@ asio::any_io_executor executor_of(lock_settings const* lock) noexcept { return l
 
 asio::any_io_executor executor_of(client_core const* core) noexcept { return core->executor(); }
 
-void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler, bool at_home) {
-  lock->core->acquire(lock, wait, once, std::move(handler), at_home);
+void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler, bool on_own_executor) {
+  lock->core->acquire(lock, wait, once, std::move(handler), on_own_executor);
 }
 
-void start_release(node_ref node, release_handler handler, bool at_home) {
+void start_release(node_ref node, release_handler handler, bool on_own_executor) {
   if (!node) {
     post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held), false);
     return;
   }
   client_core& core = *node->core;
-  core.release(std::move(node), std::move(handler), at_home);
+  core.release(std::move(node), std::move(handler), on_own_executor);
 }
 
 void start_lost(node_ref node, lost_handler handler) {

@@ -1,12 +1,14 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "backends/deployment.hpp"
 #include "base/asio_compat.hpp"
-#include "base/url.hpp"
+#include "base/log_sink.hpp"
+#include "base/optional_mutex.hpp"
 #include "client/alarm.hpp"
-#include "cohort/engine.hpp"
+#include "cohort/cohort.hpp"
+#include "cohort/admin_request.hpp"
 #include "protocol/transport.hpp"
-#include "quorum/quorum.hpp"
 
 #include <conch/mutex.hpp>
 
@@ -26,13 +28,7 @@
 namespace conch::detail {
 
 class client_core;
-class question;
-
-/// Throws errc::invalid_url, or for those in `config::servers` errc::invalid_config.
-std::vector<redis::address> servers_of(config const& c);
-
-/// Is a majority of them to decide? Also of one, if it is written so.
-bool is_quorum(config const& c);
+class client_request;
 
 /// Somebody who waits to hear of a loss.
 struct loss_watcher {
@@ -63,9 +59,10 @@ class hold_node final : public engine::acquisition {
 /// The shell around the engine: takes the lock, reads the clock, gives the input, and afterwards, unlocked, hands
 /// completions to their executors. All rules are the engine's.
 class client_core final : public std::enable_shared_from_this<client_core>,
+                          private host,
                           private engine::acquisition_events,
-                          private engine::inquirer,
-                          private engine::journal {
+                          private engine::admin_events,
+                          private engine::log_sink {
  public:
   static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings);
   client_core(asio::any_io_executor executor, config settings);
@@ -76,9 +73,9 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   statistics stats();
   std::string const& id() const noexcept { return id_; }
 
-  /// `at_home`: the handler runs on our own executor (runs_at_home).
-  void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler, bool at_home,
-               engine::permit part = {});
+  /// `on_own_executor`: the handler runs on our own executor (runs_on_client_executor).
+  void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler, bool on_own_executor,
+               engine::permit permit = {});
   /// Tries of mutexes of this client, in this order. All handlers run at home.
   struct wanted {
     settings_ptr lock;
@@ -87,20 +84,20 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   std::vector<node_ref> prepare_tries(std::vector<wanted>& locks);
   void try_all(std::vector<wanted> const& locks, std::vector<node_ref> nodes, std::optional<duration> wait);
   void cancel(hold_node& n, asio::cancellation_type type);
-  void release(node_ref n, release_handler handler, bool at_home);
+  void release(node_ref n, release_handler handler, bool on_own_executor);
   void abandon(hold_node& n);
   void watch_loss(node_ref n, lost_handler handler);
   void stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w);
-  void ask(std::shared_ptr<question> q);
-  void withdraw(std::shared_ptr<question> const& q);
+  void ask(std::shared_ptr<client_request> q);
+  void withdraw(std::shared_ptr<client_request> const& q);
   void close(duration timeout, close_handler handler);
   void close_in_background();
 
   /// The io_context goes away: drops everything that could run on it.
   void context_gone();
 
-  std::shared_ptr<void> keep() { return weak_from_this().lock(); }
-  void log(log_level level, std::string_view words);
+  std::shared_ptr<void> keep() override { return weak_from_this().lock(); }
+  void log(log_level level, std::string_view words) override;
 
  private:
   friend class hold_node;
@@ -113,39 +110,20 @@ class client_core final : public std::enable_shared_from_this<client_core>,
     error_code why;
     bool was_held = false;
     std::shared_ptr<loss_watcher> watcher;
-    std::shared_ptr<question> asked = nullptr;
+    std::shared_ptr<client_request> asked = nullptr;
   };
 
   enum class closing { no, draining, giving_back, done };
-
-  /// One server: the way to it, and the protocol with it.
-  struct remote final : host {
-    explicit remote(client_core& c) : core{c} {}
-    std::shared_ptr<void> keep() override { return core.keep(); }
-    void log(log_level level, std::string_view words) override { core.log(level, words); }
-    void enter_with(input& i) override;
-    void begin_turn() override { core.begin_turn(); }
-    void end_turn() override { core.end_turn(); }
-    void leave_turn() override { core.leave_turn(); }
-
-    client_core& core;
-    std::unique_ptr<transport> way;
-    engine::server* protocol = nullptr;
-  };
 
   /// Runs f(now) with the engine locked, then carries out what came of it.
   template <class F>
   void enter(F&& f);
   void enter_for(std::function<void(time_point)> const& f);
-  bool nothing_owed() const;
-  node_ref prepare(settings_ptr const& lock, bool once, acquire_handler handler, bool at_home, engine::permit part);
+  node_ref prepare(settings_ptr const& lock, bool once, acquire_handler handler, bool on_own_executor, engine::permit permit);
   void begin(node_ref node, std::optional<duration> wait, time_point now);
   void settle(time_point now, std::vector<ready>& batch);
   void carry_out(std::vector<ready>& batch);
   void complete_operation(ready& r);
-  void begin_turn();
-  void end_turn();
-  void leave_turn();
   void want_turn();
   void begin_close(time_point now, duration timeout, bool drain);
   void close_due(time_point now);
@@ -159,17 +137,23 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void strike_off(hold_node& n) noexcept;
   void start_alarm();
 
-  bool answered_here(question& q);
+  bool answered_here(client_request& q);
 
-  // engine::acquisition_events, engine::inquirer, engine::journal
-  void on_inquiry_answered(engine::inquiry& i, std::span<std::int64_t const> numbers, error_code why) override;
+  // host
+  void enter_with(input& i) override;
+  void begin_turn() override;
+  void end_turn() override;
+  void leave_turn() override;
+
+  // engine::acquisition_events, engine::admin_events, engine::log_sink
+  void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void note(bool is_error, std::string_view words) override;
 
   asio::any_io_executor executor_;  // empty once the context is gone, as are:
-  asio::any_io_executor home_;      // ... the same, never blocking; completions of handlers at home are its
+  asio::any_io_executor own_executor_;      // ... the same, never blocking; completions of handlers at home are its
   asio::any_io_executor strand_;    // ... the alarm's and the connections': a strand, unless there is one thread only
   config const settings_;
   std::string const id_;
@@ -177,17 +161,14 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   optional_mutex mutex_;           // guards all that follows, down to the alarm
   statistics stats_;
   engine::timer_queue timers_;
-  std::unique_ptr<engine::entropy> const nonces_;
-  engine::engine engine_;
-  std::vector<std::unique_ptr<remote>> remotes_;
-  std::unique_ptr<engine::server> server_;  // one server, or ...
-  std::unique_ptr<quorum::quorum> quorum_;  // ... several
+  engine::cohort cohort_;
+  backends::deployment deployment_;
   std::vector<ready> ready_;
   std::deque<ready> due_here_;           // one thread only: completions at home, for this turn or the next
   bool in_turn_ = false;
-  std::size_t operations_at_home_ = 0;   // whose handlers have not been posted yet ...
-  asio::any_io_executor work_at_home_;   // ... and what keeps our own context at work for all of them
-  std::list<std::shared_ptr<question>> questions_;  // not answered yet
+  std::size_t operations_on_own_executor_ = 0;   // whose handlers have not been posted yet ...
+  asio::any_io_executor own_work_;   // ... and what keeps our own context at work for all of them
+  std::list<std::shared_ptr<client_request>> client_requests_;  // not answered yet
   std::minstd_rand random_;        // where to begin to look for a free segment
   closing closing_ = closing::no;
   bool gone_ = false;

@@ -44,30 +44,30 @@ striped_mutex::striped_mutex(client& owner, std::string name, std::uint32_t segm
       segments_{require(segments, between(segments, most_segments, "the segments of a striped_mutex"))} {}
 
 /// A weight of 0 is refused: nobody could ever be given what is wanted.
-detail::part_request striped_mutex::request(std::vector<std::uint32_t> const& but) const {
+detail::permit_request striped_mutex::request(std::vector<std::uint32_t> const& but) const {
   std::vector<bool> unwanted(segments_, false);
   std::uint32_t left = segments_;
-  std::string visited;
+  std::string excluded_segments;
   for (std::uint32_t const segment : but) {
     if (segment == 0 || segment > segments_ || unwanted[segment - 1]) continue;
     unwanted[segment - 1] = true;
     --left;
-    visited += ',' + std::to_string(segment);
+    excluded_segments += ',' + std::to_string(segment);
   }
-  return {'g', segments_, left == 0 ? 0u : 1u, visited.empty() ? "-" : visited + ','};
+  return {'g', segments_, left == 0 ? 0u : 1u, excluded_segments.empty() ? "-" : excluded_segments + ','};
 }
 
 namespace detail {
 
 error_code checked_permits(std::uint32_t permits) { return between(permits, most_permits, "the permits of a semaphore"); }
 
-void start_acquire_part(settings_ptr lock, part_request part, std::optional<duration> wait, bool once,
-                        acquire_handler handler, bool at_home) {
-  lock->core->acquire(lock, wait, once, std::move(handler), at_home,
-                      {.kind = static_cast<engine::permit_kind>(part.kind),
-                       .limit = part.limit,
-                       .weight = part.weight,
-                       .visited = std::move(part.visited)});
+void start_acquire_permit(settings_ptr lock, permit_request permit, std::optional<duration> wait, bool once,
+                        acquire_handler handler, bool on_own_executor) {
+  lock->core->acquire(lock, wait, once, std::move(handler), on_own_executor,
+                      {.kind = static_cast<engine::permit_kind>(permit.kind),
+                       .limit = permit.limit,
+                       .weight = permit.weight,
+                       .excluded_segments = std::move(permit.excluded_segments)});
 }
 
 }  // namespace detail

@@ -108,7 +108,7 @@ void start_level_release(shared_hold_ptr level, release_handler handler) {
   post_at_once(node->core->executor(), std::move(handler), error_code{}, valid);
 }
 
-part_request request_of(owner_ptr const& who) { return {'e', most_permits, 1, in_hex(who->id)}; }
+permit_request request_of(owner_ptr const& who) { return {'e', most_permits, 1, in_hex(who->id)}; }
 
 }  // namespace detail
 

@@ -26,7 +26,7 @@ struct permit {
   std::uint32_t limit = 0;    // of all parts together, for a lock that nobody owns
   std::uint32_t weight = 0;   // the size of this part
   std::uint32_t start = 0;    // where to begin to look for a free segment
-  std::string visited = "-";  // segments that are not wanted, as ",3,7,"; of a reentrant lock: for whom
+  std::string excluded_segments = "-";  // segments that are not wanted, as ",3,7,"; of a reentrant lock: for whom
 
   explicit operator bool() const noexcept { return kind != permit_kind::none; }
 };

@@ -27,12 +27,11 @@ void link::send(engine::command const& c) {
                       std::holds_alternative<engine::limit_command>(c);
   auto const queue = [&](std::vector<std::int64_t> numbers) {
     asio::post(on_, [this, keep = host_.keep(), script, numbers = std::move(numbers)] {
-      host_.enter_and_complete([&](engine::server& s, time_point now) {
-        if (!s.connected()) return;
+      host_.enter_and_complete([&](time_point now) {
         if (script && numbers.empty()) {
-          s.answered({engine::fault::wrong_type, "the name is that of another kind of lock", {}}, now);
+          events().answered({engine::fault::wrong_type, "the name is that of another kind of lock", {}}, now);
         } else {
-          s.answered({engine::fault::none, {}, numbers}, now);
+          events().answered({engine::fault::none, {}, numbers}, now);
         }
       });
     });
@@ -50,7 +49,7 @@ void link::send(engine::command const& c) {
 void link::want_connection() {
   if (std::exchange(wanted_, true)) return;
   asio::post(on_, [this, keep = host_.keep()] {
-    host_.enter_and_complete([&](engine::server& s, time_point now) { s.connected_as({1, "memory", now_us(), now}, now); });
+    host_.enter_and_complete([&](time_point now) { events().connected_as({1, "memory", now_us(), now}, now); });
   });
 }
 
@@ -65,7 +64,7 @@ void link::on_grant(engine::pushed_grant const& g) {
   if (keep == nullptr) return;  // about to be destroyed
   asio::post(on_, [this, keep = std::move(keep), name = std::string{g.name}, grant = engine::pushed_grant{g}]() mutable {
     grant.name = name;
-    host_.enter_and_complete([&](engine::server& s, time_point now) { s.granted(grant, now); });
+    host_.enter_and_complete([&](time_point now) { events().granted(grant, now); });
   });
 }
 
@@ -74,7 +73,7 @@ void link::on_revoke(std::string_view name, engine::grant_id id) {
   auto keep = host_.keep();
   if (keep == nullptr) return;
   asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id] {
-    host_.enter_and_complete([&](engine::server& s, time_point now) { s.revoked(name, id, now); });
+    host_.enter_and_complete([&](time_point now) { events().revoked(name, id, now); });
   });
 }
 

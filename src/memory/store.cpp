@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "memory/moment.hpp"
+#include "memory/script_context.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -29,7 +29,7 @@ std::pair<std::int64_t, std::int64_t> voter_of(std::string_view id) {
 
 std::int64_t store::entry::next_expiry() const noexcept {
   std::int64_t first = none;
-  for (std::int64_t const until : {owner_until, line_until, fence_until, parts.until}) {
+  for (std::int64_t const until : {owner_until, line_until, fence_until, permits.until}) {
     if (until != none && (first == none || until < first)) first = until;
   }
   return first;
@@ -69,29 +69,29 @@ std::vector<std::int64_t> store::answer_to(engine::command const& c, std::string
       claim = command.claim;
       retention = command.retention;
     }
-    moment m{*this, find_or_make(command.name), client, now_us, claim.count(), retention.count()};
+    script_context m{*this, find_or_make(command.name), client, now_us, claim.count(), retention.count()};
     std::vector<std::int64_t> answer = carry_out(m);
     put_on_agenda(m.e);
     return answer;
   };
   if (auto const* const asked = std::get_if<engine::acquire_command>(&c)) {
-    return with(*asked, [&](moment& m) { return asked->part != nullptr ? acquire_part(m, *asked) : acquire(m, *asked); });
+    return with(*asked, [&](script_context& m) { return asked->permit != nullptr ? acquire_permit(m, *asked) : acquire(m, *asked); });
   }
   if (auto const* const tried = std::get_if<engine::acquire_all_command>(&c)) return acquire_all(*tried, client, now_us);
   if (auto const* const given = std::get_if<engine::release_command>(&c)) {
-    return with(*given, [&](moment& m) { return given->part != nullptr ? release_part(m, *given) : release(m, *given); });
+    return with(*given, [&](script_context& m) { return given->permit != nullptr ? release_permit(m, *given) : release(m, *given); });
   }
   if (auto const* const wanted = std::get_if<engine::limit_command>(&c)) {
-    return with(*wanted, [&](moment& m) { return set_limit(m, *wanted); });
+    return with(*wanted, [&](script_context& m) { return set_limit(m, *wanted); });
   }
   if (auto const* const forced = std::get_if<engine::force_command>(&c)) {
-    return with(*forced, [&](moment& m) { return force(m, *forced); });
+    return with(*forced, [&](script_context& m) { return force(m, *forced); });
   }
   if (auto const* const question = std::get_if<engine::inspect_command>(&c)) {
-    return with(*question, [&](moment& m) { return inspect(m); });
+    return with(*question, [&](script_context& m) { return inspect(m); });
   }
   if (auto const* const renewed = std::get_if<engine::renew_command>(&c)) {
-    return renewed->parts ? renew_parts(*renewed, client, now_us) : renew(*renewed, client, now_us);
+    return renewed->permits ? renew_permits(*renewed, client, now_us) : renew(*renewed, client, now_us);
   }
   if (auto const* const votes = std::get_if<engine::confirm_command>(&c)) return confirm(*votes, client, now_us);
   if (std::holds_alternative<engine::prove_publish_command>(c)) return {listeners_.contains(client) ? 1 : 0};
@@ -104,7 +104,7 @@ void store::append_rival(entry const& e, std::vector<std::int64_t>& answer) {
   answer.insert(answer.end(), {voter, ticket, e.claimed ? 0 : 1});
 }
 
-std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command const& c) {
+std::vector<std::int64_t> store::acquire(script_context& m, engine::acquire_command const& c) {
   entry& e = m.e;
   grant me{id_text(m.client, c.id), c.id};
   std::int64_t const lease = c.lease.count();
@@ -118,7 +118,7 @@ std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command cons
     return answer;
   };
   if (c.not_after_us > 0 && m.now_us > c.not_after_us) return {3, 0, m.now_us};
-  if (e.parts.until != none) return wrong_type;
+  if (e.permits.until != none) return wrong_type;
 
   if (e.owned()) {
     if (e.owned_by(m.client, c.id)) {
@@ -133,7 +133,7 @@ std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command cons
 
   if (!e.line.empty()) {
     std::int64_t const ticket = c.wait ? m.enqueue(me, c.ticket, m.claim, lease) : 0;
-    moment::passed const next = m.pass_on(me.text, lease, floor, vote);
+    script_context::passed const next = m.pass_on(me.text, lease, floor, vote);
     if (next.unfinished) return {4, 0, m.now_us, ticket};
     if (next.fence) return m.granted(*next.fence, c.proposal);
     if (next.taken) {
@@ -150,9 +150,9 @@ std::vector<std::int64_t> store::acquire(moment& m, engine::acquire_command cons
 
 std::vector<std::int64_t> store::acquire_all(engine::acquire_all_command const& c, std::string_view client, std::int64_t now_us) {
   if (c.not_after_us > 0 && now_us > c.not_after_us) return {3, 0, now_us};
-  auto const take = [](moment& m, grant me, std::int64_t lease) -> std::int64_t {
+  auto const take = [](script_context& m, grant me, std::int64_t lease) -> std::int64_t {
     entry& e = m.e;
-    if (!e.owned() && e.parts.until == none && e.line.empty()) {
+    if (!e.owned() && e.permits.until == none && e.line.empty()) {
       std::int64_t const fence = m.next_fence(0);
       m.own(std::move(me), fence, false, lease);
       return fence;
@@ -163,7 +163,7 @@ std::vector<std::int64_t> store::acquire_all(engine::acquire_all_command const& 
   };
   std::vector<std::int64_t> answer{now_us};
   for (engine::attempt const& item : c.items) {
-    moment m{*this, find_or_make(item.name), client, now_us, 0, c.retention.count()};
+    script_context m{*this, find_or_make(item.name), client, now_us, 0, c.retention.count()};
     std::int64_t const fence = take(m, grant{id_text(client, item.id), item.id}, item.lease.count());
     put_on_agenda(m.e);
     if (fence == 0) break;
@@ -172,20 +172,20 @@ std::vector<std::int64_t> store::acquire_all(engine::acquire_all_command const& 
   return answer;
 }
 
-std::vector<std::int64_t> store::release(moment& m, engine::release_command const& c) {
+std::vector<std::int64_t> store::release(script_context& m, engine::release_command const& c) {
   entry& e = m.e;
   std::optional<grant> again;
   if (c.new_id != 0) again = grant{id_text(m.client, c.new_id), c.new_id};
   std::int64_t const lease = c.lease.count();
   std::int64_t const now = m.now_us;
-  if (e.parts.until != none) return wrong_type;
+  if (e.permits.until != none) return wrong_type;
 
   bool const was_owner = e.owned_by(m.client, c.id);
   if (was_owner && c.keep) {
     m.extend(lease, c.floor == 0);
     return {2, e.owner_fence, 0, now};
   }
-  std::int64_t const floor = std::max({c.floor, c.ahead, was_owner ? e.owner_fence : 0});
+  std::int64_t const floor = std::max({c.floor, c.next_fence_floor, was_owner ? e.owner_fence : 0});
   bool const raised = c.floor != 0 && m.raise_fence(c.floor) < c.floor;
   if (!was_owner) {
     m.leave_line(id_text(m.client, c.id));
@@ -209,7 +209,7 @@ std::vector<std::int64_t> store::release(moment& m, engine::release_command cons
   }
 
   std::int64_t const ticket = again ? m.enqueue(*again, 0, m.claim, lease) : 0;
-  moment::passed const next = m.pass_on(again ? std::string_view{again->text} : std::string_view{}, lease, floor);
+  script_context::passed const next = m.pass_on(again ? std::string_view{again->text} : std::string_view{}, lease, floor);
   if (!next.taken) e.owner_until = none;
   std::int64_t const more = e.line.empty() ? 0 : 1;
   if (next.fence) return {was_owner, 0, more, now, 1, *next.fence};
@@ -224,7 +224,7 @@ std::vector<std::int64_t> store::renew(engine::renew_command const& c, std::stri
     entry* const e = find(item.name);
     bool const mine = e != nullptr && e->owned_by(client, item.id);
     if (mine) {
-      moment m{*this, *e, client, now_us, 0, c.retention.count()};
+      script_context m{*this, *e, client, now_us, 0, c.retention.count()};
       m.extend(item.lease.count());
       if (c.retention.count() != 0) m.keep_fence(e->owner_fence);
       put_on_agenda(*e);
@@ -238,7 +238,7 @@ std::vector<std::int64_t> store::confirm(engine::confirm_command const& c, std::
   std::vector<std::int64_t> answer{now_us};
   answer.reserve(2 * c.items.size() + 1);
   for (engine::renewal const& item : c.items) {
-    moment m{*this, find_or_make(item.name), client, now_us, 0, c.retention.count()};
+    script_context m{*this, find_or_make(item.name), client, now_us, 0, c.retention.count()};
     std::int64_t const before = m.raise_fence(item.floor);
     if (c.keep_fences) m.keep_fence(item.floor);
     bool const mine = m.e.owned_by(client, item.id);
@@ -274,7 +274,7 @@ void store::drop_expired(std::int64_t now_ms) {
       e.line_until = none;
     }
     if (e.fence_until < now_ms) e.fence_until = none;
-    if (e.parts.until < now_ms) e.parts = {};
+    if (e.permits.until < now_ms) e.permits = {};
     put_on_agenda(e);
   }
 }

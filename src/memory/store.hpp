@@ -88,7 +88,7 @@ class store {
     std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
   };
 
-  struct part_owner {
+  struct permit_owner {
     std::int64_t weight = 0, fence = 0;
     bool claimed = false;
     std::int64_t ends_us = 0;
@@ -96,11 +96,11 @@ class store {
   };
 
   /// The hash of a lock with several owners (lua/lib/permits.lua).
-  struct parts_hash {
+  struct permits_hash {
     engine::permit_kind kind = engine::permit_kind::none;
     std::int64_t limit = 0, used = 0, first_end_us = 0;
     std::string map;
-    std::map<std::string, part_owner, std::less<>> owners;
+    std::map<std::string, permit_owner, std::less<>> owners;
     bool limit_set = false;
     std::int64_t until = none;
     std::int64_t walked = 0;  // nobody in line up to that ticket wants what is free
@@ -123,7 +123,7 @@ class store {
     bool claimed = false;
     std::int64_t owner_until = none;
 
-    parts_hash parts;  // instead of an owner
+    permits_hash permits;  // instead of an owner
 
     std::map<std::pair<std::int64_t, std::string>, engine::grant_id> line;  // by ticket and text
     std::unordered_map<std::string, std::int64_t, text_hash, std::equal_to<>> tickets;
@@ -143,24 +143,24 @@ class store {
   };
 
   /// One command being carried out: what lua/lib/lock.lua keeps in locals.
-  struct moment;
-  struct parts_moment;
+  struct script_context;
+  struct permit_context;
 
   std::vector<std::int64_t> answer_to(engine::command const& c, std::string_view client, std::int64_t now_us);
-  std::vector<std::int64_t> acquire(moment& m, engine::acquire_command const& c);
+  std::vector<std::int64_t> acquire(script_context& m, engine::acquire_command const& c);
   std::vector<std::int64_t> acquire_all(engine::acquire_all_command const& c, std::string_view client, std::int64_t now_us);
-  std::vector<std::int64_t> release(moment& m, engine::release_command const& c);
+  std::vector<std::int64_t> release(script_context& m, engine::release_command const& c);
   std::vector<std::int64_t> renew(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
   std::vector<std::int64_t> confirm(engine::confirm_command const& c, std::string_view client, std::int64_t now_us);
   static void append_rival(entry const& e, std::vector<std::int64_t>& answer);
 
   // store_permits.cpp: locks with several owners
-  std::vector<std::int64_t> acquire_part(moment& m, engine::acquire_command const& c);
-  std::vector<std::int64_t> release_part(moment& m, engine::release_command const& c);
-  std::vector<std::int64_t> renew_parts(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
-  std::vector<std::int64_t> set_limit(moment& m, engine::limit_command const& c);
-  std::vector<std::int64_t> force(moment& m, engine::force_command const& c);
-  std::vector<std::int64_t> inspect(moment& m);
+  std::vector<std::int64_t> acquire_permit(script_context& m, engine::acquire_command const& c);
+  std::vector<std::int64_t> release_permit(script_context& m, engine::release_command const& c);
+  std::vector<std::int64_t> renew_permits(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
+  std::vector<std::int64_t> set_limit(script_context& m, engine::limit_command const& c);
+  std::vector<std::int64_t> force(script_context& m, engine::force_command const& c);
+  std::vector<std::int64_t> inspect(script_context& m);
   void revoke(std::string_view id, std::string_view name);
 
   entry* find(std::string_view name);

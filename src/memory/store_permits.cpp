@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "memory/moment.hpp"
+#include "memory/script_context.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -12,52 +12,52 @@
 // other, and tests/sim/permit_differential_test.cpp compares them.
 namespace conch::memory {
 
-void store::parts_hash::note_end(std::string const& id, std::int64_t ends_us) {
+void store::permits_hash::note_end(std::string const& id, std::int64_t ends_us) {
   forget_end(id);
   ends.emplace(ends_us, id);
   end_of.emplace(id, ends_us);
 }
 
-void store::parts_hash::forget_end(std::string const& id) {
+void store::permits_hash::forget_end(std::string const& id) {
   auto const known = end_of.find(id);
   if (known == end_of.end()) return;
   ends.erase({known->second, id});
   end_of.erase(known);
 }
 
-void store::parts_hash::forget_ends() {
+void store::permits_hash::forget_ends() {
   ends.clear();
   end_of.clear();
 }
 
 /// What lua/lib/permits.lua keeps in locals.
-struct store::parts_moment {
-  moment& m;
-  parts_hash& hash;
-  engine::permit const& part;
+struct store::permit_context {
+  script_context& m;
+  permits_hash& hash;
+  engine::permit const& permit;
   grant me;           // its id
   std::string entry;  // its text in the line
 
-  std::int64_t limit = part.limit;
+  std::int64_t limit = permit.limit;
   std::int64_t used = 0, first_end = 0;
   std::string map;
-  std::optional<part_owner> mine;
+  std::optional<permit_owner> mine;
   bool was_set = false;
   std::int64_t steps = m.in.bounds_.most_steps;
   bool unfinished = false;
   std::set<std::string, std::less<>> hopeless;
 
-  parts_moment(moment& at, engine::permit const& wanted, grant who)
-      : m{at}, hash{at.e.parts}, part{wanted}, me{std::move(who)},
-        entry{me.text + ' ' + std::to_string(wanted.weight) + ' ' + wanted.visited} {}
+  permit_context(script_context& at, engine::permit const& wanted, grant who)
+      : m{at}, hash{at.e.permits}, permit{wanted}, me{std::move(who)},
+        entry{me.text + ' ' + std::to_string(wanted.weight) + ' ' + wanted.excluded_segments} {}
 
-  bool reentrant() const { return part.kind == engine::permit_kind::reentrant; }
-  bool segmented() const { return part.kind == engine::permit_kind::segments; }
+  bool reentrant() const { return permit.kind == engine::permit_kind::reentrant; }
+  bool segmented() const { return permit.kind == engine::permit_kind::segments; }
   bool in_order() const { return !reentrant() && !segmented(); }
 
   /// False: the name is that of another kind of lock.
   bool load() {
-    if (m.e.owned() || (hash.until != none && hash.kind != part.kind)) return false;
+    if (m.e.owned() || (hash.until != none && hash.kind != permit.kind)) return false;
     if (hash.until != none) {
       limit = hash.limit;
       was_set = hash.limit_set;
@@ -74,7 +74,7 @@ struct store::parts_moment {
     }
     if (used > 0 && first_end <= m.now_us) sweep(m.now_us);
     if (used == 0) {
-      if (!was_set) limit = part.limit;
+      if (!was_set) limit = permit.limit;
       first_end = 0;
       map = segmented() ? std::string(static_cast<std::size_t>(limit), '0') : std::string{};
       hash.indexed = false;
@@ -89,12 +89,12 @@ struct store::parts_moment {
     map[static_cast<std::size_t>(segment - 1)] = taken;
   }
 
-  void write(std::string const& id = {}, part_owner const* owner = nullptr) {
+  void write(std::string const& id = {}, permit_owner const* owner = nullptr) {
     if (used == 0 && !was_set) {
       hash = {};
       return;
     }
-    hash.kind = part.kind;
+    hash.kind = permit.kind;
     hash.limit = limit;
     hash.used = used;
     hash.first_end_us = first_end;
@@ -104,7 +104,7 @@ struct store::parts_moment {
     if (owner != nullptr) hash.owners.insert_or_assign(id, *owner);
   }
 
-  void take_back(std::string const& id, part_owner owner) {
+  void take_back(std::string const& id, permit_owner owner) {
     used -= owner.weight;
     mark(owner.segment, '0');
     hash.owners.erase(id);
@@ -140,7 +140,7 @@ struct store::parts_moment {
     }
     used = first_end = 0;
     for (auto at = hash.owners.begin(); at != hash.owners.end();) {
-      part_owner const& owner = at->second;
+      permit_owner const& owner = at->second;
       if (owner.ends_us <= m.now_us) {
         mark(owner.segment, '0');
         at = hash.owners.erase(at);
@@ -165,7 +165,7 @@ struct store::parts_moment {
 
   std::int64_t lock_left() const { return std::max(left_until(hash.until, m.now_ms()), m.claim); }
 
-  void own_part(std::string const& id, std::int64_t size, std::int64_t fence, bool claimed, std::int64_t lease,
+  void own_permit(std::string const& id, std::int64_t size, std::int64_t fence, bool claimed, std::int64_t lease,
                 std::int64_t segment, std::string_view for_whom) {
     std::int64_t const ends = m.now_us + lease * 1000;
     first_end = used == 0 ? ends : std::min(first_end, ends);
@@ -176,7 +176,7 @@ struct store::parts_moment {
       hash.note_end(id, ends);
       hash.ends_until = m.now_ms() + lease + m.retention;
     }
-    part_owner const owner{size, fence, claimed, ends, segment};
+    permit_owner const owner{size, fence, claimed, ends, segment};
     write(id, &owner);
     live(lease);
     auto const few = m.in.bounds_.few_owners;
@@ -222,7 +222,7 @@ struct store::parts_moment {
   }
 
   struct waiter {
-    std::string_view id, visited;
+    std::string_view id, excluded_segments;
     std::int64_t weight;
   };
 
@@ -287,7 +287,7 @@ struct store::parts_moment {
           break;
         }
         waiter const head = parse(one.text);
-        auto const segment = fit(head.weight, head.visited, 0);
+        auto const segment = fit(head.weight, head.excluded_segments, 0);
         if (used > 0 || segment) --steps;
         if (!segment) {
           if (in_order()) {
@@ -302,15 +302,15 @@ struct store::parts_moment {
         m.leave_line(one.text);
         std::int64_t const size = std::min(head.weight, limit);
         if (head.id == who) {
-          own_part(std::string{head.id}, size, fence, false, my_lease, *segment, head.visited);
+          own_permit(std::string{head.id}, size, fence, false, my_lease, *segment, head.excluded_segments);
           result.fence = fence;
           result.segment = segment;
           steps -= 2;
           ready = false;
         } else if (auto const heard = m.in.listeners_.find(client_of(head.id)); heard != m.in.listeners_.end()) {
-          heard->second->on_grant({m.e.name, one.number, fence, m.now_us, std::chrono::milliseconds{m.claim}, part.kind,
+          heard->second->on_grant({m.e.name, one.number, fence, m.now_us, std::chrono::milliseconds{m.claim}, permit.kind,
                                    static_cast<std::uint32_t>(*segment)});
-          own_part(std::string{head.id}, size, fence, true, m.claim, *segment, head.visited);
+          own_permit(std::string{head.id}, size, fence, true, m.claim, *segment, head.excluded_segments);
           ++result.others;
           steps -= 2;
           ready = false;
@@ -327,9 +327,9 @@ struct store::parts_moment {
   }
 };
 
-std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command const& c) {
+std::vector<std::int64_t> store::acquire_permit(script_context& m, engine::acquire_command const& c) {
   if (c.not_after_us > 0 && m.now_us > c.not_after_us) return {3, 0, m.now_us};
-  parts_moment p{m, *c.part, {id_text(m.client, c.id), c.id}};
+  permit_context p{m, *c.permit, {id_text(m.client, c.id), c.id}};
   if (!p.load()) return wrong_type;
   std::int64_t const lease = c.lease.count();
   std::int64_t ticket = c.ticket;
@@ -363,10 +363,10 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
     if (c.wait) return refused({0, p.left(), m.now_us, ticket});
   }
 
-  auto const segment = nobody_waits || p.segmented() || p.reentrant() ? p.fit(c.part->weight, c.part->visited, c.part->start) : std::nullopt;
+  auto const segment = nobody_waits || p.segmented() || p.reentrant() ? p.fit(c.permit->weight, c.permit->excluded_segments, c.permit->start) : std::nullopt;
   if (segment) {
     std::int64_t const fence = m.next_fence(0);
-    p.own_part(p.me.text, std::min<std::int64_t>(c.part->weight, p.limit), fence, false, lease, *segment, c.part->visited);
+    p.own_permit(p.me.text, std::min<std::int64_t>(c.permit->weight, p.limit), fence, false, lease, *segment, c.permit->excluded_segments);
     return {1, fence, m.now_us, *segment};
   }
   if (p.unfinished) return refused({4, 0, m.now_us, c.wait ? p.stand_in_line(c.id, ticket, lease) : 0});
@@ -375,8 +375,8 @@ std::vector<std::int64_t> store::acquire_part(moment& m, engine::acquire_command
   return {0, sleep, m.now_us, p.stand_in_line(c.id, ticket, lease)};
 }
 
-std::vector<std::int64_t> store::release_part(moment& m, engine::release_command const& c) {
-  parts_moment p{m, *c.part, {id_text(m.client, c.id), c.id}};
+std::vector<std::int64_t> store::release_permit(script_context& m, engine::release_command const& c) {
+  permit_context p{m, *c.permit, {id_text(m.client, c.id), c.id}};
   if (!p.load()) return wrong_type;
   if (p.mine && c.keep) {
     p.extend_part(c.lease.count());
@@ -403,22 +403,22 @@ std::vector<std::int64_t> store::release_part(moment& m, engine::release_command
   return {was_mine, (next.others > 0 ? 1 : 0) + (p.unfinished && more ? 2 : 0), more ? 1 : 0, m.now_us};
 }
 
-std::vector<std::int64_t> store::renew_parts(engine::renew_command const& c, std::string_view client, std::int64_t now_us) {
+std::vector<std::int64_t> store::renew_permits(engine::renew_command const& c, std::string_view client, std::int64_t now_us) {
   std::vector<std::int64_t> answer{now_us};
   answer.reserve(c.items.size() + 1);
   for (engine::renewal const& item : c.items) {
     entry* const e = find(item.name);
     std::string const id = id_text(client, item.id);
-    auto const found = e != nullptr ? e->parts.owners.find(id) : decltype(e->parts.owners.end()){};
-    bool const mine = e != nullptr && found != e->parts.owners.end() && found->second.ends_us > now_us;
+    auto const found = e != nullptr ? e->permits.owners.find(id) : decltype(e->permits.owners.end()){};
+    bool const mine = e != nullptr && found != e->permits.owners.end() && found->second.ends_us > now_us;
     if (mine) {
       std::int64_t const lease = item.lease.count();
       found->second.claimed = false;
       found->second.ends_us = std::max(found->second.ends_us, now_us + lease * 1000);
-      if (left_until(e->parts.until, now_us / 1000) < lease) e->parts.until = now_us / 1000 + lease;
+      if (left_until(e->permits.until, now_us / 1000) < lease) e->permits.until = now_us / 1000 + lease;
       if (c.retention.count() != 0) {
-        moment{*this, *e, client, now_us, 0, c.retention.count()}.keep_fence(found->second.fence);
-        if (e->parts.ends_until >= now_us / 1000) e->parts.ends_until = now_us / 1000 + lease + c.retention.count();
+        script_context{*this, *e, client, now_us, 0, c.retention.count()}.keep_fence(found->second.fence);
+        if (e->permits.ends_until >= now_us / 1000) e->permits.ends_until = now_us / 1000 + lease + c.retention.count();
       }
       put_on_agenda(*e);
     }
@@ -427,9 +427,9 @@ std::vector<std::int64_t> store::renew_parts(engine::renew_command const& c, std
   return answer;
 }
 
-std::vector<std::int64_t> store::set_limit(moment& m, engine::limit_command const& c) {
+std::vector<std::int64_t> store::set_limit(script_context& m, engine::limit_command const& c) {
   engine::permit const wanted{.kind = engine::permit_kind::semaphore, .limit = c.limit};
-  parts_moment p{m, wanted, {}};
+  permit_context p{m, wanted, {}};
   if (!p.load()) return wrong_type;
   p.was_set = true;
   p.limit = c.limit;
@@ -449,23 +449,23 @@ void store::revoke(std::string_view id, std::string_view name) {
   if (engine::read_grant_id(text, number)) heard->second->on_revoke(name, number);
 }
 
-std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c) {
-  if (m.e.parts.until == none) {
+std::vector<std::int64_t> store::force(script_context& m, engine::force_command const& c) {
+  if (m.e.permits.until == none) {
     if (!m.e.owned() || c.last != 0 || (c.fence > 0 && m.e.owner_fence != c.fence)) return {0, m.now_us};
     revoke(m.e.owner.text, m.e.name);
-    moment::passed const next = m.e.line.empty() ? moment::passed{} : m.pass_on({}, 0, m.e.owner_fence);
+    script_context::passed const next = m.e.line.empty() ? script_context::passed{} : m.pass_on({}, 0, m.e.owner_fence);
     if (next.taken) return {1, m.now_us, m.e.line.empty() ? 0 : 1, 0, 1};
     m.e.owner_until = none;
     if (next.unfinished) return {1, m.now_us, 4, 0, 1};
     return {1, m.now_us};
   }
-  engine::permit const any{.kind = m.e.parts.kind, .limit = static_cast<std::uint32_t>(m.e.parts.limit)};
-  parts_moment p{m, any, {}};
+  engine::permit const any{.kind = m.e.permits.kind, .limit = static_cast<std::uint32_t>(m.e.permits.limit)};
+  permit_context p{m, any, {}};
   p.load();
-  std::map<std::int64_t, std::pair<std::string, part_owner>> chosen;
+  std::map<std::int64_t, std::pair<std::string, permit_owner>> chosen;
   std::int64_t last = c.last, from = c.from_us;
   bool rest = false;
-  auto const choose = [&](std::string const& id, part_owner const& owner) {
+  auto const choose = [&](std::string const& id, permit_owner const& owner) {
     bool const is_meant = owner.weight > 0 && (last == 0 || owner.fence <= last) && (c.fence == 0 || owner.fence == c.fence);
     if (is_meant) chosen.emplace(owner.fence, std::pair{id, owner});
   };
@@ -487,7 +487,7 @@ std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c
     p.take_back(one.first, one.second);
   }
   auto const count = static_cast<std::int64_t>(chosen.size());
-  parts_moment::admitted next;
+  permit_context::admitted next;
   bool const admits = !chosen.empty() || (last != 0 && !rest);
   if (admits) next = p.admit({}, 0, chosen.empty() ? 0 : chosen.rbegin()->first);
   bool const more = admits && !m.e.line.empty();
@@ -498,7 +498,7 @@ std::vector<std::int64_t> store::force(moment& m, engine::force_command const& c
   return answer;
 }
 
-std::vector<std::int64_t> store::inspect(moment& m) {
+std::vector<std::int64_t> store::inspect(script_context& m) {
   struct seen {
     std::string_view id;
     std::int64_t left, weight, segment;
@@ -507,12 +507,12 @@ std::vector<std::int64_t> store::inspect(moment& m) {
   std::map<std::int64_t, seen> owners;  // by fence
   std::int64_t taken = 0, limit = 1, kind = 0;
   auto const waiting = static_cast<std::int64_t>(m.e.line.size());
-  parts_hash const& hash = m.e.parts;
+  permits_hash const& hash = m.e.permits;
   if (hash.until != none) {
     limit = hash.limit;
     kind = static_cast<std::int64_t>(hash.kind);
-    std::size_t const parts = hash.owners.size();
-    if (parts > 1000) return {m.now_us, waiting, static_cast<std::int64_t>(parts), hash.used, limit, kind};
+    std::size_t const permits = hash.owners.size();
+    if (permits > 1000) return {m.now_us, waiting, static_cast<std::int64_t>(permits), hash.used, limit, kind};
     for (auto const& [id, owner] : hash.owners) {
       if (owner.ends_us <= m.now_us) continue;
       owners.emplace(owner.fence, seen{id, (owner.ends_us - m.now_us + 999) / 1000, owner.weight, owner.segment, owner.claimed});

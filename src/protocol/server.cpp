@@ -29,7 +29,7 @@ error_code to_error(fault what, std::string_view words) {
 }
 
 /// One bad key harms one lock: which one it was must be told.
-std::string of_lock(seat const& s, std::string_view words) {
+std::string of_lock(place const& s, std::string_view words) {
   std::string text{words};
   std::string const name = readable(s.name);  // as the words are
   if (words.find(name) == std::string_view::npos) (text += " (lock ").append(name) += ')';
@@ -37,15 +37,15 @@ std::string of_lock(seat const& s, std::string_view words) {
 }
 
 server::server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up,
-               journal& log, statistics& stats)
+               log_sink& log, statistics& stats)
     : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces},
       overdue_{this, [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
       rest_{this, [](void* self, time_point now) { static_cast<server*>(self)->go_on(now); }},
       quiet_{this, [](void* self, time_point now) { static_cast<server*>(self)->quiet(now); }} {}
 
 server::~server() {
-  owed_.splice_back(resting_owed_);
-  while (!owed_.empty()) delete &owed_.pop_front();
+  pending_cleanups_.splice_back(resting_cleanups_);
+  while (!pending_cleanups_.empty()) delete &pending_cleanups_.pop_front();
 }
 
 void server::connected_as(session const& s, time_point now) {
@@ -58,19 +58,15 @@ void server::connected_as(session const& s, time_point now) {
   excused_ = false;
   requests_ = 0;
   sources_ = {};
-  sample(s.asked, s.server_us, now);
+  clock_.sample(s.asked, s.server_us, now);
 
-  // A server that was restarted has no connection of before, and gives the old numbers to others. On a unix socket all
-  // addresses are the same, so it would be somebody else's that ended.
-  std::erase_if(stale_, [&](session const& old) { return !old.run.empty() && !s.run.empty() && old.run != s.run; });
-
-  // The order matters. Bytes in the buffer of an earlier connection would be carried out after ours, and its
-  // subscription would still count as somebody who hears: end it first.
-  if (stale_.empty()) {
+  // The order matters: what is left of an earlier connection ends first.
+  stale_.drop_earlier_runs(s);
+  if (stale_.open().empty()) {
     out_.send(kill_command{nobody, s.address});
     push_request({request::kill, nobody, 0, nullptr, nullptr, now});
   }
-  for (session const& old : stale_) {
+  for (session const& old : stale_.open()) {
     if (CONCH_MUTANT(old_connections_live_on)) continue;
     out_.send(kill_command{old.client_id, old.address});
     push_request({request::kill, old.client_id, 0, nullptr, nullptr, now});
@@ -86,11 +82,11 @@ void server::connected_as(session const& s, time_point now) {
   push_request({request::prove_publish, 0, 0, nullptr, nullptr, now});
 
   failing_ = {};
-  resting_owed_.splice_back(owed_);
+  resting_cleanups_.splice_back(pending_cleanups_);
   active_.splice_back(resting_);
   resting_.splice_back(active_);
   go_on(now);
-  if (!ending_inquiries_ && !CONCH_MUTANT(inquiries_not_repeated)) repeat_inquiries(now);
+  if (!ending_admin_ && !CONCH_MUTANT(admin_not_repeated)) repeat_admin(now);
   if (CONCH_MUTANT(subscribed_last)) subscribe();
   if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
   up_.connection_changed(now);
@@ -104,30 +100,30 @@ void server::go_on(time_point now) {
     ask_everything_again(left, now);
   }
   for (; (failing_ || !connected_) && left != 0 && !resting_.empty(); --left) {
-    seat& s = resting_.pop_front();
+    place& s = resting_.pop_front();
     active_.push_back(s);
-    bool const asks = s.at == seat::state::asking || s.at == seat::state::in_line;
+    bool const asks = s.at == place::state::asking || s.at == place::state::in_line;
     if (asks && failing_) {
       fail(s, failing_, now);
     } else if (asks) {
       patience(s, lost_at_);
-    } else if (s.at == seat::state::leaving && !connected_) {
+    } else if (s.at == place::state::leaving && !connected_) {
       if (!failing_ || !s.check.armed()) timers_.arm(s.check, lost_at_ + settings_.command_timeout);
-    } else if (s.at == seat::state::leaving && s.told_on != connection_) {
+    } else if (s.at == place::state::leaving && s.told_on != connection_) {
       send_leave(s, false, now);  // this connection was refused something before it had come to it
     }
   }
   if (resting_.empty()) failing_ = {};
-  for (; ending_inquiries_ && left != 0 && !inquiries_.empty(); --left) end_inquiry(inquiries_.front(), {}, ending_inquiries_);
-  if (inquiries_.empty()) ending_inquiries_ = {};
-  bool const more = failing_ || ending_inquiries_ || !resting_.empty() || (connected_ && !resting_owed_.empty());
+  for (; ending_admin_ && left != 0 && !admin_requests_.empty(); --left) end_admin(admin_requests_.front(), {}, ending_admin_);
+  if (admin_requests_.empty()) ending_admin_ = {};
+  bool const more = failing_ || ending_admin_ || !resting_.empty() || (connected_ && !resting_cleanups_.empty());
   if (more && !CONCH_MUTANT(rest_of_a_connection_forgotten)) timers_.arm(rest_, in_next_turn(now));
 }
 
 void server::repeat_cleanups(std::size_t& left, time_point now) {
-  for (; left != 0 && !resting_owed_.empty(); --left) {
-    cleanup& c = resting_owed_.pop_front();
-    owed_.push_back(c);
+  for (; left != 0 && !resting_cleanups_.empty(); --left) {
+    cleanup& c = resting_cleanups_.pop_front();
+    pending_cleanups_.push_back(c);
     if (c.is_kick) {
       if (!c.due.armed() && !c.sent) cleanup_due(c, now);  // was due, or was not answered
       continue;
@@ -144,25 +140,25 @@ void server::repeat_cleanups(std::size_t& left, time_point now) {
 
 /// Those of which nothing was said on this connection yet. What has been released, cancelled or given up since is not here any more.
 void server::ask_everything_again(std::size_t& left, time_point now) {
-  std::vector<seat*> renewals;
+  std::vector<place*> renewals;
   for (; left != 0 && !resting_.empty(); --left) {
-    seat& s = resting_.pop_front();
+    place& s = resting_.pop_front();
     active_.push_back(s);
     if (s.told_on == connection_) continue;
     switch (s.at) {
-      case seat::state::asking:
-      case seat::state::in_line:
+      case place::state::asking:
+      case place::state::in_line:
         if (CONCH_MUTANT(place_lost_on_reconnect)) s.ticket = s.vote;
         if (!CONCH_MUTANT(not_asked_again)) send_acquire(s, false, now);
         break;
-      case seat::state::leaving: send_leave(s, false, now); break;
-      case seat::state::owned: renewals.push_back(&s); break;
-      case seat::state::idle: break;
+      case place::state::leaving: send_leave(s, false, now); break;
+      case place::state::owned: renewals.push_back(&s); break;
+      case place::state::idle: break;
     }
   }
-  std::sort(renewals.begin(), renewals.end(), [](seat* a, seat* b) { return a->deadline < b->deadline; });
+  std::sort(renewals.begin(), renewals.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
   if (CONCH_MUTANT(holds_lost_on_reconnect)) {
-    for (seat* s : renewals) lose_and_give_back(*s, now);
+    for (place* s : renewals) lose_and_give_back(*s, now);
   }
   if (!CONCH_MUTANT(not_renewed_on_reconnect)) renew(renewals, now);
 }
@@ -210,10 +206,10 @@ void server::disconnected(std::string_view why, time_point now) {
   ++stats_.disconnects;
   ++connection_;
   active_.splice_back(resting_);
-  owed_.splice_back(resting_owed_);
+  pending_cleanups_.splice_back(resting_cleanups_);
   failing_ = {};
-  stale_.push_back(session_);
-  if (!CONCH_MUTANT(sample_kept)) sample_us_ = 0;
+  stale_.add(session_);
+  clock_.connection_ended();
   overdue_.cancel();
   quiet_.cancel();
   log_.note(false, why);
@@ -224,7 +220,7 @@ void server::disconnected(std::string_view why, time_point now) {
   unrenewed.swap(renewing_);
   std::deque<tries> untried;
   untried.swap(trying_);
-  owed_.for_each([&](cleanup& c) {
+  pending_cleanups_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
     // What was written for it may have been carried out until now, as after standing still; also by the server before a role change.
     if (!c.is_kick) c.over = std::max(c.over, forgotten_by(*c.lock, now));
@@ -232,8 +228,8 @@ void server::disconnected(std::string_view why, time_point now) {
     c.sent = false;
   });
   // Patience counts from the first question without an answer.
-  auto const has_waited = [](seat& s, grant_id id, time_point since) {
-    bool const waits = s.at == seat::state::asking || s.at == seat::state::in_line;
+  auto const has_waited = [](place& s, grant_id id, time_point since) {
+    bool const waits = s.at == place::state::asking || s.at == place::state::in_line;
     if (waits && s.id == id && s.trouble_since == time_point{}) s.trouble_since = since;
   };
   auto batch_of_tries = untried.begin();
@@ -259,7 +255,7 @@ void server::disconnected(std::string_view why, time_point now) {
     for (tried const& one : batch.in_script) drop(*one.at);
     for (tried const& one : batch.later) drop(*one.at);
   }
-  end_unrepeatable_inquiries(why);
+  end_unrepeatable_admin(why);
   resting_.splice_back(active_);
   go_on(now);
   up_.connection_changed(now);
@@ -289,7 +285,7 @@ void server::answered(answer const& as_sent, time_point now) {
     case request::cleanup: cleanup_answer(r, a, now); break;
     case request::renew:
     case request::confirm: renew_answer(r, a, now); break;
-    case request::inquiry: inquiry_answer(r, a, now); break;
+    case request::admin_request: admin_answer(r, a, now); break;
     case request::kill:
     case request::subscribe:
     case request::prove_publish:
@@ -300,10 +296,12 @@ void server::answered(answer const& as_sent, time_point now) {
 void server::session_answer(in_flight const& r, answer const& a, time_point now) {
   if (r.what == request::ping) return;
   if (r.what == request::kill) {
-    can_kill_ = a.what == fault::none;
-    if (can_kill_) std::erase_if(stale_, [&](session const& s) { return s.client_id == r.id; });
-    if (!can_kill_ && stale_.size() > 8) stale_.erase(stale_.begin());
-    if (!can_kill_ && !std::exchange(told_of_no_kill_, true)) {
+    if (a.what == fault::none) {
+      stale_.ended(r.id.count);
+      return;
+    }
+    stale_.may_not_be_ended();
+    if (!std::exchange(told_of_no_kill_, true)) {
       log_.note(false, "the server does not let this user end its own old connections (CLIENT KILL): works, with more scripts");
     }
     return;
@@ -333,12 +331,12 @@ void server::push_request(in_flight r) {
 }
 
 server::script server::script_of(in_flight const& r) {
-  bool const part = r.at != nullptr && r.at->part;
+  bool const permit = r.at != nullptr && r.at->permit;
   switch (r.what) {
-    case request::acquire: return part ? script::permit_acquire : script::acquire;
+    case request::acquire: return permit ? script::permit_acquire : script::acquire;
     case request::acquire_all: return script::acquire_all;
     case request::leave:
-    case request::cleanup: return part ? script::permit_release : script::release;
+    case request::cleanup: return permit ? script::permit_release : script::release;
     case request::renew: return script::renew;  // of parts: said by whoever writes it
     case request::confirm: return script::confirm;
     default: return script::none;
@@ -386,59 +384,33 @@ void server::quiet(time_point now) {
   timers_.arm(quiet_, now + settings_.keep_alive);
 }
 
-void server::sample(time_point written, std::int64_t server_us, time_point now) {
-  if (server_us <= 0 || (CONCH_MUTANT(sample_kept) && sample_us_ != 0)) return;
-  clock_at_ = written + (now - written) / 2;
-  clock_us_ = server_us;
-  // The server's clock showed server_us no earlier than `written`. Of two samples the one that puts the same server
-  // moment later is the better; 1 % of what lies between them may be drift. A sample that the answer in hand
-  // contradicts is from before a step of the server's clock.
-  time_point const expected = sample_at_ + std::chrono::microseconds{server_us - sample_us_} * 99 / 100;
-  if (sample_us_ == 0 || written >= expected || expected > now || server_us < sample_us_) {
-    sample_at_ = written;
-    sample_heard_ = now;
-    sample_us_ = server_us;
-  }
-}
-
-std::optional<std::int64_t> server::clock_us(time_point now) const {
-  if (clock_us_ == 0) return std::nullopt;
-  return clock_us_ + std::chrono::duration_cast<std::chrono::microseconds>(now - clock_at_).count();
-}
-
 std::int64_t server::not_after(time_point now) const {
-  if (can_kill_ || CONCH_MUTANT(no_not_after)) return 0;
+  if (stale_.can_end() || CONCH_MUTANT(no_not_after)) return 0;
   // Late rather than early: a request refused for nothing is only asked again.
-  auto const elapsed = (now - sample_at_) + (now - sample_at_) / 100 + settings_.command_timeout;
-  return sample_us_ + std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count();
-}
-
-/// By then the server's clock shows more: it showed sample_us_ no later than when the sample was heard.
-time_point server::server_has_passed(std::int64_t server_us) const {
-  return sample_heard_ + std::chrono::microseconds{server_us - sample_us_} * 102 / 100 + milliseconds{2};
+  return clock_.most_us(now) + std::chrono::duration_cast<std::chrono::microseconds>(settings_.command_timeout).count();
 }
 
 /// May what was written on an earlier connection reach the server still? Where connections can be ended requests carry no
 /// not-after: they are bytes in some buffer until the server has answered the CLIENT KILL.
 bool server::may_arrive_late() const {
-  return can_kill_ && !stale_.empty() && !CONCH_MUTANT(cleanup_lapses);
+  return stale_.can_end() && !stale_.open().empty() && !CONCH_MUTANT(cleanup_lapses);
 }
 
 /// Something about it is written on the present connection.
-void server::tell(seat& s) {
+void server::tell(place& s) {
   s.echo_until = echo_until(s);
   s.told_on = connection_;
 }
 
 /// By then the server refuses what an earlier connection may still hold of it.
-time_point server::echo_until(seat const& s) const { return s.told_on == connection_ ? s.echo_until : s.late_until; }
+time_point server::echo_until(place const& s) const { return s.told_on == connection_ ? s.echo_until : s.late_until; }
 
 /// May an earlier connection, which could not be ended, still carry out a request after one that was written then? Its answer may be late.
-bool server::may_echo(time_point echo_until, time_point written) const { return !can_kill_ && written < echo_until; }
+bool server::may_echo(time_point echo_until, time_point written) const { return !stale_.can_end() && written < echo_until; }
 
 /// Never one that was used before, and none that anybody can guess: whoever may publish to our channel could else grant us what is another's.
 /// A vote's shows its ticket; the clocks that tickets come from may be set back, but not by chance to the same microsecond at the same count.
-grant_id server::next_id(seat const& s) {
+grant_id server::next_id(place const& s) {
   if (!(CONCH_MUTANT(id_of_vote_used_again) && s.vote != 0)) ++last_id_;
   constexpr auto most = static_cast<std::uint64_t>(attempts_per_ticket);
   std::uint64_t const attempt = CONCH_MUTANT(attempt_runs_into_ticket) ? last_id_ : last_id_ % most;
@@ -447,18 +419,35 @@ grant_id server::next_id(seat const& s) {
   return {count, nonces_.next()};
 }
 
-void server::drop(seat& s) {
-  --s.references;
-  if (s.references == 0 && s.at == seat::state::idle) up_.settled(s);
-}
-
-void server::fail(seat& s, error_code why, time_point now) {
-  bool const may_have_acted = s.written && !CONCH_MUTANT(failure_not_cleaned_up);
-  grant_id const id = s.id;
-  s.at = seat::state::idle;
+/// Nothing of it is at the server any more but what a clean-up ends.
+void server::become_idle(place& s) {
+  enter(s, place::state::idle);
   s.unlink();
   s.check.cancel();
-  ++s.references;  // the seat must outlive its clean-up and the event
+  s.renewing = false;
+}
+
+/// What is true of a place at the end of every input that concerns it.
+void server::assert_consistent([[maybe_unused]] place const& s) {
+  using state [[maybe_unused]] = place::state;
+  BOOST_ASSERT_MSG(s.references != 0, "a reference to a seat is given up twice");
+  BOOST_ASSERT_MSG(s.linked() == (s.at != state::idle), "a seat is in no list, and is asked for again by no new connection; or it is idle, and would be");
+  BOOST_ASSERT_MSG(s.at == state::asking || s.at == state::in_line || s.at == state::leaving || !s.check.armed(),
+                   "a safety check of what neither waits nor asks");
+  BOOST_ASSERT_MSG(s.at == state::owned || !s.renewing, "a renewal of what is not owned");
+}
+
+void server::drop(place& s) {
+  assert_consistent(s);
+  --s.references;
+  if (s.references == 0 && s.at == place::state::idle) up_.settled(s);
+}
+
+void server::fail(place& s, error_code why, time_point now) {
+  bool const may_have_acted = s.written && !CONCH_MUTANT(failure_not_cleaned_up);
+  grant_id const id = s.id;
+  become_idle(s);
+  ++s.references;  // the place must outlive its clean-up and the event
   // Where a key is something else a try has taken nothing, unless it is on its way once more. But whoever waits may stand in line: it
   // may be the key of the fence.
   if (may_have_acted && (why != errc::wrong_type || s.wait || is_asked_again(s, id))) {
@@ -471,7 +460,7 @@ void server::fail(seat& s, error_code why, time_point now) {
 }
 
 /// An answer to it is in hand, and refers to it, as does who asks here.
-bool server::is_asked_again(seat const& s, grant_id id) const {
+bool server::is_asked_again(place const& s, grant_id id) const {
   if (s.references <= 2) return false;
   auto const same = [&](auto const& one) { return one.at == &s && one.id == id; };
   return in_flight_.any_of(same) || std::any_of(trying_.begin(), trying_.end(), [&](auto const& batch) {
@@ -482,11 +471,11 @@ bool server::is_asked_again(seat const& s, grant_id id) const {
 void server::fail_all_asking(error_code why, time_point now) {
   active_.splice_back(resting_);
   resting_.splice_back(active_);
-  failing_ = ending_inquiries_ = why;
+  failing_ = ending_admin_ = why;
   go_on(now);
 }
 
-void server::acquire_fault(seat& s, answer const& a, time_point now) {
+void server::acquire_fault(place& s, answer const& a, time_point now) {
   switch (a.what) {
     case fault::reconnect:
       if (!CONCH_MUTANT(replica_not_left)) out_.drop_connection(a.words);

@@ -2,10 +2,17 @@
 #pragma once
 
 #include "base/fifo.hpp"
+#include "base/log_sink.hpp"
 #include "base/random.hpp"
+#include "base/turns.hpp"
 #include "cohort/backend.hpp"
 #include "protocol/cleanup.hpp"
-#include "protocol/inquiry.hpp"
+#include "protocol/drift.hpp"
+#include "cohort/admin_request.hpp"
+#include "protocol/replies.hpp"
+#include "protocol/server_clock.hpp"
+#include "protocol/stale_connections.hpp"
+#include "protocol/wire.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>
@@ -20,55 +27,64 @@
 
 namespace conch::engine {
 
+/// What is told of a request that the server answered so.
+error_code to_error(fault what, std::string_view words);
+
+/// The words, and which lock they are about, if they do not say so.
+std::string of_lock(place const& s, std::string_view words);
+
 /// The protocol with one server: ids and tickets, claims, the order of a new connection, safety checks, kicks, and the
 /// clean-ups. No I/O, no clock: inputs carry the time, outputs go to `wire`.
-class server final : public backend {
+class server final : public backend, public wire_events {
  public:
-  server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up, journal& log,
+  server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up, log_sink& log,
          statistics& stats);
   ~server();
 
-  // From the shell.
-  void connected_as(session const& s, time_point now);
-  void connect_failed(fault what, std::string_view words, time_point now);
-  void disconnected(std::string_view why, time_point now);
-  void answered(answer const& a, time_point now);
-  void granted(pushed_grant const& g, time_point now);
-  void revoked(std::string_view name, grant_id id, time_point now);
-  void missed(std::string_view name, grant_id id, time_point now);
+  // From the wire.
+  void connected_as(session const& s, time_point now) override;
+  void connect_failed(fault what, std::string_view words, time_point now) override;
+  void disconnected(std::string_view why, time_point now) override;
+  void answered(answer const& a, time_point now) override;
+  void granted(pushed_grant const& g, time_point now) override;
+  void revoked(std::string_view name, grant_id id, time_point now) override;
+  void missed(std::string_view name, grant_id id, time_point now) override;
 
   // From the cohort.
-  void ask(seat& s, bool wait, milliseconds lease, time_point now) override;
+  void ask(place& s, bool wait, milliseconds lease, time_point now) override;
   void gather() override;
   void send_gathered(time_point now) override;
-  void leave_unless_granted(seat& s, time_point now) override;
-  void give_up(seat& s, receipt* r, time_point now) override;
-  void release(seat& s, std::optional<milliseconds> again, receipt* r, time_point now) override;
-  void renew(std::span<seat* const> seats, time_point now) override;
+  void leave_unless_granted(place& s, time_point now) override;
+  void give_up(place& s, receipt* r, time_point now) override;
+  void release(place& s, std::optional<milliseconds> again, receipt* r, time_point now) override;
+  void renew(std::span<place* const> places, time_point now) override;
   void forget(receipt& r) noexcept override;
   time_point late_after(receipt const& r) const override;
   bool connected() const noexcept override { return connected_; }
-  error_code too_late(seat const& s) const override;
-  bool takes_parts() const noexcept override { return true; }
-  void dismiss(seat& s) noexcept override;
+  error_code too_late(place const& s) const override;
+  capabilities offers() const noexcept override { return {.several_owners = true, .inspection = true}; }
+  duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
+  void dismiss(place& s) noexcept override;
   /// Safety check, retry, or out of patience.
-  void check(seat& s, time_point now) override;
+  void check(place& s, time_point now) override;
 
-  /// Ends in its on_inquiry_answered, perhaps before this returns.
-  void inquire(inquiry& i, inquirer& whose, time_point now);
-  /// Nobody wants its answer any more; what it orders may be carried out all the same.
-  void withdraw(inquiry& i) noexcept;
-  void end_inquiries(error_code why, time_point now);
+  void administer(admin_request& i, admin_events& whose, time_point now) override;
+  void withdraw(admin_request& i) noexcept override;
+  void admin_due(admin_request& i, time_point now) override;
+  void report(statistics& to) const override { to.cleanups_pending = cleanups_; }
+  bool settled() const noexcept override { return cleanups_ == lapsed_ && active_.empty() && resting_.empty(); }
+  std::uint64_t progress() const noexcept override { return progress_; }
+  void prepare_close(time_point now) override;
 
   /// What keeps it from an answer; empty: nothing but who has the lock.
-  std::string trouble_of(seat const& s) const;
+  std::string trouble_of(place const& s) const;
   /// For votes: the same question once more, of one that is asking, in line or owned. Not where it is repeated anyway, because the
   /// server said to come later.
-  void ask_again(seat& s, time_point now);
+  void ask_again(place& s, time_point now);
   /// Smoothed, from the command to its answer; zero: not known yet.
   duration round_trip() const noexcept { return round_trip_; }
   /// What the server's clock shows now, give or take half a round trip; nothing before the first connection.
-  std::optional<std::int64_t> clock_us(time_point now) const;
+  std::optional<std::int64_t> clock_us(time_point now) const { return clock_.shows_us(now); }
   /// Of the server, when the present or last connection began.
   std::optional<std::chrono::seconds> uptime() const noexcept { return session_.uptime; }
   std::string const& trouble() const noexcept { return trouble_; }
@@ -82,17 +98,12 @@ class server final : public backend {
   std::size_t pending() const noexcept { return cleanups_; }
   /// The present connection has not asked for all that is in line again, or not repeated all that is owed; or not all have been told of
   /// a failure.
-  bool catching_up() const noexcept { return failing_ || (connected_ && !(resting_.empty() && resting_owed_.empty())); }
-  /// Counts what the server has carried out, or said that it can with the source of the script: it is getting on.
-  std::uint64_t progress() const noexcept { return progress_; }
-  /// Nothing that matters is owed to the server, and nothing of this client is there.
-  bool settled() const noexcept { return cleanups_ == lapsed_ && active_.empty() && resting_.empty(); }
+  bool catching_up() const noexcept { return failing_ || (connected_ && !(resting_.empty() && resting_cleanups_.empty())); }
   /// Forgets kicks: the client is about to close.
   void drop_kicks();
 
  private:
-  friend struct inquiry;
-  enum class request : std::uint8_t { acquire, acquire_all, leave, cleanup, renew, confirm, inquiry, kill, subscribe, prove_publish, ping };
+  enum class request : std::uint8_t { acquire, acquire_all, leave, cleanup, renew, confirm, admin_request, kill, subscribe, prove_publish, ping };
   /// The server knows each of them, or none, by itself.
   enum class script : std::uint8_t {
     none, acquire, permit_acquire, acquire_all, release, permit_release, renew, permit_renew, confirm, inspect, force, limit, count
@@ -102,12 +113,12 @@ class server final : public backend {
     request what;
     grant_id id;
     grant_id new_id;
-    seat* at;
-    cleanup* owed;
+    place* at;
+    cleanup* of_cleanup;
     time_point written;
-    milliseconds lease{};  // as asked for; by the time of the answer the seat may want another
+    milliseconds lease{};  // as asked for; by the time of the answer the place may want another
     std::int64_t proposal = 0;  // of a vote; likewise
-    std::uint64_t serial = 0;  // of an inquiry
+    std::uint64_t serial = 0;  // of an admin_request
     script of = script::none;  // which one it runs
     std::uint64_t number = 0;  // counts the requests of a connection
   };
@@ -115,7 +126,7 @@ class server final : public backend {
   /// What others may need to connect again, beyond the pause between two attempts: to be told, or to notice, and to be greeted.
   static constexpr milliseconds time_to_greet{200};
 
-  struct tried { seat* at; grant_id id; milliseconds lease; };
+  struct tried { place* at; grant_id id; milliseconds lease; };
 
   // server.cpp: the connection
   void push_request(in_flight r);
@@ -124,20 +135,20 @@ class server final : public backend {
   void note_once(std::string_view words);
   void answer_overdue(time_point now);
   void quiet(time_point now);
-  void sample(time_point written, std::int64_t server_us, time_point now);
   std::int64_t not_after(time_point now) const;
-  time_point server_has_passed(std::int64_t server_us) const;
   bool may_arrive_late() const;
   void regroup(session const& before, session const& s, time_point now);
   bool is_patient(time_point now, time_point until = time_point::min()) const;
-  void tell(seat& s);
-  time_point echo_until(seat const& s) const;
+  void tell(place& s);
+  time_point echo_until(place const& s) const;
   bool may_echo(time_point echo_until, time_point written) const;
-  bool is_asked_again(seat const& s, grant_id id) const;
+  bool is_asked_again(place const& s, grant_id id) const;
   void session_answer(in_flight const& r, answer const& a, time_point now);
-  grant_id next_id(seat const& s);
-  void drop(seat& s);
-  void fail(seat& s, error_code why, time_point now);
+  grant_id next_id(place const& s);
+  static void become_idle(place& s);
+  static void assert_consistent(place const& s);
+  void drop(place& s);
+  void fail(place& s, error_code why, time_point now);
   void fail_all_asking(error_code why, time_point now);
   void go_on(time_point now);
   void repeat_cleanups(std::size_t& left, time_point now);
@@ -147,75 +158,75 @@ class server final : public backend {
   time_point again_at(time_point now) { return now + milliseconds{20} + jitter(milliseconds{80}); }
 
   // server_tries.cpp: several locks in one script
-  void send_tries(std::span<seat* const> seats, std::vector<tried> later, bool with_source, time_point now);
+  void send_tries(std::span<place* const> places, std::vector<tried> later, bool with_source, time_point now);
   enum class of_the_rest : std::uint8_t { next, busy, each_alone, as_these };
   void try_the_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now);
   void tries_answer(in_flight const& r, answer const& a, time_point now);
 
   // server_locks.cpp: one lock
-  void send_acquire(seat& s, bool with_source, time_point now);
-  void about_to_ask(seat& s, std::int64_t not_after_us);
-  void send_leave(seat& s, bool with_source, time_point now);
+  void send_acquire(place& s, bool with_source, time_point now);
+  void about_to_ask(place& s, std::int64_t not_after_us);
+  void send_leave(place& s, bool with_source, time_point now);
   void acquire_answer(in_flight const& r, answer const& a, time_point now);
-  void ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now);
+  void ask_result(place& s, in_flight const& r, acquire_reply const& reply, time_point now);
   void leave_answer(in_flight const& r, answer const& a, time_point now);
-  void acquire_fault(seat& s, answer const& a, time_point now);
-  void own(seat& s, std::int64_t fence, std::int64_t segment, time_point from, duration lease, bool confirmed, bool pushed, time_point now);
-  void refuse_grant(seat& s, error_code why, time_point now);
-  void in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_point now);
-  void patience(seat& s, time_point now);
-  void lose(seat& s, time_point now);
-  void lose_and_give_back(seat& s, time_point now);
+  void acquire_fault(place& s, answer const& a, time_point now);
+  void own(place& s, std::int64_t fence, std::int64_t segment, time_point from, duration lease, bool confirmed, bool pushed, time_point now);
+  void refuse_grant(place& s, error_code why, time_point now);
+  void in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_point now);
+  void patience(place& s, time_point now);
+  void lose(place& s, time_point now);
+  void lose_and_give_back(place& s, time_point now);
   void renew_answer(in_flight const& r, answer const& a, time_point now);
-  void send_renewals(std::span<seat* const> seats, bool with_source, time_point now);
-  void send_renewals_of(std::span<seat* const> seats, bool parts, bool keep_fences, bool with_source, time_point now);
+  void send_renewals(std::span<place* const> places, bool with_source, time_point now);
+  void send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, bool with_source, time_point now);
   milliseconds retention(duration lease) const { return whole_ms(settings_.fence_retention + lease); }
-  bool fence_is_due(seat const& s, time_point now) const;
-  seat* wanted(pushed_grant const& g);
-  bool fits(seat const& s, pushed_grant const& g) const;
+  bool fence_is_due(place const& s, time_point now) const;
+  place* wanted(pushed_grant const& g);
+  bool fits(place const& s, pushed_grant const& g) const;
   bool is_plausible(std::int64_t fence, time_point now) const;
-  void ask_because_of_push(seat& s, time_point now);
+  void ask_because_of_push(place& s, time_point now);
   void stray(pushed_grant const& g, time_point now);
-  seat* wanted_part(grant_id id) const;
+  place* wanted_permit(grant_id id) const;
 
   // server_inquiries.cpp: questions and orders
-  void send_inquiry(inquiry& i, bool with_source, time_point now);
-  void end_unrepeatable_inquiries(std::string_view why);
-  void repeat_inquiries(time_point now);
-  void inquiry_due(inquiry& i, time_point now);
-  void inquiry_answer(in_flight const& r, answer const& a, time_point now);
-  static bool goes_on(inquiry& i, std::span<std::int64_t const> numbers);
-  void order_done(order const& o, std::span<std::int64_t const> numbers, time_point now);
-  void end_inquiry(inquiry& i, std::span<std::int64_t const> numbers, error_code why);
-  void taken_away(seat* s, grant_id id, time_point now);
+  void send_admin(admin_request& i, bool with_source, time_point now);
+  void end_unrepeatable_admin(std::string_view why);
+  void repeat_admin(time_point now);
+  void admin_answer(in_flight const& r, answer const& a, time_point now);
+  static std::optional<order_reply> read_order(order const& o, std::span<std::int64_t const> numbers);
+  void order_answer(admin_request& i, std::span<std::int64_t const> numbers, time_point now);
+  void order_done(order const& o, order_reply const& reply, time_point now);
+  void end_all_admin(error_code why, time_point now);
+  void end_admin(admin_request& i, admin_result const& result, error_code why);
+  void taken_away(place* s, grant_id id, time_point now);
 
   // server_cleanups.cpp: what is owed
-  cleanup& owe(seat& s, grant_id id, receipt* r, time_point now);
-  time_point forgotten_by(seat const& s, time_point now) const;
+  cleanup& owe(place& s, grant_id id, receipt* r, time_point now);
+  time_point forgotten_by(place const& s, time_point now) const;
   void send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now);
   void cleanup_answer(in_flight const& r, answer const& a, time_point now);
   void cleanup_due(cleanup& c, time_point now);
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
   void tell_released(cleanup& c, bool was_mine, time_point now);
-  void go_on(seat& s, grant_id dead, time_point now);
-  static void seen(seat& s, in_flight const& r);
-  void passed_on(seat& s, time_point now);
-  void look_after(seat& s, grant_id dead, time_point now);
+  void go_on(place& s, grant_id dead, time_point now);
+  static void seen(place& s, in_flight const& r);
+  void passed_on(place& s, time_point now);
+  void look_after(place& s, grant_id dead, time_point now);
   time_point after_claim(time_point now);
-  void drop_kick(seat& s);
-  cleanup* owed(grant_id id);
+  void drop_kick(place& s);
+  cleanup* pending_cleanup(grant_id id);
 
   config const& settings_;
   timer_queue& timers_;
   wire& out_;
   backend_events& up_;
-  journal& log_;
+  log_sink& log_;
   statistics& stats_;
   random_numbers random_;
   entropy& nonces_;
 
   bool connected_ = false;
-  bool can_kill_ = false;
   bool told_of_no_kill_ = false;  // to the log: once, many users are meant to lack that right
   std::string trouble_;           // why there is no connection
   std::string noted_;             // told to the log last, and not over
@@ -226,12 +237,8 @@ class server final : public backend {
   std::uint32_t run_ = 0;         // counts the runs of the server, as far as we have noticed
   time_point lost_at_{};          // when the last connection ended
   time_point regrouped_ = time_point::min();  // by then whoever had a connection to this lock's server before has one again
-  std::vector<session> stale_;    // earlier connections the server may still hold open
-  time_point sample_at_{};        // the server's clock showed sample_us_ no earlier than this
-  time_point sample_heard_{};     // ... and no later than this
-  std::int64_t sample_us_ = 0;    // 0: no sample on this connection
-  time_point clock_at_{};         // the last sample of any connection
-  std::int64_t clock_us_ = 0;
+  stale_connections stale_;
+  server_clock clock_;
   duration round_trip_{};
   time_point last_heard_{};
   time_point last_answer_{};
@@ -239,34 +246,34 @@ class server final : public backend {
   std::uint64_t last_id_ = 0;     // the count of the last id
 
   fifo<in_flight> in_flight_;
-  struct renewed { seat* at; grant_id id; milliseconds lease; std::int64_t floor; bool keeps_fence; };
+  struct renewed { place* at; grant_id id; milliseconds lease; std::int64_t floor; bool keeps_fence; };
   std::deque<std::vector<renewed>> renewing_;
   std::vector<renewal> scratch_;
   struct tries { std::vector<tried> in_script, later; };
   std::deque<tries> trying_;      // for each acquire_all in flight: what it tries, and what is to be tried if it takes all of that
   bool gathering_ = false;
-  std::vector<seat*> gathered_;
-  list<seat> active_;             // all seats that are not idle, in the order of their asking, but for ...
-  list<seat> resting_;            // ... those that the present connection has not come to yet, or whose failure it has not; later
-  list<cleanup> resting_owed_;    // likewise, of owed_; earlier
+  std::vector<place*> gathered_;
+  list<place> active_;             // all places that are not idle, in the order of their asking, but for ...
+  list<place> resting_;            // ... those that the present connection has not come to yet, or whose failure it has not; later
+  list<cleanup> resting_cleanups_;    // likewise, of pending_cleanups_; earlier
   error_code failing_;            // set: those are to fail
-  error_code ending_inquiries_;   // set: all of them are to end
+  error_code ending_admin_;   // set: all of them are to end
   std::uint32_t connection_ = 1;  // counts them; while there is none it is the next
   std::uint64_t requests_ = 0;    // written on this connection
   std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that took each to the server last
-  std::unordered_map<grant_id, seat*> parts_;  // of locks with several owners, by what they asked under last
-  list<cleanup> owed_;
+  std::unordered_map<grant_id, place*> permits_;  // of locks with several owners, by what they asked under last
+  list<cleanup> pending_cleanups_;
   std::size_t cleanups_ = 0;
-  std::uint64_t progress_ = 0;
+  std::uint64_t progress_ = 0;    // what the server has carried out, or said that it can with the source of the script
   std::size_t lapsed_ = 0;        // of these
   time_point strays_since_ = time_point::min();  // when the present second of stray grants began
   int strays_ = 0;                // in that second
   bool told_of_strays_ = false;   // to the log, of this connection
-  list<inquiry> inquiries_;  // not answered yet
-  std::unordered_map<std::uint64_t, inquiry*> by_serial_;  // the same
+  list<admin_request> admin_requests_;  // not answered yet
+  std::unordered_map<std::uint64_t, admin_request*> by_serial_;  // the same
   std::unordered_map<std::uint64_t, order> orphans_;  // orders whose answer nobody waits for any more; who they let in is looked after
-  std::uint64_t last_inquiry_ = 0;
-  inquirer* inquirer_ = nullptr;
+  std::uint64_t last_admin_ = 0;
+  admin_events* admin_events_ = nullptr;
   timer overdue_;
   timer rest_;
   timer quiet_;

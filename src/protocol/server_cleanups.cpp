@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
-// What is owed to the server: releases and leaves until they are answered, and the one repetition of a release whose
-// heir may be dead.
+// Clean-ups: releases and leaves until the server has answered them, and kicks, which repeat a release because the client that
+// the lock was passed on to may be dead.
 namespace conch::engine {
 
-/// With an id of 0 the caller sends it; else it goes out as soon as it can.
-cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
+/// With an id of 0 the caller sends the clean-up. Otherwise it is sent now, or on the next connection.
+cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   drop_kick(s);
   auto* const c = new cleanup{s, id, this, [](void* self, time_point at) {
                                 auto& due = *static_cast<cleanup*>(self);
@@ -20,14 +20,14 @@ cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
   ++cleanups_;
   c->late_until = s.late_until;
   c->echo_until = echo_until(s);
-  // Whoever was in line before the server's role changed may not have noticed: it is told when its turn comes, and waited for.
+  // A waiter from before the server's role changed may still be connected to the replica: it is told when its turn comes, and the release waits for it.
   if (s.run != run_ && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
   c->floor = s.floor_asked();
-  c->ahead = s.ahead;
+  c->next_fence_floor = s.next_fence_floor;
   c->over = forgotten_by(s, now);
   c->whom = r;
   if (r != nullptr) r->pending = c;
-  owed_.push_back(*c);
+  pending_cleanups_.push_back(*c);
   timers_.arm(c->due, c->over);
   if (id != 0 && connected_) send_cleanup(*c, 0, false, now);
   return *c;
@@ -35,7 +35,7 @@ cleanup& server::owe(seat& s, grant_id id, receipt* r, time_point now) {
 
 /// When the server has forgotten by itself what was carried out until now: after the lock's lease, or the longest this client asks for.
 /// Nothing of ours is renewed after this.
-time_point server::forgotten_by(seat const& s, time_point now) const {
+time_point server::forgotten_by(place const& s, time_point now) const {
   auto const lease = std::max<duration>(s.lease, settings_.lease);
   return now + lease + drift_of(lease) + settings_.command_timeout;
 }
@@ -45,52 +45,46 @@ void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_po
   if (c.is_kick) ++stats_.kicks;
   ++stats_.scripts;
   out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, whole_ms(settings_.claim),
-                            retention(c.lock->lease), new_id, with_source, c.floor, c.ahead,
-                            c.lock->part ? &c.lock->part : nullptr, 0, is_patient(now, c.patient_until)});
+                            retention(c.lock->lease), new_id, with_source, c.floor, c.next_fence_floor,
+                            c.lock->permit ? &c.lock->permit : nullptr, 0, is_patient(now, c.patient_until)});
   push_request({request::cleanup, c.id, new_id, c.lock, &c, now});
 }
 
 void server::cleanup_answer(in_flight const& r, answer const& a, time_point now) {
-  cleanup& c = *r.owed;
-  seat& s = *r.at;
+  cleanup& c = *r.of_cleanup;
+  place& s = *r.at;
   c.sent = false;
-  bool const same_seat = r.new_id != 0 && s.id == r.new_id && s.at != seat::state::idle;
+  bool const same_place = r.new_id != 0 && s.id == r.new_id && s.at != place::state::idle;
 
-  std::int64_t const of_the_owner[] = {1, 0, 0, 0};  // the usual answer, spelt out; no sample of the clock
-  bool const usual = a.numbers.size() == 1 && a.numbers[0] == 1;
-  std::span<std::int64_t const> const numbers = usual ? of_the_owner : a.numbers;
-
-  constexpr std::int64_t not_done = 3;
-  bool const unfinished = a.what == fault::none && numbers.size() >= 4 && numbers[0] != not_done && (numbers[1] & unfinished_flag) != 0;
-  if (a.what == fault::none && numbers.size() >= 4 && numbers[0] == not_done) {
-    // The first in line has not connected again yet. It is still ours: once more in a moment. Whoever gives it back need not wait.
-    sample(r.written, numbers[3], now);
+  using kind = release_reply::kind;
+  release_reply const reply = a.what == fault::none ? read_release(a.numbers, r.new_id != 0, static_cast<bool>(s.permit)) : release_reply{};
+  if (reply.what == kind::not_done) {
+    // The first waiter has not connected again yet. The lock is still ours, and the release is repeated soon. Its caller need not wait for that.
+    clock_.sample(r.written, reply.server_us, now);
     tell_released(c, true, now);
-    if (same_seat && s.at == seat::state::asking) send_acquire(s, false, now);
+    if (same_place && s.at == place::state::asking) send_acquire(s, false, now);
     timers_.arm(c.due, std::min(c.over, now + milliseconds{10} + jitter(milliseconds{10})));
-  } else if (a.what == fault::none && numbers.size() >= (r.new_id != 0 ? 6u : 4u)) {
-    sample(r.written, numbers[3], now);
-    bool const was_mine = numbers[0] == 1 || CONCH_MUTANT(release_says_held) || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
+  } else if (reply.what != kind::malformed) {
+    clock_.sample(r.written, reply.server_us, now);
+    bool const was_mine = reply.was_mine || CONCH_MUTANT(release_says_held) || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
     seen(s, r);
-    // In line again it is itself one of those that wait.
-    bool const more = numbers[2] != 0 || s.at == seat::state::in_line;
-    if ((numbers[1] & passed_on_flag) != 0 && more && !(c.is_kick && CONCH_MUTANT(kick_not_followed))) passed_on(s, now);
-    if (same_seat) {
-      std::int64_t const result[] = {numbers[4], numbers[5], numbers.size() > 6 ? numbers[6] : 0};
-      ask_result(s, r, result, now);
-    }
+    // If this place stands in line again, it is a waiter too.
+    bool const more = reply.more_in_line || s.at == place::state::in_line;
+    if (reply.passed_on && more && !(c.is_kick && CONCH_MUTANT(kick_not_followed))) passed_on(s, now);
+    if (same_place) ask_result(s, r, reply.again, now);
+    bool const unfinished = reply.more_to_do;
     if (unfinished && !c.is_kick && !CONCH_MUTANT(unfinished_forgotten)) {
-      // It is given back, and there were more dead in line, or more to be let in, than one script does. The same again at once goes on
-      // from there; nobody waits for that.
+      // The lock is given back, but there are more dead waiters, or more to let in, than one script handles. The same release at once
+      // goes on from there. Its caller does not wait for that.
       tell_released(c, was_mine, now);
       c.over = std::max(c.over, now + settings_.command_timeout);
       timers_.arm(c.due, c.over);
       send_cleanup(c, 0, false, now);
     } else if (may_echo(c.echo_until, r.written) && !CONCH_MUTANT(cleanup_not_once_more)) {
-      // What an older connection still holds is refused from then on; whatever it does before that ends then.
+      // From then on the server refuses what an older connection still holds. What it carries out before that, this release ends.
       tell_released(c, was_mine, now);
       c.over = std::max(c.over, c.echo_until + settings_.command_timeout);
-      // Earlier if it passed the lock on: sent again it also looks after the next owner.
+      // Earlier if it passed the lock on: the repeated release also looks after the next owner.
       bool const looks = s.follow_up != time_point::max();
       timers_.arm(c.due, looks ? std::min(c.echo_until, std::max(s.follow_up, now + settings_.claim)) : c.echo_until);
     } else {
@@ -103,16 +97,16 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
       }
     }
   } else if (a.what == fault::no_script) {
-    // A leave that was written meanwhile has been carried out already: the place must not be taken after it.
-    bool const still_asks = same_seat && (s.at == seat::state::asking || s.at == seat::state::in_line);
-    send_cleanup(c, still_asks || (same_seat && CONCH_MUTANT(requeued_after_leave)) ? r.new_id : 0, source_is_due(r), now);
+    // A leave that was written meanwhile has been carried out already: the release must not take a new place after it.
+    bool const still_asks = same_place && (s.at == place::state::asking || s.at == place::state::in_line);
+    send_cleanup(c, still_asks || (same_place && CONCH_MUTANT(requeued_after_leave)) ? r.new_id : 0, source_is_due(r), now);
   } else {
     if (a.what == fault::none) {
       c.resent = true;  // it was carried out, whatever it answered
-      out_.drop_connection("an answer of the release script that is too short");
+      out_.drop_connection("an answer of the release script that makes no sense");
     }
     if (a.what == fault::reconnect) out_.drop_connection(a.words);
-    if (same_seat && (s.at == seat::state::asking || s.at == seat::state::in_line)) acquire_fault(s, a, now);
+    if (same_place && (s.at == place::state::asking || s.at == place::state::in_line)) acquire_fault(s, a, now);
     bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
     if (hopeless || CONCH_MUTANT(refused_cleanup_dropped)) {
       errc const why = a.what == fault::wrong_type      ? errc::wrong_type
@@ -128,7 +122,7 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
   drop(s);
 }
 
-/// Whoever gives it back need not wait for what follows.
+/// The caller of the release need not wait for what follows.
 void server::tell_released(cleanup& c, bool was_mine, time_point now) {
   if (c.whom == nullptr) return;
   receipt& whom = *c.whom;
@@ -136,8 +130,8 @@ void server::tell_released(cleanup& c, bool was_mine, time_point now) {
   up_.released(whom, was_mine, {}, now);
 }
 
-/// A script has told that there was more to do: a release under an id that is dead does it, again and again until there is no more.
-void server::go_on(seat& s, grant_id dead, time_point now) {
+/// A script has answered that there is more to do. A release under a dead id does it, and is repeated until nothing is left.
+void server::go_on(place& s, grant_id dead, time_point now) {
   if (!CONCH_MUTANT(unfinished_forgotten)) owe(s, dead, nullptr, now);
 }
 
@@ -149,7 +143,7 @@ void server::cleanup_due(cleanup& c, time_point now) {
       send_cleanup(c, 0, false, now);
     }  // without a connection it is sent on the next
   } else if (c.over <= now && !c.sent && !connected_ && may_arrive_late()) {
-    // Nobody waits for it any more, but it goes out once more when that connection has been ended.
+    // No caller waits for it any more, but it is sent once more when the old connection has been ended.
     if (c.whom != nullptr) {
       receipt& whom = *c.whom;
       forget(whom);
@@ -168,7 +162,7 @@ void server::cleanup_due(cleanup& c, time_point now) {
 }
 
 void server::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
-  seat& s = *c.lock;
+  place& s = *c.lock;
   receipt* const whom = c.whom;
   if (whom != nullptr) forget(*whom);
   if (c.is_kick) {
@@ -188,28 +182,28 @@ void server::forget(receipt& r) noexcept {
   r.pending = nullptr;
 }
 
-/// One that was refused has had its answer, and is repeated in the background.
+/// A clean-up that the server refused has had its answer; it is repeated in the background.
 time_point server::late_after(receipt const& r) const {
   bool const on_its_way = r.pending != nullptr && r.pending->sent && r.pending->refusals == 0 && connected_;
   return on_its_way ? last_answer_ + settings_.command_timeout : time_point::min();
 }
 
-/// What was written after the claim was over has shown, or has done, what there was to do about the new owner.
-void server::seen(seat& s, in_flight const& r) {
+/// A script that was written after the claim had expired has dealt with a dead new owner, or has shown that the owner is alive.
+void server::seen(place& s, in_flight const& r) {
   if (r.written >= s.follow_up) s.follow_up = time_point::max();
 }
 
-/// The new owner may be dead behind a connection the server believes in, and those behind it sleep until the lease that they were
-/// told of is over. Whoever passed the lock on looks after it when the claim is over, whatever has become of itself.
-void server::passed_on(seat& s, time_point now) { s.follow_up = after_claim(now); }
+/// The new owner may be dead behind a connection that the server still believes in, and the waiters behind it sleep until the lease
+/// that they were told of expires. The client that passed the lock on looks after it when the claim expires, whatever it does by then.
+void server::passed_on(place& s, time_point now) { s.follow_up = after_claim(now); }
 
-/// In line the seat asks again at that time. Else the release of a dead id is repeated: if nobody has taken the lock by then it goes
-/// on to the next, who may be dead as well: that is then looked after in the same way.
-void server::look_after(seat& s, grant_id dead, time_point now) {
+/// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed the lock by
+/// then, the lock goes to the next waiter. That one may be dead as well, and is looked after in the same way.
+void server::look_after(place& s, grant_id dead, time_point now) {
   if (s.follow_up == time_point::max()) return;
-  if (s.at == seat::state::in_line) timers_.arm(s.check, std::min(s.check.at(), s.follow_up));
-  // Whoever has a part may keep it for long, while those wait who wanted what was passed on.
-  bool const away = s.at == seat::state::idle || (s.at == seat::state::owned && s.part);
+  if (s.at == place::state::in_line) timers_.arm(s.check, std::min(s.check.at(), s.follow_up));
+  // The owner of a permit may keep it for long, while others wait for the permit that was passed on.
+  bool const away = s.at == place::state::idle || (s.at == place::state::owned && s.permit);
   if (!away || CONCH_MUTANT(no_kick)) return;
   drop_kick(s);
   auto* const c = new cleanup{s, dead, this, [](void* self, time_point at) {
@@ -218,51 +212,51 @@ void server::look_after(seat& s, grant_id dead, time_point now) {
                               }};
   c->is_kick = true;
   c->floor = s.floor_asked();
-  // By then everybody in line has asked again.
+  // By then every waiter has asked again.
   c->over = s.follow_up + std::max<duration>(s.lease, settings_.lease);
   ++s.references;
   s.kick = c;
-  owed_.push_back(*c);
+  pending_cleanups_.push_back(*c);
   timers_.arm(c->due, std::max(now, s.follow_up));
 }
 
-/// Not before the claim is over by the server's clock, which may be slower than ours: a look that comes too early finds an owner,
-/// and is the last.
+/// Not before the claim has expired by the server's clock, which may be slower than ours: a kick that comes too early finds an
+/// owner, and is the last one.
 time_point server::after_claim(time_point now) {
   duration const drift = CONCH_MUTANT(kick_without_drift) ? duration{} : drift_of(settings_.claim);
   return now + settings_.claim + drift + milliseconds{5} + jitter(settings_.claim / 20);
 }
 
-void server::drop_kick(seat& s) {
+void server::drop_kick(place& s) {
   cleanup* const c = s.kick;
   if (c == nullptr || c->sent) return;
   s.kick = nullptr;
   delete c;
-  --s.references;  // the caller is about to use the seat: it stays
+  --s.references;  // the caller is about to use the place: it stays
 }
 
 void server::drop_kicks() {
-  std::vector<seat*> seats;
+  std::vector<place*> places;
   auto const look = [&](cleanup& c) {
-    if (c.is_kick && !c.sent) seats.push_back(c.lock);
+    if (c.is_kick && !c.sent) places.push_back(c.lock);
     c.lock->follow_up = time_point::max();
   };
-  owed_.for_each(look);
-  resting_owed_.for_each(look);
-  for (seat* s : seats) {
+  pending_cleanups_.for_each(look);
+  resting_cleanups_.for_each(look);
+  for (place* s : places) {
     ++s->references;
     drop_kick(*s);
     drop(*s);
   }
 }
 
-cleanup* server::owed(grant_id id) {
+cleanup* server::pending_cleanup(grant_id id) {
   cleanup* found = nullptr;
   auto const look = [&](cleanup& c) {
     if (c.id == id && !c.is_kick) found = &c;
   };
-  owed_.for_each(look);
-  resting_owed_.for_each(look);
+  pending_cleanups_.for_each(look);
+  resting_cleanups_.for_each(look);
   return found;
 }
 

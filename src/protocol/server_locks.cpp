@@ -21,14 +21,14 @@ bool has_segment(permit const& p, std::int64_t segment) {
   return p.kind == permit_kind::segments ? segment >= 1 && segment <= p.limit : segment == 0;
 }
 
-error_code no_such_segment(seat const& s, std::int64_t segment) {
+error_code no_such_segment(place const& s, std::int64_t segment) {
   std::string const which = "segment " + std::to_string(segment);
-  if (s.part.kind != permit_kind::segments || segment < 1) return to_error(fault::malformed, of_lock(s, "granted " + which));
+  if (s.permit.kind != permit_kind::segments || segment < 1) return to_error(fault::malformed, of_lock(s, "granted " + which));
   return make_error_code(errc::invalid_config,
-                         of_lock(s, "granted " + which + ", and this object was made with " + std::to_string(s.part.limit) + " segments"));
+                         of_lock(s, "granted " + which + ", and this object was made with " + std::to_string(s.permit.limit) + " segments"));
 }
 
-permit const* part_of(seat const& s) { return s.part ? &s.part : nullptr; }
+permit const* part_of(place const& s) { return s.permit ? &s.permit : nullptr; }
 
 /// Grants that nobody here waits for, given back in one second. Of our own doing there is one now and then; whoever may publish can send
 /// any number. One that is not given back goes on to the next in line when its claim is over.
@@ -39,16 +39,16 @@ constexpr std::size_t renewals_per_script = 200;
 
 }  // namespace
 
-void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
+void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   drop_kick(s);
   s.keeper = this;
-  s.at = seat::state::asking;
+  enter(s, place::state::asking);
   s.wait = wait;
   s.lease = lease;
   dismiss(s);
   s.id = next_id(s);
   s.run = run_;
-  if (s.part) parts_.emplace(s.id, &s);
+  if (s.permit) permits_.emplace(s.id, &s);
   s.ticket = s.vote;
   s.written = s.asks_again = s.by_push = false;
   s.late_until = s.echo_until = time_point::min();
@@ -69,16 +69,16 @@ void server::ask(seat& s, bool wait, milliseconds lease, time_point now) {
 }
 
 /// What asks for it is being written.
-void server::about_to_ask(seat& s, std::int64_t not_after_us) {
+void server::about_to_ask(place& s, std::int64_t not_after_us) {
   s.written = true;
   tell(s);
   s.check.cancel();
   if (not_after_us == 0) return;
-  s.late_until = std::max(s.late_until, server_has_passed(not_after_us));
+  s.late_until = std::max(s.late_until, clock_.passed(not_after_us));
 }
 
-void server::send_acquire(seat& s, bool with_source, time_point now) {
-  if (gathering_ && !s.wait && s.vote == 0 && !s.part) {
+void server::send_acquire(place& s, bool with_source, time_point now) {
+  if (gathering_ && !s.wait && s.vote == 0 && !s.permit) {
     gathered_.push_back(&s);
     return;
   }
@@ -87,7 +87,7 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
   std::int64_t const proposal = s.vote != 0 ? s.floor + 1 : 0;
   about_to_ask(s, not_after_us);
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
-                            retention(s.lease), CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == seat::state::in_line) ? 0 : s.ticket,
+                            retention(s.lease), CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == place::state::in_line) ? 0 : s.ticket,
                             not_after_us, with_source, proposal, part_of(s), is_patient(now)});
   in_flight asked{request::acquire, s.id, 0, &s, nullptr, now};
   asked.proposal = proposal;
@@ -95,62 +95,51 @@ void server::send_acquire(seat& s, bool with_source, time_point now) {
 }
 
 void server::acquire_answer(in_flight const& r, answer const& a, time_point now) {
-  seat& s = *r.at;
+  place& s = *r.at;
   // Also where nobody waits for this answer any more.
-  bool const has_fifth = a.what == fault::none && a.numbers.size() == 5;
-  bool const handed_over = has_fifth && a.numbers[0] != 1 && (a.numbers[4] & passed_on_flag) != 0;
-  bool const unfinished = has_fifth && a.numbers[0] == 1 && (a.numbers[4] & unfinished_flag) != 0;
+  acquire_reply const reply = a.what == fault::none ? read_acquire(a.numbers, r.proposal) : acquire_reply{};
   if (a.what == fault::none) seen(s, r);
-  if (handed_over && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, now);
-  if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != seat::state::idle) {  // an answer for any other id grants nothing
-    bool const waits = s.at == seat::state::asking || s.at == seat::state::in_line;
+  if (reply.passed_on && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, now);
+  if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != place::state::idle) {  // an answer for any other id grants nothing
+    bool const waits = s.at == place::state::asking || s.at == place::state::in_line;
     s.asks_again = s.asks_again && waits && a.what == fault::no_script;  // which is asked once more
     if (a.what == fault::no_script) {
       if (waits) send_acquire(s, source_is_due(r), now);
     } else if (a.what != fault::none) {
       if (waits) acquire_fault(s, a, now);
-    } else if (a.numbers.size() == 1) {
-      // The usual grant: its fence says what the server's clock showed, or is the one that we proposed.
-      std::int64_t const told = a.numbers[0];
-      sample(r.written, told < 0 ? -told : told + fence_epoch_us, now);
-      std::int64_t const result[] = {1, told < 0 ? r.proposal : told, 0};
-      ask_result(s, r, result, now);
-    } else if (a.numbers.size() < 3) {
-      out_.drop_connection("an answer of the acquire script that is too short");
     } else {
-      sample(r.written, a.numbers[2], now);
-      if (a.numbers.size() > 6) s.seen = {a.numbers[4], a.numbers[5], a.numbers[6] != 0, r.written};
-      std::int64_t const result[] = {a.numbers[0], a.numbers[1], a.numbers.size() > 3 ? a.numbers[3] : 0};
-      ask_result(s, r, result, now);
+      clock_.sample(r.written, reply.server_us, now);
+      if (reply.seen) s.seen = {reply.seen->client, reply.seen->ticket, reply.seen->confirmed, r.written};
+      ask_result(s, r, reply, now);
     }
   }
-  if (handed_over) look_after(s, r.id, now);
-  if (unfinished) go_on(s, next_id(s), now);
+  if (reply.passed_on) look_after(s, r.id, now);
+  if (reply.more_to_do) go_on(s, next_id(s), now);
   drop(s);
 }
 
-/// `result`: 1 fence segment · 0 left ticket · 2 left · 3 · 4 0 ticket
-void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t const> result, time_point now) {
-  if (result[0] != 3) s.trouble_since = {};  // that one was not carried out
-  switch (result[0]) {
-    case 1: own(s, result[1], result[2], CONCH_MUTANT(deadline_from_answer) ? now : r.written,
-                CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease, s.vote == 0, s.by_push, now); return;
-    case 0:
+void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply, time_point now) {
+  using kind = acquire_reply::kind;
+  if (reply.what != kind::too_late) s.trouble_since = {};  // that one was not carried out
+  switch (reply.what) {
+    case kind::granted:
+      own(s, reply.fence, reply.segment, CONCH_MUTANT(deadline_from_answer) ? now : r.written,
+          CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease, s.vote == 0, s.by_push, now);
+      return;
+    case kind::queued:
       s.by_push = false;
-      if (s.at == seat::state::owned) {
+      if (s.at == place::state::owned) {
         lose_and_give_back(s, now);  // the claim we were pushed is over, and the question put us in line again
-      } else if (s.at == seat::state::leaving) {
-        s.ticket = result[2];
+      } else if (s.at == place::state::leaving) {
+        s.ticket = reply.ticket;
       } else {
-        in_line(s, result[1], result[2], now);
+        in_line(s, reply.left_ms, reply.ticket, now);
         up_.queued(s, now);
       }
       return;
-    case 2:
-      if (s.at == seat::state::leaving) return;  // its own answer follows
-      s.at = seat::state::idle;
-      s.unlink();
-      s.check.cancel();
+    case kind::busy:
+      if (s.at == place::state::leaving) return;  // its own answer follows
+      become_idle(s);
       if (may_echo(echo_until(s), r.written)) {
         owe(s, s.id, nullptr, now);
       } else {
@@ -158,44 +147,44 @@ void server::ask_result(seat& s, in_flight const& r, std::span<std::int64_t cons
       }
       up_.busy(s, now);
       return;
-    case 3:
-      if (s.at == seat::state::asking || s.at == seat::state::in_line) send_acquire(s, false, now);
+    case kind::too_late:
+      if (s.at == place::state::asking || s.at == place::state::in_line) send_acquire(s, false, now);
       return;
-    case 4:
-      // Not known yet: the next script goes on. Whoever leaves meanwhile has that from the answer to its leave.
-      if (s.at == seat::state::owned) {
-        lose_and_give_back(s, now);  // as in 0
-      } else if (s.at == seat::state::leaving) {
-        s.ticket = result[2];
+    case kind::unfinished:
+      // The next script goes on. Whoever leaves meanwhile has that from the answer to its leave.
+      if (s.at == place::state::owned) {
+        lose_and_give_back(s, now);  // as when queued
+      } else if (s.at == place::state::leaving) {
+        s.ticket = reply.ticket;
       } else {
-        s.ticket = s.wait ? result[2] : s.ticket;
+        s.ticket = s.wait ? reply.ticket : s.ticket;
         if (CONCH_MUTANT(unfinished_is_busy)) {
-          in_line(s, settings_.claim.count() / 1'000'000, result[2], now);
+          in_line(s, settings_.claim.count() / 1'000'000, reply.ticket, now);
         } else {
           send_acquire(s, false, now);
         }
       }
       return;
-    default: out_.drop_connection("an answer of the acquire script that makes no sense"); return;
+    case kind::malformed: out_.drop_connection("an answer of the acquire script that makes no sense"); return;
   }
 }
 
-void server::own(seat& s, std::int64_t fence, std::int64_t segment, time_point from, duration lease, bool confirmed, bool pushed,
+void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point from, duration lease, bool confirmed, bool pushed,
                  time_point now) {
   if (!is_usable(fence)) {
     refuse_grant(s, to_error(fault::malformed, of_lock(s, "its last fence leaves no room for another")), now);
     return;
   }
-  if (s.at != seat::state::owned && !has_segment(s.part, segment)) {
+  if (s.at != place::state::owned && !has_segment(s.permit, segment)) {
     refuse_grant(s, no_such_segment(s, segment), now);
     return;
   }
   time_point const deadline = from + lease - (CONCH_MUTANT(no_drift) ? duration{} : drift_of(lease));
-  if (s.at == seat::state::owned && fence != s.fence) {
+  if (s.at == place::state::owned && fence != s.fence) {
     lose_and_give_back(s, now);  // what we were granted was over, and perhaps another's, before this was granted
     return;
   }
-  if (s.at == seat::state::owned) {
+  if (s.at == place::state::owned) {
     if (deadline > s.deadline) {
       s.deadline = deadline;
       s.valid_from = from;
@@ -207,12 +196,10 @@ void server::own(seat& s, std::int64_t fence, std::int64_t segment, time_point f
   if (deadline <= now && !CONCH_MUTANT(late_grant_used)) {
     // Granted too long ago to be used. It is given back, and asked for anew.
     bool const wait = s.wait;
-    bool const asked = s.at != seat::state::leaving;
+    bool const asked = s.at != place::state::leaving;
     milliseconds const again = s.lease;
     owe(s, s.id, nullptr, now);
-    s.at = seat::state::idle;
-    s.unlink();
-    s.check.cancel();
+    become_idle(s);
     if (asked) {
       ask(s, wait, again, now);
     } else {
@@ -220,9 +207,9 @@ void server::own(seat& s, std::int64_t fence, std::int64_t segment, time_point f
     }
     return;
   }
-  s.at = seat::state::owned;
+  enter(s, place::state::owned);
   s.check.cancel();
-  if (!s.part) s.follow_up = time_point::max();  // of a lock with several owners another part was passed on
+  if (!s.permit) s.follow_up = time_point::max();  // of a lock with several owners another part was passed on
   s.fence = fence;
   s.segment = static_cast<std::uint32_t>(segment);
   s.fence_until = pushed ? from : from + settings_.fence_retention + lease;  // whoever passed it on may keep fences for less
@@ -235,16 +222,14 @@ void server::own(seat& s, std::int64_t fence, std::int64_t segment, time_point f
 }
 
 /// No token can be made of its fence, or nobody knows what its segment is. That fails this lock alone, and what was granted is given back.
-void server::refuse_grant(seat& s, error_code why, time_point now) {
+void server::refuse_grant(place& s, error_code why, time_point now) {
   if (CONCH_MUTANT(bad_fence_drops_connection)) {
     out_.drop_connection("a fence that is out of range");
-  } else if (s.at == seat::state::owned) {
+  } else if (s.at == place::state::owned) {
     lose_and_give_back(s, now);
-  } else if (s.at == seat::state::leaving) {
+  } else if (s.at == place::state::leaving) {
     owe(s, s.id, nullptr, now);
-    s.at = seat::state::idle;
-    s.unlink();
-    s.check.cancel();
+    become_idle(s);
     up_.left(s, now);
   } else {
     s.written = true;
@@ -252,8 +237,8 @@ void server::refuse_grant(seat& s, error_code why, time_point now) {
   }
 }
 
-void server::in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_point now) {
-  s.at = seat::state::in_line;
+void server::in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_point now) {
+  enter(s, place::state::in_line);
   if (CONCH_MUTANT(no_safety_check)) return;
   if (CONCH_MUTANT(polls)) left_ms = 20;
   s.ticket = ticket;
@@ -270,35 +255,34 @@ void server::in_line(seat& s, std::int64_t left_ms, std::int64_t ticket, time_po
   timers_.arm(s.check, std::min(at, std::max(over, s.follow_up)));  // whom we passed it on to is looked after in any case
 }
 
-std::string server::trouble_of(seat const& s) const {
-  if (s.at == seat::state::idle || s.at == seat::state::owned) return {};
+std::string server::trouble_of(place const& s) const {
+  if (s.at == place::state::idle || s.at == place::state::owned) return {};
   if (!connected_) return trouble_.empty() ? "there is no connection yet" : trouble_;
-  if (s.at != seat::state::asking) return {};
+  if (s.at != place::state::asking) return {};
   if (s.trouble_since == time_point{}) return "the server has not answered yet";
   return noted_.empty() ? trouble_ : noted_;  // told to come later; or it is asked anew, by a new connection
 }
 
-error_code server::too_late(seat const& s) const {
+error_code server::too_late(place const& s) const {
   bool const unreachable = !connected_ && !trouble_.empty();
   return make_error_code(unreachable ? errc::unreachable : errc::timed_out, trouble_of(s));
 }
 
 /// Counted from when the server last answered: one that takes every connection and answers nothing is not there either.
-void server::patience(seat& s, time_point now) {
+void server::patience(place& s, time_point now) {
   if (s.trouble_since == time_point{}) s.trouble_since = now;
   timers_.arm(s.check, s.trouble_since + settings_.offline_timeout);
 }
 
-void server::check(seat& s, time_point now) {
-  if (s.at == seat::state::leaving && !connected_) {
+void server::check(place& s, time_point now) {
+  if (s.at == place::state::leaving && !connected_) {
     // No answer within a command time-out: from here on it is a clean-up's business, and whoever comes may ask anew.
-    s.at = seat::state::idle;
-    s.unlink();
+    become_idle(s);
     owe(s, s.id, nullptr, now);
     up_.left(s, now);
     return;
   }
-  if (s.at != seat::state::asking && s.at != seat::state::in_line) return;
+  if (s.at != place::state::asking && s.at != place::state::in_line) return;
   if (!connected_) {
     patience(s, lost_at_);  // its turn after the end of the connection may not have come
     if (s.check.at() > now) return;
@@ -306,34 +290,34 @@ void server::check(seat& s, time_point now) {
     fail(s, make_error_code(errc::unreachable, trouble_of(s)), now);
     return;
   }
-  if (s.at == seat::state::in_line) ++stats_.safety_checks;
+  if (s.at == place::state::in_line) ++stats_.safety_checks;
   send_acquire(s, false, now);
 }
 
 /// Who waits under that id. A lock with several owners may have several here.
-seat* server::wanted(pushed_grant const& g) {
-  return g.kind == permit_kind::none ? up_.find(g.name) : wanted_part(g.id);
+place* server::wanted(pushed_grant const& g) {
+  return g.kind == permit_kind::none ? up_.find(g.name) : wanted_permit(g.id);
 }
 
-seat* server::wanted_part(grant_id id) const {
-  auto const found = parts_.find(id);
-  return found == parts_.end() ? nullptr : found->second;
+place* server::wanted_permit(grant_id id) const {
+  auto const found = permits_.find(id);
+  return found == permits_.end() ? nullptr : found->second;
 }
 
-void server::dismiss(seat& s) noexcept {
-  auto const known = parts_.find(s.id);
-  if (known != parts_.end() && known->second == &s) parts_.erase(known);
+void server::dismiss(place& s) noexcept {
+  auto const known = permits_.find(s.id);
+  if (known != permits_.end() && known->second == &s) permits_.erase(known);
 }
 
 void server::granted(pushed_grant const& g, time_point now) {
   last_heard_ = now;
   ++stats_.pushes;
-  seat* const s = wanted(g);
-  if (s == nullptr || s->id != g.id || s->at == seat::state::idle) {
+  place* const s = wanted(g);
+  if (s == nullptr || s->id != g.id || s->at == place::state::idle) {
     stray(g, now);
     return;
   }
-  if (s->at == seat::state::owned) return;
+  if (s->at == place::state::owned) return;
   s->by_push = true;
   if (settings_.verify_pushes && !CONCH_MUTANT(push_not_verified)) {
     ask_because_of_push(*s, now);
@@ -348,9 +332,8 @@ void server::granted(pushed_grant const& g, time_point now) {
   // When was it granted, by our clock? Not before the sample was asked for, plus what the server's clock went since. And for no longer than
   // we would have passed it on for ourselves: whatever a message says, what is false about it is over by then.
   milliseconds claim = CONCH_MUTANT(pushed_claim_believed) ? g.claim : std::min(g.claim, whole_ms(settings_.claim));
-  bool const known = sample_us_ != 0 && g.granted_us >= sample_us_;
-  time_point const shown = sample_at_ + microseconds{g.granted_us - sample_us_} * 99 / 100;
-  time_point const from = CONCH_MUTANT(claim_from_arrival) ? now : std::min(shown, now);
+  bool const known = clock_.can_place(g.granted_us);
+  time_point const from = CONCH_MUTANT(claim_from_arrival) ? now : std::min(clock_.earliest(g.granted_us), now);
   if (CONCH_MUTANT(claim_of_receiver)) claim = whole_ms(settings_.claim);
   if (CONCH_MUTANT(late_grant_used) || (known && from + claim - drift_of(claim) - claim / 4 > now)) {
     own(*s, g.fence, g.segment, from, CONCH_MUTANT(claim_is_lease) ? s->lease : claim, false, true, now);
@@ -362,23 +345,22 @@ void server::granted(pushed_grant const& g, time_point now) {
 }
 
 /// A message need not come from a script: whoever may publish to our channel, and knows the id, can write one.
-bool server::fits(seat const& s, pushed_grant const& g) const {
-  bool const same_lock = !s.part || (g.kind == s.part.kind && g.name == s.name) || CONCH_MUTANT(pushed_part_not_compared);
-  return same_lock && has_segment(s.part, g.segment);
+bool server::fits(place const& s, pushed_grant const& g) const {
+  bool const same_lock = !s.permit || (g.kind == s.permit.kind && g.name == s.name) || CONCH_MUTANT(pushed_permit_not_compared);
+  return same_lock && has_segment(s.permit, g.segment);
 }
 
 /// A fence is what the server's clock shows, or one more than the last where that clock was set back or others run ahead. The guarded
 /// resource refuses everybody until the clock has passed it: a false one, too, is over within a claim.
 bool server::is_plausible(std::int64_t fence, time_point now) const {
   if (!is_usable(fence)) return false;
-  if (sample_us_ == 0 || CONCH_MUTANT(pushed_fence_believed)) return true;  // without a sample it is too late in any case
-  auto const shown = sample_us_ + std::chrono::duration_cast<microseconds>(now - sample_at_).count() * 101 / 100;
-  return fence + fence_epoch_us <= shown + std::chrono::duration_cast<microseconds>(settings_.claim).count();
+  if (!clock_.is_known() || CONCH_MUTANT(pushed_fence_believed)) return true;  // without a sample it is too late in any case
+  return fence + fence_epoch_us <= clock_.most_us(now) + std::chrono::duration_cast<microseconds>(settings_.claim).count();
 }
 
 /// Under the same id, which renews it if it is ours, and leaves us in our place if not. Once, whatever the number of pushes.
-void server::ask_because_of_push(seat& s, time_point now) {
-  if (s.at == seat::state::leaving || !connected_) return;
+void server::ask_because_of_push(place& s, time_point now) {
+  if (s.at == place::state::leaving || !connected_) return;
   if (std::exchange(s.asks_again, true)) return;
   send_acquire(s, false, now);
 }
@@ -398,9 +380,9 @@ void server::stray(pushed_grant const& g, time_point now) {
     }
     return;
   }
-  if (cleanup* const c = owed(g.id); c == nullptr) {
-    permit const part{.kind = g.kind, .weight = 1};
-    owe(part ? up_.make_part(g.name, part) : up_.find_or_make(g.name), g.id, nullptr, now);
+  if (cleanup* const c = pending_cleanup(g.id); c == nullptr) {
+    permit const permit{.kind = g.kind, .weight = 1};
+    owe(permit ? up_.make_permit_place(g.name, permit) : up_.find_or_make(g.name), g.id, nullptr, now);
   } else if (!c->sent && connected_) {
     send_cleanup(*c, 0, false, now);
   }
@@ -410,23 +392,21 @@ void server::stray(pushed_grant const& g, time_point now) {
 /// leads to a new connection, where the place in line is asked for with the old ticket.
 void server::missed(std::string_view name, grant_id id, time_point now) {
   last_heard_ = now;
-  seat* const part = wanted_part(id);
-  seat* const s = part != nullptr ? part : up_.find(name);
+  place* const permit = wanted_permit(id);
+  place* const s = permit != nullptr ? permit : up_.find(name);
   // Whoever is still asking learns the same from the answer that is due.
-  if (s == nullptr || s->id != id || s->name != name || s->at != seat::state::in_line || CONCH_MUTANT(missed_turn_ignored)) return;
+  if (s == nullptr || s->id != id || s->name != name || s->at != place::state::in_line || CONCH_MUTANT(missed_turn_ignored)) return;
   ask_because_of_push(*s, now);
 }
 
-void server::leave_unless_granted(seat& s, time_point now) {
+void server::leave_unless_granted(place& s, time_point now) {
   if (!s.written) {
-    s.at = seat::state::idle;
-    s.unlink();
-    s.check.cancel();
+    become_idle(s);
     look_after(s, s.id, now);
     up_.left(s, now);
     return;
   }
-  s.at = seat::state::leaving;
+  enter(s, place::state::leaving);
   if (connected_) {
     send_leave(s, false, now);
   } else {
@@ -434,7 +414,7 @@ void server::leave_unless_granted(seat& s, time_point now) {
   }
 }
 
-void server::send_leave(seat& s, bool with_source, time_point now) {
+void server::send_leave(place& s, bool with_source, time_point now) {
   s.check.cancel();
   tell(s);
   ++stats_.scripts;
@@ -445,32 +425,31 @@ void server::send_leave(seat& s, bool with_source, time_point now) {
 }
 
 void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
-  seat& s = *r.at;
-  bool const left = a.what == fault::none && a.numbers.size() >= 4 && a.numbers[0] != 2;
-  bool const handed_over = left && (a.numbers[1] & passed_on_flag) != 0 && a.numbers[2] != 0;
-  bool const unfinished = a.what == fault::none && ((left && (a.numbers[1] & unfinished_flag) != 0) || (a.numbers.size() == 5 && a.numbers[0] == 2));
+  using kind = release_reply::kind;
+  place& s = *r.at;
+  release_reply const reply = a.what == fault::none ? read_release(a.numbers, false, static_cast<bool>(s.permit)) : release_reply{};
+  bool const left = reply.what == kind::released || reply.what == kind::not_done;
+  bool const handed_over = reply.passed_on && reply.more_in_line;
   if (left) seen(s, r);
   if (handed_over) passed_on(s, now);
-  if (s.id == r.id && (s.at == seat::state::leaving || s.at == seat::state::owned)) {
-    if (a.what == fault::no_script && s.at == seat::state::leaving) {
+  if (s.id == r.id && (s.at == place::state::leaving || s.at == place::state::owned)) {
+    if (a.what == fault::no_script && s.at == place::state::leaving) {
       send_leave(s, source_is_due(r), now);
-    } else if (a.what != fault::none || a.numbers.size() < 4) {
-      if (a.what == fault::none) out_.drop_connection("an answer of the release script that is too short");
-      if (s.at == seat::state::leaving) {
+    } else if (reply.what == kind::malformed) {
+      if (a.what == fault::none) out_.drop_connection("an answer of the release script that makes no sense");
+      if (s.at == place::state::leaving) {
         owe(s, s.id, nullptr, now);
-        s.at = seat::state::idle;
-        s.unlink();
+        become_idle(s);
         up_.left(s, now);
       }
-    } else if (a.numbers[0] == 2 && !CONCH_MUTANT(grant_missed_in_leave)) {
-      sample(r.written, a.numbers[3], now);
-      own(s, a.numbers[1], s.part ? a.numbers[2] : 0, r.written, r.lease, s.vote == 0, s.by_push, now);
-    } else if (s.at == seat::state::owned) {
+    } else if (reply.what == kind::still_owned && !CONCH_MUTANT(grant_missed_in_leave)) {
+      clock_.sample(r.written, reply.server_us, now);
+      own(s, reply.fence, reply.segment, r.written, r.lease, s.vote == 0, s.by_push, now);
+    } else if (s.at == place::state::owned) {
       lose(s, now);
     } else {
-      sample(r.written, a.numbers[3], now);
-      s.at = seat::state::idle;
-      s.unlink();
+      clock_.sample(r.written, reply.server_us, now);
+      become_idle(s);
       if (may_echo(echo_until(s), r.written)) {
         owe(s, r.id, nullptr, now);  // what an older connection still holds may take the place again
       } else {
@@ -480,14 +459,12 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
     }
   }
   if (handed_over) look_after(s, r.id, now);
-  if (unfinished) go_on(s, left ? r.id : next_id(s), now);
+  if (reply.more_to_do) go_on(s, left ? r.id : next_id(s), now);
   drop(s);
 }
 
-void server::give_up(seat& s, receipt* r, time_point now) {
-  s.at = seat::state::idle;
-  s.unlink();
-  s.check.cancel();
+void server::give_up(place& s, receipt* r, time_point now) {
+  become_idle(s);
   if (s.written && !CONCH_MUTANT(no_leave)) {
     owe(s, s.id, r, now);
     return;
@@ -496,19 +473,17 @@ void server::give_up(seat& s, receipt* r, time_point now) {
   if (r != nullptr) up_.released(*r, false, {}, now);
 }
 
-void server::ask_again(seat& s, time_point now) {
-  bool const there = s.at == seat::state::asking || s.at == seat::state::in_line || s.at == seat::state::owned;
+void server::ask_again(place& s, time_point now) {
+  bool const there = s.at == place::state::asking || s.at == place::state::in_line || s.at == place::state::owned;
   bool const told_to_come_later = s.trouble_since != time_point{};
   if (connected_ && there && !told_to_come_later) send_acquire(s, false, now);
 }
 
-void server::release(seat& s, std::optional<milliseconds> again, receipt* r, time_point now) {
+void server::release(place& s, std::optional<milliseconds> again, receipt* r, time_point now) {
   drop_kick(s);
   grant_id const dead = s.id;
   bool const valid = s.deadline > now;
-  s.at = seat::state::idle;
-  s.unlink();
-  s.renewing = false;
+  become_idle(s);
   ++s.references;
   cleanup& c = owe(s, 0, r, now);
   c.id = dead;
@@ -516,9 +491,9 @@ void server::release(seat& s, std::optional<milliseconds> again, receipt* r, tim
   if (again) {
     // In line again behind everybody, in the same script; without the right to end old connections, in one of its own,
     // which carries a not-after, and while others connect again: the release may have to wait for them.
-    bool const together = connected_ && can_kill_ && !denied_ && !is_patient(now, c.patient_until);
+    bool const together = connected_ && stale_.can_end() && !denied_ && !is_patient(now, c.patient_until);
     if (together) {
-      s.at = seat::state::asking;
+      enter(s, place::state::asking);
       s.wait = true;
       s.lease = *again;
       if (!CONCH_MUTANT(id_used_again)) s.id = next_id(s);
@@ -540,10 +515,8 @@ void server::release(seat& s, std::optional<milliseconds> again, receipt* r, tim
   drop(s);
 }
 
-void server::lose(seat& s, time_point now) {
-  s.at = seat::state::idle;
-  s.unlink();
-  s.renewing = false;
+void server::lose(place& s, time_point now) {
+  become_idle(s);
   ++stats_.renewals_refused;
   ++s.references;
   grant_id const gone = s.id;
@@ -556,7 +529,7 @@ void server::lose(seat& s, time_point now) {
 }
 
 /// The holder is told first: what is sent may be carried out, and another granted, before this returns.
-void server::lose_and_give_back(seat& s, time_point now) {
+void server::lose_and_give_back(place& s, time_point now) {
   grant_id const over = s.id;
   ++s.references;
   s.by_push = false;  // what follows leaves the line
@@ -565,25 +538,25 @@ void server::lose_and_give_back(seat& s, time_point now) {
   drop(s);
 }
 
-void server::renew(std::span<seat* const> seats, time_point now) {
+void server::renew(std::span<place* const> places, time_point now) {
   if (!connected_) return;
-  send_renewals(seats, false, now);
+  send_renewals(places, false, now);
 }
 
-void server::send_renewals(std::span<seat* const> seats, bool with_source, time_point now) {
-  for (bool const parts : {false, true}) {
-    for (bool const keep_fences : {false, true}) send_renewals_of(seats, parts, keep_fences, with_source, now);
+void server::send_renewals(std::span<place* const> places, bool with_source, time_point now) {
+  for (bool const permits : {false, true}) {
+    for (bool const keep_fences : {false, true}) send_renewals_of(places, permits, keep_fences, with_source, now);
   }
 }
 
 /// A fence is kept for the retention and the lease from the grant on: longer than most holds last. One that lasts sees to it that, when it
 /// ends, by itself or because we are gone, half of the retention is left at least. That is every five minutes with the defaults.
-bool server::fence_is_due(seat const& s, time_point now) const {
+bool server::fence_is_due(place const& s, time_point now) const {
   if (CONCH_MUTANT(fence_of_long_hold_forgotten)) return false;
   return now + s.lease + settings_.fence_retention / 2 > s.fence_until;
 }
 
-void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool keep_fences, bool with_source, time_point now) {
+void server::send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, bool with_source, time_point now) {
   std::vector<renewed> batch;
   milliseconds longest{};
   scratch_.clear();
@@ -595,22 +568,22 @@ void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool kee
     if (votes) {
       out_.send(confirm_command{scratch_, retention(longest), with_source, keep_fences});
     } else {
-      out_.send(renew_command{scratch_, with_source, parts, keep_fences ? retention(longest) : milliseconds{}});
+      out_.send(renew_command{scratch_, with_source, permits, keep_fences ? retention(longest) : milliseconds{}});
     }
     renewing_.push_back(std::move(batch));
     in_flight asked{votes ? request::confirm : request::renew, 0, 0, nullptr, nullptr, now};
-    if (parts) asked.of = script::permit_renew;
+    if (permits) asked.of = script::permit_renew;
     push_request(asked);
     batch = {};
     scratch_.clear();
   };
   std::size_t asked = 0;
-  for (seat* s : seats) {
+  for (place* s : places) {
     if (CONCH_MUTANT(second_batch_forgotten) && ++asked > renewals_per_script) s->renewing = true;
-    if (static_cast<bool>(s->part) != parts || fence_is_due(*s, now) != keep_fences) continue;
+    if (static_cast<bool>(s->permit) != permits || fence_is_due(*s, now) != keep_fences) continue;
     // Looked up at the moment of writing: what was released, cancelled or lost since is not renewed.
     bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
-    if (s->at != seat::state::owned || !may || s->renewing) continue;
+    if (s->at != place::state::owned || !may || s->renewing) continue;
     s->renewing = true;
     tell(*s);
     ++s->references;
@@ -626,29 +599,29 @@ void server::send_renewals_of(std::span<seat* const> seats, bool parts, bool kee
 void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
   std::vector<renewed> const batch = std::move(renewing_.front());
   renewing_.pop_front();
-  std::size_t const each = r.what == request::confirm ? 2 : 1;  // numbers for each lock
-  bool const usable = a.what == fault::none && a.numbers.size() == each * batch.size() + 1;
-  if (a.what == fault::none && !usable) out_.drop_connection("an answer of the renew script that has the wrong length");
-  if (usable) sample(r.written, a.numbers[0], now);
+  auto const reply = a.what == fault::none ? read_renew(a.numbers, batch.size(), r.what == request::confirm) : std::nullopt;
+  if (a.what == fault::none && !reply) out_.drop_connection("an answer of the renew script that has the wrong length");
+  if (reply) clock_.sample(r.written, reply->server_us(), now);
 
-  std::vector<seat*> again;
+  std::vector<place*> again;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    seat& s = *batch[i].at;
-    if (s.id != batch[i].id || s.at != seat::state::owned) continue;
+    place& s = *batch[i].at;
+    if (s.id != batch[i].id || s.at != place::state::owned) continue;
     s.renewing = false;
-    std::int64_t const result = usable ? a.numbers[each * i + 1] : -1;
+    using kind = renew_reply::kind;
+    renew_reply::one const result = reply ? reply->at(i) : renew_reply::one{kind::failed};
     if (a.what == fault::no_script) {
       again.push_back(&s);
-    } else if (result < 0 && !CONCH_MUTANT(failed_renewal_is_a_loss)) {
+    } else if (result.what == kind::failed && !CONCH_MUTANT(failed_renewal_is_a_loss)) {
       up_.renewal_failed(s, now);
-    } else if (result <= 0) {
+    } else if (result.what != kind::renewed) {
       lose(s, now);
     } else {
       ++stats_.renewals;
       if (batch[i].keeps_fence) s.fence_until = r.written + settings_.fence_retention + batch[i].lease;
-      if (each == 2) {
+      if (r.what == request::confirm) {
         s.accepted = batch[i].floor;
-        s.refused_by = result == 2 ? a.numbers[2 * i + 2] : 0;
+        s.refused_by = result.fence_above;
       }
       own(s, s.fence, s.segment, r.written, batch[i].lease, true, false, now);
     }

@@ -20,30 +20,39 @@ constexpr std::size_t most_in_one_script = 64;
 /// Fewer in the simulator, whose multi_locks are small.
 std::size_t in_one_script() { return std::min<std::size_t>(most_in_one_script, CONCH_IN_ONE_TURN); }
 
+/// What a script of its own would have answered.
+acquire_reply of_one(tries_reply const& all, std::size_t place) {
+  acquire_reply one;
+  bool const taken = place < all.fences.size() || (CONCH_MUTANT(one_more_taken) && place == all.fences.size());
+  one.what = all.too_late ? acquire_reply::kind::too_late : taken ? acquire_reply::kind::granted : acquire_reply::kind::busy;
+  if (taken && !all.too_late) one.fence = place < all.fences.size() ? all.fences[place] : all.fences.empty() ? all.server_us : all.fences.back();
+  return one;
+}
+
 }  // namespace
 
 void server::gather() { gathering_ = true; }
 
 void server::send_gathered(time_point now) {
   gathering_ = false;
-  std::vector<seat*> const seats = std::exchange(gathered_, {});
-  if (seats.size() == 1) {
-    send_acquire(*seats.front(), false, now);
-  } else if (seats.size() > 1) {
-    std::size_t const first = std::min(seats.size(), in_one_script());
+  std::vector<place*> const places = std::exchange(gathered_, {});
+  if (places.size() == 1) {
+    send_acquire(*places.front(), false, now);
+  } else if (places.size() > 1) {
+    std::size_t const first = std::min(places.size(), in_one_script());
     std::vector<tried> later;
-    for (seat* s : std::span{seats}.subspan(first)) later.push_back({s, s->id, s->lease});
+    for (place* s : std::span{places}.subspan(first)) later.push_back({s, s->id, s->lease});
     for (tried const& one : later) ++one.at->references;
-    send_tries(std::span{seats}.first(first), std::move(later), false, now);
+    send_tries(std::span{places}.first(first), std::move(later), false, now);
   }
 }
 
-void server::send_tries(std::span<seat* const> seats, std::vector<tried> later, bool with_source, time_point now) {
+void server::send_tries(std::span<place* const> places, std::vector<tried> later, bool with_source, time_point now) {
   std::int64_t const not_after_us = not_after(now);
   std::vector<attempt> items;
   std::vector<tried> batch;
   milliseconds longest{};
-  for (seat* s : seats) {
+  for (place* s : places) {
     longest = std::max(longest, s->lease);
     about_to_ask(*s, CONCH_MUTANT(tries_never_too_late) ? 0 : not_after_us);
     if (CONCH_MUTANT(tries_not_written)) s->written = false;
@@ -59,11 +68,11 @@ void server::send_tries(std::span<seat* const> seats, std::vector<tried> later, 
 
 /// What comes behind those that a script has tried. It was not written: nobody has touched it.
 void server::try_the_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now) {
-  std::vector<seat*> next;
+  std::vector<place*> next;
   std::vector<tried> after;
   for (tried const& one : later) {
-    seat& s = *one.at;
-    if (s.id != one.id || s.at != seat::state::asking) continue;
+    place& s = *one.at;
+    if (s.id != one.id || s.at != place::state::asking) continue;
     switch (what) {
       case of_the_rest::next:
         if (CONCH_MUTANT(rest_of_tries_forgotten)) break;
@@ -75,8 +84,7 @@ void server::try_the_rest(std::vector<tried> const& later, of_the_rest what, ans
         }
         break;
       case of_the_rest::busy:
-        s.at = seat::state::idle;
-        s.unlink();
+        become_idle(s);
         look_after(s, s.id, now);
         up_.busy(s, now);
         break;
@@ -94,26 +102,22 @@ void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
   std::vector<tried> const batch = std::move(trying_.front().in_script);
   std::vector<tried> later = std::move(trying_.front().later);
   trying_.pop_front();
-  bool const too_late = a.numbers.size() == 3 && a.numbers[0] == 3;
-  bool const usable = a.what == fault::none && !a.numbers.empty() && (too_late || a.numbers.size() <= batch.size() + 1);
-  bool const all_taken = usable && !too_late && a.numbers.size() == batch.size() + 1;
-  if (a.what == fault::none && !usable) out_.drop_connection("an answer of the acquire_all script that has the wrong length");
+  auto const reply = a.what == fault::none ? read_tries(a.numbers, batch.size()) : std::nullopt;
+  bool const too_late = reply && reply->too_late;
+  bool const all_taken = reply && reply->fences.size() == batch.size();
+  if (a.what == fault::none && !reply) out_.drop_connection("an answer of the acquire_all script that has the wrong length");
   if (a.what == fault::reconnect) out_.drop_connection(a.words);
-  if (usable) sample(r.written, too_late ? a.numbers[2] : a.numbers[0], now);
+  if (reply) clock_.sample(r.written, reply->server_us, now);
 
-  std::vector<seat*> again;
+  std::vector<place*> again;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    seat& s = *batch[i].at;
-    if (s.id != batch[i].id || s.at == seat::state::idle) continue;  // an answer for any other id grants nothing
-    bool const asks = s.at == seat::state::asking;
-    if (usable) {
+    place& s = *batch[i].at;
+    if (s.id != batch[i].id || s.at == place::state::idle) continue;  // an answer for any other id grants nothing
+    bool const asks = s.at == place::state::asking;
+    if (reply) {
       in_flight of_its_own = r;
       of_its_own.lease = batch[i].lease;
-      std::size_t const place = (CONCH_MUTANT(tries_dealt_backwards) ? batch.size() - 1 - i : i) + 1;
-      bool const taken = place < a.numbers.size() + (CONCH_MUTANT(one_more_taken) && !too_late ? 1 : 0);
-      std::int64_t const fence = place < a.numbers.size() ? a.numbers[place] : CONCH_MUTANT(one_more_taken) ? a.numbers.back() : 0;
-      std::int64_t const result[] = {too_late ? 3 : taken ? 1 : 2, fence, 0};
-      ask_result(s, of_its_own, result, now);
+      ask_result(s, of_its_own, of_one(*reply, CONCH_MUTANT(tries_dealt_backwards) ? batch.size() - 1 - i : i), now);
     } else if (a.what == fault::no_script && asks) {
       again.push_back(&s);
     } else if (a.what != fault::none && a.what != fault::reconnect && asks) {
@@ -124,7 +128,7 @@ void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
     send_tries(again, std::move(later), source_is_due(r), now);
   } else {
     bool const next = all_taken || a.what == fault::no_script;  // then all of these have been given up
-    auto const what = too_late ? of_the_rest::each_alone : next ? of_the_rest::next : usable ? of_the_rest::busy : of_the_rest::as_these;
+    auto const what = too_late ? of_the_rest::each_alone : next ? of_the_rest::next : reply ? of_the_rest::busy : of_the_rest::as_these;
     try_the_rest(later, what, a, now);
   }
   for (tried const& one : batch) drop(*one.at);

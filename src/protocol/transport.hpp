@@ -1,38 +1,25 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "protocol/server.hpp"
+#include "protocol/wire.hpp"
 
 #include <conch/config.hpp>
 
 #include <memory>
-#include <mutex>
+#include <string_view>
 #include <utility>
 
 namespace conch {
 
-/// A mutex, unless the settings say that one thread does everything.
-class optional_mutex {
- public:
-  explicit optional_mutex(bool needed) noexcept : needed_{needed} {}
-  void lock() { if (needed_) mutex_.lock(); }
-  void unlock() { if (needed_) mutex_.unlock(); }
-
- private:
-  std::mutex mutex_;
-  bool const needed_;
-};
-
 /// What a transport sees of its client: a way to give the engine an input.
 class host {
  public:
-  /// Runs f(engine::server&, time_point now) with the engine locked, then carries out what came of it. Not to be called
-  /// from within itself.
+  /// Runs f(time_point now) with the engine locked, then carries out what came of it. Not to be called from within itself.
   template <class F>
   void enter(F&& f) {
     struct call final : input {
       explicit call(F& g) : function{g} {}
-      void apply(engine::server& s, time_point now) override { function(s, now); }
+      void apply(time_point now) override { function(now); }
       F& function;
     } c{f};
     enter_with(c);
@@ -58,7 +45,7 @@ class host {
 
  protected:
   struct input {
-    virtual void apply(engine::server& s, time_point now) = 0;
+    virtual void apply(time_point now) = 0;
 
    protected:
     ~input() = default;
@@ -70,12 +57,21 @@ class host {
   ~host() = default;
 };
 
-/// The way to one server. The functions of engine::wire are called with the engine locked.
+/// The way to one server. The functions of engine::wire are called with the engine locked, and so it calls those of its
+/// engine::wire_events: from within host::enter.
 class transport : public engine::wire {
  public:
   virtual ~transport() = default;
+  /// Who hears of the connection and of what arrives. To be called once, before the first command.
+  void report_to(engine::wire_events& e) noexcept { events_ = &e; }
   /// Ends the connection, for good. From any thread.
   virtual void shut_down() = 0;
+
+ protected:
+  engine::wire_events& events() const noexcept { return *events_; }
+
+ private:
+  engine::wire_events* events_ = nullptr;
 };
 
 }  // namespace conch

@@ -21,9 +21,7 @@ using std::chrono::milliseconds;
 
 /// Server parts of fences count microseconds since 2020.
 constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
-/// A fencing token is the server part of a fence times this, plus the index of the local hand-off.
-constexpr std::int64_t hand_offs_per_grant = 4096;
-/// Server parts are below this: a token is a positive 64-bit number (until 2091).
+/// Server parts are below this: a token (hand_offs_per_grant) is a positive 64-bit number (until 2091).
 constexpr std::int64_t fence_limit = std::int64_t{1} << 51;
 
 /// The count of a vote's id is its ticket times this, plus a count of attempts: whoever finds the lock taken can be told whose
@@ -39,7 +37,7 @@ struct acquire_command {
   std::int64_t not_after_us = 0;  // server time; 0: whenever
   bool with_source = false;
   std::int64_t proposal = 0;      // a vote: no fence below this; 0: not a vote
-  permit const* part = nullptr;  // of a lock with several owners; none: a mutex
+  engine::permit const* permit = nullptr;  // of a lock with several owners; none: a mutex
   bool patient = false;  // whoever is first in line may not have connected again yet, and is not passed over
 };
 
@@ -66,8 +64,8 @@ struct release_command {
   grant_id new_id = 0;  // stands in line again under this id; 0: does not
   bool with_source = false;
   std::int64_t floor = 0;  // a vote: all fences from now on are above this; 0: not a vote
-  std::int64_t ahead = 0;  // a vote: also above this, if somebody in line gets it now
-  permit const* part = nullptr;  // as in acquire_command; it has no new_id
+  std::int64_t next_fence_floor = 0;  // a vote: also above this, if somebody in line gets it now
+  engine::permit const* permit = nullptr;  // as in acquire_command; it has no new_id
   std::uint32_t rest = 0;        // of a part: how much of it stays mine
   bool patient = false;          // as in acquire_command: an owner's is then perhaps not carried out, and answers 3
 };
@@ -82,7 +80,7 @@ struct renewal {
 struct renew_command {
   std::span<renewal const> items;
   bool with_source = false;
-  bool parts = false;  // of locks with several owners; mutexes have a script of their own
+  bool permits = false;  // of locks with several owners; mutexes have a script of their own
   milliseconds retention{};  // of holds that have lasted long: their fences are kept for this from now on; 0: of others
 };
 
@@ -94,7 +92,7 @@ struct confirm_command {
   bool keep_fences = false;  // as in renew_command
 };
 
-/// What an operator asks or orders; it concerns no place of this client (engine/inquiry.hpp).
+/// What an operator asks or orders; it concerns no place of this client (engine/admin_request.hpp).
 struct inspect_command {
   std::string_view name;
   bool with_source = false;
@@ -186,13 +184,22 @@ class wire {
   ~wire() = default;
 };
 
-/// For the log hook; built only when something noteworthy happens.
-class journal {
+/// What a wire tells of its connection and of what arrives on it, in the order in which that happens.
+class wire_events {
  public:
-  virtual void note(bool is_error, std::string_view words) = 0;
+  virtual void connected_as(session const& s, time_point now) = 0;
+  virtual void connect_failed(fault what, std::string_view words, time_point now) = 0;
+  /// A connection that was there has ended. The commands that were not answered stay so.
+  virtual void disconnected(std::string_view why, time_point now) = 0;
+  virtual void answered(answer const& a, time_point now) = 0;
+  virtual void granted(pushed_grant const& g, time_point now) = 0;
+  /// It was taken away by force.
+  virtual void revoked(std::string_view name, grant_id id, time_point now) = 0;
+  /// Our turn came where nobody heard of it: it is to be asked for again.
+  virtual void missed(std::string_view name, grant_id id, time_point now) = 0;
 
  protected:
-  ~journal() = default;
+  ~wire_events() = default;
 };
 
 }  // namespace conch::engine

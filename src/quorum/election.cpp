@@ -64,19 +64,6 @@ std::int64_t election::fence() const {
   return greatest;
 }
 
-duty election::owed_to(std::size_t server) const {
-  bool const ours = heard_[server].what == vote::yes;
-  switch (verdict_) {
-    case verdict::open: return duty::nothing;
-    case verdict::won:
-      if (ours) return duty::write_back;
-      // Pending and silent servers may still say yes, which is then written back like the others.
-      return heard_[server].what == vote::no || heard_[server].what == vote::failed ? duty::repair : duty::nothing;
-    case verdict::out_of_reach: return duty::release;
-  }
-  return duty::nothing;
-}
-
 std::size_t election::count(vote v) const {
   return static_cast<std::size_t>(std::count_if(heard_.begin(), heard_.begin() + static_cast<std::ptrdiff_t>(rules_.servers),
                                                 [v](heard const& h) { return h.what == v; }));

@@ -27,14 +27,6 @@ enum class verdict : std::uint8_t {
   out_of_reach,  // whatever the others say, it cannot be won now
 };
 
-/// What to do about one server once the verdict is known.
-enum class duty : std::uint8_t {
-  nothing,
-  write_back,  // ours there: renew it to the full lease, with the fence as a floor
-  repair,      // the election is won, this server does not have the lock: ask it again, never queue
-  release,     // it may hold a vote of ours that must not stay: also if it did not answer, and again once it is back
-};
-
 struct rules {
   std::size_t servers = 1;  // 1 to most_servers
   std::size_t needed = 1;   // votes; majority_of(servers) to servers
@@ -62,9 +54,6 @@ class election {
   time_point deadline() const;
   /// Valid once won: the greatest fence of all votes in hand.
   std::int64_t fence() const;
-
-  /// What is owed to the server now that there is a verdict.
-  duty owed_to(std::size_t server) const;
 
   vote of(std::size_t server) const { return heard_[server].what; }
   std::size_t count(vote v) const;

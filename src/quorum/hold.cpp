@@ -1,32 +1,32 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/mutant.hpp"
-#include "quorum/ballot.hpp"
+#include "quorum/quorum_lock.hpp"
 
 // While the lock is ours: renewed, mended, lost.
 namespace conch::quorum {
 
-void quorum::renew(std::span<seat* const> seats, time_point now) {
-  std::vector<std::vector<seat*>> of(members_.size());
-  for (seat* s : seats) {
-    ballot* const b = find(s->name);
-    if (b == nullptr || b->at != ballot::phase::held) continue;
+void quorum::renew(std::span<place* const> places, time_point now) {
+  std::vector<std::vector<place*>> of(members_.size());
+  for (place* s : places) {
+    quorum_lock* const b = find(s->name);
+    if (b == nullptr || b->at != quorum_lock::phase::held) continue;
     keeping const keep{*b};
     b->lease = s->lease;
     for (auto const& v : b->votes) {
       v->place.lease = s->lease;
       v->place.floor = CONCH_MUTANT(no_floor) ? 1 : b->floor;
       bool const enough = CONCH_MUTANT(majority_renewed_only) && v->server >= needed();
-      if (v->place.at == seat::state::owned && !enough) of[v->server].push_back(&v->place);
+      if (v->place.at == place::state::owned && !enough) of[v->server].push_back(&v->place);
     }
   }
   for (auto const& m : members_) m->protocol->renew(of[m->number], now);
 }
 
 /// Fewer servers than a quorum know of the lock: another may have it.
-void quorum::lose(ballot& b, time_point now) {
-  seat& front = *b.front;
-  front.at = seat::state::idle;
-  b.at = ballot::phase::idle;
+void quorum::lose(quorum_lock& b, time_point now) {
+  place& front = *b.front;
+  enter(front, place::state::idle);
+  b.at = quorum_lock::phase::idle;
   b.front = nullptr;
   b.timer.cancel();
   std::uint64_t const round = ++b.round;
@@ -41,12 +41,12 @@ void quorum::lose(ballot& b, time_point now) {
 }
 
 /// What the votes are good for now, to the cohort, if that has changed.
-void quorum::refresh(ballot& b, time_point now) {
-  seat& front = *b.front;
+void quorum::refresh(quorum_lock& b, time_point now) {
+  place& front = *b.front;
   std::vector<time_point> deadlines;
   std::size_t confirmed = 0;
   for (auto const& v : b.votes) {
-    if (v->place.at != seat::state::owned) continue;
+    if (v->place.at != place::state::owned) continue;
     deadlines.push_back(v->place.deadline);
     if (v->place.confirmed) ++confirmed;
   }
@@ -58,7 +58,7 @@ void quorum::refresh(ballot& b, time_point now) {
   front.deadline = deadline;
   front.confirmed = is_confirmed;
   // Of the vote that ends then: some are claims, others leases, whether or not a majority is confirmed.
-  auto const ends = std::ranges::find_if(b.votes, [&](auto const& v) { return v->place.at == seat::state::owned && v->place.deadline == deadline; });
+  auto const ends = std::ranges::find_if(b.votes, [&](auto const& v) { return v->place.at == place::state::owned && v->place.deadline == deadline; });
   time_point const from = (*ends)->place.valid_from;
   front.valid_from = is_confirmed || CONCH_MUTANT(margin_of_old_votes) ? from : std::max(from, b.won_at);
   // Also where one long vote has put the end off, and with it the confirmation that all others wait for.
@@ -66,11 +66,11 @@ void quorum::refresh(ballot& b, time_point now) {
   up_.extended(front, now);
 }
 
-void quorum::confirm_late_votes(ballot& b, time_point now) {
+void quorum::confirm_late_votes(quorum_lock& b, time_point now) {
   if (CONCH_MUTANT(late_votes_unconfirmed)) return;
   for (auto const& v : b.votes) {
-    if (v->place.at != seat::state::owned || v->place.confirmed) continue;
-    seat* const one = &v->place;
+    if (v->place.at != place::state::owned || v->place.confirmed) continue;
+    place* const one = &v->place;
     members_[v->server]->protocol->renew({&one, 1}, now);
   }
 }
@@ -78,14 +78,14 @@ void quorum::confirm_late_votes(ballot& b, time_point now) {
 /// A server that lacks the lock is asked again, but not stood in line for. A majority must have renewed it since that server
 /// said so: otherwise one after the other could forget, give the lock to somebody else for a moment, and be asked again,
 /// and nobody would be told.
-void quorum::repair(ballot& b, time_point now) {
+void quorum::repair(quorum_lock& b, time_point now) {
   if (!b.front->confirmed || !b.front->renewable || CONCH_MUTANT(server_not_mended)) return;
   std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
-    if (v->place.at != seat::state::idle || v->not_before > now) continue;
+    if (v->place.at != place::state::idle || v->not_before > now) continue;
     auto const verified = std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& other) {
-      seat const& s = other->place;
-      return s.at == seat::state::owned && s.confirmed && s.valid_from >= v->gone_at;
+      place const& s = other->place;
+      return s.at == place::state::owned && s.confirmed && s.valid_from >= v->gone_at;
     });
     if (static_cast<std::size_t>(verified) >= needed()) ask_vote(b, *v, false, now);
     if (b.round != round) return;

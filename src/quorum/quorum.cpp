@@ -3,7 +3,7 @@
 
 #include "base/mutant.hpp"
 #include "base/readable.hpp"
-#include "quorum/ballot.hpp"
+#include "quorum/quorum_lock.hpp"
 
 #include <charconv>
 #include <utility>
@@ -22,9 +22,9 @@ std::int64_t first_48_bits(std::string_view client) {
 
 }  // namespace
 
-quorum::ballot::ballot(quorum& q, std::string lock_name, std::size_t servers)
+quorum::quorum_lock::quorum_lock(quorum& q, std::string lock_name, std::size_t servers)
     : name{std::move(lock_name)}, in{q}, timer{this, [](void* self, time_point now) {
-        auto& b = *static_cast<ballot*>(self);
+        auto& b = *static_cast<quorum_lock*>(self);
         b.in.due(b, now);
       }} {
   votes.reserve(servers);
@@ -32,7 +32,7 @@ quorum::ballot::ballot(quorum& q, std::string lock_name, std::size_t servers)
 }
 
 quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces,
-               engine::timer_queue& timers, engine::backend_events& up, engine::journal& log, statistics& stats)
+               engine::timer_queue& timers, engine::backend_events& up, engine::log_sink& log, statistics& stats)
     : settings_{settings}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log},
       stats_{stats}, random_{seed}, nonces_{nonces} {}
 
@@ -48,23 +48,23 @@ engine::server& quorum::add(engine::wire& out, std::string shown) {
 
 std::size_t quorum::needed() const noexcept {
   if (CONCH_MUTANT(quorum_of_less)) return std::max<std::size_t>(majority_of(members_.size()) - 1, 1);
-  return settings_.votes_needed != 0 ? settings_.votes_needed : majority_of(members_.size());
+  return settings_.quorum.votes_needed != 0 ? settings_.quorum.votes_needed : majority_of(members_.size());
 }
 
 // ------------------------------------------------------------------------------------------------ from the cohort
 
-void quorum::ask(seat& s, bool wait, engine::milliseconds lease, time_point now) {
-  ballot& b = ballot_of(s.name);
+void quorum::ask(place& s, bool wait, engine::milliseconds lease, time_point now) {
+  quorum_lock& b = lock_of(s.name);
   keeping const keep{b};
   release_votes(b, nullptr, now);  // of a hold that was lost just now
   ++s.references;
   s.keeper = this;
-  s.at = seat::state::asking;
+  enter(s, place::state::asking);
   s.wait = wait;
   s.lease = lease;
   s.written = s.confirmed = s.renewing = false;
   b.front = &s;
-  b.at = ballot::phase::starting;
+  b.at = quorum_lock::phase::starting;
   b.wait = wait;
   b.lease = lease;
   b.ticket = b.agreeing_on = 0;
@@ -76,7 +76,7 @@ void quorum::ask(seat& s, bool wait, engine::milliseconds lease, time_point now)
   start(b, now);
 }
 
-void quorum::start(ballot& b, time_point now) {
+void quorum::start(quorum_lock& b, time_point now) {
   std::optional<std::int64_t> const ticket = new_ticket(now);
   if (!ticket) {
     for (auto const& m : members_) m->out.want_connection();
@@ -85,7 +85,7 @@ void quorum::start(ballot& b, time_point now) {
   }
   b.ticket = *ticket;
   b.since = now;
-  b.floor = settings_.strict_fence ? std::max(b.floor, fence_ahead(now)) : 0;
+  b.floor = settings_.quorum.strict_fence ? std::max(b.floor, fence_ahead(now)) : 0;
   b.front->written = true;
   b.front->id = static_cast<std::uint64_t>(*ticket);
   for (auto const& v : b.votes) {
@@ -98,7 +98,7 @@ void quorum::start(ballot& b, time_point now) {
   std::uint64_t const round = b.round;
   ask_votes(b, now);
   if (b.round != round) return;
-  b.at = ballot::phase::collecting;
+  b.at = quorum_lock::phase::collecting;
   decide(b, now);
 }
 
@@ -115,17 +115,17 @@ std::optional<std::int64_t> quorum::new_ticket(time_point now) const {
 
 /// Asks where nothing is asked, in line or owned. A try does not ask again where somebody has the lock, but where a server has
 /// answered with an error, while it waits for others to connect.
-void quorum::ask_votes(ballot& b, time_point now) {
+void quorum::ask_votes(quorum_lock& b, time_point now) {
   std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
     bool const answered = v->refused && !b.wait;
-    if (v->place.at != seat::state::idle || v->not_before > now || answered) continue;
+    if (v->place.at != place::state::idle || v->not_before > now || answered) continue;
     ask_vote(b, *v, b.wait, now);
     if (b.round != round) return;
   }
 }
 
-void quorum::ask_vote(ballot& b, voter& v, bool wait, time_point now) {
+void quorum::ask_vote(quorum_lock& b, voter& v, bool wait, time_point now) {
   member& m = *members_[v.server];
   if (m.fresh_until > now && !CONCH_MUTANT(fresh_server_votes)) {
     v.not_before = m.fresh_until;
@@ -133,50 +133,50 @@ void quorum::ask_vote(ballot& b, voter& v, bool wait, time_point now) {
   }
   // Every attempt at a server has a new id; the place in line is the ticket's.
   v.place.vote = b.ticket;
-  bool const held = b.at == ballot::phase::held;
+  bool const held = b.at == quorum_lock::phase::held;
   v.place.floor = b.floor;
   v.place.part_of = held ? b.front : nullptr;
   v.place.seen = {};
   v.place.accepted = v.place.refused_by = 0;
   v.refused = false;
-  auto const claim = std::chrono::duration_cast<engine::milliseconds>(settings_.vote_claim);
+  auto const claim = std::chrono::duration_cast<engine::milliseconds>(settings_.quorum.vote_claim);
   m.protocol->ask(v.place, wait, held ? b.lease : claim, now);
 }
 
-void quorum::leave_unless_granted(seat& s, time_point now) {
-  ballot& b = ballot_of(s.name);
+void quorum::leave_unless_granted(place& s, time_point now) {
+  quorum_lock& b = lock_of(s.name);
   keeping const keep{b};
-  s.at = seat::state::leaving;
-  b.at = ballot::phase::leaving;
+  enter(s, place::state::leaving);
+  b.at = quorum_lock::phase::leaving;
   b.since = now;
   std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
-    bool const asks = v->place.at == seat::state::asking || v->place.at == seat::state::in_line;
+    bool const asks = v->place.at == place::state::asking || v->place.at == place::state::in_line;
     if (asks) members_[v->server]->protocol->leave_unless_granted(v->place, now);
     if (b.round != round) return;
   }
   decide(b, now);
 }
 
-void quorum::give_up(seat& s, engine::receipt* r, time_point now) {
-  ballot& b = ballot_of(s.name);
+void quorum::give_up(place& s, engine::receipt* r, time_point now) {
+  quorum_lock& b = lock_of(s.name);
   keeping const keep{b};
   if (r == nullptr) {
     back_out(b, nullptr, now);
-    --s.references;  // the cohort looks after the seat itself
+    --s.references;  // the cohort looks after the place itself
   } else {
     back_out(b, r, now);
   }
 }
 
-void quorum::release(seat& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) {
-  ballot& b = ballot_of(s.name);
+void quorum::release(place& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) {
+  quorum_lock& b = lock_of(s.name);
   keeping const keep{b};
   b.floor = std::max(b.floor, s.fence);
   if (CONCH_MUTANT(no_floor)) b.floor = 1;
   for (auto const& v : b.votes) {
     v->place.floor = b.floor;
-    v->place.ahead = settings_.strict_fence ? fence_ahead(now) : 0;
+    v->place.next_fence_floor = settings_.quorum.strict_fence ? fence_ahead(now) : 0;
   }
   ++s.references;
   back_out(b, r, now);
@@ -187,13 +187,13 @@ void quorum::release(seat& s, std::optional<engine::milliseconds> again, engine:
 
 bool quorum::connected() const noexcept { return connected_servers() >= needed(); }
 
-error_code quorum::too_late(seat const& s) const {
+error_code quorum::too_late(place const& s) const {
   if (!connected()) {
     std::string const why = why_no_connection();
     return why.empty() ? make_error_code(errc::timed_out, "there is no connection yet") : make_error_code(errc::unreachable, why);
   }
-  auto const at = ballots_.find(s.name);
-  if (at == ballots_.end() || at->second->front != &s || at->second->at == ballot::phase::held) return make_error_code(errc::timed_out);
+  auto const at = locks_.find(s.name);
+  if (at == locks_.end() || at->second->front != &s || at->second->at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
   // Of so many that it could not be had even if it were free.
   std::size_t troubled = 0;
   std::string why;
@@ -221,7 +221,7 @@ std::size_t quorum::connected_servers() const noexcept {
 }
 
 /// Those that are connected, not so fresh that they have no vote, and have not answered with an error.
-std::size_t quorum::voters_there(ballot const& b, time_point now) const {
+std::size_t quorum::voters_there(quorum_lock const& b, time_point now) const {
   return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [&](auto const& m) {
     return m->up() && m->fresh_until <= now && !b.votes[m->number]->trouble;
   }));
@@ -252,11 +252,12 @@ bool quorum::settled() const noexcept {
   return done >= needed();
 }
 
-void quorum::drop_kicks() {
-  for (auto const& m : members_) m->protocol->drop_kicks();
+void quorum::prepare_close(time_point now) {
+  for (auto const& m : members_) m->protocol->prepare_close(now);
 }
 
 void quorum::report(statistics& to) const {
+  to.cleanups_pending = pending();
   for (auto const& m : members_) {
     server_statistics s;
     s.url = readable(m->shown, readable_line);
@@ -279,29 +280,29 @@ void quorum::report(statistics& to) const {
   }
 }
 
-quorum::ballot* quorum::find(std::string_view name) {
-  auto const at = ballots_.find(name);
-  return at == ballots_.end() ? nullptr : at->second.get();
+quorum::quorum_lock* quorum::find(std::string_view name) {
+  auto const at = locks_.find(name);
+  return at == locks_.end() ? nullptr : at->second.get();
 }
 
-quorum::ballot& quorum::ballot_of(std::string_view name) {
-  if (ballot* const known = find(name)) return *known;
-  auto made = std::make_unique<ballot>(*this, std::string{name}, members_.size());
+quorum::quorum_lock& quorum::lock_of(std::string_view name) {
+  if (quorum_lock* const known = find(name)) return *known;
+  auto made = std::make_unique<quorum_lock>(*this, std::string{name}, members_.size());
   std::string_view const key = made->name;
-  return *ballots_.emplace(key, std::move(made)).first->second;
+  return *locks_.emplace(key, std::move(made)).first->second;
 }
 
-void quorum::retire(ballot& b) {
-  if (b.keepers != 0 || b.at != ballot::phase::idle) return;
+void quorum::retire(quorum_lock& b) {
+  if (b.keepers != 0 || b.at != quorum_lock::phase::idle) return;
   for (auto const& v : b.votes) {
-    if (v->place.at != seat::state::idle || v->place.references != 0) return;
+    if (v->place.at != place::state::idle || v->place.references != 0) return;
   }
-  ballots_.erase(ballots_.find(b.name));
+  locks_.erase(locks_.find(b.name));
 }
 
-void quorum::drop(seat& front) {
+void quorum::drop(place& front) {
   --front.references;
-  if (front.references == 0 && front.at == seat::state::idle) up_.settled(front);
+  if (front.references == 0 && front.at == place::state::idle) up_.settled(front);
 }
 
 duration quorum::round_trip() const {

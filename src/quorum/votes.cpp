@@ -1,24 +1,24 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/mutant.hpp"
-#include "quorum/ballot.hpp"
+#include "quorum/quorum_lock.hpp"
 
 // What the servers say.
 namespace conch::quorum {
 
 // ------------------------------------------------------------------------------------------------ from one server
 
-void quorum::member::granted(seat& s, bool pushed, time_point now) {
+void quorum::member::granted(place& s, bool pushed, time_point now) {
   ++votes;
   in.vote_granted(*static_cast<voter*>(s.owner), pushed, now);
 }
-void quorum::member::busy(seat& s, time_point now) { in.vote_refused(*static_cast<voter*>(s.owner), now); }
-void quorum::member::left(seat& s, time_point now) { in.vote_refused(*static_cast<voter*>(s.owner), now); }
-void quorum::member::queued(seat& s, time_point now) { in.vote_queued(*static_cast<voter*>(s.owner), now); }
-void quorum::member::renewal_failed(seat& s, time_point now) { in.vote_not_renewed(*static_cast<voter*>(s.owner), now); }
-void quorum::member::extended(seat& s, time_point now) { in.vote_extended(*static_cast<voter*>(s.owner), now); }
-void quorum::member::lost(seat& s, time_point now) { in.vote_lost(*static_cast<voter*>(s.owner), now); }
+void quorum::member::busy(place& s, time_point now) { in.vote_refused(*static_cast<voter*>(s.owner), now); }
+void quorum::member::left(place& s, time_point now) { in.vote_refused(*static_cast<voter*>(s.owner), now); }
+void quorum::member::queued(place& s, time_point now) { in.vote_queued(*static_cast<voter*>(s.owner), now); }
+void quorum::member::renewal_failed(place& s, time_point now) { in.vote_not_renewed(*static_cast<voter*>(s.owner), now); }
+void quorum::member::extended(place& s, time_point now) { in.vote_extended(*static_cast<voter*>(s.owner), now); }
+void quorum::member::lost(place& s, time_point now) { in.vote_lost(*static_cast<voter*>(s.owner), now); }
 
-void quorum::member::failed(seat& s, error_code why, time_point now) {
+void quorum::member::failed(place& s, error_code why, time_point now) {
   last_trouble = why.message();
   in.vote_failed(*static_cast<voter*>(s.owner), why, now);
 }
@@ -27,16 +27,16 @@ void quorum::member::released(engine::receipt& r, bool was_mine, error_code why,
   in.vote_released(r, was_mine && !why, now);
 }
 
-void quorum::member::settled(seat& s) { in.retire(static_cast<voter*>(s.owner)->in); }
+void quorum::member::settled(place& s) { in.retire(static_cast<voter*>(s.owner)->in); }
 
 void quorum::member::connection_changed(time_point now) { in.connection_changed(*this, now); }
 
-seat* quorum::member::find(std::string_view name) {
-  ballot* const b = in.find(name);
+place* quorum::member::find(std::string_view name) {
+  quorum_lock* const b = in.find(name);
   return b == nullptr ? nullptr : &b->votes[number]->place;
 }
 
-seat& quorum::member::find_or_make(std::string_view name) { return in.ballot_of(name).votes[number]->place; }
+place& quorum::member::find_or_make(std::string_view name) { return in.lock_of(name).votes[number]->place; }
 
 void quorum::member::note(bool is_error, std::string_view words) {
   last_trouble = words;
@@ -58,11 +58,11 @@ void quorum::connection_refused(time_point now) {
   for (auto const& m : members_) {
     if (m->refusal) why = m->refusal;
   }
-  std::vector<ballot*> all;
-  for (auto const& [name, b] : ballots_) {
-    if (b->at == ballot::phase::starting) all.push_back(b.get());
+  std::vector<quorum_lock*> all;
+  for (auto const& [name, b] : locks_) {
+    if (b->at == quorum_lock::phase::starting) all.push_back(b.get());
   }
-  for (ballot* b : all) {
+  for (quorum_lock* b : all) {
     keeping const keep{*b};
     end(*b, outcome::failed, why, now);
   }
@@ -70,11 +70,11 @@ void quorum::connection_refused(time_point now) {
 
 void quorum::connection_changed(member& m, time_point now) {
   if (m.up()) m.refusal = {};
-  if (m.up() && settings_.min_server_uptime > duration::zero()) {
+  if (m.up() && settings_.quorum.min_server_uptime > duration::zero()) {
     // What was lost with its memory may be believed for as long as the longest lease. Uptime is the difference of two seconds of
     // a clock: a server 0.2 s old may say 1.
     std::chrono::seconds const rounding{CONCH_MUTANT(uptime_taken_at_its_word) ? 0 : 1};
-    time_point const grown_up = conch::detail::later_by(conch::detail::later_by(now, settings_.min_server_uptime), rounding);
+    time_point const grown_up = conch::detail::later_by(conch::detail::later_by(now, settings_.quorum.min_server_uptime), rounding);
     time_point const fresh_until = grown_up - m.protocol->uptime().value_or(std::chrono::seconds{0});
     if (fresh_until > now) {
       m.fresh_until = fresh_until;
@@ -82,21 +82,21 @@ void quorum::connection_changed(member& m, time_point now) {
       leave_fresh_server(m, now);
     }
   }
-  std::vector<ballot*> all;
-  for (auto const& [name, b] : ballots_) {
-    if (b->at == ballot::phase::starting || (b->asks() && !b->wait)) all.push_back(b.get());
-    if (CONCH_MUTANT(lost_with_a_connection) && !m.up() && b->at == ballot::phase::held) all.push_back(b.get());
+  std::vector<quorum_lock*> all;
+  for (auto const& [name, b] : locks_) {
+    if (b->at == quorum_lock::phase::starting || (b->asks() && !b->wait)) all.push_back(b.get());
+    if (CONCH_MUTANT(lost_with_a_connection) && !m.up() && b->at == quorum_lock::phase::held) all.push_back(b.get());
   }
-  for (ballot* b : all) {
+  for (quorum_lock* b : all) {
     keeping const keep{*b};
     // A try has waited for this: now the servers have their time.
     bool const majority_is_back = m.up() && voters_there(*b, now) == needed();
-    if (majority_is_back && b->at == ballot::phase::collecting) b->since = now;
-    if (CONCH_MUTANT(lost_with_a_connection) && b->at == ballot::phase::held) {
+    if (majority_is_back && b->at == quorum_lock::phase::collecting) b->since = now;
+    if (CONCH_MUTANT(lost_with_a_connection) && b->at == quorum_lock::phase::held) {
       lose(*b, now);
       continue;
     }
-    if (b->at == ballot::phase::starting) {
+    if (b->at == quorum_lock::phase::starting) {
       start(*b, now);
     } else {
       decide(*b, now);
@@ -108,9 +108,9 @@ void quorum::connection_changed(member& m, time_point now) {
 /// the lock is.
 void quorum::leave_fresh_server(member& m, time_point now) {
   if (CONCH_MUTANT(fresh_server_votes) || CONCH_MUTANT(fresh_line_not_left)) return;
-  for (auto const& [name, b] : ballots_) {
+  for (auto const& [name, b] : locks_) {
     voter& v = *b->votes[m.number];
-    if (v.place.at != seat::state::asking && v.place.at != seat::state::in_line) continue;
+    if (v.place.at != place::state::asking && v.place.at != place::state::in_line) continue;
     keeping const keep{*b};
     m.protocol->give_up(v.place, nullptr, now);
     v.not_before = m.fresh_until;
@@ -119,21 +119,21 @@ void quorum::leave_fresh_server(member& m, time_point now) {
 }
 
 void quorum::vote_granted(voter& v, bool pushed, time_point now) {
-  ballot& b = v.in;
+  quorum_lock& b = v.in;
   keeping const keep{b};
   v.refused = false;
   v.trouble = {};
   v.since = pushed ? now : v.place.valid_from;
-  if (b.at == ballot::phase::held) {
+  if (b.at == quorum_lock::phase::held) {
     // Late, and welcome: one more that may fail.
     v.place.floor = b.floor;
     v.place.lease = b.lease;
     v.place.part_of = b.front;
     // With the others, at a third of their claim; unless that has begun, or a long one has put it off.
     bool const begun = !CONCH_MUTANT(late_vote_not_counted) && std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
-      return one->place.at == seat::state::owned && (one->place.confirmed || one->place.renewing);
+      return one->place.at == place::state::owned && (one->place.confirmed || one->place.renewing);
     });
-    bool const too_late = v.place.deadline < b.front->deadline - settings_.vote_claim / 3;
+    bool const too_late = v.place.deadline < b.front->deadline - settings_.quorum.vote_claim / 3;
     if (begun || too_late) confirm_late_votes(b, now);
     // It may stand in for one that is not confirmed any more. Before the confirmation this can wait: that counts all votes.
     if (begun && b.front->renewable) refresh(b, now);
@@ -145,7 +145,7 @@ void quorum::vote_granted(voter& v, bool pushed, time_point now) {
     for (auto const& other : b.votes) {
       if (other->rests != 0) other->not_before = std::min(other->not_before, std::max(now, other->rests_until));
     }
-    if (b.at == ballot::phase::collecting && b.wait) {
+    if (b.at == quorum_lock::phase::collecting && b.wait) {
       std::uint64_t const round = b.round;
       ask_votes(b, now);
       if (b.round != round) return;
@@ -156,14 +156,14 @@ void quorum::vote_granted(voter& v, bool pushed, time_point now) {
 }
 
 void quorum::vote_queued(voter& v, time_point now) {
-  ballot& b = v.in;
+  quorum_lock& b = v.in;
   keeping const keep{b};
   v.trouble = {};
-  if (b.at == ballot::phase::collecting) decide(b, now);
+  if (b.at == quorum_lock::phase::collecting) decide(b, now);
 }
 
 void quorum::vote_refused(voter& v, time_point now) {
-  ballot& b = v.in;
+  quorum_lock& b = v.in;
   keeping const keep{b};
   v.refused = true;
   v.trouble = {};
@@ -172,7 +172,7 @@ void quorum::vote_refused(voter& v, time_point now) {
 }
 
 void quorum::vote_failed(voter& v, error_code why, time_point now) {
-  ballot& b = v.in;
+  quorum_lock& b = v.in;
   keeping const keep{b};
   v.trouble = why;
   v.gone_at = now;
@@ -182,11 +182,11 @@ void quorum::vote_failed(voter& v, error_code why, time_point now) {
 }
 
 void quorum::vote_extended(voter& v, time_point now) {
-  ballot& b = v.in;
+  quorum_lock& b = v.in;
   keeping const keep{b};
-  if (b.at == ballot::phase::held) {
+  if (b.at == quorum_lock::phase::held) {
     refresh(b, now);
-    if (b.at == ballot::phase::held) repair(b, now);
+    if (b.at == quorum_lock::phase::held) repair(b, now);
   } else if (b.asks()) {
     decide(b, now);
   }
@@ -194,15 +194,15 @@ void quorum::vote_extended(voter& v, time_point now) {
 
 /// The hold is renewed again anyway, but a claim of one vote may be over by then.
 void quorum::vote_not_renewed(voter& v, time_point now) {
-  if (v.in.at != ballot::phase::held || v.place.confirmed) return;
-  timers_.arm(v.in.timer, now + std::max<duration>(settings_.vote_claim / 10, std::chrono::milliseconds{20}));
+  if (v.in.at != quorum_lock::phase::held || v.place.confirmed) return;
+  timers_.arm(v.in.timer, now + std::max<duration>(settings_.quorum.vote_claim / 10, std::chrono::milliseconds{20}));
 }
 
 void quorum::vote_lost(voter& v, time_point now) {
-  ballot& b = v.in;
+  quorum_lock& b = v.in;
   keeping const keep{b};
   v.gone_at = now;
-  if (b.at == ballot::phase::held) {
+  if (b.at == quorum_lock::phase::held) {
     if (b.owned() >= needed() + (CONCH_MUTANT(lost_with_a_bare_majority) ? 1 : 0)) {
       refresh(b, now);
     } else if (!CONCH_MUTANT(loss_of_the_majority_ignored)) {
@@ -210,7 +210,7 @@ void quorum::vote_lost(voter& v, time_point now) {
     }
   } else if (b.asks()) {
     std::uint64_t const round = b.round;
-    if (b.at == ballot::phase::collecting) ask_votes(b, now);
+    if (b.at == quorum_lock::phase::collecting) ask_votes(b, now);
     if (b.round == round) decide(b, now);
   }
 }

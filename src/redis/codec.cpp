@@ -69,7 +69,7 @@ void write_id(command_writer& w, std::string_view client, grant_id id) {
   w.end();
 }
 
-std::string_view letter(engine::permit const& part) { return {reinterpret_cast<char const*>(&part.kind), 1}; }
+std::string_view letter(engine::permit const& permit) { return {reinterpret_cast<char const*>(&permit.kind), 1}; }
 
 std::int64_t count(std::chrono::milliseconds d) { return d.count(); }
 
@@ -106,19 +106,19 @@ struct encoder {
   void operator()(engine::acquire_command const& c) const {
     static script_call const of_mutex{"acquire", 3, 7};
     static script_call const of_vote{"acquire", 3, 8};
-    static script_call const of_part{"permit_acquire", 4, 12};
+    static script_call const of_permit{"permit_acquire", 4, 12};
     bool const vote = c.proposal != 0;
-    script_call const& call = c.part != nullptr ? of_part : vote ? of_vote : of_mutex;
+    script_call const& call = c.permit != nullptr ? of_permit : vote ? of_vote : of_mutex;
     command_writer w = call.begin(out, c.with_source);
     keys const k{c.name};
     k.all(w);
-    if (c.part != nullptr) k.ends(w);
+    if (c.permit != nullptr) k.ends(w);
     write_id(w, client, c.id);
     w.arg({c.wait ? "wait" : "try", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention)).arg(c.ticket).arg(c.not_after_us);
     if (vote) w.arg(c.proposal);
-    if (c.part == nullptr) return;
-    w.arg(letter(*c.part)).arg(c.part->limit).arg(c.part->weight).arg(c.part->visited).arg(c.part->start);
+    if (c.permit == nullptr) return;
+    w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->excluded_segments).arg(c.permit->start);
   }
 
   void operator()(engine::acquire_all_command const& c) const {
@@ -136,18 +136,18 @@ struct encoder {
   void operator()(engine::release_command const& c) const {
     static script_call const of_mutex{"release", 3, 6};
     static script_call const of_vote{"release", 3, 8};
-    static script_call const of_part{"permit_release", 4, 10};
+    static script_call const of_permit{"permit_release", 4, 10};
     bool const vote = c.floor != 0;
-    script_call const& call = c.part != nullptr ? of_part : vote ? of_vote : of_mutex;
+    script_call const& call = c.permit != nullptr ? of_permit : vote ? of_vote : of_mutex;
     command_writer w = call.begin(out, c.with_source);
     keys const k{c.name};
     k.all(w);
-    if (c.part != nullptr) k.ends(w);
+    if (c.permit != nullptr) k.ends(w);
     write_id(w, client, c.id);
     w.arg({c.keep ? "1" : "0", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
-    if (c.part != nullptr) {
-      w.arg(letter(*c.part)).arg(c.part->limit).arg(c.part->weight).arg(c.part->visited).arg(c.rest);
+    if (c.permit != nullptr) {
+      w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->excluded_segments).arg(c.rest);
       return;
     }
     if (c.new_id != 0) {
@@ -155,20 +155,20 @@ struct encoder {
     } else {
       w.arg("");
     }
-    if (vote) w.arg(c.floor).arg(c.ahead);
+    if (vote) w.arg(c.floor).arg(c.next_fence_floor);
   }
 
   void operator()(engine::renew_command const& c) const {
     static script const& renew = find_script("renew");
     static script const& permit_renew = find_script("permit_renew");
     bool const keep = c.retention.count() != 0;
-    std::size_t const keys_for_each = !keep ? 1 : c.parts ? 3 : 2;
+    std::size_t const keys_for_each = !keep ? 1 : c.permits ? 3 : 2;
     command_writer w{out, 3 + (keys_for_each + 2) * c.items.size() + (keep ? 1 : 0)};
-    write_script(w, c.parts ? permit_renew : renew, c.with_source, keys_for_each * c.items.size());
+    write_script(w, c.permits ? permit_renew : renew, c.with_source, keys_for_each * c.items.size());
     for (engine::renewal const& item : c.items) keys{item.name}.lock(w);
     if (keep) {
       for (engine::renewal const& item : c.items) keys{item.name}.fence(w);
-      if (c.parts) {
+      if (c.permits) {
         for (engine::renewal const& item : c.items) keys{item.name}.ends(w);
       }
     }

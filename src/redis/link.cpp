@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/link.hpp"
 
+#include "base/turns.hpp"
 #include "redis/codec.hpp"
 
 #include <boost/asio/dispatch.hpp>
@@ -183,7 +184,7 @@ void link::on_read(std::size_t size) {
     if (so_far == heard::more) asio::post(on_, bound([this] { on_read(0); }));
   };
   try {
-    host_.enter_and_complete([&](engine::server& s, time_point now) { so_far = hand_over(s, now); });
+    host_.enter_and_complete([&](time_point now) { so_far = hand_over(now); });
   } catch (...) {  // of a user's handler
     go_on();
     throw;
@@ -200,16 +201,17 @@ void link::on_greeted() {
   if (!greeting_.warning().empty()) host_.log(log_level::warning, greeting_.warning());
   engine::session const session{greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
                                 greeting_.run(), greeting_.uptime()};
-  host_.enter([&](engine::server& s, time_point now) {
+  host_.enter([&](time_point now) {
     dropping_ = false;
     unanswered_ = 0;
-    s.connected_as(session, now);
+    events().connected_as(session, now);
   });
 }
 
 /// What has come in, to the engine; so many at a time, as a buffer has room for thousands of short answers. Enough: the connection
 /// is to be dropped.
-link::heard link::hand_over(engine::server& s, time_point now) {
+link::heard link::hand_over(time_point now) {
+  engine::wire_events& to = events();
   engine::pushed_grant grant;
   for (std::size_t left = engine::in_one_turn; !dropping_; --left) {
     if (left == 0) return heard::more;
@@ -220,16 +222,16 @@ link::heard link::hand_over(engine::server& s, time_point now) {
     }
     if (!decoder_.is_push()) {
       --unanswered_;
-      s.answered(to_answer(decoder_.message(), numbers_), now);
+      to.answered(to_answer(decoder_.message(), numbers_), now);
       continue;
     }
     switch (read_push(decoder_.message(), id_, name_, grant)) {
-      case push_kind::grant: s.granted(grant, now); break;
-      case push_kind::revoked: s.revoked(grant.name, grant.id, now); break;
-      case push_kind::missed: s.missed(grant.name, grant.id, now); break;
+      case push_kind::grant: to.granted(grant, now); break;
+      case push_kind::revoked: to.revoked(grant.name, grant.id, now); break;
+      case push_kind::missed: to.missed(grant.name, grant.id, now); break;
       case push_kind::subscribed:
         --unanswered_;
-        s.answered({}, now);
+        to.answered({}, now);
         break;
       case push_kind::other: break;
       case push_kind::malformed:
@@ -281,11 +283,11 @@ void link::failed(engine::fault what, std::string const& why) {
   resolver_.cancel();
   timer_.cancel();
   host_.log(log_level::warning, (was_up ? "lost the connection to " : "cannot connect to ") + where_.shown() + ": " + why);
-  host_.enter([&](engine::server& s, time_point now) {
+  host_.enter([&](time_point now) {
     if (was_up) {
-      s.disconnected(why, now);
+      events().disconnected(why, now);
     } else {
-      s.connect_failed(what, where_.shown() + ": " + why, now);
+      events().connect_failed(what, where_.shown() + ": " + why, now);
     }
     std::lock_guard const guard{outgoing_mutex_};
     outgoing_.clear();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
+#include "base/optional_mutex.hpp"
 #include "base/url.hpp"
 #include "protocol/transport.hpp"
 #include "redis/greeting.hpp"
@@ -47,7 +48,7 @@ class link final : public transport {
   void on_read(std::size_t size);
   void on_greeted();
   enum class heard { all, more, enough };
-  heard hand_over(engine::server& s, time_point now);
+  heard hand_over(time_point now);
   void flush();
   void write_rest(std::size_t from);
   void post_flush();

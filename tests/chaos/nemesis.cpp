@@ -1,5 +1,6 @@
 #include "chaos/nemesis.hpp"
 
+#include "cohort/backend.hpp"
 #include "protocol/wire.hpp"
 
 #include <sys/prctl.h>

@@ -4,7 +4,7 @@
 // The first byte chooses how the greeting is passed, the next four what the program does between two messages; the rest is
 // the stream.
 
-#include "cohort/engine.hpp"
+#include "cohort/cohort.hpp"
 #include "protocol/server.hpp"
 #include "redis/codec.hpp"
 #include "redis/greeting.hpp"
@@ -40,7 +40,7 @@ struct no_nonces final : engine::entropy {
 };
 
 /// What the link does with one connection, without the connection.
-class session final : engine::acquisition_events, engine::wire, engine::journal {
+class session final : engine::acquisition_events, engine::wire, engine::log_sink {
  public:
   session() : cohort_{settings_, timers_, *this, stats_}, remote_{settings_, 1, nonces_, timers_, *this, cohort_, *this, stats_} {
     cohort_.use(remote_);
@@ -207,7 +207,7 @@ class session final : engine::acquisition_events, engine::wire, engine::journal 
   no_nonces nonces_;
   engine::timer_queue timers_;
   std::vector<std::unique_ptr<caller>> callers_;
-  engine::engine cohort_;
+  engine::cohort cohort_;
   engine::server remote_;
 };
 

@@ -185,7 +185,7 @@ TEST_P(AttemptAtAServer, P6CancelledWhileItConnectsEndsAtOnceAndP11ElseSaysWhyTh
   auto const body = [&]() -> asio::awaitable<void> {
     config nowhere = settings();
     nowhere.url = "unix:///nowhere/at/all";
-    if (!nowhere.servers.empty()) nowhere.servers = {"unix:///nowhere/at/all", "unix:///nor/here", "unix:///nor/there"};
+    if (!nowhere.quorum.servers.empty()) nowhere.quorum.servers = {"unix:///nowhere/at/all", "unix:///nor/here", "unix:///nor/there"};
     for (auto const type : {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
       client c{w.ctx.get_executor(), nowhere};
       asio::cancellation_signal signal;
@@ -321,7 +321,7 @@ TEST_F(Durations, OfAConfigurationMayBeTheLongest) {
 
     redlock_servers servers;
     config several = servers.settings();
-    several.min_server_uptime = 24h * 30;  // the longest: nobody has a vote
+    several.quorum.min_server_uptime = 24h * 30;  // the longest: nobody has a vote
     several.offline_timeout = 300ms;
     client voter{w.ctx.get_executor(), several};
     mutex v{voter, "no votes"};

@@ -111,7 +111,7 @@ TEST_F(FakeServer, NoWordOfTheServerIsObeyedByATerminal) {
       config settings = this->settings(fake);
       settings.offline_timeout = 900ms;
       settings.log = log.hook();
-      if (quorum) settings.servers = {fake.url()};
+      if (quorum) settings.quorum.servers = {fake.url()};
       auto const body = [&]() -> asio::awaitable<void> {
         client c{w.ctx.get_executor(), settings};
         mutex m{c, "name\x1b[31m" + std::string(300, 'n')};

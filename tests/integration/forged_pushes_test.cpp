@@ -325,7 +325,7 @@ class ForgedVotes : public testing::Test {
   void stage(bool verify, Forge const& forge, Judge const& judge) {
     auto const body = [&]() -> asio::awaitable<void> {
       config settings = servers.calm();
-      settings.vote_claim = 1500ms;
+      settings.quorum.vote_claim = 1500ms;
       settings.verify_pushes = verify;
       client owner{w.ctx.get_executor(), settings}, victim{w.ctx.get_executor(), settings};
       mutex m{owner, "a"}, n{victim, "a"};

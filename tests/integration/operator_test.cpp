@@ -272,7 +272,7 @@ TEST_F(Inquiry, EndsWithClosedWhenItsClientIsClosed) {
 TEST_F(Inquiry, IsNotSupportedOverAQuorum) {
   auto const body = [&]() -> asio::awaitable<void> {
     config settings;
-    settings.servers = {"unix:///nowhere/1", "unix:///nowhere/2", "unix:///nowhere/3"};
+    settings.quorum.servers = {"unix:///nowhere/1", "unix:///nowhere/2", "unix:///nowhere/3"};
     client c{w.ctx.get_executor(), settings};
     mutex m{c, "votes"};
     auto const seen = co_await m.async_inspect(as_tuple);

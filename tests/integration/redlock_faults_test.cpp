@@ -354,7 +354,7 @@ TEST_F(RedlockTroubles, ALockThatAMajorityForgotIsLost) {
 TEST_F(RedlockTroubles, AFreshServerHasNoVote) {
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = servers.settings();
-    settings.min_server_uptime = 1h;
+    settings.quorum.min_server_uptime = 1h;
     settings.offline_timeout = 300ms;
     journal log;
     settings.log = log.hook();

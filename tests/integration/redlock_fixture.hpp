@@ -22,9 +22,9 @@ class redlock_servers {
   /// Short times: a lease of 2 s, a vote of 600 ms.
   config settings(std::chrono::milliseconds lease = 2s) const {
     config c;
-    for (auto const& s : all_) c.servers.push_back(s->url());
+    for (auto const& s : all_) c.quorum.servers.push_back(s->url());
     c.lease = lease;
-    c.vote_claim = 600ms;
+    c.quorum.vote_claim = 600ms;
     c.command_timeout = lease / 3;
     c.stop_margin = lease / 10;
     c.reconnect_min = 5ms;
@@ -35,7 +35,7 @@ class redlock_servers {
   /// With times that a busy machine keeps.
   config calm() const {
     config c = settings(9s);
-    c.vote_claim = 2500ms;
+    c.quorum.vote_claim = 2500ms;
     return c;
   }
 

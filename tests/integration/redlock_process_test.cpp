@@ -17,7 +17,7 @@ class RedlockNextInLine : public testing::TestWithParam<end_of_the_next> {
 
   config settings() const {
     config c = servers.settings(lease);
-    c.vote_claim = claim;
+    c.quorum.vote_claim = claim;
     return c;
   }
 

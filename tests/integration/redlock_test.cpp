@@ -44,7 +44,7 @@ TEST_F(Redlock, AHoldIsConfirmedOnAllAndThenGoodForItsLease) {
     client c{w.ctx.get_executor(), settings};
     mutex m{c, "confirmed"};
     hold h = co_await m.async_acquire();
-    EXPECT_LT(h.deadline(), clock::now() + settings.vote_claim) << "so far it is a claim";
+    EXPECT_LT(h.deadline(), clock::now() + settings.quorum.vote_claim) << "so far it is a claim";
     auto const confirmed = [&] { return servers().owned("confirmed", 'h') == masters; };
     co_await until(confirmed, "all servers hold it for the lease");
     auto const told = [&] { return h.deadline() > clock::now() + settings.lease / 2; };

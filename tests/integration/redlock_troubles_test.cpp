@@ -108,7 +108,7 @@ class RedlockTroubleOfOne : public testing::TestWithParam<illness_of_one> {
 
   config settings(journal* log = nullptr) const {
     config c = servers.calm();
-    c.servers[sick] = url_;
+    c.quorum.servers[sick] = url_;
     c.connect_timeout = 2500ms;
     if (log != nullptr) c.log = log->hook();
     return c;

@@ -134,8 +134,8 @@ TEST_F(Rights, OfTheGuideAreEnoughForEverything) {
     co_await writer.async_release();
 
     config votes = settings("orders");
-    votes.servers = {url("orders")};
-    votes.vote_claim = 2s;
+    votes.quorum.servers = {url("orders")};
+    votes.quorum.vote_claim = 2s;
     client q{w.ctx.get_executor(), votes}, r{w.ctx.get_executor(), votes};
     co_await hand_over([](client& c) { return mutex{c, "vote"}.async_acquire(); }, q, r);
   };

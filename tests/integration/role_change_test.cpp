@@ -75,8 +75,8 @@ class RoleChange : public testing::Test {
     auto const body = [&]() -> asio::awaitable<void> {
       config settings;  // of a user: claim 3 s, lease 30 s
       if (others.empty()) settings.url = servers.url();
-      else settings.servers = {servers.url()};
-      for (auto const& s : others) settings.servers.push_back(s.url());
+      else settings.quorum.servers = {servers.url()};
+      for (auto const& s : others) settings.quorum.servers.push_back(s.url());
       client holds{w.ctx.get_executor(), settings}, waits{w.ctx.get_executor(), settings}, comes{w.ctx.get_executor(), settings};
       auto a = lock(holds), b = lock(waits), c = lock(comes);
       std::vector<grant_seen> grants;

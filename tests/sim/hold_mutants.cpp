@@ -35,9 +35,9 @@ constexpr std::array mutants{
     mutant{"denial-ignored", "who may not subscribe stands in line all the same", "P4", engine_mutant::denial_ignored},
     // ---- questions and orders
     mutant{"force-repeated", "an order to take the lock from whoever has it is repeated after a reconnect", "P8", engine_mutant::force_repeated},
-    mutant{"inquiries-not-repeated", "a new connection does not ask again what was not answered", "P4", engine_mutant::inquiries_not_repeated},
-    mutant{"any-inquiry-answered", "an answer goes to the last question, not to its own", "P11", engine_mutant::any_inquiry_answered},
-    mutant{"inquiry-without-end", "a question to an absent server never ends", "P4", engine_mutant::inquiry_without_end},
+    mutant{"inquiries-not-repeated", "a new connection does not ask again what was not answered", "P4", engine_mutant::admin_not_repeated},
+    mutant{"any-inquiry-answered", "an answer goes to the last question, not to its own", "P11", engine_mutant::any_admin_answered},
+    mutant{"inquiry-without-end", "a question to an absent server never ends", "P4", engine_mutant::admin_without_end},
     mutant{"force-tells-at-a-replica", "an order tells the owners before it knows whether it is carried out", "P9", engine_mutant::none, "force",
            "redis.call('ZREM', queue_key, '')", ""},
     // ---- ids that begin like one another

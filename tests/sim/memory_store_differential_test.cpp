@@ -74,7 +74,7 @@ class random_client_side {
         if (pick(0, 2) == 0) {
           c.id = some_vote(client);
           c.floor = some_fence();
-          if (pick(0, 1) == 0) c.ahead = some_fence();
+          if (pick(0, 1) == 0) c.next_fence_floor = some_fence();
         }
         return c;
       }
@@ -189,7 +189,7 @@ TEST(MemoryStoreTries, StopAtALockOfAnotherKindAndSayWhatTheyHave) {
     return expected;
   };
   engine::permit const part{engine::permit_kind::semaphore, 5, 1, 0, "-"};
-  both(engine::acquire_command{.name = "b", .id = 1, .lease = 1s, .claim = 1s, .retention = 1s, .part = &part});
+  both(engine::acquire_command{.name = "b", .id = 1, .lease = 1s, .claim = 1s, .retention = 1s, .permit = &part});
   engine::attempt const three[] = {{"a", 2, 1s}, {"b", 3, 1s}, {"c", 4, 1s}};
   EXPECT_EQ(both(engine::acquire_all_command{three, 1s}).size(), 2u);
   engine::attempt const last[] = {{"c", 5, 1s}};

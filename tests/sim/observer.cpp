@@ -288,7 +288,7 @@ void observer::waited_too_long(sim_acquisition const& a) {
 void observer::lost(sim_acquisition& a) {
   sim_client& c = *a.client;
   // Told by the server itself, which has nothing to be given back.
-  if (engine::seat const* place = c.place(a.lock_number); place != nullptr && place->at == engine::seat::state::idle) {
+  if (engine::place const* place = c.place(a.lock_number); place != nullptr && place->at == engine::place::state::idle) {
     c.open_ids_.erase(a.id);
   }
   lock_state const is = look(a.lock_number);
@@ -343,8 +343,8 @@ void observer::gone(sim_acquisition& a) {
 void observer::checked(sim_client& c) {
   nothing_forgotten(c);
   for (int name = 0; name < plan_.names; ++name) {
-    engine::seat const* const place = c.place(name);
-    if (place != nullptr && place->at == engine::seat::state::in_line) told_ticket(c, place->id, place->ticket);
+    engine::place const* const place = c.place(name);
+    if (place != nullptr && place->at == engine::place::state::in_line) told_ticket(c, place->id, place->ticket);
     for (sim_acquisition* a : watch(name).active) {
       if (a->client != &c || a->at != phase::holding) continue;
       look_at_hold(*a);
@@ -373,8 +373,8 @@ void observer::nothing_forgotten(sim_client& c) {
   std::size_t orphans = 0;
   for (auto at = c.open_ids_.begin(); at != c.open_ids_.end();) {
     auto const& [id, request] = *at;
-    engine::seat const* const place = c.place(request.name);
-    bool const live = place != nullptr && place->id == id && place->at != engine::seat::state::idle;
+    engine::place const* const place = c.place(request.name);
+    bool const live = place != nullptr && place->id == id && place->at != engine::place::state::idle;
     if (!live && world_.now() - request.written > count(c.settings().settings.lease) * 98 / 100) {
       at = c.open_ids_.erase(at);  // the lease bounds the rest
       continue;

@@ -28,9 +28,13 @@ struct sim_acquisition;
 struct several_locks;
 struct link;
 
+/// In place of a promise: an assertion in the code that is simulated.
+constexpr int of_an_assertion = 99;
+
 struct violation : std::runtime_error {
   violation(int promise_number, std::string const& words)
-      : std::runtime_error{"P" + std::to_string(promise_number) + ": " + words}, promise{promise_number} {}
+      : std::runtime_error{(promise_number == of_an_assertion ? "assertion" : "P" + std::to_string(promise_number)) + ": " + words},
+        promise{promise_number} {}
   int promise;
 };
 

@@ -46,7 +46,7 @@ std::optional<nanos> observer::well_since(sim_client const& c) const {
 
 /// P9: its holder is told `stop_margin` before the deadline, or a quarter of what the grant was good for, whichever is less.
 time_point observer::to_be_told_by(sim_acquisition const& a) const {
-  engine::seat const& s = a.lock->place;
+  engine::place const& s = a.lock->place;
   duration validity = s.deadline - s.valid_from;
   if (s.confirmed) validity = std::min<duration>(validity, a.lease - engine::drift_of(a.lease));
   validity = std::max(validity, shortest_validity_);
@@ -177,9 +177,9 @@ void observer::found_busy(sim_acquisition const& a) {
   if (a.who->several != nullptr) return;  // what comes behind one that is busy is called busy
   auto const told = busy_at_.find({a.lock_number, a.client->id()});
   if (told != busy_at_.end() && told->second >= a.asked_at) return;
-  if (a.part) throw violation{11, "a part of lock " + std::to_string(a.lock_number) + " was called busy without a question"};
-  engine::seat const* const place = a.client->place(a.lock_number);
-  if (place != nullptr && place->at != engine::seat::state::idle) return;
+  if (a.permit) throw violation{11, "a part of lock " + std::to_string(a.lock_number) + " was called busy without a question"};
+  engine::place const* const place = a.client->place(a.lock_number);
+  if (place != nullptr && place->at != engine::place::state::idle) return;
   auto const of_this_process = [&](sim_acquisition const* other) { return other != &a && other->client == a.client; };
   lock_watch const& w = watch(a.lock_number);
   bool const others = std::any_of(w.active.begin(), w.active.end(), of_this_process) || std::any_of(w.waiting.begin(), w.waiting.end(), of_this_process);

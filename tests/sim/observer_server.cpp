@@ -300,9 +300,9 @@ void observer::judge_echo(step const& s, lock_state const& is) const {
   if (!stands(is) || stands(s.was)) return;
   for (auto const& c : world_.clients()) {
     if (!c->alive() || c->id() != client_of(s.id) || c->owed() != 0) continue;
-    engine::seat const* const place = c->place(s.name);
+    engine::place const* const place = c->place(s.name);
     engine::grant_id const id = id_of(s.id);
-    bool const wanted = place != nullptr && place->at != engine::seat::state::idle && place->id == id;
+    bool const wanted = place != nullptr && place->at != engine::place::state::idle && place->id == id;
     // Of those that a release was written for.
     if (!wanted) throw violation{6, "a late request for " + std::string{s.id} + " was carried out, and nobody will give back what it took"};
   }

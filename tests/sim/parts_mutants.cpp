@@ -14,7 +14,7 @@ constexpr mutant mutants[] = {
      "if heard == 0 then",
      "if false then"},
     {"parts-pushed-part-not-compared", "the kind and the name of a part that is pushed are not compared with what was asked for", "sre P3",
-     engine_mutant::pushed_part_not_compared},
+     engine_mutant::pushed_permit_not_compared},
     {"parts-segment-not-compared", "a segment counts whatever its number", "g P3", engine_mutant::segment_not_compared},
     {"parts-one-too-many", "one more than the limit is given out", "sr P1", engine_mutant::none, "",
      "used + math.min(size, limit) <= limit and",

@@ -463,7 +463,7 @@ void parts_observer::backed(sim_acquisition const& a) {
   auto const mine = is.owners.find(owner_id(a));
   if (mine == is.owners.end()) throw violation{3, who + ", which the server knows nothing of"};
   if (mine->second.fence != a.fence / hand_offs_per_grant) throw violation{2, who + " with fence " + std::to_string(a.fence) + ", but the server gave it another"};
-  if (mine->second.weight < a.part.weight) throw violation{1, who + ", of which the server counts only " + std::to_string(mine->second.weight)};
+  if (mine->second.weight < a.permit.weight) throw violation{1, who + ", of which the server counts only " + std::to_string(mine->second.weight)};
   if (mine->second.segment != a.segment) throw violation{1, who + ", segment " + std::to_string(a.segment) + ", but it is another"};
   nanos const until = a.client->true_time(a.deadline());
   nanos const over = world_.true_time_of_server_ms(mine->second.ends_us / 1000);
@@ -529,17 +529,17 @@ void parts_observer::answered(sim_acquisition& a, bool granted) {
     parts_state const is = look_at(a.lock_number);
     auto const given = is.owners.find(owner_id(a));
     std::int64_t const size = given != is.owners.end() ? given->second.weight : w.lowest_limit;
-    a.part.weight = static_cast<std::uint32_t>(std::min<std::int64_t>(a.part.weight, size));
+    a.permit.weight = static_cast<std::uint32_t>(std::min<std::int64_t>(a.permit.weight, size));
   }
   // P1, P9: what is believed in together with it, and who has not been told.
-  std::int64_t together = a.part.weight;
+  std::int64_t together = a.permit.weight;
   for (sim_acquisition const* other : w.active) {
     if (disowned(*other) || disowned(a)) continue;
     bool const counts = believed(*other) || (other->at == phase::holding && !other->client->paused());
     if (!counts) continue;
-    together += other->part.weight;
-    if (plan_.parts == engine::permit_kind::reentrant && other->part.visited != a.part.visited) {
-      throw violation{1, who + " for " + a.part.visited + ", while " + other->part.visited + " believes to hold it"};
+    together += other->permit.weight;
+    if (plan_.parts == engine::permit_kind::reentrant && other->permit.excluded_segments != a.permit.excluded_segments) {
+      throw violation{1, who + " for " + a.permit.excluded_segments + ", while " + other->permit.excluded_segments + " believes to hold it"};
     }
     if (a.segment != 0 && other->segment == a.segment) throw violation{1, who + ", segment " + std::to_string(a.segment) + ", which another believes to hold"};
   }
@@ -596,8 +596,8 @@ void parts_observer::checked(sim_client& c) {
   for (int name = 0; name < plan_.names; ++name) {
     for (sim_acquisition const* a : parts_[static_cast<std::size_t>(name)].waiting) {
       if (a->client != &c || a->lock == nullptr) continue;
-      engine::seat const& place = a->lock->place;
-      if (place.at == engine::seat::state::in_line) told_ticket(c, place.id, place.ticket);
+      engine::place const& place = a->lock->place;
+      if (place.at == engine::place::state::in_line) told_ticket(c, place.id, place.ticket);
     }
     for (sim_acquisition* a : parts_[static_cast<std::size_t>(name)].active) {
       if (a->client != &c || a->at != phase::holding) continue;

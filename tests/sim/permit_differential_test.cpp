@@ -49,13 +49,13 @@ class random_parts {
         engine::acquire_command c{name(), id, pick(0, 4) != 0, lease(), claim, retention};
         if (pick(0, 3) == 0) c.ticket = now_us_ + pick(-300'000, 100'000);
         if (pick(0, 9) == 0) c.not_after_us = now_us_ + pick(-2, 2);
-        c.part = part(id);
+        c.permit = part(id);
         return c;
       }
       case 5: case 6: case 7: case 8: {
         auto const id = some_id(client);
         engine::release_command c{name(), id, pick(0, 3) == 0, lease(), claim, retention};
-        c.part = part(id);
+        c.permit = part(id);
         if (pick(0, 4) == 0) c.rest = 1;
         return c;
       }

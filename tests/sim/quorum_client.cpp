@@ -15,18 +15,18 @@ quorum_client::quorum_client(quorum_world& w, int n)
   ppm = r.between(-2500, 2500);
   settings.lease = duration{w.lease};
   settings.renew_every = settings.lease / 3;
-  settings.vote_claim = duration{w.claim};
-  settings.claim = settings.vote_claim;
-  settings.min_validity = std::chrono::milliseconds{5};
+  settings.quorum.vote_claim = duration{w.claim};
+  settings.claim = settings.quorum.vote_claim;
+  settings.quorum.min_validity = std::chrono::milliseconds{5};
   settings.stop_margin = duration{r.between(0, w.lease / 10)};
   settings.command_timeout = settings.lease / 3;
   settings.offline_timeout = std::chrono::seconds{3};
   settings.reconnect_max = std::chrono::milliseconds{100};
   settings.local_slice = duration{r.between(0, 5) * millisecond};
   settings.keep_alive = duration::zero();
-  settings.strict_fence = w.strict;
-  if (w.fresh_rule) settings.min_server_uptime = settings.lease;
-  settings.servers.resize(static_cast<std::size_t>(w.servers_count));
+  settings.quorum.strict_fence = w.strict;
+  if (w.fresh_rule) settings.quorum.min_server_uptime = settings.lease;
+  settings.quorum.servers.resize(static_cast<std::size_t>(w.servers_count));
   coroutines_.resize(static_cast<std::size_t>(r.between(1, 3)));
   shown_.resize(static_cast<std::size_t>(w.names));
   failed_.assign(static_cast<std::size_t>(w.names), {-1, 0});
@@ -46,7 +46,7 @@ void quorum_client::start() {
   std::snprintf(text, sizeof text, "%012llx%020llx", static_cast<unsigned long long>(0xa0000 + process * 17),
                 static_cast<unsigned long long>(process));
   id = text;
-  cohort = std::make_unique<engine::engine>(settings, timers, *this, stats);
+  cohort = std::make_unique<engine::cohort>(settings, timers, *this, stats);
   owner = std::make_unique<quorum::quorum>(settings, id, world.random().next(), nonces, timers, *cohort, *this, stats);
   for (int i = 0; i < world.servers_count; ++i) {
     way& one = *ways_.emplace_back(std::make_unique<way>());

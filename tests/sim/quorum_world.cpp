@@ -649,13 +649,13 @@ void quorum_world::granted(quorum_hold& h) {
   if (calm && h.fence % 4096 == 0 && h.asked_at > all_connected) {
     // What the two clients' ideas of the servers' clocks may differ by: half a round trip, and drift since they last heard.
     nanos const allowance = 4 * (latency + jitter) + lease / 50;
-    auto const queued_at = [](engine::seat const& s) { return static_cast<nanos>(s.id.count) * microsecond; };
+    auto const queued_at = [](engine::place const& s) { return static_cast<nanos>(s.id.count) * microsecond; };
     for (auto const& c : clients_) {
       bool const early = std::any_of(w.waiting.begin(), w.waiting.end(), [&](quorum_hold* one) { return one->client == c.get() && one->asked_at <= all_connected; });
       if (c.get() == h.client || !c->alive || early) continue;
-      engine::seat const* const place = c->cohort->find(name_of(h.name));
+      engine::place const* const place = c->cohort->find(name_of(h.name));
       bool const waits = place != nullptr && place->wait && place->written &&
-                         (place->at == engine::seat::state::asking || place->at == engine::seat::state::in_line);
+                         (place->at == engine::place::state::asking || place->at == engine::place::state::in_line);
       if (waits && queued_at(*place) + allowance < queued_at(h.lock->place)) {
         ++result.overtakings;
         throw violation{5, who() + " before client " + std::to_string(c->number) + ", who queued earlier"};

@@ -3,7 +3,7 @@
 // Everything follows from the seed.
 #pragma once
 
-#include "cohort/engine.hpp"
+#include "cohort/cohort.hpp"
 #include "quorum/quorum.hpp"
 #include "resp/decoder.hpp"
 #include "sim/event_queue.hpp"
@@ -293,7 +293,7 @@ struct quorum_hold : engine::acquisition {
   std::set<int> refusing{};  // servers that have said since that it is not ours
 };
 
-class quorum_client final : public engine::acquisition_events, public engine::journal {
+class quorum_client final : public engine::acquisition_events, public engine::log_sink {
  public:
   friend class quorum_world;
 
@@ -346,7 +346,7 @@ class quorum_client final : public engine::acquisition_events, public engine::jo
   statistics stats;
   sim_entropy nonces;
   engine::timer_queue timers;
-  std::unique_ptr<engine::engine> cohort;
+  std::unique_ptr<engine::cohort> cohort;
   std::unique_ptr<quorum::quorum> owner;
 
  private:

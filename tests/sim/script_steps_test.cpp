@@ -77,7 +77,7 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
     while (goes_on() && says_more(script("release", {id, "0", "30000", "3000", "60000", ""}), 1)) continue;
   }
 
-  void release_part(std::string const& id, char kind, std::int64_t limit, std::int64_t weight = 1) {
+  void release_permit(std::string const& id, char kind, std::int64_t limit, std::int64_t weight = 1) {
     while (goes_on() && says_more(script("permit_release", {id, "0", "30000", "3000", "60000", std::string(1, kind), text(limit), text(weight), "-", "0"}), 1)) continue;
   }
 
@@ -152,7 +152,7 @@ TEST_P(ScriptSteps, ADeadLineForAPartIsPassedOverInBoundedScripts) {
   line_up([](std::int64_t i) { return "dead" + text(i / 20'000) + "." + in_order(i) + " 1 -"; });
   run(me_, {"ZADD", key_ + ":q", text(start_us + 1'000'000), "live.1 1 -"});
   scripts_ = longest_ = 0;
-  release_part("h.1", 's', 5, 5);
+  release_permit("h.1", 's', 5, 5);
   EXPECT_EQ(run(me_, {"HEXISTS", key_, "live.1"}).integer, to_the_end() ? 1 : 0);
   expect_bounded("permit_release past the dead");
 }
@@ -161,7 +161,7 @@ TEST_P(ScriptSteps, AWritersReleaseLetsReadersInInBoundedScripts) {
   script("permit_acquire", asks("w.1", 'r', 1'000'000, 1'000'000));
   line_up([](std::int64_t i) { return "live." + in_order(i) + " 1 -"; });
   scripts_ = longest_ = 0;
-  release_part("w.1", 'r', 1'000'000, 1'000'000);
+  release_permit("w.1", 'r', 1'000'000, 1'000'000);
   std::int64_t const in_line = length("ZCARD", key_ + ":q");
   EXPECT_TRUE(in_line == 0 || !to_the_end());
   std::string const sums = run(me_, {"HGET", key_, "sums"}).text;
@@ -191,7 +191,7 @@ TEST_P(ScriptSteps, AJoinDoesNotWalkTheLine) {
 TEST_P(ScriptSteps, OneOwnerThatIsOverIsFoundAmongAll) {
   owners(1);
   model_.set_time_us(start_us + 4'000'000);
-  release_part("nobody.1", 's', 2 * GetParam());
+  release_permit("nobody.1", 's', 2 * GetParam());
   EXPECT_EQ(run(me_, {"HEXISTS", key_, "o" + in_order(0) + ".1"}).integer, 0);
   EXPECT_EQ(run(me_, {"HEXISTS", key_, "o" + in_order(1) + ".1"}).integer, 1);
   if (many()) {
@@ -203,7 +203,7 @@ TEST_P(ScriptSteps, OneOwnerThatIsOverIsFoundAmongAll) {
 TEST_P(ScriptSteps, AllOwnersThatAreOverEndInBoundedScripts) {
   owners(GetParam() - 1);
   model_.set_time_us(start_us + 4'000'000);
-  while (goes_on() && length("HLEN", key_) > 2) release_part("nobody.1", 's', 2 * GetParam());
+  while (goes_on() && length("HLEN", key_) > 2) release_permit("nobody.1", 's', 2 * GetParam());
   EXPECT_TRUE(length("HLEN", key_) == 2 || !to_the_end()) << "the sums, and the one who has not run out";
   EXPECT_EQ(run(me_, {"HGET", key_, "sums"}).text.substr(0, 2), "s ");
   expect_bounded("all owners but one are over");
@@ -268,7 +268,7 @@ class SetOfEnds : public ScriptSteps {};
 TEST_P(SetOfEnds, IsMadeWhenThereAreManyAndEmptyAgainInTheEnd) {
   for (std::int64_t i = 0; i < GetParam(); ++i) script("permit_acquire", asks("o" + text(i) + ".1", 's', 100'000));
   EXPECT_EQ(length("ZCARD", key_ + ":e"), GetParam());
-  for (std::int64_t i = 0; i < GetParam(); ++i) release_part("o" + text(i) + ".1", 's', 100'000);
+  for (std::int64_t i = 0; i < GetParam(); ++i) release_permit("o" + text(i) + ".1", 's', 100'000);
   EXPECT_EQ(length("EXISTS", key_), 0);
   EXPECT_EQ(length("EXISTS", key_ + ":e"), 0);
 }
@@ -303,7 +303,7 @@ TEST_P(SetOfEnds, FollowsWhatARenewalHasPutOff) {
   model_.set_time_us(start_us + 20'000'000);
   run(me_, {"EVAL", std::string{redis::find_script("permit_renew").source}, "1", key_, "o7.1", "30000"});
   model_.set_time_us(start_us + 31'000'000);
-  for (int i = 0; i < 10; ++i) release_part("nobody.1", 's', 100'000);
+  for (int i = 0; i < 10; ++i) release_permit("nobody.1", 's', 100'000);
   EXPECT_EQ(length("HLEN", key_), 2) << "all but the one that was renewed";
   EXPECT_EQ(run(me_, {"HEXISTS", key_, "o7.1"}).integer, 1);
 }

@@ -226,7 +226,7 @@ release_command give_back(grant_id id = 1, bool keep = false, grant_id again = 0
 release_command give_back_vote(std::int64_t floor, std::int64_t ahead = 0) {
   release_command c = give_back();
   c.floor = floor;
-  c.ahead = ahead;
+  c.next_fence_floor = ahead;
   return c;
 }
 
@@ -241,13 +241,13 @@ permit const of_owner{permit_kind::reentrant, 1'000'000, 1, 0, "6f"};
 
 acquire_command take_part(permit const& part, bool wait = true, std::int64_t ticket = 0) {
   acquire_command c = take("L", wait, ticket);
-  c.part = &part;
+  c.permit = &part;
   return c;
 }
 
 release_command give_part_back(permit const& part, bool keep = false, std::uint32_t rest = 0) {
   release_command c = give_back(1, keep);
-  c.part = &part;
+  c.permit = &part;
   c.rest = rest;
   return c;
 }
@@ -259,7 +259,7 @@ std::vector<renewal> const two_votes{{"L", 1, lease, clock_us + 50}, {"M", 2, le
 
 renew_command lasting(std::vector<renewal> const& items, bool parts = false) {
   renew_command c{.items = items};
-  c.parts = parts;
+  c.permits = parts;
   c.retention = retention;
   return c;
 }
@@ -412,16 +412,16 @@ std::vector<row> const& renewals() {
        "HSET L sums 's 3 1 {now+1000000} 0 ' a.1 '1 {clock-9} h {now+1000000} 0'\nPEXPIRE L 2000", "", lasting(one_renewal, true), "[{now} 1]",
        "L={a.1=1 {clock-9} h {now+30000000} 0, sums=s 3 1 {now+1000000} 0 } (30000)\nL:f={clock-9} (600000)\n"},
       {"parts: mine, somebody's", "HSET L sums 's 3 2 {now+1000000} 0 ' a.1 '1 7 c {now+2000000} 0' b.1 '1 8 h {now+1000000} 0'\nPEXPIRE L 2000", "",
-       renew_command{.items = two_renewals, .parts = true}, "[{now} 1 0]",
+       renew_command{.items = two_renewals, .permits = true}, "[{now} 1 0]",
        "L={a.1=1 7 h {now+30000000} 0, b.1=1 8 h {now+1000000} 0, sums=s 3 2 {now+1000000} 0 } (30000)\n"},
       {"parts: one whose lease is over is not mine", "HSET L sums 's 3 1 {now} 0 ' a.1 '1 7 h {now} 0'\nPEXPIRE L 2000", "",
-       renew_command{.items = one_renewal, .parts = true}, "[{now} 0]", "L={a.1=1 7 h {now} 0, sums=s 3 1 {now} 0 } (2000)\n"},
+       renew_command{.items = one_renewal, .permits = true}, "[{now} 0]", "L={a.1=1 7 h {now} 0, sums=s 3 1 {now} 0 } (2000)\n"},
       {"parts: never shortened", "HSET L sums 's 3 1 {now+1000000} 0 ' a.1 '1 7 h {now+90000000} 0'\nPEXPIRE L 90000", "",
-       renew_command{.items = one_renewal, .parts = true}, "[{now} 1]",
+       renew_command{.items = one_renewal, .permits = true}, "[{now} 1]",
        "L={a.1=1 7 h {now+90000000} 0, sums=s 3 1 {now+1000000} 0 } (90000)\n"},
       {"parts: a key of another type is not mine, and fails alone",
        "SET L x\nHSET M sums 's 3 1 {now+1000000} 0 ' a.2 '1 7 h {now+1000000} 0'\nPEXPIRE M 2000", "",
-       renew_command{.items = two_renewals, .parts = true}, "[{now} 0 1]",
+       renew_command{.items = two_renewals, .permits = true}, "[{now} 0 1]",
        "L=x\nM={a.2=1 7 h {now+30000000} 0, sums=s 3 1 {now+1000000} 0 } (30000)\n"},
   };
   return rows;

@@ -72,7 +72,7 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
   }
   plan const& all = world_.schedule();
   if (all.parts != engine::permit_kind::none) {
-    x.part = {all.parts, all.limit, o.weight, static_cast<std::uint32_t>(random_.below(all.limit)), o.visited};
+    x.permit = {all.parts, all.limit, o.weight, static_cast<std::uint32_t>(random_.below(all.limit)), o.visited};
   }
   world_.watcher().asked(x);
   if (plan_.id_jumps && server_->last_id() < 1'000'000'000'000 && random_.chance(60)) {
@@ -170,26 +170,26 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
 void sim_client::downgrade(actor& a, time_point now) {
   if (a.outer == nullptr || a.at != actor::state::inside || a.outer->at != engine::acquisition::phase::holding) return;
   world_.say("client " + std::to_string(number_) + " downgrades its hold of lock " + std::to_string(a.outer->lock_number));
-  a.downgrade = std::make_unique<engine::inquiry>();
-  engine::inquiry& i = *a.downgrade;
-  i.what = engine::inquiry::kind::weaken;
+  a.downgrade = std::make_unique<engine::admin_request>();
+  engine::admin_request& i = *a.downgrade;
+  i.what = engine::admin_request::kind::downgrade;
   i.name = name_of(a.outer->lock_number);
   i.id = a.outer->id;
   i.size = 1;
-  i.part = a.outer->part;
-  a.outer->part.weight = 1;
-  server_->inquire(i, *this, now);
+  i.permit = a.outer->permit;
+  a.outer->permit.weight = 1;
+  server_->administer(i, *this, now);
 }
 
-void sim_client::on_inquiry_answered(engine::inquiry& i, std::span<std::int64_t const> numbers, error_code why) {
+void sim_client::on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) {
   for (auto const& a : actors_) {
     for (auto const& one : a->orders) {
       if (one.get() != &i) continue;
-      order_answered(*one, numbers, why);
+      order_answered(*one, result, why);
       return;
     }
   }
-  bool const done = !why && !numbers.empty() && numbers[0] == 1;
+  bool const done = !why && result.count == 1;
   if (world_.tracing()) world_.say("client " + std::to_string(number_) + (done ? " is a reader of " : " is no reader of ") + i.name);
 }
 

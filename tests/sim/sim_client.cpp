@@ -32,7 +32,7 @@ void sim_client::start() {
   process_ = world_.new_process();
   id_ = "c" + std::to_string(number_) + "p" + std::to_string(process_);
   world_.say("client " + std::to_string(number_) + " starts as " + id_);
-  engine_ = std::make_unique<engine::engine>(settings_, timers_, *this, stats_);
+  engine_ = std::make_unique<engine::cohort>(settings_, timers_, *this, stats_);
   server_ = std::make_unique<engine::server>(settings_, random_.next(), nonces_, timers_, *this, *engine_, *this, stats_);
   engine_->use(*server_);
   boot();
@@ -318,7 +318,7 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
           world_.say("client " + std::to_string(number_) + " is pushed " + engine::to_text(grant.id) + " for " + name_);
           auto const* const place = engine_->find(name_);
           bool const part = grant.kind != engine::permit_kind::none;  // of which this client may have several places
-          bool const live = part || (place != nullptr && place->id == grant.id && place->at != engine::seat::state::idle);
+          bool const live = part || (place != nullptr && place->id == grant.id && place->at != engine::place::state::idle);
           server_->granted(grant, now);
           bool const flooded = stats_.pushes_stray > 100;  // by somebody who publishes: so many a second are given back
           if (!live && !flooded && server_->pending() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
@@ -382,7 +382,7 @@ void sim_client::nobody_waits_for_a_refusal() const {
   auto const check = [&](sim_acquisition const* x) {
     if (x == nullptr || !x->waiting || x->lock == nullptr) return;
     auto const at = x->lock->place.at;
-    if (at == engine::seat::state::asking || at == engine::seat::state::in_line) {
+    if (at == engine::place::state::asking || at == engine::place::state::in_line) {
       throw violation{11, id_ + " lets somebody wait for lock " + std::to_string(x->lock_number) + ", although the server refuses its user"};
     }
   };

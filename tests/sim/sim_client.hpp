@@ -2,7 +2,7 @@
 // use it. The shell does what src/client and src/redis do over Asio.
 #pragma once
 
-#include "cohort/engine.hpp"
+#include "cohort/cohort.hpp"
 #include "protocol/server.hpp"
 #include "redis/greeting.hpp"
 #include "resp/decoder.hpp"
@@ -65,7 +65,7 @@ struct several_locks {
 };
 
 // A question or an order of an operator.
-struct sim_order : engine::inquiry {
+struct sim_order : engine::admin_request {
   actor* who = nullptr;
   int lock_number = 0;
   nanos asked_at = 0;
@@ -82,12 +82,12 @@ struct actor {
   std::uint64_t round = 0;  // what was scheduled in an earlier round is void
   std::unique_ptr<sim_acquisition> outer, inner;
   int releasing = 0;
-  std::unique_ptr<engine::inquiry> downgrade;
+  std::unique_ptr<engine::admin_request> downgrade;
   std::unique_ptr<several_locks> several;
   std::vector<std::unique_ptr<sim_order>> orders;
 };
 
-class sim_client final : public engine::wire, public engine::acquisition_events, public engine::inquirer, public engine::journal {
+class sim_client final : public engine::wire, public engine::acquisition_events, public engine::admin_events, public engine::log_sink {
  public:
   sim_client(world& w, int number);
   ~sim_client();
@@ -119,7 +119,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   nanos paused_in_all() const { return paused_in_all_; }
   std::string describe() const;
   std::size_t owed() const { return server_->pending(); }
-  engine::seat const* place(int name) const { return engine_->find(names_[static_cast<std::size_t>(name)]); }
+  engine::place const* place(int name) const { return engine_->find(names_[static_cast<std::size_t>(name)]); }
 
   time_point local(nanos true_time) const;
   time_point local_now() const { return local(world_.now()); }
@@ -143,8 +143,8 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
-  void on_inquiry_answered(engine::inquiry& i, std::span<std::int64_t const> numbers, error_code why) override;
-  // engine::journal
+  void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;
+  // engine::log_sink
   void note(bool is_error, std::string_view words) override;
 
   // Everything that happens in this process goes through here: now, or when it wakes up.
@@ -174,7 +174,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   void give_orders(actor& a, time_point now);
   void no_order_may_repeat() const;
   void orders_end() const;
-  void order_answered(sim_order& one, std::span<std::int64_t const> numbers, error_code why);
+  void order_answered(sim_order& one, engine::admin_result const& result, error_code why);
   void orders_done(actor& a, time_point now);
   void nobody_waits_for_a_refusal() const;
   // sim_multi.cpp: several locks at once
@@ -211,7 +211,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
 
   engine::timer_queue timers_;
   statistics stats_;
-  std::unique_ptr<engine::engine> engine_;
+  std::unique_ptr<engine::cohort> engine_;
   std::unique_ptr<engine::server> server_;
   link_ptr link_;
   resp::decoder decoder_;

@@ -7,19 +7,19 @@ namespace conch::sim {
 
 namespace {
 
-using kind = engine::inquiry::kind;
+using kind = engine::admin_request::kind;
 
 char const* word_of(kind what) {
   switch (what) {
     case kind::inspect: return "inspect";
     case kind::force: return "force";
     case kind::set_limit: return "permit_limit";
-    case kind::weaken: break;
+    case kind::downgrade: break;
   }
   return "?";
 }
 
-std::string order_words(sim_client const& c, engine::inquiry const& i) {
+std::string order_words(sim_client const& c, engine::admin_request const& i) {
   return "client " + std::to_string(c.number()) + "'s " + word_of(i.what) + " of " + i.name;
 }
 
@@ -50,7 +50,7 @@ void sim_client::give_orders(actor& a, time_point now) {
   }
   if (o.order != operation::orders::inspect && o.abandon) add(kind::inspect, 0);
   world_.say("client " + std::to_string(number_) + " gives an order about lock " + std::to_string(o.name));
-  for (std::size_t i = 0; i < a.orders.size(); ++i) server_->inquire(*a.orders[i], *this, now);
+  for (std::size_t i = 0; i < a.orders.size(); ++i) server_->administer(*a.orders[i], *this, now);
 }
 
 /// P8: nobody knows whether it was carried out, and by now it may meet somebody else.
@@ -76,13 +76,13 @@ void sim_client::orders_end() const {
   }
 }
 
-void sim_client::order_answered(sim_order& one, std::span<std::int64_t const> numbers, error_code why) {
+void sim_client::order_answered(sim_order& one, engine::admin_result const& result, error_code why) {
   std::string const who = order_words(*this, one);
   if (one.answered) throw violation{11, who + " is answered twice"};
   one.answered = true;
   if (world_.tracing()) world_.say("client " + std::to_string(number_) + " hears of its order: " + (why ? why.message() : "done"));
   if (!why) {
-    if (!world_.was_said(id_, word_of(one.what), one.lock_number, numbers)) throw violation{11, who + " is answered with what the server did not say to it"};
+    if (!world_.was_said(id_, word_of(one.what), one.lock_number, result)) throw violation{11, who + " is answered with what the server did not say to it"};
   } else {
     world_.watcher().order_failed(*this, who, one.lock_number, one.asked_at, why);
   }

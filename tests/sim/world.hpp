@@ -2,6 +2,7 @@
 // them and the clients, and the faults of the plan. Everything in it follows from the plan.
 #pragma once
 
+#include "cohort/admin_request.hpp"
 #include "sim/event_queue.hpp"
 #include "sim/observer.hpp"
 #include "sim/plan.hpp"
@@ -100,7 +101,7 @@ class world {
 
   std::uint64_t new_process() { return ++processes_; }
   // To an order of this client, lately.
-  bool was_said(std::string_view client, std::string_view script, int name, std::span<std::int64_t const> numbers) const;
+  bool was_said(std::string_view client, std::string_view script, int name, engine::admin_result const& result) const;
 
  private:
   nanos delay(link& l);

@@ -9,6 +9,23 @@
 
 namespace conch::sim {
 
+namespace {
+
+/// Read here once more, number by number: the code that is simulated may read it wrongly.
+bool is_report(engine::lock_report const& r, std::vector<std::int64_t> const& n) {
+  if (n.size() != 6 + 9 * r.owners.size()) return false;
+  bool same = static_cast<std::int64_t>(r.waiting) == n[1] && r.held == n[2] && r.taken == n[3] && r.limit == n[4] && static_cast<std::int64_t>(r.kind) == n[5];
+  for (std::size_t i = 0; i < r.owners.size(); ++i) {
+    auto const& o = r.owners[i];
+    std::int64_t const* const at = n.data() + 6 + 9 * i;
+    for (std::size_t word = 0; word < 4; ++word) same = same && o.client[word] == at[word];
+    same = same && o.fence == at[4] && o.left_ms == at[5] && o.permits == at[6] && o.segment == at[7] && o.confirmed == (at[8] != 0);
+  }
+  return same;
+}
+
+}  // namespace
+
 bool world::is_order(std::string_view script) { return script == "force" || script == "inspect" || script == "permit_limit"; }
 
 /// Before it is carried out: whom it will concern. A replica only says what it knows.
@@ -72,9 +89,12 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   if (o.script == "permit_limit") observer_->limit_set(o.name, o.number, true, (flags & more_to_pass_on_after_limit) != 0);
 }
 
-bool world::was_said(std::string_view client, std::string_view script, int name, std::span<std::int64_t const> numbers) const {
+bool world::was_said(std::string_view client, std::string_view script, int name, engine::admin_result const& result) const {
   return std::any_of(said_.begin(), said_.end(), [&](saying const& s) {
-    return s.client == client && s.script == script && s.name == name && std::equal(s.numbers.begin(), s.numbers.end(), numbers.begin(), numbers.end());
+    if (s.client != client || s.script != script || s.name != name) return false;
+    if (result.status) return is_report(*result.status, s.numbers);
+    bool const goes_on = s.numbers.size() == 7;
+    return !goes_on && !s.numbers.empty() && s.numbers[0] == result.count;
   });
 }
 

@@ -77,7 +77,7 @@ class holder {
       conch::striped_mutex{client_, name, 1}.async_acquire_any(told);
     } else if (kind == "reentrant") {
       auto const lock = conch::detail::checked_lock(client_.core(), name, {});
-      conch::detail::start_acquire_part(lock, conch::detail::request_of(conch::owner{}.state()), std::nullopt, false, told);
+      conch::detail::start_acquire_permit(lock, conch::detail::request_of(conch::owner{}.state()), std::nullopt, false, told);
     } else if (kind == "multi") {
       std::vector<conch::mutex> locks;
       bool const two = name.find(',') == std::string::npos;
@@ -134,12 +134,12 @@ int main(int argc, char** argv) {
     if (url.find(',') == std::string::npos) settings.url = url;
     for (std::size_t at = 0; settings.url != url && at != std::string::npos;) {
       std::size_t const end = url.find(',', at);
-      settings.servers.push_back(url.substr(at, end - at));
+      settings.quorum.servers.push_back(url.substr(at, end - at));
       at = end == std::string::npos ? end : end + 1;
     }
     settings.lease = std::chrono::milliseconds{std::atoi(argv[3])};
     settings.claim = argc > 4 ? std::chrono::milliseconds{std::atoi(argv[4])} : settings.lease / 3;
-    settings.vote_claim = settings.claim;
+    settings.quorum.vote_claim = settings.claim;
     settings.command_timeout = settings.lease / 3;
     settings.stop_margin = settings.lease / 10;
     holder h{ctx, settings, argv[2]};

@@ -170,12 +170,12 @@ TEST(Encode, WritesARelease) {
 TEST(Encode, WritesPartsOfLocksWithSeveralOwners) {
   engine::permit const part{engine::permit_kind::segments, 20, 1, 7, ",3,9,"};
   engine::acquire_command acquire{"a", 7, true, 30s, 3s, 10min};
-  acquire.part = &part;
+  acquire.permit = &part;
   EXPECT_EQ(encoded(acquire),
             (words{"EVALSHA", sha("permit_acquire"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "wait",
                    "30000", "3000", "600000", "0", "0", "g", "20", "1", ",3,9,", "7"}));
   engine::release_command release{"a", 7, true, 30s, 3s, 10min};
-  release.part = &part;
+  release.permit = &part;
   release.rest = 2;
   EXPECT_EQ(encoded(release),
             (words{"EVALSHA", sha("permit_release"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "1",
@@ -218,7 +218,7 @@ TEST(Encode, WritesWhatAVoteNeedsBehindTheRest) {
                                      "c1.1700000000000001002", "wait", "500", "500", "600000", "1700000000000001", "0", "12"}));
   engine::release_command release{"a", 7, false, 500ms, 500ms, 10min};
   release.floor = 34;
-  release.ahead = 56;
+  release.next_fence_floor = 56;
   EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7",
                                      "0", "500", "500", "600000", "", "34", "56"}));
   std::vector<engine::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};

@@ -138,7 +138,7 @@ TEST_F(EngineAcquire, SpreadsTheSafetyChecksBehindOneLeaseOverAClaim) {  // P4, 
   start_connected();
   constexpr int waiters = 2'000;
   for (int i = 0; i < waiters; ++i) {
-    ask("a", "semaphore", {.part = {.kind = permit_kind::semaphore, .limit = 1, .weight = 1}});
+    ask("a", "semaphore", {.permit = {.kind = permit_kind::semaphore, .limit = 1, .weight = 1}});
     answer({0, 30'000, server_us(), 77 + i});
   }
   take_sent();

@@ -171,7 +171,7 @@ TEST_F(EngineAttempt, AtAPlaceThatIsBeingLeftTakesTheGrantThatCameMeanwhile) {
 TEST_F(EngineAttempt, OfAPartSendsTheScriptToo) {
   for (way one : ways) {
     SCOPED_TRACE(one.name);
-    one.what.part = {.kind = permit_kind::semaphore, .limit = 3, .weight = 2};
+    one.what.permit = {.kind = permit_kind::semaphore, .limit = 3, .weight = 2};
     start_connected();
     ask("a", "L", one.what);
     EXPECT_EQ(sent(), texts{"try L 1 part 2 of 3"});

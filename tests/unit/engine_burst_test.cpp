@@ -476,25 +476,25 @@ double growth(std::function<void(int)> const& work, int count) {
   return large / small;
 }
 
-struct EngineManyInquiries : EngineBurst, inquirer {
-  void on_inquiry_answered(inquiry&, std::span<std::int64_t const>, error_code) override { ++ended; }
+struct EngineManyInquiries : EngineBurst, admin_events {
+  void on_admin_answered(admin_request&, admin_result const&, error_code) override { ++ended; }
   int ended = 0;
 };
 
 TEST_F(EngineManyInquiries, OfManyInquiriesTheOneThatIsAnsweredIsFoundAtOnce) {
   auto const work = [&](int count) {
     start_connected();
-    std::deque<inquiry> all(static_cast<std::size_t>(count));
+    std::deque<admin_request> all(static_cast<std::size_t>(count));
     ended = 0;
-    for (inquiry& one : all) {
+    for (admin_request& one : all) {
       one.name = "L";
-      remote->inquire(one, *this, now);
+      remote->administer(one, *this, now);
     }
     // None of the first is answered now: those that come behind them must not be looked for behind them.
     for (int i = 0; i < count / 2; ++i) answer(fault::try_later, "LOADING");
     while (!unanswered.empty()) answer({5, 6, 7});
     EXPECT_EQ(ended, count - count / 2);
-    for (inquiry& one : all) remote->withdraw(one);
+    for (admin_request& one : all) remote->withdraw(one);
   };
   EXPECT_LT(growth(work, 2'000), 40);
 }
@@ -502,9 +502,9 @@ TEST_F(EngineManyInquiries, OfManyInquiriesTheOneThatIsAnsweredIsFoundAtOnce) {
 TEST_F(EngineManyInquiries, OneThatIsGoneIsNotAnswered) {
   start_connected();
   {
-    inquiry gone;
+    admin_request gone;
     gone.name = "L";
-    remote->inquire(gone, *this, now);
+    remote->administer(gone, *this, now);
   }
   answer({5, 6, 7});
   EXPECT_EQ(ended, 0);

@@ -2,7 +2,7 @@
 // tables: an input (a request, an answer, a push, "it is now t"), then the on_wire and events it led to, as texts.
 #pragma once
 
-#include "cohort/engine.hpp"
+#include "cohort/cohort.hpp"
 #include "protocol/server.hpp"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ inline sent_command write_down(command const& c) {
   auto const script = [&](bool with_source, std::string text) { out.text = (with_source ? "source " : "") + text; };
   auto const numbered = [](std::string_view name, grant_id id) { return std::string{name} + ' ' + to_text(id); };
   if (auto const* a = std::get_if<acquire_command>(&c)) {
-    script(a->with_source, (a->wait ? "acquire " : "try ") + numbered(a->name, a->id) + described(a->part));
+    script(a->with_source, (a->wait ? "acquire " : "try ") + numbered(a->name, a->id) + described(a->permit));
     out.id = a->id;
     out.lease = a->lease;
     out.claim = a->claim;
@@ -68,7 +68,7 @@ inline sent_command write_down(command const& c) {
     out.not_after_us = t->not_after_us;
   } else if (auto const* r = std::get_if<release_command>(&c)) {
     script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) +
-                               (r->new_id != 0 ? " again " + to_text(r->new_id) : "") + described(r->part) +
+                               (r->new_id != 0 ? " again " + to_text(r->new_id) : "") + described(r->permit) +
                                (r->rest != 0 ? " rest " + std::to_string(r->rest) : ""));
     out.id = r->id;
     out.new_id = r->new_id;
@@ -77,7 +77,7 @@ inline sent_command write_down(command const& c) {
     out.claim = r->claim;
     out.retention = r->retention;
   } else if (auto const* n = std::get_if<renew_command>(&c)) {
-    std::string text = n->parts ? "renew parts" : "renew";
+    std::string text = n->permits ? "renew parts" : "renew";
     out.retention = n->retention;
     for (renewal const& item : n->items) {
       text += ' ' + numbered(item.name, item.id);
@@ -132,7 +132,7 @@ struct wanted {
   milliseconds lease{0};  // 0: that of the settings
   duration wait = duration::max();
   duration max_hold = duration::max();
-  permit part = {};
+  engine::permit permit = {};
 };
 
 struct caller : acquisition {
@@ -145,7 +145,7 @@ struct table_of_nonces final : entropy {
   std::uint64_t nonce = 0;
 };
 
-class engine_test : public testing::Test, public acquisition_events, public wire, public journal {
+class engine_test : public testing::Test, public acquisition_events, public wire, public log_sink {
  public:
   /// With the settings as they are now, and with nothing left of what was before.
   void start() {
@@ -160,7 +160,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     stats = {};
     connections = 0;
     wants = 0;
-    cohort = std::make_unique<class engine>(settings, timers, *this, stats);
+    cohort = std::make_unique<engine::cohort>(settings, timers, *this, stats);
     remote = std::make_unique<server>(settings, 1, nonces, timers, *this, *cohort, *this, stats);
     cohort->use(*remote);
   }
@@ -227,7 +227,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     a.fixed = w.fixed;
     a.lease = w.lease.count() != 0 ? w.lease : std::chrono::duration_cast<milliseconds>(settings.lease);
     a.max_hold = w.max_hold;
-    a.part = w.part;
+    a.permit = w.permit;
     if (w.wait != duration::max()) a.until = now + w.wait;
     return a;
   }
@@ -364,7 +364,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   void want_connection() override { ++wants; }
   void drop_connection(std::string_view why) override { drops.emplace_back(why); }
 
-  // journal
+  // log_sink
   void note(bool is_error, std::string_view words) override {
     notes.push_back((is_error ? "error: " : "") + std::string{words});
   }
@@ -378,7 +378,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   timer_queue timers;
   table_of_nonces nonces;
   std::deque<std::unique_ptr<caller>> callers;  // outlive the engine's lists
-  std::unique_ptr<class engine> cohort;
+  std::unique_ptr<engine::cohort> cohort;
   std::unique_ptr<server> remote;
 
   std::uint64_t connections = 0;

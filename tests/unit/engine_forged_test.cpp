@@ -17,7 +17,7 @@ class EngineForged : public engine_test {
   }
   caller& queued_part(std::string label, permit what) {
     wanted w;
-    w.part = std::move(what);
+    w.permit = std::move(what);
     caller& a = ask(std::move(label), "L", w);
     take_sent();
     queue(30'000);
@@ -221,7 +221,7 @@ TEST_F(EngineForged, ASegmentBeyondOnesOwnNumberIsGivenBackWithAClearError) {
       push_part({1, 4711}, permit_kind::segments, 7);
     } else {
       wanted w;
-      w.part = segment;
+      w.permit = segment;
       ask("a", "L", w);
     }
     take_sent();
@@ -239,7 +239,7 @@ TEST_F(EngineForged, ASegmentThatIsNoneIsAProtocolError) {
   for (std::int64_t const segment : {std::int64_t{0}, std::int64_t{-1}, (std::int64_t{1} << 32) + 4}) {
     start_connected();
     wanted w;
-    w.part = {.kind = permit_kind::segments, .limit = 3, .weight = 1};
+    w.permit = {.kind = permit_kind::segments, .limit = 3, .weight = 1};
     ask("a", "L", w);
     take_sent();
     answer({1, 100, server_us(), segment});
@@ -252,7 +252,7 @@ TEST_F(EngineForged, ASegmentThatIsNoneIsAProtocolError) {
 TEST_F(EngineForged, ASegmentInAnAnswerToALeaveThatIsTooLargeIsGivenBack) {
   start_connected();
   wanted w;
-  w.part = {.kind = permit_kind::segments, .limit = 3, .weight = 1};
+  w.permit = {.kind = permit_kind::segments, .limit = 3, .weight = 1};
   caller& a = ask("a", "L", w);
   queue(30'000);
   cancel(a, cancel_type::total);

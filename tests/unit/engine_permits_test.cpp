@@ -11,7 +11,7 @@ class EnginePermits : public engine_test {
   void SetUp() override { start_connected(); }
 
   caller& ask_part(std::string label, permit what = part(), wanted w = {}) {
-    w.part = std::move(what);
+    w.permit = std::move(what);
     return ask(std::move(label), "L", w);
   }
   void push_part(grant_id id, std::int64_t fence, std::uint32_t segment = 0, permit_kind kind = permit_kind::semaphore) {
@@ -163,19 +163,32 @@ TEST_F(EnginePermits, MoreThanTheLimitIsForTheServerToDecide) {
 
 TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
   struct quorum_like final : backend {
-    void ask(seat&, bool, milliseconds, time_point) override {}
-    void leave_unless_granted(seat&, time_point) override {}
-    void give_up(seat&, receipt*, time_point) override {}
-    void release(seat&, std::optional<milliseconds>, receipt*, time_point) override {}
-    void renew(std::span<seat* const>, time_point) override {}
+    void ask(place&, bool, milliseconds, time_point) override {}
+    void leave_unless_granted(place&, time_point) override {}
+    void give_up(place&, receipt*, time_point) override {}
+    void release(place&, std::optional<milliseconds>, receipt*, time_point) override {}
+    void renew(std::span<place* const>, time_point) override {}
     void forget(receipt&) noexcept override {}
     time_point late_after(receipt const&) const override { return time_point::min(); }
-    void check(seat&, time_point) override {}
+    void check(place&, time_point) override {}
     bool connected() const noexcept override { return true; }
+    capabilities offers() const noexcept override { return {.instead = "ask another server"}; }
+    duration validity(milliseconds lease) const noexcept override { return lease; }
+    void report(statistics&) const override {}
+    bool settled() const noexcept override { return true; }
+    std::uint64_t progress() const noexcept override { return 0; }
+    void prepare_close(time_point) override {}
   } other;
   cohort->use(other);
   ask_part("a");
   EXPECT_EQ(heard(), texts{"a failed not_supported"});
+  struct : admin_request, admin_events {
+    void on_admin_answered(admin_request&, admin_result const&, error_code why) override { told = why; }
+    error_code told;
+  } order;
+  cohort->administer(order, order, now);
+  EXPECT_EQ(order.told, errc::not_supported);
+  EXPECT_NE(order.told.message().find("ask another server"), std::string::npos) << order.told.message();
   cohort->use(*remote);
 }
 

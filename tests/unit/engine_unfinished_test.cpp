@@ -4,13 +4,13 @@
 namespace conch::engine {
 namespace {
 
-class EngineUnfinished : public engine_test, public inquirer {
+class EngineUnfinished : public engine_test, public admin_events {
  protected:
   void SetUp() override { start_connected(); }
 
-  void on_inquiry_answered(inquiry&, std::span<std::int64_t const> n, error_code why) override {
+  void on_admin_answered(admin_request&, admin_result const& result, error_code why) override {
     std::string text = "order " + to_text(why);
-    for (auto const one : n) text += ' ' + std::to_string(one);
+    if (!why) text += ' ' + std::to_string(result.count);
     events.push_back(text);
   }
 };
@@ -122,7 +122,7 @@ TEST_F(EngineUnfinished, ALeaveGoesOnAsACleanUp) {
 
 TEST_F(EngineUnfinished, WhoIsGrantedAPartSeesToTheOthers) {
   wanted w;
-  w.part = part();
+  w.permit = part();
   caller& a = ask("a", "L", w);
   take_sent();
   answer({1, 100, server_us(), 0, more});
@@ -133,10 +133,10 @@ TEST_F(EngineUnfinished, WhoIsGrantedAPartSeesToTheOthers) {
 }
 
 TEST_F(EngineUnfinished, AnOrderGoesOnWhereItIsTold) {
-  inquiry i;
-  i.what = inquiry::kind::force;
+  admin_request i;
+  i.what = admin_request::kind::force;
   i.name = "L";
-  remote->inquire(i, *this, now);
+  remote->administer(i, *this, now);
   EXPECT_EQ(sent(), texts{"force L"});
   answer({100, server_us(), more, 's', 5000, 900, 17});
   EXPECT_EQ(heard(), texts{});
@@ -150,7 +150,7 @@ TEST_F(EngineUnfinished, AnOrderGoesOnWhereItIsTold) {
   EXPECT_EQ(i.last, 900);
   EXPECT_EQ(i.from_us, 0) << "from the first on: it may be another server";
   answer({30, 44, 4, 's', 5000});
-  EXPECT_EQ(heard(), texts{"order ok 130 44 4 115 5000"});
+  EXPECT_EQ(heard(), texts{"order ok 130"});
   EXPECT_EQ(sent(), texts{"release L 1 part 1 of 5000"}) << "what is left to pass on";
 }
 

@@ -67,7 +67,7 @@ TEST_P(QuorumElection, EveryMaskIsDecidedAtTheEarliestPossibleMomentAndNoEarlier
   }
 }
 
-TEST_P(QuorumElection, EveryMaskLeavesTheRightDuties) {
+TEST_P(QuorumElection, ALateYesChangesNoVerdict) {
   std::size_t const n = GetParam();
   std::size_t const needed = majority_of(n);
   for_each_mask(n, [&](std::span<fate const> all) {
@@ -78,19 +78,6 @@ TEST_P(QuorumElection, EveryMaskLeavesTheRightDuties) {
       if (all[i] == fate::late_yes) e.yes(i, at(1000), 100 + static_cast<std::int64_t>(i), at(1));
     }
     ASSERT_EQ(e.result(), before_late) << "a late yes changed a verdict";
-    for (std::size_t i = 0; i < n; ++i) {
-      duty right = duty::release;  // after a failure everywhere, those that did not answer too
-      if (before_late == verdict::won) {
-        switch (all[i]) {
-          case fate::yes:
-          case fate::late_yes: right = duty::write_back; break;
-          case fate::no:
-          case fate::error: right = duty::repair; break;
-          case fate::silence: right = duty::nothing; break;
-        }
-      }
-      ASSERT_EQ(e.owed_to(i), right) << "server " << i << " of " << n;
-    }
   });
 }
 
@@ -130,7 +117,6 @@ TEST(QuorumElectionTime, AGrantThatIsGoodForTooShortDoesNotCount) {
   EXPECT_EQ(e.result(), verdict::open);
   e.yes(1, at(100), 2, at(95));
   EXPECT_EQ(e.result(), verdict::out_of_reach) << "both end within min_validity, and the third alone is no quorum";
-  EXPECT_EQ(e.owed_to(0), duty::release);
 }
 
 TEST(QuorumElectionTime, EvenNumbersNeedMoreThanHalf) {

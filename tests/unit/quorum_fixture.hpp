@@ -2,7 +2,7 @@
 
 // A lock over several servers between a cohort and wires that only write down what they are told.
 
-#include "cohort/engine.hpp"
+#include "cohort/cohort.hpp"
 #include "quorum/quorum.hpp"
 
 #include <gtest/gtest.h>
@@ -47,13 +47,13 @@ struct wire_to_one final : engine::wire {
   }
 };
 
-class world final : public engine::acquisition_events, public engine::journal {
+class world final : public engine::acquisition_events, public engine::log_sink {
  public:
   explicit world(std::size_t n, config c = {}) : settings{std::move(c)} {
-    settings.claim = settings.vote_claim;
+    settings.claim = settings.quorum.vote_claim;
     settings.renew_every = settings.lease / 3;
     settings.keep_alive = duration::zero();
-    cohort = std::make_unique<engine::engine>(settings, timers, *this, stats);
+    cohort = std::make_unique<engine::cohort>(settings, timers, *this, stats);
     backend = std::make_unique<quorum>(settings, "0123456789abcdef0123456789abcdef", 1, nonces, timers, *cohort, *this, stats);
     for (std::size_t i = 0; i < n; ++i) {
       auto& w = *wires.emplace_back(std::make_unique<wire_to_one>());
@@ -132,7 +132,7 @@ class world final : public engine::acquisition_events, public engine::journal {
   std::vector<std::unique_ptr<engine::acquisition>> callers;
   std::vector<std::unique_ptr<wire_to_one>> wires;
   std::vector<engine::server*> servers;
-  std::unique_ptr<engine::engine> cohort;
+  std::unique_ptr<engine::cohort> cohort;
   std::unique_ptr<quorum> backend;
   std::vector<std::string> events;
 };

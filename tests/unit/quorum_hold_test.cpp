@@ -21,14 +21,14 @@ TEST(Quorum, AGrantOfVotesThatAreAlmostOverIsConfirmedBeforeItsLossIsTold) {
 
 TEST(Quorum, AHoldIsConfirmedOnAllWithItsFenceAsFloor) {
   config c;
-  c.strict_fence = false;
+  c.quorum.strict_fence = false;
   world w{3, c};
   engine::acquisition& a = w.ask();
   w.yes(0, 100);
   w.yes(1, 300);
   w.yes(2, 200);
   EXPECT_EQ(a.fence / 4096, 300);
-  w.advance(w.settings.vote_claim / 3 + 5ms);
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
   for (std::size_t i = 0; i < 3; ++i) {
     ASSERT_EQ(w.wires[i]->count("confirm"), 1u);
     EXPECT_EQ(w.wires[i]->all.back().floor, 300);
@@ -44,7 +44,7 @@ TEST(Quorum, AHoldThatAMajorityHasForgottenIsLostAndTheRestReleased) {
   world w{3};
   w.ask();
   for (std::size_t i = 0; i < 3; ++i) w.yes(i);
-  w.advance(w.settings.vote_claim / 3 + 5ms);
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
   w.answer(0, {w.server_us(), 0, 0});
   EXPECT_EQ(w.events.back(), "granted") << "two are a quorum";
   w.answer(1, {w.server_us(), 0, 0});
@@ -56,7 +56,7 @@ TEST(Quorum, AServerThatForgotIsAskedAgainWhenAMajorityHasRenewedSince) {
   world w{3};
   w.ask();
   for (std::size_t i = 0; i < 3; ++i) w.yes(i);
-  w.advance(w.settings.vote_claim / 3 + 5ms);
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
   for (std::size_t i = 0; i < 3; ++i) w.answer(i, {w.server_us(), 1, 100});
   w.advance(w.settings.renew_every + 500ms);
   w.answer(0, {w.server_us(), 0, 0});
@@ -86,7 +86,7 @@ TEST(Quorum, AServerThatWasLetAloneIsAskedAgainByTheFirstRenewalOfTheHold) {
   ASSERT_EQ(w.wires[1]->count("acquire"), 2u);
   w.yes(1);
   ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
-  w.advance(w.settings.vote_claim / 3 + 5ms);
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
   for (std::size_t i = 1; i < 3; ++i) w.answer(i, {w.server_us(i), 1, 101});
   EXPECT_EQ(w.wires[0]->count("try"), 1u) << "two are a bare majority";
 }
@@ -95,7 +95,7 @@ TEST(Quorum, P3AVoteThatIsLostMovesTheEndOfTheHoldUp) {
   world w{3};
   engine::acquisition& a = w.ask();
   for (std::size_t i = 0; i < 3; ++i) w.yes(i);
-  w.advance(w.settings.vote_claim / 3 + 5ms);
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
   for (std::size_t i = 0; i < 3; ++i) w.answer(i, {w.server_us(i), 1, 100});
   time_point const of_the_first_renewal = a.deadline();
   w.advance(w.settings.renew_every + 500ms);
@@ -140,7 +140,7 @@ TEST(Quorum, ALateVoteKeepsAHoldOfWhichOneVoteIsNotConfirmed) {
     w.yes(1);
     w.in_line(2, 77, 5, false);
     ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
-    w.advance(w.settings.vote_claim / 3 + 5ms);
+    w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
     w.answer(1, {w.server_us(1), 1, 100});  // server 0 does not answer
     w.advance(50ms);
     if (long_one) {
@@ -165,7 +165,7 @@ TEST(Quorum, P9TheMarginOfAHoldIsThatOfTheVoteThatEndsIt) {
   w.yes(0);
   w.yes(1);
   w.in_line(2, 77, 5, false);
-  w.advance(w.settings.vote_claim / 3 + 5ms);
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
   for (std::size_t i = 0; i < 2; ++i) w.answer(i, {w.server_us(i), 1, 100});
   w.advance(50ms);
   w.ask_by_a_new_connection(2);
@@ -188,15 +188,15 @@ TEST(Quorum, ALateVoteWhoseConfirmationIsRefusedIsConfirmedAgainBeforeItEnds) {
   w.ask();
   w.yes(0);
   w.yes(1);
-  w.advance(w.settings.vote_claim / 3 + 5ms);
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
   for (std::size_t i = 0; i < 2; ++i) w.answer(i, {w.server_us(i), 1, 100});
   w.yes(2);
   ASSERT_EQ(w.wires[2]->count("confirm"), 1u);
   w.refuse(2);
-  w.advance(w.settings.vote_claim / 5);
+  w.advance(w.settings.quorum.vote_claim / 5);
   EXPECT_EQ(w.wires[2]->count("confirm"), 2u) << "the hold itself is renewed in ten seconds";
   w.answer(2, {w.server_us(2), 1, 100});
-  w.advance(w.settings.vote_claim);
+  w.advance(w.settings.quorum.vote_claim);
   EXPECT_EQ(w.wires[2]->count("confirm"), 2u);
 }
 
@@ -206,7 +206,7 @@ TEST(Quorum, AVoteThatComesWhileTheOthersAreConfirmedIsConfirmedToo) {
     w.ask();
     w.yes(0);
     w.yes(1);
-    w.advance(w.settings.vote_claim / 3 + 5ms);
+    w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
     if (answered) w.answer(1, {w.server_us(1), 1, 100});
     w.yes(2);  // as long as the votes that the hold began with
     ASSERT_EQ(w.wires[2]->count("confirm"), 1u);
@@ -256,7 +256,7 @@ TEST(Quorum, P7AVoteThatCameAfterTheReleaseDoesNotShowThatTheLockWasHeld) {
 TEST(Quorum, AHoldIsHandedOnInMemoryWhileItIsStillAClaim) {
   for (bool const strict : {false, true}) {
     config c;
-    c.strict_fence = strict;
+    c.quorum.strict_fence = strict;
     world w{5, c};
     engine::acquisition& first = w.ask();
     engine::acquisition& second = w.ask();

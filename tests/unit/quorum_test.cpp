@@ -123,7 +123,7 @@ TEST(Quorum, P11ATryWhoseVotesRanOutWhileItWaitedForTheOthersAsksForThemAnew) {
 /// What is there is no majority: one of those has no vote.
 TEST(Quorum, P11ATryWaitsForTheConnectionOfAServerWithoutWhichTooFewMayVote) {
   config c;
-  c.min_server_uptime = 1h;
+  c.quorum.min_server_uptime = 1h;
   world w{3, c};
   for (std::size_t i : {0u, 1u}) w.servers[i]->disconnected("cut", w.now);
   w.connect(1, 1s);
@@ -265,7 +265,7 @@ TEST(Quorum, ValidityIsThatOfTheVotesNotOfTheLease) {
   w.now += 3ms;
   w.yes(1);
   ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
-  EXPECT_EQ(a.deadline(), world::begin + w.settings.vote_claim - engine::drift_of(w.settings.vote_claim));
+  EXPECT_EQ(a.deadline(), world::begin + w.settings.quorum.vote_claim - engine::drift_of(w.settings.quorum.vote_claim));
 }
 
 TEST(Quorum, AMinorityIsGivenBackWhenSomebodyElseHasTheLock) {
@@ -469,7 +469,7 @@ TEST(Quorum, AVoteThatComesBackIsLetAloneAlsoWhereTwoRivalsAreSeenByTurns) {
 
 TEST(Quorum, AStrictFenceIsDeliveredWhenAMajorityHasAcceptedIt) {
   config c;
-  c.strict_fence = true;
+  c.quorum.strict_fence = true;
   world w{3, c};
   engine::acquisition& a = w.ask();
   w.yes(0, 1000);
@@ -491,7 +491,7 @@ TEST(Quorum, AStrictFenceIsDeliveredWhenAMajorityHasAcceptedIt) {
 
 TEST(Quorum, EqualVotesNeedNoSecondRound) {
   config c;
-  c.strict_fence = true;
+  c.quorum.strict_fence = true;
   world w{3, c};
   w.ask();
   w.yes(0, 1000);

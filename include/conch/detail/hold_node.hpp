@@ -50,7 +50,7 @@ using acquire_handler = boost::asio::any_completion_handler<void(error_code, hol
 using close_handler = boost::asio::any_completion_handler<void(error_code)>;
 
 /// The executor of a hold's client; only for a node that there is.
-boost::asio::any_io_executor const& home_of(node_ref const& node) noexcept;
+boost::asio::any_io_executor const& own_executor_of(node_ref const& node) noexcept;
 
 /// As asio::system_executor if there is none.
 boost::asio::any_io_executor executor_of(hold_node const* node) noexcept;
@@ -64,21 +64,21 @@ struct initiation_at {
   executor_type get_executor() const noexcept { return executor_of(asked_of); }
 };
 
-/// Does the handler run on `home`? Then it needs no hop to another executor. To be asked before its type is erased.
+/// Does the handler run on `own_executor`? Then it needs no hop to another executor. To be asked before its type is erased.
 template <class Handler>
-bool runs_at_home(boost::asio::any_io_executor const& home, Handler const& handler) {
-  auto const executor = boost::asio::get_associated_executor(handler, home);
+bool runs_on_client_executor(boost::asio::any_io_executor const& own_executor, Handler const& handler) {
+  auto const executor = boost::asio::get_associated_executor(handler, own_executor);
   using type = std::remove_cv_t<decltype(executor)>;
   if constexpr (std::is_same_v<type, boost::asio::any_io_executor>) {
-    return executor == home;
+    return executor == own_executor;
   } else {
-    type const* const same = home.target<type>();
+    type const* const same = own_executor.target<type>();
     return same != nullptr && *same == executor;
   }
 }
 
-/// `at_home`: the handler runs_at_home of its client.
-void start_release(node_ref node, release_handler handler, bool at_home = false);
+/// `on_own_executor`: the handler runs_on_client_executor of its client.
+void start_release(node_ref node, release_handler handler, bool on_own_executor = false);
 void start_lost(node_ref node, lost_handler handler);
 
 }  // namespace detail

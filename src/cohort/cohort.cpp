@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/engine.hpp"
+#include "cohort/cohort.hpp"
 
 #include "base/mutant.hpp"
 
@@ -10,7 +10,7 @@ namespace conch::engine {
 
 namespace {
 
-lock_entry& entry_of(seat& s) { return *static_cast<lock_entry*>(s.owner); }
+lock_entry& entry_of(place& s) { return *static_cast<lock_entry*>(s.owner); }
 
 }  // namespace
 
@@ -20,7 +20,7 @@ acquisition::acquisition()
         a.in->overdue(a, now);
       }} {}
 
-lock_entry::lock_entry(std::string lock_name, engine& owner)
+lock_entry::lock_entry(std::string lock_name, cohort& owner)
     : name{std::move(lock_name)}, in{owner}, place{name}, watch{this, [](void* self, time_point now) {
         auto& e = *static_cast<lock_entry*>(self);
         e.in.watch(e, now);
@@ -31,6 +31,8 @@ lock_entry::lock_entry(std::string lock_name, engine& owner)
 namespace {
 
 constexpr std::uint32_t most_permits = 1'000'000;  // of any limit, too
+
+error_code not_offered(capabilities const& of) { return make_error_code(errc::not_supported, of.instead); }
 
 /// What nobody could ever be given. More than the limit that the object knows of is not: another one may have been set, and who
 /// asks for more than that is given all of it.
@@ -45,18 +47,18 @@ error_code refused(permit const& p) {
 
 }  // namespace
 
-engine::engine(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats)
+cohort::cohort(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats)
     : settings_{settings}, timers_{timers}, shell_{shell}, stats_{stats},
-      rest_{this, [](void* self, time_point now) { static_cast<engine*>(self)->go_on_ending(now); }} {}
+      rest_{this, [](void* self, time_point now) { static_cast<cohort*>(self)->go_on_ending(now); }} {}
 
-engine::~engine() {
-  parts_.splice_back(unseen_);
-  while (!parts_.empty()) delete &parts_.pop_front();
+cohort::~cohort() {
+  permit_entries_.splice_back(unseen_);
+  while (!permit_entries_.empty()) delete &permit_entries_.pop_front();
 }
 
 // ---------------------------------------------------------------------------------------------- the caller's side
 
-void engine::acquire(acquisition& a, std::string_view name, time_point now) {
+void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   ++stats_.acquires;
   ++stats_.waiting;
   a.in = this;
@@ -70,31 +72,39 @@ void engine::acquire(acquisition& a, std::string_view name, time_point now) {
     finish(a, acquired::failed, make_error_code(errc::closed));
     return;
   }
-  if (a.part && !backend_->takes_parts()) {
-    finish(a, acquired::failed, make_error_code(errc::not_supported));
+  if (a.permit && !backend_->offers().several_owners) {
+    finish(a, acquired::failed, not_offered(backend_->offers()));
     return;
   }
-  if (error_code const why = a.part ? refused(a.part) : error_code{}) {
+  if (error_code const why = a.permit ? refused(a.permit) : error_code{}) {
     finish(a, acquired::failed, why);
     return;
   }
-  lock_entry& e = a.part ? new_part(name, a.part) : entry(name);
+  lock_entry& e = a.permit ? new_permit_entry(name, a.permit) : entry(name);
   a.lock = &e;
   // Somebody here holds, asks or waits. But a place that is being left is nobody's any more: the attempt follows.
   bool const neighbour = e.holder != nullptr || !e.waiting.empty();
-  bool const being_left = e.place.at == seat::state::leaving && !CONCH_MUTANT(try_refused_by_a_leave);
+  bool const being_left = e.place.at == place::state::leaving && !CONCH_MUTANT(try_refused_by_a_leave);
   bool const cleaned_up = e.place.references == 0 || !CONCH_MUTANT(busy_while_cleaning_up);
-  if (a.once && (!cleaned_up || neighbour || (e.place.at != seat::state::idle && !being_left))) {
+  if (a.once && (!cleaned_up || neighbour || (e.place.at != place::state::idle && !being_left))) {
     finish(a, acquired::busy, {});
     return;
   }
-  a.at = acquisition::phase::waiting;
+  enter(a, acquisition::phase::waiting);
   e.waiting.push_back(a);
   if (a.until != time_point::max() && !CONCH_MUTANT(no_timeout)) timers_.arm(a.due, a.until);
   ask_if_needed(e, now);
 }
 
-void engine::try_all(std::span<named_acquisition const> all, time_point now) {
+void cohort::administer(admin_request& i, admin_events& whose, time_point now) {
+  if (backend_->offers().inspection) {
+    backend_->administer(i, whose, now);
+  } else {
+    whose.on_admin_answered(i, {}, not_offered(backend_->offers()));
+  }
+}
+
+void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
   backend_->gather();
   bool behind = false;
   for (auto const& [a, name] : all) {
@@ -111,7 +121,7 @@ void engine::try_all(std::span<named_acquisition const> all, time_point now) {
   backend_->send_gathered(now);
 }
 
-void engine::cancel(acquisition& a, cancel_type type, time_point now) {
+void cohort::cancel(acquisition& a, cancel_type type, time_point now) {
   switch (a.at) {
     case acquisition::phase::waiting: if (!CONCH_MUTANT(cancel_ignored)) stop_waiting(a, cancelled(), type, now); return;
     case acquisition::phase::staying:
@@ -119,7 +129,7 @@ void engine::cancel(acquisition& a, cancel_type type, time_point now) {
       if (type == cancel_type::partial) {
         lock_entry& e = *a.lock;
         a.unlink();
-        a.at = acquisition::phase::leaving;
+        enter(a, acquisition::phase::leaving);
         backend_->give_up(e.place, &a, now);
         ask_if_needed(e, now);  // somebody may have come since
       } else {
@@ -135,10 +145,10 @@ void engine::cancel(acquisition& a, cancel_type type, time_point now) {
 
 /// The end of a wait that has not led to a grant (the table of docs/cancellation.md). Nothing is asked of the server
 /// unless `a` is the last one here for whom the client stands in line.
-void engine::stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now) {
+void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now) {
   lock_entry& e = *a.lock;
-  seat& s = e.place;
-  bool const asked = s.at == seat::state::asking || s.at == seat::state::in_line;
+  place& s = e.place;
+  bool const asked = s.at == place::state::asking || s.at == place::state::in_line;
   if (!asked || !e.waiting.has_one()) {
     finish(a, acquired::failed, why);
     retire(e);
@@ -154,16 +164,16 @@ void engine::stop_waiting(acquisition& a, error_code why, cancel_type type, time
   timers_.arm(a.due, now + settings_.command_timeout);
   if (type == cancel_type::partial) {
     a.unlink();
-    a.at = acquisition::phase::leaving;
+    enter(a, acquisition::phase::leaving);
     backend_->give_up(s, &a, now);
   } else {
-    a.at = acquisition::phase::staying;
+    enter(a, acquisition::phase::staying);
     backend_->leave_unless_granted(s, now);
   }
 }
 
 /// The timer of one acquisition: the end of its wait, or of its patience with a server that does not answer.
-void engine::overdue(acquisition& a, time_point now) {
+void cohort::overdue(acquisition& a, time_point now) {
   switch (a.at) {
     case acquisition::phase::waiting:
       stop_waiting(a, CONCH_MUTANT(timed_out_is_unreachable) ? make_error_code(errc::unreachable) : backend_->too_late(a.lock->place), cancel_type::total, now);
@@ -177,18 +187,18 @@ void engine::overdue(acquisition& a, time_point now) {
         return;
       }
       backend_->forget(a);
-      a.at = acquisition::phase::over;
+      enter(a, acquisition::phase::over);
       shell_.on_released(a, true, make_error_code(errc::unreachable));
       return;
     default: return;
   }
 }
 
-void engine::release(acquisition& a, time_point now) { end_hold(a, true, now); }
+void cohort::release(acquisition& a, time_point now) { end_hold(a, true, now); }
 
-void engine::abandon(acquisition& a, time_point now) { end_hold(a, false, now); }
+void cohort::abandon(acquisition& a, time_point now) { end_hold(a, false, now); }
 
-void engine::end_hold(acquisition& a, bool tell, time_point now) {
+void cohort::end_hold(acquisition& a, bool tell, time_point now) {
   if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, make_error_code(errc::lost), now);
   bool const was_held = a.at == acquisition::phase::holding;
   lock_entry* const e = a.lock;
@@ -205,34 +215,34 @@ void engine::end_hold(acquisition& a, bool tell, time_point now) {
   if (was_held && can_hand_off(*e, now)) {
     ++e->hand_offs;
     ++stats_.grants_local;
-    a.at = acquisition::phase::over;
+    enter(a, acquisition::phase::over);
     if (tell) shell_.on_released(a, true, {});
     deliver(*e, now);
     return;
   }
   // A release that ends a valid hold is answered by the server; one that comes too late has nothing to wait for.
   bool const answer = tell && was_held && owns;
-  a.at = answer ? acquisition::phase::releasing : acquisition::phase::over;
+  enter(a, answer ? acquisition::phase::releasing : acquisition::phase::over);
   if (answer) timers_.arm(a.due, now + settings_.command_timeout);
   if (tell && !answer) shell_.on_released(a, was_held, {});
   if (owns) give_back(*e, answer ? &a : nullptr, now);
 }
 
-void engine::close(time_point now) {
+void cohort::close(time_point now) {
   closed_ = end_waits_ = true;
-  unseen_.splice_back(parts_);
+  unseen_.splice_back(permit_entries_);
   go_on_ending(now);
 }
 
-void engine::give_back_everything(time_point now) {
+void cohort::give_back_everything(time_point now) {
   end_holds_ = true;
   if (end_waits_) return;  // these come first
-  unseen_.splice_back(parts_);
+  unseen_.splice_back(permit_entries_);
   go_on_ending(now);
 }
 
 /// So many at a time, so that nobody else in the event loop waits for all of them.
-void engine::go_on_ending(time_point now) {
+void cohort::go_on_ending(time_point now) {
   constexpr std::size_t buckets_for_one = 16;  // an empty one is quickly passed
   for (std::size_t left = CONCH_IN_ONE_TURN * buckets_for_one; ending(); left -= std::min(left, end_one(now) ? buckets_for_one : 1)) {
     if (left == 0) {
@@ -243,10 +253,10 @@ void engine::go_on_ending(time_point now) {
 }
 
 /// One wait, or one hold. False: there was none at this place.
-bool engine::end_one(time_point now) {
+bool cohort::end_one(time_point now) {
   if (!unseen_.empty()) {
     lock_entry& e = unseen_.pop_front();
-    parts_.push_back(e);
+    permit_entries_.push_back(e);
     return end_something(e, now);
   }
   if (buckets_ != entries_.bucket_count()) {  // it has grown since, and all have moved
@@ -262,12 +272,12 @@ bool engine::end_one(time_point now) {
   }
   bucket_ = buckets_ = 0;
   if (!std::exchange(end_waits_, false)) end_holds_ = false;
-  if (end_holds_) unseen_.splice_back(parts_);
+  if (end_holds_) unseen_.splice_back(permit_entries_);
   return false;
 }
 
 /// The entry may be gone then.
-bool engine::end_something(lock_entry& e, time_point now) {
+bool cohort::end_something(lock_entry& e, time_point now) {
   if (end_waits_) {
     if (e.waiting.empty()) return false;
     acquisition& a = e.waiting.front();
@@ -287,7 +297,7 @@ bool engine::end_something(lock_entry& e, time_point now) {
   return true;
 }
 
-bool engine::idle() noexcept {
+bool cohort::idle() noexcept {
   if (ending()) return false;
   bool held = false;
   for_each_entry([&](lock_entry& e) { held = held || e.holder != nullptr; });
@@ -295,19 +305,19 @@ bool engine::idle() noexcept {
 }
 
 /// The ends of holds and their renewals come first: a thousand time-outs can wait for them.
-void engine::tick(time_point now) {
+void cohort::tick(time_point now) {
   timers_.run(now, CONCH_IN_ONE_TURN);
   if (due_.empty()) return;
-  std::sort(due_.begin(), due_.end(), [](seat* a, seat* b) { return a->deadline < b->deadline; });
-  std::vector<seat*> const due = std::move(due_);
+  std::sort(due_.begin(), due_.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
+  std::vector<place*> const due = std::move(due_);
   due_.clear();
   backend_->renew(due, now);
 }
 
 // ------------------------------------------------------------------------------------------------ the local line
 
-void engine::ask_if_needed(lock_entry& e, time_point now) {
-  if (e.holder != nullptr || e.waiting.empty() || e.place.at != seat::state::idle) {
+void cohort::ask_if_needed(lock_entry& e, time_point now) {
+  if (e.holder != nullptr || e.waiting.empty() || e.place.at != place::state::idle) {
     retire(e);
     return;
   }
@@ -316,15 +326,15 @@ void engine::ask_if_needed(lock_entry& e, time_point now) {
 }
 
 /// The lock is ours: to the first in line.
-void engine::deliver(lock_entry& e, time_point now) {
+void cohort::deliver(lock_entry& e, time_point now) {
   if (e.waiting.empty()) {
     if (!CONCH_MUTANT(wake_up_swallowed)) backend_->release(e.place, std::nullopt, nullptr, now);
     return;
   }
   acquisition& a = e.waiting.pop_front();
-  seat& s = e.place;
+  place& s = e.place;
   a.due.cancel();
-  a.at = acquisition::phase::holding;
+  enter(a, acquisition::phase::holding);
   a.granted = now;
   a.fence = s.fence * hand_offs_per_grant + e.hand_offs;
   a.segment = s.segment;
@@ -345,14 +355,14 @@ void engine::deliver(lock_entry& e, time_point now) {
 
 /// In memory, or by the server? Others may wait there (local_slice), the token's index is bounded, the lease runs out
 /// (the next owner shall have the margin once before its loss is told), and a fixed lease starts anew for each owner.
-bool engine::can_hand_off(lock_entry& e, time_point now) {
+bool cohort::can_hand_off(lock_entry& e, time_point now) {
   if (e.waiting.empty() || (e.waiting.front().fixed && !CONCH_MUTANT(fixed_handed_off)) || !e.place.renewable) return false;
   if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) || (e.hand_offs + 1 >= hand_offs_per_grant && !CONCH_MUTANT(index_past_its_limit))) return false;
   time_point const lost_at = lose_at(e);
   return now + (e.place.deadline - lost_at) < lost_at;
 }
 
-void engine::give_back(lock_entry& e, receipt* r, time_point now) {
+void cohort::give_back(lock_entry& e, receipt* r, time_point now) {
   e.watch.cancel();
   std::erase(due_, &e.place);
   if (e.waiting.empty()) {
@@ -362,11 +372,11 @@ void engine::give_back(lock_entry& e, receipt* r, time_point now) {
   }
 }
 
-void engine::finish(acquisition& a, acquired how, error_code why) {
+void cohort::finish(acquisition& a, acquired how, error_code why) {
   backend_->forget(a);
   a.unlink();
   a.due.cancel();
-  a.at = acquisition::phase::over;
+  enter(a, acquisition::phase::over);
   a.lock = nullptr;
   --stats_.waiting;
   if (how == acquired::busy && a.busy_is_late) {
@@ -387,19 +397,15 @@ void engine::finish(acquisition& a, acquired how, error_code why) {
 
 // -------------------------------------------------------------------------------------------------- the watchdog
 
-namespace {
-
 /// What the present grant is good for in all. A lease shorter than the one before it (another coroutine's, or the claim)
 /// has not moved the deadline: it counts back from there.
-duration validity_of(seat const& s) {
+duration cohort::validity_of(place const& s) const {
   duration const granted = s.deadline - s.valid_from;
-  return s.confirmed && !CONCH_MUTANT(renewal_storm) ? std::min<duration>(granted, s.lease - drift_of(s.lease)) : granted;
+  return s.confirmed && !CONCH_MUTANT(renewal_storm) ? std::min(granted, backend_->validity(s.lease)) : granted;
 }
 
-}  // namespace
-
-time_point engine::lose_at(lock_entry const& e) const {
-  seat const& s = e.place;
+time_point cohort::lose_at(lock_entry const& e) const {
+  place const& s = e.place;
   if (CONCH_MUTANT(loss_told_late)) return s.deadline + milliseconds{30};
   if (CONCH_MUTANT(vote_margin_ignored)) return s.deadline;
   if (CONCH_MUTANT(margin_ignored) || (CONCH_MUTANT(margin_of_claims_ignored) && !s.confirmed)) return s.deadline;
@@ -410,8 +416,8 @@ time_point engine::lose_at(lock_entry const& e) const {
 /// When to look at this hold again. Renewal after a third of what the grant is good for (`renew_every` for a full lease),
 /// so a claim of 3 s is confirmed after 1 s: most holds are over by then and cost no second script. Rounded down to a
 /// grid of 1/64 of the lease: renewals that are due together go together.
-void engine::schedule(lock_entry& e, time_point now) {
-  seat const& s = e.place;
+void cohort::schedule(lock_entry& e, time_point now) {
+  place const& s = e.place;
   duration const validity = validity_of(s);
   bool const full = s.confirmed && settings_.renew_every > duration::zero();
   duration const after = full ? std::min(settings_.renew_every, validity / 2) : validity / 3;
@@ -422,10 +428,10 @@ void engine::schedule(lock_entry& e, time_point now) {
   timers_.arm(e.watch, std::min(e.renew_at, lose_at(e)));
 }
 
-void engine::watch(lock_entry& e, time_point now) {
+void cohort::watch(lock_entry& e, time_point now) {
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
-  seat& s = e.place;
+  place& s = e.place;
   if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
     if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost), now);
     if (now < s.deadline) {
@@ -447,8 +453,8 @@ void engine::watch(lock_entry& e, time_point now) {
   timers_.arm(e.watch, s.renewable ? std::min(e.renew_at, lose_at(e)) : lose_at(e));
 }
 
-void engine::tell_lost(acquisition& a, error_code why, time_point now) {
-  a.at = acquisition::phase::lost;
+void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
+  enter(a, acquisition::phase::lost);
   a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
   if (a.lock != nullptr) a.lock->place.renewable = false;
   ++stats_.losses;
@@ -459,30 +465,30 @@ void engine::tell_lost(acquisition& a, error_code why, time_point now) {
 
 // ---------------------------------------------------------------------------------------------- the servers' side
 
-void engine::granted(seat& s, bool pushed, time_point now) {
+void cohort::granted(place& s, bool pushed, time_point now) {
   lock_entry& e = entry_of(s);
   ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
   e.slice_began = now;
   e.hand_offs = 0;
-  if (s.part && timers_.next_urgent() <= now && !CONCH_MUTANT(granted_before_loss)) {
+  if (s.permit && timers_.next_urgent() <= now && !CONCH_MUTANT(granted_before_loss)) {
     // After a pause: what is over in this process is told before what it has made free is given out.
     auto const tell = [&](lock_entry& other) {
       bool const over = other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= lose_at(other);
       if (over && other.name == e.name) tell_lost(*other.holder, make_error_code(errc::lost), now);
     };
-    parts_.for_each(tell);
+    permit_entries_.for_each(tell);
     unseen_.for_each(tell);
   }
   deliver(e, now);
 }
 
-void engine::busy(seat& s, time_point now) {
+void cohort::busy(place& s, time_point now) {
   lock_entry& e = entry_of(s);
   if (!e.waiting.empty() && e.waiting.front().once) finish(e.waiting.front(), acquired::busy, {});
   ask_if_needed(e, now);
 }
 
-void engine::left(seat& s, time_point now) {
+void cohort::left(place& s, time_point now) {
   lock_entry& e = entry_of(s);
   if (!e.waiting.empty() && e.waiting.front().at == acquisition::phase::staying) {
     acquisition& a = e.waiting.front();
@@ -491,12 +497,12 @@ void engine::left(seat& s, time_point now) {
   ask_if_needed(e, now);
 }
 
-void engine::failed(seat& s, error_code why, time_point) {
+void cohort::failed(place& s, error_code why, time_point) {
   lock_entry& e = entry_of(s);
   while (!e.waiting.empty()) finish(e.waiting.front(), acquired::failed, why);
 }
 
-void engine::extended(seat& s, time_point now) {
+void cohort::extended(place& s, time_point now) {
   lock_entry& e = entry_of(s);
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
@@ -510,9 +516,9 @@ void engine::extended(seat& s, time_point now) {
   schedule(e, now);
 }
 
-void engine::renewal_failed(seat&, time_point) {}  // the watchdog's retry is already scheduled
+void cohort::renewal_failed(place&, time_point) {}  // the watchdog's retry is already scheduled
 
-void engine::lost(seat& s, time_point now) {
+void cohort::lost(place& s, time_point now) {
   lock_entry& e = entry_of(s);
   e.watch.cancel();
   std::erase(due_, &s);
@@ -524,7 +530,7 @@ void engine::lost(seat& s, time_point now) {
   ask_if_needed(e, now);
 }
 
-void engine::released(receipt& r, bool was_mine, error_code why, time_point now) {
+void cohort::released(receipt& r, bool was_mine, error_code why, time_point now) {
   auto& a = static_cast<acquisition&>(r);
   if (a.at == acquisition::phase::leaving) {
     finish(a, acquired::failed, a.ending);
@@ -533,13 +539,13 @@ void engine::released(receipt& r, bool was_mine, error_code why, time_point now)
   if (a.at != acquisition::phase::releasing) return;
   (void)now;
   a.due.cancel();
-  a.at = acquisition::phase::over;
+  enter(a, acquisition::phase::over);
   shell_.on_released(a, was_mine, why);
 }
 
 // -------------------------------------------------------------------------------------------------- the entries
 
-lock_entry& engine::entry(std::string_view name) {
+lock_entry& cohort::entry(std::string_view name) {
   auto const at = entries_.find(name);
   if (at != entries_.end()) return *at->second;
   auto made = std::make_unique<lock_entry>(std::string{name}, *this);
@@ -547,35 +553,35 @@ lock_entry& engine::entry(std::string_view name) {
   return *entries_.emplace(key, std::move(made)).first->second;
 }
 
-lock_entry& engine::new_part(std::string_view name, permit const& part) {
+lock_entry& cohort::new_permit_entry(std::string_view name, permit const& permit) {
   auto* const made = new lock_entry{std::string{name}, *this};
-  made->place.part = part;
-  parts_.push_back(*made);
+  made->place.permit = permit;
+  permit_entries_.push_back(*made);
   return *made;
 }
 
-seat& engine::make_part(std::string_view name, permit const& part) { return new_part(name, part).place; }
+place& cohort::make_permit_place(std::string_view name, permit const& permit) { return new_permit_entry(name, permit).place; }
 
 template <class F>
-void engine::for_each_entry(F f) {
+void cohort::for_each_entry(F f) {
   for (auto& [name, e] : entries_) f(*e);
-  parts_.for_each(f);
+  permit_entries_.for_each(f);
   unseen_.for_each(f);
 }
 
-seat* engine::find(std::string_view name) {
+place* cohort::find(std::string_view name) {
   auto const at = entries_.find(name);
   return at == entries_.end() ? nullptr : &at->second->place;
 }
 
-seat& engine::find_or_make(std::string_view name) { return entry(name).place; }
+place& cohort::find_or_make(std::string_view name) { return entry(name).place; }
 
-void engine::settled(seat& s) { retire(entry_of(s)); }
+void cohort::settled(place& s) { retire(entry_of(s)); }
 
-void engine::retire(lock_entry& e) {
-  seat const& s = e.place;
-  if (e.holder != nullptr || !e.waiting.empty() || s.at != seat::state::idle || s.references != 0) return;
-  if (s.part) {
+void cohort::retire(lock_entry& e) {
+  place const& s = e.place;
+  if (e.holder != nullptr || !e.waiting.empty() || s.at != place::state::idle || s.references != 0) return;
+  if (s.permit) {
     backend_->dismiss(e.place);
     delete &e;
   } else {

@@ -9,10 +9,10 @@
 // What the quorum keeps: for each server, for each lock, for each release under way.
 namespace conch::quorum {
 
-using engine::seat;
+using engine::place;
 
 /// One server: its protocol, and where that protocol's events go.
-struct quorum::member final : engine::backend_events, engine::journal {
+struct quorum::member final : engine::backend_events, engine::log_sink {
   member(quorum& q, std::size_t n, std::string name, engine::wire& wire) : in{q}, number{n}, shown{std::move(name)}, out{wire} {}
 
   quorum& in;
@@ -28,30 +28,30 @@ struct quorum::member final : engine::backend_events, engine::journal {
 
   bool up() const noexcept { return protocol->connected(); }
 
-  void granted(seat& s, bool pushed, time_point now) override;
-  void busy(seat& s, time_point now) override;
-  void queued(seat& s, time_point now) override;
-  void left(seat& s, time_point now) override;
-  void failed(seat& s, error_code why, time_point now) override;
-  void extended(seat& s, time_point now) override;
-  void renewal_failed(seat& s, time_point now) override;
-  void lost(seat& s, time_point now) override;
+  void granted(place& s, bool pushed, time_point now) override;
+  void busy(place& s, time_point now) override;
+  void queued(place& s, time_point now) override;
+  void left(place& s, time_point now) override;
+  void failed(place& s, error_code why, time_point now) override;
+  void extended(place& s, time_point now) override;
+  void renewal_failed(place& s, time_point now) override;
+  void lost(place& s, time_point now) override;
   void released(engine::receipt& r, bool was_mine, error_code why, time_point now) override;
-  void settled(seat& s) override;
+  void settled(place& s) override;
   void connection_changed(time_point now) override;
   void connection_refused(error_code why, time_point now) override;
-  seat* find(std::string_view name) override;
-  seat& find_or_make(std::string_view name) override;
+  place* find(std::string_view name) override;
+  place& find_or_make(std::string_view name) override;
   void note(bool is_error, std::string_view words) override;
 };
 
 /// One lock at one server.
 struct quorum::voter {
-  voter(ballot& b, std::size_t n, std::string_view name) : in{b}, server{n}, place{name} { place.owner = this; }
+  voter(quorum_lock& b, std::size_t n, std::string_view name) : in{b}, server{n}, place{name} { place.owner = this; }
 
-  ballot& in;
+  quorum_lock& in;
   std::size_t const server;
-  seat place;
+  engine::place place;
   bool refused = false;          // busy, or left
   error_code trouble;            // why it could not be had; until the server says something else
   time_point since{};            // owned: no earlier than this it became ours
@@ -63,7 +63,7 @@ struct quorum::voter {
 };
 
 /// One lock.
-struct quorum::ballot {
+struct quorum::quorum_lock {
   enum class phase : std::uint8_t {
     idle,
     starting,    // there is no ticket yet: too few servers have told their time
@@ -72,12 +72,12 @@ struct quorum::ballot {
     held,
   };
 
-  ballot(quorum& q, std::string lock_name, std::size_t servers);
+  quorum_lock(quorum& q, std::string lock_name, std::size_t servers);
 
   std::string const name;
   quorum& in;
   std::vector<std::unique_ptr<voter>> votes;
-  seat* front = nullptr;         // of the cohort
+  place* front = nullptr;         // of the cohort
   phase at = phase::idle;
   bool wait = false;
   bool pushed = false;           // the last vote came by push
@@ -99,34 +99,34 @@ struct quorum::ballot {
   bool tries() const noexcept { return !wait && at == phase::collecting; }
   std::size_t owned() const {
     return static_cast<std::size_t>(std::count_if(votes.begin(), votes.end(), [](auto const& v) {
-      return v->place.at == seat::state::owned;
+      return v->place.at == place::state::owned;
     }));
   }
 };
 
 /// A release, or a giving up, that somebody waits for.
-struct quorum::farewell {
-  struct part : engine::receipt {
-    farewell* of = nullptr;
+struct quorum::release_round {
+  struct vote_release : engine::receipt {
+    release_round* of = nullptr;
     bool open = false;
     bool vote = false;  // was in hand: what the server grants between then and its release never was
   };
 
-  farewell(quorum& q, std::size_t servers, engine::receipt* r, seat* s)
-      : in{q}, whom{r}, front{s}, parts(servers), timer{this, [](void* self, time_point now) {
-          auto& f = *static_cast<farewell*>(self);
+  release_round(quorum& q, std::size_t servers, engine::receipt* r, place* s)
+      : in{q}, whom{r}, front{s}, votes(servers), timer{this, [](void* self, time_point now) {
+          auto& f = *static_cast<release_round*>(self);
           f.late = true;
           f.in.tell_released(f, now);
         }} {
-    for (part& p : parts) p.of = this;
+    for (vote_release& p : votes) p.of = this;
     if (whom != nullptr) whom->waited_by = this;
   }
 
   quorum& in;
   engine::receipt* whom;
-  seat* front;                   // counted, until whom has been told
-  std::vector<part> parts;       // never grows: clean-ups point into it
-  std::list<std::unique_ptr<farewell>>::iterator place;  // in the quorum's list
+  place* front;                   // counted, until whom has been told
+  std::vector<vote_release> votes;       // never grows: clean-ups point into it
+  std::list<std::unique_ptr<release_round>>::iterator listed_at;  // in the quorum's list
   std::size_t open = 0, answered = 0;
   std::size_t votes_open = 0, votes_mine = 0;  // of the votes in hand
   bool begun = false;            // all releases are on their way
@@ -134,10 +134,10 @@ struct quorum::farewell {
   engine::timer timer;
 };
 
-/// The ballot stays while anybody works on it.
+/// The quorum_lock stays while anybody works on it.
 class quorum::keeping {
  public:
-  explicit keeping(ballot& b) noexcept : b_{b} { ++b_.keepers; }
+  explicit keeping(quorum_lock& b) noexcept : b_{b} { ++b_.keepers; }
   keeping(keeping const&) = delete;
   keeping& operator=(keeping const&) = delete;
   ~keeping() {
@@ -146,7 +146,7 @@ class quorum::keeping {
   }
 
  private:
-  ballot& b_;
+  quorum_lock& b_;
 };
 
 }  // namespace conch::quorum

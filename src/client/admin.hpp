@@ -3,23 +3,22 @@
 
 #include "base/asio_compat.hpp"
 #include "client/core.hpp"
-#include "protocol/inquiry.hpp"
+#include "cohort/admin_request.hpp"
 
 #include <list>
 #include <memory>
 #include <optional>
-#include <vector>
 
 namespace conch::detail {
 
-/// An inquiry of the engine, and who is to be told.
-class question : public engine::inquiry {
+/// An admin_request of the engine, and who is to be told.
+class client_request : public engine::admin_request {
  public:
-  question(core_ptr c, kind w, std::string of) : core{std::move(c)} {
+  client_request(core_ptr c, kind w, std::string of) : core{std::move(c)} {
     what = w;
     name = std::move(of);
   }
-  virtual ~question() = default;
+  virtual ~client_request() = default;
 
   /// Posts the completion.
   virtual void complete(asio::any_io_executor const& io) = 0;
@@ -28,9 +27,9 @@ class question : public engine::inquiry {
 
   core_ptr const core;
   node_ref of_hold;  // downgrade: this one
-  std::vector<std::int64_t> numbers;
+  engine::admin_result result;
   error_code why;
-  std::optional<std::list<std::shared_ptr<question>>::iterator> at_core;  // among those that are not answered yet; with the engine locked
+  std::optional<std::list<std::shared_ptr<client_request>>::iterator> at_core;  // among those that are not answered yet; with the engine locked
 };
 
 }  // namespace conch::detail

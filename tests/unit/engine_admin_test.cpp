@@ -6,52 +6,55 @@
 namespace conch::engine {
 namespace {
 
-class EngineInquiry : public engine_test, public inquirer {
+class EngineInquiry : public engine_test, public admin_events {
  protected:
-  struct asked : inquiry {
+  struct asked : admin_request {
     std::string label;
   };
 
   void SetUp() override { start_connected(); }
 
-  asked& inquire(std::string label, inquiry::kind what, std::int64_t fence = 0) {
-    auto& i = *inquiries.emplace_back(std::make_unique<asked>());
+  asked& administer(std::string label, admin_request::kind what, std::int64_t fence = 0) {
+    auto& i = *admin_requests.emplace_back(std::make_unique<asked>());
     i.label = std::move(label);
     i.what = what;
     i.name = "L";
     i.fence = fence;
     i.size = 7;
-    remote->inquire(i, *this, now);
+    remote->administer(i, *this, now);
     return i;
   }
 
-  void on_inquiry_answered(inquiry& i, std::span<std::int64_t const> n, error_code why) override {
+  void on_admin_answered(admin_request& i, admin_result const& result, error_code why) override {
     std::string text = static_cast<asked&>(i).label + ' ' + to_text(why);
-    for (auto const one : n) text += ' ' + std::to_string(one);
+    if (!why) text += ' ' + std::to_string(result.status ? result.status->held : result.count);
     events.push_back(text);
   }
 
-  using kind = inquiry::kind;
-  std::deque<std::unique_ptr<asked>> inquiries;  // outlive the server's list
+  /// Of an inspect: so many have it.
+  std::vector<std::int64_t> held_by(std::int64_t n) const { return {server_us(), 0, n, n, 1, 0}; }
+
+  using kind = admin_request::kind;
+  std::deque<std::unique_ptr<asked>> admin_requests;  // outlive the server's list
 };
 
 TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
-  inquire("q", kind::inspect);
+  administer("q", kind::inspect);
   EXPECT_EQ(sent(), texts{"inspect L"});
-  answer({5, 6, 7});
-  EXPECT_EQ(heard(), texts{"q ok 5 6 7"});
-  inquire("f", kind::force, 30);
+  answer(held_by(7));
+  EXPECT_EQ(heard(), texts{"q ok 7"});
+  administer("f", kind::force, 30);
   auto const commands = take_sent();
   ASSERT_EQ(commands.size(), 1u);
   EXPECT_EQ(commands[0].text, "force L from 30");
   EXPECT_EQ(commands[0].claim, settings.claim);
   EXPECT_EQ(commands[0].retention, settings.fence_retention + settings.lease);
   answer({1, 5});
-  EXPECT_EQ(heard(), texts{"f ok 1 5"});
-  inquire("l", kind::set_limit);
+  EXPECT_EQ(heard(), texts{"f ok 1"});
+  administer("l", kind::set_limit);
   EXPECT_EQ(sent(), texts{"limit L 7"});
   answer({1, 5});
-  EXPECT_EQ(heard(), texts{"l ok 1 5"});
+  EXPECT_EQ(heard(), texts{"l ok 1"});
   advance(1min);
   EXPECT_EQ(heard(), texts{});
 }
@@ -60,11 +63,11 @@ TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
 TEST_F(EngineInquiry, LooksAfterWhomAnOrderHasLetIn) {
   settings.keep_alive = 0s;
   for (bool const more : {true, false}) {
-    inquire("f", kind::force);
+    administer("f", kind::force);
     answer({1, server_us(), more, 0, 1});
-    inquire("p", kind::force);
+    administer("p", kind::force);
     answer({1, server_us(), more, 's', 4});
-    inquire("l", kind::set_limit);
+    administer("l", kind::set_limit);
     answer({2, server_us(), more});
     take_sent();
     heard();
@@ -78,30 +81,30 @@ TEST_F(EngineInquiry, LooksAfterWhomAnOrderHasLetIn) {
 }
 
 TEST_F(EngineInquiry, TwoAtATimeGetEachItsOwnAnswer) {
-  inquire("a", kind::inspect);
-  inquire("b", kind::inspect);
-  answer({1});
-  answer({2});
+  administer("a", kind::inspect);
+  administer("b", kind::inspect);
+  answer(held_by(1));
+  answer(held_by(2));
   EXPECT_EQ(heard(), (texts{"a ok 1", "b ok 2"}));
 }
 
 TEST_F(EngineInquiry, IsSentAgainWithItsSource) {
-  inquire("q", kind::inspect);
+  administer("q", kind::inspect);
   take_sent();
   answer(fault::no_script, "NOSCRIPT");
   EXPECT_EQ(sent(), texts{"source inspect L"});
-  answer({1});
+  answer(held_by(1));
   EXPECT_EQ(heard(), texts{"q ok 1"});
 }
 
 TEST_F(EngineInquiry, IsAskedAgainAfterAPauseWhenTheServerIsNotReady) {
-  inquire("q", kind::inspect);
+  administer("q", kind::inspect);
   take_sent();
   answer(fault::try_later, "LOADING");
   EXPECT_EQ(sent(), texts{});
   advance(100ms);
   EXPECT_EQ(sent(), texts{"inspect L"});
-  answer({1});
+  answer(held_by(1));
   EXPECT_EQ(heard(), texts{"q ok 1"});
 }
 
@@ -112,7 +115,7 @@ TEST_F(EngineInquiry, EndsWithWhatTheServerSays) {
   } const table[] = {{fault::wrong_type, "wrong_type"}, {fault::access_denied, "access_denied"}, {fault::refused, "server_refused"},
                      {fault::malformed, "protocol"}};
   for (auto const& [what, told] : table) {
-    inquire("q", kind::inspect);
+    administer("q", kind::inspect);
     answer(what, "words");
     EXPECT_EQ(heard(), texts{std::string{"q "} + told});
   }
@@ -120,15 +123,15 @@ TEST_F(EngineInquiry, EndsWithWhatTheServerSays) {
 
 TEST_F(EngineInquiry, WaitsForAConnectionAndNoLongerThanThat) {
   start();
-  inquire("q", kind::inspect);
+  administer("q", kind::inspect);
   EXPECT_EQ(wants, 1);
   connect();
   settle_connection();
   EXPECT_EQ(take_sent().back().text, "inspect L");
-  answer({1});
+  answer(held_by(1));
   EXPECT_EQ(heard(), texts{"q ok 1"});
   start();
-  inquire("r", kind::inspect);
+  administer("r", kind::inspect);
   advance(settings.offline_timeout - 1ms);
   EXPECT_EQ(heard(), texts{});
   advance(1ms);
@@ -136,14 +139,14 @@ TEST_F(EngineInquiry, WaitsForAConnectionAndNoLongerThanThat) {
 }
 
 TEST_F(EngineInquiry, IsRepeatedAfterAReconnectIfThatHasTheEffectOfOnce) {
-  inquire("inspect", kind::inspect);
-  inquire("one", kind::force, 30);
-  inquire("all", kind::force);
-  inquire("limit", kind::set_limit);
+  administer("inspect", kind::inspect);
+  administer("one", kind::force, 30);
+  administer("all", kind::force);
+  administer("limit", kind::set_limit);
   take_sent();
   disconnect();
   EXPECT_EQ(heard(), texts{"all unreachable"});  // it may have been carried out, and somebody else may have the lock by now
-  inquire("later", kind::force);
+  administer("later", kind::force);
   connect("1");
   settle_connection();
   auto commands = sent();
@@ -152,9 +155,9 @@ TEST_F(EngineInquiry, IsRepeatedAfterAReconnectIfThatHasTheEffectOfOnce) {
 }
 
 TEST_F(EngineInquiry, IsForgottenWhenItIsWithdrawn) {
-  asked& q = inquire("q", kind::inspect);
+  asked& q = administer("q", kind::inspect);
   remote->withdraw(q);
-  answer({1});
+  answer(held_by(1));
   advance(1min);
   EXPECT_EQ(heard(), texts{});
 }
@@ -162,7 +165,7 @@ TEST_F(EngineInquiry, IsForgottenWhenItIsWithdrawn) {
 TEST_F(EngineInquiry, WhomAWithdrawnOrderHasLetInAreLookedAfter) {
   for (bool const in_time : {true, false}) {
     start_connected();
-    asked& q = inquire("q", kind::set_limit);
+    asked& q = administer("q", kind::set_limit);
     q.size = 7;
     take_sent();
     if (in_time) {
@@ -178,7 +181,7 @@ TEST_F(EngineInquiry, WhomAWithdrawnOrderHasLetInAreLookedAfter) {
 
 TEST_F(EngineInquiry, EndsWithTheRightToTakePart) {
   start();
-  inquire("q", kind::inspect);
+  administer("q", kind::inspect);
   remote->connect_failed(fault::access_denied, "WRONGPASS", now);
   EXPECT_EQ(heard(), texts{"q access_denied"});
 }
@@ -220,8 +223,8 @@ TEST_F(EngineInquiry, ARevocationOfSomethingElseChangesNothing) {
 
 TEST_F(EngineInquiry, ARevocationTakesOnlyThePartItNames) {
   permit const part{.kind = permit_kind::semaphore, .limit = 3, .weight = 1};
-  ask("a", "L", {.part = part});
-  ask("b", "L", {.part = part});
+  ask("a", "L", {.permit = part});
+  ask("b", "L", {.permit = part});
   answer({1, 100, server_us(), 0});
   answer({1, 101, server_us(), 0});
   heard();
@@ -233,18 +236,18 @@ TEST_F(EngineInquiry, ARevocationTakesOnlyThePartItNames) {
 
 TEST_F(EngineInquiry, AWriterThatIsWeakenedAndHasLostItIsTold) {
   permit const writer{.kind = permit_kind::shared, .limit = 1000, .weight = 1000};
-  ask("a", "L", {.part = writer});
+  ask("a", "L", {.permit = writer});
   answer({1, 100, server_us(), 0});
   heard();
   take_sent();
-  auto& i = *inquiries.emplace_back(std::make_unique<asked>());
+  auto& i = *admin_requests.emplace_back(std::make_unique<asked>());
   i.label = "w";
-  i.what = kind::weaken;
+  i.what = kind::downgrade;
   i.name = "L";
   i.id = 1;
   i.size = 1;
-  i.part = writer;
-  remote->inquire(i, *this, now);
+  i.permit = writer;
+  remote->administer(i, *this, now);
   EXPECT_EQ(sent(), texts{"release L 1 part 1000 of 1000 rest 1"});
   disconnect();
   connect("1");
@@ -253,7 +256,7 @@ TEST_F(EngineInquiry, AWriterThatIsWeakenedAndHasLostItIsTold) {
   EXPECT_EQ(commands.back(), "release L 1 part 1000 of 1000 rest 1");
   renewed({1});
   answer({0, 0, 0, server_us()});
-  EXPECT_EQ(heard(), (texts{"w lost 0 0 0 " + std::to_string(server_us()), "a lost lost"}));
+  EXPECT_EQ(heard(), (texts{"w lost", "a lost lost"}));
 }
 
 }  // namespace

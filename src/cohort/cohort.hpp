@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/turns.hpp"
 #include "cohort/backend.hpp"
 
 #include <conch/config.hpp>
@@ -38,7 +39,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   milliseconds lease{};
   time_point until = time_point::max(); // the end of the wait; now or earlier: one attempt
   duration max_hold = duration::max();
-  permit part;                          // of a lock with several owners; else none
+  engine::permit permit;                          // of a lock with several owners; else none
 
   // What became of it.
   phase at = phase::fresh;
@@ -46,7 +47,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   std::uint32_t segment = 0;
   std::atomic<time_point::rep> valid_until{time_point::min().time_since_epoch().count()};  // read by any thread
   lock_entry* lock = nullptr;
-  class engine* in = nullptr;
+  class cohort* in = nullptr;
   error_code ending;
   time_point asked{}, granted{};
   timer due;
@@ -55,6 +56,24 @@ struct acquisition : list_hook<acquisition>, receipt {
     return time_point{duration{valid_until.load(std::memory_order_acquire)}};
   }
 };
+
+/// What may follow a phase of an acquisition.
+constexpr state_table<acquisition::phase, 8> acquisition_phases{{
+    {acquisition::phase::fresh, any_of(acquisition::phase::waiting, acquisition::phase::over)},
+    {acquisition::phase::waiting, any_of(acquisition::phase::staying, acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
+    {acquisition::phase::staying, any_of(acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
+    {acquisition::phase::leaving, any_of(acquisition::phase::over)},
+    {acquisition::phase::holding, any_of(acquisition::phase::lost, acquisition::phase::releasing, acquisition::phase::over)},
+    {acquisition::phase::lost, any_of(acquisition::phase::over)},
+    {acquisition::phase::releasing, any_of(acquisition::phase::over)},
+    {acquisition::phase::over, any_of()},
+}};
+
+/// The only way to change it.
+inline void enter(acquisition& a, acquisition::phase to) {
+  BOOST_ASSERT_MSG(acquisition_phases.allows(a.at, to), "an acquisition goes from one phase to another that does not follow it");
+  a.at = to;
+}
 
 struct named_acquisition {
   acquisition* what;
@@ -79,11 +98,11 @@ enum class cancel_type { total, partial, terminal };
 /// All locks of one client in which something happens. Of a lock with several owners each acquire has an entry, with a
 /// place of its own in the server's line.
 struct lock_entry : list_hook<lock_entry> {
-  lock_entry(std::string lock_name, class engine& owner);
+  lock_entry(std::string lock_name, class cohort& owner);
 
   std::string const name;
-  class engine& in;
-  seat place;
+  class cohort& in;
+  engine::place place;
   list<acquisition> waiting;       // in the order of asking
   acquisition* holder = nullptr;
   int hand_offs = 0;               // of the present grant; the index in the fencing token
@@ -94,14 +113,16 @@ struct lock_entry : list_hook<lock_entry> {
 
 /// The cohort: who in this process waits, who holds, when to renew, when to tell of a loss. It stands in the servers'
 /// line once a lock. No I/O, no clock.
-class engine final : public backend_events {
+class cohort final : public backend_events {
  public:
-  engine(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats);
-  ~engine();
+  cohort(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats);
+  ~cohort();
 
   void use(backend& b) noexcept { backend_ = &b; }
 
   void acquire(acquisition& a, std::string_view name, time_point now);
+  /// A question or an order about a lock. Ends in its on_admin_answered, perhaps before this returns.
+  void administer(admin_request& i, admin_events& whose, time_point now);
   /// Tries of different locks, in the order in which they are to be had; what comes behind one that is busy may be called busy for that.
   void try_all(std::span<named_acquisition const> all, time_point now);
   void cancel(acquisition& a, cancel_type type, time_point now);
@@ -123,18 +144,18 @@ class engine final : public backend_events {
   bool idle() noexcept;
 
   // backend_events
-  void granted(seat& s, bool pushed, time_point now) override;
-  void busy(seat& s, time_point now) override;
-  void left(seat& s, time_point now) override;
-  void failed(seat& s, error_code why, time_point now) override;
-  void extended(seat& s, time_point now) override;
-  void renewal_failed(seat& s, time_point now) override;
-  void lost(seat& s, time_point now) override;
+  void granted(place& s, bool pushed, time_point now) override;
+  void busy(place& s, time_point now) override;
+  void left(place& s, time_point now) override;
+  void failed(place& s, error_code why, time_point now) override;
+  void extended(place& s, time_point now) override;
+  void renewal_failed(place& s, time_point now) override;
+  void lost(place& s, time_point now) override;
   void released(receipt& r, bool was_mine, error_code why, time_point now) override;
-  void settled(seat& s) override;
-  seat* find(std::string_view name) override;
-  seat& find_or_make(std::string_view name) override;
-  seat& make_part(std::string_view name, permit const& part) override;
+  void settled(place& s) override;
+  place* find(std::string_view name) override;
+  place& find_or_make(std::string_view name) override;
+  place& make_permit_place(std::string_view name, permit const& permit) override;
 
  private:
   friend struct lock_entry;
@@ -144,7 +165,7 @@ class engine final : public backend_events {
   bool end_one(time_point now);
   bool end_something(lock_entry& e, time_point now);
   lock_entry& entry(std::string_view name);
-  lock_entry& new_part(std::string_view name, permit const& part);
+  lock_entry& new_permit_entry(std::string_view name, permit const& permit);
   template <class F>
   void for_each_entry(F f);
   void ask_if_needed(lock_entry& e, time_point now);
@@ -158,6 +179,7 @@ class engine final : public backend_events {
   void overdue(acquisition& a, time_point now);
   void watch(lock_entry& e, time_point now);
   void schedule(lock_entry& e, time_point now);
+  duration validity_of(place const& s) const;
   time_point lose_at(lock_entry const& e) const;
   void retire(lock_entry& e);
 
@@ -168,12 +190,12 @@ class engine final : public backend_events {
   backend* backend_ = nullptr;
   bool closed_ = false;
   std::unordered_map<std::string_view, std::unique_ptr<lock_entry>> entries_;  // keys live in the entries
-  list<lock_entry> parts_;  // owned
+  list<lock_entry> permit_entries_;  // owned
   bool end_waits_ = false, end_holds_ = false;
   list<lock_entry> unseen_;     // of parts_: those that the present one of these has not come to
   std::size_t bucket_ = 0, buckets_ = 0;  // of entries_: likewise
   timer rest_;
-  std::vector<seat*> due_;  // to be renewed at the end of this tick
+  std::vector<place*> due_;  // to be renewed at the end of this tick
 };
 
 }  // namespace conch::engine

@@ -30,7 +30,7 @@ inline std::int64_t left_until(std::int64_t until_ms, std::int64_t now_ms) {
 /// Where a script answers WRONGTYPE.
 inline std::vector<std::int64_t> const wrong_type{};
 
-struct store::moment {
+struct store::script_context {
   store& in;
   entry& e;
   std::string_view client;

@@ -1,0 +1,73 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "backends/deployment.hpp"
+
+#include "base/entropy.hpp"
+#include "base/identity.hpp"
+#include "memory/link.hpp"
+#include "protocol/server.hpp"
+#include "quorum/quorum.hpp"
+#include "redis/link.hpp"
+
+#include <boost/system/system_error.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::backends {
+
+namespace {
+
+std::unique_ptr<transport> transport_to(redis::address const& where, lent const& client) {
+  if (where.what == redis::address::kind::memory) {
+    return std::make_unique<memory::link>(client.shell, client.on, client.client_id, where.path);
+  }
+  return std::make_unique<redis::link>(client.shell, client.on, client.settings, client.client_id, where);
+}
+
+/// A nonce costs a twentieth of an acquire and release in memory.
+std::unique_ptr<engine::entropy> nonces_for(config const& c) {
+  std::vector<redis::address> const servers = servers_of(c);
+  bool const in_memory = std::all_of(servers.begin(), servers.end(), [](redis::address const& one) {
+    return one.what == redis::address::kind::memory;
+  });
+  if (in_memory) return std::make_unique<detail::no_entropy>();
+  return std::make_unique<detail::system_entropy>();
+}
+
+}  // namespace
+
+std::vector<redis::address> servers_of(config const& c) {
+  if (c.quorum.servers.empty()) return redis::parse_servers(c.url);
+  try {
+    return redis::parse_servers(c.quorum.servers);
+  } catch (boost::system::system_error const& e) {
+    throw boost::system::system_error{make_error_code(errc::invalid_config, std::string{"quorum.servers: "} + e.what())};
+  }
+}
+
+bool is_quorum(config const& c) { return !c.quorum.servers.empty() || c.url.starts_with("redlock://"); }
+
+deployment make(lent const& client) {
+  deployment d;
+  d.nonces = nonces_for(client.settings);
+  auto const seed = detail::seed_of(client.client_id);
+  std::unique_ptr<quorum::quorum> several;
+  if (is_quorum(client.settings)) {
+    several = std::make_unique<quorum::quorum>(client.settings, client.client_id, seed, *d.nonces, client.timers, client.up, client.log,
+                                               client.stats);
+  }
+  for (redis::address const& where : servers_of(client.settings)) {
+    transport& way = *d.transports.emplace_back(transport_to(where, client));
+    if (several) {
+      way.report_to(several->add(way, where.shown()));
+    } else {
+      auto one = std::make_unique<engine::server>(client.settings, seed, *d.nonces, client.timers, way, client.up, client.log, client.stats);
+      way.report_to(*one);
+      d.backend = std::move(one);
+    }
+  }
+  if (several) d.backend = std::move(several);
+  return d;
+}
+
+}  // namespace conch::backends

@@ -1,0 +1,17 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <string_view>
+
+namespace conch::engine {
+
+/// For the log hook; built only when something noteworthy happens.
+class log_sink {
+ public:
+  virtual void note(bool is_error, std::string_view words) = 0;
+
+ protected:
+  ~log_sink() = default;
+};
+
+}  // namespace conch::engine

@@ -1,0 +1,145 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/replies.hpp"
+
+namespace conch::engine {
+
+namespace {
+
+constexpr std::int64_t more_to_pass_on_flag = 4;  // of force, which has unfinished_flag for what it takes itself
+
+/// `x` and `y` as the acquire scripts write them behind `what`.
+void read_result(acquire_reply& r, std::int64_t what, std::int64_t x, std::int64_t y) {
+  using kind = acquire_reply::kind;
+  constexpr kind kinds[] = {kind::queued, kind::granted, kind::busy, kind::too_late, kind::unfinished};
+  if (what < 0 || what >= static_cast<std::int64_t>(std::size(kinds))) return;
+  r.what = kinds[what];
+  if (r.what == kind::granted) {
+    r.fence = x;
+    r.segment = y;
+  } else {
+    r.left_ms = x;
+    r.ticket = y;
+  }
+}
+
+}  // namespace
+
+/// FENCE · -CLOCK, granted with the fence that was proposed · WHAT X CLOCK [Y [FLAGS | CLIENT TICKET CONFIRMED]]
+acquire_reply read_acquire(std::span<std::int64_t const> n, std::int64_t proposal) {
+  acquire_reply r;
+  if (n.size() == 1) {
+    // The usual grant: its fence says what the server's clock showed.
+    bool const as_proposed = n[0] < 0;
+    r.what = acquire_reply::kind::granted;
+    r.fence = as_proposed ? proposal : n[0];
+    r.server_us = as_proposed ? -n[0] : n[0] + fence_epoch_us;
+    return r;
+  }
+  if (n.size() < 3) return r;
+  read_result(r, n[0], n[1], n.size() > 3 ? n[3] : 0);
+  r.server_us = n[2];
+  if (n.size() == 5) {
+    bool const granted = r.what == acquire_reply::kind::granted;
+    r.passed_on = !granted && (n[4] & passed_on_flag) != 0;
+    r.more_to_do = granted && (n[4] & unfinished_flag) != 0;
+  }
+  if (n.size() > 6) r.seen = {n[4], n[5], n[6] != 0};
+  return r;
+}
+
+/// CLOCK FENCE... · 3 0 CLOCK
+std::optional<tries_reply> read_tries(std::span<std::int64_t const> n, std::size_t tried) {
+  if (n.size() == 3 && n[0] == 3) return tries_reply{true, n[2], {}};
+  if (n.empty() || n.size() > tried + 1) return std::nullopt;
+  return tries_reply{false, n[0], n.subspan(1)};
+}
+
+/// 1 · WAS_MINE FLAGS MORE CLOCK [WHAT X Y] · 2 FENCE SEGMENT CLOCK [FLAGS] · 3 0 1 CLOCK
+release_reply read_release(std::span<std::int64_t const> n, bool asked_again, bool of_permit) {
+  release_reply r;
+  if (n.size() == 1 && n[0] == 1 && !asked_again) {
+    r.what = release_reply::kind::released;
+    r.was_mine = true;
+    return r;
+  }
+  if (n.size() < 4) return r;
+  r.server_us = n[3];
+  if (n[0] == 3) {
+    r.what = release_reply::kind::not_done;
+    return r;
+  }
+  if (n[0] == 2) {
+    r.what = release_reply::kind::still_owned;
+    r.fence = n[1];
+    r.segment = of_permit ? n[2] : 0;
+    r.more_to_do = n.size() == 5;
+    return r;
+  }
+  if (asked_again && n.size() < 6) return r;
+  r.what = release_reply::kind::released;
+  r.was_mine = n[0] == 1;
+  r.passed_on = (n[1] & passed_on_flag) != 0;
+  r.more_to_do = (n[1] & unfinished_flag) != 0;
+  r.more_in_line = n[2] != 0;
+  if (asked_again) read_result(r.again, n[4], n[5], n.size() > 6 ? n[6] : 0);
+  return r;
+}
+
+/// CLOCK WHAT... · of a confirmation CLOCK (WHAT FENCE)...
+std::optional<renew_reply> read_renew(std::span<std::int64_t const> n, std::size_t locks, bool confirms) {
+  renew_reply const r{n, confirms};
+  if (n.size() != 1 + locks * r.each_) return std::nullopt;
+  return r;
+}
+
+renew_reply::one renew_reply::at(std::size_t i) const {
+  std::int64_t const what = numbers_[1 + each_ * i];
+  if (what < 0) return {kind::failed};
+  if (what == 0) return {kind::not_mine};
+  return {kind::renewed, each_ == 2 && what == 2 ? numbers_[2 + each_ * i] : 0};
+}
+
+/// CLOCK WAITING HELD TAKEN LIMIT KIND, and for each owner four words of its client, FENCE LEFT_MS PERMITS SEGMENT CONFIRMED
+std::optional<lock_report> read_inspect(std::span<std::int64_t const> n) {
+  constexpr std::size_t head = 6, each = 9;
+  if (n.size() < head || (n.size() - head) % each != 0 || !is_lock_kind(n[5])) return std::nullopt;
+  lock_report r;
+  r.waiting = static_cast<std::uint64_t>(n[1]);
+  r.held = static_cast<std::uint32_t>(n[2]);
+  r.taken = static_cast<std::uint32_t>(n[3]);
+  r.limit = static_cast<std::uint32_t>(n[4]);
+  r.kind = static_cast<permit_kind>(n[5]);
+  for (n = n.subspan(head); !n.empty(); n = n.subspan(each)) {
+    lock_report::owner& o = r.owners.emplace_back();
+    for (std::size_t word = 0; word < o.client.size(); ++word) o.client[word] = static_cast<std::uint32_t>(n[word] & 0xffff'ffff);
+    o.fence = n[4];
+    o.left_ms = n[5];
+    o.permits = static_cast<std::uint32_t>(n[6]);
+    o.segment = static_cast<std::uint32_t>(n[7]);
+    o.confirmed = n[8] != 0;
+  }
+  return r;
+}
+
+/// COUNT CLOCK [FLAGS KIND LIMIT [LAST FROM]]
+std::optional<order_reply> read_force(std::span<std::int64_t const> n) {
+  if (n.size() < 2) return std::nullopt;
+  order_reply r{.count = n[0]};
+  if (n.size() >= 5 && is_lock_kind(n[3])) {
+    r.passed_on = (n[2] & passed_on_flag) != 0;
+    r.more_to_do = (n[2] & more_to_pass_on_flag) != 0;
+    r.permit = {.kind = static_cast<permit_kind>(n[3]), .limit = static_cast<std::uint32_t>(n[4]), .weight = 1};
+  }
+  if (n.size() >= 7 && (n[2] & unfinished_flag) != 0) r.goes_on = {n[5], n[6]};
+  return r;
+}
+
+/// TAKEN CLOCK [FLAGS]
+std::optional<order_reply> read_limit(std::span<std::int64_t const> n, std::uint32_t limit) {
+  if (n.size() < 2) return std::nullopt;
+  std::int64_t const flags = n.size() > 2 ? n[2] : 0;
+  return order_reply{.count = n[0], .passed_on = (flags & passed_on_flag) != 0, .more_to_do = (flags & unfinished_flag) != 0,
+                     .permit = {.kind = permit_kind::semaphore, .limit = limit, .weight = 1}};
+}
+
+}  // namespace conch::engine

@@ -1,0 +1,204 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/mutant.hpp"
+#include "cohort/admin_request.hpp"
+#include "protocol/server.hpp"
+
+#include <algorithm>
+#include <vector>
+
+// Questions and orders about a lock, and what comes of somebody else's.
+namespace conch::engine {
+
+void server::administer(admin_request& i, admin_events& whose, time_point now) {
+  i.at = this;
+  i.serial = ++last_admin_;
+  i.until = now + settings_.offline_timeout;
+  admin_events_ = &whose;
+  admin_requests_.push_back(i);
+  by_serial_.emplace(i.serial, &i);
+  if (denied_) {
+    end_admin(i, {}, denied_);
+    out_.drop_connection("denied so far; the next connection shows whether it still is");
+    return;
+  }
+  if (!CONCH_MUTANT(admin_without_end)) timers_.arm(i.due, i.until);
+  if (connected_) {
+    send_admin(i, false, now);
+  } else {
+    out_.want_connection();
+  }
+}
+
+void server::withdraw(admin_request& i) noexcept {
+  if (connected_ && i.written && i.what != admin_request::kind::inspect) orphans_.emplace(i.serial, i);
+  i.unlink();
+  by_serial_.erase(i.serial);
+  i.due.cancel();
+}
+
+void server::send_admin(admin_request& i, bool with_source, time_point now) {
+  i.written = true;
+  ++stats_.scripts;
+  milliseconds const claim = whole_ms(settings_.claim), kept = retention(settings_.lease);
+  switch (i.what) {
+    case admin_request::kind::inspect: out_.send(inspect_command{i.name, with_source}); break;
+    case admin_request::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us}); break;
+    case admin_request::kind::set_limit: out_.send(limit_command{i.name, claim, kept, i.size, with_source}); break;
+    case admin_request::kind::downgrade:
+      out_.send(release_command{.name = i.name, .id = i.id, .lease = whole_ms(settings_.lease), .claim = claim,
+                                .retention = kept, .with_source = with_source, .permit = &i.permit, .rest = i.size});
+      break;
+  }
+  in_flight asked{request::admin_request, i.id, 0, nullptr, nullptr, now};
+  asked.serial = i.serial;
+  switch (i.what) {
+    case admin_request::kind::inspect: asked.of = script::inspect; break;
+    case admin_request::kind::force: asked.of = script::force; break;
+    case admin_request::kind::set_limit: asked.of = script::limit; break;
+    case admin_request::kind::downgrade: asked.of = script::permit_release; break;
+  }
+  push_request(asked);
+}
+
+/// With the connection: nobody can say what became of it.
+void server::end_unrepeatable_admin(std::string_view why) {
+  orphans_.clear();
+  admin_requests_.for_each([&](admin_request& i) {
+    if (CONCH_MUTANT(force_repeated)) return;
+    // One that goes on says which owners it means.
+    if (i.written && i.what == admin_request::kind::force && i.fence == 0 && i.last == 0) end_admin(i, {}, make_error_code(errc::unreachable, why));
+  });
+}
+
+/// On a new connection: none of them has been answered.
+void server::repeat_admin(time_point now) {
+  admin_requests_.for_each([&](admin_request& i) {
+    i.from_us = 0;  // of an order that goes on: it may be another server, with other owners in that place
+    send_admin(i, false, now);
+  });
+}
+
+/// Out of patience, or it is time to ask again.
+void server::admin_due(admin_request& i, time_point now) {
+  if (now >= i.until) {
+    end_admin(i, {}, make_error_code(errc::unreachable, trouble_));
+    return;
+  }
+  timers_.arm(i.due, i.until);
+  if (connected_) send_admin(i, false, now);
+}
+
+void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
+  auto const found = by_serial_.find(r.serial);
+  admin_request* asked = found == by_serial_.end() ? nullptr : found->second;
+  if (CONCH_MUTANT(any_admin_answered)) admin_requests_.for_each([&](admin_request& i) { asked = &i; });
+  if (a.what == fault::reconnect) out_.drop_connection(a.words);
+  if (a.what == fault::reconnect) return;  // asked again on the next connection
+  if (asked == nullptr) {
+    auto const orphan = orphans_.extract(r.serial);
+    if (!orphan || a.what != fault::none) return;
+    if (auto const reply = read_order(orphan.mapped(), a.numbers)) order_done(orphan.mapped(), *reply, now);
+    return;
+  }
+  asked->written = false;
+  switch (a.what) {
+    case fault::none:
+      if (asked->what == admin_request::kind::inspect) {
+        auto status = read_inspect(a.numbers);
+        error_code const why = status ? error_code{} : to_error(fault::malformed, "an answer of the inspect script that makes no sense");
+        end_admin(*asked, {0, std::move(status)}, why);
+      } else {
+        order_answer(*asked, a.numbers, now);
+      }
+      return;
+    case fault::no_script: send_admin(*asked, source_is_due(r), now); return;
+    case fault::try_later:
+      timers_.arm(asked->due, std::min(asked->until, again_at(now)));
+      return;
+    default: end_admin(*asked, {}, to_error(a.what, a.words)); return;
+  }
+}
+
+/// `count` of a weaker part: 1, or 0 where it was not ours any more.
+std::optional<order_reply> server::read_order(order const& o, std::span<std::int64_t const> numbers) {
+  if (o.what == order::kind::force) return read_force(numbers);
+  if (o.what == order::kind::set_limit) return read_limit(numbers, o.size);
+  release_reply const reply = read_release(numbers, false, true);
+  if (reply.what != release_reply::kind::released) return std::nullopt;
+  bool const more = reply.more_in_line;
+  return order_reply{.count = reply.was_mine, .passed_on = more && reply.passed_on, .more_to_do = more && reply.more_to_do, .permit = o.permit};
+}
+
+/// Of many owners one script takes it from so many; the answer says where the next goes on.
+void server::order_answer(admin_request& i, std::span<std::int64_t const> numbers, time_point now) {
+  auto const reply = read_order(i, numbers);
+  if (!reply) {
+    end_admin(i, {}, to_error(fault::malformed, "an answer to an order that makes no sense"));
+    return;
+  }
+  order_done(i, *reply, now);
+  i.taken += reply->count;
+  if (reply->goes_on) {
+    i.last = reply->goes_on->last;
+    i.from_us = reply->goes_on->from_us;
+    i.until = now + settings_.offline_timeout;
+    timers_.arm(i.due, i.until);
+    send_admin(i, false, now);
+    return;
+  }
+  grant_id const id = i.id;
+  bool const gone = i.what == admin_request::kind::downgrade && reply->count == 0;
+  end_admin(i, {i.taken, {}}, gone ? make_error_code(errc::lost) : error_code{});
+  if (gone) taken_away(wanted_permit(id), id, now);
+}
+
+/// Who was granted what the order has made free may be dead: that is looked after as after a release.
+void server::order_done(order const& o, order_reply const& reply, time_point now) {
+  bool const nothing = !reply.passed_on && !reply.more_to_do;
+  if (nothing || CONCH_MUTANT(orders_not_looked_after)) return;
+  place& s = reply.permit ? up_.make_permit_place(o.name, reply.permit) : up_.find_or_make(o.name);
+  ++s.references;
+  if (reply.passed_on) passed_on(s, now);
+  if (reply.more_to_do) {
+    go_on(s, next_id(s), now);
+  } else {
+    look_after(s, next_id(s), now);
+  }
+  drop(s);
+}
+
+void server::prepare_close(time_point now) {
+  drop_kicks();
+  end_all_admin(make_error_code(errc::closed), now);
+}
+
+void server::end_all_admin(error_code why, time_point now) {
+  ending_admin_ = why;
+  go_on(now);
+}
+
+void server::end_admin(admin_request& i, admin_result const& result, error_code why) {
+  withdraw(i);
+  admin_events_->on_admin_answered(i, result, why);
+}
+
+/// An operator has taken it away.
+void server::revoked(std::string_view name, grant_id id, time_point now) {
+  last_heard_ = now;
+  place* const permit = wanted_permit(id);
+  place* const s = permit != nullptr ? permit : up_.find(name);
+  if (s != nullptr && s->name == name) taken_away(s, id, now);
+}
+
+/// The holder is told, and then the server, which may have failed to pass on what it took.
+void server::taken_away(place* s, grant_id id, time_point now) {
+  if (s == nullptr || s->id != id || s->at != place::state::owned || CONCH_MUTANT(revocation_ignored)) return;
+  ++stats_.revocations;
+  ++s->references;
+  become_idle(*s);
+  up_.lost(*s, now);
+  owe(*s, id, nullptr, now);
+  drop(*s);
+}
+
+}  // namespace conch::engine

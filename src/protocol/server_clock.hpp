@@ -1,0 +1,40 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/clock.hpp>
+
+#include <cstdint>
+#include <optional>
+
+namespace conch::engine {
+
+/// What this client knows of its server's clock, from the answers that show it. Two clocks may drift apart by 1 %.
+class server_clock {
+ public:
+  /// An answer to what was written then, and was heard now, showed `server_us`. Not positive: it showed nothing.
+  void sample(time_point written, std::int64_t server_us, time_point now);
+  /// The next connection may be to another server.
+  void connection_ended() noexcept;
+
+  /// Has the present connection shown it, and nothing later than `server_us`?
+  bool can_place(std::int64_t server_us) const noexcept { return sample_us_ != 0 && server_us >= sample_us_; }
+  bool is_known() const noexcept { return sample_us_ != 0; }
+  /// The local time before which the server's clock did not show `server_us`.
+  time_point earliest(std::int64_t server_us) const;
+  /// The local time from which on the server's clock shows more than `server_us`.
+  time_point passed(std::int64_t server_us) const;
+  /// The most that it can show at that local time.
+  std::int64_t most_us(time_point at) const;
+
+  /// What it shows now, give or take half a round trip. Also of an earlier connection; nothing before the first.
+  std::optional<std::int64_t> shows_us(time_point now) const;
+
+ private:
+  time_point sample_at_{};      // the server's clock showed sample_us_ no earlier than this
+  time_point sample_heard_{};   // ... and no later than this
+  std::int64_t sample_us_ = 0;  // 0: no sample on this connection
+  time_point clock_at_{};       // the last sample of any connection
+  std::int64_t clock_us_ = 0;
+};
+
+}  // namespace conch::engine

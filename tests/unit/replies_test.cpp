@@ -1,0 +1,209 @@
+// The scripts' answers, read into types: every form that docs/protocol.md names, and what is none of them.
+#include "protocol/replies.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace conch::engine {
+namespace {
+
+using numbers = std::vector<std::int64_t>;
+
+constexpr std::int64_t clock_us = 1'700'000'000'000'000;
+
+TEST(Replies, OfAnAcquire) {
+  using kind = acquire_reply::kind;
+  struct row {
+    numbers answer;
+    kind what;
+    std::int64_t fence, segment, left_ms, ticket, server_us;
+    bool passed_on, more_to_do;
+  };
+  row const rows[] = {
+      {{500}, kind::granted, 500, 0, 0, 0, 500 + fence_epoch_us, false, false},
+      {{-clock_us}, kind::granted, 42, 0, 0, 0, clock_us, false, false},
+      {{1, 500, clock_us}, kind::granted, 500, 0, 0, 0, clock_us, false, false},
+      {{1, 500, clock_us, 3}, kind::granted, 500, 3, 0, 0, clock_us, false, false},
+      {{1, 500, clock_us, 3, unfinished_flag}, kind::granted, 500, 3, 0, 0, clock_us, false, true},
+      {{1, 500, clock_us, 3, passed_on_flag}, kind::granted, 500, 3, 0, 0, clock_us, false, false},
+      {{0, 400, clock_us, 77}, kind::queued, 0, 0, 400, 77, clock_us, false, false},
+      {{0, 400, clock_us, 77, passed_on_flag}, kind::queued, 0, 0, 400, 77, clock_us, true, false},
+      {{2, 400, clock_us}, kind::busy, 0, 0, 400, 0, clock_us, false, false},
+      {{3, 0, clock_us}, kind::too_late, 0, 0, 0, 0, clock_us, false, false},
+      {{4, 0, clock_us, 77}, kind::unfinished, 0, 0, 0, 77, clock_us, false, false},
+      {{}, kind::malformed, 0, 0, 0, 0, 0, false, false},
+      {{1, 500}, kind::malformed, 0, 0, 0, 0, 0, false, false},
+      {{5, 500, clock_us}, kind::malformed, 0, 0, 0, 0, clock_us, false, false},
+      {{-1, 500, clock_us}, kind::malformed, 0, 0, 0, 0, clock_us, false, false},
+  };
+  for (row const& r : rows) {
+    SCOPED_TRACE(testing::PrintToString(r.answer));
+    acquire_reply const reply = read_acquire(r.answer, 42);
+    EXPECT_EQ(reply.what, r.what);
+    EXPECT_EQ(reply.fence, r.fence);
+    EXPECT_EQ(reply.segment, r.segment);
+    EXPECT_EQ(reply.left_ms, r.left_ms);
+    EXPECT_EQ(reply.ticket, r.ticket);
+    EXPECT_EQ(reply.server_us, r.server_us);
+    EXPECT_EQ(reply.passed_on, r.passed_on);
+    EXPECT_EQ(reply.more_to_do, r.more_to_do);
+    EXPECT_FALSE(reply.seen);
+  }
+}
+
+TEST(Replies, OfAnAcquireOfAVoteNameTheOwner) {
+  numbers const answer{0, 400, clock_us, 77, 5, 66, 1};
+  acquire_reply const reply = read_acquire(answer, 42);
+  EXPECT_EQ(reply.what, acquire_reply::kind::queued);
+  ASSERT_TRUE(reply.seen);
+  EXPECT_EQ(reply.seen->client, 5);
+  EXPECT_EQ(reply.seen->ticket, 66);
+  EXPECT_TRUE(reply.seen->confirmed);
+  EXPECT_FALSE(reply.passed_on) << "the number in that place is the owner's client";
+}
+
+TEST(Replies, OfARelease) {
+  using kind = release_reply::kind;
+  struct row {
+    numbers answer;
+    bool asked_again;
+    kind what;
+    bool was_mine, passed_on, more_to_do, more_in_line;
+    acquire_reply::kind again;
+  };
+  constexpr auto none = acquire_reply::kind::malformed;
+  row const rows[] = {
+      {{1}, false, kind::released, true, false, false, false, none},
+      {{1}, true, kind::malformed, false, false, false, false, none},
+      {{1, 1, 1, clock_us}, false, kind::released, true, true, false, true, none},
+      {{0, 2, 0, clock_us}, false, kind::released, false, false, true, false, none},
+      {{0, 3, 1, clock_us}, false, kind::released, false, true, true, true, none},
+      {{1, 1, 1, clock_us}, true, kind::malformed, false, false, false, false, none},
+      {{1, 1, 1, clock_us, 0, 400, 77}, true, kind::released, true, true, false, true, acquire_reply::kind::queued},
+      {{1, 0, 0, clock_us, 1, 500}, true, kind::released, true, false, false, false, acquire_reply::kind::granted},
+      {{1, 0, 0, clock_us, 9, 500}, true, kind::released, true, false, false, false, none},
+      {{2, 500, 3, clock_us}, false, kind::still_owned, false, false, false, false, none},
+      {{2, 500, 3, clock_us, 1}, false, kind::still_owned, false, false, true, false, none},
+      {{3, 0, 1, clock_us}, false, kind::not_done, false, false, false, false, none},
+      {{3, 0, 1, clock_us}, true, kind::not_done, false, false, false, false, none},
+      {{}, false, kind::malformed, false, false, false, false, none},
+      {{0}, false, kind::malformed, false, false, false, false, none},
+      {{1, 0, 0}, false, kind::malformed, false, false, false, false, none},
+  };
+  for (row const& r : rows) {
+    SCOPED_TRACE(testing::PrintToString(r.answer) + (r.asked_again ? " asked again" : ""));
+    release_reply const reply = read_release(r.answer, r.asked_again, true);
+    EXPECT_EQ(reply.what, r.what);
+    EXPECT_EQ(reply.was_mine, r.was_mine);
+    EXPECT_EQ(reply.passed_on, r.passed_on);
+    EXPECT_EQ(reply.more_to_do, r.more_to_do);
+    EXPECT_EQ(reply.more_in_line, r.more_in_line);
+    EXPECT_EQ(reply.again.what, r.again);
+    EXPECT_EQ(reply.server_us, r.answer.size() < 4 ? 0 : clock_us);
+    EXPECT_EQ(reply.fence, r.what == kind::still_owned ? 500 : 0);
+    EXPECT_EQ(reply.segment, r.what == kind::still_owned ? 3 : 0);
+    EXPECT_EQ(read_release(r.answer, r.asked_again, false).segment, 0) << "a mutex has none";
+  }
+}
+
+TEST(Replies, OfARenewalAndAConfirmation) {
+  using kind = renew_reply::kind;
+  numbers const renewed{clock_us, 1, 0, -1};
+  auto const r = read_renew(renewed, 3, false);
+  ASSERT_TRUE(r);
+  EXPECT_EQ(r->server_us(), clock_us);
+  EXPECT_EQ(r->at(0).what, kind::renewed);
+  EXPECT_EQ(r->at(1).what, kind::not_mine);
+  EXPECT_EQ(r->at(2).what, kind::failed);
+
+  numbers const confirmed{clock_us, 1, 500, 2, 501, 0, 502, -1, 0};
+  auto const c = read_renew(confirmed, 4, true);
+  ASSERT_TRUE(c);
+  EXPECT_EQ(c->at(0).what, kind::renewed);
+  EXPECT_EQ(c->at(0).fence_above, 0);
+  EXPECT_EQ(c->at(1).what, kind::renewed);
+  EXPECT_EQ(c->at(1).fence_above, 501);
+  EXPECT_EQ(c->at(2).what, kind::not_mine);
+  EXPECT_EQ(c->at(3).what, kind::failed);
+
+  for (std::size_t n = 0; n < 6; ++n) EXPECT_EQ(read_renew(numbers(n, 1), 3, false).has_value(), n == 4) << n;
+}
+
+TEST(Replies, OfManyTries) {
+  numbers const two{clock_us, 500, 501};
+  auto const r = read_tries(two, 3);
+  ASSERT_TRUE(r);
+  EXPECT_FALSE(r->too_late);
+  EXPECT_EQ(r->server_us, clock_us);
+  EXPECT_EQ(numbers(r->fences.begin(), r->fences.end()), (numbers{500, 501}));
+  numbers const late{3, 0, clock_us};
+  auto const l = read_tries(late, 3);
+  ASSERT_TRUE(l);
+  EXPECT_TRUE(l->too_late);
+  EXPECT_EQ(l->server_us, clock_us);
+  EXPECT_TRUE(l->fences.empty());
+  EXPECT_FALSE(read_tries(numbers{}, 3));
+  EXPECT_FALSE(read_tries(numbers{clock_us, 1, 2, 3, 4}, 3));
+}
+
+TEST(Replies, OfInspections) {
+  numbers answer{clock_us, 6, 1, 2, 3, 's', 0x01020304, 0xaabbccdd, 0, 1, 500, 900, 2, 0, 1};
+  auto const r = read_inspect(answer);
+  ASSERT_TRUE(r);
+  EXPECT_EQ(r->kind, permit_kind::semaphore);
+  EXPECT_EQ(r->waiting, 6u);
+  EXPECT_EQ(r->held, 1u);
+  EXPECT_EQ(r->taken, 2u);
+  EXPECT_EQ(r->limit, 3u);
+  ASSERT_EQ(r->owners.size(), 1u);
+  EXPECT_EQ(r->owners[0].client, (std::array<std::uint32_t, 4>{0x01020304, 0xaabbccdd, 0, 1}));
+  EXPECT_EQ(r->owners[0].fence, 500);
+  EXPECT_EQ(r->owners[0].left_ms, 900);
+  EXPECT_EQ(r->owners[0].permits, 2u);
+  EXPECT_TRUE(r->owners[0].confirmed);
+  answer[5] = 'x';
+  EXPECT_FALSE(read_inspect(answer)) << "no kind of lock";
+  answer[5] = 0;
+  answer.pop_back();
+  EXPECT_FALSE(read_inspect(answer)) << "half an owner";
+  EXPECT_FALSE(read_inspect(numbers{clock_us, 6, 1, 2, 3}));
+}
+
+TEST(Replies, OfOrders) {
+  auto const plain = read_force(numbers{2, clock_us});
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->count, 2);
+  EXPECT_FALSE(plain->passed_on || plain->more_to_do || plain->goes_on);
+
+  auto const some = read_force(numbers{2, clock_us, 1 + 4, 's', 9});
+  ASSERT_TRUE(some);
+  EXPECT_TRUE(some->passed_on && some->more_to_do);
+  EXPECT_EQ(some->permit.kind, permit_kind::semaphore);
+  EXPECT_EQ(some->permit.limit, 9u);
+  EXPECT_FALSE(some->goes_on);
+
+  auto const more = read_force(numbers{100, clock_us, 2, 's', 9, 500, 7000});
+  ASSERT_TRUE(more);
+  EXPECT_FALSE(more->passed_on || more->more_to_do) << "what is not finished is the taking";
+  ASSERT_TRUE(more->goes_on);
+  EXPECT_EQ(more->goes_on->last, 500);
+  EXPECT_EQ(more->goes_on->from_us, 7000);
+
+  auto const unknown = read_force(numbers{2, clock_us, 1, 'x', 9});
+  ASSERT_TRUE(unknown);
+  EXPECT_FALSE(unknown->passed_on) << "of no kind of lock";
+
+  auto const limit = read_limit(numbers{5, clock_us, 3}, 7);
+  ASSERT_TRUE(limit);
+  EXPECT_EQ(limit->count, 5);
+  EXPECT_TRUE(limit->passed_on && limit->more_to_do);
+  EXPECT_EQ(limit->permit.limit, 7u);
+
+  EXPECT_FALSE(read_force(numbers{2}));
+  EXPECT_FALSE(read_limit(numbers{}, 7));
+}
+
+}  // namespace
+}  // namespace conch::engine

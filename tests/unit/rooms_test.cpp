@@ -1,0 +1,222 @@
+// Which room of src/ may include which. docs/design/rooms.md shows the same table.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct room {
+  std::string name;
+  std::vector<std::string> uses;  // whole rooms, or single headers of one
+};
+
+std::vector<room> const& rooms() {
+  static std::vector<room> const table{
+      {"base", {}},
+      {"cohort", {"base"}},
+      {"protocol", {"base", "cohort"}},
+      {"quorum", {"base", "cohort", "protocol"}},
+      {"resp", {}},
+      {"redis", {"base", "resp", "protocol/wire.hpp", "protocol/transport.hpp"}},
+      {"memory", {"base", "protocol/wire.hpp", "protocol/transport.hpp"}},
+      {"backends", {"base", "cohort", "protocol", "quorum", "redis", "memory"}},
+      {"client", {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "backends"}},
+  };
+  return table;
+}
+
+/// Files that neither include Asio nor reach it by what they include: they can be simulated.
+std::vector<std::string> const without_io{"cohort/",        "protocol/",    "quorum/",       "resp/",         "redis/codec",
+                                          "redis/greeting", "redis/faults", "redis/scripts", "memory/store", "memory/moment"};
+
+/// Public headers that are not the client's.
+std::map<std::string, std::string, std::less<>> const public_headers{
+    {"conch/clock.hpp", "base"}, {"conch/config.hpp", "base"},  {"conch/error.hpp", "base"},
+    {"conch/stats.hpp", "base"}, {"conch/version.hpp", "base"}, {"conch/detail/multi_plan.hpp", "cohort"}};
+
+using source_files = std::map<std::string, std::vector<std::string>>;  // what each file includes
+
+std::vector<std::string> includes_of(std::string const& text) {
+  static std::regex const line{R"(^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">])", std::regex::multiline};
+  std::vector<std::string> found;
+  for (std::sregex_iterator it{text.begin(), text.end(), line}, end; it != end; ++it) found.push_back((*it)[1]);
+  return found;
+}
+
+std::string text_of(fs::path const& file) {
+  std::ifstream in{file};
+  EXPECT_TRUE(in) << file;
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+source_files read(fs::path const& root) {
+  source_files all;
+  for (auto const& entry : fs::recursive_directory_iterator{root}) {
+    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
+    all[entry.path().lexically_relative(root).generic_string()] = includes_of(text_of(entry.path()));
+  }
+  return all;
+}
+
+source_files const& sources() {
+  static source_files const all = read(fs::path{CONCH_SOURCE_DIR} / "src");
+  return all;
+}
+
+source_files const& headers() {
+  static source_files const all = read(fs::path{CONCH_SOURCE_DIR} / "include");
+  return all;
+}
+
+/// The room of a header or a source; empty: it is in none, as what belongs to the system.
+std::string room_of(std::string_view path) {
+  if (auto const known = public_headers.find(path); known != public_headers.end()) return known->second;
+  auto const slash = path.find('/');
+  std::string const first{slash == std::string_view::npos ? "" : path.substr(0, slash)};
+  if (first == "conch") return "client";
+  bool const is_room = std::any_of(rooms().begin(), rooms().end(), [&](room const& r) { return r.name == first; });
+  return is_room ? first : "";
+}
+
+/// The entry of the table by which `of` includes `path`; none: it must not.
+std::string const* allowed_by(room const& of, std::string const& path) {
+  std::string const its = room_of(path);
+  auto const found = std::find_if(of.uses.begin(), of.uses.end(), [&](std::string const& use) { return use == its || use == path; });
+  return found == of.uses.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> wrong_arrows(source_files const& files) {
+  std::vector<std::string> wrong;
+  for (auto const& [path, included] : files) {
+    if (path.find('/') == std::string::npos) continue;  // version.cpp and asio_impl.cpp are of the library as a whole
+    std::string const mine = room_of(path);
+    auto const of = std::find_if(rooms().begin(), rooms().end(), [&](room const& r) { return r.name == mine; });
+    if (of == rooms().end()) {
+      wrong.push_back(path + " is in no room");
+      continue;
+    }
+    for (std::string const& header : included) {
+      std::string const its = room_of(header);
+      bool const of_tests = header.starts_with("sim/") || header.starts_with("tests/") || header.starts_with("../");
+      if (of_tests || (!its.empty() && its != mine && allowed_by(*of, header) == nullptr)) wrong.push_back(path + " -> " + header);
+    }
+  }
+  return wrong;
+}
+
+bool is_io(std::string const& header) { return header.starts_with("boost/asio") || header.starts_with("sys/") || header == "unistd.h"; }
+
+/// How `path` comes to Asio; empty: not at all.
+std::string way_to_io(source_files const& files, source_files const& api, std::string const& path, std::set<std::string>& seen) {
+  if (!seen.insert(path).second) return {};
+  source_files const& in = files.contains(path) ? files : api;
+  auto const its = in.find(path);
+  if (its == in.end()) return {};
+  for (std::string const& header : its->second) {
+    if (is_io(header)) return path + " -> " + header;
+    if (std::string const way = way_to_io(files, api, header, seen); !way.empty()) return path + " -> " + way;
+  }
+  return {};
+}
+
+std::string joined(std::vector<std::string> const& words) {
+  std::string all;
+  for (std::string const& word : words) all.append(all.empty() ? "" : "\n").append(word);
+  return all;
+}
+
+TEST(Rooms, IncludeWhatTheTableAllowsAndNothingElse) {
+  ASSERT_GT(sources().size(), 50u) << "this test looks in the wrong place";
+  EXPECT_EQ(joined(wrong_arrows(sources())), "");
+}
+
+TEST(Rooms, HaveNoArrowInTheTableThatNoFileNeeds) {
+  for (room const& of : rooms()) {
+    for (std::string const& use : of.uses) {
+      bool const needed = std::any_of(sources().begin(), sources().end(), [&](auto const& file) {
+        if (room_of(file.first) != of.name) return false;
+        return std::any_of(file.second.begin(), file.second.end(), [&](std::string const& header) {
+          std::string const* const by = allowed_by(of, header);
+          return by != nullptr && *by == use;
+        });
+      });
+      EXPECT_TRUE(needed) << of.name << " -> " << use;
+    }
+  }
+}
+
+TEST(Rooms, ThatAreSimulatedDoNotReachAsio) {
+  std::size_t looked_at = 0;
+  for (auto const& [path, included] : sources()) {
+    bool const pure = std::any_of(without_io.begin(), without_io.end(), [&](std::string const& begin) { return path.starts_with(begin); });
+    if (!pure) continue;
+    ++looked_at;
+    std::set<std::string> seen;
+    EXPECT_EQ(way_to_io(sources(), headers(), path, seen), "");
+  }
+  EXPECT_GT(looked_at, 30u);
+}
+
+TEST(Rooms, AreShownInTheDocumentAsTheyAreHere) {
+  std::string const page = text_of(fs::path{CONCH_SOURCE_DIR} / "docs/design/rooms.md");
+  for (room const& r : rooms()) {
+    std::string uses;
+    for (std::string const& use : r.uses) uses += (uses.empty() ? "`" : ", `") + use + '`';
+    std::string const row = "| `" + r.name + "` | " + (uses.empty() ? "nothing" : uses) + " |";
+    EXPECT_NE(page.find(row), std::string::npos) << "docs/design/rooms.md lacks the row " << row;
+  }
+}
+
+// ---- does this test see anything? -----------------------------------------------------------------
+
+TEST(Rooms, TellAForbiddenInclude) {
+  struct example { std::string file, text; };
+  for (auto const& [file, text] : {
+           example{"cohort/engine.cpp", "#include \"protocol/wire.hpp\""},
+           {"protocol/server.cpp", "#include \"quorum/quorum.hpp\""},
+           {"protocol/wire.hpp", "  #  include  \"redis/codec.hpp\"  // why"},
+           {"quorum/votes.cpp", "#include \"resp/decoder.hpp\""},
+           {"redis/link.hpp", "#include \"client/core.hpp\""},
+           {"redis/link.cpp", "#include \"protocol/server.hpp\""},
+           {"redis/link.cpp", "#include \"cohort/backend.hpp\""},
+           {"memory/link.cpp", "#include \"redis/codec.hpp\""},
+           {"memory/store.cpp", "#include <conch/mutex.hpp>"},
+           {"client/core.cpp", "#include \"redis/link.hpp\""},
+           {"client/core.hpp", "#include \"quorum/quorum.hpp\""},
+           {"base/error.cpp", "#include <conch/detail/multi_plan.hpp>"},
+           {"base/mutant.hpp", "#include \"sim/engine_mutants.hpp\""},
+           {"resp/decoder.cpp", "#include \"base/list.hpp\""},
+           {"attic/old.cpp", ""},
+       }) {
+    EXPECT_EQ(wrong_arrows({{file, includes_of("// x\n" + text + "\n")}}).size(), 1u) << file << ": " << text;
+  }
+  EXPECT_EQ(joined(wrong_arrows({{"redis/link.cpp", includes_of("#include \"redis/codec.hpp\"\n#include <vector>\n#include <conch/clock.hpp>\n"
+                                                                "#include \"protocol/wire.hpp\"\n// #include \"client/core.hpp\"\n")}})),
+            "");
+}
+
+TEST(Rooms, TellAWayToAsioThroughOtherFiles) {
+  source_files const files{{"cohort/a.hpp", {"base/b.hpp"}}, {"base/b.hpp", {"conch/c.hpp"}}};
+  std::set<std::string> seen;
+  EXPECT_EQ(way_to_io(files, {{"conch/c.hpp", {"vector", "boost/asio/post.hpp"}}}, "cohort/a.hpp", seen),
+            "cohort/a.hpp -> base/b.hpp -> conch/c.hpp -> boost/asio/post.hpp");
+  seen.clear();
+  EXPECT_EQ(way_to_io(files, {}, "cohort/a.hpp", seen), "");
+}
+
+}  // namespace
+}  // namespace conch
