@@ -1,6 +1,6 @@
 # Relative links lead to files, the tests that are named exist, and so do the files that are named.
 file(GLOB_RECURSE pages "${ROOT}/docs/*.md" "${ROOT}/bench/*.md")
-list(APPEND pages "${ROOT}/README.md" "${ROOT}/CHANGELOG.md" "${ROOT}/SECURITY.md")
+list(APPEND pages "${ROOT}/README.md" "${ROOT}/CHANGELOG.md" "${ROOT}/SECURITY.md" "${ROOT}/CONTRIBUTING.md")
 
 file(GLOB_RECURSE sources "${ROOT}/tests/*.cpp")
 set(tests "")
