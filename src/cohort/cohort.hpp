@@ -66,7 +66,7 @@ constexpr state_table<acquisition::phase, 8> acquisition_phases{{
     {acquisition::phase::holding, any_of(acquisition::phase::lost, acquisition::phase::releasing, acquisition::phase::over)},
     {acquisition::phase::lost, any_of(acquisition::phase::over)},
     {acquisition::phase::releasing, any_of(acquisition::phase::over)},
-    {acquisition::phase::over, any_of()},
+    {acquisition::phase::over, any_of(acquisition::phase::over)},  // given back once more: that says "not held"
 }};
 
 /// The only way to change it.
