@@ -25,8 +25,7 @@ std::unique_ptr<transport> transport_to(redis::address const& where, lent const&
 }
 
 /// A nonce costs a twentieth of an acquire and release in memory.
-std::unique_ptr<engine::entropy> nonces_for(config const& c) {
-  std::vector<redis::address> const servers = servers_of(c);
+std::unique_ptr<engine::entropy> nonces_for(std::vector<redis::address> const& servers) {
   bool const in_memory = std::all_of(servers.begin(), servers.end(), [](redis::address const& one) {
     return one.what == redis::address::kind::memory;
   });
@@ -49,14 +48,15 @@ bool is_quorum(config const& c) { return !c.quorum.servers.empty() || c.url.star
 
 deployment make(lent const& client) {
   deployment d;
-  d.nonces = nonces_for(client.settings);
+  std::vector<redis::address> const servers = servers_of(client.settings);
+  d.nonces = nonces_for(servers);
   auto const seed = detail::seed_of(client.client_id);
   std::unique_ptr<quorum::quorum> several;
   if (is_quorum(client.settings)) {
     several = std::make_unique<quorum::quorum>(client.settings, client.client_id, seed, *d.nonces, client.timers, client.up, client.log,
                                                client.stats);
   }
-  for (redis::address const& where : servers_of(client.settings)) {
+  for (redis::address const& where : servers) {
     transport& way = *d.transports.emplace_back(transport_to(where, client));
     if (several) {
       way.report_to(several->add(way, where.shown()));

@@ -30,7 +30,7 @@ class timer_queue;
 
 namespace conch::backends {
 
-/// Throws errc::invalid_url, or for those in `config::servers` errc::invalid_config.
+/// Throws errc::invalid_url, or for those in `config::quorum.servers` errc::invalid_config.
 std::vector<redis::address> servers_of(config const& c);
 
 /// Is a majority of them to decide? Also of one, if it is written so.

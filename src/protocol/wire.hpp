@@ -92,7 +92,7 @@ struct confirm_command {
   bool keep_fences = false;  // as in renew_command
 };
 
-/// What an operator asks or orders; it concerns no place of this client (engine/admin_request.hpp).
+/// What an operator asks or orders; it concerns no place of this client (cohort/admin_request.hpp).
 struct inspect_command {
   std::string_view name;
   bool with_source = false;
