@@ -57,8 +57,7 @@ int main(int argc, char** argv) try {
   }
   ctx.run();
 
-  std::cout << buyers << " buyers, 10 phones: " << corner.sold << " sold, " << corner.phones
-            << " left, " << failures << " failures\n";
+  std::cout << buyers << " buyers, 10 phones: " << corner.sold << " sold, " << corner.phones << " left, " << failures << " failures\n";
   return corner.sold == 10 && corner.phones == 0 && failures == 0 ? 0 : 1;
 } catch (std::exception const& error) {
   std::cerr << error.what() << '\n';

@@ -30,8 +30,7 @@ asio::awaitable<bool> ask(conch::client& one, conch::client& two) {
   auto const asked = conch::clock::now();
   auto result = co_await theirs.async_acquire(briefly, asio::as_tuple(asio::use_awaitable));
   auto& [error, nothing] = result;
-  auto const waited =
-      std::chrono::duration_cast<std::chrono::milliseconds>(conch::clock::now() - asked);
+  auto const waited = std::chrono::duration_cast<std::chrono::milliseconds>(conch::clock::now() - asked);
   std::cout << "wait for 100 ms: " << error.message() << " after " << waited.count() << " ms\n";
   bool const timed_out = error == conch::errc::timed_out && !nothing;
 

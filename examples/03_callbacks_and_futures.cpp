@@ -18,8 +18,7 @@ using namespace std::chrono_literals;
 
 // Callbacks run in the thread of the io_context. The hold travels from one to the next.
 void count_down(conch::mutex lock, int rounds, std::promise<int> done) {
-  auto granted = [lock, rounds, done = std::move(done)](conch::error_code error,
-                                                        conch::hold held) mutable {
+  auto granted = [lock, rounds, done = std::move(done)](conch::error_code error, conch::hold held) mutable {
     if (error) {
       done.set_exception(std::make_exception_ptr(boost::system::system_error{error}));
       return;

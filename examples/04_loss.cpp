@@ -52,15 +52,14 @@ asio::awaitable<bool> work(conch::client& client, std::string const& url) {
     std::cout << "with_lock throws: " << error.what() << '\n';
   }
   conch::hold next = co_await lock.async_acquire();  // the lock itself is as good as new
-  co_return cancelled && told && next.valid();
+  co_return cancelled&& told&& next.valid();
 }
 
 int main(int argc, char** argv) try {
   char const* const set = std::getenv("CONCH_URL");
   std::string const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
   asio::io_context ctx;
-  conch::client client{ctx.get_executor(),
-                       {.url = url, .lease = 1s, .claim = 1s, .command_timeout = 300ms}};
+  conch::client client{ctx.get_executor(), {.url = url, .lease = 1s, .claim = 1s, .command_timeout = 300ms}};
   bool seen = false;
   auto finish = [&](std::exception_ptr failure, bool as_expected) {
     if (failure) {

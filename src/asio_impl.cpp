@@ -5,8 +5,8 @@
 // They are compiled as what they are in header-only Asio: inline functions, all of them emitted. A program may contain other
 // code with header-only Asio. Strong definitions beside its inline ones would give the program two of each static variable inside a
 // function: an error category (`ec == error::eof` would be false across the two), the state of the signal handlers, and more.
-// Nothing else that changes Asio's own functions may be defined here: BOOST_ASIO_NO_DEPRECATED makes asio_handler_allocate another function under the same
-// name, which header-only code then calls for its memory.
+// Nothing else that changes Asio's own functions may be defined here: BOOST_ASIO_NO_DEPRECATED makes asio_handler_allocate another function under the
+// same name, which header-only code then calls for its memory.
 #ifdef BOOST_ASIO_NO_DEPRECATED
 #error "asio_handler_allocate would be another function than that of header-only code in the same program"
 #endif

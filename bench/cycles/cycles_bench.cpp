@@ -81,14 +81,8 @@ void hand_offs_a_second(benchmark::State& state) {
   conch::client client{context.get_executor(), settings_for(redis().unix_url(), true)};
   conch::mutex lock{client, "bench:one"};
   compare(
-      state,
-      [&] {
-        return workers.run(coroutines, in_seconds(slice_seconds), [&](std::size_t) { return holds(workers, lock); });
-      },
-      [&] {
-        return bare_workers.run(coroutines, in_seconds(slice_seconds),
-                                [&](std::size_t) { return post_and_resume(bare_workers); });
-      });
+      state, [&] { return workers.run(coroutines, in_seconds(slice_seconds), [&](std::size_t) { return holds(workers, lock); }); },
+      [&] { return bare_workers.run(coroutines, in_seconds(slice_seconds), [&](std::size_t) { return post_and_resume(bare_workers); }); });
 }
 
 BENCHMARK(uncontended_cycles_a_second)->Arg(1)->Arg(1000)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);

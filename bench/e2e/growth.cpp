@@ -198,10 +198,12 @@ measured reconnecting(server& redis, std::size_t n, bool held) {
   c.in.longest_us = 0;
   double const begin = cpu_us();
   redis.probe().command({"CLIENT", "KILL", "TYPE", "pubsub"});
-  c.in.until([&] {
-    auto const s = c.client->stats();
-    return s.disconnects == 1 && (held ? s.renewals >= renewed + n : s.scripts >= scripts + n);
-  }, "reconnected");
+  c.in.until(
+      [&] {
+        auto const s = c.client->stats();
+        return s.disconnects == 1 && (held ? s.renewals >= renewed + n : s.scripts >= scripts + n);
+      },
+      "reconnected");
   return {cpu_us() - begin, c.in.longest_us};
 }
 
@@ -360,7 +362,9 @@ measured threads(std::size_t n, bool one_client) {
     asio::io_context context;
     std::optional<conch::client> client;
   };
-  struct alignas(64) counter { std::uint64_t n = 0; };
+  struct alignas(64) counter {
+    std::uint64_t n = 0;
+  };
   std::vector<counter> done(coroutines);
   std::atomic<bool> stop = false;
   std::deque<part> parts;
@@ -397,7 +401,8 @@ measured threads(std::size_t n, bool one_client) {
   std::uint64_t count = 0;
   for (counter const& c : done) count += c.n;
   double const each = spent / static_cast<double>(count);
-  return {each * static_cast<double>(n), 0, std::to_string(static_cast<std::uint64_t>(static_cast<double>(count) / took / 1000)) + " thousand cycles/s"};
+  return {each * static_cast<double>(n), 0,
+          std::to_string(static_cast<std::uint64_t>(static_cast<double>(count) / took / 1000)) + " thousand cycles/s"};
 }
 
 /// The longest command since the last call, in ms; 0: less than one.

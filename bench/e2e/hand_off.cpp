@@ -124,7 +124,9 @@ void raw_player(exchange& x, std::string const& url, std::size_t me, raw_connect
 
 void latency(report& out, options const& chosen, server& redis, std::string const& url, std::string const& way) {
   progress("F4 " + way);
-  struct latencies { samples p50, p99, all; } ours, verified, by_epoll, working, floor;
+  struct latencies {
+    samples p50, p99, all;
+  } ours, verified, by_epoll, working, floor;
   auto const measure = [&](latencies& into, auto const& play) {
     samples us;
     for (int game = 0; game < games; ++game) {
@@ -166,8 +168,8 @@ struct fairness {
   std::array<std::array<float, most>, processes> wait_ms{};
 };
 
-asio::awaitable<void> take_turns(fairness& f, std::size_t process, std::size_t me, conch::mutex& lock, crew& with,
-                                 asio::io_context& context, microseconds body) {
+asio::awaitable<void> take_turns(fairness& f, std::size_t process, std::size_t me, conch::mutex& lock, crew& with, asio::io_context& context,
+                                 microseconds body) {
   asio::steady_timer timer{context};
   do {
     auto const begin = steady::now();
@@ -197,8 +199,7 @@ double jain(std::vector<double> const& shares) {
 }
 
 void fair(report& out, options const& chosen, server& redis, milliseconds slice, microseconds body) {
-  std::string const name = "4 x 25 waiters, body " + std::to_string(body.count()) + " us, local_slice " +
-                           std::to_string(slice.count()) + " ms";
+  std::string const name = "4 x 25 waiters, body " + std::to_string(body.count()) + " us, local_slice " + std::to_string(slice.count()) + " ms";
   progress("F7 " + name);
   samples p50, p99, ratio, between, among;
   for (int i = 0; i < std::min(chosen.repetitions, 3); ++i) {
@@ -215,8 +216,7 @@ void fair(report& out, options const& chosen, server& redis, milliseconds slice,
         crew with{context};
         with.run(1, milliseconds{1}, [&](std::size_t) { return uncontended_cycles(with, warm); });
         f->begin.wait(processes);
-        with.run(waiters, in_seconds(chosen.seconds * 4),
-                 [&](std::size_t me) { return take_turns(*f, p, me, lock, with, context, body); });
+        with.run(waiters, in_seconds(chosen.seconds * 4), [&](std::size_t me) { return take_turns(*f, p, me, lock, with, context, body); });
       }));
     }
     for (auto& one : all) one->join();

@@ -79,13 +79,11 @@ asio::awaitable<void> passed_on(crew& with, line_of_handlers& line) {
   } while (with.working());
 }
 
-void line_alone(report& out, options const& chosen, std::string const& name, std::size_t coroutines, asio::io_context& bare,
-                crew& workers) {
+void line_alone(report& out, options const& chosen, std::string const& name, std::size_t coroutines, asio::io_context& bare, crew& workers) {
   progress("F6 " + name + ", a line of handlers");
   line_of_handlers line{bare.get_executor()};
   auto const [passes, floor] = interleave(
-      chosen.repetitions,
-      [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return passed_on(workers, line); }); },
+      chosen.repetitions, [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return passed_on(workers, line); }); },
       [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return post_and_resume(workers); }); });
   out.add("F6", name + ", nothing but a line of handlers, in place of conch", passes, "holds/s", &floor);
 }
@@ -105,12 +103,8 @@ void alone(report& out, options const& chosen, server& redis) {
       auto const measure = [&](std::string const& what, auto work) {
         progress("F6 " + name + what);
         auto const [holds, floor] = interleave(
-            chosen.repetitions,
-            [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return work(workers, lock); }); },
-            [&] {
-              return bare_workers.run(coroutines, in_seconds(chosen.seconds),
-                                      [&](std::size_t) { return post_and_resume(bare_workers); });
-            });
+            chosen.repetitions, [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return work(workers, lock); }); },
+            [&] { return bare_workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return post_and_resume(bare_workers); }); });
         out.add("F6", name + what, holds, "holds/s", &floor);
       };
       measure(", release awaited", awaited_releases);
@@ -188,8 +182,7 @@ void with_competitor(report& out, options const& chosen, server& redis) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen =
-      parse_options(argc, argv, "F6: local hand-offs of one lock against a bare loop of posting and resuming.");
+  options const chosen = parse_options(argc, argv, "F6: local hand-offs of one lock against a bare loop of posting and resuming.");
   server redis;
   report out{chosen};
   if (chosen.wants("F6")) {

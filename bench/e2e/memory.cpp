@@ -111,7 +111,9 @@ result frames() {
 
 void crowd(report& out, server& redis) {
   // Each in a process of its own: what one leaves behind in the allocator would blur the next.
-  struct all { result callback, coroutine, frame; };
+  struct all {
+    result callback, coroutine, frame;
+  };
   shared<all> r;
   auto const run = [](char const* what, auto f) {
     progress(std::string{"F10 "} + what);
@@ -131,11 +133,9 @@ void crowd(report& out, server& redis) {
   out.add("F10", "1,000,000 callbacks waiting (floor: the target)", r->callback.live, "bytes/waiter", target);
   out.add("F10", "1,000,000 callbacks waiting, allocations", r->callback.calls, "allocations/waiter");
   out.add("F10", "1,000,000 callbacks waiting, resident", r->callback.resident, "bytes/waiter");
-  out.add("F10", "1,000,000 coroutines waiting, without their frames (floor: the target)", r->coroutine.live - r->frame.live,
-          "bytes/waiter", target);
+  out.add("F10", "1,000,000 coroutines waiting, without their frames (floor: the target)", r->coroutine.live - r->frame.live, "bytes/waiter", target);
   out.add("F10", "1,000,000 coroutines waiting, all (floor: their frames)", r->coroutine.live, "bytes/waiter", r->frame.live);
-  out.add("F10", "1,000,000 coroutines waiting, resident (floor: their frames)", r->coroutine.resident, "bytes/waiter",
-          r->frame.resident);
+  out.add("F10", "1,000,000 coroutines waiting, resident (floor: their frames)", r->coroutine.resident, "bytes/waiter", r->frame.resident);
 }
 
 }  // namespace

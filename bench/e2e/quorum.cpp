@@ -124,11 +124,9 @@ struct floor_of {
     std::vector<lane> all(rounds);
     for (std::size_t i = 0; i < rounds; ++i, fence += 500) {
       conch::engine::grant_id const id{static_cast<std::uint64_t>(ticket) * 1000 + i, ~std::uint64_t{0} - i};
-      conch::redis::encode(conch::engine::acquire_command{name, id, true, claim, claim, retention, ticket, 0, false, fence}, client,
-                           all[i].acquire);
-      conch::redis::encode(
-          conch::engine::release_command{name, id, false, lease, claim, retention, 0, false, fence, fence + 500}, client,
-          all[i].release);
+      conch::redis::encode(conch::engine::acquire_command{name, id, true, claim, claim, retention, ticket, 0, false, fence}, client, all[i].acquire);
+      conch::redis::encode(conch::engine::release_command{name, id, false, lease, claim, retention, 0, false, fence, fence + 500}, client,
+                           all[i].release);
     }
     return all;
   }

@@ -51,13 +51,11 @@ void throughput(report& out, options const& chosen, std::string const& url, std:
   for (bool const single_threaded : {false, true}) {
     library lib{url, single_threaded, 1000};
     for (std::size_t const coroutines : {1u, 10u, 100u, 1000u}) {
-      std::string const name =
-          std::to_string(coroutines) + " coroutines, " + way + (single_threaded ? ", single_threaded" : "");
+      std::string const name = std::to_string(coroutines) + " coroutines, " + way + (single_threaded ? ", single_threaded" : "");
       progress("F1 " + name);
       auto const lanes = raw_lanes(coroutines);
       auto const [cycles, floor] = interleave(
-          chosen.repetitions, [&] { return lib.run(coroutines, chosen.seconds); },
-          [&] { return run_raw(raw, lanes, chosen.seconds); });
+          chosen.repetitions, [&] { return lib.run(coroutines, chosen.seconds); }, [&] { return run_raw(raw, lanes, chosen.seconds); });
       out.add("F1", name, cycles, "cycles/s", &floor);
     }
   }
@@ -65,8 +63,8 @@ void throughput(report& out, options const& chosen, std::string const& url, std:
 
 /// The cheapest exchange that is safe at all: SET NX PX, and a delete that compares.
 lane set_and_delete(conch::test::redis_probe& probe, std::string const& name) {
-  std::string const sha = probe.command(
-      {"SCRIPT", "LOAD", "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"});
+  std::string const sha =
+      probe.command({"SCRIPT", "LOAD", "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"});
   std::string const owner = "00000000000000000000000000000bec.1";
   return {command({"SET", name, owner, "NX", "PX", "30000"}), command({"EVALSHA", sha, "1", name, owner})};
 }
@@ -110,7 +108,9 @@ void server_cost(report& out, options const& chosen, server& redis) {
     std::string const name = std::to_string(coroutines) + " coroutines, unix";
     progress("F2 " + name);
 
-    struct cost { samples cpu, commands; } ours, scripts, scripted_floor, limit, floor;
+    struct cost {
+      samples cpu, commands;
+    } ours, scripts, scripted_floor, limit, floor;
     auto const measure = [&](cost& into, bool plain_set, auto&& run) {
       redis.reset_stats();
       double const before = redis.cpu_us();
@@ -159,7 +159,9 @@ void latency(report& out, options const& chosen, std::string const& url, std::st
   library lib{url, true, 1};
   raw_connection raw{url}, by_epoll{url, raw_connection::waits::by_epoll};
   lane const one = conch_lane("bench:0", 1);
-  struct latencies { samples p50, p99; } ours, limit, floor;
+  struct latencies {
+    samples p50, p99;
+  } ours, limit, floor;
   progress("F3 " + way);
   auto const exchanges = [&](raw_connection& with, latencies& into) {
     std::vector<double> took;

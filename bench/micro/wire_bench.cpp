@@ -76,8 +76,8 @@ std::string pushes() {
   std::string const grant = std::string{client} + ".12345 215000000000123 1792836000000123 3000 conch:{stock:iphone}";
   std::string text;
   for (int i = 0; i < 100; ++i) {
-    text += ">3\r\n$7\r\nmessage\r\n$" + std::to_string(channel.size()) + "\r\n" + channel + "\r\n$" + std::to_string(grant.size()) +
-            "\r\n" + grant + "\r\n";
+    text += ">3\r\n$7\r\nmessage\r\n$" + std::to_string(channel.size()) + "\r\n" + channel + "\r\n$" + std::to_string(grant.size()) + "\r\n" + grant +
+            "\r\n";
   }
   return text;
 }

@@ -200,7 +200,9 @@ class suite {
   void uncontended(std::size_t tasks) {
     auto set = start_all("uncontended", 1, tasks, true);
     std::string const name = std::to_string(tasks) + (tasks == 1 ? " task" : " tasks, distinct locks");
-    struct results { samples rate, client, server; };
+    struct results {
+      samples rate, client, server;
+    };
     std::map<std::string, results> of;
     double const seconds = chosen_.seconds;
     repeat("F1 " + name, set, [&](auto& one, bool counts) {
@@ -224,7 +226,9 @@ class suite {
   void contended(std::size_t processes, std::size_t tasks) {
     auto set = start_all("contended", processes, tasks, false);
     std::string const name = std::to_string(processes) + " processes x " + std::to_string(tasks) + " waiters";
-    struct results { samples rate, p50, p99, longest, jain, gave_up; };
+    struct results {
+      samples rate, p50, p99, longest, jain, gave_up;
+    };
     std::map<std::string, results> of;
     double const seconds = chosen_.seconds * 2;
     repeat("F7 " + name, set, [&](auto& one, bool counts) {
@@ -271,7 +275,9 @@ class suite {
   /// Every time with new processes: some idle clients ping every second, and here every command counts.
   void drain(std::size_t clients) {
     std::string const name = std::to_string(clients) + " waiting clients";
-    struct results { samples commands, took, cpu, waiting; };
+    struct results {
+      samples commands, took, cpu, waiting;
+    };
     std::map<std::string, results> of;
     std::vector<running> set;
     for (auto const& p : peers_) {
@@ -341,7 +347,8 @@ class suite {
           if (at->of.name == floor_) give_up(at->of, error);
           samples one;
           one.add(1);
-          add(what.substr(0, what.find(' ')), "a task had no answer within " + std::to_string(patience.count()) + " s, " + what, at->of, one, "runs", {});
+          add(what.substr(0, what.find(' ')), "a task had no answer within " + std::to_string(patience.count()) + " s, " + what, at->of, one, "runs",
+              {});
           at = all.erase(at);
         } catch (std::exception const& error) {
           give_up(at->of, error);
@@ -388,8 +395,7 @@ class suite {
     return sum;
   }
 
-  void add(std::string const& figure, std::string const& name, peer const& of, samples const& value,
-           std::string const& unit, samples const& floor) {
+  void add(std::string const& figure, std::string const& name, peer const& of, samples const& value, std::string const& unit, samples const& floor) {
     if (value.empty() || of.name == floor_) return;
     out_.of(of.name).add(figure, name, value, unit, floor.empty() ? nullptr : &floor);
   }

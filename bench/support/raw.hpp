@@ -48,9 +48,9 @@ class raw_connection {
   int fd_ = -1;
   int epoll_ = -1;
   std::vector<char> buffer_;
-  std::size_t unused_ = 0;          // messages that await() has not taken yet
-  std::size_t lines_missing_ = 0;   // of the message under way; 0: its first line is next
-  std::string line_;                // the beginning of a line that was cut
+  std::size_t unused_ = 0;         // messages that await() has not taken yet
+  std::size_t lines_missing_ = 0;  // of the message under way; 0: its first line is next
+  std::string line_;               // the beginning of a line that was cut
   char reply_[2] = {};
 };
 

@@ -44,9 +44,7 @@ std::optional<double> ratio_of(double value, std::optional<double> floor) {
 
 }  // namespace
 
-bool options::wants(std::string_view figure) const {
-  return figures.empty() || std::find(figures.begin(), figures.end(), figure) != figures.end();
-}
+bool options::wants(std::string_view figure) const { return figures.empty() || std::find(figures.begin(), figures.end(), figure) != figures.end(); }
 
 options parse_options(int argc, char** argv, std::string_view what_it_measures) {
   options result;
@@ -129,19 +127,16 @@ report& report::of(std::string peer) {
   return *this;
 }
 
-void report::add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
-                 samples const* floor) {
+void report::add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, samples const* floor) {
   std::string const spread = number(value.quantile(0.25)) + " … " + number(value.quantile(0.75));
   write(figure, name, value.median(), unit, floor != nullptr ? std::optional{floor->median()} : std::nullopt, spread);
 }
 
-void report::add(std::string_view figure, std::string_view name, double value, std::string_view unit,
-                 std::optional<double> floor) {
+void report::add(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor) {
   write(figure, name, value, unit, floor, "");
 }
 
-void report::distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
-                          samples const* floor) {
+void report::distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, samples const* floor) {
   for (double const percent : {0., 1., 5., 10., 20., 30., 40., 50., 60., 70., 80., 90., 95., 98., 99., 99.5, 99.9, 100.}) {
     char text[16];
     std::snprintf(text, sizeof text, ", p%g", percent);
@@ -150,14 +145,13 @@ void report::distribution(std::string_view figure, std::string_view name, sample
   }
 }
 
-void report::write(std::string_view figure, std::string_view name, double value, std::string_view unit,
-                   std::optional<double> floor, std::string const& spread) {
+void report::write(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor,
+                   std::string const& spread) {
   std::optional<double> const ratio = ratio_of(value, floor);
   progress("");
   std::cout << "| " << figure << " | " << name << " | ";
   if (of_peers_) std::cout << peer_ << " | ";
-  std::cout << number(value) << " | " << spread << " | " << unit << " | "
-            << (floor ? number(*floor) : "") << " | ";
+  std::cout << number(value) << " | " << spread << " | " << unit << " | " << (floor ? number(*floor) : "") << " | ";
   if (ratio) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3f", *ratio);
@@ -167,8 +161,7 @@ void report::write(std::string_view figure, std::string_view name, double value,
   write_json(figure, name, value, unit, floor);
 }
 
-void report::write_json(std::string_view figure, std::string_view name, double value, std::string_view unit,
-                        std::optional<double> floor) {
+void report::write_json(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor) {
   if (options_.json.empty()) return;
   std::optional<double> const ratio = ratio_of(value, floor);
   std::ofstream out{options_.json, std::ios::app};

@@ -59,20 +59,16 @@ class report {
   report& of(std::string peer);
 
   /// The median of `value`, with its quartiles; `floor` measured in the same run.
-  void add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
-           samples const* floor = nullptr);
-  void add(std::string_view figure, std::string_view name, double value, std::string_view unit,
-           std::optional<double> floor = std::nullopt);
+  void add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, samples const* floor = nullptr);
+  void add(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor = std::nullopt);
 
   /// Single measurements of all repetitions together, as quantiles "NAME, p0" to "NAME, p100". For pictures: not in the table.
-  void distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
-                    samples const* floor = nullptr);
+  void distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, samples const* floor = nullptr);
 
  private:
-  void write_json(std::string_view figure, std::string_view name, double value, std::string_view unit,
-                  std::optional<double> floor);
-  void write(std::string_view figure, std::string_view name, double value, std::string_view unit,
-             std::optional<double> floor, std::string const& spread);
+  void write_json(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor);
+  void write(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor,
+             std::string const& spread);
 
   options const& options_;
   bool of_peers_;

@@ -22,9 +22,7 @@ namespace conch::bench {
 
 namespace asio = boost::asio;
 
-inline std::chrono::nanoseconds in_seconds(double s) {
-  return std::chrono::nanoseconds{static_cast<std::int64_t>(s * 1e9)};
-}
+inline std::chrono::nanoseconds in_seconds(double s) { return std::chrono::nanoseconds{static_cast<std::int64_t>(s * 1e9)}; }
 
 inline double seconds_since(steady::time_point t) { return std::chrono::duration<double>(steady::now() - t).count(); }
 

@@ -14,11 +14,9 @@ namespace demo_load {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
-http_client::http_client(asio::any_io_executor executor, server_address server)
-    : server_(std::move(server)), stream_(std::move(executor)) {}
+http_client::http_client(asio::any_io_executor executor, server_address server) : server_(std::move(server)), stream_(std::move(executor)) {}
 
-asio::awaitable<http_client::response> http_client::request(http::verb method, std::string target,
-                                                            std::chrono::milliseconds limit) {
+asio::awaitable<http_client::response> http_client::request(http::verb method, std::string target, std::chrono::milliseconds limit) {
   stream_.expires_after(limit);
   if (!std::exchange(connected_, false)) {  // until all has gone well
     co_await connect();
@@ -39,8 +37,7 @@ asio::awaitable<void> http_client::connect() {
   stream_.close();
   buffer_.clear();
   asio::ip::tcp::resolver resolver(stream_.get_executor());
-  auto const found =
-      co_await resolver.async_resolve(server_.host, server_.port, asio::use_awaitable);
+  auto const found = co_await resolver.async_resolve(server_.host, server_.port, asio::use_awaitable);
   co_await stream_.async_connect(found, asio::use_awaitable);
   boost::system::error_code ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);

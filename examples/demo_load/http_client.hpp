@@ -22,8 +22,7 @@ class http_client {
 
   /// Throws `boost::system::system_error` when no answer came within the limit; the connection is
   /// then closed.
-  boost::asio::awaitable<response> request(boost::beast::http::verb method, std::string target,
-                                           std::chrono::milliseconds limit);
+  boost::asio::awaitable<response> request(boost::beast::http::verb method, std::string target, std::chrono::milliseconds limit);
 
  private:
   boost::asio::awaitable<void> connect();

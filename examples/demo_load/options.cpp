@@ -12,8 +12,7 @@ namespace {
 
 int in_range(char const* option, long long value, int most) {
   if (value < 1 || value > most) {
-    throw usage_error(std::string("--") + option + " must be from 1 to " + std::to_string(most) +
-                      ", not " + std::to_string(value));
+    throw usage_error(std::string("--") + option + " must be from 1 to " + std::to_string(most) + ", not " + std::to_string(value));
   }
   return static_cast<int>(value);
 }
@@ -48,22 +47,16 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   po::options_description known("Options");
   auto add = known.add_options();
   add("help,h", "print this");
-  add("url", po::value(&urls)->value_name("URL"),
-      "of a counter server, http://HOST:PORT; may be given several times");
-  add("requests", po::value(&requests)->default_value(result.requests)->value_name("N"),
-      "how many increments");
-  add("connections", po::value(&connections)->default_value(result.connections)->value_name("N"),
-      "at the same time, spread over the servers");
-  add("lock", po::value(&lock)->default_value("on")->value_name("on|off"),
-      "off: increments without the lock");
+  add("url", po::value(&urls)->value_name("URL"), "of a counter server, http://HOST:PORT; may be given several times");
+  add("requests", po::value(&requests)->default_value(result.requests)->value_name("N"), "how many increments");
+  add("connections", po::value(&connections)->default_value(result.connections)->value_name("N"), "at the same time, spread over the servers");
+  add("lock", po::value(&lock)->default_value("on")->value_name("on|off"), "off: increments without the lock");
   add("reset", po::bool_switch(&result.reset), "set the counter to 0 before");
-  add("max-seconds", po::value(&limit)->default_value(result.limit.count())->value_name("N"),
-      "give up after that time");
+  add("max-seconds", po::value(&limit)->default_value(result.limit.count())->value_name("N"), "give up after that time");
 
   po::variables_map given;
   try {
-    constexpr int style =
-        po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+    constexpr int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
     po::positional_options_description const none;
     po::command_line_parser parser(argc, argv);
     po::store(parser.options(known).positional(none).style(style).run(), given);

@@ -78,8 +78,8 @@ void draw(settings const& s, stock_report const& r, steady::time_point began, bo
 
 /// One sale. False: something was sold twice, lost, or below zero.
 bool sale(settings const& s, int processes) {
-  std::cout << (s.segments == 1 ? "one lock" : std::to_string(s.segments) + " segments") << ", " << processes << " processes with "
-            << s.buyers << " buyers each, " << s.order.count() << " ms an order\n";
+  std::cout << (s.segments == 1 ? "one lock" : std::to_string(s.segments) + " segments") << ", " << processes << " processes with " << s.buyers
+            << " buyers each, " << s.order.count() << " ms an order\n";
   int to_parent[2];
   if (::pipe(to_parent) != 0) throw std::runtime_error{"pipe"};
   {
@@ -140,8 +140,8 @@ bool sale(settings const& s, int processes) {
 
   double const seconds = std::chrono::duration<double>(sold_out - began).count();
   double const while_plenty = all.sold == 0 ? 0 : items_a_second * all.orders / all.sold;
-  std::printf("\n  %d orders in %.2f s: %.0f a second (%.0f until a quarter of the stock was left); %d times a segment had too little\n",
-              all.orders, seconds, all.orders / seconds, while_plenty, all.moved_on);
+  std::printf("\n  %d orders in %.2f s: %.0f a second (%.0f until a quarter of the stock was left); %d times a segment had too little\n", all.orders,
+              seconds, all.orders / seconds, while_plenty, all.moved_on);
   bool const adds_up = r.sold + r.left == s.items && r.sold == all.sold && !r.negative && all.mistakes == 0;
   std::printf("  sold %d + left %d = %d of %d; the buyers have %d; %s\n", r.sold, r.left, r.sold + r.left, s.items, all.sold,
               good && adds_up ? "nothing sold twice, nothing lost, never below zero" : "THIS DOES NOT ADD UP");
@@ -158,11 +158,12 @@ int main(int argc, char** argv) try {
   int processes = 4;
   std::string which = "both";
   po::options_description known{"conch-flash-sale: sells the same stock under one lock, and under one in segments"};
-  known.add_options()("help", "this text")("url", po::value(&url), "the Redis of the locks and the stock; default: $CONCH_URL, where a password belongs")(
+  known.add_options()("help", "this text")("url", po::value(&url),
+                                           "the Redis of the locks and the stock; default: $CONCH_URL, where a password belongs")(
       "name", po::value(&s.name), "of the lock; its keys begin with it")("items", po::value(&s.items), "to sell")(
       "order-ms", po::value(&order_ms), "what an order takes")("segments", po::value(&s.segments), "of the split lock")(
-      "processes", po::value(&processes), "that sell")("buyers", po::value(&s.buyers), "in each process")(
-      "only", po::value(&which), "one | segments: one of the two sales");
+      "processes", po::value(&processes), "that sell")("buyers", po::value(&s.buyers), "in each process")("only", po::value(&which),
+                                                                                                          "one | segments: one of the two sales");
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, known), given);
   po::notify(given);

@@ -21,8 +21,8 @@ asio::awaitable<void> wait_until(std::chrono::steady_clock::time_point until) {
 }
 
 /// One order under the lock of a segment: looks, takes payment, writes.
-asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_store& values, conch::hold& lock,
-                                      std::uint32_t segment, int items, tally& t) {
+asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_store& values, conch::hold& lock, std::uint32_t segment, int items,
+                                      tally& t) {
   if (t.sold_out) {
     co_return segment_verdict::done;  // somebody has looked everywhere
   }
@@ -62,9 +62,7 @@ asio::awaitable<bool> order(settings const& s, conch::client& client, http_count
     co_return verdict == segment_verdict::done;
   }
   conch::striped_mutex lock{client, s.name, s.segments};
-  auto body = [&](conch::hold& h) -> asio::awaitable<segment_verdict> {
-    return sell(s, values, h, h.segment(), items, t);
-  };
+  auto body = [&](conch::hold& h) -> asio::awaitable<segment_verdict> { return sell(s, values, h, h.segment(), items, t); };
   bool const found = co_await conch::with_any_segment(lock, body);
   co_return found;
 }

@@ -31,8 +31,7 @@ using cause = counter_error::cause;
 
 }  // namespace
 
-counter::counter(conch::client& locks, value_store& values, std::string const& name,
-                 std::chrono::milliseconds wait)
+counter::counter(conch::client& locks, value_store& values, std::string const& name, std::chrono::milliseconds wait)
     : values_(values), lock_(locks, name), wait_{.wait = wait}, key_("http_counter:" + name) {}
 
 asio::awaitable<counter::change> counter::increment(bool locked) {

@@ -15,8 +15,7 @@ namespace http_counter {
 struct counter_error : std::runtime_error {
   enum class cause { busy, unreachable, damaged };
 
-  counter_error(cause c, bool changed, std::string const& text)
-      : std::runtime_error(text), why(c), maybe_changed(changed) {}
+  counter_error(cause c, bool changed, std::string const& text) : std::runtime_error(text), why(c), maybe_changed(changed) {}
 
   cause why;
   bool maybe_changed;  ///< The write was under way: nobody knows whether it happened.
@@ -27,8 +26,7 @@ struct counter_error : std::runtime_error {
 class counter {
  public:
   /// `wait`: how long a change may wait for the lock.
-  counter(conch::client& locks, value_store& values, std::string const& name,
-          std::chrono::milliseconds wait);
+  counter(conch::client& locks, value_store& values, std::string const& name, std::chrono::milliseconds wait);
 
   struct change {
     std::int64_t value = 0;

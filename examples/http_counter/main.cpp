@@ -30,9 +30,7 @@ using namespace std::chrono_literals;
 using namespace http_counter;
 
 // For one command at Redis, to lock or to count. Requests shall be answered soon, also with 503.
-conch::duration command_limit(options const& chosen) {
-  return std::min<conch::duration>(1s, chosen.lease / 3);
-}
+conch::duration command_limit(options const& chosen) { return std::min<conch::duration>(1s, chosen.lease / 3); }
 
 conch::config lock_settings(options const& chosen) {
   conch::config c;

@@ -32,8 +32,6 @@ asio::awaitable<void> memory_values::remove(std::string key) {
   values_.erase(key);
 }
 
-asio::awaitable<void> memory_values::ping() {
-  co_return;
-}
+asio::awaitable<void> memory_values::ping() { co_return; }
 
 }  // namespace http_counter

@@ -16,8 +16,8 @@ namespace {
 // Not po::value<unsigned>: that reads -1 as four thousand millions.
 long long in_range(char const* option, long long value, long long least, long long most) {
   if (value < least || value > most) {
-    throw usage_error(std::string("--") + option + " must be from " + std::to_string(least) +
-                      " to " + std::to_string(most) + ", not " + std::to_string(value));
+    throw usage_error(std::string("--") + option + " must be from " + std::to_string(least) + " to " + std::to_string(most) + ", not " +
+                      std::to_string(value));
   }
   return value;
 }
@@ -36,8 +36,7 @@ void parse_endpoint(std::string_view text, options& into) {
   boost::system::error_code unknown;
   auto const parsed = boost::asio::ip::make_address(std::string(address), unknown);
   if (port.empty() || failure != std::errc{} || end != port.data() + port.size() || unknown) {
-    throw usage_error("--listen wants ADDRESS:PORT, as in 127.0.0.1:8080, not '" +
-                      std::string(text) + "'");
+    throw usage_error("--listen wants ADDRESS:PORT, as in 127.0.0.1:8080, not '" + std::string(text) + "'");
   }
   into.address = parsed.to_string();
 }
@@ -67,23 +66,18 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
       "servers for the lock, the first of which keeps the counter (default: "
       "$CONCH_URL, else redis://127.0.0.1:6379). With a password only in $CONCH_URL: everybody on the machine can "
       "read arguments");
-  add("name", po::value(&result.name)->default_value(result.name)->value_name("NAME"),
-      "of the counter and of its lock");
+  add("name", po::value(&result.name)->default_value(result.name)->value_name("NAME"), "of the counter and of its lock");
   add("wait-ms", po::value(&wait)->default_value(result.wait.count())->value_name("N"),
       "how long a request waits for the lock before it is answered with 503");
-  add("lease-ms", po::value(&lease)->default_value(result.lease.count())->value_name("N"),
-      "how long the lock outlives a server that died");
-  add("request-timeout-ms",
-      po::value(&request_timeout)->default_value(result.request_timeout.count())->value_name("N"),
+  add("lease-ms", po::value(&lease)->default_value(result.lease.count())->value_name("N"), "how long the lock outlives a server that died");
+  add("request-timeout-ms", po::value(&request_timeout)->default_value(result.request_timeout.count())->value_name("N"),
       "how long a connection may take to send a request, or be idle");
-  add("threads", po::value(&threads)->default_value(result.threads)->value_name("N"),
-      "threads that run the server");
+  add("threads", po::value(&threads)->default_value(result.threads)->value_name("N"), "threads that run the server");
 
   po::variables_map given;
   try {
     // Neither abbreviations nor words that are no options: a typing error shall be told.
-    constexpr int style =
-        po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+    constexpr int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
     po::positional_options_description const none;
     po::command_line_parser parser(argc, argv);
     po::store(parser.options(known).positional(none).style(style).run(), given);
@@ -114,8 +108,7 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   }
   result.wait = std::chrono::milliseconds(in_range("wait-ms", wait, 0, 600'000));
   result.lease = std::chrono::milliseconds(in_range("lease-ms", lease, 100, day));
-  result.request_timeout =
-      std::chrono::milliseconds(in_range("request-timeout-ms", request_timeout, 50, 600'000));
+  result.request_timeout = std::chrono::milliseconds(in_range("request-timeout-ms", request_timeout, 50, 600'000));
   result.threads = static_cast<int>(in_range("threads", threads, 1, 256));
   return result;
 }

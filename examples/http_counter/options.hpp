@@ -12,7 +12,7 @@ namespace http_counter {
 /// What the command line says.
 struct options {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 8080;  ///< 0: any that is free
+  std::uint16_t port = 8080;       ///< 0: any that is free
   std::vector<std::string> hosts;  ///< names under which it is reached, besides its addresses and localhost
   std::string redis = "redis://127.0.0.1:6379";
   std::string name = "counter";

@@ -11,9 +11,7 @@ namespace {
 
 using std::string_view;
 
-[[noreturn]] void fail(char const* what) {
-  throw std::invalid_argument(std::string("--redis: ") + what);
-}
+[[noreturn]] void fail(char const* what) { throw std::invalid_argument(std::string("--redis: ") + what); }
 
 bool take_prefix(string_view& text, string_view prefix) {
   if (!text.starts_with(prefix)) {

@@ -46,8 +46,7 @@ bool redis_connection::is_open() {
 
 // The stream's timer and the operations that it limits must not run at the same time, and callers
 // come from strands of their own: everything here happens in the connection's.
-asio::awaitable<resp2_reply> redis_connection::exchange(std::shared_ptr<redis_connection> self,
-                                                        std::string command,
+asio::awaitable<resp2_reply> redis_connection::exchange(std::shared_ptr<redis_connection> self, std::string command,
                                                         std::chrono::milliseconds limit) {
   auto const executor = self->strand_;
   auto running = run(std::move(self), std::move(command), limit);
@@ -55,9 +54,7 @@ asio::awaitable<resp2_reply> redis_connection::exchange(std::shared_ptr<redis_co
   co_return reply;
 }
 
-asio::awaitable<resp2_reply> redis_connection::run(std::shared_ptr<redis_connection> self,
-                                                   std::string command,
-                                                   std::chrono::milliseconds limit) {
+asio::awaitable<resp2_reply> redis_connection::run(std::shared_ptr<redis_connection> self, std::string command, std::chrono::milliseconds limit) {
   self->stream_.expires_after(limit);
   if (!self->connected_) {
     co_await self->connect(limit);
@@ -83,8 +80,7 @@ asio::awaitable<void> redis_connection::connect(std::chrono::milliseconds limit)
 
 // A look-up cannot be interrupted, so it is not waited for longer than the limit; what it finds
 // then is dropped.
-asio::awaitable<redis_connection::protocol::endpoint> redis_connection::resolve(
-    std::chrono::milliseconds limit) {
+asio::awaitable<redis_connection::protocol::endpoint> redis_connection::resolve(std::chrono::milliseconds limit) {
   if (!address_.socket.empty()) {
     co_return asio::local::stream_protocol::endpoint(address_.socket);
   }
@@ -114,9 +110,8 @@ asio::awaitable<redis_connection::protocol::endpoint> redis_connection::resolve(
 
 asio::awaitable<void> redis_connection::greet() {
   if (!address_.password.empty()) {
-    std::string command = address_.user.empty()
-                              ? encode_command({"AUTH", address_.password})
-                              : encode_command({"AUTH", address_.user, address_.password});
+    std::string command =
+        address_.user.empty() ? encode_command({"AUTH", address_.password}) : encode_command({"AUTH", address_.user, address_.password});
     auto reply = co_await ask(std::move(command));
     expect_ok(reply);
   }

@@ -22,9 +22,7 @@ class redis_connection {
 
   /// Sends an encoded command and returns the reply. Throws `store_error` when that takes longer
   /// than `limit`, connecting included. May be called from any executor.
-  static boost::asio::awaitable<resp2_reply> exchange(std::shared_ptr<redis_connection> self,
-                                                      std::string command,
-                                                      std::chrono::milliseconds limit);
+  static boost::asio::awaitable<resp2_reply> exchange(std::shared_ptr<redis_connection> self, std::string command, std::chrono::milliseconds limit);
 
   /// Does the server still keep it open, as far as is known here? Only between two exchanges.
   bool is_open();
@@ -33,9 +31,7 @@ class redis_connection {
   using protocol = boost::asio::generic::stream_protocol;
   using strand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-  static boost::asio::awaitable<resp2_reply> run(std::shared_ptr<redis_connection> self,
-                                                 std::string command,
-                                                 std::chrono::milliseconds limit);
+  static boost::asio::awaitable<resp2_reply> run(std::shared_ptr<redis_connection> self, std::string command, std::chrono::milliseconds limit);
   boost::asio::awaitable<void> connect(std::chrono::milliseconds limit);
   boost::asio::awaitable<protocol::endpoint> resolve(std::chrono::milliseconds limit);
   boost::asio::awaitable<void> greet();

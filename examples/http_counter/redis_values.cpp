@@ -6,8 +6,7 @@ namespace http_counter {
 
 namespace asio = boost::asio;
 
-redis_values::redis_values(asio::io_context& ctx, redis_address address,
-                           std::chrono::milliseconds limit)
+redis_values::redis_values(asio::io_context& ctx, redis_address address, std::chrono::milliseconds limit)
     : ctx_(ctx), address_(std::move(address)), limit_(limit) {}
 
 asio::awaitable<std::optional<std::string>> redis_values::get(std::string key) {

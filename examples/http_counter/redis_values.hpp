@@ -17,8 +17,7 @@ namespace http_counter {
 class redis_values : public value_store {
  public:
   /// `limit`: for one command, connecting included.
-  redis_values(boost::asio::io_context& ctx, redis_address address,
-               std::chrono::milliseconds limit);
+  redis_values(boost::asio::io_context& ctx, redis_address address, std::chrono::milliseconds limit);
 
   boost::asio::awaitable<std::optional<std::string>> get(std::string key) override;
   boost::asio::awaitable<void> set(std::string key, std::string value) override;

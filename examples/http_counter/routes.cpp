@@ -15,11 +15,7 @@ using std::string_view;
 string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 route refuse(http::status status, string_view reason, string_view label, string_view allow = {}) {
-  return {.what = action::refuse,
-          .status = status,
-          .reason = reason,
-          .allow = allow,
-          .label = label};
+  return {.what = action::refuse, .status = status, .reason = reason, .allow = allow, .label = label};
 }
 
 enum class lock_choice { on, off, wrong };
@@ -35,23 +31,14 @@ lock_choice parse_query(string_view query) {
 route decide_counter(http::verb method, string_view query) {
   auto const choice = parse_query(query);
   if (choice == lock_choice::wrong) {
-    return refuse(http::status::bad_request, "the query may only be lock=on or lock=off",
-                  "/counter");
+    return refuse(http::status::bad_request, "the query may only be lock=on or lock=off", "/counter");
   }
   route result{.locked = choice == lock_choice::on, .label = "/counter"};
   switch (method) {
-    case http::verb::post:
-      result.what = action::increment;
-      return result;
-    case http::verb::get:
-      result.what = action::read;
-      return result;
-    case http::verb::delete_:
-      result.what = action::reset;
-      return result;
-    default:
-      return refuse(http::status::method_not_allowed, "use GET, POST or DELETE", "/counter",
-                    "GET, POST, DELETE");
+    case http::verb::post: result.what = action::increment; return result;
+    case http::verb::get: result.what = action::read; return result;
+    case http::verb::delete_: result.what = action::reset; return result;
+    default: return refuse(http::status::method_not_allowed, "use GET, POST or DELETE", "/counter", "GET, POST, DELETE");
   }
 }
 
@@ -130,8 +117,7 @@ route decide(http::request_header<> const& request, std::vector<std::string> con
   if (path == "/healthz") {
     return decide_page(action::health, method, query, "/healthz");
   }
-  return refuse(http::status::not_found, "there are /counter, /stats, /metrics and /healthz",
-                "none");
+  return refuse(http::status::not_found, "there are /counter, /stats, /metrics and /healthz", "none");
 }
 
 void set_limits(request_parser& parser) {
@@ -154,8 +140,7 @@ std::optional<route> decide_failure(boost::system::error_code error) {
     return refuse(http::status::payload_too_large, "the body is too long", "none");
   }
   static boost::system::error_code const one_of_beast = http::error::bad_method;
-  if (error.category() == one_of_beast.category() && error != http::error::end_of_stream &&
-      error != http::error::partial_message) {
+  if (error.category() == one_of_beast.category() && error != http::error::end_of_stream && error != http::error::partial_message) {
     return refuse(http::status::bad_request, "this is not HTTP", "none");
   }
   return std::nullopt;

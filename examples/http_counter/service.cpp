@@ -23,9 +23,7 @@ response with_body(http::status status, char const* type, std::string body) {
   return out;
 }
 
-response with_json(http::status status, json::object const& body) {
-  return with_body(status, "application/json", json::serialize(body) + '\n');
-}
+response with_json(http::status status, json::object const& body) { return with_body(status, "application/json", json::serialize(body) + '\n'); }
 
 response unavailable(json::object body) {
   response out = with_json(http::status::service_unavailable, body);
@@ -89,19 +87,13 @@ asio::awaitable<response> service::act(route const& asked) {
       std::int64_t const value = co_await counter_.read();
       co_return with_json(http::status::ok, {{"counter", value}});
     }
-    case action::reset:
-      co_await counter_.reset(asked.locked);
-      co_return with_json(http::status::ok, {{"counter", 0}});
-    case action::stats:
-      co_return with_json(http::status::ok, to_json(locks_.stats()));
+    case action::reset: co_await counter_.reset(asked.locked); co_return with_json(http::status::ok, {{"counter", 0}});
+    case action::stats: co_return with_json(http::status::ok, to_json(locks_.stats()));
     case action::metrics:
       co_return with_body(http::status::ok, "text/plain; version=0.0.4; charset=utf-8",
                           conch::to_prometheus(locks_.stats()) + counters_.to_prometheus());
-    case action::health:
-      co_await values_.ping();
-      co_return with_json(http::status::ok, {{"status", "ok"}});
-    case action::refuse:
-      break;
+    case action::health: co_await values_.ping(); co_return with_json(http::status::ok, {{"status", "ok"}});
+    case action::refuse: break;
   }
   co_return with_json(http::status::internal_server_error, {{"error", "no such action"}});
 }

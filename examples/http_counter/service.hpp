@@ -17,8 +17,7 @@ using response = http::response<http::string_body>;
 /// Answers what routes.hpp has decided. Knows HTTP messages but no connections. From any thread.
 class service {
  public:
-  service(conch::client& locks, value_store& values, counter& number)
-      : locks_(locks), values_(values), counter_(number) {}
+  service(conch::client& locks, value_store& values, counter& number) : locks_(locks), values_(values), counter_(number) {}
 
   /// Never throws for what may go wrong outside: that becomes a 500 or 503 with a JSON body.
   boost::asio::awaitable<response> answer(route asked, std::string_view method);

@@ -47,8 +47,7 @@ void session::finish(std::shared_ptr<session> const& self) {
   asio::dispatch(self->stream_.get_executor(), [self] {
     self->finishing_ = true;
     error_code unknown;
-    bool const idle = self->reading_ && !self->parser_->got_some() && self->buffer_.size() == 0 &&
-                      self->stream_.socket().available(unknown) == 0;
+    bool const idle = self->reading_ && !self->parser_->got_some() && self->buffer_.size() == 0 && self->stream_.socket().available(unknown) == 0;
     if (idle) {
       self->stream_.cancel();
     }
@@ -82,7 +81,7 @@ asio::awaitable<bool> session::serve_one() {
   }
   bool const keep_alive = wants_more && !finishing_;
   bool const written = co_await write(std::move(out), keep_alive);
-  co_return written && keep_alive;
+  co_return written&& keep_alive;
 }
 
 asio::awaitable<error_code> session::read_request() {

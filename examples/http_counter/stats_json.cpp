@@ -10,8 +10,7 @@ namespace {
 std::int64_t microseconds(conch::duration d) { return d.count() / 1000; }
 
 boost::json::object to_json(conch::histogram const& h) {
-  std::int64_t const mean =
-      h.count == 0 ? 0 : microseconds(h.sum) / static_cast<std::int64_t>(h.count);
+  std::int64_t const mean = h.count == 0 ? 0 : microseconds(h.sum) / static_cast<std::int64_t>(h.count);
   return {{"count", h.count},
           {"mean_us", mean},
           {"p50_us", microseconds(h.quantile(0.5))},

@@ -15,27 +15,27 @@ using boost::system::error_code;
 /// change nothing else: its value() is that of the errc, and it is equal to the code without them. Cancellation is reported as
 /// `boost::asio::error::operation_aborted`, as everywhere in Asio.
 enum class errc {
-  timed_out = 1,      ///< the lock could not be had within `.wait`
-  lost,               ///< the hold ended before it was released
-  not_held,           ///< this object holds nothing (empty, moved from, or released before)
-  closed,             ///< the client is closed
-  unreachable,        ///< no answer from the server; what was under way is cleaned up once it is back
-  access_denied,      ///< wrong user or password, or a command this user may not run
-  wrong_type,         ///< a key of the lock holds something that is not a lock
-  server_refused,     ///< the server answered with an error that repeating would not mend
-  protocol,           ///< what came over the wire is not what a Redis 6.2 or newer sends
-  invalid_name,       ///< a lock's name must have 1 to 512 bytes
-  invalid_config,     ///< a member of conch::config or of the options is out of range
-  invalid_url,        ///< the URL could not be understood
-  not_supported,      ///< this backend cannot do that
-  would_deadlock,     ///< a reader asked to become a writer: two of them would wait for each other
+  timed_out = 1,   ///< the lock could not be had within `.wait`
+  lost,            ///< the hold ended before it was released
+  not_held,        ///< this object holds nothing (empty, moved from, or released before)
+  closed,          ///< the client is closed
+  unreachable,     ///< no answer from the server; what was under way is cleaned up once it is back
+  access_denied,   ///< wrong user or password, or a command this user may not run
+  wrong_type,      ///< a key of the lock holds something that is not a lock
+  server_refused,  ///< the server answered with an error that repeating would not mend
+  protocol,        ///< what came over the wire is not what a Redis 6.2 or newer sends
+  invalid_name,    ///< a lock's name must have 1 to 512 bytes
+  invalid_config,  ///< a member of conch::config or of the options is out of range
+  invalid_url,     ///< the URL could not be understood
+  not_supported,   ///< this backend cannot do that
+  would_deadlock,  ///< a reader asked to become a writer: two of them would wait for each other
 };
 
 /// Groups of errors, for code that only wants to know what to do next.
 enum class condition {
-  not_mine = 1,        ///< lost, not_held: somebody else may own the lock
-  unreachable,         ///< unreachable, closed
-  invalid_request,     ///< invalid_name, invalid_config, invalid_url, not_supported, would_deadlock: fix the call
+  not_mine = 1,     ///< lost, not_held: somebody else may own the lock
+  unreachable,      ///< unreachable, closed
+  invalid_request,  ///< invalid_name, invalid_config, invalid_url, not_supported, would_deadlock: fix the call
 };
 
 boost::system::error_category const& error_category() noexcept;

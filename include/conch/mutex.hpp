@@ -38,18 +38,17 @@ namespace detail {
 
 asio::any_io_executor const& own_executor_of(settings_ptr const& lock) noexcept;
 
-void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler,
-                   bool on_own_executor = false);
+void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler, bool on_own_executor = false);
 
 /// A part of a lock with several owners.
 struct permit_request {
-  char kind;                // as in src/cohort/permit.hpp
+  char kind;  // as in src/cohort/permit.hpp
   std::uint32_t limit, weight;
   std::string excluded_segments = "-";
 };
 
-void start_acquire_permit(settings_ptr lock, permit_request part, std::optional<duration> wait, bool once,
-                        acquire_handler handler, bool on_own_executor = false);
+void start_acquire_permit(settings_ptr lock, permit_request part, std::optional<duration> wait, bool once, acquire_handler handler,
+                          bool on_own_executor = false);
 
 struct initiate_part : initiation_at<lock_settings> {
   template <class Handler>
@@ -89,8 +88,7 @@ class mutex : public named_lock {
 
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{},
-                                                               false);
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{}, false);
   }
 
   /// Takes the lock if it is free. An empty hold means that somebody has it, or is asking for it: not an error. Never stands in
@@ -98,8 +96,7 @@ class mutex : public named_lock {
   /// lock already, or asks for it.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{},
-                                                               true);
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{}, true);
   }
 
  private:

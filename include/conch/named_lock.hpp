@@ -20,13 +20,13 @@ namespace conch {
 
 /// Somebody who has a lock, or a part of one, as the server saw it.
 struct lock_holder {
-  std::string client;                            ///< client::id() of the process that has it; zeros: not one of this library
-  std::int64_t fence = 0;                        ///< its token; what it was handed on to inside that process adds up to 4095
-  std::chrono::system_clock::time_point since{}; ///< of the grant, by the server's clock; later if that was set back before
-  duration lease_left{};                         ///< unless it is renewed
-  bool confirmed = false;                        ///< false: handed to it, and not renewed since
-  std::uint32_t permits = 1;                     ///< of a semaphore; a shared_mutex: 1'000'000 for a writer, else 1
-  std::uint32_t segment = 0;                     ///< of a striped_mutex; else 0
+  std::string client;                             ///< client::id() of the process that has it; zeros: not one of this library
+  std::int64_t fence = 0;                         ///< its token; what it was handed on to inside that process adds up to 4095
+  std::chrono::system_clock::time_point since{};  ///< of the grant, by the server's clock; later if that was set back before
+  duration lease_left{};                          ///< unless it is renewed
+  bool confirmed = false;                         ///< false: handed to it, and not renewed since
+  std::uint32_t permits = 1;                      ///< of a semaphore; a shared_mutex: 1'000'000 for a writer, else 1
+  std::uint32_t segment = 0;                      ///< of a striped_mutex; else 0
 };
 
 /// A lock at one moment.

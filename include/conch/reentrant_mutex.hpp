@@ -174,8 +174,7 @@ class reentrant_mutex : public named_lock {
 
   template <class Token>
   auto start(owner const& who, std::optional<duration> wait, bool once, Token& token) {
-    return asio::async_compose<Token, void(error_code, reentrant_hold)>(acquire_op{lock_, who.state(), wait, once}, token,
-                                                                        get_executor());
+    return asio::async_compose<Token, void(error_code, reentrant_hold)>(acquire_op{lock_, who.state(), wait, once}, token, get_executor());
   }
 };
 

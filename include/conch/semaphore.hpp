@@ -103,8 +103,8 @@ class semaphore : public named_lock {
 
   template <class Token>
   auto start(std::uint32_t count, std::optional<duration> wait, bool once, Token& token) {
-    return asio::async_initiate<Token, void(error_code, hold)>(
-        detail::initiate_part{{lock_.get()}}, token, lock_, detail::permit_request{'s', permits_, count}, wait, once);
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_part{{lock_.get()}}, token, lock_,
+                                                               detail::permit_request{'s', permits_, count}, wait, once);
   }
 
   std::uint32_t permits_;

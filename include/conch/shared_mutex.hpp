@@ -121,8 +121,8 @@ class shared_mutex : public named_lock {
 
   template <class Token>
   auto start(std::uint32_t weight, std::optional<duration> wait, bool once, Token& token) {
-    return asio::async_initiate<Token, void(error_code, hold)>(
-        detail::initiate_part{{lock_.get()}}, token, lock_, detail::permit_request{'r', everything, weight}, wait, once);
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_part{{lock_.get()}}, token, lock_,
+                                                               detail::permit_request{'r', everything, weight}, wait, once);
   }
 };
 

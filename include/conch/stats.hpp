@@ -16,8 +16,8 @@ struct histogram {
   static constexpr std::size_t bucket_count = 33;
 
   std::array<std::uint64_t, bucket_count> buckets{};  ///< buckets[i]: up to 2^i µs; the last one: anything longer
-  std::uint64_t count = 0;         ///< of all buckets
-  duration sum = duration::zero();  ///< of all that was added
+  std::uint64_t count = 0;                            ///< of all buckets
+  duration sum = duration::zero();                    ///< of all that was added
 
   void add(duration d) noexcept;
 
@@ -27,49 +27,49 @@ struct histogram {
 
 /// One of the servers of a lock over several.
 struct server_statistics {
-  std::string url;                       ///< no password
+  std::string url;  ///< no password
   bool connected = false;
   std::uint64_t connects = 0;
   std::uint64_t disconnects = 0;
   std::uint64_t scripts = 0;
-  std::uint64_t votes = 0;               ///< it gave us its lock
-  std::uint64_t cleanups_pending = 0;    ///< gauge: releases and leaves it has not answered yet
-  duration round_trip = duration::zero();///< gauge: smoothed, from a command to its answer
-  std::string last_trouble;              ///< empty: there was none
+  std::uint64_t votes = 0;                 ///< it gave us its lock
+  std::uint64_t cleanups_pending = 0;      ///< gauge: releases and leaves it has not answered yet
+  duration round_trip = duration::zero();  ///< gauge: smoothed, from a command to its answer
+  std::string last_trouble;                ///< empty: there was none
 };
 
 /// Counters of one client since it was made. Plain numbers, a consistent snapshot.
 struct statistics {
-  std::uint64_t acquires = 0;            ///< acquire and try calls
-  std::uint64_t grants_replied = 0;      ///< granted in the answer to the request (1 round trip)
-  std::uint64_t grants_pushed = 0;       ///< handed over by the server
-  std::uint64_t grants_local = 0;        ///< handed on inside this process, no message
-  std::uint64_t tries_busy = 0;          ///< try calls that found the lock taken
-  std::uint64_t timeouts = 0;            ///< acquires that ended by `.wait`
-  std::uint64_t cancellations = 0;       ///< acquires that ended by cancellation
-  std::uint64_t failures = 0;            ///< acquires that ended by an error
-  std::uint64_t releases = 0;            ///< releases of holds that were still held
-  std::uint64_t losses = 0;              ///< holds that were lost
-  std::uint64_t revocations = 0;         ///< of these: taken away by somebody's force_release
-  std::uint64_t renewals = 0;            ///< locks renewed
-  std::uint64_t renewal_scripts = 0;     ///< scripts it took
-  std::uint64_t renewals_refused = 0;    ///< the server said: not yours
-  std::uint64_t scripts = 0;             ///< scripts sent in all
-  std::uint64_t safety_checks = 0;       ///< re-asks of a waiting client
-  std::uint64_t kicks = 0;               ///< repeated releases, for a next-in-line that may be dead
-  std::uint64_t pushes = 0;              ///< grants received by push
-  std::uint64_t pushes_late = 0;         ///< of these: could not be shown to be in time, asked again
-  std::uint64_t pushes_doubted = 0;      ///< of these: of another lock, or a fence that cannot be: asked again. Somebody forges
-  std::uint64_t pushes_stray = 0;        ///< of these: nobody wanted it any more, given back
-  std::uint64_t connects = 0;            ///< connections made
-  std::uint64_t disconnects = 0;         ///< connections lost
-  std::uint64_t votes_given_back = 0;    ///< several servers: votes that were too few for the lock, passed on
-  std::uint64_t fence_rounds = 0;        ///< strict_fence: grants whose fence took a second round trip
-  std::uint64_t cleanups_pending = 0;    ///< gauge: releases and leaves not yet answered
-  std::uint64_t waiting = 0;             ///< gauge: acquires under way
-  std::uint64_t held = 0;                ///< gauge: holds
-  histogram wait;                        ///< from the call to the grant
-  histogram hold;                        ///< from the grant to the release or loss
+  std::uint64_t acquires = 0;                ///< acquire and try calls
+  std::uint64_t grants_replied = 0;          ///< granted in the answer to the request (1 round trip)
+  std::uint64_t grants_pushed = 0;           ///< handed over by the server
+  std::uint64_t grants_local = 0;            ///< handed on inside this process, no message
+  std::uint64_t tries_busy = 0;              ///< try calls that found the lock taken
+  std::uint64_t timeouts = 0;                ///< acquires that ended by `.wait`
+  std::uint64_t cancellations = 0;           ///< acquires that ended by cancellation
+  std::uint64_t failures = 0;                ///< acquires that ended by an error
+  std::uint64_t releases = 0;                ///< releases of holds that were still held
+  std::uint64_t losses = 0;                  ///< holds that were lost
+  std::uint64_t revocations = 0;             ///< of these: taken away by somebody's force_release
+  std::uint64_t renewals = 0;                ///< locks renewed
+  std::uint64_t renewal_scripts = 0;         ///< scripts it took
+  std::uint64_t renewals_refused = 0;        ///< the server said: not yours
+  std::uint64_t scripts = 0;                 ///< scripts sent in all
+  std::uint64_t safety_checks = 0;           ///< re-asks of a waiting client
+  std::uint64_t kicks = 0;                   ///< repeated releases, for a next-in-line that may be dead
+  std::uint64_t pushes = 0;                  ///< grants received by push
+  std::uint64_t pushes_late = 0;             ///< of these: could not be shown to be in time, asked again
+  std::uint64_t pushes_doubted = 0;          ///< of these: of another lock, or a fence that cannot be: asked again. Somebody forges
+  std::uint64_t pushes_stray = 0;            ///< of these: nobody wanted it any more, given back
+  std::uint64_t connects = 0;                ///< connections made
+  std::uint64_t disconnects = 0;             ///< connections lost
+  std::uint64_t votes_given_back = 0;        ///< several servers: votes that were too few for the lock, passed on
+  std::uint64_t fence_rounds = 0;            ///< strict_fence: grants whose fence took a second round trip
+  std::uint64_t cleanups_pending = 0;        ///< gauge: releases and leaves not yet answered
+  std::uint64_t waiting = 0;                 ///< gauge: acquires under way
+  std::uint64_t held = 0;                    ///< gauge: holds
+  histogram wait;                            ///< from the call to the grant
+  histogram hold;                            ///< from the grant to the release or loss
   std::vector<server_statistics> servers{};  ///< of a lock over several; empty with one server
 };
 

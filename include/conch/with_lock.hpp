@@ -71,16 +71,13 @@ struct start_body {
   void operator()(Handler handler, std::shared_ptr<guarded_body<Hold>> state, Body* body) const {
     auto slot = asio::get_associated_cancellation_slot(handler);
     if (slot.is_connected()) {
-      slot.assign([state](asio::cancellation_type type) {
-        asio::dispatch(state->strand, [state, type] { state->stop_body.emit(type); });
-      });
+      slot.assign([state](asio::cancellation_type type) { asio::dispatch(state->strand, [state, type] { state->stop_body.emit(type); }); });
     }
     // The caller's slot is ours now; the body gets the signal that merges both reasons to stop.
     auto const ex = asio::get_associated_executor(handler, state->callers);
     auto done = [handler = std::move(handler), state, slot, ex](std::exception_ptr error, auto... result) mutable {
       state->stop_watching.emit(asio::cancellation_type::all);
-      asio::post(ex, [handler = std::move(handler), slot, error,
-                      results = std::tuple<decltype(result)...>{std::move(result)...}]() mutable {
+      asio::post(ex, [handler = std::move(handler), slot, error, results = std::tuple<decltype(result)...>{std::move(result)...}]() mutable {
         if (slot.is_connected()) {
           auto mine = slot;
           mine.clear();
@@ -94,11 +91,9 @@ struct start_body {
         state->lost = why;
         state->stop_body.emit(asio::cancellation_type::terminal);
       };
-      state->hold.async_lost(asio::bind_cancellation_slot(state->stop_watching.slot(),
-                                                          asio::bind_executor(state->strand, std::move(on_lost))));
+      state->hold.async_lost(asio::bind_cancellation_slot(state->stop_watching.slot(), asio::bind_executor(state->strand, std::move(on_lost))));
       asio::co_spawn(state->strand, (*body)(state->hold),
-                     asio::bind_cancellation_slot(state->stop_body.slot(),
-                                                  asio::bind_executor(state->strand, std::move(done))));
+                     asio::bind_cancellation_slot(state->stop_body.slot(), asio::bind_executor(state->strand, std::move(done))));
     });
   }
 };
@@ -109,7 +104,7 @@ struct hold_of {
   using type = hold;
 };
 template <class Lock>
-  requires requires { typename Lock::hold_type; }
+requires requires { typename Lock::hold_type; }
 struct hold_of<Lock> {
   using type = typename Lock::hold_type;
 };
@@ -120,7 +115,9 @@ using hold_of_t = typename hold_of<Lock>::type;
 
 /// What with_lock can hold: a mutex, a semaphore (one permit), a shared_mutex, a striped_mutex (any segment), a multi_lock.
 template <class L>
-concept lockable = requires(L& l, acquire_options options) { l.async_acquire(options, asio::use_awaitable); };
+concept lockable = requires(L& l, acquire_options options) {
+  l.async_acquire(options, asio::use_awaitable);
+};
 
 /// Runs `body` under the lock.
 ///
@@ -152,8 +149,8 @@ auto with_lock(Lock& m, acquire_options options, Body& body)
   std::exception_ptr failure;
   std::optional<std::conditional_t<std::is_void_v<result>, std::monostate, result>> value;
   try {
-    auto running = asio::async_initiate<asio::use_awaitable_t<> const, signature>(
-        detail::start_body<result, detail::hold_of_t<Lock>, Body>{}, asio::use_awaitable, state, &body);
+    auto running = asio::async_initiate<asio::use_awaitable_t<> const, signature>(detail::start_body<result, detail::hold_of_t<Lock>, Body>{},
+                                                                                  asio::use_awaitable, state, &body);
     if constexpr (std::is_void_v<result>) {
       co_await std::move(running);
       value.emplace();

@@ -26,9 +26,8 @@ std::unique_ptr<transport> transport_to(redis::address const& where, lent const&
 
 /// A nonce costs a twentieth of an acquire and release in memory.
 std::unique_ptr<engine::entropy> nonces_for(std::vector<redis::address> const& servers) {
-  bool const in_memory = std::all_of(servers.begin(), servers.end(), [](redis::address const& one) {
-    return one.what == redis::address::kind::memory;
-  });
+  bool const in_memory =
+      std::all_of(servers.begin(), servers.end(), [](redis::address const& one) { return one.what == redis::address::kind::memory; });
   if (in_memory) return std::make_unique<detail::no_entropy>();
   return std::make_unique<detail::system_entropy>();
 }
@@ -53,8 +52,8 @@ deployment make(lent const& client) {
   auto const seed = detail::seed_of(client.client_id);
   std::unique_ptr<quorum::quorum> several;
   if (is_quorum(client.settings)) {
-    several = std::make_unique<quorum::quorum>(client.settings, client.client_id, seed, *d.nonces, client.timers, client.up, client.log,
-                                               client.stats);
+    several =
+        std::make_unique<quorum::quorum>(client.settings, client.client_id, seed, *d.nonces, client.timers, client.up, client.log, client.stats);
   }
   for (redis::address const& where : servers) {
     transport& way = *d.transports.emplace_back(transport_to(where, client));

@@ -12,8 +12,6 @@ namespace conch {
 
 namespace asio = boost::asio;
 
-inline asio::execution_context& context_of(asio::any_io_executor const& ex) {
-  return asio::query(ex, asio::execution::context);
-}
+inline asio::execution_context& context_of(asio::any_io_executor const& ex) { return asio::query(ex, asio::execution::context); }
 
 }  // namespace conch

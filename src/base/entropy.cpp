@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/entropy.hpp"
 
+#include <unistd.h>  // getentropy
 #include <cerrno>
 #include <system_error>
-#include <unistd.h>  // getentropy
 
 #include <utility>
 

@@ -38,8 +38,7 @@ bool belongs_to(errc e, condition c) {
     case condition::not_mine: return e == errc::lost || e == errc::not_held;
     case condition::unreachable: return e == errc::unreachable || e == errc::closed;
     case condition::invalid_request:
-      return e == errc::invalid_name || e == errc::invalid_config || e == errc::invalid_url || e == errc::not_supported ||
-             e == errc::would_deadlock;
+      return e == errc::invalid_name || e == errc::invalid_config || e == errc::invalid_url || e == errc::not_supported || e == errc::would_deadlock;
   }
   return false;
 }

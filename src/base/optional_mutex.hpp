@@ -9,8 +9,12 @@ namespace conch {
 class optional_mutex {
  public:
   explicit optional_mutex(bool needed) noexcept : needed_{needed} {}
-  void lock() { if (needed_) mutex_.lock(); }
-  void unlock() { if (needed_) mutex_.unlock(); }
+  void lock() {
+    if (needed_) mutex_.lock();
+  }
+  void unlock() {
+    if (needed_) mutex_.unlock();
+  }
 
  private:
   std::mutex mutex_;

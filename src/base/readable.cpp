@@ -33,8 +33,8 @@ character first_of(std::string_view text) {
 }
 
 bool harmless(char32_t c) {
-  if (c < 0x20 || (c >= 0x7f && c <= 0x9f)) return false;  // C0, DEL, C1
-  if (c == 0x61c || c == 0x200e || c == 0x200f) return false;  // marks of direction
+  if (c < 0x20 || (c >= 0x7f && c <= 0x9f)) return false;                 // C0, DEL, C1
+  if (c == 0x61c || c == 0x200e || c == 0x200f) return false;             // marks of direction
   return !(c >= 0x2028 && c <= 0x202e) && !(c >= 0x2066 && c <= 0x2069);  // line and paragraph ends, embeddings, isolates
 }
 

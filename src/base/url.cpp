@@ -12,9 +12,7 @@ namespace conch::redis {
 
 namespace {
 
-[[noreturn]] void refuse(std::string_view why) {
-  throw boost::system::system_error{make_error_code(errc::invalid_url, why)};
-}
+[[noreturn]] void refuse(std::string_view why) { throw boost::system::system_error{make_error_code(errc::invalid_url, why)}; }
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';

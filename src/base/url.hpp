@@ -13,10 +13,10 @@ struct address {
   enum class kind { tcp, unix_socket, memory };
 
   kind what = kind::tcp;
-  std::string host;      // tcp: name or address, without the brackets of IPv6
+  std::string host;  // tcp: name or address, without the brackets of IPv6
   std::uint16_t port = 6379;
-  std::string path;      // unix_socket: the path; memory: the name of the store
-  std::string user;      // empty: "default" if there is a password
+  std::string path;  // unix_socket: the path; memory: the name of the store
+  std::string user;  // empty: "default" if there is a password
   std::string password;
   int database = 0;
 

@@ -150,8 +150,7 @@ bool client_core::answered_here(client_request& q) {
     using phase = engine::acquisition::phase;
     if (n->at == phase::lost) {
       q.why = make_error_code(errc::lost);
-    } else if (n->at != phase::holding || n->core != q.core || n->permit.kind != engine::permit_kind::shared ||
-               n->lock->name != q.name) {
+    } else if (n->at != phase::holding || n->core != q.core || n->permit.kind != engine::permit_kind::shared || n->lock->name != q.name) {
       q.why = make_error_code(errc::not_held);
     } else if (n->permit.weight <= q.size) {
       return true;  // a reader already

@@ -67,8 +67,7 @@ alarm::alarm(asio::any_io_executor on) : on_{on}, timer_{std::move(on)} {}
 
 void alarm::arm(time_point at) {
   asio::post(on_, [this, keep = keep_, at] {
-    timer_.expires_at(std::chrono::steady_clock::time_point{
-        std::chrono::duration_cast<std::chrono::steady_clock::duration>(at.time_since_epoch())});
+    timer_.expires_at(std::chrono::steady_clock::time_point{std::chrono::duration_cast<std::chrono::steady_clock::duration>(at.time_since_epoch())});
     wait();
   });
 }

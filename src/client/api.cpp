@@ -40,9 +40,9 @@ std::string text(duration d) {
     char const* name;
   };
   using std::chrono::nanoseconds;
-  for (auto const& [of, name] : {unit{hours{24}, " d"}, unit{hours{1}, " h"}, unit{std::chrono::minutes{1}, " min"},
-                                 unit{std::chrono::seconds{1}, " s"}, unit{milliseconds{1}, " ms"},
-                                 unit{std::chrono::microseconds{1}, " us"}, unit{nanoseconds{1}, " ns"}}) {
+  for (auto const& [of, name] :
+       {unit{hours{24}, " d"}, unit{hours{1}, " h"}, unit{std::chrono::minutes{1}, " min"}, unit{std::chrono::seconds{1}, " s"},
+        unit{milliseconds{1}, " ms"}, unit{std::chrono::microseconds{1}, " us"}, unit{nanoseconds{1}, " ns"}}) {
     if (d != duration::zero() && d % of == duration::zero()) return std::to_string(d / of) + name;
   }
   return "0";
@@ -60,8 +60,7 @@ void between(std::string const& member, duration d, duration least, duration mos
 /// 0 switches it off.
 void zero_or_between(std::string const& member, duration d, duration least, duration most, std::string const& whose = {}) {
   if (d == duration::zero() || (d >= least && d <= most)) return;
-  refuse(errc::invalid_config,
-         member + " must be 0, or " + text(least) + " to " + text(most) + whose + ", and not " + text(d));
+  refuse(errc::invalid_config, member + " must be 0, or " + text(least) + " to " + text(most) + whose + ", and not " + text(d));
 }
 
 /// What CLIENT SETNAME takes, and what fits into a line of CLIENT LIST.
@@ -95,8 +94,8 @@ config checked(config c) {
     between("quorum.min_server_uptime", c.quorum.min_server_uptime, none, hours{24 * 30});
     std::size_t const n = backends::servers_of(c).size();
     require(c.quorum.votes_needed == 0 || (c.quorum.votes_needed > n / 2 && c.quorum.votes_needed <= n),
-            "quorum.votes_needed must be 0, or " + std::to_string(n / 2 + 1) + " to " + std::to_string(n) + " (a majority to all of the servers), and not " +
-                std::to_string(c.quorum.votes_needed));
+            "quorum.votes_needed must be 0, or " + std::to_string(n / 2 + 1) + " to " + std::to_string(n) +
+                " (a majority to all of the servers), and not " + std::to_string(c.quorum.votes_needed));
     c.claim = c.quorum.vote_claim;
   }
   between("fence_retention", c.fence_retention, std::chrono::seconds{1}, hours{24 * 30});
@@ -114,22 +113,21 @@ config checked(config c) {
 }  // namespace
 
 detail::settings_ptr detail::checked_lock(core_ptr core, std::string name, mutex_options const& o, lock_status::kind_of_lock kind,
-                                           std::uint32_t limit) {
+                                          std::uint32_t limit) {
   if (name.empty()) refuse(errc::invalid_name, "it is empty");
   if (name.size() > 512) refuse(errc::invalid_name, "it has " + std::to_string(name.size()));
   config const& c = core->settings();
   duration const lease = o.lease.value_or(c.lease);
   between("mutex_options::lease", lease, shortest_lease, longest_lease);
   require(lease >= c.claim, "mutex_options::lease must not be shorter than config::claim (" + text(c.claim) + "), and is " + text(lease));
-  require(lease / 3 >= c.command_timeout, "mutex_options::lease must be at least three times config::command_timeout (" + text(c.command_timeout) +
-                                              "), and is " + text(lease));
+  require(lease / 3 >= c.command_timeout,
+          "mutex_options::lease must be at least three times config::command_timeout (" + text(c.command_timeout) + "), and is " + text(lease));
   if (o.max_hold) at_least("mutex_options::max_hold", *o.max_hold, milliseconds{1});
-  return std::make_shared<detail::lock_settings const>(detail::lock_settings{
-      std::move(core), std::move(name), lease, o.renew, o.max_hold ? o.max_hold : c.max_hold, kind, limit});
+  return std::make_shared<detail::lock_settings const>(
+      detail::lock_settings{std::move(core), std::move(name), lease, o.renew, o.max_hold ? o.max_hold : c.max_hold, kind, limit});
 }
 
-client::client(executor_type executor, config settings)
-    : core_{detail::client_core::make(std::move(executor), checked(std::move(settings)))} {}
+client::client(executor_type executor, config settings) : core_{detail::client_core::make(std::move(executor), checked(std::move(settings)))} {}
 
 client::~client() {
   if (core_) core_->close_in_background();
@@ -145,8 +143,7 @@ std::string const& client::id() const noexcept { return core_->id(); }
 
 named_lock::executor_type named_lock::get_executor() const noexcept { return lock_->core->executor(); }
 
-mutex::mutex(client& owner, std::string name, mutex_options options)
-    : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
+mutex::mutex(client& owner, std::string name, mutex_options options) : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
 
 hold::~hold() {
   if (node_) node_->core->abandon(*node_);

@@ -3,8 +3,8 @@
 
 #include "base/identity.hpp"
 #include "base/readable.hpp"
-#include "client/completion.hpp"
 #include "client/admin.hpp"
+#include "client/completion.hpp"
 #include "client/registry.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -13,9 +13,9 @@
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/execution/relationship.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/require.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
 
 #include <boost/system/system_error.hpp>
@@ -101,13 +101,15 @@ std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, c
 
 // cppcheck-suppress passedByValue ; moved into its member, after strand_ has looked at it
 client_core::client_core(asio::any_io_executor executor, config settings)
-    : executor_{std::move(executor)},
-      own_executor_{asio::prefer(asio::require(executor_, asio::execution::blocking.never), asio::execution::relationship.fork)},
+    : executor_{std::move(executor)}, own_executor_{asio::prefer(asio::require(executor_, asio::execution::blocking.never),
+                                                                 asio::execution::relationship.fork)},
       strand_{settings.single_threaded ? executor_ : asio::any_io_executor{asio::make_strand(executor_)}}, settings_{std::move(settings)},
       id_{new_client_id()}, mutex_{!settings_.single_threaded}, cohort_{settings_, timers_, *this, stats_},
       deployment_{backends::make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_})},
-      random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
-      close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
+      random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))}, close_timer_{this,
+                                                                                      [](void* self, time_point now) {
+                                                                                        static_cast<client_core*>(self)->close_due(now);
+                                                                                      }},
       alarm_{std::make_unique<alarm>(strand_)}, nodes_mutex_{!settings_.single_threaded} {
   cohort_.use(*deployment_.backend);
 }
@@ -147,8 +149,8 @@ void client_core::begin(node_ref node, std::optional<duration> wait, time_point 
   if (wait) n.until = later_by(now, std::max(*wait, duration::zero()));
 }
 
-void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler,
-                          bool on_own_executor, engine::permit permit) {
+void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler, bool on_own_executor,
+                          engine::permit permit) {
   node_ref node = prepare(lock, once, std::move(handler), on_own_executor, std::move(permit));
   enter([&](time_point now) {
     hold_node& n = *node;
@@ -460,7 +462,9 @@ void client_core::end_close(error_code why) {
   closing_ = closing::done;
   close_timer_.cancel();
   for (auto const& way : deployment_.transports) way->shut_down();
-  asio::post(strand_, [this, keep = shared_from_this()] { if (alarm_) alarm_->stop(); });
+  asio::post(strand_, [this, keep = shared_from_this()] {
+    if (alarm_) alarm_->stop();
+  });
   tell_closed(why);
 }
 

@@ -6,8 +6,8 @@
 #include "base/log_sink.hpp"
 #include "base/optional_mutex.hpp"
 #include "client/alarm.hpp"
-#include "cohort/cohort.hpp"
 #include "cohort/admin_request.hpp"
+#include "cohort/cohort.hpp"
 #include "protocol/transport.hpp"
 
 #include <conch/mutex.hpp>
@@ -33,7 +33,7 @@ class client_request;
 /// Somebody who waits to hear of a loss.
 struct loss_watcher {
   lost_handler handler;
-  asio::any_completion_executor whose;  // keeps the handler's context at work
+  asio::any_completion_executor whose;                                             // keeps the handler's context at work
   std::optional<std::list<std::shared_ptr<loss_watcher>>::iterator> at_hold = {};  // among the watchers of its hold; with the engine locked
 };
 
@@ -46,13 +46,13 @@ class hold_node final : public engine::acquisition {
   core_ptr core;  // until the last reference goes
   acquire_handler on_acquired;
   release_handler on_released;
-  asio::any_completion_executor whose;  // of the operation under way, work_of its handler; empty: it runs at home
+  asio::any_completion_executor whose;                // of the operation under way, work_of its handler; empty: it runs at home
   std::list<std::shared_ptr<loss_watcher>> watchers;  // with the engine locked
-  error_code loss;                                      // with the engine locked
-  node_ref of_engine;  // the engine's own, from the acquire to its last word about it; with the engine locked
-  std::atomic<bool> given_back{false};                  // its hold is released or destroyed
+  error_code loss;                                    // with the engine locked
+  node_ref of_engine;                                 // the engine's own, from the acquire to its last word about it; with the engine locked
+  std::atomic<bool> given_back{false};                // its hold is released or destroyed
   std::atomic<int> references{0};
-  hold_node* next = nullptr;      // all nodes of the core, with its list locked
+  hold_node* next = nullptr;  // all nodes of the core, with its list locked
   hold_node* previous = nullptr;
 };
 
@@ -152,31 +152,31 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void note(bool is_error, std::string_view words) override;
 
-  asio::any_io_executor executor_;  // empty once the context is gone, as are:
-  asio::any_io_executor own_executor_;      // ... the same, never blocking; completions of handlers at home are its
-  asio::any_io_executor strand_;    // ... the alarm's and the connections': a strand, unless there is one thread only
+  asio::any_io_executor executor_;      // empty once the context is gone, as are:
+  asio::any_io_executor own_executor_;  // ... the same, never blocking; completions of handlers at home are its
+  asio::any_io_executor strand_;        // ... the alarm's and the connections': a strand, unless there is one thread only
   config const settings_;
   std::string const id_;
 
-  optional_mutex mutex_;           // guards all that follows, down to the alarm
+  optional_mutex mutex_;  // guards all that follows, down to the alarm
   statistics stats_;
   engine::timer_queue timers_;
   engine::cohort cohort_;
   backends::deployment deployment_;
   std::vector<ready> ready_;
-  std::deque<ready> due_here_;           // one thread only: completions at home, for this turn or the next
+  std::deque<ready> due_here_;  // one thread only: completions at home, for this turn or the next
   bool in_turn_ = false;
-  std::size_t operations_on_own_executor_ = 0;   // whose handlers have not been posted yet ...
-  asio::any_io_executor own_work_;   // ... and what keeps our own context at work for all of them
+  std::size_t operations_on_own_executor_ = 0;                  // whose handlers have not been posted yet ...
+  asio::any_io_executor own_work_;                              // ... and what keeps our own context at work for all of them
   std::list<std::shared_ptr<client_request>> client_requests_;  // not answered yet
-  std::minstd_rand random_;        // where to begin to look for a free segment
+  std::minstd_rand random_;                                     // where to begin to look for a free segment
   closing closing_ = closing::no;
   bool gone_ = false;
   std::optional<close_handler> on_closed_;
   bool closed_told_ = false;
   asio::any_completion_executor whose_close_;
   engine::timer close_timer_;
-  std::uint64_t progress_ = 0;     // of the servers, when closing looked at it last
+  std::uint64_t progress_ = 0;  // of the servers, when closing looked at it last
   bool alarm_started_ = false;
   time_point armed_ = engine::timer_queue::never;
   std::unique_ptr<alarm> alarm_;

@@ -89,9 +89,7 @@ std::uint32_t depth_of_level(shared_hold const& level) noexcept {
   return level.depth;
 }
 
-asio::any_io_executor executor_of(shared_hold const* level) noexcept {
-  return executor_of(level != nullptr ? level->held.node().get() : nullptr);
-}
+asio::any_io_executor executor_of(shared_hold const* level) noexcept { return executor_of(level != nullptr ? level->held.node().get() : nullptr); }
 
 void start_level_release(shared_hold_ptr level, release_handler handler) {
   if (!level) {

@@ -7,9 +7,9 @@ namespace conch::engine {
 
 admin_request::admin_request() noexcept
     : due{this, [](void* self, time_point now) {
-        auto& i = *static_cast<admin_request*>(self);
-        i.at->admin_due(i, now);
-      }} {}
+            auto& i = *static_cast<admin_request*>(self);
+            i.at->admin_due(i, now);
+          }} {}
 
 admin_request::~admin_request() {
   if (linked()) at->withdraw(*this);

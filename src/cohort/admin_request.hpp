@@ -24,7 +24,7 @@ struct order {
     inspect,    // who has it
     force,      // takes it from whoever has it
     set_limit,  // of a semaphore
-    downgrade,     // makes one's own part smaller
+    downgrade,  // makes one's own part smaller
   };
 
   kind what = kind::inspect;
@@ -32,7 +32,7 @@ struct order {
   std::int64_t fence = 0;  // force: of the one to lose it; 0: of all
   std::uint32_t size = 0;  // set_limit: the new limit; downgrade: what is left of the part
   grant_id id = 0;         // downgrade: whose part
-  engine::permit permit;             // downgrade: as it was asked for
+  engine::permit permit;   // downgrade: as it was asked for
 };
 
 /// A question or an order about a lock. It is asked again after a reconnect, until it is answered or `offline_timeout` is over;
@@ -46,8 +46,8 @@ struct admin_request : order, list_hook<admin_request> {
   // The backend's.
   class backend* at = nullptr;
   std::uint64_t serial = 0;
-  bool written = false;    // and not answered
-  std::int64_t taken = 0;  // force: from so many by the scripts before the next
+  bool written = false;                // and not answered
+  std::int64_t taken = 0;              // force: from so many by the scripts before the next
   std::int64_t last = 0, from_us = 0;  // force: where the next goes on (force_command)
   time_point until{};
   timer due;
@@ -69,7 +69,7 @@ struct lock_report {
 };
 
 struct admin_result {
-  std::int64_t count = 0;               // force: from how many it was taken; set_limit: how many permits are taken
+  std::int64_t count = 0;             // force: from how many it was taken; set_limit: how many permits are taken
   std::optional<lock_report> status;  // inspect
 };
 

@@ -3,8 +3,8 @@
 
 #include "base/list.hpp"
 #include "base/timer_queue.hpp"
-#include "cohort/grant_id.hpp"
 #include "cohort/admin_request.hpp"
+#include "cohort/grant_id.hpp"
 #include "cohort/permit.hpp"
 #include "cohort/states.hpp"
 
@@ -55,40 +55,40 @@ struct place : list_hook<place> {
   std::string_view name;
   state at = state::idle;
   bool wait = true;
-  bool written = false;    // the request under this id may have reached the server
-  bool confirmed = false;  // the full lease, not just the claim
-  bool renewing = false;   // a renewal is under way
-  bool asks_again = false; // because of a push; not answered yet
-  bool by_push = false;    // its grant was pushed first: whoever passed it on keeps the fence
-  bool renewable = false;  // set by the cohort: this may (still) be renewed ...
+  bool written = false;                        // the request under this id may have reached the server
+  bool confirmed = false;                      // the full lease, not just the claim
+  bool renewing = false;                       // a renewal is under way
+  bool asks_again = false;                     // because of a push; not answered yet
+  bool by_push = false;                        // its grant was pushed first: whoever passed it on keeps the fence
+  bool renewable = false;                      // set by the cohort: this may (still) be renewed ...
   time_point renew_until = time_point::max();  // ... before this
   grant_id id;
   std::int64_t ticket = 0;
-  std::int64_t fence = 0;       // server part
-  time_point fence_until{};     // owned: the server remembers it at least until then, without a renewal that sees to it
-  engine::permit permit;                  // of a lock with several owners
-  std::uint32_t segment = 0;    // owned: which one; 0: the lock has none
+  std::int64_t fence = 0;     // server part
+  time_point fence_until{};   // owned: the server remembers it at least until then, without a renewal that sees to it
+  engine::permit permit;      // of a lock with several owners
+  std::uint32_t segment = 0;  // owned: which one; 0: the lock has none
 
   // A vote, which is one server's part of a lock over several (src/quorum):
-  std::int64_t vote = 0;        // the ticket, agreed between the servers; 0: not a vote
-  std::int64_t floor = 0;       // fences given from now on shall be above this
-  std::int64_t next_fence_floor = 0;       // what a release gives to the next in line should be above this, so that all servers give the same
-  std::int64_t refused_by = 0;  // the fence above `floor` that the last confirmation met; 0: none
-  std::int64_t accepted = 0;    // the floor of the last confirmation
+  std::int64_t vote = 0;              // the ticket, agreed between the servers; 0: not a vote
+  std::int64_t floor = 0;             // fences given from now on shall be above this
+  std::int64_t next_fence_floor = 0;  // what a release gives to the next in line should be above this, so that all servers give the same
+  std::int64_t refused_by = 0;        // the fence above `floor` that the last confirmation met; 0: none
+  std::int64_t accepted = 0;          // the floor of the last confirmation
   rival seen{};
   place const* part_of = nullptr;  // decides whether this may be renewed
 
   milliseconds lease{};
-  time_point deadline{};        // owned: not valid after this
-  time_point valid_from{};      // owned: when the request that led to this deadline was written
-  time_point late_until = time_point::min();      // by then the server refuses any request under this id that was written so far
-  time_point echo_until = time_point::min();      // the same, of those that an earlier connection may still hold
-  time_point trouble_since{};   // asking: since when the server has answered "later"; zero: it has not
+  time_point deadline{};                      // owned: not valid after this
+  time_point valid_from{};                    // owned: when the request that led to this deadline was written
+  time_point late_until = time_point::min();  // by then the server refuses any request under this id that was written so far
+  time_point echo_until = time_point::min();  // the same, of those that an earlier connection may still hold
+  time_point trouble_since{};                 // asking: since when the server has answered "later"; zero: it has not
   /// We passed the lock on while others waited: when to see that its new owner took it (server::look_after); max: nothing to see to.
   time_point follow_up = time_point::max();
-  std::uint32_t run = 0;        // asked for at this run of the server, as counted by who keeps it
-  std::uint32_t references = 0; // commands and clean-ups that name this place
-  std::uint32_t told_on = 0;    // the connection on which the server was asked or told something of this last
+  std::uint32_t run = 0;         // asked for at this run of the server, as counted by who keeps it
+  std::uint32_t references = 0;  // commands and clean-ups that name this place
+  std::uint32_t told_on = 0;     // the connection on which the server was asked or told something of this last
   cleanup* kick = nullptr;
 
   /// For a release or a confirmation of this (release_command::floor).
@@ -101,7 +101,7 @@ struct place : list_hook<place> {
 
   void* owner = nullptr;            // for who listens to the events
   class backend* keeper = nullptr;  // who asked last
-  timer check;                  // safety check, retry, or the end of patience with an absent server
+  timer check;                      // safety check, retry, or the end of patience with an absent server
 };
 
 /// What may follow a state of a place. Whoever asks is at first neither in line nor refused; whoever owns it can only give it back.
@@ -185,9 +185,9 @@ class backend {
 
 inline place::place(std::string_view lock_name) noexcept
     : name{lock_name}, check{this, [](void* self, time_point now) {
-        auto& s = *static_cast<place*>(self);
-        s.keeper->check(s, now);
-      }} {}
+                               auto& s = *static_cast<place*>(self);
+                               s.keeper->check(s, now);
+                             }} {}
 
 /// What the cohort is told.
 class backend_events {

@@ -16,15 +16,17 @@ lock_entry& entry_of(place& s) { return *static_cast<lock_entry*>(s.owner); }
 
 acquisition::acquisition()
     : due{this, [](void* self, time_point now) {
-        auto& a = *static_cast<acquisition*>(self);
-        a.in->overdue(a, now);
-      }} {}
+            auto& a = *static_cast<acquisition*>(self);
+            a.in->overdue(a, now);
+          }} {}
 
 lock_entry::lock_entry(std::string lock_name, cohort& owner)
-    : name{std::move(lock_name)}, in{owner}, place{name}, watch{this, [](void* self, time_point now) {
-        auto& e = *static_cast<lock_entry*>(self);
-        e.in.watch(e, now);
-      }, true} {
+    : name{std::move(lock_name)}, in{owner}, place{name}, watch{this,
+                                                                [](void* self, time_point now) {
+                                                                  auto& e = *static_cast<lock_entry*>(self);
+                                                                  e.in.watch(e, now);
+                                                                },
+                                                                true} {
   place.owner = this;
 }
 
@@ -48,8 +50,9 @@ error_code refused(permit const& p) {
 }  // namespace
 
 cohort::cohort(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats)
-    : settings_{settings}, timers_{timers}, shell_{shell}, stats_{stats},
-      rest_{this, [](void* self, time_point now) { static_cast<cohort*>(self)->go_on_ending(now); }} {}
+    : settings_{settings}, timers_{timers}, shell_{shell}, stats_{stats}, rest_{this, [](void* self, time_point now) {
+                                                                                  static_cast<cohort*>(self)->go_on_ending(now);
+                                                                                }} {}
 
 cohort::~cohort() {
   permit_entries_.splice_back(unseen_);
@@ -123,7 +126,9 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
 
 void cohort::cancel(acquisition& a, cancel_type type, time_point now) {
   switch (a.at) {
-    case acquisition::phase::waiting: if (!CONCH_MUTANT(cancel_ignored)) stop_waiting(a, cancelled(), type, now); return;
+    case acquisition::phase::waiting:
+      if (!CONCH_MUTANT(cancel_ignored)) stop_waiting(a, cancelled(), type, now);
+      return;
     case acquisition::phase::staying:
       if (type == cancel_type::total || CONCH_MUTANT(second_cancellation_ignored)) return;
       if (type == cancel_type::partial) {
@@ -176,7 +181,8 @@ void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time
 void cohort::overdue(acquisition& a, time_point now) {
   switch (a.at) {
     case acquisition::phase::waiting:
-      stop_waiting(a, CONCH_MUTANT(timed_out_is_unreachable) ? make_error_code(errc::unreachable) : backend_->too_late(a.lock->place), cancel_type::total, now);
+      stop_waiting(a, CONCH_MUTANT(timed_out_is_unreachable) ? make_error_code(errc::unreachable) : backend_->too_late(a.lock->place),
+                   cancel_type::total, now);
       return;
     // Its wait is over in any case: a server with much to do does not make it longer.
     case acquisition::phase::staying:
@@ -357,7 +363,9 @@ void cohort::deliver(lock_entry& e, time_point now) {
 /// (the next owner shall have the margin once before its loss is told), and a fixed lease starts anew for each owner.
 bool cohort::can_hand_off(lock_entry& e, time_point now) {
   if (e.waiting.empty() || (e.waiting.front().fixed && !CONCH_MUTANT(fixed_handed_off)) || !e.place.renewable) return false;
-  if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) || (e.hand_offs + 1 >= hand_offs_per_grant && !CONCH_MUTANT(index_past_its_limit))) return false;
+  if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) ||
+      (e.hand_offs + 1 >= hand_offs_per_grant && !CONCH_MUTANT(index_past_its_limit)))
+    return false;
   time_point const lost_at = lose_at(e);
   return now + (e.place.deadline - lost_at) < lost_at;
 }

@@ -20,10 +20,10 @@ struct lock_entry;
 /// One acquire, and the hold it becomes. Belongs to the shell, which may free it after the last event about it.
 struct acquisition : list_hook<acquisition>, receipt {
   enum class phase : std::uint8_t {
-    fresh,      // not given to the engine yet
-    waiting,    // in the local line
-    staying,    // its wait is over, but a grant that comes now is still taken
-    leaving,    // its wait is over; reported once the server has let go
+    fresh,    // not given to the engine yet
+    waiting,  // in the local line
+    staying,  // its wait is over, but a grant that comes now is still taken
+    leaving,  // its wait is over; reported once the server has let go
     holding,
     lost,       // told; not yet released
     releasing,  // the release is not answered yet
@@ -33,13 +33,13 @@ struct acquisition : list_hook<acquisition>, receipt {
   acquisition();
 
   // What is asked for.
-  bool once = false;                    // one attempt: busy instead of waiting
-  bool busy_is_late = false;            // ... which is told as timed_out; set by the engine
-  bool fixed = false;                   // the lease is not renewed
+  bool once = false;          // one attempt: busy instead of waiting
+  bool busy_is_late = false;  // ... which is told as timed_out; set by the engine
+  bool fixed = false;         // the lease is not renewed
   milliseconds lease{};
-  time_point until = time_point::max(); // the end of the wait; now or earlier: one attempt
+  time_point until = time_point::max();  // the end of the wait; now or earlier: one attempt
   duration max_hold = duration::max();
-  engine::permit permit;                          // of a lock with several owners; else none
+  engine::permit permit;  // of a lock with several owners; else none
 
   // What became of it.
   phase at = phase::fresh;
@@ -52,15 +52,14 @@ struct acquisition : list_hook<acquisition>, receipt {
   time_point asked{}, granted{};
   timer due;
 
-  time_point deadline() const noexcept {
-    return time_point{duration{valid_until.load(std::memory_order_acquire)}};
-  }
+  time_point deadline() const noexcept { return time_point{duration{valid_until.load(std::memory_order_acquire)}}; }
 };
 
 /// What may follow a phase of an acquisition.
 constexpr state_table<acquisition::phase, 8> acquisition_phases{{
     {acquisition::phase::fresh, any_of(acquisition::phase::waiting, acquisition::phase::over)},
-    {acquisition::phase::waiting, any_of(acquisition::phase::staying, acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
+    {acquisition::phase::waiting,
+     any_of(acquisition::phase::staying, acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
     {acquisition::phase::staying, any_of(acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
     {acquisition::phase::leaving, any_of(acquisition::phase::over)},
     {acquisition::phase::holding, any_of(acquisition::phase::lost, acquisition::phase::releasing, acquisition::phase::over)},
@@ -103,9 +102,9 @@ struct lock_entry : list_hook<lock_entry> {
   std::string const name;
   class cohort& in;
   engine::place place;
-  list<acquisition> waiting;       // in the order of asking
+  list<acquisition> waiting;  // in the order of asking
   acquisition* holder = nullptr;
-  int hand_offs = 0;               // of the present grant; the index in the fencing token
+  int hand_offs = 0;  // of the present grant; the index in the fencing token
   time_point slice_began{};
   time_point renew_at{};
   timer watch;
@@ -190,9 +189,9 @@ class cohort final : public backend_events {
   backend* backend_ = nullptr;
   bool closed_ = false;
   std::unordered_map<std::string_view, std::unique_ptr<lock_entry>> entries_;  // keys live in the entries
-  list<lock_entry> permit_entries_;  // owned
+  list<lock_entry> permit_entries_;                                            // owned
   bool end_waits_ = false, end_holds_ = false;
-  list<lock_entry> unseen_;     // of parts_: those that the present one of these has not come to
+  list<lock_entry> unseen_;               // of parts_: those that the present one of these has not come to
   std::size_t bucket_ = 0, buckets_ = 0;  // of entries_: likewise
   timer rest_;
   std::vector<place*> due_;  // to be renewed at the end of this tick

@@ -21,9 +21,7 @@ std::vector<std::size_t> multi_plan::in_order(std::vector<std::string_view> cons
 
 multi_plan::multi_plan(std::size_t count, std::optional<time_point> until, bool once) : held_(count, false), until_{until}, once_{once} {}
 
-std::optional<time_point> multi_plan::until() const noexcept {
-  return CONCH_MUTANT(multi_waits_for_ever) ? std::nullopt : until_;
-}
+std::optional<time_point> multi_plan::until() const noexcept { return CONCH_MUTANT(multi_waits_for_ever) ? std::nullopt : until_; }
 
 std::vector<bool> multi_plan::tried(std::vector<bool> const& granted) {
   std::vector<bool> back(granted.size(), false);

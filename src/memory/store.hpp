@@ -103,8 +103,8 @@ class store {
     std::map<std::string, permit_owner, std::less<>> owners;
     bool limit_set = false;
     std::int64_t until = none;
-    std::int64_t walked = 0;  // nobody in line up to that ticket wants what is free
-    bool indexed = false;     // all owners are in `ends`
+    std::int64_t walked = 0;                              // nobody in line up to that ticket wants what is free
+    bool indexed = false;                                 // all owners are in `ends`
     std::set<std::pair<std::int64_t, std::string>> ends;  // by a time before which the lease does not end
     std::map<std::string, std::int64_t, std::less<>> end_of;
     std::int64_t ends_until = none;
@@ -136,8 +136,7 @@ class store {
 
     bool owned() const noexcept { return owner_until != none; }
     bool owned_by(std::string_view client, engine::grant_id id) const noexcept {
-      return owned() && owner.number == id && owner.text.starts_with(client) &&
-             owner.text.size() == client.size() + 1 + engine::text_size(id);
+      return owned() && owner.number == id && owner.text.starts_with(client) && owner.text.size() == client.size() + 1 + engine::text_size(id);
     }
     std::int64_t next_expiry() const noexcept;
   };

@@ -48,8 +48,8 @@ struct store::permit_context {
   std::set<std::string, std::less<>> hopeless;
 
   permit_context(script_context& at, engine::permit const& wanted, grant who)
-      : m{at}, hash{at.e.permits}, permit{wanted}, me{std::move(who)},
-        entry{me.text + ' ' + std::to_string(wanted.weight) + ' ' + wanted.excluded_segments} {}
+      : m{at}, hash{at.e.permits}, permit{wanted}, me{std::move(who)}, entry{me.text + ' ' + std::to_string(wanted.weight) + ' ' +
+                                                                             wanted.excluded_segments} {}
 
   bool reentrant() const { return permit.kind == engine::permit_kind::reentrant; }
   bool segmented() const { return permit.kind == engine::permit_kind::segments; }
@@ -165,8 +165,8 @@ struct store::permit_context {
 
   std::int64_t lock_left() const { return std::max(left_until(hash.until, m.now_ms()), m.claim); }
 
-  void own_permit(std::string const& id, std::int64_t size, std::int64_t fence, bool claimed, std::int64_t lease,
-                std::int64_t segment, std::string_view for_whom) {
+  void own_permit(std::string const& id, std::int64_t size, std::int64_t fence, bool claimed, std::int64_t lease, std::int64_t segment,
+                  std::string_view for_whom) {
     std::int64_t const ends = m.now_us + lease * 1000;
     first_end = used == 0 ? ends : std::min(first_end, ends);
     used += size;
@@ -229,8 +229,7 @@ struct store::permit_context {
   static waiter parse(std::string_view text) {
     auto const first = text.find(' ');
     auto const second = text.find(' ', first + 1);
-    return {text.substr(0, first), text.substr(second + 1),
-            std::stoll(std::string{text.substr(first + 1, second - first - 1)})};
+    return {text.substr(0, first), text.substr(second + 1), std::stoll(std::string{text.substr(first + 1, second - first - 1)})};
   }
 
   static std::string_view client_of(std::string_view id) { return id.substr(0, id.find('.')); }
@@ -308,8 +307,8 @@ struct store::permit_context {
           steps -= 2;
           ready = false;
         } else if (auto const heard = m.in.listeners_.find(client_of(head.id)); heard != m.in.listeners_.end()) {
-          heard->second->on_grant({m.e.name, one.number, fence, m.now_us, std::chrono::milliseconds{m.claim}, permit.kind,
-                                   static_cast<std::uint32_t>(*segment)});
+          heard->second->on_grant(
+              {m.e.name, one.number, fence, m.now_us, std::chrono::milliseconds{m.claim}, permit.kind, static_cast<std::uint32_t>(*segment)});
           own_permit(std::string{head.id}, size, fence, true, m.claim, *segment, head.excluded_segments);
           ++result.others;
           steps -= 2;
@@ -363,7 +362,8 @@ std::vector<std::int64_t> store::acquire_permit(script_context& m, engine::acqui
     if (c.wait) return refused({0, p.left(), m.now_us, ticket});
   }
 
-  auto const segment = nobody_waits || p.segmented() || p.reentrant() ? p.fit(c.permit->weight, c.permit->excluded_segments, c.permit->start) : std::nullopt;
+  auto const segment =
+      nobody_waits || p.segmented() || p.reentrant() ? p.fit(c.permit->weight, c.permit->excluded_segments, c.permit->start) : std::nullopt;
   if (segment) {
     std::int64_t const fence = m.next_fence(0);
     p.own_permit(p.me.text, std::min<std::int64_t>(c.permit->weight, p.limit), fence, false, lease, *segment, c.permit->excluded_segments);

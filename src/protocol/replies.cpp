@@ -138,7 +138,9 @@ std::optional<order_reply> read_force(std::span<std::int64_t const> n) {
 std::optional<order_reply> read_limit(std::span<std::int64_t const> n, std::uint32_t limit) {
   if (n.size() < 2) return std::nullopt;
   std::int64_t const flags = n.size() > 2 ? n[2] : 0;
-  return order_reply{.count = n[0], .passed_on = (flags & passed_on_flag) != 0, .more_to_do = (flags & unfinished_flag) != 0,
+  return order_reply{.count = n[0],
+                     .passed_on = (flags & passed_on_flag) != 0,
+                     .more_to_do = (flags & unfinished_flag) != 0,
                      .permit = {.kind = permit_kind::semaphore, .limit = limit, .weight = 1}};
 }
 

@@ -28,7 +28,10 @@ struct acquire_reply {
   std::int64_t left_ms = 0, ticket = 0;
   std::int64_t server_us = 0;  // what the server's clock showed; 0: not told
   /// Of a vote: which client has the lock there, and with which ticket.
-  struct owner { std::int64_t client, ticket; bool confirmed; };
+  struct owner {
+    std::int64_t client, ticket;
+    bool confirmed;
+  };
   std::optional<owner> seen;
   bool passed_on = false;  // the lock went to another client, which may be dead
   bool more_to_do = false;
@@ -58,12 +61,12 @@ struct release_reply {
 
   kind what = kind::malformed;
   bool was_mine = false;
-  bool passed_on = false;   // the lock went to another client, which may be dead
+  bool passed_on = false;  // the lock went to another client, which may be dead
   bool more_in_line = false;
-  bool more_to_do = false;  // than one script does: a release is to be sent at once
+  bool more_to_do = false;     // than one script does: a release is to be sent at once
   std::int64_t server_us = 0;  // 0: not told
   std::int64_t fence = 0, segment = 0;
-  acquire_reply again;      // if the release asked for a new place
+  acquire_reply again;  // if the release asked for a new place
 };
 
 /// `asked_again`: the release has a new id. `of_permit`: it is one of a lock with several owners.
@@ -73,7 +76,7 @@ release_reply read_release(std::span<std::int64_t const> numbers, bool asked_aga
 class renew_reply {
  public:
   enum class kind : std::uint8_t {
-    failed,    // could not be read or written just now
+    failed,  // could not be read or written just now
     not_mine,
     renewed,
   };
@@ -104,9 +107,11 @@ struct order_reply {
   std::int64_t count = 0;   // force: from how many it was taken; limit: how many permits are taken
   bool passed_on = false;   // the lock went to other clients, which may be dead, and more wait
   bool more_to_do = false;  // than one script does: a release is to be sent at once
-  engine::permit permit{};            // the lock that it concerned
+  engine::permit permit{};  // the lock that it concerned
   /// Force: where the next script goes on.
-  struct place { std::int64_t last, from_us; };
+  struct place {
+    std::int64_t last, from_us;
+  };
   std::optional<place> goes_on{};
 };
 

@@ -36,12 +36,13 @@ std::string of_lock(place const& s, std::string_view words) {
   return text;
 }
 
-server::server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up,
-               log_sink& log, statistics& stats)
+server::server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up, log_sink& log,
+               statistics& stats)
     : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces},
       overdue_{this, [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
-      rest_{this, [](void* self, time_point now) { static_cast<server*>(self)->go_on(now); }},
-      quiet_{this, [](void* self, time_point now) { static_cast<server*>(self)->quiet(now); }} {}
+      rest_{this, [](void* self, time_point now) { static_cast<server*>(self)->go_on(now); }}, quiet_{this, [](void* self, time_point now) {
+                                                                                                        static_cast<server*>(self)->quiet(now);
+                                                                                                      }} {}
 
 server::~server() {
   pending_cleanups_.splice_back(resting_cleanups_);
@@ -176,9 +177,7 @@ void server::regroup(session const& before, session const& s, time_point now) {
   regrouped_ = now + std::min<duration>(settings_.claim, pause + time_to_greet);
 }
 
-bool server::is_patient(time_point now, time_point until) const {
-  return now < std::max(regrouped_, until) && !CONCH_MUTANT(nobody_awaited);
-}
+bool server::is_patient(time_point now, time_point until) const { return now < std::max(regrouped_, until) && !CONCH_MUTANT(nobody_awaited); }
 
 void server::connect_failed(fault what, std::string_view words, time_point now) {
   trouble_ = words;
@@ -392,9 +391,7 @@ std::int64_t server::not_after(time_point now) const {
 
 /// May what was written on an earlier connection reach the server still? Where connections can be ended requests carry no
 /// not-after: they are bytes in some buffer until the server has answered the CLIENT KILL.
-bool server::may_arrive_late() const {
-  return stale_.can_end() && !stale_.open().empty() && !CONCH_MUTANT(cleanup_lapses);
-}
+bool server::may_arrive_late() const { return stale_.can_end() && !stale_.open().empty() && !CONCH_MUTANT(cleanup_lapses); }
 
 /// Something about it is written on the present connection.
 void server::tell(place& s) {
@@ -431,7 +428,8 @@ void server::become_idle(place& s) {
 void server::assert_consistent([[maybe_unused]] place const& s) {
   using state [[maybe_unused]] = place::state;
   BOOST_ASSERT_MSG(s.references != 0, "a reference to a seat is given up twice");
-  BOOST_ASSERT_MSG(s.linked() == (s.at != state::idle), "a seat is in no list, and is asked for again by no new connection; or it is idle, and would be");
+  BOOST_ASSERT_MSG(s.linked() == (s.at != state::idle),
+                   "a seat is in no list, and is asked for again by no new connection; or it is idle, and would be");
   BOOST_ASSERT_MSG(s.at == state::asking || s.at == state::in_line || s.at == state::leaving || !s.check.armed(),
                    "a safety check of what neither waits nor asks");
   BOOST_ASSERT_MSG(s.at == state::owned || !s.renewing, "a renewal of what is not owned");
@@ -463,9 +461,8 @@ void server::fail(place& s, error_code why, time_point now) {
 bool server::is_asked_again(place const& s, grant_id id) const {
   if (s.references <= 2) return false;
   auto const same = [&](auto const& one) { return one.at == &s && one.id == id; };
-  return in_flight_.any_of(same) || std::any_of(trying_.begin(), trying_.end(), [&](auto const& batch) {
-           return std::any_of(batch.in_script.begin(), batch.in_script.end(), same);
-         });
+  return in_flight_.any_of(same) || std::any_of(trying_.begin(), trying_.end(),
+                                                [&](auto const& batch) { return std::any_of(batch.in_script.begin(), batch.in_script.end(), same); });
 }
 
 void server::fail_all_asking(error_code why, time_point now) {

@@ -5,10 +5,10 @@
 #include "base/log_sink.hpp"
 #include "base/random.hpp"
 #include "base/turns.hpp"
+#include "cohort/admin_request.hpp"
 #include "cohort/backend.hpp"
 #include "protocol/cleanup.hpp"
 #include "protocol/drift.hpp"
-#include "cohort/admin_request.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/server_clock.hpp"
 #include "protocol/stale_connections.hpp"
@@ -106,7 +106,19 @@ class server final : public backend, public wire_events {
   enum class request : std::uint8_t { acquire, acquire_all, leave, cleanup, renew, confirm, admin_request, kill, subscribe, prove_publish, ping };
   /// The server knows each of them, or none, by itself.
   enum class script : std::uint8_t {
-    none, acquire, permit_acquire, acquire_all, release, permit_release, renew, permit_renew, confirm, inspect, force, limit, count
+    none,
+    acquire,
+    permit_acquire,
+    acquire_all,
+    release,
+    permit_release,
+    renew,
+    permit_renew,
+    confirm,
+    inspect,
+    force,
+    limit,
+    count
   };
 
   struct in_flight {
@@ -116,17 +128,21 @@ class server final : public backend, public wire_events {
     place* at;
     cleanup* of_cleanup;
     time_point written;
-    milliseconds lease{};  // as asked for; by the time of the answer the place may want another
+    milliseconds lease{};       // as asked for; by the time of the answer the place may want another
     std::int64_t proposal = 0;  // of a vote; likewise
-    std::uint64_t serial = 0;  // of an admin_request
-    script of = script::none;  // which one it runs
-    std::uint64_t number = 0;  // counts the requests of a connection
+    std::uint64_t serial = 0;   // of an admin_request
+    script of = script::none;   // which one it runs
+    std::uint64_t number = 0;   // counts the requests of a connection
   };
 
   /// What others may need to connect again, beyond the pause between two attempts: to be told, or to notice, and to be greeted.
   static constexpr milliseconds time_to_greet{200};
 
-  struct tried { place* at; grant_id id; milliseconds lease; };
+  struct tried {
+    place* at;
+    grant_id id;
+    milliseconds lease;
+  };
 
   // server.cpp: the connection
   void push_request(in_flight r);
@@ -233,45 +249,53 @@ class server final : public backend, public wire_events {
   error_code denied_;             // set: this user may not do what the protocol needs
   session session_;
   bool connected_before_ = false;
-  bool was_replica_ = false;      // since then, what we asked was one
-  std::uint32_t run_ = 0;         // counts the runs of the server, as far as we have noticed
-  time_point lost_at_{};          // when the last connection ended
+  bool was_replica_ = false;                  // since then, what we asked was one
+  std::uint32_t run_ = 0;                     // counts the runs of the server, as far as we have noticed
+  time_point lost_at_{};                      // when the last connection ended
   time_point regrouped_ = time_point::min();  // by then whoever had a connection to this lock's server before has one again
   stale_connections stale_;
   server_clock clock_;
   duration round_trip_{};
   time_point last_heard_{};
   time_point last_answer_{};
-  bool excused_ = false;          // an answer may be late once because of ourselves
-  std::uint64_t last_id_ = 0;     // the count of the last id
+  bool excused_ = false;       // an answer may be late once because of ourselves
+  std::uint64_t last_id_ = 0;  // the count of the last id
 
   fifo<in_flight> in_flight_;
-  struct renewed { place* at; grant_id id; milliseconds lease; std::int64_t floor; bool keeps_fence; };
+  struct renewed {
+    place* at;
+    grant_id id;
+    milliseconds lease;
+    std::int64_t floor;
+    bool keeps_fence;
+  };
   std::deque<std::vector<renewed>> renewing_;
   std::vector<renewal> scratch_;
-  struct tries { std::vector<tried> in_script, later; };
-  std::deque<tries> trying_;      // for each acquire_all in flight: what it tries, and what is to be tried if it takes all of that
+  struct tries {
+    std::vector<tried> in_script, later;
+  };
+  std::deque<tries> trying_;  // for each acquire_all in flight: what it tries, and what is to be tried if it takes all of that
   bool gathering_ = false;
   std::vector<place*> gathered_;
-  list<place> active_;             // all places that are not idle, in the order of their asking, but for ...
-  list<place> resting_;            // ... those that the present connection has not come to yet, or whose failure it has not; later
-  list<cleanup> resting_cleanups_;    // likewise, of pending_cleanups_; earlier
-  error_code failing_;            // set: those are to fail
-  error_code ending_admin_;   // set: all of them are to end
-  std::uint32_t connection_ = 1;  // counts them; while there is none it is the next
-  std::uint64_t requests_ = 0;    // written on this connection
+  list<place> active_;              // all places that are not idle, in the order of their asking, but for ...
+  list<place> resting_;             // ... those that the present connection has not come to yet, or whose failure it has not; later
+  list<cleanup> resting_cleanups_;  // likewise, of pending_cleanups_; earlier
+  error_code failing_;              // set: those are to fail
+  error_code ending_admin_;         // set: all of them are to end
+  std::uint32_t connection_ = 1;    // counts them; while there is none it is the next
+  std::uint64_t requests_ = 0;      // written on this connection
   std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that took each to the server last
-  std::unordered_map<grant_id, place*> permits_;  // of locks with several owners, by what they asked under last
+  std::unordered_map<grant_id, place*> permits_;                                  // of locks with several owners, by what they asked under last
   list<cleanup> pending_cleanups_;
   std::size_t cleanups_ = 0;
-  std::uint64_t progress_ = 0;    // what the server has carried out, or said that it can with the source of the script
-  std::size_t lapsed_ = 0;        // of these
-  time_point strays_since_ = time_point::min();  // when the present second of stray grants began
-  int strays_ = 0;                // in that second
-  bool told_of_strays_ = false;   // to the log, of this connection
-  list<admin_request> admin_requests_;  // not answered yet
+  std::uint64_t progress_ = 0;                                   // what the server has carried out, or said that it can with the source of the script
+  std::size_t lapsed_ = 0;                                       // of these
+  time_point strays_since_ = time_point::min();                  // when the present second of stray grants began
+  int strays_ = 0;                                               // in that second
+  bool told_of_strays_ = false;                                  // to the log, of this connection
+  list<admin_request> admin_requests_;                           // not answered yet
   std::unordered_map<std::uint64_t, admin_request*> by_serial_;  // the same
-  std::unordered_map<std::uint64_t, order> orphans_;  // orders whose answer nobody waits for any more; who they let in is looked after
+  std::unordered_map<std::uint64_t, order> orphans_;             // orders whose answer nobody waits for any more; who they let in is looked after
   std::uint64_t last_admin_ = 0;
   admin_events* admin_events_ = nullptr;
   timer overdue_;

@@ -45,8 +45,14 @@ void server::send_admin(admin_request& i, bool with_source, time_point now) {
     case admin_request::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us}); break;
     case admin_request::kind::set_limit: out_.send(limit_command{i.name, claim, kept, i.size, with_source}); break;
     case admin_request::kind::downgrade:
-      out_.send(release_command{.name = i.name, .id = i.id, .lease = whole_ms(settings_.lease), .claim = claim,
-                                .retention = kept, .with_source = with_source, .permit = &i.permit, .rest = i.size});
+      out_.send(release_command{.name = i.name,
+                                .id = i.id,
+                                .lease = whole_ms(settings_.lease),
+                                .claim = claim,
+                                .retention = kept,
+                                .with_source = with_source,
+                                .permit = &i.permit,
+                                .rest = i.size});
       break;
   }
   in_flight asked{request::admin_request, i.id, 0, nullptr, nullptr, now};
@@ -112,9 +118,7 @@ void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
       }
       return;
     case fault::no_script: send_admin(*asked, source_is_due(r), now); return;
-    case fault::try_later:
-      timers_.arm(asked->due, std::min(asked->until, again_at(now)));
-      return;
+    case fault::try_later: timers_.arm(asked->due, std::min(asked->until, again_at(now))); return;
     default: end_admin(*asked, {}, to_error(a.what, a.words)); return;
   }
 }

@@ -20,7 +20,8 @@ cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   ++cleanups_;
   c->late_until = s.late_until;
   c->echo_until = echo_until(s);
-  // A waiter from before the server's role changed may still be connected to the replica: it is told when its turn comes, and the release waits for it.
+  // A waiter from before the server's role changed may still be connected to the replica: it is told when its turn comes, and the release waits for
+  // it.
   if (s.run != run_ && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
   c->floor = s.floor_asked();
   c->next_fence_floor = s.next_fence_floor;
@@ -44,9 +45,8 @@ void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_po
   c.sent = true;
   if (c.is_kick) ++stats_.kicks;
   ++stats_.scripts;
-  out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, whole_ms(settings_.claim),
-                            retention(c.lock->lease), new_id, with_source, c.floor, c.next_fence_floor,
-                            c.lock->permit ? &c.lock->permit : nullptr, 0, is_patient(now, c.patient_until)});
+  out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, whole_ms(settings_.claim), retention(c.lock->lease), new_id, with_source,
+                            c.floor, c.next_fence_floor, c.lock->permit ? &c.lock->permit : nullptr, 0, is_patient(now, c.patient_until)});
   push_request({request::cleanup, c.id, new_id, c.lock, &c, now});
 }
 
@@ -109,9 +109,7 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
     if (same_place && (s.at == place::state::asking || s.at == place::state::in_line)) acquire_fault(s, a, now);
     bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
     if (hopeless || CONCH_MUTANT(refused_cleanup_dropped)) {
-      errc const why = a.what == fault::wrong_type      ? errc::wrong_type
-                       : a.what == fault::access_denied ? errc::access_denied
-                                                        : errc::protocol;
+      errc const why = a.what == fault::wrong_type ? errc::wrong_type : a.what == fault::access_denied ? errc::access_denied : errc::protocol;
       finish(c, false, make_error_code(why, of_lock(s, a.words)), now);
     } else {
       ++c.refusals;

@@ -86,8 +86,8 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
   std::int64_t const not_after_us = not_after(now);
   std::int64_t const proposal = s.vote != 0 ? s.floor + 1 : 0;
   about_to_ask(s, not_after_us);
-  out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim),
-                            retention(s.lease), CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == place::state::in_line) ? 0 : s.ticket,
+  out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim), retention(s.lease),
+                            CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == place::state::in_line) ? 0 : s.ticket,
                             not_after_us, with_source, proposal, part_of(s), is_patient(now)});
   in_flight asked{request::acquire, s.id, 0, &s, nullptr, now};
   asked.proposal = proposal;
@@ -123,8 +123,8 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
   if (reply.what != kind::too_late) s.trouble_since = {};  // that one was not carried out
   switch (reply.what) {
     case kind::granted:
-      own(s, reply.fence, reply.segment, CONCH_MUTANT(deadline_from_answer) ? now : r.written,
-          CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease, s.vote == 0, s.by_push, now);
+      own(s, reply.fence, reply.segment, CONCH_MUTANT(deadline_from_answer) ? now : r.written, CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease,
+          s.vote == 0, s.by_push, now);
       return;
     case kind::queued:
       s.by_push = false;
@@ -169,8 +169,7 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
   }
 }
 
-void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point from, duration lease, bool confirmed, bool pushed,
-                 time_point now) {
+void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point from, duration lease, bool confirmed, bool pushed, time_point now) {
   if (!is_usable(fence)) {
     refuse_grant(s, to_error(fault::malformed, of_lock(s, "its last fence leaves no room for another")), now);
     return;
@@ -295,9 +294,7 @@ void server::check(place& s, time_point now) {
 }
 
 /// Who waits under that id. A lock with several owners may have several here.
-place* server::wanted(pushed_grant const& g) {
-  return g.kind == permit_kind::none ? up_.find(g.name) : wanted_permit(g.id);
-}
+place* server::wanted(pushed_grant const& g) { return g.kind == permit_kind::none ? up_.find(g.name) : wanted_permit(g.id); }
 
 place* server::wanted_permit(grant_id id) const {
   auto const found = permits_.find(id);
@@ -418,9 +415,8 @@ void server::send_leave(place& s, bool with_source, time_point now) {
   s.check.cancel();
   tell(s);
   ++stats_.scripts;
-  out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim),
-                            retention(s.lease), 0, with_source,
-                            s.floor_asked(), 0, part_of(s), 0, is_patient(now)});
+  out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim), retention(s.lease), 0, with_source, s.floor_asked(), 0,
+                            part_of(s), 0, is_patient(now)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
 

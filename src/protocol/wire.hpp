@@ -36,9 +36,9 @@ struct acquire_command {
   std::int64_t ticket = 0;        // 0: behind everybody
   std::int64_t not_after_us = 0;  // server time; 0: whenever
   bool with_source = false;
-  std::int64_t proposal = 0;      // a vote: no fence below this; 0: not a vote
+  std::int64_t proposal = 0;               // a vote: no fence below this; 0: not a vote
   engine::permit const* permit = nullptr;  // of a lock with several owners; none: a mutex
-  bool patient = false;  // whoever is first in line may not have connected again yet, and is not passed over
+  bool patient = false;                    // whoever is first in line may not have connected again yet, and is not passed over
 };
 
 /// A try of one mutex among many.
@@ -63,11 +63,11 @@ struct release_command {
   milliseconds lease{}, claim{}, retention{};
   grant_id new_id = 0;  // stands in line again under this id; 0: does not
   bool with_source = false;
-  std::int64_t floor = 0;  // a vote: all fences from now on are above this; 0: not a vote
-  std::int64_t next_fence_floor = 0;  // a vote: also above this, if somebody in line gets it now
+  std::int64_t floor = 0;                  // a vote: all fences from now on are above this; 0: not a vote
+  std::int64_t next_fence_floor = 0;       // a vote: also above this, if somebody in line gets it now
   engine::permit const* permit = nullptr;  // as in acquire_command; it has no new_id
-  std::uint32_t rest = 0;        // of a part: how much of it stays mine
-  bool patient = false;          // as in acquire_command: an owner's is then perhaps not carried out, and answers 3
+  std::uint32_t rest = 0;                  // of a part: how much of it stays mine
+  bool patient = false;                    // as in acquire_command: an owner's is then perhaps not carried out, and answers 3
 };
 
 struct renewal {
@@ -80,7 +80,7 @@ struct renewal {
 struct renew_command {
   std::span<renewal const> items;
   bool with_source = false;
-  bool permits = false;  // of locks with several owners; mutexes have a script of their own
+  bool permits = false;      // of locks with several owners; mutexes have a script of their own
   milliseconds retention{};  // of holds that have lasted long: their fences are kept for this from now on; 0: of others
 };
 
@@ -121,9 +121,9 @@ struct limit_command {
 struct session {
   std::uint64_t client_id = 0;
   std::string address;
-  std::int64_t server_us = 0;  // server time in its greeting ...
-  time_point asked{};          // ... which was asked for at this local time
-  std::string run{};           // names this run of the server; empty: not known
+  std::int64_t server_us = 0;                    // server time in its greeting ...
+  time_point asked{};                            // ... which was asked for at this local time
+  std::string run{};                             // names this run of the server; empty: not known
   std::optional<std::chrono::seconds> uptime{};  // of that run; empty: not known
 };
 
@@ -136,8 +136,8 @@ struct subscribe_command {};
 struct prove_publish_command {};
 struct ping_command {};
 
-using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command, inspect_command,
-                             force_command, limit_command, kill_command, subscribe_command, prove_publish_command, ping_command>;
+using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command, inspect_command, force_command,
+                             limit_command, kill_command, subscribe_command, prove_publish_command, ping_command>;
 
 /// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
 enum class fault {

@@ -80,9 +80,8 @@ void quorum::decide(quorum_lock& b, time_point now) {
     if (e.result() == verdict::out_of_reach) {
       // Busy, unless it could not be had even if it were free. Servers that may connect yet are waited for: they tell which.
       std::size_t const absent = failed + e.count(vote::silent);
-      auto const connecting = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& v) {
-        return e.of(v->server) == vote::pending && !members_[v->server]->up();
-      }));
+      auto const connecting = static_cast<std::size_t>(std::count_if(
+          b.votes.begin(), b.votes.end(), [&](auto const& v) { return e.of(v->server) == vote::pending && !members_[v->server]->up(); }));
       bool const busy = absent + connecting <= spare && e.count(vote::no) != 0;
       bool const may_be = absent <= spare && connecting != 0 && b.tries();
       if (busy || !may_be) {
@@ -195,9 +194,7 @@ std::int64_t quorum::agreed_fence(quorum_lock& b, election const& e, time_point 
     if (v->place.accepted != 0 && v->place.refused_by != 0) above = std::max(above, v->place.refused_by + 1);
   }
   b.agreeing_on = above;
-  auto const accepts = [&](voter const& v) {
-    return v.place.accepted == above && v.place.refused_by == 0;
-  };
+  auto const accepts = [&](voter const& v) { return v.place.accepted == above && v.place.refused_by == 0; };
   if (servers_with(accepts) >= needed()) return above;
   for (auto const& v : b.votes) {
     place& s = v->place;

@@ -65,8 +65,8 @@ std::int64_t election::fence() const {
 }
 
 std::size_t election::count(vote v) const {
-  return static_cast<std::size_t>(std::count_if(heard_.begin(), heard_.begin() + static_cast<std::ptrdiff_t>(rules_.servers),
-                                                [v](heard const& h) { return h.what == v; }));
+  return static_cast<std::size_t>(
+      std::count_if(heard_.begin(), heard_.begin() + static_cast<std::ptrdiff_t>(rules_.servers), [v](heard const& h) { return h.what == v; }));
 }
 
 time_point kth_greatest(std::span<time_point const> deadlines, std::size_t k) {

@@ -7,9 +7,7 @@ namespace conch::quorum {
 
 /// The servers that have given a vote, or are asked for one.
 std::size_t quorum::asked(quorum_lock const& b) {
-  return static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [](auto const& v) {
-    return v->place.at != place::state::idle;
-  }));
+  return static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [](auto const& v) { return v->place.at != place::state::idle; }));
 }
 
 /// Rules for a minority of votes. What the other servers said counts only if they were asked after the votes were given.

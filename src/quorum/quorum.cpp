@@ -24,17 +24,16 @@ std::int64_t first_48_bits(std::string_view client) {
 
 quorum::quorum_lock::quorum_lock(quorum& q, std::string lock_name, std::size_t servers)
     : name{std::move(lock_name)}, in{q}, timer{this, [](void* self, time_point now) {
-        auto& b = *static_cast<quorum_lock*>(self);
-        b.in.due(b, now);
-      }} {
+                                                 auto& b = *static_cast<quorum_lock*>(self);
+                                                 b.in.due(b, now);
+                                               }} {
   votes.reserve(servers);
   for (std::size_t i = 0; i < servers; ++i) votes.push_back(std::make_unique<voter>(*this, i, name));
 }
 
-quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces,
-               engine::timer_queue& timers, engine::backend_events& up, engine::log_sink& log, statistics& stats)
-    : settings_{settings}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log},
-      stats_{stats}, random_{seed}, nonces_{nonces} {}
+quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces, engine::timer_queue& timers,
+               engine::backend_events& up, engine::log_sink& log, statistics& stats)
+    : settings_{settings}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces} {}
 
 quorum::~quorum() {
   for (auto const& m : members_) m->protocol.reset();
@@ -222,9 +221,8 @@ std::size_t quorum::connected_servers() const noexcept {
 
 /// Those that are connected, not so fresh that they have no vote, and have not answered with an error.
 std::size_t quorum::voters_there(quorum_lock const& b, time_point now) const {
-  return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [&](auto const& m) {
-    return m->up() && m->fresh_until <= now && !b.votes[m->number]->trouble;
-  }));
+  return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(),
+                                                [&](auto const& m) { return m->up() && m->fresh_until <= now && !b.votes[m->number]->trouble; }));
 }
 
 std::size_t quorum::pending() const noexcept {
@@ -271,10 +269,9 @@ void quorum::report(statistics& to) const {
     bool const away = !m->up() && !m->protocol->trouble().empty();
     s.last_trouble = readable(away ? m->protocol->trouble() : m->last_trouble, readable_line);
     to.servers.push_back(std::move(s));
-    for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts, &statistics::kicks,
-                               &statistics::pushes, &statistics::pushes_late, &statistics::pushes_doubted, &statistics::pushes_stray,
-                               &statistics::safety_checks, &statistics::renewals, &statistics::renewal_scripts,
-                               &statistics::renewals_refused}) {
+    for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts, &statistics::kicks, &statistics::pushes,
+                               &statistics::pushes_late, &statistics::pushes_doubted, &statistics::pushes_stray, &statistics::safety_checks,
+                               &statistics::renewals, &statistics::renewal_scripts, &statistics::renewals_refused}) {
       to.*counter += m->counted.*counter;
     }
   }
@@ -317,9 +314,7 @@ duration quorum::round_trip() const {
   return std::max(*middle, least);
 }
 
-duration quorum::patience_with(member const& m) const {
-  return std::max<duration>(engine::milliseconds{10}, 16 * m.protocol->round_trip());
-}
+duration quorum::patience_with(member const& m) const { return std::max<duration>(engine::milliseconds{10}, 16 * m.protocol->round_trip()); }
 
 duration quorum::jitter(duration from, duration to) {
   auto const range = static_cast<std::uint64_t>(std::max<duration::rep>((to - from).count(), 1));

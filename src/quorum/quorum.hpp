@@ -25,8 +25,8 @@ class quorum final : public engine::backend {
  public:
   /// `settings`: with `vote_claim` as the `claim`, which is what the servers' protocol goes by. `client`: its id, 32
   /// hexadecimal digits.
-  quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces,
-         engine::timer_queue& timers, engine::backend_events& up, engine::log_sink& log, statistics& stats);
+  quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces, engine::timer_queue& timers,
+         engine::backend_events& up, engine::log_sink& log, statistics& stats);
   ~quorum();
 
   /// One more server; all of them before the first input. `shown` names it in messages.

@@ -23,9 +23,7 @@ void quorum::member::failed(place& s, error_code why, time_point now) {
   in.vote_failed(*static_cast<voter*>(s.owner), why, now);
 }
 
-void quorum::member::released(engine::receipt& r, bool was_mine, error_code why, time_point now) {
-  in.vote_released(r, was_mine && !why, now);
-}
+void quorum::member::released(engine::receipt& r, bool was_mine, error_code why, time_point now) { in.vote_released(r, was_mine && !why, now); }
 
 void quorum::member::settled(place& s) { in.retire(static_cast<voter*>(s.owner)->in); }
 
@@ -51,8 +49,8 @@ void quorum::member::connection_refused(error_code why, time_point now) {
 
 /// For those that have not asked yet; the others are told one by one.
 void quorum::connection_refused(time_point now) {
-  auto const refused = static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(),
-                                                              [](auto const& m) { return static_cast<bool>(m->refusal); }));
+  auto const refused =
+      static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [](auto const& m) { return static_cast<bool>(m->refusal); }));
   if (refused + needed() <= members_.size()) return;
   error_code why;
   for (auto const& m : members_) {

@@ -84,8 +84,9 @@ void write_script(command_writer& w, script const& s, bool with_source, std::siz
 class script_call {
  public:
   script_call(std::string_view name, std::size_t key_count, std::size_t others)
-      : script_{find_script(name)}, key_count_{std::to_string(key_count)}, argc_{3 + key_count + others},
-        by_sha1_{argc_, {"EVALSHA", script_.sha1, key_count_}} {}
+      : script_{find_script(name)}, key_count_{std::to_string(key_count)}, argc_{3 + key_count + others}, by_sha1_{argc_,
+                                                                                                                   {"EVALSHA", script_.sha1,
+                                                                                                                    key_count_}} {}
 
   command_writer begin(std::string& out, bool with_source) const {
     if (!with_source) return {out, by_sha1_};
@@ -234,9 +235,7 @@ struct encoder {
 
   void operator()(engine::subscribe_command) const { resp::append_command(out, {"SUBSCRIBE", channel_of(client)}); }
 
-  void operator()(engine::prove_publish_command) const {
-    resp::append_command(out, {"PUBLISH", channel_of(client), ""});
-  }
+  void operator()(engine::prove_publish_command) const { resp::append_command(out, {"PUBLISH", channel_of(client), ""}); }
 
   void operator()(engine::ping_command) const { resp::append_command(out, {"PING"}); }
 };
@@ -348,9 +347,7 @@ std::string unescape_name(std::string_view escaped) {
 
 std::string channel_of(std::string_view client) { return "conch:" + std::string{client}; }
 
-void encode(engine::command const& c, std::string_view client, std::string& out) {
-  std::visit(encoder{client, out}, c);
-}
+void encode(engine::command const& c, std::string_view client, std::string& out) { std::visit(encoder{client, out}, c); }
 
 engine::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers) {
   numbers.clear();
@@ -374,8 +371,7 @@ engine::answer to_answer(std::span<resp::node const> message, std::vector<std::i
   }
 }
 
-push_kind read_push(std::span<resp::node const> message, std::string_view client, std::string& name,
-                    engine::pushed_grant& grant) {
+push_kind read_push(std::span<resp::node const> message, std::string_view client, std::string& name, engine::pushed_grant& grant) {
   if (message.size() < 2) return push_kind::malformed;
   std::string_view const what = message[1].text;
   if (what == "subscribe") return push_kind::subscribed;

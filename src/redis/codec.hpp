@@ -31,7 +31,6 @@ engine::answer to_answer(std::span<resp::node const> message, std::vector<std::i
 /// What a push is about. `name` keeps the memory the grant points to. Of what was revoked, or a turn that was missed, only name
 /// and id are set.
 enum class push_kind { grant, revoked, missed, subscribed, other, malformed };
-push_kind read_push(std::span<resp::node const> message, std::string_view client, std::string& name,
-                    engine::pushed_grant& grant);
+push_kind read_push(std::span<resp::node const> message, std::string_view client, std::string& name, engine::pushed_grant& grant);
 
 }  // namespace conch::redis

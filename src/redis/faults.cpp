@@ -64,9 +64,8 @@ engine::fault classify(std::string_view all_words) noexcept {
     if (words.starts_with(denied)) return fault::access_denied;
   }
   // A command in a script met a key of a slot that is being moved away: all of it is soon elsewhere. Redis, and Valkey 9.
-  for (std::string_view const moving :
-       {"ERR Script attempted to access a non local key", "ERR Attempted to access a non local key",
-        "Script attempted to access a non local key", "Attempted to access a non local key"}) {
+  for (std::string_view const moving : {"ERR Script attempted to access a non local key", "ERR Attempted to access a non local key",
+                                        "Script attempted to access a non local key", "Attempted to access a non local key"}) {
     if (words.starts_with(moving)) return fault::try_later;
   }
   std::string_view const first = words.substr(0, words.find(' '));

@@ -13,9 +13,7 @@ namespace conch::redis {
 
 namespace {
 
-bool is_error(std::span<resp::node const> reply) {
-  return reply[0].what == resp::kind::simple_error || reply[0].what == resp::kind::bulk_error;
-}
+bool is_error(std::span<resp::node const> reply) { return reply[0].what == resp::kind::simple_error || reply[0].what == resp::kind::bulk_error; }
 
 std::int64_t number(std::string_view text) {
   std::int64_t value = 0;
@@ -97,8 +95,7 @@ greeting::progress greeting::fail(engine::fault what, std::string_view why) {
 
 greeting::progress greeting::hello(std::span<resp::node const> reply) {
   if (is_error(reply)) {
-    bool const unknown = reply[0].text.find("unknown command") != std::string_view::npos ||
-                         reply[0].text.starts_with("NOPROTO");
+    bool const unknown = reply[0].text.find("unknown command") != std::string_view::npos || reply[0].text.starts_with("NOPROTO");
     return fail(unknown ? engine::fault::malformed : classify(reply[0].text), reply[0].text);
   }
   if (reply[0].what != resp::kind::map) return fail(engine::fault::malformed, "the answer to HELLO is not a map");

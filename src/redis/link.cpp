@@ -26,9 +26,8 @@ constexpr duration steady_after = std::chrono::seconds{1};
 }  // namespace
 
 link::link(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address where)
-    : host_{h}, on_{on}, settings_{settings}, id_{client_id}, where_{std::move(where)},
-      random_{std::random_device{}()}, resolver_{on}, socket_{on}, timer_{on}, decoder_{wire_limits},
-      outgoing_mutex_{!settings.single_threaded} {}
+    : host_{h}, on_{on}, settings_{settings}, id_{client_id}, where_{std::move(where)}, random_{std::random_device{}()}, resolver_{on}, socket_{on},
+      timer_{on}, decoder_{wire_limits}, outgoing_mutex_{!settings.single_threaded} {}
 
 template <class F>
 auto link::bound(F f) {
@@ -99,16 +98,15 @@ void link::connect() {
     connect_next(0, {});
     return;
   }
-  resolver_.async_resolve(
-      where_.host, std::to_string(where_.port), asio::ip::resolver_query_base::numeric_service,
-      bound([this](boost::system::error_code ec, asio::ip::tcp::resolver::results_type const& found) {
-        if (ec) {
-          failed(engine::fault::try_later, "'" + where_.host + "': " + ec.message());
-          return;
-        }
-        for (auto const& entry : found) endpoints_.emplace_back(entry.endpoint());
-        connect_next(0, {});
-      }));
+  resolver_.async_resolve(where_.host, std::to_string(where_.port), asio::ip::resolver_query_base::numeric_service,
+                          bound([this](boost::system::error_code ec, asio::ip::tcp::resolver::results_type const& found) {
+                            if (ec) {
+                              failed(engine::fault::try_later, "'" + where_.host + "': " + ec.message());
+                              return;
+                            }
+                            for (auto const& entry : found) endpoints_.emplace_back(entry.endpoint());
+                            connect_next(0, {});
+                          }));
 }
 
 void link::connect_next(std::size_t which, std::string const& last_error) {
@@ -119,12 +117,12 @@ void link::connect_next(std::size_t which, std::string const& last_error) {
   boost::system::error_code ignored;
   socket_.close(ignored);
   socket_.async_connect(endpoints_[which], bound([this, which](boost::system::error_code ec) {
-    if (ec) {
-      connect_next(which + 1, ec.message());
-      return;
-    }
-    greet();
-  }));
+                          if (ec) {
+                            connect_next(which + 1, ec.message());
+                            return;
+                          }
+                          greet();
+                        }));
 }
 
 void link::greet() {
@@ -147,12 +145,12 @@ void link::greet() {
 void link::read() {
   std::span<char> const room = decoder_.prepare(good_read);
   socket_.async_read_some(asio::buffer(room.data(), room.size()), bound([this](boost::system::error_code ec, std::size_t n) {
-    if (ec) {
-      failed(engine::fault::try_later, "read: " + ec.message());
-    } else {
-      on_read(n);
-    }
-  }));
+                            if (ec) {
+                              failed(engine::fault::try_later, "read: " + ec.message());
+                            } else {
+                              on_read(n);
+                            }
+                          }));
 }
 
 void link::on_read(std::size_t size) {
@@ -200,7 +198,7 @@ void link::on_greeted() {
   host_.log(log_level::info, "connected to " + where_.shown());
   if (!greeting_.warning().empty()) host_.log(log_level::warning, greeting_.warning());
   engine::session const session{greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
-                                greeting_.run(), greeting_.uptime()};
+                                greeting_.run(),       greeting_.uptime()};
   host_.enter([&](time_point now) {
     dropping_ = false;
     unanswered_ = 0;
@@ -263,13 +261,13 @@ void link::flush() {
 void link::write_rest(std::size_t from) {
   write_under_way_ = true;
   asio::async_write(socket_, asio::buffer(writing_) + from, bound([this](boost::system::error_code ec, std::size_t) {
-    write_under_way_ = false;
-    if (ec) {
-      failed(engine::fault::try_later, "write: " + ec.message());
-    } else {
-      flush();
-    }
-  }));
+                      write_under_way_ = false;
+                      if (ec) {
+                        failed(engine::fault::try_later, "write: " + ec.message());
+                      } else {
+                        flush();
+                      }
+                    }));
 }
 
 /// The end of this connection, or of the attempt to make one.

@@ -10,10 +10,10 @@
 
 #include <conch/config.hpp>
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/any_io_executor.hpp>
 
 #include <cstdint>
 #include <random>
@@ -85,7 +85,7 @@ class link final : public transport {
   bool wanted_ = false;
   bool dropping_ = false;
   bool told_of_foreign_pushes_ = false;  // to the log, of this connection
-  std::int64_t unanswered_ = 0;  // commands of this connection
+  std::int64_t unanswered_ = 0;          // commands of this connection
 
   // What was sent and not yet written. Of its own mutex, so that a flush need not wait for the engine.
   optional_mutex outgoing_mutex_;

@@ -23,9 +23,7 @@ constexpr std::size_t retained_nodes = 4096;
 // Longest line that holds a 64-bit number, with some leading zeros for good measure.
 constexpr std::uint64_t longest_number_line = 32;
 
-constexpr bool is_digit(char c) noexcept {
-  return c >= '0' && c <= '9';
-}
+constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
 constexpr std::size_t count_digits(std::string_view text) noexcept {
   std::size_t n = 0;
@@ -48,8 +46,7 @@ constexpr bool is_big_number(std::string_view text) noexcept {
 
 // `word` in lower case.
 constexpr bool same_word(std::string_view text, std::string_view word) noexcept {
-  return std::equal(text.begin(), text.end(), word.begin(), word.end(),
-                    [](char a, char b) { return (a | 0x20) == b; });
+  return std::equal(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return (a | 0x20) == b; });
 }
 
 // [+-] digits [. digits] [e [+-] digits], or an infinity, or not a number: in any case and with any
@@ -97,9 +94,7 @@ struct decoder::number {
   std::errc error = {};
 };
 
-decoder::decoder(limits bounds) : limits_(bounds) {
-  limits_.max_elements = std::max<std::uint64_t>(limits_.max_elements, 1);
-}
+decoder::decoder(limits bounds) : limits_(bounds) { limits_.max_elements = std::max<std::uint64_t>(limits_.max_elements, 1); }
 
 // ---- the buffer
 
@@ -178,23 +173,15 @@ void decoder::reset() noexcept {
   ready_ = false;
 }
 
-std::size_t decoder::capacity() const noexcept {
-  return capacity_ + nodes_.capacity() * sizeof(node) + open_.capacity() * sizeof(frame);
-}
+std::size_t decoder::capacity() const noexcept { return capacity_ + nodes_.capacity() * sizeof(node) + open_.capacity() * sizeof(frame); }
 
 // ---- messages
 
-std::span<node const> decoder::message() const noexcept {
-  return ready_ ? std::span<node const>(nodes_) : std::span<node const>();
-}
+std::span<node const> decoder::message() const noexcept { return ready_ ? std::span<node const>(nodes_) : std::span<node const>(); }
 
-bool decoder::is_push() const noexcept {
-  return ready_ && nodes_.front().what == kind::push;
-}
+bool decoder::is_push() const noexcept { return ready_ && nodes_.front().what == kind::push; }
 
-std::string_view decoder::error() const noexcept {
-  return error_;
-}
+std::string_view decoder::error() const noexcept { return error_; }
 
 void decoder::forget_message() {
   if (!ready_) {
@@ -216,8 +203,7 @@ decoder::progress decoder::next() {
   }
   forget_message();
   auto const live = end_ - begin_;
-  stop_ =
-      live > limits_.max_message ? begin_ + static_cast<std::size_t>(limits_.max_message) : end_;
+  stop_ = live > limits_.max_message ? begin_ + static_cast<std::size_t>(limits_.max_message) : end_;
   for (;;) {
     switch (awaits_body_ ? read_body() : read_value()) {
       case step::value:
@@ -228,12 +214,9 @@ decoder::progress decoder::next() {
           return progress::message;
         }
         break;
-      case step::opened:
-        break;
-      case step::need_more:
-        return stop_ == end_ ? progress::need_more : fail_message_too_long();
-      case step::failed:
-        return progress::failed;
+      case step::opened: break;
+      case step::need_more: return stop_ == end_ ? progress::need_more : fail_message_too_long();
+      case step::failed: return progress::failed;
     }
   }
 }
@@ -278,34 +261,20 @@ decoder::step decoder::read_value() {
   }
   char const type = buffer_[position_];
   switch (type) {
-    case '+':
-      return read_text(kind::simple_string);
-    case '-':
-      return read_text(kind::simple_error);
-    case ':':
-      return read_integer();
-    case '$':
-      return read_string(kind::bulk_string);
-    case '*':
-      return read_aggregate(kind::array);
-    case '_':
-      return read_null();
-    case '#':
-      return read_boolean();
-    case ',':
-      return read_text(kind::real);
-    case '(':
-      return read_text(kind::big_number);
-    case '!':
-      return read_string(kind::bulk_error);
-    case '=':
-      return read_string(kind::verbatim_string);
-    case '%':
-      return read_aggregate(kind::map);
-    case '~':
-      return read_aggregate(kind::set);
-    case '|':
-      return read_aggregate(kind::attribute);
+    case '+': return read_text(kind::simple_string);
+    case '-': return read_text(kind::simple_error);
+    case ':': return read_integer();
+    case '$': return read_string(kind::bulk_string);
+    case '*': return read_aggregate(kind::array);
+    case '_': return read_null();
+    case '#': return read_boolean();
+    case ',': return read_text(kind::real);
+    case '(': return read_text(kind::big_number);
+    case '!': return read_string(kind::bulk_error);
+    case '=': return read_string(kind::verbatim_string);
+    case '%': return read_aggregate(kind::map);
+    case '~': return read_aggregate(kind::set);
+    case '|': return read_aggregate(kind::attribute);
     case '>':
       // A push here would be one of the children, and the real child would then be taken for the
       // reply to the next command. (Older servers do it: PUBLISH to oneself inside MULTI, see
@@ -315,10 +284,8 @@ decoder::step decoder::read_value() {
       }
       return read_aggregate(kind::push);
     case ';':
-    case '.':
-      return fail("streamed strings and aggregates are not supported, found one", position_);
-    default:
-      return fail("unknown type " + hex(type), position_);
+    case '.': return fail("streamed strings and aggregates are not supported, found one", position_);
+    default: return fail("unknown type " + hex(type), position_);
   }
 }
 
@@ -555,8 +522,7 @@ decoder::step decoder::read_aggregate(kind what) {
   // By division: the announced length may be anything. Nothing is allocated for it.
   auto const left = limits_.max_elements - promised_;
   if (left < itself || length > (left - itself) / each) {
-    return fail("more than " + std::to_string(limits_.max_elements) + " values in a message",
-                header);
+    return fail("more than " + std::to_string(limits_.max_elements) + " values in a message", header);
   }
   if (open_.size() >= limits_.max_depth) {
     return fail("nested deeper than " + std::to_string(limits_.max_depth), header);

@@ -53,9 +53,7 @@ command_writer::command_writer(std::string& out, command_beginning const& beginn
   }
 }
 
-command_writer::~command_writer() {
-  assert(missing_ == 0 || std::uncaught_exceptions() > exceptions_);
-}
+command_writer::~command_writer() { assert(missing_ == 0 || std::uncaught_exceptions() > exceptions_); }
 
 command_writer& command_writer::arg(std::string_view text) {
   if (text.size() > longest_in_place) return arg(std::initializer_list<std::string_view>{text});
@@ -99,13 +97,9 @@ void command_writer::end() {
   if (--missing_ == 0) spill();
 }
 
-command_writer& command_writer::arg(std::int64_t value) {
-  return number(value);
-}
+command_writer& command_writer::arg(std::int64_t value) { return number(value); }
 
-command_writer& command_writer::arg(std::uint64_t value) {
-  return number(value);
-}
+command_writer& command_writer::arg(std::uint64_t value) { return number(value); }
 
 template <class Integer>
 command_writer& command_writer::number(Integer value) {

@@ -63,8 +63,7 @@ class command_writer {
 
   // Other integers, so that arg(1) is not ambiguous. Not bool or char: what should they write?
   template <std::integral T>
-    requires(!std::same_as<T, bool> && !std::same_as<T, char>)
-  command_writer& arg(T value) {
+  requires(!std::same_as<T, bool> && !std::same_as<T, char>) command_writer& arg(T value) {
     if constexpr (std::signed_integral<T>) {
       return arg(static_cast<std::int64_t>(value));
     } else {

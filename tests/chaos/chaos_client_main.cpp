@@ -32,10 +32,8 @@ constexpr auto use_tuple = asio::as_tuple(asio::use_awaitable);
 std::int64_t in_ns(conch::time_point t) { return t.time_since_epoch().count(); }
 
 struct worker {
-  worker(asio::io_context& ctx, conch::config settings, std::string const& witness_url, std::string n, std::uint64_t seed,
-         int lock_count)
-      : client{ctx.get_executor(), std::move(settings)}, recorder{witness_url}, name{std::move(n)}, random{seed},
-        locks{lock_count} {}
+  worker(asio::io_context& ctx, conch::config settings, std::string const& witness_url, std::string n, std::uint64_t seed, int lock_count)
+      : client{ctx.get_executor(), std::move(settings)}, recorder{witness_url}, name{std::move(n)}, random{seed}, locks{lock_count} {}
 
   int roll(int sides) { return std::uniform_int_distribution<int>{0, sides - 1}(random); }
 
@@ -64,8 +62,7 @@ bool step(worker& w, visit& v, char const* what) {
   if (what[0] == 'w') answer = w.recorder.write(v.lock, v.who, v.hold.fence());
   if (what[0] == 'l') answer = w.recorder.leave(v.lock, v.who, v.hold.fence());
   if (answer == witness::answer::refused) {
-    w.recorder.report({v.who, v.lock, what, v.hold.fence(), w.recorder.seen(), v.granted, std::min(promised, *v.lost_at),
-                       w.recorder.seen_at()});
+    w.recorder.report({v.who, v.lock, what, v.hold.fence(), w.recorder.seen(), v.granted, std::min(promised, *v.lost_at), w.recorder.seen_at()});
   }
   return answer == witness::answer::accepted;
 }
@@ -115,8 +112,7 @@ asio::awaitable<conch::hold> acquire(worker& w, conch::mutex lock) {
   } else {
     asio::cancellation_signal signal;
     asio::steady_timer timer{co_await asio::this_coro::executor, std::chrono::microseconds{w.roll(20'000)}};
-    constexpr asio::cancellation_type types[] = {asio::cancellation_type::total, asio::cancellation_type::partial,
-                                                 asio::cancellation_type::terminal};
+    constexpr asio::cancellation_type types[] = {asio::cancellation_type::total, asio::cancellation_type::partial, asio::cancellation_type::terminal};
     auto const type = types[w.roll(3)];
     auto cancel = [&signal, type](conch::error_code aborted) {
       if (!aborted) signal.emit(type);
@@ -130,8 +126,7 @@ asio::awaitable<conch::hold> acquire(worker& w, conch::mutex lock) {
     if (timer.cancel() == 0) co_await asio::post(asio::use_awaitable);
     co_await asio::post(asio::use_awaitable);
   }
-  if (ec && ec != conch::errc::timed_out && ec != conch::errc::unreachable && ec != conch::errc::closed &&
-      ec != asio::error::operation_aborted) {
+  if (ec && ec != conch::errc::timed_out && ec != conch::errc::unreachable && ec != conch::errc::closed && ec != asio::error::operation_aborted) {
     w.recorder.complain(w.name + ": acquire ended with " + ec.message());
   }
   if (ec == conch::errc::unreachable) w.recorder.count("acquires unreachable");
@@ -190,8 +185,12 @@ int run(int argc, char** argv) {
   settings.client_name = value_of(argc, argv, "--name");
   settings.single_threaded = settings.local_slice > 2ms;  // some of them
   int const tasks = std::atoi(value_of(argc, argv, "--tasks"));
-  worker w{ctx, settings, value_of(argc, argv, "--witness"), value_of(argc, argv, "--name"),
-           std::strtoull(value_of(argc, argv, "--seed"), nullptr, 10), std::atoi(value_of(argc, argv, "--locks"))};
+  worker w{ctx,
+           settings,
+           value_of(argc, argv, "--witness"),
+           value_of(argc, argv, "--name"),
+           std::strtoull(value_of(argc, argv, "--seed"), nullptr, 10),
+           std::atoi(value_of(argc, argv, "--locks"))};
 
   asio::signal_set signals{ctx, SIGTERM};
   signals.async_wait([&](conch::error_code, int) {

@@ -108,17 +108,16 @@ class judge {
       resolved_.insert({r.who, r.fence});
       ++refused_;
       if (r.valid_to <= r.other) continue;  // it had been told, or its deadline had passed
-      bool const excused = std::any_of(nemesis_.data_losses().begin(), nemesis_.data_losses().end(), [&](auto const& loss) {
-        return r.fence <= loss.second && r.seen >= loss.first;
-      });
+      bool const excused = std::any_of(nemesis_.data_losses().begin(), nemesis_.data_losses().end(),
+                                       [&](auto const& loss) { return r.fence <= loss.second && r.seen >= loss.first; });
       if (excused) {
         ++excused_;
         continue;
       }
       auto const ms = [&](nanoseconds_of_boot t) { return std::to_string((t - r.granted) / 1'000'000); };
-      violation("'" + r.lock + "': " + r.who + " with fence " + std::to_string(r.fence) + " had been told that it holds until " +
-                ms(r.valid_to) + " ms after its grant, but the holder of fence " + std::to_string(r.seen) +
-                " had the lock at " + ms(r.other) + " ms; its " + r.step + " was refused" + losses());
+      violation("'" + r.lock + "': " + r.who + " with fence " + std::to_string(r.fence) + " had been told that it holds until " + ms(r.valid_to) +
+                " ms after its grant, but the holder of fence " + std::to_string(r.seen) + " had the lock at " + ms(r.other) + " ms; its " + r.step +
+                " was refused" + losses());
     }
   }
 
@@ -168,8 +167,8 @@ std::string left_on(redis_server& server) {
 }
 
 int run(settings const& s) {
-  std::cout << "seed " << s.seed << ": " << s.workers << " clients with " << s.tasks << " tasks each, " << s.locks
-            << " locks, lease " << s.lease.count() << " ms, " << s.length.count() << " s" << std::endl;
+  std::cout << "seed " << s.seed << ": " << s.workers << " clients with " << s.tasks << " tasks each, " << s.locks << " locks, lease "
+            << s.lease.count() << " ms, " << s.length.count() << " s" << std::endl;
   auto const began = steady::now();
   nemesis n{s};
   witness w{n.witness_url()};
@@ -180,9 +179,8 @@ int run(settings const& s) {
   auto const show = [&] {
     if (s.quiet) return;
     auto counts = w.counts();
-    std::fprintf(stderr, "\r%4ld s: %lld entered, %lld writes, %llu refused, %llu violations   ",
-                 static_cast<long>((steady::now() - began) / 1s), static_cast<long long>(counts["entered"]),
-                 static_cast<long long>(counts["writes"]), static_cast<unsigned long long>(j.refused()),
+    std::fprintf(stderr, "\r%4ld s: %lld entered, %lld writes, %llu refused, %llu violations   ", static_cast<long>((steady::now() - began) / 1s),
+                 static_cast<long long>(counts["entered"]), static_cast<long long>(counts["writes"]), static_cast<unsigned long long>(j.refused()),
                  static_cast<unsigned long long>(j.violations()));
   };
 
@@ -241,8 +239,8 @@ int run(settings const& s) {
   std::cout << " calms " << calms << "\nrecorded:";
   for (auto const& [what, times] : w.counts()) std::cout << ' ' << what << ' ' << times << ',';
   std::cout << " refused while the hold said it was valid, after the server lost its data: " << j.excused()
-            << "\nlongest calm until everybody was granted something: " << longest_calm.count() << " ms\nviolations: "
-            << j.violations() << " (seed " << s.seed << ")" << std::endl;
+            << "\nlongest calm until everybody was granted something: " << longest_calm.count() << " ms\nviolations: " << j.violations() << " (seed "
+            << s.seed << ")" << std::endl;
   if (s.sabotage) return j.violations() > 0 ? 0 : 1;
   return j.violations() == 0 ? 0 : 1;
 }

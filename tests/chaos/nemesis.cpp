@@ -88,9 +88,8 @@ void nemesis::start(worker& w) {
   w.stopped = false;
   constexpr char const* slices[] = {"5", "0", "1", "20"};
   w.pid = spawn({options_.client_program, "--url", w.proxy->url(), "--witness", witness_url(), "--name", w.name(), "--seed",
-                 std::to_string(random_() >> 1), "--tasks", std::to_string(options_.tasks), "--locks",
-                 std::to_string(options_.locks), "--lease", std::to_string(options_.lease.count()), "--slice",
-                 slices[w.number % 4]});
+                 std::to_string(random_() >> 1), "--tasks", std::to_string(options_.tasks), "--locks", std::to_string(options_.locks), "--lease",
+                 std::to_string(options_.lease.count()), "--slice", slices[w.number % 4]});
 }
 
 std::vector<std::string> nemesis::tasks() const {
@@ -103,9 +102,7 @@ std::vector<std::string> nemesis::tasks() const {
 
 // ---------------------------------------------------------------------------------------------------------- events
 
-void nemesis::later(milliseconds after, std::function<void()> what) {
-  later_.emplace(steady::now() + after, std::move(what));
-}
+void nemesis::later(milliseconds after, std::function<void()> what) { later_.emplace(steady::now() + after, std::move(what)); }
 
 void nemesis::run_due() {
   while (!later_.empty() && later_.begin()->first <= steady::now()) {
@@ -157,7 +154,9 @@ void nemesis::hurt_worker(worker& w, int chance) {
     w.pid = 0;
     // A new process, a new machine: its old connections may hang in the proxy for a while.
     if (roll(2) == 0) w.proxy = std::make_unique<tcp_proxy>(server_->port(), random_());
-    later(milliseconds{roll(1000)}, [this, &w] { if (w.pid == 0) start(w); });
+    later(milliseconds{roll(1000)}, [this, &w] {
+      if (w.pid == 0) start(w);
+    });
   } else {
     note("clients stopped");
     ::kill(w.pid, SIGSTOP);
@@ -174,9 +173,7 @@ void nemesis::hurt_worker(worker& w, int chance) {
 void nemesis::hurt_link(worker& w, int chance) {
   tcp_proxy& p = *w.proxy;
   auto const direction = roll(2) == 0 ? towards::server : towards::client;
-  auto const mend_after = [&](int limit) {
-    later(milliseconds{20 + roll(limit)}, [&w] { w.proxy->heal(); });
-  };
+  auto const mend_after = [&](int limit) { later(milliseconds{20 + roll(limit)}, [&w] { w.proxy->heal(); }); };
   if (chance < 20) {
     note("links delayed");
     p.set(direction, {.delay = milliseconds{roll(60)}, .jitter = milliseconds{1 + roll(80)}});

@@ -62,11 +62,9 @@ std::vector<std::string> elements(std::string const& text) {
 
 witness::witness(std::string const& url) : probe_{url, std::chrono::seconds{30}} {}
 
-witness::answer witness::step(char const* what, std::string const& lock, std::string const& who, std::int64_t fence,
-                              nanoseconds_of_boot t) {
+witness::answer witness::step(char const* what, std::string const& lock, std::string const& who, std::int64_t fence, nanoseconds_of_boot t) {
   std::string const place = "place:" + lock;
-  std::string const reply =
-      probe_.command({"EVAL", step_script, "1", place, what, who, digits(fence), std::to_string(t)});
+  std::string const reply = probe_.command({"EVAL", step_script, "1", place, what, who, digits(fence), std::to_string(t)});
   if (reply == "1") return answer::accepted;
   if (reply.starts_with("0 ")) {
     std::istringstream in{reply.substr(2)};
@@ -77,33 +75,23 @@ witness::answer witness::step(char const* what, std::string const& lock, std::st
   return answer::wrong;
 }
 
-witness::answer witness::enter(std::string const& lock, std::string const& who, std::int64_t fence,
-                               nanoseconds_of_boot now) {
+witness::answer witness::enter(std::string const& lock, std::string const& who, std::int64_t fence, nanoseconds_of_boot now) {
   return step("enter", lock, who, fence, now);
 }
 
-witness::answer witness::write(std::string const& lock, std::string const& who, std::int64_t fence) {
-  return step("write", lock, who, fence, 0);
-}
+witness::answer witness::write(std::string const& lock, std::string const& who, std::int64_t fence) { return step("write", lock, who, fence, 0); }
 
-witness::answer witness::leave(std::string const& lock, std::string const& who, std::int64_t fence) {
-  return step("leave", lock, who, fence, 0);
-}
+witness::answer witness::leave(std::string const& lock, std::string const& who, std::int64_t fence) { return step("leave", lock, who, fence, 0); }
 
 void witness::report(refusal const& r) {
   std::ostringstream line;
-  line << r.who << ' ' << r.lock << ' ' << r.step << ' ' << r.fence << ' ' << r.seen << ' ' << r.granted << ' '
-       << r.valid_to << ' ' << r.other;
+  line << r.who << ' ' << r.lock << ' ' << r.step << ' ' << r.fence << ' ' << r.seen << ' ' << r.granted << ' ' << r.valid_to << ' ' << r.other;
   probe_.command({"RPUSH", "refusals", line.str()});
 }
 
-void witness::count(std::string_view what, std::int64_t by) {
-  probe_.command({"HINCRBY", "counts", what, std::to_string(by)});
-}
+void witness::count(std::string_view what, std::int64_t by) { probe_.command({"HINCRBY", "counts", what, std::to_string(by)}); }
 
-void witness::longest(std::string_view what, std::int64_t value) {
-  probe_.command({"EVAL", longest_script, "0", what, std::to_string(value)});
-}
+void witness::longest(std::string_view what, std::int64_t value) { probe_.command({"EVAL", longest_script, "0", what, std::to_string(value)}); }
 
 void witness::progress(std::string const& who) { probe_.command({"HINCRBY", "progress", who, "1"}); }
 

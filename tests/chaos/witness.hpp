@@ -17,13 +17,13 @@ using nanoseconds_of_boot = std::int64_t;
 
 /// What a worker says about a refusal: its fence was smaller than one the resource had seen.
 struct refusal {
-  std::string who;                  // WORKER.INCARNATION.TASK
+  std::string who;  // WORKER.INCARNATION.TASK
   std::string lock, step;
-  std::int64_t fence = 0;           // its own ...
-  std::int64_t seen = 0;            // ... and the greater one
-  nanoseconds_of_boot granted = 0;  // its own grant
-  nanoseconds_of_boot valid_to = 0; // until when its hold had said it was valid; told lost earlier: until then
-  nanoseconds_of_boot other = 0;    // when the holder of the greater fence had the lock already
+  std::int64_t fence = 0;            // its own ...
+  std::int64_t seen = 0;             // ... and the greater one
+  nanoseconds_of_boot granted = 0;   // its own grant
+  nanoseconds_of_boot valid_to = 0;  // until when its hold had said it was valid; told lost earlier: until then
+  nanoseconds_of_boot other = 0;     // when the holder of the greater fence had the lock already
 };
 
 /// Somebody entered while somebody else had not left.

@@ -22,8 +22,7 @@ namespace conch::test {
 /// conch-http-counter on a free port.
 class counter_server {
  public:
-  explicit counter_server(std::string const& redis, std::vector<std::string> more = {})
-      : program_(command_line(redis, std::move(more))) {
+  explicit counter_server(std::string const& redis, std::vector<std::string> more = {}) : program_(command_line(redis, std::move(more))) {
     std::string const line = program_.wait_for("listening on http://127.0.0.1:");
     port_ = static_cast<std::uint16_t>(std::stoi(line.substr(line.rfind(':') + 1)));
   }
@@ -41,9 +40,7 @@ class counter_server {
 
   std::uint16_t port() const noexcept { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  http_answer request(std::string_view method, std::string_view target) const {
-    return request_once(port_, method, target);
-  }
+  http_answer request(std::string_view method, std::string_view target) const { return request_once(port_, method, target); }
 
   /// SIGTERM; the exit code.
   int end() {
@@ -54,8 +51,7 @@ class counter_server {
   program& process() noexcept { return program_; }
 
  private:
-  static std::vector<std::string> command_line(std::string const& redis,
-                                               std::vector<std::string> more) {
+  static std::vector<std::string> command_line(std::string const& redis, std::vector<std::string> more) {
     std::vector<std::string> words{CONCH_HTTP_COUNTER, "--listen", "127.0.0.1:0", "--redis", redis};
     words.insert(words.end(), more.begin(), more.end());
     return words;
@@ -89,8 +85,7 @@ class other_holder {
 
  private:
   boost::asio::io_context ctx_;
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
-      ctx_.get_executor()};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{ctx_.get_executor()};
   std::thread runner_;
   client client_;
   mutex lock_;

@@ -35,8 +35,8 @@ ended run(std::string const& command) {
 
 TEST(FlashSale, SellsEverythingOnceUnderOneLockAndInSegments) {
   redis_server server;
-  ended const e = run(std::string{CONCH_FLASH_SALE} + " --url " + server.url() +
-                      " --items 90 --order-ms 3 --segments 6 --processes 3 --buyers 8 2>&1");
+  ended const e =
+      run(std::string{CONCH_FLASH_SALE} + " --url " + server.url() + " --items 90 --order-ms 3 --segments 6 --processes 3 --buyers 8 2>&1");
   EXPECT_EQ(e.code, 0) << e.words;
   std::string const proof = "sold 90 + left 0 = 90 of 90; the buyers have 90; nothing sold twice, nothing lost, never below zero";
   auto const first = e.words.find(proof);

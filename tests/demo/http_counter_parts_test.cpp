@@ -102,8 +102,7 @@ TEST(HttpCounterRoutes, RefusesWhatIsNotHttp) {
            {get + "Content-Length: x\r\n\r\n", http::status::bad_request},
            {get + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n", http::status::bad_request},
            {get + "Content-Length: 4097\r\n\r\n", http::status::payload_too_large},
-           {get + "A: " + std::string(9000, 'a') + "\r\n\r\n",
-            http::status::request_header_fields_too_large},
+           {get + "A: " + std::string(9000, 'a') + "\r\n\r\n", http::status::request_header_fields_too_large},
        }) {
     auto const refused = decide_bytes(bytes);
     ASSERT_TRUE(refused.has_value()) << bytes.substr(0, 80);
@@ -118,20 +117,39 @@ TEST(HttpCounterRoutes, RefusesWhatABrowserSendsForAnotherSite) {
   auto const ask = [](std::string const& fields, std::string const& line = "POST /counter") {
     return decide_bytes(line + " HTTP/1.1\r\n" + fields + "\r\n\r\n").value_or(route{});
   };
-  for (std::string const fields : {
-           "Host: localhost:8080", "Host: LOCALHOST", "Host: 127.0.0.1:8080", "Host: 192.168.1.7", "Host: [::1]:8080", "Host: [::1]", "Host: shop.example:80", "Host: Shop.Example",
-           "Host: localhost:8080\r\nOrigin: http://localhost:8080", "Host: localhost:8080\r\nSec-Fetch-Site: same-origin",
-           "Host: localhost\r\nSec-Fetch-Site: none", "Host: [::1]:1\r\nOrigin: http://[::1]:1"}) {
+  for (std::string const fields : {"Host: localhost:8080", "Host: LOCALHOST", "Host: 127.0.0.1:8080", "Host: 192.168.1.7", "Host: [::1]:8080",
+                                   "Host: [::1]", "Host: shop.example:80", "Host: Shop.Example",
+                                   "Host: localhost:8080\r\nOrigin: http://localhost:8080", "Host: localhost:8080\r\nSec-Fetch-Site: same-origin",
+                                   "Host: localhost\r\nSec-Fetch-Site: none", "Host: [::1]:1\r\nOrigin: http://[::1]:1"}) {
     EXPECT_EQ(ask(fields).what, action::increment) << fields;
   }
-  for (std::string const fields : {
-           "Host: evil.example", "Host: evil.example:8080", "Host: localhost.evil.example", "Host: evil.localhost", "Host: 127.0.0.1.evil.example",
-           "Host: shop.example.evil", "Host: localhost.", "Host: ", "Host: :80", "Host: localhost:x", "Host: localhost:80:80",
-           "Host: ::1", "Host: [::1", "Host: [127.0.0.1]", "Host: [localhost]", "Host: localhost@evil.example", "Host: 127.1", "Host: 0x7f000001",
-           "Host: localhost\r\nOrigin: http://evil.example", "Host: localhost\r\nOrigin: null", "Host: localhost\r\nOrigin: http://localhost:81",
-           "Host: localhost\r\nOrigin: https://localhost", "Host: localhost\r\nOrigin: ", "Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example",
-           "Host: localhost\r\nSec-Fetch-Site: cross-site", "Host: localhost\r\nsec-fetch-site: same-site",
-           "Host: evil.example\r\nOrigin: http://evil.example\r\nSec-Fetch-Site: same-origin"}) {
+  for (std::string const fields : {"Host: evil.example",
+                                   "Host: evil.example:8080",
+                                   "Host: localhost.evil.example",
+                                   "Host: evil.localhost",
+                                   "Host: 127.0.0.1.evil.example",
+                                   "Host: shop.example.evil",
+                                   "Host: localhost.",
+                                   "Host: ",
+                                   "Host: :80",
+                                   "Host: localhost:x",
+                                   "Host: localhost:80:80",
+                                   "Host: ::1",
+                                   "Host: [::1",
+                                   "Host: [127.0.0.1]",
+                                   "Host: [localhost]",
+                                   "Host: localhost@evil.example",
+                                   "Host: 127.1",
+                                   "Host: 0x7f000001",
+                                   "Host: localhost\r\nOrigin: http://evil.example",
+                                   "Host: localhost\r\nOrigin: null",
+                                   "Host: localhost\r\nOrigin: http://localhost:81",
+                                   "Host: localhost\r\nOrigin: https://localhost",
+                                   "Host: localhost\r\nOrigin: ",
+                                   "Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example",
+                                   "Host: localhost\r\nSec-Fetch-Site: cross-site",
+                                   "Host: localhost\r\nsec-fetch-site: same-site",
+                                   "Host: evil.example\r\nOrigin: http://evil.example\r\nSec-Fetch-Site: same-origin"}) {
     for (std::string const line : {"POST /counter", "DELETE /counter", "GET /counter", "GET /stats", "GET /nothing"}) {
       route const refused = ask(fields, line);
       EXPECT_EQ(refused.status, http::status::forbidden) << line << ' ' << fields;
@@ -179,8 +197,7 @@ TEST(HttpCounterResp2, ReadsRepliesFromAnySplit) {
 }
 
 TEST(HttpCounterResp2, RefusesGarbage) {
-  for (std::string bytes : {"HTTP/1.1 400\r\n", "*1\r\n", "$x\r\n", "$-2\r\n", "$99999999\r\n",
-                            "$1\r\nabc\r\n", "\r\n"}) {
+  for (std::string bytes : {"HTTP/1.1 400\r\n", "*1\r\n", "$x\r\n", "$-2\r\n", "$99999999\r\n", "$1\r\nabc\r\n", "\r\n"}) {
     EXPECT_THROW(take_reply(bytes), resp2_error) << bytes;
   }
   std::string endless(longest_reply + 1, '+');
@@ -188,8 +205,7 @@ TEST(HttpCounterResp2, RefusesGarbage) {
 }
 
 TEST(HttpCounterResp2, WritesCommandsOfAnyBytes) {
-  EXPECT_EQ(encode_command({"SET", "a b", std::string_view("\r\n\0", 3)}),
-            std::string("*3\r\n$3\r\nSET\r\n$3\r\na b\r\n$3\r\n\r\n\0\r\n", 31));
+  EXPECT_EQ(encode_command({"SET", "a b", std::string_view("\r\n\0", 3)}), std::string("*3\r\n$3\r\nSET\r\n$3\r\na b\r\n$3\r\n\r\n\0\r\n", 31));
 }
 
 TEST(HttpCounterAddress, UnderstandsTheFormsOfConch) {
@@ -206,10 +222,8 @@ TEST(HttpCounterAddress, UnderstandsTheFormsOfConch) {
 }
 
 TEST(HttpCounterAddress, RefusesOthersWithoutNamingThePassword) {
-  for (std::string const url :
-       {"", "redis:/h", "rediss://h", "http://h", "redis://:secret@", "redis://:secret@h/x",
-        "redis://:secret@h/-1", "redis://:secret%4@h", "redis://:secret%zz@h", "unix://",
-        "unix:///a?x=1"}) {
+  for (std::string const url : {"", "redis:/h", "rediss://h", "http://h", "redis://:secret@", "redis://:secret@h/x", "redis://:secret@h/-1",
+                                "redis://:secret%4@h", "redis://:secret%zz@h", "unix://", "unix:///a?x=1"}) {
     try {
       parse_address(url);
       ADD_FAILURE() << url;
@@ -248,8 +262,7 @@ TEST(HttpCounterOptions, NameTheOneThatIsWrong) {
            {"--request-timeout-ms", "0"},
            {"--thread", "1"},
        }) {
-    EXPECT_NE(complaint(words).find(std::string(words[0]).substr(2)), std::string::npos)
-        << words[0] << ' ' << words[1] << ": " << complaint(words);
+    EXPECT_NE(complaint(words).find(std::string(words[0]).substr(2)), std::string::npos) << words[0] << ' ' << words[1] << ": " << complaint(words);
   }
   EXPECT_NE(complaint({"word"}), "none");
 }

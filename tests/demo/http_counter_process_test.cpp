@@ -26,9 +26,7 @@ class HttpCounter : public testing::Test {
   redis_server redis_{{.tcp = true}};
 };
 
-bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != text.npos;
-}
+bool contains(std::string const& text, std::string const& part) { return text.find(part) != text.npos; }
 
 TEST_F(HttpCounter, AnswersItsRoutes) {
   counter_server server(redis_.url());
@@ -111,8 +109,7 @@ TEST_F(HttpCounter, RefusesBadRequestsInJson) {
            {"nonsense\r\n\r\n", 400, true},
            {"GET /counter HTTP/9.9\r\n\r\n", 400, true},
            {"POST /counter HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400, true},
-           {"POST /counter HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 411,
-            true},
+           {"POST /counter HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", 411, true},
        }) {
     http_probe probe(server.port());
     probe.send(bytes);
@@ -154,8 +151,7 @@ TEST_F(HttpCounter, LimitsHeadersAndBodies) {
 TEST_F(HttpCounter, AsksForABodyThatIsAnnounced) {
   counter_server server(redis_.url());
   http_probe probe(server.port());
-  probe.send(
-      "POST /counter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+  probe.send("POST /counter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
   EXPECT_EQ(probe.read().status, 100);
   probe.send("hi");
   EXPECT_EQ(probe.read().status, 200);
@@ -330,8 +326,7 @@ TEST_F(HttpCounter, IsDrivenByTheLoadProgram) {
   counter_server one(redis_.url());
   counter_server two(redis_.url());
   one.request("POST", "/counter");
-  program load({CONCH_DEMO_LOAD, "--url", one.url(), "--url", two.url(), "--requests", "200",
-                "--connections", "20", "--reset"});
+  program load({CONCH_DEMO_LOAD, "--url", one.url(), "--url", two.url(), "--requests", "200", "--connections", "20", "--reset"});
   EXPECT_EQ(load.wait_for_end(), 0) << load.output();
   EXPECT_TRUE(contains(load.output(), "\"confirmed\":200,\"failures\":0,")) << load.output();
   EXPECT_TRUE(contains(load.output(), "\"locked\":true,\"counter\":200,")) << load.output();
@@ -400,8 +395,7 @@ TEST(HttpCounterAlone, ExplainsItselfAndBadOptions) {
     ::unsetenv("CONCH_URL");
   }
   counter_server first("memory://");
-  program second({CONCH_HTTP_COUNTER, "--redis", "memory://", "--listen",
-                  "127.0.0.1:" + std::to_string(first.port())});
+  program second({CONCH_HTTP_COUNTER, "--redis", "memory://", "--listen", "127.0.0.1:" + std::to_string(first.port())});
   EXPECT_EQ(second.wait_for_end(), 1);
   EXPECT_TRUE(contains(second.output(), "in use")) << second.output();
 

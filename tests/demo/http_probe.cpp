@@ -16,13 +16,10 @@ namespace conch::test {
 
 namespace {
 
-[[noreturn]] void fail(std::string const& what) {
-  throw std::runtime_error("http_probe: " + what);
-}
+[[noreturn]] void fail(std::string const& what) { throw std::runtime_error("http_probe: " + what); }
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -69,11 +66,9 @@ http_probe::~http_probe() {
   }
 }
 
-http_probe::http_probe(http_probe&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), input_(std::move(other.input_)) {}
+http_probe::http_probe(http_probe&& other) noexcept : fd_(std::exchange(other.fd_, -1)), input_(std::move(other.input_)) {}
 
-http_answer http_probe::request(std::string_view method, std::string_view target,
-                                std::string_view body) {
+http_answer http_probe::request(std::string_view method, std::string_view target, std::string_view body) {
   std::string text(method);
   text += ' ';
   text += target;

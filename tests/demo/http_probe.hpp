@@ -24,8 +24,7 @@ struct http_answer {
 /// `std::runtime_error`.
 class http_probe {
  public:
-  explicit http_probe(std::uint16_t port,
-                      std::chrono::milliseconds bound = std::chrono::seconds(20));
+  explicit http_probe(std::uint16_t port, std::chrono::milliseconds bound = std::chrono::seconds(20));
   ~http_probe();
   http_probe(http_probe&& other) noexcept;
   http_probe(http_probe const&) = delete;

@@ -50,8 +50,7 @@ program::~program() {
 std::string program::wait_for(std::string const& beginning, std::chrono::milliseconds bound) {
   auto const until = steady::now() + bound;
   while (true) {
-    for (auto end = output_.find('\n', looked_at_); end != output_.npos;
-         end = output_.find('\n', looked_at_)) {
+    for (auto end = output_.find('\n', looked_at_); end != output_.npos; end = output_.find('\n', looked_at_)) {
       std::string const line = output_.substr(looked_at_, end - looked_at_);
       looked_at_ = end + 1;
       if (line.starts_with(beginning)) {

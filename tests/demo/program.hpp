@@ -20,8 +20,7 @@ class program {
 
   /// Reads until a line begins with `beginning` and returns that line. Throws, with everything that
   /// was written, when it does not come in time or the program ends before.
-  std::string wait_for(std::string const& beginning,
-                       std::chrono::milliseconds bound = std::chrono::seconds(20));
+  std::string wait_for(std::string const& beginning, std::chrono::milliseconds bound = std::chrono::seconds(20));
 
   /// Waits for the end: the exit code, or 128 + the signal. Throws when it does not come in time.
   int wait_for_end(std::chrono::milliseconds bound = std::chrono::seconds(20));

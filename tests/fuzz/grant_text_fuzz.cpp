@@ -35,8 +35,8 @@ redis::push_kind read(std::string_view text, std::string& name, engine::pushed_g
 std::string written(engine::pushed_grant const& g, std::string_view key_name) {
   bool const part = g.kind != engine::permit_kind::none;
   std::string const which = part ? std::string{' '} + static_cast<char>(g.kind) + std::to_string(g.segment) : std::string{};
-  return std::string{client} + '.' + engine::to_text(g.id) + ' ' + std::to_string(g.fence) + ' ' +
-         std::to_string(g.granted_us) + ' ' + std::to_string(g.claim.count()) + which + " conch:{" + std::string{key_name} + '}';
+  return std::string{client} + '.' + engine::to_text(g.id) + ' ' + std::to_string(g.fence) + ' ' + std::to_string(g.granted_us) + ' ' +
+         std::to_string(g.claim.count()) + which + " conch:{" + std::string{key_name} + '}';
 }
 
 void any_text(std::string_view text) {

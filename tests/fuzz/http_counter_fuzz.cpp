@@ -112,9 +112,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       // An incomplete reply may be refused early or late, but never understood in two ways.
       require(replies(input, std::max<std::size_t>(input.size(), 1)) == replies(input, piece), "pieces give other replies");
       break;
-    default:
-      try {
-        parse_address(std::string{input});
+    default: try { parse_address(std::string{input});
       } catch (std::invalid_argument const&) {
       }
   }

@@ -40,13 +40,10 @@ void write_bulk(std::string& out, char type, std::string_view prefix, std::strin
   out.append(prefix).append(text) += "\r\n";
 }
 
-void write_line(std::string& out, char type, std::string_view text) {
-  (out += type).append(text) += "\r\n";
-}
+void write_line(std::string& out, char type, std::string_view text) { (out += type).append(text) += "\r\n"; }
 
 // One value with its children, from the front of `rest`.
-void write(std::string& out, std::span<node const>& rest, std::uint32_t depth,
-           limits const& bounds) {
+void write(std::string& out, std::span<node const>& rest, std::uint32_t depth, limits const& bounds) {
   require(!rest.empty(), "children are missing");
   node const n = rest.front();
   rest = rest.subspan(1);
@@ -61,37 +58,21 @@ void write(std::string& out, std::span<node const>& rest, std::uint32_t depth,
     }
   };
   switch (n.what) {
-    case kind::simple_string:
-      return write_line(out, '+', n.text);
-    case kind::simple_error:
-      return write_line(out, '-', n.text);
-    case kind::integer:
-      return write_line(out, ':', std::to_string(n.integer));
-    case kind::bulk_string:
-      return write_bulk(out, '$', {}, n.text);
-    case kind::array:
-      return aggregate('*', n.count);
-    case kind::null:
-      return write_line(out, '_', {});
-    case kind::boolean:
-      return write_line(out, '#', n.integer != 0 ? "t" : "f");
-    case kind::real:
-      return write_line(out, ',', n.text);
-    case kind::big_number:
-      return write_line(out, '(', n.text);
-    case kind::bulk_error:
-      return write_bulk(out, '!', {}, n.text);
-    case kind::verbatim_string:
-      return write_bulk(out, '=', "txt:", n.text);
-    case kind::map:
-      return aggregate('%', n.count / 2);
-    case kind::set:
-      return aggregate('~', n.count);
-    case kind::push:
-      require(depth == 0, "a push inside a value");
-      return aggregate('>', n.count);
-    case kind::attribute:
-      broken("an attribute in a message");
+    case kind::simple_string: return write_line(out, '+', n.text);
+    case kind::simple_error: return write_line(out, '-', n.text);
+    case kind::integer: return write_line(out, ':', std::to_string(n.integer));
+    case kind::bulk_string: return write_bulk(out, '$', {}, n.text);
+    case kind::array: return aggregate('*', n.count);
+    case kind::null: return write_line(out, '_', {});
+    case kind::boolean: return write_line(out, '#', n.integer != 0 ? "t" : "f");
+    case kind::real: return write_line(out, ',', n.text);
+    case kind::big_number: return write_line(out, '(', n.text);
+    case kind::bulk_error: return write_bulk(out, '!', {}, n.text);
+    case kind::verbatim_string: return write_bulk(out, '=', "txt:", n.text);
+    case kind::map: return aggregate('%', n.count / 2);
+    case kind::set: return aggregate('~', n.count);
+    case kind::push: require(depth == 0, "a push inside a value"); return aggregate('>', n.count);
+    case kind::attribute: broken("an attribute in a message");
   }
   broken("an unknown kind");
 }
@@ -124,9 +105,7 @@ void give(decoder& d, std::string_view bytes) {
 void drain(decoder& d, transcript& out, limits const& bounds) {
   for (;;) {
     switch (d.next()) {
-      case decoder::progress::need_more:
-        require(d.message().empty() && d.error().empty(), "need_more with a result");
-        return;
+      case decoder::progress::need_more: require(d.message().empty() && d.error().empty(), "need_more with a result"); return;
       case decoder::progress::message:
         require(d.error().empty(), "a message and an error");
         out.messages.push_back(written(d, bounds));
@@ -149,8 +128,7 @@ transcript decode(std::string_view input, limits const& bounds) {
 
 // `eager`: messages are taken after every piece; else only after every fourth, so that a backlog
 // is moved about in the buffer.
-transcript decode_in_pieces(std::string_view input, std::span<std::uint8_t const> sizes,
-                            limits const& bounds, bool eager) {
+transcript decode_in_pieces(std::string_view input, std::span<std::uint8_t const> sizes, limits const& bounds, bool eager) {
   decoder d(bounds);
   transcript out;
   auto const total = input.size();
@@ -199,8 +177,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   require(decode_in_pieces(input, sizes, bounds, true) == whole, "pieces give another result");
   require(decode_in_pieces(input, sizes, bounds, false) == whole, "a backlog gives another result");
   constexpr std::array<std::uint8_t, 1> single{0};
-  require(decode_in_pieces(input, single, bounds, true) == whole,
-          "single bytes give another result");
+  require(decode_in_pieces(input, single, bounds, true) == whole, "single bytes give another result");
 
   std::string again;
   for (auto const& message : whole.messages) {

@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 
-
 /// In place of the C library's, in this program: "A_B.addresses.test" has the addresses A and B, in this order.
 extern "C" int getaddrinfo(char const* host, char const* service, addrinfo const* hints, addrinfo** found) {
   static auto const real = reinterpret_cast<decltype(&::getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));

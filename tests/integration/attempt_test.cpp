@@ -38,17 +38,34 @@ void start(Lock lock, bool as_try, asio::cancellation_slot slot, outcome to) {
 
 std::map<std::string, attempt> const& kinds() {
   static std::map<std::string, attempt> const all{
-      {"mutex", [](client& c, auto& n, bool t, auto s, outcome o) { start(mutex{c, n}, t, s, std::move(o)); }},
-      {"semaphore", [](client& c, auto& n, bool t, auto s, outcome o) { start(semaphore{c, n, 1}, t, s, std::move(o)); }},
-      {"writer", [](client& c, auto& n, bool t, auto s, outcome o) { start(shared_mutex{c, n}, t, s, std::move(o)); }},
-      {"readers", [](client& c, auto& n, bool t, auto s, outcome o) { start(shared_mutex{c, n}.readers(), t, s, std::move(o)); }},
-      {"striped", [](client& c, auto& n, bool t, auto s, outcome o) { start(striped_mutex{c, n, 1}, t, s, std::move(o)); }},
-      {"reentrant", [](client& c, auto& n, bool t, auto s, outcome o) {
+      {"mutex",
+       [](client& c, auto& n, bool t, auto s, outcome o) {
+         start(mutex{c, n}, t, s, std::move(o));
+       }},
+      {"semaphore",
+       [](client& c, auto& n, bool t, auto s, outcome o) {
+         start(semaphore{c, n, 1}, t, s, std::move(o));
+       }},
+      {"writer",
+       [](client& c, auto& n, bool t, auto s, outcome o) {
+         start(shared_mutex{c, n}, t, s, std::move(o));
+       }},
+      {"readers",
+       [](client& c, auto& n, bool t, auto s, outcome o) {
+         start(shared_mutex{c, n}.readers(), t, s, std::move(o));
+       }},
+      {"striped",
+       [](client& c, auto& n, bool t, auto s, outcome o) {
+         start(striped_mutex{c, n, 1}, t, s, std::move(o));
+       }},
+      {"reentrant",
+       [](client& c, auto& n, bool t, auto s, outcome o) {
          reentrant_mutex m{c, n};
          owner const me;
          t ? m.async_try_acquire(me, telling(s, std::move(o))) : m.async_acquire(me, no_time, telling(s, std::move(o)));
        }},
-      {"multi", [](client& c, auto& n, bool t, auto s, outcome o) {
+      {"multi",
+       [](client& c, auto& n, bool t, auto s, outcome o) {
          std::vector<mutex> both;
          for (char const* which : {"", " b"}) both.emplace_back(c, n + which);
          start(multi_lock{std::move(both)}, t, s, std::move(o));

@@ -105,9 +105,7 @@ TEST_F(BadDaysOfTheServer, P5AwayAndBackWithItsDataItStillKnowsHolderAndLine) {
       co_await until(two, "the second in line");
     }
     server.kill();
-    auto const noticed = [&] {
-      return holder.stats().disconnects + first.stats().disconnects + second.stats().disconnects == 3;
-    };
+    auto const noticed = [&] { return holder.stats().disconnects + first.stats().disconnects + second.stats().disconnects == 3; };
     co_await until(noticed, "three lost connections");
     EXPECT_TRUE(h.valid());
     server.restart(true);
@@ -516,9 +514,7 @@ TEST_F(BadDaysOfTheServer, BusyWithALongScriptItIsAskedAgain) {
     co_await h.async_release();
     client fresh{w.ctx.get_executor(), steady_config(server)};
     mutex b{fresh, "busy too"};
-    std::thread endless{[&] {
-      redis_probe{server}.command({"EVAL", "while true do end", "0"});
-    }};
+    std::thread endless{[&] { redis_probe{server}.command({"EVAL", "while true do end", "0"}); }};
     redis_probe probe{server};
     auto const busy = [&] { return probe.command({"GET", "x"}).starts_with("(error) BUSY"); };
     co_await until(busy, "BUSY");

@@ -48,9 +48,31 @@ TEST_F(BadInput, NamesThatAreEmptyOrTooLongAreRefused) {
 
 TEST_F(BadInput, NamesOfAnyBytesAreDistinctLocksInOneSlotEach) {
   using namespace std::string_literals;
-  std::vector<std::string> const names{
-      "plain", "}", "{", "{}", "}{", "a}b", "a%7Db", "a%b", "a%25b", "%", "%7D", "%257D", "a\0b"s, "a"s, "\0"s, "a\nb",
-      "a\r\nb", " ", "a b", "ü", std::string(512, '}'), std::string(512, '%'), "x:q", "x", "x:f"};
+  std::vector<std::string> const names{"plain",
+                                       "}",
+                                       "{",
+                                       "{}",
+                                       "}{",
+                                       "a}b",
+                                       "a%7Db",
+                                       "a%b",
+                                       "a%25b",
+                                       "%",
+                                       "%7D",
+                                       "%257D",
+                                       "a\0b"s,
+                                       "a"s,
+                                       "\0"s,
+                                       "a\nb",
+                                       "a\r\nb",
+                                       " ",
+                                       "a b",
+                                       "ü",
+                                       std::string(512, '}'),
+                                       std::string(512, '%'),
+                                       "x:q",
+                                       "x",
+                                       "x:f"};
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), server().url()};
     client two{w.ctx.get_executor(), server().url()};
@@ -79,14 +101,21 @@ TEST_F(BadInput, NamesOfAnyBytesAreDistinctLocksInOneSlotEach) {
     for (error_code const ec : results) EXPECT_FALSE(ec) << ec.message();
     EXPECT_EQ(two.stats().grants_pushed, names.size());
     next.clear();
-    auto const freed = [&] { return probe.integer({"EVAL", "local n = 0 for _, k in ipairs(redis.call('KEYS', 'conch:*')) do if k:sub(-2) ~= ':f' then n = n + 1 end end return n", "0"}) <= 1; };
+    auto const freed = [&] {
+      return probe.integer({"EVAL",
+                            "local n = 0 for _, k in ipairs(redis.call('KEYS', 'conch:*')) do if k:sub(-2) ~= ':f' then n = n + 1 end end return n",
+                            "0"}) <= 1;
+    };
     co_await until(freed, "all free");  // the lock "x" makes a key that ends like a fence's; "x:f" does
   };
   w.run(body);
 }
 
 TEST_F(BadInput, EveryRefusedUrlSaysWhy) {
-  struct bad { char const* url; char const* words; };
+  struct bad {
+    char const* url;
+    char const* words;
+  };
   for (auto const& [url, words] : std::vector<bad>{
            {"", "begins with"},
            {"localhost:6379", "begins with"},
@@ -138,20 +167,57 @@ TEST_F(BadInput, EveryRefusedUrlSaysWhy) {
 }
 
 TEST_F(BadInput, EveryRefusedSettingIsNamed) {
-  struct bad { char const* member; std::function<void(config&)> spoil; };
+  struct bad {
+    char const* member;
+    std::function<void(config&)> spoil;
+  };
   for (auto const& [member, spoil] : std::vector<bad>{
            {"lease", [](config& c) { c.lease = 99ms; }},
            {"lease", [](config& c) { c.lease = 25h; }},
            {"lease", [](config& c) { c.lease = -1s; }},
-           {"quorum.servers", [](config& c) { c.quorum.servers = {"redis://a", "unix://relative"}; }},
-           {"quorum.servers", [](config& c) { c.quorum.servers = {"redis://a", "redlock://b,c"}; }},
-           {"quorum.votes_needed", [](config& c) { c.url = "redlock://a,b,c"; c.quorum.votes_needed = 1; }},
-           {"quorum.votes_needed", [](config& c) { c.url = "redlock://a,b,c"; c.quorum.votes_needed = 4; }},
-           {"quorum.votes_needed", [](config& c) { c.quorum.servers = {"redis://a", "redis://b"}; c.quorum.votes_needed = 1; }},
-           {"quorum.vote_claim", [](config& c) { c.url = "redlock://a,b,c"; c.quorum.vote_claim = 49ms; }},
-           {"quorum.min_validity", [](config& c) { c.url = "redlock://a,b,c"; c.quorum.min_validity = 251ms; }},
-           {"quorum.min_validity", [](config& c) { c.url = "redlock://a,b,c"; c.quorum.min_validity = -1ms; }},
-           {"min_server_uptime", [](config& c) { c.url = "redlock://a,b,c"; c.quorum.min_server_uptime = -1s; }},
+           {"quorum.servers",
+            [](config& c) {
+              c.quorum.servers = {"redis://a", "unix://relative"};
+            }},
+           {"quorum.servers",
+            [](config& c) {
+              c.quorum.servers = {"redis://a", "redlock://b,c"};
+            }},
+           {"quorum.votes_needed",
+            [](config& c) {
+              c.url = "redlock://a,b,c";
+              c.quorum.votes_needed = 1;
+            }},
+           {"quorum.votes_needed",
+            [](config& c) {
+              c.url = "redlock://a,b,c";
+              c.quorum.votes_needed = 4;
+            }},
+           {"quorum.votes_needed",
+            [](config& c) {
+              c.quorum.servers = {"redis://a", "redis://b"};
+              c.quorum.votes_needed = 1;
+            }},
+           {"quorum.vote_claim",
+            [](config& c) {
+              c.url = "redlock://a,b,c";
+              c.quorum.vote_claim = 49ms;
+            }},
+           {"quorum.min_validity",
+            [](config& c) {
+              c.url = "redlock://a,b,c";
+              c.quorum.min_validity = 251ms;
+            }},
+           {"quorum.min_validity",
+            [](config& c) {
+              c.url = "redlock://a,b,c";
+              c.quorum.min_validity = -1ms;
+            }},
+           {"min_server_uptime",
+            [](config& c) {
+              c.url = "redlock://a,b,c";
+              c.quorum.min_server_uptime = -1s;
+            }},
            {"renew_every", [](config& c) { c.renew_every = 16s; }},
            {"renew_every", [](config& c) { c.renew_every = -1s; }},
            {"renew_every must be 0, or 10 ms to 15 s (half of the lease), and not 1 ns", [](config& c) { c.renew_every = 1ns; }},
@@ -172,12 +238,22 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
            {"keep_alive must be 0, or 10 ms to 1 d, and not 1 ns", [](config& c) { c.keep_alive = 1ns; }},
            {"keep_alive", [](config& c) { c.keep_alive = 25h; }},
            {"lease must be 100 ms to 1 d, and not 99999 us", [](config& c) { c.lease = 99999us; }},
-           {"min_server_uptime", [](config& c) { c.url = "redlock://a,b,c"; c.quorum.min_server_uptime = duration::max(); }},
+           {"min_server_uptime",
+            [](config& c) {
+              c.url = "redlock://a,b,c";
+              c.quorum.min_server_uptime = duration::max();
+            }},
            {"quorum.votes_needed must be 0, or 2 to 3 (a majority to all of the servers), and not 4",
-            [](config& c) { c.url = "redlock://a,b,c"; c.quorum.votes_needed = 4; }},
+            [](config& c) {
+              c.url = "redlock://a,b,c";
+              c.quorum.votes_needed = 4;
+            }},
            {"offline_timeout must be 0 to 30 d, and not 31 d", [](config& c) { c.offline_timeout = 24h * 31; }},
            {"reconnect_max must be 1 h to 1 h (not less than reconnect_min), and not 2 h",
-            [](config& c) { c.reconnect_min = 1h; c.reconnect_max = 2h; }},
+            [](config& c) {
+              c.reconnect_min = 1h;
+              c.reconnect_max = 2h;
+            }},
            {"client_name must have 1 to 64 characters, and not 0", [](config& c) { c.client_name = ""; }},
            {"client_name must have 1 to 64 characters, and not 65", [](config& c) { c.client_name = std::string(65, 'n'); }},
            {"byte 32 at 3", [](config& c) { c.client_name = "two words"; }},
@@ -263,7 +339,10 @@ TEST_F(BadInput, AWrongPasswordIsToldAtOnceAndNeverRepeated) {
 }
 
 TEST_F(BadInput, AUserWithoutARightIsToldWhichOne) {
-  struct lacks { char const* rule; char const* words; };
+  struct lacks {
+    char const* rule;
+    char const* words;
+  };
   int n = 0;
   for (auto const& [rule, words] : std::vector<lacks>{
            {"-publish", "publish"},
@@ -345,7 +424,10 @@ TEST_F(BadInput, AUserWithoutClientKillIsWarnedAndServed) {
 }
 
 TEST_F(BadInput, AKeyOfTheWrongTypeIsReportedAndLeftAlone) {
-  struct wrong { char const* what; std::vector<std::string> made_by; };
+  struct wrong {
+    char const* what;
+    std::vector<std::string> made_by;
+  };
   for (auto const& [what, made_by] : std::vector<wrong>{
            {"a string", {"SET", lock_key("occupied"), "somebody's note"}},
            {"an empty string", {"SET", lock_key("occupied"), ""}},

@@ -14,8 +14,10 @@ class BoundedWork : public with_server<BoundedWork> {
 
   /// Clients that are dead, before everybody who comes.
   void line_up_dead(std::string const& lock, std::string const& behind = "") {
-    probe.command({"EVAL", "for i = 1, " + std::to_string(many) + " do redis.call('ZADD', KEYS[1], i, 'dead' .. i .. '.1" + behind + "') end redis.call('PEXPIRE', KEYS[1], 600000)", "1",
-                   queue_key(lock)});
+    probe.command({"EVAL",
+                   "for i = 1, " + std::to_string(many) + " do redis.call('ZADD', KEYS[1], i, 'dead' .. i .. '.1" + behind +
+                       "') end redis.call('PEXPIRE', KEYS[1], 600000)",
+                   "1", queue_key(lock)});
   }
 };
 

@@ -43,8 +43,7 @@ std::string type_name(testing::TestParamInfo<cancellation_type> const& info) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Cancelling,
-                         testing::Values(cancellation_type::total, cancellation_type::partial, cancellation_type::terminal),
+INSTANTIATE_TEST_SUITE_P(Each, Cancelling, testing::Values(cancellation_type::total, cancellation_type::partial, cancellation_type::terminal),
                          type_name);
 
 TEST_P(Cancelling, NotWrittenYetLeavesAtOnce) {
@@ -393,9 +392,7 @@ TEST_F(Cancelling, P6AtRandomMomentsNothingLeaks) {
       if (random() % 3 == 0) all.back()->signal.emit(types[random() % 3]);
       if (i % 50 == 0) co_await pause_for(1ms);
     }
-    auto const done = [&] {
-      return std::all_of(all.begin(), all.end(), [](auto const& x) { return x->result.done; });
-    };
+    auto const done = [&] { return std::all_of(all.begin(), all.end(), [](auto const& x) { return x->result.done; }); };
     co_await until(done, "every end");
     for (auto const& x : all) {
       if (x->result.ec) {

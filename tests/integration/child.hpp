@@ -17,8 +17,7 @@ namespace conch::test {
 
 class child {
  public:
-  child(redis_server const& server, std::string const& name, std::chrono::milliseconds lease,
-        std::chrono::milliseconds claim = 0ms)
+  child(redis_server const& server, std::string const& name, std::chrono::milliseconds lease, std::chrono::milliseconds claim = 0ms)
       : child{server.url(), name, lease, claim} {}
 
   /// `url`: of one server, or of several with commas between.

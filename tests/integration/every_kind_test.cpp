@@ -61,8 +61,7 @@ struct any_kind {
 };
 
 std::vector<any_kind> const& all_kinds() {
-  static std::vector<any_kind> const all{{"mutex"},   {"semaphore"}, {"writer"},           {"reader", 1, true},
-                                         {"striped"}, {"reentrant"}, {"multi", 2, false}};
+  static std::vector<any_kind> const all{{"mutex"}, {"semaphore"}, {"writer"}, {"reader", 1, true}, {"striped"}, {"reentrant"}, {"multi", 2, false}};
   return all;
 }
 
@@ -96,9 +95,7 @@ class EveryKind : public with_server<EveryKind, testing::TestWithParam<any_kind>
     }
   }
 
-  bool all_free(std::string const& what) {
-    return is_free(probe, first(what)) && (!is_multi() || is_free(probe, name(what) + " b"));
-  }
+  bool all_free(std::string const& what) { return is_free(probe, first(what)) && (!is_multi() || is_free(probe, name(what) + " b")); }
 
   /// Nothing left on the server, and nothing owed to it.
   asio::awaitable<void> nothing_left(client& c, std::string const& what) {
@@ -135,8 +132,7 @@ class EveryKind : public with_server<EveryKind, testing::TestWithParam<any_kind>
       std::vector<mutex> locks;
       for (char const* which : {" b", " a"}) locks.emplace_back(c, lock + which, r.options);
       multi_lock m{std::move(locks)};
-      m.async_acquire(r.how, asio::bind_cancellation_slot(
-                                 r.slot, [handler](error_code ec, multi_hold h) { handler(ec, taken{std::move(h)}); }));
+      m.async_acquire(r.how, asio::bind_cancellation_slot(r.slot, [handler](error_code ec, multi_hold h) { handler(ec, taken{std::move(h)}); }));
     } else {
       auto const& others = kinds_of_locks();
       auto const found = std::find_if(others.begin(), others.end(), [&](kind_of_lock const& k) { return k.name == how; });

@@ -31,22 +31,78 @@ void flood(connection& c, std::string const& bytes) {
 
 TEST_F(FakeServer, AGreetingThatIsNotRedisIsAProtocolErrorAtOnce) {
   for (auto const& [name, act] : std::vector<misbehaviour>{
-           {"http", [](connection& c) { c.write("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"); c.wait_for_end(); }},
-           {"binary", [](connection& c) { c.write(std::string("\0\1\2\3\xff\xfe", 6)); c.wait_for_end(); }},
-           {"a huge text", [](connection& c) { c.write("$99999999999\r\n"); c.wait_for_end(); }},
-           {"a huge map", [](connection& c) { c.write("%99999999\r\n"); c.wait_for_end(); }},
+           {"http",
+            [](connection& c) {
+              c.write("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+              c.wait_for_end();
+            }},
+           {"binary",
+            [](connection& c) {
+              c.write(std::string("\0\1\2\3\xff\xfe", 6));
+              c.wait_for_end();
+            }},
+           {"a huge text",
+            [](connection& c) {
+              c.write("$99999999999\r\n");
+              c.wait_for_end();
+            }},
+           {"a huge map",
+            [](connection& c) {
+              c.write("%99999999\r\n");
+              c.wait_for_end();
+            }},
            {"an endless line", [](connection& c) { flood(c, std::string(4096, 'a')); }},
-           {"an endless simple string", [](connection& c) { c.write("+"); flood(c, std::string(4096, 'a')); }},
+           {"an endless simple string",
+            [](connection& c) {
+              c.write("+");
+              flood(c, std::string(4096, 'a'));
+            }},
            {"endless depth", [](connection& c) { flood(c, "*1\r\n"); }},
-           {"a streamed map", [](connection& c) { c.write("%?\r\n"); flood(c, "+a\r\n+b\r\n"); }},
-           {"hello is ok", [](connection& c) { c.write("+OK\r\n"); c.wait_for_end(); }},
-           {"hello is a number", [](connection& c) { c.write(":1\r\n"); c.wait_for_end(); }},
-           {"hello is null", [](connection& c) { c.write("_\r\n"); c.wait_for_end(); }},
-           {"hello is an empty map", [](connection& c) { c.write("%0\r\n"); c.wait_for_end(); }},
-           {"hello has odd members", [](connection& c) { c.write("%2\r\n:1\r\n*1\r\n:2\r\n$7\r\nversion\r\n_\r\n"); c.wait_for_end(); }},
-           {"too old", [](connection& c) { c.greet("6.0.16"); c.wait_for_end(); }},
-           {"much too old", [](connection& c) { c.write("-ERR unknown command `HELLO`, with args beginning with: `3`\r\n"); c.wait_for_end(); }},
-           {"no RESP3", [](connection& c) { c.write("-NOPROTO unsupported protocol version\r\n"); c.wait_for_end(); }},
+           {"a streamed map",
+            [](connection& c) {
+              c.write("%?\r\n");
+              flood(c, "+a\r\n+b\r\n");
+            }},
+           {"hello is ok",
+            [](connection& c) {
+              c.write("+OK\r\n");
+              c.wait_for_end();
+            }},
+           {"hello is a number",
+            [](connection& c) {
+              c.write(":1\r\n");
+              c.wait_for_end();
+            }},
+           {"hello is null",
+            [](connection& c) {
+              c.write("_\r\n");
+              c.wait_for_end();
+            }},
+           {"hello is an empty map",
+            [](connection& c) {
+              c.write("%0\r\n");
+              c.wait_for_end();
+            }},
+           {"hello has odd members",
+            [](connection& c) {
+              c.write("%2\r\n:1\r\n*1\r\n:2\r\n$7\r\nversion\r\n_\r\n");
+              c.wait_for_end();
+            }},
+           {"too old",
+            [](connection& c) {
+              c.greet("6.0.16");
+              c.wait_for_end();
+            }},
+           {"much too old",
+            [](connection& c) {
+              c.write("-ERR unknown command `HELLO`, with args beginning with: `3`\r\n");
+              c.wait_for_end();
+            }},
+           {"no RESP3",
+            [](connection& c) {
+              c.write("-NOPROTO unsupported protocol version\r\n");
+              c.wait_for_end();
+            }},
        }) {
     fake_server fake{[&](connection& c, int) { act(c); }};
     auto const body = [&]() -> asio::awaitable<void> {
@@ -65,12 +121,36 @@ TEST_F(FakeServer, AGreetingThatFailsForNowIsTriedAgain) {
   for (auto const& [name, act] : std::vector<misbehaviour>{
            {"closes", [](connection&) {}},
            {"silent", [](connection& c) { c.wait_for_end(); }},
-           {"half a reply", [](connection& c) { c.write("%3\r\n$7\r\nver"); c.wait_for_end(); }},
-           {"loading", [](connection& c) { c.write("-LOADING Redis is loading the dataset in memory\r\n"); c.wait_for_end(); }},
-           {"only pushes", [](connection& c) { for (;;) { c.write(">2\r\n+a\r\n+b\r\n"); std::this_thread::sleep_for(1ms); } }},
+           {"half a reply",
+            [](connection& c) {
+              c.write("%3\r\n$7\r\nver");
+              c.wait_for_end();
+            }},
+           {"loading",
+            [](connection& c) {
+              c.write("-LOADING Redis is loading the dataset in memory\r\n");
+              c.wait_for_end();
+            }},
+           {"only pushes",
+            [](connection& c) {
+              for (;;) {
+                c.write(">2\r\n+a\r\n+b\r\n");
+                std::this_thread::sleep_for(1ms);
+              }
+            }},
            {"closes after it", [](connection& c) { c.greet(); }},
-           {"silent after it", [](connection& c) { c.greet(); c.wait_for_end(); }},
-           {"half a subscription", [](connection& c) { c.greet(); c.command(); c.write(":0\r\n>3\r\n$9\r\nsubs"); c.wait_for_end(); }},
+           {"silent after it",
+            [](connection& c) {
+              c.greet();
+              c.wait_for_end();
+            }},
+           {"half a subscription",
+            [](connection& c) {
+              c.greet();
+              c.command();
+              c.write(":0\r\n>3\r\n$9\r\nsubs");
+              c.wait_for_end();
+            }},
        }) {
     fake_server fake{[&](connection& c, int number) {
       if (number < 3) act(c);
@@ -90,20 +170,85 @@ TEST_F(FakeServer, AGreetingThatFailsForNowIsTriedAgain) {
 
 /// What a server says is shown to people: in the log, in errors and in the statistics, but never as it came.
 TEST_F(FakeServer, NoWordOfTheServerIsObeyedByATerminal) {
-  std::string const bad = "\x1b]0;owned\a\x1b[2J\xc2\x9b" "31m" + std::string(300, 'x');
+  std::string const bad =
+      "\x1b]0;owned\a\x1b[2J\xc2\x9b"
+      "31m" +
+      std::string(300, 'x');
   auto const say = [&bad](std::string const& word) { return "-" + word + " " + bad + "\r\n"; };
   std::string const several_lines = "!" + std::to_string(10 + bad.size()) + "\r\nOOM first\n" + bad + "\r\n";
   for (auto const& [name, act] : std::vector<misbehaviour>{
-           {"HELLO is refused", [&](connection& c) { c.command(); c.write(say("WRONGPASS")); c.wait_for_end(); }},
-           {"HELLO fails for now", [&](connection& c) { c.command(); c.write(say("LOADING")); c.wait_for_end(); }},
-           {"the version", [&](connection& c) { c.greet("1.0" + bad); c.wait_for_end(); }},
-           {"the policy", [&](connection& c) { c.greet("7.0.15", "all\x1b[2J"); c.subscribe(); c.command(); c.write(say("OOM")); c.wait_for_end(); }},
-           {"SUBSCRIBE is denied", [&](connection& c) { c.greet(); c.command(); c.write(":0\r\n"); c.command(); c.write(say("NOPERM")); c.wait_for_end(); }},
-           {"a script fails", [&](connection& c) { c.greet(); c.subscribe(); c.command(); c.write(say("WRONGTYPE")); c.wait_for_end(); }},
-           {"in several lines", [&](connection& c) { c.greet(); c.subscribe(); c.command(); c.write(several_lines); c.wait_for_end(); }},
-           {"a script fails for now", [&](connection& c) { c.greet(); c.subscribe(); for (;;) { c.command(); c.write(say("BUSY")); } }},
-           {"a replica", [&](connection& c) { c.greet(); c.subscribe(); c.command(); c.write(say("READONLY")); c.wait_for_end(); }},
-           {"no RESP", [&](connection& c) { c.write(bad + "\r\n"); c.wait_for_end(); }},
+           {"HELLO is refused",
+            [&](connection& c) {
+              c.command();
+              c.write(say("WRONGPASS"));
+              c.wait_for_end();
+            }},
+           {"HELLO fails for now",
+            [&](connection& c) {
+              c.command();
+              c.write(say("LOADING"));
+              c.wait_for_end();
+            }},
+           {"the version",
+            [&](connection& c) {
+              c.greet("1.0" + bad);
+              c.wait_for_end();
+            }},
+           {"the policy",
+            [&](connection& c) {
+              c.greet("7.0.15", "all\x1b[2J");
+              c.subscribe();
+              c.command();
+              c.write(say("OOM"));
+              c.wait_for_end();
+            }},
+           {"SUBSCRIBE is denied",
+            [&](connection& c) {
+              c.greet();
+              c.command();
+              c.write(":0\r\n");
+              c.command();
+              c.write(say("NOPERM"));
+              c.wait_for_end();
+            }},
+           {"a script fails",
+            [&](connection& c) {
+              c.greet();
+              c.subscribe();
+              c.command();
+              c.write(say("WRONGTYPE"));
+              c.wait_for_end();
+            }},
+           {"in several lines",
+            [&](connection& c) {
+              c.greet();
+              c.subscribe();
+              c.command();
+              c.write(several_lines);
+              c.wait_for_end();
+            }},
+           {"a script fails for now",
+            [&](connection& c) {
+              c.greet();
+              c.subscribe();
+              for (;;) {
+                c.command();
+                c.write(say("BUSY"));
+              }
+            }},
+           {"a replica",
+            [&](connection& c) {
+              c.greet();
+              c.subscribe();
+              c.command();
+              c.write(say("READONLY"));
+              c.wait_for_end();
+            }},
+           {"no RESP",
+            [&](connection& c) {
+              c.write(bad + "\r\n");
+              c.wait_for_end();
+            }},
        }) {
     for (bool const quorum : {false, true}) {
       fake_server fake{[&](connection& c, int) { act(c); }};
@@ -134,16 +279,38 @@ TEST_F(FakeServer, NoWordOfTheServerIsObeyedByATerminal) {
 
 /// What comes instead of the answer to the first script.
 TEST_F(FakeServer, ABrokenAnswerToAScriptEndsTheConnectionOrTheAcquireAndNeverGrants) {
-  std::string const now = std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
-                                             std::chrono::system_clock::now().time_since_epoch()).count());
-  for (std::string const& answer : std::vector<std::string>{
-           "+OK\r\n", ":0\r\n", ":-7\r\n", ":9223372036854775807\r\n", ":4503599627370497\r\n", "_\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "#t\r\n", ",1.5\r\n", "$3\r\nabc\r\n", "%1\r\n:1\r\n:2\r\n",
-           "*1\r\n:0\r\n", "*2\r\n:1\r\n:2\r\n", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n", "*3\r\n:9\r\n:9\r\n:9\r\n",
-           "*3\r\n:-1\r\n:0\r\n:0\r\n", "*3\r\n:1\r\n*1\r\n:1\r\n:3\r\n", "garbage\r\n", "*99999999\r\n", "$1\r\nabc\r\n",
-           "*3\r\n:1\r\n:0\r\n:" + now + "\r\n", "*3\r\n:1\r\n:-7\r\n:" + now + "\r\n",
-           "*3\r\n:1\r\n:9223372036854775807\r\n:" + now + "\r\n", "*3\r\n:1\r\n:4503599627370497\r\n:" + now + "\r\n",
-           "*4\r\n:0\r\n:9223372036854775807\r\n:9223372036854775807\r\n:9223372036854775807\r\n",
-           "*3\r\n:1\r\n", "-\r\n", "-NOSCRIPT\r\n-NOSCRIPT\r\n-NOSCRIPT\r\n"}) {
+  std::string const now =
+      std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  for (std::string const& answer : std::vector<std::string>{"+OK\r\n",
+                                                            ":0\r\n",
+                                                            ":-7\r\n",
+                                                            ":9223372036854775807\r\n",
+                                                            ":4503599627370497\r\n",
+                                                            "_\r\n",
+                                                            "$-1\r\n",
+                                                            "*-1\r\n",
+                                                            "*0\r\n",
+                                                            "#t\r\n",
+                                                            ",1.5\r\n",
+                                                            "$3\r\nabc\r\n",
+                                                            "%1\r\n:1\r\n:2\r\n",
+                                                            "*1\r\n:0\r\n",
+                                                            "*2\r\n:1\r\n:2\r\n",
+                                                            "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n",
+                                                            "*3\r\n:9\r\n:9\r\n:9\r\n",
+                                                            "*3\r\n:-1\r\n:0\r\n:0\r\n",
+                                                            "*3\r\n:1\r\n*1\r\n:1\r\n:3\r\n",
+                                                            "garbage\r\n",
+                                                            "*99999999\r\n",
+                                                            "$1\r\nabc\r\n",
+                                                            "*3\r\n:1\r\n:0\r\n:" + now + "\r\n",
+                                                            "*3\r\n:1\r\n:-7\r\n:" + now + "\r\n",
+                                                            "*3\r\n:1\r\n:9223372036854775807\r\n:" + now + "\r\n",
+                                                            "*3\r\n:1\r\n:4503599627370497\r\n:" + now + "\r\n",
+                                                            "*4\r\n:0\r\n:9223372036854775807\r\n:9223372036854775807\r\n:9223372036854775807\r\n",
+                                                            "*3\r\n:1\r\n",
+                                                            "-\r\n",
+                                                            "-NOSCRIPT\r\n-NOSCRIPT\r\n-NOSCRIPT\r\n"}) {
     std::atomic<int> asked{0};
     fake_server fake{[&](connection& c, int number) {
       if (number > 0) c.proxy(server());
@@ -175,10 +342,9 @@ TEST_F(FakeServer, ABrokenAnswerToAScriptEndsTheConnectionOrTheAcquireAndNeverGr
 }
 
 TEST_F(FakeServer, AbsurdTimesDoNoHarm) {
-  for (std::string const& time : std::vector<std::string>{
-           "+OK\r\n", "*0\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\n0\r\n$1\r\n0\r\n",
-           "*2\r\n$19\r\n9223372036854775807\r\n$1\r\n0\r\n", "*2\r\n$2\r\n-5\r\n$1\r\n0\r\n",
-           "*2\r\n$20\r\n99999999999999999999\r\n$1\r\n0\r\n", "-ERR no time\r\n"}) {
+  for (std::string const& time : std::vector<std::string>{"+OK\r\n", "*0\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\n0\r\n$1\r\n0\r\n",
+                                                          "*2\r\n$19\r\n9223372036854775807\r\n$1\r\n0\r\n", "*2\r\n$2\r\n-5\r\n$1\r\n0\r\n",
+                                                          "*2\r\n$20\r\n99999999999999999999\r\n$1\r\n0\r\n", "-ERR no time\r\n"}) {
     fake_server fake{[&](connection& c, int number) {
       if (number > 0) c.proxy(server());
       c.command();
@@ -246,8 +412,8 @@ TEST_F(FakeServer, AGrantThatNobodyAskedForIsGivenBack) {
     c.subscribe();
     auto const acquire = c.command();
     std::string const id = acquire[6];
-    std::string const now = std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
-                                               std::chrono::system_clock::now().time_since_epoch()).count());
+    std::string const now =
+        std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
     std::string const client = id.substr(0, id.find('.'));
     c.write("*4\r\n:0\r\n:30000\r\n:" + now + "\r\n:1\r\n");  // in line
     c.push(client + ".999 77 " + now + " 3000 conch:{unasked}");
@@ -278,19 +444,31 @@ TEST_F(FakeServer, MalformedPushesAreIgnored) {
     c.subscribe();
     auto const acquire = c.command();
     std::string const id = acquire[6];
-    std::string const now = std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
-                                               std::chrono::system_clock::now().time_since_epoch()).count());
+    std::string const now =
+        std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
     c.write("*4\r\n:0\r\n:30000\r\n:" + now + "\r\n:1\r\n");
     std::string const good = id + " 77 " + now + " 3000 conch:{pushed}";
     std::string const client = id.substr(0, id.find('.'));
-    for (std::string const& bad : std::vector<std::string>{
-             "x", " ", "    ", id, id + " ", id + " 77", id + " 77 " + now, id + " 77 " + now + " 3000",
-             id + " 77 " + now + " 3000 ", id + " 77 " + now + " 3000 conch:{", id + " 77 " + now + " 3000 conch:{}",
-             id + " 77 " + now + " 3000 pushed", id + " 77 " + now + " -1 conch:{pushed}",
-             id + " 77 " + now + " 99999999999999 conch:{pushed}", client + " 77 " + now + " 3000 conch:{pushed}",
-             client + ".0 77 " + now + " 3000 conch:{pushed}", client + ".-1 77 " + now + " 3000 conch:{pushed}",
-             "0000.1 77 " + now + " 3000 conch:{pushed}", id + " 77 9223372036854775807 3000 conch:{pushed}",
-             id + " 77 -9223372036854775807 3000 conch:{pushed}"}) {
+    for (std::string const& bad : std::vector<std::string>{"x",
+                                                           " ",
+                                                           "    ",
+                                                           id,
+                                                           id + " ",
+                                                           id + " 77",
+                                                           id + " 77 " + now,
+                                                           id + " 77 " + now + " 3000",
+                                                           id + " 77 " + now + " 3000 ",
+                                                           id + " 77 " + now + " 3000 conch:{",
+                                                           id + " 77 " + now + " 3000 conch:{}",
+                                                           id + " 77 " + now + " 3000 pushed",
+                                                           id + " 77 " + now + " -1 conch:{pushed}",
+                                                           id + " 77 " + now + " 99999999999999 conch:{pushed}",
+                                                           client + " 77 " + now + " 3000 conch:{pushed}",
+                                                           client + ".0 77 " + now + " 3000 conch:{pushed}",
+                                                           client + ".-1 77 " + now + " 3000 conch:{pushed}",
+                                                           "0000.1 77 " + now + " 3000 conch:{pushed}",
+                                                           id + " 77 9223372036854775807 3000 conch:{pushed}",
+                                                           id + " 77 -9223372036854775807 3000 conch:{pushed}"}) {
       c.push(bad);
     }
     c.write(">1\r\n$7\r\nmessage\r\n>2\r\n$7\r\nmessage\r\n*1\r\n:1\r\n>4\r\n$8\r\npmessage\r\n+a\r\n+b\r\n+c\r\n");
@@ -300,8 +478,9 @@ TEST_F(FakeServer, MalformedPushesAreIgnored) {
     for (;;) {
       auto const words = c.command();
       bool const asks_again = words.size() > 7 && words[7] == "wait";
-      c.write(words[0] == "PING" ? "+PONG\r\n" : asks_again ? "*4\r\n:1\r\n:77\r\n:" + now + "\r\n:0\r\n"
-                                                          : "*4\r\n:1\r\n:0\r\n:0\r\n:" + now + "\r\n");
+      c.write(words[0] == "PING" ? "+PONG\r\n"
+              : asks_again       ? "*4\r\n:1\r\n:77\r\n:" + now + "\r\n:0\r\n"
+                                 : "*4\r\n:1\r\n:0\r\n:0\r\n:" + now + "\r\n");
     }
   }};
   auto const body = [&]() -> asio::awaitable<void> {
@@ -349,11 +528,37 @@ TEST_F(FakeServer, P11LoadingDoesNotOutliveOfflineTimeoutAndIsTheReason) {
   };
   for (auto const& [name, act] : std::vector<misbehaviour>{
            {"from the greeting on", [&](connection& c) { says_so(c); }},
-           {"behind the greeting", [&](connection& c) { c.greet(); says_so(c); }},
-           {"to what is asked", [&](connection& c) { c.greet(); c.subscribe(); says_so(c); }},
-           {"to what is asked, and closes", [&](connection& c) { c.greet(); c.subscribe(); says_so(c, 2); }},
-           {"to what is asked, and is silent", [&](connection& c) { c.greet(); c.subscribe(); says_so(c, 2); c.wait_for_end(); }},
-           {"once, and closes at the next question", [&](connection& c) { c.greet(); c.subscribe(); says_so(c, 1); c.command(); }},
+           {"behind the greeting",
+            [&](connection& c) {
+              c.greet();
+              says_so(c);
+            }},
+           {"to what is asked",
+            [&](connection& c) {
+              c.greet();
+              c.subscribe();
+              says_so(c);
+            }},
+           {"to what is asked, and closes",
+            [&](connection& c) {
+              c.greet();
+              c.subscribe();
+              says_so(c, 2);
+            }},
+           {"to what is asked, and is silent",
+            [&](connection& c) {
+              c.greet();
+              c.subscribe();
+              says_so(c, 2);
+              c.wait_for_end();
+            }},
+           {"once, and closes at the next question",
+            [&](connection& c) {
+              c.greet();
+              c.subscribe();
+              says_so(c, 1);
+              c.command();
+            }},
        }) {
     fake_server fake{[&](connection& c, int) { act(c); }};
     auto const body = [&]() -> asio::awaitable<void> {
@@ -409,14 +614,14 @@ struct answer_loser {
 
 class LostAnswers : public FakeServer, public testing::WithParamInterface<char const*> {};
 
-INSTANTIATE_TEST_SUITE_P(Of, LostAnswers, testing::Values("acquire", "release", "renew"),
-                         [](auto const& one) { return std::string{one.param}; });
+INSTANTIATE_TEST_SUITE_P(Of, LostAnswers, testing::Values("acquire", "release", "renew"), [](auto const& one) { return std::string{one.param}; });
 
 TEST_P(LostAnswers, P8ARequestWhoseAnswerIsLostHasTheEffectOfOnce) {
   for (redis::script const& s : redis::all_scripts()) probe.command({"SCRIPT", "LOAD", s.source});
   answer_loser loser{std::string{redis::find_script(GetParam()).sha1}};
   fake_server fake{[&](connection& c, int) {
-    c.proxy(server(), [&](std::string& b) { return loser.forward(b); }, [&](std::string& b) { return loser.back(b); });
+    c.proxy(
+        server(), [&](std::string& b) { return loser.forward(b); }, [&](std::string& b) { return loser.back(b); });
   }};
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(fake.url(), 6s)};

@@ -1,5 +1,5 @@
-#include "client/checked.hpp"
 #include "integration/family.hpp"
+#include "client/checked.hpp"
 
 namespace conch::test {
 

@@ -14,7 +14,7 @@ namespace conch::test {
 using told = asio::any_completion_handler<void(error_code, hold)>;
 
 struct kind_of_lock {
-  std::string name;   // as conch-lock-holder knows it
+  std::string name;  // as conch-lock-holder knows it
   std::function<void(client&, std::string const&, lock_options, acquire_options, bool once, told)> start;
 
   template <class Token>
@@ -32,9 +32,7 @@ struct kind_of_lock {
 
   asio::awaitable<hold> try_acquire(client& c, std::string name_of_lock) const {
     return asio::async_initiate<asio::use_awaitable_t<> const, void(error_code, hold)>(
-        [](auto handler, kind_of_lock const* self, client* at, std::string what) {
-          self->start(*at, what, {}, {}, true, std::move(handler));
-        },
+        [](auto handler, kind_of_lock const* self, client* at, std::string what) { self->start(*at, what, {}, {}, true, std::move(handler)); },
         asio::use_awaitable, this, &c, std::move(name_of_lock));
   }
 };

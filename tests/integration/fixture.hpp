@@ -29,12 +29,11 @@
 #include "support/redis_server.hpp"
 
 /// In a coroutine, where ASSERT_ does not compile.
-#define CO_ASSERT(...)                                \
-  if (!(__VA_ARGS__)) {                               \
-    ADD_FAILURE() << "expected: " << #__VA_ARGS__;    \
-    co_return;                                        \
-  } else                                              \
-    static_cast<void>(0)
+#define CO_ASSERT(...)                             \
+  if (!(__VA_ARGS__)) {                            \
+    ADD_FAILURE() << "expected: " << #__VA_ARGS__; \
+    co_return;                                     \
+  } else static_cast<void>(0)
 
 namespace conch::test {
 
@@ -126,9 +125,7 @@ inline config quick(std::string url, std::chrono::milliseconds lease = 1500ms) {
   return c;
 }
 
-inline config quick(redis_server const& server, std::chrono::milliseconds lease = 1500ms) {
-  return quick(server.url(), lease);
-}
+inline config quick(redis_server const& server, std::chrono::milliseconds lease = 1500ms) { return quick(server.url(), lease); }
 
 /// Renewed as often as with a short lease, and with one that a busy machine does not lose.
 inline config often_renewed(std::string url, std::chrono::milliseconds lease = 9s) {
@@ -137,9 +134,7 @@ inline config often_renewed(std::string url, std::chrono::milliseconds lease = 9
   return c;
 }
 
-inline config often_renewed(redis_server const& server, std::chrono::milliseconds lease = 9s) {
-  return often_renewed(server.url(), lease);
-}
+inline config often_renewed(redis_server const& server, std::chrono::milliseconds lease = 9s) { return often_renewed(server.url(), lease); }
 
 /// Default times, but a quick reconnect.
 inline config steady_config(redis_server const& server) {
@@ -154,13 +149,9 @@ inline std::string lock_key(std::string const& name) { return "conch:{" + name +
 inline std::string queue_key(std::string const& name) { return lock_key(name) + ":q"; }
 inline std::string fence_key(std::string const& name) { return lock_key(name) + ":f"; }
 
-inline bool is_free(redis_probe& probe, std::string const& name) {
-  return probe.integer({"EXISTS", lock_key(name), queue_key(name)}) == 0;
-}
+inline bool is_free(redis_probe& probe, std::string const& name) { return probe.integer({"EXISTS", lock_key(name), queue_key(name)}) == 0; }
 
-inline std::int64_t in_line(redis_probe& probe, std::string const& name) {
-  return probe.integer({"ZCARD", queue_key(name)});
-}
+inline std::int64_t in_line(redis_probe& probe, std::string const& name) { return probe.integer({"ZCARD", queue_key(name)}); }
 
 /// A suite of tests with one server for all: every test has lock names of its own. `Suite` is the suite itself.
 template <class Suite, class Base = testing::Test>

@@ -12,9 +12,7 @@
 namespace conch::test {
 namespace {
 
-std::int64_t now_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+std::int64_t now_us() { return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 /// As the server would give it now.
 std::int64_t fence_now() { return now_us() - 1'577'836'800'000'000; }
@@ -31,7 +29,8 @@ std::string a_grant(std::string const& id, std::string const& part, std::string 
 }
 
 std::vector<std::string> words_of(std::string list) {
-  std::replace_if(list.begin(), list.end(), [](char c) { return c == '[' || c == ']' || c == ',' || c == '{' || c == '}'; }, ' ');
+  std::replace_if(
+      list.begin(), list.end(), [](char c) { return c == '[' || c == ']' || c == ',' || c == '{' || c == '}'; }, ' ');
   std::istringstream in{list};
   std::vector<std::string> all;
   for (std::string word; in >> word;) all.push_back(word);
@@ -262,9 +261,10 @@ TEST_F(ForgedFloods, OfGrantsThatNobodyAskedForAreGivenBackAHundredASecond) {
     hold h = co_await m.async_acquire();
     auto const began = clock::now();
     std::uint64_t const before = c.stats().scripts;
-    probe.command({"EVAL",
-                   "for i = 1, 20000 do redis.call('PUBLISH', KEYS[1], ARGV[1] .. i .. '-00000000001 77 ' .. ARGV[2] .. ' 3000 conch:{stray' .. i .. '}') end",
-                   "1", "conch:" + c.id(), c.id() + ".", std::to_string(now_us())});
+    probe.command(
+        {"EVAL",
+         "for i = 1, 20000 do redis.call('PUBLISH', KEYS[1], ARGV[1] .. i .. '-00000000001 77 ' .. ARGV[2] .. ' 3000 conch:{stray' .. i .. '}') end",
+         "1", "conch:" + c.id(), c.id() + ".", std::to_string(now_us())});
     auto const all = [&] { return c.stats().pushes_stray == 20'000; };
     co_await until(all, "all of them");
     auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(clock::now() - began).count() + 2;

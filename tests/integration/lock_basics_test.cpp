@@ -263,9 +263,7 @@ TEST_F(LockBasics, TheDestructorOfAHoldGivesTheLockBack) {
     client two{w.ctx.get_executor(), server().url()};
     mutex a{one, "destructor"};
     mutex b{two, "destructor"};
-    {
-      hold h = co_await a.async_acquire();
-    }
+    { hold h = co_await a.async_acquire(); }
     hold next = co_await b.async_acquire({.wait = 5s});
     EXPECT_TRUE(next.valid());
     co_await next.async_release();

@@ -26,8 +26,8 @@ class P10Messages : public testing::Test {
   /// What clients sent since: scripts, and what is neither theirs (from inside) nor the probe's.
   std::map<std::string, long> sent() {
     auto all = probe.commandstats();
-    for (char const* inside : {"time", "get", "set", "del", "exists", "pttl", "pexpire", "zadd", "zrem", "zrange", "zscore",
-                               "zpopmin", "zcard", "mget", "info", "config|resetstat", "config"}) {
+    for (char const* inside : {"time", "get", "set", "del", "exists", "pttl", "pexpire", "zadd", "zrem", "zrange", "zscore", "zpopmin", "zcard",
+                               "mget", "info", "config|resetstat", "config"}) {
       all.erase(inside);
     }
     return all;

@@ -87,11 +87,9 @@ TEST(RedisServer, AnswersNobodyWhileStopped) {
 }
 
 TEST(RedisServer, SaysWhyItDidNotStart) {
-  std::string const bad_option =
-      failure_of([] { redis_server({.arguments = {"--no-such-option", "1"}}); });
+  std::string const bad_option = failure_of([] { redis_server({.arguments = {"--no-such-option", "1"}}); });
   EXPECT_NE(bad_option.find("no-such-option"), std::string::npos) << bad_option;
-  std::string const no_program =
-      failure_of([] { redis_server({.executable = "no-such-redis-server"}); });
+  std::string const no_program = failure_of([] { redis_server({.executable = "no-such-redis-server"}); });
   EXPECT_NE(no_program.find("no-such-redis-server"), std::string::npos) << no_program;
 }
 

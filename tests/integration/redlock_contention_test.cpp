@@ -136,10 +136,12 @@ TEST_P(RedlockContention, TenProcessesOfTwentyCoroutinesCountExactlyAndGiveHardl
   RecordProperty("overtakings", std::to_string(real));
   RecordProperty("overtakings_at_the_same_time", std::to_string(static_cast<long>(overtaken_by_us.size()) - real));
   auto const farthest = std::max_element(overtaken_by_us.begin(), overtaken_by_us.end());
-  std::printf("%ld grants in %ld turns, %ld of them unclear; %.1f seen waiting at each; %zu overtakings (%ld by more than 10 ms, the longest by %ld us); %ld votes given back; "
-              "p99 of the wait %ld us, a round %ld us\n",
-              grants, turns, unclear, static_cast<double>(seen_waiting) / static_cast<double>(turns), overtaken_by_us.size(),
-              static_cast<long>(real), farthest == overtaken_by_us.end() ? 0 : *farthest, given_back, worst_p99, took / rounds);
+  std::printf(
+      "%ld grants in %ld turns, %ld of them unclear; %.1f seen waiting at each; %zu overtakings (%ld by more than 10 ms, the longest by %ld us); %ld "
+      "votes given back; "
+      "p99 of the wait %ld us, a round %ld us\n",
+      grants, turns, unclear, static_cast<double>(seen_waiting) / static_cast<double>(turns), overtaken_by_us.size(), static_cast<long>(real),
+      farthest == overtaken_by_us.end() ? 0 : *farthest, given_back, worst_p99, took / rounds);
 }
 
 INSTANTIATE_TEST_SUITE_P(Manner, RedlockContention, testing::Values(manner{"EachGrantByTheServers", 0, 0}, manner{"InSlices", 5000, 500}),

@@ -49,18 +49,25 @@ illness_of_one const illnesses[] = {
     {"NoSuchHost", "no-such-host.invalid", true, [](auto&, auto&) { return std::string{"redis://no-such-host.invalid:6379"}; }, {}},
     {"Refused", "onnection refused", true, [](auto&, auto&) { return std::string{"redis://127.0.0.1:1"}; }, {}},
     {"ResetAtOnce", "", true, [](auto&, auto& keep) { return plays(keep, [](fake_server::connection&, int) {}); }, {}},
-    {"SilentFromTheStart", "no connection within connect_timeout", true, [](auto&, auto& keep) {
-       return plays(keep, [](fake_server::connection& c, int) { c.wait_for_end(); });
-     }, {}},
-    {"LoadingFromTheStart", "LOADING", true, [](auto&, auto& keep) {
+    {"SilentFromTheStart",
+     "no connection within connect_timeout",
+     true,
+     [](auto&, auto& keep) { return plays(keep, [](fake_server::connection& c, int) { c.wait_for_end(); }); },
+     {}},
+    {"LoadingFromTheStart",
+     "LOADING",
+     true,
+     [](auto&, auto& keep) {
        return plays(keep, [](fake_server::connection& c, int) {
          for (;;) {
            c.command();
            c.write(loading);
          }
        });
-     }, {}},
-    {"LoadingWhatIsAsked", "LOADING", false, [](auto&, auto& keep) {
+     },
+     {}},
+    {"LoadingWhatIsAsked", "LOADING", false,
+     [](auto&, auto& keep) {
        return plays(keep, [](fake_server::connection& c, int) {
          c.greet();
          c.subscribe();
@@ -69,24 +76,36 @@ illness_of_one const illnesses[] = {
            c.write(loading);
          }
        });
-     }, [](auto&, auto const&) {}},
-    {"WrongPassword", "NOAUTH", true, [](redlock_servers& servers, auto&) {
+     },
+     [](auto&, auto const&) {}},
+    {"WrongPassword",
+     "NOAUTH",
+     true,
+     [](redlock_servers& servers, auto&) {
        redis_probe{servers[sick]}.command({"CONFIG", "SET", "requirepass", "other"});
        return servers[sick].url();
-     }, {}},
-    {"ReplicaFromTheStart", "replica", true, [](redlock_servers& servers, auto&) {
+     },
+     {}},
+    {"ReplicaFromTheStart",
+     "replica",
+     true,
+     [](redlock_servers& servers, auto&) {
        redis_probe{servers[sick]}.command({"REPLICAOF", "127.0.0.1", "1"});
        return servers[sick].url();
-     }, {}},
-    {"BecomesAReplica", "READONLY", false, url_of_the_real_one, [](redlock_servers& servers, auto const&) {
+     },
+     {}},
+    {"BecomesAReplica", "READONLY", false, url_of_the_real_one,
+     [](redlock_servers& servers, auto const&) {
        redis_probe{servers[sick]}.command({"REPLICAOF", "127.0.0.1", "1"});
      }},
-    {"SlowByFourSeconds", "did not answer in time", false, [](auto&, auto& keep) { return behind_a_proxy(keep); }, [](auto&, auto const& kept) {
+    {"SlowByFourSeconds", "did not answer in time", false, [](auto&, auto& keep) { return behind_a_proxy(keep); },
+     [](auto&, auto const& kept) {
        auto const way = std::static_pointer_cast<tcp_proxy>(kept);
        way->set(tcp_proxy::towards::server, {.delay = 2s});
        way->set(tcp_proxy::towards::client, {.delay = 2s});
      }},
-    {"ResetAgainAndAgain", "", true, [](auto&, auto& keep) { return behind_a_proxy(keep); }, [](auto&, auto const& kept) {
+    {"ResetAgainAndAgain", "", true, [](auto&, auto& keep) { return behind_a_proxy(keep); },
+     [](auto&, auto const& kept) {
        auto const way = std::static_pointer_cast<tcp_proxy>(kept);
        way->refuse(true);
        way->reset();
@@ -193,8 +212,7 @@ TEST_P(RedlockTroubleOfOne, DelaysNothingAndCanBeSeen) {
   w.run(body);
 }
 
-INSTANTIATE_TEST_SUITE_P(OfFive, RedlockTroubleOfOne, testing::ValuesIn(illnesses),
-                         [](auto const& one) { return std::string{one.param.name}; });
+INSTANTIATE_TEST_SUITE_P(OfFive, RedlockTroubleOfOne, testing::ValuesIn(illnesses), [](auto const& one) { return std::string{one.param.name}; });
 
 }  // namespace
 }  // namespace conch::test

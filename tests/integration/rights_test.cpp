@@ -1,6 +1,6 @@
 // A user who may do on the server what docs/guide.md says, and no more.
-#include "integration/places.hpp"
 #include "integration/fixture.hpp"
+#include "integration/places.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -167,23 +167,107 @@ TEST_F(Rights, OfTheGuideGiveNothingAway) {
   redis_probe curious{server().url()};
   ASSERT_EQ(curious.command({"AUTH", "curious", "pw"}), "OK");
   // CLIENT KILL of the probe's own connection would end it: nothing here may work.
-  std::vector<std::string> const refused{
-      "CONFIG GET requirepass", "CONFIG GET masterauth", "CONFIG GET *", "CONFIG GET maxmemory-policy", "CONFIG SET requirepass x",
-      "CONFIG SET dir /tmp", "CONFIG REWRITE", "CONFIG RESETSTAT",
-      "ACL LIST", "ACL GETUSER curious", "ACL SETUSER curious +@all", "ACL SETUSER other on nopass +@all", "ACL DELUSER default",
-      "ACL WHOAMI", "ACL USERS", "ACL LOG", "ACL SAVE", "ACL LOAD",
-      "SHUTDOWN", "SHUTDOWN NOSAVE", "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "KEYS conch:*", "KEYS *", "SCAN 0", "RANDOMKEY", "DBSIZE",
-      "DEBUG SLEEP 0", "DEBUG SEGFAULT", "DEBUG OBJECT conch:{x}", "MODULE LIST", "MODULE LOAD /tmp/x.so",
-      "REPLICAOF NO ONE", "REPLICAOF 127.0.0.1 1", "SLAVEOF NO ONE", "FAILOVER", "PSYNC ? -1", "SYNC", "REPLCONF listening-port 1",
-      "CLUSTER INFO", "SAVE", "BGSAVE", "BGREWRITEAOF", "LASTSAVE", "MONITOR", "SLOWLOG GET", "LATENCY LATEST", "MEMORY STATS", "MEMORY DOCTOR",
-      "CLIENT LIST", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE master", "CLIENT PAUSE 1000", "CLIENT NO-EVICT on", "CLIENT UNBLOCK 1",
-      "CLIENT TRACKING on", "CLIENT SETNAME administrator", "COMMAND", "SCRIPT FLUSH", "SCRIPT KILL", "SCRIPT LOAD x", "FUNCTION LIST", "FUNCTION FLUSH",
-      "PUBSUB CHANNELS", "PUBSUB NUMPAT", "PSUBSCRIBE *", "PSUBSCRIBE conch:*", "SUBSCRIBE news", "PUBLISH news x", "SPUBLISH conch:x x",
-      "SUBSCRIBE __keyspace@0__:secret", "SUBSCRIBE __sentinel__:hello", "PUBLISH __sentinel__:hello x",
-      "GET secret", "MGET conch:{x} secret", "SET secret x", "DEL secret", "EXISTS secret", "TYPE secret", "PTTL secret", "PEXPIRE secret 1",
-      "HGETALL secret", "ZRANGE secret 0 -1", "GETSET conch:{x} y", "GETDEL conch:{x}", "DUMP conch:{x}", "RESTORE conch:{x} 0 x", "COPY conch:{x} x",
-      "RENAME conch:{x} x", "MOVE conch:{x} 2", "OBJECT FREQ conch:{x}", "EXPIRE conch:{x} 1", "PERSIST conch:{x}", "APPEND conch:{x} y", "LPUSH conch:{x} y",
-      "MIGRATE 127.0.0.1 1 conch:{x} 0 10", "SORT conch:{x} STORE secret", "MULTI", "WATCH conch:{x}", "WAIT 0 0"};
+  std::vector<std::string> const refused{"CONFIG GET requirepass",
+                                         "CONFIG GET masterauth",
+                                         "CONFIG GET *",
+                                         "CONFIG GET maxmemory-policy",
+                                         "CONFIG SET requirepass x",
+                                         "CONFIG SET dir /tmp",
+                                         "CONFIG REWRITE",
+                                         "CONFIG RESETSTAT",
+                                         "ACL LIST",
+                                         "ACL GETUSER curious",
+                                         "ACL SETUSER curious +@all",
+                                         "ACL SETUSER other on nopass +@all",
+                                         "ACL DELUSER default",
+                                         "ACL WHOAMI",
+                                         "ACL USERS",
+                                         "ACL LOG",
+                                         "ACL SAVE",
+                                         "ACL LOAD",
+                                         "SHUTDOWN",
+                                         "SHUTDOWN NOSAVE",
+                                         "FLUSHALL",
+                                         "FLUSHDB",
+                                         "SWAPDB 0 1",
+                                         "KEYS conch:*",
+                                         "KEYS *",
+                                         "SCAN 0",
+                                         "RANDOMKEY",
+                                         "DBSIZE",
+                                         "DEBUG SLEEP 0",
+                                         "DEBUG SEGFAULT",
+                                         "DEBUG OBJECT conch:{x}",
+                                         "MODULE LIST",
+                                         "MODULE LOAD /tmp/x.so",
+                                         "REPLICAOF NO ONE",
+                                         "REPLICAOF 127.0.0.1 1",
+                                         "SLAVEOF NO ONE",
+                                         "FAILOVER",
+                                         "PSYNC ? -1",
+                                         "SYNC",
+                                         "REPLCONF listening-port 1",
+                                         "CLUSTER INFO",
+                                         "SAVE",
+                                         "BGSAVE",
+                                         "BGREWRITEAOF",
+                                         "LASTSAVE",
+                                         "MONITOR",
+                                         "SLOWLOG GET",
+                                         "LATENCY LATEST",
+                                         "MEMORY STATS",
+                                         "MEMORY DOCTOR",
+                                         "CLIENT LIST",
+                                         "CLIENT KILL TYPE normal",
+                                         "CLIENT KILL TYPE master",
+                                         "CLIENT PAUSE 1000",
+                                         "CLIENT NO-EVICT on",
+                                         "CLIENT UNBLOCK 1",
+                                         "CLIENT TRACKING on",
+                                         "CLIENT SETNAME administrator",
+                                         "COMMAND",
+                                         "SCRIPT FLUSH",
+                                         "SCRIPT KILL",
+                                         "SCRIPT LOAD x",
+                                         "FUNCTION LIST",
+                                         "FUNCTION FLUSH",
+                                         "PUBSUB CHANNELS",
+                                         "PUBSUB NUMPAT",
+                                         "PSUBSCRIBE *",
+                                         "PSUBSCRIBE conch:*",
+                                         "SUBSCRIBE news",
+                                         "PUBLISH news x",
+                                         "SPUBLISH conch:x x",
+                                         "SUBSCRIBE __keyspace@0__:secret",
+                                         "SUBSCRIBE __sentinel__:hello",
+                                         "PUBLISH __sentinel__:hello x",
+                                         "GET secret",
+                                         "MGET conch:{x} secret",
+                                         "SET secret x",
+                                         "DEL secret",
+                                         "EXISTS secret",
+                                         "TYPE secret",
+                                         "PTTL secret",
+                                         "PEXPIRE secret 1",
+                                         "HGETALL secret",
+                                         "ZRANGE secret 0 -1",
+                                         "GETSET conch:{x} y",
+                                         "GETDEL conch:{x}",
+                                         "DUMP conch:{x}",
+                                         "RESTORE conch:{x} 0 x",
+                                         "COPY conch:{x} x",
+                                         "RENAME conch:{x} x",
+                                         "MOVE conch:{x} 2",
+                                         "OBJECT FREQ conch:{x}",
+                                         "EXPIRE conch:{x} 1",
+                                         "PERSIST conch:{x}",
+                                         "APPEND conch:{x} y",
+                                         "LPUSH conch:{x} y",
+                                         "MIGRATE 127.0.0.1 1 conch:{x} 0 10",
+                                         "SORT conch:{x} STORE secret",
+                                         "MULTI",
+                                         "WATCH conch:{x}",
+                                         "WAIT 0 0"};
   for (std::string const& words : refused) {
     std::vector<std::string> command;
     std::istringstream stream{words};
@@ -191,7 +275,8 @@ TEST_F(Rights, OfTheGuideGiveNothingAway) {
     std::string const answer = curious.command(command);
     // Some are off for everybody, and some a server of another version does not have.
     EXPECT_TRUE(answer.starts_with("(error) NOPERM") || answer.find("command not allowed") != std::string::npos ||
-                answer.starts_with("(error) ERR unknown command")) << words << ": " << answer;
+                answer.starts_with("(error) ERR unknown command"))
+        << words << ": " << answer;
   }
   // Nor by a script, whatever keys it says that it uses.
   for (std::string const call :

@@ -143,8 +143,11 @@ TEST_F(RoleChange, P1ThatLosesNothingGrantsAPermitOnce) {
 }
 
 TEST_F(RoleChange, P1ThatLosesNothingGrantsASegmentOnce) {
-  exactly_one_is_granted([](client& c) { return striped_mutex{c, "role", 1}; },
-                         [](striped_mutex& lock, auto told) { lock.async_acquire_any(std::move(told)); });
+  exactly_one_is_granted(
+      [](client& c) {
+        return striped_mutex{c, "role", 1};
+      },
+      [](striped_mutex& lock, auto told) { lock.async_acquire_any(std::move(told)); });
 }
 
 TEST_F(RoleChange, P1AtOneServerOfAQuorumGrantsAMutexOnce) {

@@ -43,17 +43,21 @@ TEST_P(Renew, ExtendsWhatIsMineAndShortensNothing) {
     ASSERT_NE(script.find(version), std::string::npos);
     script.replace(script.find(version), version.size(), "nil");
   }
-  struct { char const* value; int left; char const* answer; int then; } const cases[] = {
-      {"c.1 5 h", 5'000, "1", 30'000},  // mine
-      {"c.1 5 h", 90'000, "1", 90'000},
-      {"c.1 5 h", -1, "1", 30'000},     // somebody took its end away
-      {"c.1 5 c", 5'000, "1", 30'000},  // a claim, which becomes a hold
-      {"c.1 5 c", 90'000, "1", 90'000},
-      {"c.12 5 h", 5'000, "0", 5'000},  // of others
-      {"d.1 5 h", 5'000, "0", 5'000},
-      {"", 5'000, "0", 5'000},          // of nobody who is known
-      {"a list", 5'000, "0", 5'000},   // not a lock: lost
-      {nullptr, 0, "0", -2}};           // gone
+  struct {
+    char const* value;
+    int left;
+    char const* answer;
+    int then;
+  } const cases[] = {{"c.1 5 h", 5'000, "1", 30'000},  // mine
+                     {"c.1 5 h", 90'000, "1", 90'000},
+                     {"c.1 5 h", -1, "1", 30'000},     // somebody took its end away
+                     {"c.1 5 c", 5'000, "1", 30'000},  // a claim, which becomes a hold
+                     {"c.1 5 c", 90'000, "1", 90'000},
+                     {"c.12 5 h", 5'000, "0", 5'000},  // of others
+                     {"d.1 5 h", 5'000, "0", 5'000},
+                     {"", 5'000, "0", 5'000},        // of nobody who is known
+                     {"a list", 5'000, "0", 5'000},  // not a lock: lost
+                     {nullptr, 0, "0", -2}};         // gone
   conch::test::redis_server server;
   conch::test::redis_probe probe(server);
   std::vector<std::string> eval{"EVAL", script, std::to_string(std::size(cases))}, arguments;

@@ -173,10 +173,11 @@ TEST_F(Semaphore, AGreaterLimitLetsThoseInLineComeInAtOnce) {
       semaphore t{b, "raised", 2};
       hold both = co_await s.async_acquire(2);
       std::deque<hold> later;
-      for (int i = 0; i < 3; ++i) t.async_acquire([&](error_code ec, hold h) {
-        EXPECT_FALSE(ec) << ec.message();
-        later.push_back(std::move(h));
-      });
+      for (int i = 0; i < 3; ++i)
+        t.async_acquire([&](error_code ec, hold h) {
+          EXPECT_FALSE(ec) << ec.message();
+          later.push_back(std::move(h));
+        });
       lock_status line;
       auto const end = steady::now() + 10s;
       while (line.waiting != 3 && steady::now() < end) line = co_await s.async_inspect();

@@ -267,9 +267,9 @@ TEST_F(Tokens, TheBoundExecutorIsHonoured) {
   w.run_until([&] { return released && inside == 3; }, "released on the strand");
   bool closed = false;
   c.async_close(1s, asio::bind_executor(strand, [&](error_code) {
-    inside += strand.running_in_this_thread();
-    closed = true;
-  }));
+                  inside += strand.running_in_this_thread();
+                  closed = true;
+                }));
   w.run_until([&] { return closed; }, "closed");
   EXPECT_EQ(inside, 4);
 }
@@ -322,7 +322,9 @@ struct counting_allocator {
     std::allocator<T>{}.deallocate(p, n);
   }
   template <class U>
-  bool operator==(counting_allocator<U> const& other) const noexcept { return count == other.count; }
+  bool operator==(counting_allocator<U> const& other) const noexcept {
+    return count == other.count;
+  }
 };
 
 TEST_F(Tokens, TheBoundAllocatorIsUsedAndGetsEverythingBackBeforeTheHandlerRuns) {

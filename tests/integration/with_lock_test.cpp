@@ -173,7 +173,10 @@ TEST_F(WithLock, CancellingTheCallerCancelsTheBodyAndGivesTheLockBack) {
     co_await until(over, "the caller's end");
     EXPECT_TRUE(cancelled);
     EXPECT_TRUE(is_free(probe, "caller"));
-    EXPECT_EQ(error_of([&] { if (error) std::rethrow_exception(error); }), asio::error::operation_aborted);
+    EXPECT_EQ(error_of([&] {
+                if (error) std::rethrow_exception(error);
+              }),
+              asio::error::operation_aborted);
     EXPECT_EQ(c.stats().held, 0u);
   };
   w.run(body);
@@ -203,7 +206,10 @@ TEST_F(WithLock, CancellingTheCallerWhileItWaitsLeavesTheLine) {
     signal.emit(asio::cancellation_type::terminal);
     auto const over = [&] { return ended && in_line(probe, "waiting caller") == 0; };
     co_await until(over, "the caller's end, and out of the line");
-    EXPECT_EQ(error_of([&] { if (error) std::rethrow_exception(error); }), asio::error::operation_aborted);
+    EXPECT_EQ(error_of([&] {
+                if (error) std::rethrow_exception(error);
+              }),
+              asio::error::operation_aborted);
     co_await h.async_release();
   };
   w.run(body);

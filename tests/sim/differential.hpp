@@ -54,8 +54,7 @@ class differential {
         continue;
       }
       same = false;
-      ADD_FAILURE() << "connection " << i << " after connection " << who << " sent\n  "
-                    << printed(argv) << "\n  real:  " << shown(real[i])
+      ADD_FAILURE() << "connection " << i << " after connection " << who << " sent\n  " << printed(argv) << "\n  real:  " << shown(real[i])
                     << "\n  model: " << shown(modelled[i]);
     }
     for (auto& pair : pairs_) {
@@ -168,9 +167,7 @@ class differential {
     return argv;
   }
 
-  static std::vector<std::string_view> views(words const& argv) {
-    return {argv.begin(), argv.end()};
-  }
+  static std::vector<std::string_view> views(words const& argv) { return {argv.begin(), argv.end()}; }
 
   // A PING behind the command tells where the answers to the command end, on every connection.
   std::vector<received> run_real(std::size_t who, words const& argv) {
@@ -236,9 +233,8 @@ class differential {
   }
 
   static bool is(words const& argv, std::size_t i, std::string_view name) {
-    return i < argv.size() && std::equal(
-                                  argv[i].begin(), argv[i].end(), name.begin(), name.end(),
-                                  [](char a, char b) { return (a | 0x20) == (b | 0x20); });
+    return i < argv.size() &&
+           std::equal(argv[i].begin(), argv[i].end(), name.begin(), name.end(), [](char a, char b) { return (a | 0x20) == (b | 0x20); });
   }
 
   // What to compare, as bytes.
@@ -273,14 +269,11 @@ class differential {
     if (real.size() != modelled.size()) {
       return;
     }
-    auto const near = [](std::int64_t a, std::int64_t b, std::int64_t most) {
-      return a > 0 && b > 0 && std::abs(a - b) <= most;
-    };
+    auto const near = [](std::int64_t a, std::int64_t b, std::int64_t most) { return a > 0 && b > 0 && std::abs(a - b) <= most; };
     for (std::size_t i = 0; i < real.size(); ++i) {
       auto const& a = real[i];
       auto& b = modelled[i];
-      if ((seconds && near(a.integer, b.integer, 5)) ||
-          (milliseconds && near(a.integer, b.integer, 5000))) {
+      if ((seconds && near(a.integer, b.integer, 5)) || (milliseconds && near(a.integer, b.integer, 5000))) {
         b.integer = a.integer;
       } else if (is(argv, 0, "time") && a.items.size() == 2 && b.items.size() == 2 &&
                  near(std::stoll(a.items[0].text), std::stoll(b.items[0].text), 5)) {
@@ -299,15 +292,13 @@ class differential {
       return out;
     };
     if (message.type == value::kind::set) {
-      std::sort(message.items.begin(), message.items.end(),
-                [&](value const& a, value const& b) { return bytes(a) < bytes(b); });
+      std::sort(message.items.begin(), message.items.end(), [&](value const& a, value const& b) { return bytes(a) < bytes(b); });
     } else if (message.type == value::kind::map && protocol == 3) {
       std::vector<std::pair<value, value>> entries;
       for (std::size_t i = 0; i + 1 < message.items.size(); i += 2) {
         entries.emplace_back(message.items[i], message.items[i + 1]);
       }
-      std::sort(entries.begin(), entries.end(),
-                [&](auto const& a, auto const& b) { return bytes(a.first) < bytes(b.first); });
+      std::sort(entries.begin(), entries.end(), [&](auto const& a, auto const& b) { return bytes(a.first) < bytes(b.first); });
       message.items.clear();
       for (auto& [key, content] : entries) {
         message.items.push_back(std::move(key));

@@ -124,8 +124,7 @@ constexpr weighted data_templates[] = {
 
 // Replies of these depend on the moment or on the order of a set: not for use inside scripts.
 constexpr weighted moment_templates[] = {
-    {4, "PTTL {k}"}, {1, "TTL {k}"},      {2, "PEXPIRETIME {k}"}, {1, "EXPIRETIME {k}"},
-    {1, "TIME"},     {2, "SMEMBERS {e}"}, {1, "DBSIZE"},
+    {4, "PTTL {k}"}, {1, "TTL {k}"}, {2, "PEXPIRETIME {k}"}, {1, "EXPIRETIME {k}"}, {1, "TIME"}, {2, "SMEMBERS {e}"}, {1, "DBSIZE"},
 };
 
 constexpr weighted client_templates[] = {
@@ -194,8 +193,7 @@ std::string lua_quoted(std::string_view text) {
 
 }  // namespace
 
-generator::generator(std::uint64_t seed, std::size_t connections)
-    : state_{seed}, connections_{connections} {}
+generator::generator(std::uint64_t seed, std::size_t connections) : state_{seed}, connections_{connections} {}
 
 // splitmix64: the same numbers from every standard library.
 std::uint64_t generator::next() {
@@ -206,9 +204,7 @@ std::uint64_t generator::next() {
   return z ^ (z >> 31);
 }
 
-generator::words generator::keys() {
-  return {"s0", "s1", "h0", "h1", "z0", "z1", "e0", "e1", "x\0\r\n"s};
-}
+generator::words generator::keys() { return {"s0", "s1", "h0", "h1", "z0", "z1", "e0", "e1", "x\0\r\n"s}; }
 
 std::string generator::key(std::string_view kind) {
   if (kind == "k" || one_in(8)) {
@@ -254,14 +250,12 @@ std::string generator::filled(std::string_view word) {
       return one_in(12) ? pick(odd) : std::to_string(static_cast<int>(below(9)) - 3);
     }
     case 'f': {
-      static words const odd{"1.5",   "-inf",   "+inf",  "inf", "nan",  "(1",
-                             "1e400", "abc",    "",      " 1",  "0x10", "9007199254740993",
-                             "-0",    "1e-400", "3.0e5", "0.1", "1e17", "-1e16"};
+      static words const odd{"1.5", "-inf",   "+inf",  "inf", "nan",  "(1",   "1e400", "abc", "", " 1", "0x10", "9007199254740993",
+                             "-0",  "1e-400", "3.0e5", "0.1", "1e17", "-1e16"};
       return one_in(3) ? pick(odd) : std::to_string(static_cast<int>(below(9)) - 2);
     }
     case 'b': {
-      static words const odd{"-inf", "+inf", "(1",  "(3",  "(-inf", "abc",
-                             "(",    "",     "( 2", "1.5", "nan",   "1x"};
+      static words const odd{"-inf", "+inf", "(1", "(3", "(-inf", "abc", "(", "", "( 2", "1.5", "nan", "1x"};
       return one_in(2) ? pick(odd) : std::to_string(static_cast<int>(below(9)) - 2);
     }
     case 'm': {
@@ -280,19 +274,15 @@ std::string generator::filled(std::string_view word) {
       static words const odd{"0", "-1", "1", "x", "1600000000000", "9223372036854775807"};
       return one_in(3) ? pick(odd) : std::to_string(4'102'444'800'000 + below(1'000'000'000));
     }
-    case 'c':
-      return "c" + std::to_string(below(3));
-    case 'i':
-      return "@id" + std::to_string(below(connections_)) + "@";
-    default:
-      return key(kind);
+    case 'c': return "c" + std::to_string(below(3));
+    case 'i': return "@id" + std::to_string(below(connections_)) + "@";
+    default: return key(kind);
   }
 }
 
 generator::words generator::from_template(std::string_view text) {
   words argv;
-  bool const has_time = text.find("{t}") != text.npos || text.find("{T}") != text.npos ||
-                        text.find("{a}") != text.npos;
+  bool const has_time = text.find("{t}") != text.npos || text.find("{T}") != text.npos || text.find("{a}") != text.npos;
   while (!text.empty()) {
     auto const end = text.find(' ');
     argv.push_back(filled(text.substr(0, end)));
@@ -318,18 +308,14 @@ generator::words generator::from_template(std::string_view text) {
 }
 
 generator::words generator::script_command() {
-  static constexpr std::string_view others[] = {
-      "PUBLISH {c} {v}", "SPUBLISH {c} {v}", "PING", "SELECT 1",    "SELECT {n}",
-      "SUBSCRIBE {c}",   "CLIENT ID",        "EVAL", "NONE {v}",    "CLIENT NONE",
-      "HELLO 3",         "PUBLISH {c} {v}",  "TYPE", "SCRIPT FLUSH"};
+  static constexpr std::string_view others[] = {"PUBLISH {c} {v}", "SPUBLISH {c} {v}", "PING", "SELECT 1",    "SELECT {n}",
+                                                "SUBSCRIBE {c}",   "CLIENT ID",        "EVAL", "NONE {v}",    "CLIENT NONE",
+                                                "HELLO 3",         "PUBLISH {c} {v}",  "TYPE", "SCRIPT FLUSH"};
   switch (below(8)) {
-    case 0:
-      return from_template(pick(others));
+    case 0: return from_template(pick(others));
     case 1:
-    case 2:
-      return from_template(at_weight(key_templates, below(total_weight(key_templates))));
-    default:
-      return from_template(at_weight(data_templates, below(total_weight(data_templates))));
+    case 2: return from_template(at_weight(key_templates, below(total_weight(key_templates))));
+    default: return from_template(at_weight(data_templates, below(total_weight(data_templates))));
   }
 }
 
@@ -337,12 +323,10 @@ std::pair<std::size_t, generator::words> generator::command() {
   auto const who = below(connections_);
   switch (below(10)) {
     case 0:
-    case 1:
-      return {who, from_template(at_weight(key_templates, below(total_weight(key_templates))))};
+    case 1: return {who, from_template(at_weight(key_templates, below(total_weight(key_templates))))};
     case 2:
     case 3:
-    case 4:
-      return {who, from_template(at_weight(data_templates, below(total_weight(data_templates))))};
+    case 4: return {who, from_template(at_weight(data_templates, below(total_weight(data_templates))))};
     case 5: {
       auto argv = from_template(at_weight(client_templates, below(total_weight(client_templates))));
       // A subscribed connection of RESP2 may do next to nothing, so only one speaks it.
@@ -351,11 +335,8 @@ std::pair<std::size_t, generator::words> generator::command() {
       }
       return {who, argv};
     }
-    case 6:
-      return {who,
-              from_template(at_weight(moment_templates, below(total_weight(moment_templates))))};
-    default:
-      return {who, script_run()};
+    case 6: return {who, from_template(at_weight(moment_templates, below(total_weight(moment_templates))))};
+    default: return {who, script_run()};
   }
 }
 
@@ -385,10 +366,8 @@ std::string generator::redis_call(char const* function) {
       out += ", ";
     }
     first = false;
-    static words const odd{"nil",  "{}",      "true",    "1.5",     "2^53",   "-1",
-                           "1e20", "KEYS[1]", "KEYS[2]", "ARGV[1]", "ARGV[2]"};
-    bool const numeric = !word.empty() && word.find_first_not_of("0123456789") == word.npos &&
-                         word.size() < 15 && word[0] != '0';
+    static words const odd{"nil", "{}", "true", "1.5", "2^53", "-1", "1e20", "KEYS[1]", "KEYS[2]", "ARGV[1]", "ARGV[2]"};
+    bool const numeric = !word.empty() && word.find_first_not_of("0123456789") == word.npos && word.size() < 15 && word[0] != '0';
     if (numeric && one_in(2)) {
       out += word;
     } else if (one_in(40)) {
@@ -414,50 +393,31 @@ std::string generator::expression(int depth) {
   }
   switch (below(14)) {
     case 0:
-    case 1:
-      return table(depth);
+    case 1: return table(depth);
     case 2:
     case 3:
-    case 4:
-      return redis_call("pcall");
-    case 5:
-      return redis_call("call");
-    case 6:
-      return "{pcall(function() return " + expression(depth - 1) + " end)}";
-    case 7:
-      return "{type(" + expression(depth - 1) + "), #" + table(depth) + "}";
-    case 8:
-      return "{map = {a = " + expression(depth - 1) + "}}";
-    case 9:
-      return "(" + expression(depth - 1) + " == " + expression(depth - 1) + ")";
-    case 10:
-      return "KEYS[" + std::to_string(below(4)) + "]";
-    case 11:
-      return "ARGV[" + std::to_string(below(4)) + "]";
-    case 12:
-      return "tonumber(ARGV[2])";
-    default:
-      return pick(lua_values());
+    case 4: return redis_call("pcall");
+    case 5: return redis_call("call");
+    case 6: return "{pcall(function() return " + expression(depth - 1) + " end)}";
+    case 7: return "{type(" + expression(depth - 1) + "), #" + table(depth) + "}";
+    case 8: return "{map = {a = " + expression(depth - 1) + "}}";
+    case 9: return "(" + expression(depth - 1) + " == " + expression(depth - 1) + ")";
+    case 10: return "KEYS[" + std::to_string(below(4)) + "]";
+    case 11: return "ARGV[" + std::to_string(below(4)) + "]";
+    case 12: return "tonumber(ARGV[2])";
+    default: return pick(lua_values());
   }
 }
 
 std::string generator::statement(int depth) {
   switch (below(12)) {
-    case 0:
-      return "local v = " + expression(depth) + "\n";
-    case 1:
-      return "local e = " + redis_call("pcall") +
-             " if type(e) == 'table' and e.err then return e end\n";
-    case 2:
-      return "for i = 1, " + std::to_string(below(3)) + " do " + redis_call("pcall") + " end\n";
-    case 3:
-      return one_in(2) ? "redis.setresp(3)\n" : "redis.setresp(2)\n";
-    case 4:
-      return one_in(6) ? pick(failing_scripts()) + "\n" : "\n";
-    case 5:
-      return "do " + redis_call("call") + " end\n";
-    default:
-      return redis_call("pcall") + "\n";
+    case 0: return "local v = " + expression(depth) + "\n";
+    case 1: return "local e = " + redis_call("pcall") + " if type(e) == 'table' and e.err then return e end\n";
+    case 2: return "for i = 1, " + std::to_string(below(3)) + " do " + redis_call("pcall") + " end\n";
+    case 3: return one_in(2) ? "redis.setresp(3)\n" : "redis.setresp(2)\n";
+    case 4: return one_in(6) ? pick(failing_scripts()) + "\n" : "\n";
+    case 5: return "do " + redis_call("call") + " end\n";
+    default: return redis_call("pcall") + "\n";
   }
 }
 

@@ -42,15 +42,12 @@ constexpr std::array mutants{
            "redis.call('ZREM', queue_key, '')", ""},
     // ---- ids that begin like one another
     mutant{"release-of-a-longer-id", "C.1 gives back what C.12 has", "P7", engine_mutant::none, "release",
-           "string.find(value, id .. ' ', 1, true) == 1",
-           "string.find(value, id, 1, true) == 1"},
+           "string.find(value, id .. ' ', 1, true) == 1", "string.find(value, id, 1, true) == 1"},
     mutant{"renewal-of-a-longer-id", "C.1 renews what C.12 has", "P7", engine_mutant::none, "renew",
-           "find(value, id, 1, true) == 1 and byte(value, #id + 1) == 32 and ",
-           "find(value, id, 1, true) == 1 and "},
+           "find(value, id, 1, true) == 1 and byte(value, #id + 1) == 32 and ", "find(value, id, 1, true) == 1 and "},
     // ---- places
     mutant{"ticket-moves-back", "a late request without a ticket takes the place away", "P5", engine_mutant::none, "",
-           "'ZADD', queue_key, 'LT', text(ticket), id",
-           "'ZADD', queue_key, text(ticket), id"},
+           "'ZADD', queue_key, 'LT', text(ticket), id", "'ZADD', queue_key, text(ticket), id"},
 };
 
 }  // namespace

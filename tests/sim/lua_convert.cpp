@@ -13,9 +13,7 @@ std::string_view text_at(lua_State* lua, int index) {
   return {text, size};
 }
 
-void push_text(lua_State* lua, std::string_view text) {
-  lua_pushlstring(lua, text.data(), text.size());
-}
+void push_text(lua_State* lua, std::string_view text) { lua_pushlstring(lua, text.data(), text.size()); }
 
 void push_list(lua_State* lua, std::vector<value> const& items, int protocol) {
   lua_createtable(lua, static_cast<int>(items.size()), 0);
@@ -177,19 +175,11 @@ void push_reply(lua_State* lua, value const& reply, int protocol) {
       push_text(lua, reply.text);
       lua_setfield(lua, -2, "ok");
       break;
-    case value::kind::error:
-      push_error(lua, reply.text);
-      break;
-    case value::kind::integer:
-      lua_pushnumber(lua, static_cast<double>(reply.integer));
-      break;
-    case value::kind::bulk:
-      push_text(lua, reply.text);
-      break;
+    case value::kind::error: push_error(lua, reply.text); break;
+    case value::kind::integer: lua_pushnumber(lua, static_cast<double>(reply.integer)); break;
+    case value::kind::bulk: push_text(lua, reply.text); break;
     case value::kind::array:
-    case value::kind::push:
-      push_list(lua, reply.items, protocol);
-      break;
+    case value::kind::push: push_list(lua, reply.items, protocol); break;
     case value::kind::map:
       if (three) {
         push_map(lua, reply.items, protocol);
@@ -245,12 +235,8 @@ void pop_result(lua_State* lua, int script_protocol, value& reply) {
     return;
   }
   switch (lua_type(lua, -1)) {
-    case LUA_TSTRING:
-      reply = value::bulk(text_at(lua, -1));
-      break;
-    case LUA_TNUMBER:
-      reply = value::number(truncated(lua_tonumber(lua, -1)));
-      break;
+    case LUA_TSTRING: reply = value::bulk(text_at(lua, -1)); break;
+    case LUA_TNUMBER: reply = value::number(truncated(lua_tonumber(lua, -1))); break;
     case LUA_TBOOLEAN:
       if (script_protocol >= 3) {
         reply = value::truth(lua_toboolean(lua, -1) != 0);
@@ -260,12 +246,8 @@ void pop_result(lua_State* lua, int script_protocol, value& reply) {
         reply = value::nil();
       }
       break;
-    case LUA_TTABLE:
-      take_table(lua, script_protocol, reply);
-      break;
-    default:
-      reply = value::nil();
-      break;
+    case LUA_TTABLE: take_table(lua, script_protocol, reply); break;
+    default: reply = value::nil(); break;
   }
   lua_pop(lua, 1);
 }

@@ -29,16 +29,13 @@ constexpr std::size_t script_cache_limit = 2048;
 
 constexpr char const* chunk_name = "@user_script";
 
-int readonly_error(lua_State* lua) {
-  return luaL_error(lua, "Attempt to modify a readonly table");
-}
+int readonly_error(lua_State* lua) { return luaL_error(lua, "Attempt to modify a readonly table"); }
 
 int missing_global(lua_State* lua) {
   if (lua_isstring(lua, 2) == 0) {
     return luaL_error(lua, "Second argument to luaProtectedTableError must be a string or number");
   }
-  return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'",
-                    lua_tostring(lua, 2));
+  return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'", lua_tostring(lua, 2));
 }
 
 bool is_protected(lua_State* lua, int index) {
@@ -293,9 +290,7 @@ class lua_host::memory {
 
 // The functions that need the host; it is their upvalue.
 struct lua_host::callbacks {
-  static lua_host& host(lua_State* lua) {
-    return *static_cast<lua_host*>(lua_touserdata(lua, lua_upvalueindex(1)));
-  }
+  static lua_host& host(lua_State* lua) { return *static_cast<lua_host*>(lua_touserdata(lua, lua_upvalueindex(1))); }
 
   // False if an argument is neither string nor number.
   static bool take_arguments(lua_State* lua, lua_host& self) noexcept {
@@ -395,8 +390,7 @@ struct lua_host::callbacks {
     }
     auto const flags = lua_tointeger(lua, 1);
     if ((flags & ~3) != 0) {
-      return raise_error(
-          lua, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.");
+      return raise_error(lua, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.");
     }
     host(lua).target_->replication = static_cast<int>(flags);
     return 0;
@@ -410,9 +404,7 @@ struct lua_host::callbacks {
     auto const whole = static_cast<std::int32_t>(state >> 17);
     double const fraction = static_cast<double>(whole % limit) / limit;
     switch (lua_gettop(lua)) {
-      case 0:
-        lua_pushnumber(lua, fraction);
-        return 1;
+      case 0: lua_pushnumber(lua, fraction); return 1;
       case 1: {
         auto const upper = luaL_checkint(lua, 1);
         luaL_argcheck(lua, 1 <= upper, 1, "interval is empty");
@@ -427,8 +419,7 @@ struct lua_host::callbacks {
         lua_pushnumber(lua, std::floor(fraction * width) + lower);
         return 1;
       }
-      default:
-        return luaL_error(lua, "wrong number of arguments");
+      default: return luaL_error(lua, "wrong number of arguments");
     }
   }
 
@@ -459,11 +450,9 @@ struct lua_host::callbacks {
       char const* name;
       int number;
     };
-    constexpr constant constants[] = {{"LOG_DEBUG", 0},  {"LOG_VERBOSE", 1},
-                                      {"LOG_NOTICE", 2}, {"LOG_WARNING", 3},
-                                      {"REPL_NONE", 0},  {"REPL_AOF", 1},
-                                      {"REPL_SLAVE", 2}, {"REPL_REPLICA", 2},
-                                      {"REPL_ALL", 3},   {"REDIS_VERSION_NUM", 0x0007000f}};
+    constexpr constant constants[] = {
+        {"LOG_DEBUG", 0}, {"LOG_VERBOSE", 1}, {"LOG_NOTICE", 2},   {"LOG_WARNING", 3}, {"REPL_NONE", 0},
+        {"REPL_AOF", 1},  {"REPL_SLAVE", 2},  {"REPL_REPLICA", 2}, {"REPL_ALL", 3},    {"REDIS_VERSION_NUM", 0x0007000f}};
     for (auto const& [name, number] : constants) {
       lua_pushinteger(lua, number);
       lua_setfield(lua, -2, name);
@@ -479,8 +468,7 @@ lua_host& lua_host::this_thread() {
   return host;
 }
 
-lua_host::lua_host()
-    : memory_{std::make_unique<memory>()}, lua_{lua_newstate(memory::allocate, memory_.get())} {
+lua_host::lua_host() : memory_{std::make_unique<memory>()}, lua_{lua_newstate(memory::allocate, memory_.get())} {
   if (lua_ == nullptr) {
     throw std::runtime_error{"no memory for a Lua interpreter"};
   }
@@ -490,9 +478,7 @@ lua_host::lua_host()
   open_libraries();
 }
 
-lua_host::~lua_host() {
-  lua_close(lua_);
-}
+lua_host::~lua_host() { lua_close(lua_); }
 
 void lua_host::open_libraries() {
   lua_State* const lua = lua_;
@@ -501,8 +487,7 @@ void lua_host::open_libraries() {
     lua_pushcfunction(lua, open);
     lua_call(lua, 0, 0);
   }
-  for (char const* name :
-       {"dofile", "loadfile", "print", "newproxy", "setfenv", "getfenv", "require", "module"}) {
+  for (char const* name : {"dofile", "loadfile", "print", "newproxy", "setfenv", "getfenv", "require", "module"}) {
     lua_pushnil(lua);
     lua_setglobal(lua, name);
   }
@@ -602,8 +587,7 @@ lua_script_ptr lua_host::load(std::string_view body, std::string& error) {
     by_sha1_.clear();
     by_body_.clear();
   }
-  auto const fresh =
-      std::make_shared<lua_script const>(lua_script{sha1_hex(body), std::string{body}});
+  auto const fresh = std::make_shared<lua_script const>(lua_script{sha1_hex(body), std::string{body}});
   if (!compile(*fresh, error)) {
     return nullptr;
   }
@@ -621,8 +605,8 @@ void lua_host::set_global_list(char const* name, std::span<std::string_view cons
   lua_setfield(lua_, -2, name);
 }
 
-void lua_host::run(lua_script const& what, std::span<std::string_view const> keys,
-                   std::span<std::string_view const> argv, commands& target, value& reply) {
+void lua_host::run(lua_script const& what, std::span<std::string_view const> keys, std::span<std::string_view const> argv, commands& target,
+                   value& reply) {
   auto found = by_sha1_.find(what.sha1);
   if (found == by_sha1_.end()) {
     // Loaded by another thread, or dropped from a full cache.
@@ -656,9 +640,7 @@ void lua_host::take_error(lua_script const& what, value& reply) {
     std::string text = "ERR Error running script ";
     text += what.sha1;
     text += ", ";
-    text +=
-        std::string_view{lua_isstring(lua_, -1) != 0 ? lua_tostring(lua_, -1) : "execution failure"}
-            .substr(0, 100);
+    text += std::string_view{lua_isstring(lua_, -1) != 0 ? lua_tostring(lua_, -1) : "execution failure"}.substr(0, 100);
     reply = value::error(error_line(text));
     return;
   }
@@ -673,8 +655,7 @@ void lua_host::take_error(lua_script const& what, value& reply) {
   auto const [has_text, text] = field("err");
   if (!has_text) {
     // Redis 7.0.15 dies of a null pointer here; no script of ours may ever do this.
-    reply = value::error(
-        "ERR model: this script would crash Redis 7.0: error() with a table that has no err");
+    reply = value::error("ERR model: this script would crash Redis 7.0: error() with a table that has no err");
     return;
   }
   auto const [has_line, line] = field("line");

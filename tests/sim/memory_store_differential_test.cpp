@@ -35,9 +35,11 @@ class random_client_side {
       case 2: now_us_ -= pick(1, 400'000); break;
       case 3:
         if (pick(0, 9) == 0) now_us_ -= pick(1, 20) * 1'000'000;
-        if (pick(0, 30) == 0) now_us_ += 30'000'000;      // everything expires
+        if (pick(0, 30) == 0) now_us_ += 30'000'000;  // everything expires
         break;
-      case 4: case 5: case 6: break;  // no time at all: equal tickets
+      case 4:
+      case 5:
+      case 6: break;  // no time at all: equal tickets
       default: now_us_ += pick(1, 60'000); break;
     }
   }
@@ -58,7 +60,10 @@ class random_client_side {
         for (std::int64_t n = pick(1, 3); n > 0; --n) attempts_.push_back({name(), some_id(client), lease()});
         return engine::acquire_all_command{attempts_, retention, pick(0, 5) == 0 ? now_us_ + pick(-2, 2) : 0};
       }
-      case 0: case 1: case 2: case 3: {
+      case 0:
+      case 1:
+      case 2:
+      case 3: {
         engine::acquire_command c{name(), some_id(client), pick(0, 4) != 0, lease(), claim, retention};
         if (pick(0, 3) == 0) c.ticket = now_us_ + pick(-300'000, 100'000);
         if (pick(0, 5) == 0) c.not_after_us = now_us_ + pick(-2, 2);
@@ -68,7 +73,10 @@ class random_client_side {
         }
         return c;
       }
-      case 4: case 5: case 6: case 7: {
+      case 4:
+      case 5:
+      case 6:
+      case 7: {
         engine::release_command c{name(), some_id(client), pick(0, 3) == 0, lease(), claim, retention};
         if (pick(0, 2) == 0) c.new_id = some_id(client);
         if (pick(0, 2) == 0) {
@@ -83,7 +91,8 @@ class random_client_side {
         for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back({name(), some_id(client), lease()});
         return engine::renew_command{items_, false, false, pick(0, 2) == 0 ? retention : milliseconds{}};
       }
-      case 9: case 10: {
+      case 9:
+      case 10: {
         items_.clear();
         for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back({name(), some_vote(client), lease(), some_fence()});
         return engine::confirm_command{items_, retention, false, pick(0, 2) == 0};
@@ -95,9 +104,7 @@ class random_client_side {
   bool rarely() { return pick(0, 24) == 0; }
 
  private:
-  std::int64_t pick(std::int64_t from, std::int64_t to) {
-    return std::uniform_int_distribution<std::int64_t>{from, to}(random_);
-  }
+  std::int64_t pick(std::int64_t from, std::int64_t to) { return std::uniform_int_distribution<std::int64_t>{from, to}(random_); }
   milliseconds lease() { return milliseconds{pick(0, 5) == 0 ? 1 : pick(1, 8) * 100}; }
 
   /// Mostly a recent one; 9 and 10, 99 and 100 are in another order as texts.
@@ -148,10 +155,31 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
   };
   ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 12'000, GetParam() % 2 == 0, note));
   // A generator that never gets into a state proves nothing about it.
-  for (char const* what : {"push", "acquire 0", "acquire 1", "acquire 2", "acquire 3", "release 0", "release 1",
-                           "release 2", "release 0 and again", "release 1 and again", "renew 0", "renew 1",
-                           "confirm 0", "confirm 1", "confirm 2", "rival", "confirmed rival", "force 0", "force 1",
-                           "force 1 and pass on", "inspect 0", "inspect 1", "tries 0", "tries 1", "tries 2",
+  for (char const* what : {"push",
+                           "acquire 0",
+                           "acquire 1",
+                           "acquire 2",
+                           "acquire 3",
+                           "release 0",
+                           "release 1",
+                           "release 2",
+                           "release 0 and again",
+                           "release 1 and again",
+                           "renew 0",
+                           "renew 1",
+                           "confirm 0",
+                           "confirm 1",
+                           "confirm 2",
+                           "rival",
+                           "confirmed rival",
+                           "force 0",
+                           "force 1",
+                           "force 1 and pass on",
+                           "inspect 0",
+                           "inspect 1",
+                           "tries 0",
+                           "tries 1",
+                           "tries 2",
                            "tries too late"}) {
     EXPECT_GT(happened[what], 3) << what;
   }

@@ -21,9 +21,7 @@ plan make_multi_plan(std::uint64_t seed) {
   p.in_order = false;  // who waits for a later lock gives the earlier ones back
   p.orders = false;
   // A key that holds something else ends every attempt with an error, which shows nothing.
-  std::erase_if(p.faults, [](fault_plan const& f) {
-    return f.what == fault_plan::kind::clobber_lock || f.what == fault_plan::kind::spoil_fence;
-  });
+  std::erase_if(p.faults, [](fault_plan const& f) { return f.what == fault_plan::kind::clobber_lock || f.what == fault_plan::kind::spoil_fence; });
   // And now and then nothing is wrong, but who waits gives up while others keep what it wants for long.
   random_source giving_up{seed ^ 0x00ca'11ed};
   bool const long_holds = giving_up.chance(4);
@@ -39,7 +37,8 @@ plan make_multi_plan(std::uint64_t seed) {
         o.order = operation::orders::none;
         std::vector<int> names;
         for (int i = 0; i < p.names; ++i) names.push_back(i);
-        for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[static_cast<std::size_t>(r.below(static_cast<std::int64_t>(i)))]);
+        for (std::size_t i = names.size(); i > 1; --i)
+          std::swap(names[i - 1], names[static_cast<std::size_t>(r.below(static_cast<std::int64_t>(i)))]);
         names.resize(static_cast<std::size_t>(r.between(p.names > 64 ? 65 : 2, p.names)));
         o.all = names;
         o.name = names.front();

@@ -15,11 +15,11 @@ namespace conch::sim {
 
 struct mutant {
   std::string_view name;
-  std::string_view words;   // what is wrong
-  std::string_view rule;    // the rule it breaks: "†4 ..." or the like
+  std::string_view words;  // what is wrong
+  std::string_view rule;   // the rule it breaks: "†4 ..." or the like
   engine_mutant point = engine_mutant::none;
-  std::string_view script = {};   // empty: all
-  std::string_view from = {};     // the text, once at least in what the build embeds
+  std::string_view script = {};  // empty: all
+  std::string_view from = {};    // the text, once at least in what the build embeds
   std::string_view to = {};
 };
 

@@ -56,17 +56,17 @@ void observer::judge_forged(sim_acquisition const& a) const {
   nanos const claim = plan_.longest_claim();
   std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number);
   std::int64_t const clock = world_.server_us(world_.now()) - engine::fence_epoch_us;
-  std::int64_t const highest = std::max(clock + (claim + claim / 16 + second / 10) / microsecond, locks_[static_cast<std::size_t>(a.lock_number)].highest_written);
+  std::int64_t const highest =
+      std::max(clock + (claim + claim / 16 + second / 10) / microsecond, locks_[static_cast<std::size_t>(a.lock_number)].highest_written);
   if (a.fence / hand_offs_per_grant > highest) throw violation{2, who + " with a fence that no server gave"};
   if (!is_forged(a)) return;
   lock_state const is = look(a.lock_number);
   bool const in_truth = is.owned && is.owner == owner_id(a);
-  if (!in_truth && a.deadline() > a.client->local_now() + duration{claim}) throw violation{1, who + " by nobody, and believes it for longer than a claim"};
+  if (!in_truth && a.deadline() > a.client->local_now() + duration{claim})
+    throw violation{1, who + " by nobody, and believes it for longer than a claim"};
 }
 
-bool observer::is_believed(sim_acquisition const& a) const {
-  return a.active && a.at == phase::holding && a.client->local_now() < a.deadline();
-}
+bool observer::is_believed(sim_acquisition const& a) const { return a.active && a.at == phase::holding && a.client->local_now() < a.deadline(); }
 
 void observer::first_fence(int name, std::int64_t fence) { watch(name).highest_written = fence; }
 
@@ -182,7 +182,8 @@ void observer::attempt_failed(sim_acquisition const& a, bool busy, error_code co
   std::string const who = client_words(a) + " was told of " + lock_words(a.lock_number) + " that ";
   if (why == errc::unreachable) {
     // Of its patience, by its own clock.
-    if (a.client->local_now() - a.asked < a.client->settings().settings.offline_timeout) throw violation{11, who + "the server cannot be reached, at once"};
+    if (a.client->local_now() - a.asked < a.client->settings().settings.offline_timeout)
+      throw violation{11, who + "the server cannot be reached, at once"};
     return;
   }
   if ((!busy && why != errc::timed_out) || plan_.parts != engine::permit_kind::none) return;
@@ -214,10 +215,12 @@ void observer::several_answered(sim_client const& c, several_locks const& s, boo
   // The tries, and the wait that was under way, may each take one command time-out more; where the server is slow, every lock.
   bool const slow = plan_.has({fault_plan::kind::slow});
   nanos const steps = slow ? 1 + static_cast<nanos>(s.names.size()) : 2;
-  if (s.until && c.local_now() > *s.until + duration{steps * slack}) throw violation{4, who + " got its answer long after its time-out for several locks"};
+  if (s.until && c.local_now() > *s.until + duration{steps * slack})
+    throw violation{4, who + " got its answer long after its time-out for several locks"};
   // What was tried is answered first, whatever is cancelled meanwhile: how long that takes is known only where nothing is wrong.
   nanos const connecting = 40 * (plan_.latency + plan_.jitter);
-  if (plan_.calm() && s.cancelled && world_.now() - s.cancelled_at > slack + connecting) throw violation{4, who + " got its answer long after it cancelled, for several locks"};
+  if (plan_.calm() && s.cancelled && world_.now() - s.cancelled_at > slack + connecting)
+    throw violation{4, who + " got its answer long after it cancelled, for several locks"};
 }
 
 void observer::not_too_late(sim_acquisition const& a) const {
@@ -232,7 +235,8 @@ void observer::not_too_late(sim_acquisition const& a) const {
   if (a.once && a.until == time_point::max()) {
     // One attempt: patience with a server that is away, what was asked before it went, and a place here that is being left.
     nanos const patience = (count(c.settings().settings.offline_timeout) + 3 * count(c.settings().settings.command_timeout)) * 102 / 100;
-    if (world_.now() - a.asked_at > patience + slack + 200 * millisecond) throw violation{4, client_words(a) + " got its answer to one attempt too late, for " + lock_words(a.lock_number)};
+    if (world_.now() - a.asked_at > patience + slack + 200 * millisecond)
+      throw violation{4, client_words(a) + " got its answer to one attempt too late, for " + lock_words(a.lock_number)};
   }
   if (!a.cancelled) return;
   if (a.cancelled_again && a.cancel_again_as == engine::cancel_type::terminal && world_.now() > a.cancelled_again_at) {
@@ -252,7 +256,8 @@ void observer::backed_by_server(sim_acquisition const& a) {
   std::string const who = client_words(a) + " believes it holds " + lock_words(a.lock_number) + " as " + owner_id(a);
   if (!is.owned) throw violation{3, who + ", which the server knows nothing of"};
   if (is.owner != owner_id(a)) throw violation{3, who + ", but the server's owner is " + is.owner};
-  if (is.fence != a.fence / hand_offs_per_grant) throw violation{2, who + " with fence " + std::to_string(a.fence) + ", but the server gave it " + std::to_string(is.fence)};
+  if (is.fence != a.fence / hand_offs_per_grant)
+    throw violation{2, who + " with fence " + std::to_string(a.fence) + ", but the server gave it " + std::to_string(is.fence)};
   nanos const until = a.client->true_time(a.deadline());
   nanos const over = world_.true_time_of_server_ms(is.expires_ms);
   if (until > over) {
@@ -280,8 +285,8 @@ void observer::waited_too_long(sim_acquisition const& a) {
   since = std::max(since, trouble_until_);
   nanos const bound = plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second + 8 * plan_.spike + 20 * hop;
   if (world_.now() - since > bound) {
-    throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " +
-                           std::to_string((world_.now() - since) / millisecond) + " ms, all faults being over, while nobody held it"};
+    throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " + std::to_string((world_.now() - since) / millisecond) +
+                           " ms, all faults being over, while nobody held it"};
   }
 }
 
@@ -292,7 +297,8 @@ void observer::lost(sim_acquisition& a) {
     c.open_ids_.erase(a.id);
   }
   lock_state const is = look(a.lock_number);
-  needless_loss(a, is_disowned(a) || revoked_falsely_.contains(owner_id(a)), is.owned && is.owner == owner_id(a) && is.fence == a.fence / hand_offs_per_grant);
+  needless_loss(a, is_disowned(a) || revoked_falsely_.contains(owner_id(a)),
+                is.owned && is.owner == owner_id(a) && is.fence == a.fence / hand_offs_per_grant);
   told_in_time(a);
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || c.is_closed();
   // An operator who meddles with one lock, or with the scripts, costs no hold of another.
@@ -381,9 +387,8 @@ void observer::nothing_forgotten(sim_client& c) {
     }
     // Told by the server after the holder was told by its own clock: nothing is left to give back.
     auto const& active = watch(request.name).active;
-    bool const told = std::any_of(active.begin(), active.end(), [&, lost_id = id](sim_acquisition const* a) {
-      return a->client == &c && a->id == lost_id && a->told;
-    });
+    bool const told = std::any_of(active.begin(), active.end(),
+                                  [&, lost_id = id](sim_acquisition const* a) { return a->client == &c && a->id == lost_id && a->told; });
     if (!live && told) {
       at = c.open_ids_.erase(at);
       continue;
@@ -423,9 +428,8 @@ void observer::writes(sim_client& c, engine::command const& what) {
     for (engine::renewal const& item : renew->items) {
       int const name = number_of(item.name);
       auto const& active = watch(name).active;
-      bool const held = std::any_of(active.begin(), active.end(), [&](sim_acquisition const* a) {
-        return a->client == &c && a->id == item.id && a->at == phase::holding;
-      });
+      bool const held = std::any_of(active.begin(), active.end(),
+                                    [&](sim_acquisition const* a) { return a->client == &c && a->id == item.id && a->at == phase::holding; });
       if (!held) throw violation{6, "client " + std::to_string(c.number()) + " renews " + lock_words(name) + ", which it no longer holds"};
     }
   }
@@ -442,7 +446,8 @@ void observer::told_ticket(sim_client const& c, engine::grant_id id, std::int64_
 void observer::shows_ticket(sim_client const& c, engine::acquire_command const& question) const {
   auto const known = tickets_.find(c.id() + "." + engine::to_text(question.id));
   if (known == tickets_.end() || known->second == question.ticket) return;
-  throw violation{5, known->first + " asks again and does not show its place, " + std::to_string(known->second) + ", but " + std::to_string(question.ticket)};
+  throw violation{
+      5, known->first + " asks again and does not show its place, " + std::to_string(known->second) + ", but " + std::to_string(question.ticket)};
 }
 
 // ---------------------------------------------------------------------------------- at the end

@@ -40,7 +40,7 @@ struct violation : std::runtime_error {
 
 // What the server has about one lock.
 struct lock_state {
-  bool readable = true;    // false: the key holds something else
+  bool readable = true;  // false: the key holds something else
   bool owned = false;
   std::string owner;
   std::int64_t fence = 0;
@@ -63,7 +63,7 @@ class observer {
   virtual void after(std::span<std::string_view const> argv, value const& reply);
   void answered_by_replica(std::span<std::string_view const> argv, value const& reply);
   virtual void first_fence(int name, std::int64_t fence);
-  virtual void data_lost();             // all of it, or an unknown part
+  virtual void data_lost();              // all of it, or an unknown part
   virtual void lock_tampered(int name);  // by an operator
   // ... by the scripts for that; `pushed` in order
   using owner_fences = std::map<std::string, std::int64_t>;  // by owner
@@ -72,19 +72,19 @@ class observer {
   virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do);
   virtual void limit_set(int, std::int64_t, bool, bool) {}  // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;
-  void misdescribed(std::string const& id) { misdescribed_.insert(id); }  // as a part that it is not; nobody believes that
-  void forged(std::string const& id) { forged_.insert(id); }  // a grant, by somebody who knows the id
+  void misdescribed(std::string const& id) { misdescribed_.insert(id); }        // as a part that it is not; nobody believes that
+  void forged(std::string const& id) { forged_.insert(id); }                    // a grant, by somebody who knows the id
   void revoked_falsely(std::string const& id) { revoked_falsely_.insert(id); }  // likewise
-  virtual void fence_spoilt(int name);       // by an operator, or mended
-  virtual void clock_shows(std::int64_t ms);  // of the server
+  virtual void fence_spoilt(int name);                                          // by an operator, or mended
+  virtual void clock_shows(std::int64_t ms);                                    // of the server
   void drops_connection(sim_client const& c, std::string_view why) const;
   void roles_changed();
   void clock_forward();
   // A fault has something to do with what happens before that; with a client: to that one's connection.
   void trouble(nanos until, int client = -1);
-  void denied(nanos until);     // users may not do what they need
+  void denied(nanos until);  // users may not do what they need
   void order_failed(sim_client const& c, std::string const& who, int name, nanos asked_at, error_code const& why) const;
-  void refused();               // the server answers with errors
+  void refused();  // the server answers with errors
 
   // ---- in the clients ----
   virtual void asked(sim_acquisition& a);
@@ -93,12 +93,12 @@ class observer {
   void attempt_failed(sim_acquisition const& a, bool busy, error_code const& why);
   void found_busy(sim_acquisition const& a);
   void several_answered(sim_client const& c, several_locks const& s, bool granted) const;
-  virtual void released(sim_acquisition& a);       // asked to be
+  virtual void released(sim_acquisition& a);  // asked to be
   virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
   virtual void lost(sim_acquisition& a);
-  virtual void gone(sim_acquisition& a);           // with its process
+  virtual void gone(sim_acquisition& a);  // with its process
   virtual void writes(sim_client& c, engine::command const& what);
-  virtual void checked(sim_client& c);             // after every input
+  virtual void checked(sim_client& c);               // after every input
   void script_was_unknown() { ++unknown_scripts_; }  // NOSCRIPT: it is written again
   void told_ticket(sim_client const& c, engine::grant_id id, std::int64_t ticket);
   void shows_ticket(sim_client const& c, engine::acquire_command const& question) const;
@@ -109,7 +109,10 @@ class observer {
   virtual void cost();
 
  protected:
-  struct spent { std::uint64_t checks = 0, late = 0, doubted = 0, kicks = 0, pushes = 0; nanos shortest = 0; };
+  struct spent {
+    std::uint64_t checks = 0, late = 0, doubted = 0, kicks = 0, pushes = 0;
+    nanos shortest = 0;
+  };
   spent spent_by_all() const;
   static void not_over(std::string const& what, std::uint64_t spent, std::uint64_t allowed);
   int named(std::string_view key) const;
@@ -142,15 +145,15 @@ class observer {
   plan const& plan_;
   std::vector<std::string> keys_;
   bool forward_ = false;
-  bool refuses_ = false;      // commands fail by themselves
-  nanos denied_until_ = -1;   // users may not do what they need; before 0: never so far
+  bool refuses_ = false;     // commands fail by themselves
+  nanos denied_until_ = -1;  // users may not do what they need; before 0: never so far
   nanos trouble_until_ = 0;
-  nanos unwell_until_ = 0;    // of the server
+  nanos unwell_until_ = 0;                 // of the server
   std::unordered_map<int, nanos> unwell_;  // of a client's connection
   nanos refused_at_ = -1;
   duration shortest_validity_{};
   std::unordered_set<std::string> released_as_owner_;
-  std::unordered_set<std::string> released_as_nobody_;  // the first script said so
+  std::unordered_set<std::string> released_as_nobody_;    // the first script said so
   std::map<std::pair<int, std::string>, nanos> busy_at_;  // by lock and client: when a script last said so
   std::unordered_set<std::string> forged_, revoked_falsely_, misdescribed_;
 
@@ -180,7 +183,7 @@ class observer {
  private:
   struct lock_watch {
     std::optional<left_over> left;
-    std::vector<sim_acquisition*> active;   // granted, neither released nor dead
+    std::vector<sim_acquisition*> active;  // granted, neither released nor dead
     std::vector<sim_acquisition*> waiting;
     std::int64_t highest_granted = 0;       // fencing token, delivered
     std::int64_t highest_written = 0;       // server part, on the server
@@ -209,7 +212,7 @@ class observer {
     std::string_view id, new_id;
     bool keep = false, waits = false;
     bool patient = false;
-    bool late = false;  // by a connection that its client has left
+    bool late = false;      // by a connection that its client has left
     bool together = false;  // a try, in one script with others
     std::size_t index = 0;  // of a renewal or such a try, in its script
     std::int64_t lease = 0, claim = 0, retention = 0, ticket = 0;
@@ -241,7 +244,7 @@ class observer {
   std::vector<step> steps_;
   link const* by_ = nullptr;
   bool clobbers_ = false;
-  bool clock_steps_ = false;  // of the server, a failover included
+  bool clock_steps_ = false;                               // of the server, a failover included
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
   std::unordered_map<std::string, nanos> not_before_;      // when who waits may ask again, nothing being wrong
 

@@ -65,7 +65,9 @@ void observer::look_at_hold(sim_acquisition& a) {
 void observer::not_after_giving_up(sim_acquisition const& a) const {
   using type = engine::cancel_type;
   bool const gave_up = (a.cancelled && a.cancel_as != type::total) || (a.cancelled_again && a.cancel_again_as != type::total);
-  if (gave_up) throw violation{6, "client " + std::to_string(a.client->number()) + " was granted lock " + std::to_string(a.lock_number) + " after it had given it up"};
+  if (gave_up)
+    throw violation{
+        6, "client " + std::to_string(a.client->number()) + " was granted lock " + std::to_string(a.lock_number) + " after it had given it up"};
 }
 
 void observer::told_in_time(sim_acquisition const& a) const {
@@ -73,8 +75,8 @@ void observer::told_in_time(sim_acquisition const& a) const {
   if (c.paused() || c.last_pause_end() == world_.now()) return;
   duration const slack{plan_.timer_lateness + plan_.timer_lateness / 50 + 100 * microsecond};
   if (c.local_now() > a.tell_by + slack) {
-    throw violation{9, holder_words(a) + " was not told of its loss by its margin before the deadline, " + in_us(a.seat_deadline - a.tell_by) + ", but " +
-                           in_us(c.local_now() - a.tell_by) + " later"};
+    throw violation{9, holder_words(a) + " was not told of its loss by its margin before the deadline, " + in_us(a.seat_deadline - a.tell_by) +
+                           ", but " + in_us(c.local_now() - a.tell_by) + " later"};
   }
 }
 
@@ -138,7 +140,8 @@ void observer::denied(nanos until) { denied_until_ = std::max(denied_until_, unt
 /// Some answer of the time in which the server denied something may have come after that moment.
 bool observer::denied_since(sim_client const& c, nanos asked_at) const {
   if (denied_until_ < 0) return false;
-  nanos const heard = std::max({denied_until_, trouble_until_, c.last_pause_end()}) + plan_.spike + 4 * (plan_.latency + plan_.jitter) + 5 * millisecond;
+  nanos const heard =
+      std::max({denied_until_, trouble_until_, c.last_pause_end()}) + plan_.spike + 4 * (plan_.latency + plan_.jitter) + 5 * millisecond;
   return heard >= asked_at;
 }
 
@@ -182,16 +185,15 @@ void observer::found_busy(sim_acquisition const& a) {
   if (place != nullptr && place->at != engine::place::state::idle) return;
   auto const of_this_process = [&](sim_acquisition const* other) { return other != &a && other->client == a.client; };
   lock_watch const& w = watch(a.lock_number);
-  bool const others = std::any_of(w.active.begin(), w.active.end(), of_this_process) || std::any_of(w.waiting.begin(), w.waiting.end(), of_this_process);
-  if (!others) throw violation{11, "client " + std::to_string(a.client->number()) + " called lock " + std::to_string(a.lock_number) + " busy without a question"};
+  bool const others =
+      std::any_of(w.active.begin(), w.active.end(), of_this_process) || std::any_of(w.waiting.begin(), w.waiting.end(), of_this_process);
+  if (!others)
+    throw violation{11,
+                    "client " + std::to_string(a.client->number()) + " called lock " + std::to_string(a.lock_number) + " busy without a question"};
 }
 
-bool observer::fence_spoilt_once(int name) const {
-  return plan_.has(fault_plan::kind::spoil_fence, name);
-}
+bool observer::fence_spoilt_once(int name) const { return plan_.has(fault_plan::kind::spoil_fence, name); }
 
-bool observer::spoilt(int name) const {
-  return plan_.has(fault_plan::kind::clobber_lock, name);
-}
+bool observer::spoilt(int name) const { return plan_.has(fault_plan::kind::clobber_lock, name); }
 
 }  // namespace conch::sim

@@ -36,20 +36,15 @@ int observer::named(std::string_view key) const {
   return -1;
 }
 
-std::size_t observer::receivers(std::string_view id) const {
-  return world_.server().subscriber_count("conch:" + std::string{client_of(id)});
-}
+std::size_t observer::receivers(std::string_view id) const { return world_.server().subscriber_count("conch:" + std::string{client_of(id)}); }
 
 /// Who gives a lock back may take a tool that listens to all channels for the next in line. Whoever finds it free may not.
-bool observer::is_told(std::string_view next, bool given_back) const {
-  return receivers(next) != 0 || (plan_.watched && given_back);
-}
+bool observer::is_told(std::string_view next, bool given_back) const { return receivers(next) != 0 || (plan_.watched && given_back); }
 
 /// Its client is there and waits, and has no other trouble than to connect again.
 bool observer::comes_back(std::string_view id) const {
-  return plan_.in_order && std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) {
-           return c->alive() && c->id() == client_of(id) && c->owed() == 0;
-         });
+  return plan_.in_order && std::any_of(world_.clients().begin(), world_.clients().end(),
+                                       [&](auto const& c) { return c->alive() && c->id() == client_of(id) && c->owed() == 0; });
 }
 
 /// P4: whose turn nobody heard, because its client is still connected to what is a replica now, is told, and looks for the master.
@@ -69,15 +64,15 @@ void observer::passed_over(std::string_view id) const {
 }
 
 bool observer::is_current(link const& l) const {
-  return std::any_of(world_.clients().begin(), world_.clients().end(),
-                     [&](auto const& c) { return c->alive() && c->connection().get() == &l; });
+  return std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) { return c->alive() && c->connection().get() == &l; });
 }
 
 /// Questions of a new connection are under way before it hears that it may not subscribe.
 bool observer::may_not_know_yet(link const& l) const {
   if (denied_until_ < 0) return false;
   sim_client const& c = *world_.clients()[static_cast<std::size_t>(l.client)];
-  nanos const heard = std::max({c.up_since(), l.down.stalled_until, l.up.stalled_until, c.last_pause_end()}) + 6 * (plan_.latency + plan_.jitter) + millisecond;
+  nanos const heard =
+      std::max({c.up_since(), l.down.stalled_until, l.up.stalled_until, c.last_pause_end()}) + 6 * (plan_.latency + plan_.jitter) + millisecond;
   return plan_.spikes != 0 || c.paused() || trouble_until_ + plan_.longest_lease() > world_.now() || world_.now() <= heard;
 }
 
@@ -200,7 +195,8 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
     if (told_of_more(s.acquires, s.releases, reply)) {
       ++told_of_more_;
       auto const gone = [&](auto const& one) { return std::find(is.line.begin(), is.line.end(), one) == is.line.end(); };
-      if (std::none_of(was.line.begin(), was.line.end(), gone)) throw violation{10, "a script of " + std::string{s.id} + " has left somebody in line to the next, and has passed over nobody"};
+      if (std::none_of(was.line.begin(), was.line.end(), gone))
+        throw violation{10, "a script of " + std::string{s.id} + " has left somebody in line to the next, and has passed over nobody"};
       watch(s.name).left = left_by(s.id, by_);
     }
     auto const told = told_by(reply);
@@ -228,7 +224,8 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
     told_busy(s.name, s.id);
     bool const taken = is.owned && is.owner != s.id;
     bool const awaited = s.patient && !is.line.empty() && receivers(is.line.front().first) == 0;
-    if (!taken && !awaited && !s.together) throw violation{11, "a try of " + std::string{s.id} + " was told that lock " + std::to_string(s.name) + " is busy, which it is not"};
+    if (!taken && !awaited && !s.together)
+      throw violation{11, "a try of " + std::string{s.id} + " was told that lock " + std::to_string(s.name) + " is busy, which it is not"};
   }
   // Whoever handed the lock on while more were waiting is to look after it.
   hand_over& passed = watch(s.name).passed;
@@ -248,7 +245,8 @@ void observer::judge_try(step const& s, lock_state const& is, value const& reply
   bool const same = is.owned == s.was.owned && is.owner == s.was.owner && is.line == s.was.line && is.kept_fence == s.was.kept_fence;
   std::string const lock = "lock " + std::to_string(s.name);
   if (!same && !refuses_) throw violation{6, "several tries changed " + lock + ", and " + std::string{s.id} + " was not told that it has it"};
-  if (is.owned && is.owner == s.id && !(s.was.owned && s.was.owner == s.id)) throw violation{6, "several tries took " + lock + " for " + std::string{s.id} + ", who was not told"};
+  if (is.owned && is.owner == s.id && !(s.was.owned && s.was.owner == s.id))
+    throw violation{6, "several tries took " + lock + " for " + std::string{s.id} + ", who was not told"};
 }
 
 // P7, P8: nobody but the owner's release ends a hold, and nothing shortens it.
@@ -294,8 +292,7 @@ void observer::judge_renewal(step const& s, lock_state const& is, value const& r
 void observer::judge_echo(step const& s, lock_state const& is) const {
   if (clobbers_ || clock_steps_ || denied_until_ >= 0) return;
   auto const stands = [&](lock_state const& l) {
-    return (l.owned && l.owner == s.id) ||
-           std::any_of(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == s.id; });
+    return (l.owned && l.owner == s.id) || std::any_of(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == s.id; });
   };
   if (!stands(is) || stands(s.was)) return;
   for (auto const& c : world_.clients()) {
@@ -374,7 +371,8 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
   if (enqueued && is.owned && !refused_late) {
     // Of the lock as the script found it: a claim it made itself is of its own making.
     std::int64_t const lives = is.expires_ms + (is.owner == s.was.owner ? s.lease : 0);
-    if (is.line_expires_ms != 0 && is.line_expires_ms < lives) throw violation{4, "the line for lock " + std::to_string(s.name) + " ends before its waiters' turn"};
+    if (is.line_expires_ms != 0 && is.line_expires_ms < lives)
+      throw violation{4, "the line for lock " + std::to_string(s.name) + " ends before its waiters' turn"};
   }
   // Of the patient script nobody need get it: the first in line is not there yet.
   bool const awaits = (s.patient && !is.line.empty() && receivers(is.line.front().first) == 0) || told_of_more(s.acquires, s.releases, reply);
@@ -392,9 +390,7 @@ bool observer::undisturbed(std::weak_ptr<link> const& connection, nanos since) c
   return !plan_.has({kind::step_back, kind::step_forward, kind::slow});
 }
 
-bool observer::looks_after(sim_client const& c, nanos since) {
-  return c.alive() && !c.paused() && !c.is_closed() && c.last_pause_end() < since;
-}
+bool observer::looks_after(sim_client const& c, nanos since) { return c.alive() && !c.paused() && !c.is_closed() && c.last_pause_end() < since; }
 
 nanos observer::patience_with(sim_client const& c) const {
   nanos const claim = c.settings().settings.claim.count();
@@ -412,7 +408,8 @@ bool observer::told_of_more(bool acquires, bool releases, value const& reply) {
 
 std::optional<observer::left_over> observer::left_by(std::string_view id, link const* by) const {
   for (auto const& c : world_.clients()) {
-    if (by != nullptr && c->alive() && c->id() == client_of(id) && c->connection().get() == by) return left_over{c->id(), world_.now(), c->connection()};
+    if (by != nullptr && c->alive() && c->id() == client_of(id) && c->connection().get() == by)
+      return left_over{c->id(), world_.now(), c->connection()};
   }
   return std::nullopt;
 }
@@ -467,7 +464,8 @@ void observer::judge_force(int name, owner_fences const& owners, std::vector<std
     std::string const words = "lock " + std::to_string(name) + " was taken from " + id;
     if (still.contains(id)) throw violation{7, words + ", who has it still"};
     if (receivers(id) == 0) continue;
-    auto const told = std::find_if(pushed.begin(), pushed.end(), [&, mine = "!" + id + " "](std::string const& text) { return text.starts_with(mine); });
+    auto const told =
+        std::find_if(pushed.begin(), pushed.end(), [&, mine = "!" + id + " "](std::string const& text) { return text.starts_with(mine); });
     if (told == pushed.end()) throw violation{9, words + ", who was not told"};
     // In several scripts some get it before the last have lost it.
     if (!plan_.small_steps && std::any_of(pushed.begin(), told, [](std::string const& text) { return !text.starts_with('!'); })) {
@@ -486,7 +484,8 @@ void observer::forced(int name, owner_fences const& owners, std::vector<std::str
 }
 
 void observer::told_of_force(sim_acquisition const* a) const {
-  if (a != nullptr && a->at == engine::acquisition::phase::holding) throw violation{9, "who was told that its lock was taken away still believes in it"};
+  if (a != nullptr && a->at == engine::acquisition::phase::holding)
+    throw violation{9, "who was told that its lock was taken away still believes in it"};
 }
 
 }  // namespace conch::sim

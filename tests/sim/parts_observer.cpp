@@ -165,11 +165,13 @@ void parts_observer::judge_sums(part_step const& s, parts_state const& is) {
     return before == s.was.owners.end() || before->second.fence != one.second.fence;
   };
   bool const lowered = plan_.parts == engine::permit_kind::semaphore && std::none_of(is.owners.begin(), is.owners.end(), is_new);
-  if (taken > is.limit && !lowered) throw violation{1, lock_words(name) + ": " + std::to_string(taken) + " of " + std::to_string(is.limit) + " are given out"};
+  if (taken > is.limit && !lowered)
+    throw violation{1, lock_words(name) + ": " + std::to_string(taken) + " of " + std::to_string(is.limit) + " are given out"};
   part_watch& w = parts_[static_cast<std::size_t>(name)];
   if (!s.was.there) w.limit_set = 0;  // nobody has come for its retention
   if (w.limit_set != 0 && is.limit != w.limit_set) throw violation{8, "the limit that was set for " + lock_words(name) + " is forgotten"};
-  if (taken != is.used) throw violation{6, lock_words(name) + ": " + std::to_string(taken) + " are given out, " + std::to_string(is.used) + " are counted"};
+  if (taken != is.used)
+    throw violation{6, lock_words(name) + ": " + std::to_string(taken) + " are given out, " + std::to_string(is.used) + " are counted"};
   if (plan_.parts == engine::permit_kind::reentrant) {
     if (is.map.empty() && !is.owners.empty()) throw violation{4, "for whom " + lock_words(name) + " is held is not written down"};
     return;
@@ -210,7 +212,8 @@ void parts_observer::judge_owners(part_step const& s, parts_state const& is) {
     if (o.state == 'c') ++claimed_;
     if (!s.acquires && !s.releases) throw violation{7, who + " by a renewal"};
     bool const spoilt = o.fence >= engine::fence_limit;  // its client gives it back
-    if (!fence_spoilt_once(s.name) && o.fence <= w.highest_written) throw violation{2, who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
+    if (!fence_spoilt_once(s.name) && o.fence <= w.highest_written)
+      throw violation{2, who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
     if (!spoilt) highest = std::max(highest, o.fence);
     if (o.state == 'h' && id != s.id) throw violation{4, who + " as a holder, and was not told by an answer"};
     if (o.state == 'c' && !is_told(id, s.releases && s.was.owners.contains(s.id))) throw violation{4, who + ", but nobody was told"};
@@ -224,12 +227,13 @@ void parts_observer::judge_owners(part_step const& s, parts_state const& is) {
       if (!before || !was_there || shown || (receivers(earlier.id) == 0 && !comes_back(earlier.id))) continue;
       // Whoever owns it already does not wait behind those who wait for him; who is the first to own it must have been first.
       bool const reentrant = plan_.parts == engine::permit_kind::reentrant;
-      bool const first = !fence_spoilt_once(s.name) && std::all_of(is.owners.begin(), is.owners.end(), [&, mine = o.fence](auto const& x) { return x.second.fence >= mine; });
-      bool const wanted = reentrant ? earlier.visited == is.map || first : o.segment == 0 || earlier.visited.find("," + std::to_string(o.segment) + ",") == std::string::npos;
+      bool const first = !fence_spoilt_once(s.name) &&
+                         std::all_of(is.owners.begin(), is.owners.end(), [&, mine = o.fence](auto const& x) { return x.second.fence >= mine; });
+      bool const wanted = reentrant ? earlier.visited == is.map || first
+                                    : o.segment == 0 || earlier.visited.find("," + std::to_string(o.segment) + ",") == std::string::npos;
       if (wanted) throw violation{5, who + ", before " + earlier.id + " who stood in line earlier"};
     }
-    if (o.segment != 0 && place != s.was.line.end() &&
-        place->visited.find("," + std::to_string(o.segment) + ",") != std::string::npos) {
+    if (o.segment != 0 && place != s.was.line.end() && place->visited.find("," + std::to_string(o.segment) + ",") != std::string::npos) {
       throw violation{8, who + " of segment " + std::to_string(o.segment) + ", which it did not want"};
     }
   }
@@ -451,9 +455,7 @@ bool parts_observer::disowned(sim_acquisition const& a) const {
   return forward_ || a.fence / hand_offs_per_grant <= parts_[static_cast<std::size_t>(a.lock_number)].disowned;
 }
 
-bool parts_observer::believed(sim_acquisition const& a) const {
-  return a.active && a.at == phase::holding && a.client->local_now() < a.deadline();
-}
+bool parts_observer::believed(sim_acquisition const& a) const { return a.active && a.at == phase::holding && a.client->local_now() < a.deadline(); }
 
 /// P3.
 void parts_observer::backed(sim_acquisition const& a) {
@@ -462,7 +464,8 @@ void parts_observer::backed(sim_acquisition const& a) {
   std::string const who = client_words(a) + " believes it has a part of " + lock_words(a.lock_number) + " as " + owner_id(a);
   auto const mine = is.owners.find(owner_id(a));
   if (mine == is.owners.end()) throw violation{3, who + ", which the server knows nothing of"};
-  if (mine->second.fence != a.fence / hand_offs_per_grant) throw violation{2, who + " with fence " + std::to_string(a.fence) + ", but the server gave it another"};
+  if (mine->second.fence != a.fence / hand_offs_per_grant)
+    throw violation{2, who + " with fence " + std::to_string(a.fence) + ", but the server gave it another"};
   if (mine->second.weight < a.permit.weight) throw violation{1, who + ", of which the server counts only " + std::to_string(mine->second.weight)};
   if (mine->second.segment != a.segment) throw violation{1, who + ", segment " + std::to_string(a.segment) + ", but it is another"};
   nanos const until = a.client->true_time(a.deadline());
@@ -495,8 +498,8 @@ void parts_observer::waited_for_nothing(sim_acquisition const& a) const {
     bound = plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second + 8 * plan_.spike + 20 * hop;
   }
   if (world_.now() - since > bound) {
-    throw violation{4, client_words(a) + " waited for a part of " + lock_words(a.lock_number) + " for " + std::to_string((world_.now() - since) / millisecond) +
-                           " ms, in which nobody came or went"};
+    throw violation{4, client_words(a) + " waited for a part of " + lock_words(a.lock_number) + " for " +
+                           std::to_string((world_.now() - since) / millisecond) + " ms, in which nobody came or went"};
   }
 }
 
@@ -541,7 +544,8 @@ void parts_observer::answered(sim_acquisition& a, bool granted) {
     if (plan_.parts == engine::permit_kind::reentrant && other->permit.excluded_segments != a.permit.excluded_segments) {
       throw violation{1, who + " for " + a.permit.excluded_segments + ", while " + other->permit.excluded_segments + " believes to hold it"};
     }
-    if (a.segment != 0 && other->segment == a.segment) throw violation{1, who + ", segment " + std::to_string(a.segment) + ", which another believes to hold"};
+    if (a.segment != 0 && other->segment == a.segment)
+      throw violation{1, who + ", segment " + std::to_string(a.segment) + ", which another believes to hold"};
   }
   std::int64_t const limit = std::max<std::int64_t>(plan_.limit, w.highest_limit);
   if (!disowned(a) && together > limit) {
@@ -567,7 +571,8 @@ void parts_observer::release_answered(sim_acquisition& a, bool was_held, bool fa
 void parts_observer::lost(sim_acquisition& a) {
   parts_state const is = look_at(a.lock_number);
   auto const mine = is.owners.find(owner_id(a));
-  bool const has_it = mine != is.owners.end() && mine->second.fence == a.fence / hand_offs_per_grant && mine->second.ends_us > world_.server_us(world_.now());
+  bool const has_it =
+      mine != is.owners.end() && mine->second.fence == a.fence / hand_offs_per_grant && mine->second.ends_us > world_.server_us(world_.now());
   needless_loss(a, disowned(a), has_it);
   told_in_time(a);
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || a.client->is_closed();

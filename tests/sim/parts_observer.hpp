@@ -82,11 +82,11 @@ class parts_observer final : public observer {
     std::vector<hand_over> passed;
     parts_state last;  // as the last script left it
     std::vector<sim_acquisition*> active, waiting;
-    nanos moved_at = 0;           // when somebody last became an owner, or ceased to be one
+    nanos moved_at = 0;  // when somebody last became an owner, or ceased to be one
     std::int64_t highest_written = 0;
     std::int64_t kept_until_ms = 0;  // until then, by the server's clock, that is not forgotten
     std::int64_t disowned = 0;
-    std::int64_t limit_set = 0;   // 0: it was not, or that may be forgotten
+    std::int64_t limit_set = 0;                        // 0: it was not, or that may be forgotten
     std::int64_t highest_limit = 0, lowest_limit = 0;  // of those that were set
   };
 

@@ -36,8 +36,8 @@ TEST_P(PartsSchedules, FindWhatIsBrokenOnPurpose) {
   EXPECT_EQ(missed, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Kind, PartsSchedules, testing::Values(permit_kind::semaphore, permit_kind::shared, permit_kind::segments,
-                                         permit_kind::reentrant),
+INSTANTIATE_TEST_SUITE_P(Kind, PartsSchedules,
+                         testing::Values(permit_kind::semaphore, permit_kind::shared, permit_kind::segments, permit_kind::reentrant),
                          [](testing::TestParamInfo<permit_kind> const& of) {
                            switch (of.param) {
                              case permit_kind::semaphore: return "Semaphore";

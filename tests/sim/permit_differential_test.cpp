@@ -30,7 +30,9 @@ class random_parts {
     switch (pick(0, 19)) {
       case 0: now_us_ += pick(1, 40) * 100'000; break;
       case 1: now_us_ -= pick(1, 100'000); break;
-      case 2: case 3: case 4: break;  // no time at all: equal tickets
+      case 2:
+      case 3:
+      case 4: break;  // no time at all: equal tickets
       default: now_us_ += pick(1, 60'000); break;
     }
     if (pick(0, 60) == 0) now_us_ += 30'000'000;  // everything expires
@@ -42,9 +44,14 @@ class random_parts {
     switch (pick(0, 11)) {
       case 10: return engine::inspect_command{name()};
       case 11:
-        if (pick(0, 1) == 0) return engine::limit_command{pick(0, 9) == 0 ? name() : names_[0], claim, retention, static_cast<std::uint32_t>(pick(1, 7))};
+        if (pick(0, 1) == 0)
+          return engine::limit_command{pick(0, 9) == 0 ? name() : names_[0], claim, retention, static_cast<std::uint32_t>(pick(1, 7))};
         return engine::force_command{name(), claim, retention, pick(0, 3) == 0 ? now_us_ - 1'577'836'800'000'000 : 0};
-      case 0: case 1: case 2: case 3: case 4: {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4: {
         auto const id = some_id(client);
         engine::acquire_command c{name(), id, pick(0, 4) != 0, lease(), claim, retention};
         if (pick(0, 3) == 0) c.ticket = now_us_ + pick(-300'000, 100'000);
@@ -52,7 +59,10 @@ class random_parts {
         c.permit = part(id);
         return c;
       }
-      case 5: case 6: case 7: case 8: {
+      case 5:
+      case 6:
+      case 7:
+      case 8: {
         auto const id = some_id(client);
         engine::release_command c{name(), id, pick(0, 3) == 0, lease(), claim, retention};
         c.permit = part(id);
@@ -68,9 +78,7 @@ class random_parts {
   }
 
  private:
-  std::int64_t pick(std::int64_t from, std::int64_t to) {
-    return std::uniform_int_distribution<std::int64_t>{from, to}(random_);
-  }
+  std::int64_t pick(std::int64_t from, std::int64_t to) { return std::uniform_int_distribution<std::int64_t>{from, to}(random_); }
   milliseconds lease() { return milliseconds{pick(0, 5) == 0 ? 1 : pick(1, 8) * 100}; }
 
   /// One name for each kind of lock, and sometimes that of another kind.
@@ -83,8 +91,7 @@ class random_parts {
   engine::permit const* part(engine::grant_id id) {
     auto const kind = pick(0, 40) == 0 ? pick(0, 3) : name_;
     auto const draw = [&](std::int64_t from, std::int64_t to) {
-      return static_cast<std::uint32_t>(pick(0, 20) == 0 ? pick(from, to)
-                                                         : from + static_cast<std::int64_t>(id.count) % (to - from + 1));
+      return static_cast<std::uint32_t>(pick(0, 20) == 0 ? pick(from, to) : from + static_cast<std::int64_t>(id.count) % (to - from + 1));
     };
     switch (kind) {
       case 0: part_ = {engine::permit_kind::semaphore, pick(0, 9) == 0 ? 2u : 5u, draw(1, 4), 0, "-"}; break;
@@ -151,9 +158,10 @@ TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
   };
   ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 12000, small, note));
   // A generator that never gets into a state proves nothing about it.
-  for (char const* what : {"several pushes", "push s", "push r", "push g", "push e", "acquire 0", "acquire 1", "acquire 2", "acquire 3",
-                           "release 0", "release 1", "release 2", "renew 0", "renew 1", "another kind", "revocation", "force 0", "force 1", "force 2",
-                           "force and pass on", "inspect 0", "inspect 1", "inspect 2", "limit", "limit and pass on"}) {
+  for (char const* what : {"several pushes", "push s",     "push r",    "push g",           "push e",    "acquire 0",         "acquire 1",
+                           "acquire 2",      "acquire 3",  "release 0", "release 1",        "release 2", "renew 0",           "renew 1",
+                           "another kind",   "revocation", "force 0",   "force 1",          "force 2",   "force and pass on", "inspect 0",
+                           "inspect 1",      "inspect 2",  "limit",     "limit and pass on"}) {
     EXPECT_GT(happened[what], 3) << what;
   }
   for (char const* what : {"more", "acquire 4"}) {

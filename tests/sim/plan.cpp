@@ -11,13 +11,9 @@ namespace {
 
 using kind = fault_plan::kind;
 
-duration as_duration(nanos n) {
-  return duration{n};
-}
+duration as_duration(nanos n) { return duration{n}; }
 
-nanos whole_ms(nanos n) {
-  return n / millisecond * millisecond;
-}
+nanos whole_ms(nanos n) { return n / millisecond * millisecond; }
 
 config make_settings(random_source& r, nanos lease, nanos hop) {
   config c;
@@ -27,8 +23,7 @@ config make_settings(random_source& r, nanos lease, nanos hop) {
   if (c.renew_every == duration::zero()) {
     c.renew_every = c.lease / 3;
   }
-  c.stop_margin =
-      as_duration(r.chance(30) ? 0 : r.between(1, lease / millisecond / 4) * millisecond);
+  c.stop_margin = as_duration(r.chance(30) ? 0 : r.between(1, lease / millisecond / 4) * millisecond);
   c.local_slice = as_duration(r.chance(25) ? 0 : r.between(1, 40) * millisecond);
   // Confirmed after a third, told lost a quarter before its end: in between a renewal whose script must be sent along.
   nanos const least_claim = 50 * millisecond + 10 * hop;
@@ -50,9 +45,7 @@ operation make_operation(random_source& r, plan const& p, nanos lease, bool hect
   if (o.name + 1 < p.names && r.chance(12)) {
     o.inner = static_cast<int>(r.between(o.name + 1, p.names - 1));
   }
-  o.how = r.chance(60)   ? operation::way::wait
-          : r.chance(60) ? operation::way::timed
-                         : operation::way::attempt;
+  o.how = r.chance(60) ? operation::way::wait : r.chance(60) ? operation::way::timed : operation::way::attempt;
   o.think = r.chance(30) ? 0 : r.chance(60) ? r.between(0, 20 * millisecond) : r.between(0, lease);
   o.patience = r.chance(70) ? r.between(1, 200) * millisecond : r.between(0, 2 * lease);
   o.lease = r.chance(70) ? lease : whole_ms(r.between(100 * millisecond + 24 * (p.latency + p.jitter), 2 * lease));
@@ -81,26 +74,10 @@ constexpr struct {
   kind what;
   int weight;
 } weights[] = {
-    {kind::cut, 20},
-    {kind::cut_before, 14},
-    {kind::cut_after, 20},
-    {kind::stall_up, 10},
-    {kind::stall_down, 14},
-    {kind::pause, 20},
-    {kind::die, 8},
-    {kind::vanish, 14},
-    {kind::close, 6},
-    {kind::server_restart, 8},
-    {kind::server_wiped, 6},
-    {kind::failover, 6},
-    {kind::step_back, 5},
-    {kind::step_forward, 2},
-    {kind::flush_scripts, 6},
-    {kind::delete_lock, 5},
-    {kind::clobber_lock, 4},
-    {kind::refuse, 12},
-    {kind::refuse_inside, 12},
-    {kind::intrude, 6},
+    {kind::cut, 20},         {kind::cut_before, 14},  {kind::cut_after, 20}, {kind::stall_up, 10},      {kind::stall_down, 14},
+    {kind::pause, 20},       {kind::die, 8},          {kind::vanish, 14},    {kind::close, 6},          {kind::server_restart, 8},
+    {kind::server_wiped, 6}, {kind::failover, 6},     {kind::step_back, 5},  {kind::step_forward, 2},   {kind::flush_scripts, 6},
+    {kind::delete_lock, 5},  {kind::clobber_lock, 4}, {kind::refuse, 12},    {kind::refuse_inside, 12}, {kind::intrude, 6},
 };
 
 kind draw_kind(random_source& r) {
@@ -123,9 +100,7 @@ fault_plan make_fault(random_source& r, plan const& p, nanos lease, nanos until,
   f.what = what;
   f.at = r.between(0, until);
   auto const soon_or_late = [&] {
-    return r.chance(50)   ? r.between(0, 3 * millisecond)
-           : r.chance(60) ? r.between(0, lease)
-                          : r.between(0, 3 * lease);
+    return r.chance(50) ? r.between(0, 3 * millisecond) : r.chance(60) ? r.between(0, lease) : r.between(0, 3 * lease);
   };
   f.length = soon_or_late();
   f.length2 = soon_or_late();
@@ -527,7 +502,8 @@ bool plan::harms_no_other(int name, bool roles_may_change) const {
   return std::all_of(faults.begin(), faults.end(), [&](fault_plan const& f) {
     bool const meddles = f.what == kind::clobber_lock || f.what == kind::delete_lock || f.what == kind::spoil_fence;
     bool const guesses = f.what == kind::forge && (f.variant & 1) == 0;
-    return f.what == kind::flush_scripts || f.what == kind::intrude || guesses || (meddles && f.name != name) || (roles_may_change && f.what == kind::role_change && moves_soon(f));
+    return f.what == kind::flush_scripts || f.what == kind::intrude || guesses || (meddles && f.name != name) ||
+           (roles_may_change && f.what == kind::role_change && moves_soon(f));
   });
 }
 
@@ -567,8 +543,7 @@ plan make_plan(std::uint64_t seed) {
   p.seed = seed;
   p.names = static_cast<int>(r.chance(60) ? 1 : r.between(1, 5));
   bool const calm = r.chance(25);
-  p.latency = r.chance(70) ? r.between(20 * microsecond, millisecond)
-                           : r.between(100 * microsecond, 8 * millisecond);
+  p.latency = r.chance(70) ? r.between(20 * microsecond, millisecond) : r.between(100 * microsecond, 8 * millisecond);
   p.jitter = r.chance(30) ? 0 : r.between(0, 2 * p.latency);
   p.connect_time = p.latency * 2;
   // A round trip well below the command time-out, or nothing works.
@@ -589,9 +564,7 @@ plan make_plan(std::uint64_t seed) {
   p.small_steps = random_source{seed ^ 0x57e9'5000}.chance(50);
 
   bool const big = r.chance(2);
-  int const clients = static_cast<int>(r.chance(12)   ? 1
-                                       : r.chance(70) ? r.between(2, 3)
-                                                      : r.between(2, big ? 8 : 5));
+  int const clients = static_cast<int>(r.chance(12) ? 1 : r.chance(70) ? r.between(2, 3) : r.between(2, big ? 8 : 5));
   nanos span = 0;
   for (int i = 0; i < clients; ++i) {
     client_plan c;
@@ -630,8 +603,7 @@ plan make_plan(std::uint64_t seed) {
       stepped = stepped || what == kind::step_back;
       p.faults.push_back(make_fault(r, p, lease, span + lease, what));
     }
-    std::stable_sort(p.faults.begin(), p.faults.end(),
-                     [](auto const& a, auto const& b) { return a.at < b.at; });
+    std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
   }
   // From sources of their own: the other plans stay what they are.
   random_source rare{seed ^ 0x7a6e'b1d5};
@@ -681,68 +653,42 @@ std::string ms(nanos n) {
 std::string to_words(fault_plan const& f) {
   std::string const client = "client " + std::to_string(f.client);
   switch (f.what) {
-    case kind::cut:
-      return "the connection of " + client + " breaks; it notices after " + ms(f.length) +
-             ", the server after " + ms(f.length2);
+    case kind::cut: return "the connection of " + client + " breaks; it notices after " + ms(f.length) + ", the server after " + ms(f.length2);
     case kind::cut_before:
       return "the next bytes of " + client + ((f.variant & 1) != 0 ? " come late and" : " are") + " lost with their connection; it notices after " +
              ms(f.length);
-    case kind::cut_after:
-      return "the next answer to " + client + " is lost with its connection; it notices after " +
-             ms(f.length);
-    case kind::stall_up:
-      return "nothing from " + client + " arrives for " + ms(f.length);
-    case kind::stall_down:
-      return "nothing arrives at " + client + " for " + ms(f.length);
-    case kind::pause:
-      return client + " stands still for " + ms(f.length);
-    case kind::die:
-      return client + " dies";
-    case kind::vanish:
-      return client + " vanishes; the server notices after " + ms(f.length2);
-    case kind::close:
-      return client + " is closed";
-    case kind::server_restart:
-      return "the server restarts with its data, in " + ms(f.length2);
-    case kind::server_wiped:
-      return "the server restarts without its data, in " + ms(f.length2);
-    case kind::failover:
-      return "a replica takes over without the last writes, in " + ms(f.length2);
+    case kind::cut_after: return "the next answer to " + client + " is lost with its connection; it notices after " + ms(f.length);
+    case kind::stall_up: return "nothing from " + client + " arrives for " + ms(f.length);
+    case kind::stall_down: return "nothing arrives at " + client + " for " + ms(f.length);
+    case kind::pause: return client + " stands still for " + ms(f.length);
+    case kind::die: return client + " dies";
+    case kind::vanish: return client + " vanishes; the server notices after " + ms(f.length2);
+    case kind::close: return client + " is closed";
+    case kind::server_restart: return "the server restarts with its data, in " + ms(f.length2);
+    case kind::server_wiped: return "the server restarts without its data, in " + ms(f.length2);
+    case kind::failover: return "a replica takes over without the last writes, in " + ms(f.length2);
     case kind::role_change:
       return std::string{"the server and its replica change roles; "} + ((f.variant & 1) != 0 ? "its clients are sent away" : "its clients stay") +
              ((f.variant & 2) != 0 ? ", the address moves at once" : ", the address moves after " + ms(f.length2));
-    case kind::step_back:
-      return "the server's clock goes back by " + ms(f.length);
-    case kind::step_forward:
-      return "the server's clock jumps forward by " + ms(f.length);
-    case kind::flush_scripts:
-      return "SCRIPT FLUSH";
-    case kind::delete_lock:
-      return "an operator deletes lock " + std::to_string(f.name);
-    case kind::clobber_lock:
-      return "an operator writes something else into the key of lock " + std::to_string(f.name);
-    case kind::refuse:
-      return "the server refuses scripts for " + ms(f.length);
-    case kind::refuse_inside:
-      return "a command inside a script fails";
-    case kind::intrude:
-      return "somebody else releases and renews lock " + std::to_string(f.name);
-    case kind::force:
-      return "an operator takes lock " + std::to_string(f.name) + " away";
+    case kind::step_back: return "the server's clock goes back by " + ms(f.length);
+    case kind::step_forward: return "the server's clock jumps forward by " + ms(f.length);
+    case kind::flush_scripts: return "SCRIPT FLUSH";
+    case kind::delete_lock: return "an operator deletes lock " + std::to_string(f.name);
+    case kind::clobber_lock: return "an operator writes something else into the key of lock " + std::to_string(f.name);
+    case kind::refuse: return "the server refuses scripts for " + ms(f.length);
+    case kind::refuse_inside: return "a command inside a script fails";
+    case kind::intrude: return "somebody else releases and renews lock " + std::to_string(f.name);
+    case kind::force: return "an operator takes lock " + std::to_string(f.name) + " away";
     case kind::forge:
       return std::string{"somebody who "} + ((f.variant & 1) != 0 ? "has read" : "guesses") + " ids publishes " +
              ((f.variant & 2) != 0 ? "revocations" : "grants") + " of lock " + std::to_string(f.name);
     case kind::spoil_fence:
       return "an operator writes " + (f.variant % 4 == 3 ? std::string{"no number"} : "a number near the limit") + " into the fence of lock " +
              std::to_string(f.name);
-    case kind::set_limit:
-      return "an operator sets the limit of lock " + std::to_string(f.name) + " to " + std::to_string(f.variant);
-    case kind::deny:
-      return "the users may not do everything for " + ms(f.length) + " (" + std::to_string(f.variant % 3) + ")";
-    case kind::refuse_greeting:
-      return "new connections are refused for " + ms(f.length);
-    case kind::slow:
-      return "the server answers " + ms(f.length2) + " late for " + ms(f.length);
+    case kind::set_limit: return "an operator sets the limit of lock " + std::to_string(f.name) + " to " + std::to_string(f.variant);
+    case kind::deny: return "the users may not do everything for " + ms(f.length) + " (" + std::to_string(f.variant % 3) + ")";
+    case kind::refuse_greeting: return "new connections are refused for " + ms(f.length);
+    case kind::slow: return "the server answers " + ms(f.length2) + " late for " + ms(f.length);
   }
   return "?";
 }
@@ -762,8 +708,7 @@ std::string to_words(operation const& o) {
   }
   static char const* const types[] = {"", "total", "partial", "terminal"};
   if (o.cancel != operation::cancels::never) {
-    text += std::string{", cancels ("} + types[static_cast<int>(o.cancel)] + ") after " +
-            ms(o.cancel_after);
+    text += std::string{", cancels ("} + types[static_cast<int>(o.cancel)] + ") after " + ms(o.cancel_after);
   }
   if (o.cancel_again != operation::cancels::never) {
     text += std::string{", once more ("} + types[static_cast<int>(o.cancel_again)] + ") after " + ms(o.cancel_again_after);

@@ -40,11 +40,11 @@ struct operation {
   cancels cancel_again = cancels::never;  // the same wait once more, so long after the first time
   nanos cancel_again_after = 0;
   bool abandon = false;
-  std::uint32_t weight = 1;    // of a lock with several owners
+  std::uint32_t weight = 1;  // of a lock with several owners
   std::string visited = "-";
-  std::vector<int> all;        // several locks at once, in this order; empty: `name` only
-  orders order = orders::none; // instead of an acquire
-  nanos downgrade_after = 0;   // a writer becomes a reader; 0: never
+  std::vector<int> all;         // several locks at once, in this order; empty: `name` only
+  orders order = orders::none;  // instead of an acquire
+  nanos downgrade_after = 0;    // a writer becomes a reader; 0: never
 };
 
 struct actor_plan {
@@ -56,7 +56,7 @@ struct client_plan {
   nanos clock_offset = 0;
   std::int64_t drift_ppm = 0;
   nanos start = 0;
-  bool id_jumps = false;  // its ids begin like earlier ones of it
+  bool id_jumps = false;        // its ids begin like earlier ones of it
   bool without_nonces = false;  // its ids have none, as those of a client of 0.1.0
   std::vector<actor_plan> actors;
 };
@@ -80,17 +80,17 @@ struct fault_plan {
     step_forward,
     flush_scripts,
     delete_lock,
-    clobber_lock,   // something else is written to its key
-    refuse,         // scripts answer with an error for a while
-    refuse_inside,  // a command inside a script fails
-    intrude,        // somebody else tries to release and to renew
-    force,          // an operator takes the lock away, by the script
-    set_limit,      // an operator changes the limit of a semaphore
-    forge,          // somebody publishes grants or revocations of a lock: with ids that it guesses, or (variant & 1) has read
-    spoil_fence,    // an operator writes something into the key of the fence: a number near the limit, or none at all
-    deny,           // the users may not do what they need, for a while
+    clobber_lock,     // something else is written to its key
+    refuse,           // scripts answer with an error for a while
+    refuse_inside,    // a command inside a script fails
+    intrude,          // somebody else tries to release and to renew
+    force,            // an operator takes the lock away, by the script
+    set_limit,        // an operator changes the limit of a semaphore
+    forge,            // somebody publishes grants or revocations of a lock: with ids that it guesses, or (variant & 1) has read
+    spoil_fence,      // an operator writes something into the key of the fence: a number near the limit, or none at all
+    deny,             // the users may not do what they need, for a while
     refuse_greeting,  // the server refuses new connections with an error
-    slow,           // the server answers late
+    slow,             // the server answers late
   };
 
   kind what = kind::cut;
@@ -122,14 +122,14 @@ struct plan {
   bool may_kill = true;  // CLIENT KILL
   bool watched = false;  // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
   bool own_pushes_after_reply = false;
-  bool expires_actively = false;  // the server removes what is over at once; else when it is touched
-  bool in_order = false;  // the server only comes and goes, and keeps its data: nobody who waits may be passed over
-  bool small_steps = false;   // the scripts do so little at once that what is left for the next matters
-  bool timers_first = false;  // on waking: timers before what the network brought
+  bool expires_actively = false;                  // the server removes what is over at once; else when it is touched
+  bool in_order = false;                          // the server only comes and goes, and keeps its data: nobody who waits may be passed over
+  bool small_steps = false;                       // the scripts do so little at once that what is left for the next matters
+  bool timers_first = false;                      // on waking: timers before what the network brought
   std::int64_t epoch_us = 1'700'000'000'000'000;  // the server's clock when it begins
   std::vector<std::int64_t> first_fences;         // what the fence of each name is above; 0: there is none
-  bool orders = false;     // somebody takes locks away, or changes limits, through an engine
-  std::size_t steps_in_one_turn = 1'000;  // CONCH_IN_ONE_TURN
+  bool orders = false;                            // somebody takes locks away, or changes limits, through an engine
+  std::size_t steps_in_one_turn = 1'000;          // CONCH_IN_ONE_TURN
   std::vector<client_plan> clients;
   std::vector<fault_plan> faults;
 

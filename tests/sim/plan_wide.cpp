@@ -73,7 +73,7 @@ void draw_orders(random_source& r, plan& p) {
         o.order = calm || r.chance(30) ? orders::inspect : r.chance(50) ? orders::force : orders::force_one;
         p.orders = p.orders || o.order != orders::inspect;
         p.in_order = p.in_order && !p.orders;  // an operator's order waits for nobody
-        o.hold = 2 * second;  // for the limit of the whole
+        o.hold = 2 * second;                   // for the limit of the whole
         o.inner = -1;
       }
     }

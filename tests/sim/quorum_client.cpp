@@ -8,8 +8,7 @@
 // A process of the simulated world: the shell that src/client and src/redis are, and the coroutines that use it.
 namespace conch::sim {
 
-quorum_client::quorum_client(quorum_world& w, int n)
-    : world{w}, number{n}, nonces{w.seed * 7000003 + static_cast<std::uint64_t>(n)} {
+quorum_client::quorum_client(quorum_world& w, int n) : world{w}, number{n}, nonces{w.seed * 7000003 + static_cast<std::uint64_t>(n)} {
   random_source& r = w.random();
   offset = r.between(0, 1'000'000) * millisecond;
   ppm = r.between(-2500, 2500);
@@ -111,15 +110,18 @@ void quorum_client::pause(nanos length) {
 
 bool quorum_client::settled() const {
   if (!alive) return true;
-  return owner->pending() == 0 && std::all_of(ways_.begin(), ways_.end(), [](auto const& one) {
-           return one->protocol->connected() && one->protocol->settled();
-         });
+  return owner->pending() == 0 &&
+         std::all_of(ways_.begin(), ways_.end(), [](auto const& one) { return one->protocol->connected() && one->protocol->settled(); });
 }
 
 std::string quorum_client::describe() const {
   std::string text = " client " + std::to_string(number) + (paused ? ", paused" : "");
   for (coroutine const& one : coroutines_) {
-    text += ", " + std::to_string(one.left) + " to do" + (one.busy ? one.hold == nullptr ? ", thinking" : one.hold->active ? ", inside" : ", asking" : "");
+    text += ", " + std::to_string(one.left) + " to do" +
+            (one.busy ? one.hold == nullptr ? ", thinking"
+                        : one.hold->active  ? ", inside"
+                                            : ", asking"
+                      : "");
   }
   statistics s;
   owner->report(s);
@@ -362,7 +364,9 @@ void quorum_client::hear(notice const& n) {
   random_source& r = world.random();
   if (n.what == notice::kind::acquired && n.granted) {
     ++me.round;
-    nanos const inside = r.chance(60) ? r.between(0, 5000) * microsecond : r.chance(60) ? r.between(0, world.claim / 2) : r.between(0, 2 * world.lease);
+    nanos const inside = r.chance(60)   ? r.between(0, 5000) * microsecond
+                         : r.chance(60) ? r.between(0, world.claim / 2)
+                                        : r.between(0, 2 * world.lease);
     later(which, inside, &quorum_client::leave);
     if (world.foreign && r.chance(10)) world.after(inside * r.between(50, 100) / 100, [this, name = h.name] { world.delete_by_hand(name); });
   } else if (n.what == notice::kind::lost) {

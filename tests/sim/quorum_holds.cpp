@@ -77,7 +77,8 @@ void quorum_world::waited_too_long(quorum_hold const& h) {
   watch const& w = locks_[static_cast<std::size_t>(h.name)];
   bool const agreed = h.client->stats.fence_rounds != h.fence_rounds;  // a second round, which strict fences may need
   if (h.alone && !agreed && now_ - h.asked_at > 2 * (latency + jitter) + 100 * microsecond) {
-    throw violation{10, words_of(h) + " got the free lock, which nobody else asked for, after " + std::to_string((now_ - h.asked_at) / microsecond) + " us"};
+    throw violation{
+        10, words_of(h) + " got the free lock, which nobody else asked for, after " + std::to_string((now_ - h.asked_at) / microsecond) + " us"};
   }
   if (calm || steps || !w.active.empty()) return;
   nanos first = h.asked_at;
@@ -107,9 +108,7 @@ void quorum_world::mended(quorum_hold const& h) {
 }
 
 /// Not one of an earlier hold, which is still to be given back.
-bool quorum_world::is_vote_of(quorum_hold const& h, std::string_view id) {
-  return id.starts_with(h.client->id + "." + std::to_string(h.ticket));
-}
+bool quorum_world::is_vote_of(quorum_hold const& h, std::string_view id) { return id.starts_with(h.client->id + "." + std::to_string(h.ticket)); }
 
 /// A script of its own has just shown it, and made it last: what another meets may be about to end.
 void quorum_world::has_vote(quorum_hold& h, int which) {
@@ -151,7 +150,8 @@ void quorum_world::told_in_time(quorum_hold& h) {
     // A vote that is gone may move the end up.
     h.tell_by = std::max(h.seen_deadline - margin, now) + lateness;
   } else if (!c.paused && c.disturbed != now_ && now > h.tell_by) {
-    throw violation{9, words_of(h) + " has not been told of its loss, " + std::to_string((now - h.tell_by).count() / 1000) + " us after it was promised"};
+    throw violation{
+        9, words_of(h) + " has not been told of its loss, " + std::to_string((now - h.tell_by).count() / 1000) + " us after it was promised"};
   }
 }
 
@@ -172,7 +172,8 @@ int quorum_world::named(std::string_view lock_name) const {
 void quorum_world::writes(quorum_client& c, engine::acquire_command const& what) {
   auto const in_id = static_cast<std::int64_t>(what.id.count) / engine::attempts_per_ticket;
   if (what.ticket != in_id) {
-    throw violation{5, "client " + std::to_string(c.number) + " asks with the ticket " + std::to_string(what.ticket) + " under the id " + engine::to_text(what.id)};
+    throw violation{5, "client " + std::to_string(c.number) + " asks with the ticket " + std::to_string(what.ticket) + " under the id " +
+                           engine::to_text(what.id)};
   }
   if (!what.wait) return;
   int const name = named(what.name);
@@ -200,7 +201,8 @@ void quorum_world::releases(quorum_hold& h) {
   h.released_at = now_;
   h.released_valid = h.active && !h.told && c.local() < h.deadline();
   if (!h.released_valid) return;
-  locks_[static_cast<std::size_t>(h.name)].releases.push_back({&c, c.process, h.serial, id_text{c.id + "." + std::to_string(h.ticket)}, h.fence / hand_offs_per_grant, now_});
+  locks_[static_cast<std::size_t>(h.name)].releases.push_back(
+      {&c, c.process, h.serial, id_text{c.id + "." + std::to_string(h.ticket)}, h.fence / hand_offs_per_grant, now_});
 }
 
 /// P7: what a release says is what a majority of the servers did. `at_once`: it was handed on in memory, or came too late.
@@ -226,7 +228,8 @@ void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held,
   if (!was_held) {
     releases.erase(at);
     std::size_t told = 0;  // whose answer was not lost on the way
-    for (std::size_t i = 0; i < servers_.size(); ++i) told += (one.known >> i & 1U) != 0 && well(*h.client, static_cast<int>(i), h.released_at) ? 1 : 0;
+    for (std::size_t i = 0; i < servers_.size(); ++i)
+      told += (one.known >> i & 1U) != 0 && well(*h.client, static_cast<int>(i), h.released_at) ? 1 : 0;
     if (told >= needed) throw violation{8, words_of(h) + " released it in time at a majority, and was told that it had lost it"};
     return;
   }
@@ -234,9 +237,8 @@ void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held,
   constexpr nanos all_heard = 100 * millisecond;
   after(all_heard, [this, name = h.name, client = one.client, process = one.process, serial = one.serial] {
     auto& all = locks_[static_cast<std::size_t>(name)].releases;
-    auto const it = std::find_if(all.begin(), all.end(), [&](release_watch const& o) {
-      return o.client == client && o.process == process && o.serial == serial;
-    });
+    auto const it = std::find_if(all.begin(), all.end(),
+                                 [&](release_watch const& o) { return o.client == client && o.process == process && o.serial == serial; });
     if (it == all.end()) return;
     release_watch const last = *it;
     all.erase(it);

@@ -43,11 +43,13 @@ void quorum_world::patrol(int which) {
 void quorum_world::forsaken(int which, id_text const& id, nanos since) {
   server& s = *servers_[static_cast<std::size_t>(which)];
   if (std::erase(s.forsaken, id) == 0) return;  // somebody has spoken of it after all
-  if (s.set_back) return;                        // what was long over may be there again
+  if (s.set_back) return;                       // what was long over may be there again
   if (std::find(s.denied.begin(), s.denied.end(), id) != s.denied.end()) return;
   for (auto const& c : clients_) {
     if (!c->alive || c->paused || !c->owns(id) || c->disturbed >= since || s.disturbed >= since) continue;
-    if (linked(c->number, which, since)) throw violation{6, "client " + std::to_string(c->number) + " let its vote " + std::string{id} + " at server " + std::to_string(which) + " run out"};
+    if (linked(c->number, which, since))
+      throw violation{
+          6, "client " + std::to_string(c->number) + " let its vote " + std::string{id} + " at server " + std::to_string(which) + " run out"};
   }
 }
 
@@ -103,9 +105,8 @@ void quorum_world::refused_at(int which, step const& one) {
     constexpr nanos heard = 100 * millisecond;
     after(heard, [this, &c, name = one.name, mine = c.process, fence = h->fence, from = now_] {
       auto const& active = locks_[static_cast<std::size_t>(name)].active;
-      auto const still = std::find_if(active.begin(), active.end(), [&](quorum_hold* other) {
-        return other->client == &c && other->fence == fence && !other->told;
-      });
+      auto const still = std::find_if(active.begin(), active.end(),
+                                      [&](quorum_hold* other) { return other->client == &c && other->fence == fence && !other->told; });
       if (still == active.end() || c.process != mine || c.paused || c.disturbed >= from) return;
       if ((*still)->refusing.size() + needed <= servers_.size()) return;
       for (int one_of : (*still)->refusing) {
@@ -175,7 +176,8 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
     if (is.owner != one.id || is.state != 'h' || is.ends_ms < least) throw violation{3, says(one.id, " is confirmed, and does not have its lease")};
   }
   bool const stayed = one.stays && mine;  // that is no release
-  if (!one.acquires && !stayed && is.kept_fence < one.floor) throw violation{2, says({}, "a fence of " + std::to_string(one.floor) + " was told, and is not kept")};
+  if (!one.acquires && !stayed && is.kept_fence < one.floor)
+    throw violation{2, says({}, "a fence of " + std::to_string(one.floor) + " was told, and is not kept")};
   if (!is.owner.empty() && is.owner != one.was.owner && is.fence <= std::max({one.was.kept_fence, one.was.fence, one.floor})) {
     throw violation{2, says(is.owner, " has a fence that is not above all before it")};
   }

@@ -84,7 +84,8 @@ bool quorum_world::pass_until(nanos until, F const& done) {
 }
 
 void quorum_world::run() {
-  for (auto const& c : clients_) after(random_.between(0, 20) * millisecond, [&c] {
+  for (auto const& c : clients_)
+    after(random_.between(0, 20) * millisecond, [&c] {
       if (!c->alive) c->start();  // it may have died before, and come back
     });
   if (!calm && !slow) plan_faults();
@@ -150,9 +151,7 @@ nanos quorum_world::delay() {
   return usual + longer;
 }
 
-std::int64_t quorum_world::clock_us(server const& s) const {
-  return epoch_us_ + s.offset_us + (now_ + now_ * s.ppm / 1'000'000) / microsecond;
-}
+std::int64_t quorum_world::clock_us(server const& s) const { return epoch_us_ + s.offset_us + (now_ + now_ * s.ppm / 1'000'000) / microsecond; }
 
 /// As Redis has it: the difference of two seconds of its clock. One that is 0.2 s old may say 1.
 std::chrono::seconds quorum_world::uptime(server const& s) const {
@@ -184,8 +183,7 @@ void quorum_world::connect(int client, int to) {
     l->up_since = now_;
     std::string_view const hello[] = {"HELLO", "3"};
     (void)s.model.execute(l->id, hello);
-    engine::session session{l->id, address, clock_us(s), asked, "run" + std::to_string(s.runs),
-                            uptime(s)};
+    engine::session session{l->id, address, clock_us(s), asked, "run" + std::to_string(s.runs), uptime(s)};
     nanos const arrives = std::max(now_ + delay(), l->last_down);
     l->last_down = arrives;
     after(arrives - now_, [this, l, session] {
@@ -365,9 +363,8 @@ void quorum_world::plan_faults() {
     after(random_.between(1, 3) * second - random_.between(10, 150) * millisecond, [this] { forget_everything(); });
   }
   if (foreign) {
-    after(random_.between(0, 3000) * millisecond, [this] {
-      be_in_the_way(static_cast<int>(random_.below(servers_count)), random_.between(5, 500) * millisecond);
-    });
+    after(random_.between(0, 3000) * millisecond,
+          [this] { be_in_the_way(static_cast<int>(random_.below(servers_count)), random_.between(5, 500) * millisecond); });
   }
 }
 
@@ -505,7 +502,8 @@ void quorum_world::strike() {
       say("fault: answers of server ", which, " are late");
       ill(*servers_[which], now_ + a_while);
       for (auto const& l : links_) {
-        if (l->server == static_cast<int>(which) && l->client_open && !l->cut && random_.chance(70)) l->last_down = std::max(l->last_down, now_ + a_while / 2);
+        if (l->server == static_cast<int>(which) && l->client_open && !l->cut && random_.chance(70))
+          l->last_down = std::max(l->last_down, now_ + a_while / 2);
       }
       return;
     case 8:
@@ -638,7 +636,8 @@ void quorum_world::granted(quorum_hold& h) {
     for (quorum_hold* one : w.waiting) first = std::min(first, one->asked_at);
     nanos const idle = now_ - std::max({w.free_since, first, 200 * millisecond});
     if (idle > claim / 2) {
-      throw violation{4, "lock " + std::to_string(h.name) + " was left alone for " + std::to_string(idle / millisecond) + " ms although it was asked for"};
+      throw violation{
+          4, "lock " + std::to_string(h.name) + " was left alone for " + std::to_string(idle / millisecond) + " ms although it was asked for"};
     }
   }
   waited_too_long(h);
@@ -651,7 +650,8 @@ void quorum_world::granted(quorum_hold& h) {
     nanos const allowance = 4 * (latency + jitter) + lease / 50;
     auto const queued_at = [](engine::place const& s) { return static_cast<nanos>(s.id.count) * microsecond; };
     for (auto const& c : clients_) {
-      bool const early = std::any_of(w.waiting.begin(), w.waiting.end(), [&](quorum_hold* one) { return one->client == c.get() && one->asked_at <= all_connected; });
+      bool const early =
+          std::any_of(w.waiting.begin(), w.waiting.end(), [&](quorum_hold* one) { return one->client == c.get() && one->asked_at <= all_connected; });
       if (c.get() == h.client || !c->alive || early) continue;
       engine::place const* const place = c->cohort->find(name_of(h.name));
       bool const waits = place != nullptr && place->wait && place->written &&

@@ -57,30 +57,30 @@ class quorum_world {
 
   // The lock as a script left it, and whose vote it is.
   struct seen_lock {
-    id_text owner;                 // empty: nobody
+    id_text owner;  // empty: nobody
     char state = 0;
     std::int64_t fence = 0, kept_fence = 0, ends_ms = 0;
-    nanos since = 0;               // owned by that id, or nobody's
-    bool looked_after = false;     // a script has named the id since, or nobody can know of it
+    nanos since = 0;            // owned by that id, or nobody's
+    bool looked_after = false;  // a script has named the id since, or nobody can know of it
   };
 
   struct link;
 
   struct server {
     redis_model model;
-    std::vector<seen_lock> locks;  // by name
-    std::vector<id_text> forsaken;  // votes that ended by themselves just now
-    std::vector<id_text> denied;    // whose releases were, for good: their places stay in line
+    std::vector<seen_lock> locks;                                       // by name
+    std::vector<id_text> forsaken;                                      // votes that ended by themselves just now
+    std::vector<id_text> denied;                                        // whose releases were, for good: their places stay in line
     std::map<redis_model::connection_id, std::shared_ptr<link>> links;  // of this run
-    nanos disturbed = 0;           // the last time anything was wrong with it
+    nanos disturbed = 0;                                                // the last time anything was wrong with it
     std::int64_t offset_us = 0, ppm = 0;
     bool up = true, set_back = false;
     nanos stalled_until = 0;
-    nanos slow_by = 0, slow_until = 0;   // answers late, and is there
-    std::string_view says;               // instead of carrying out a script ...
-    nanos says_until = 0;                // ... until then
-    nanos votes_from = 0;                // min_server_uptime: not before then
-    std::int64_t started_us = 0;   // as its clock showed it
+    nanos slow_by = 0, slow_until = 0;  // answers late, and is there
+    std::string_view says;              // instead of carrying out a script ...
+    nanos says_until = 0;               // ... until then
+    nanos votes_from = 0;               // min_server_uptime: not before then
+    std::int64_t started_us = 0;        // as its clock showed it
     int runs = 1;
   };
 
@@ -93,7 +93,7 @@ class quorum_world {
     bool deaf = false;  // nothing comes back any more
     nanos last_up = 0, last_down = 0;
     nanos up_since = 0, held_up_until = 0;  // until then what was sent stays in some buffer
-    std::string arrived;  // not read by the server yet
+    std::string arrived;                    // not read by the server yet
     resp::decoder commands, replies;
   };
   using link_ptr = std::shared_ptr<link>;
@@ -105,7 +105,9 @@ class quorum_world {
   std::uint64_t const seed;
   nanos now() const { return now_; }
   template <class F>
-  void after(nanos delay, F&& what) { events_.at(now_ + std::max<nanos>(delay, 0), std::forward<F>(what)); }
+  void after(nanos delay, F&& what) {
+    events_.at(now_ + std::max<nanos>(delay, 0), std::forward<F>(what));
+  }
   /// To the trace, if somebody is going to read it: texts and numbers.
   template <class... T>
   void say(T const&... words) {
@@ -237,15 +239,15 @@ class quorum_world {
   std::uint64_t processes_ = 0, serials_ = 0;
   int ports_ = 40000;
   bool healing_ = false;
-  int revivals_ = 0;  // to come
+  int revivals_ = 0;         // to come
   nanos trouble_until_ = 0;  // all faults so far are over by then
   bool errors_ = false;      // servers have answered scripts with errors
-  nanos spiked_ = -second;  // the last time that something was long on its way for no reason
+  nanos spiked_ = -second;   // the last time that something was long on its way for no reason
   // A release that somebody waits for: at which servers it has ended the hold.
   struct release_watch {
     quorum_client* client;
     std::uint64_t process, serial;
-    id_text votes;  // what the ids of the hold's votes begin with
+    id_text votes;       // what the ids of the hold's votes begin with
     std::int64_t fence;  // what gives up an earlier attempt does not tell of it
     nanos since;
     std::uint32_t mine = 0, known = 0;  // the servers that had it until that release; those of which the client knew
@@ -259,7 +261,7 @@ class quorum_world {
     // When who of those that ask or hold last did anything, and anybody but him.
     std::uint64_t last_to_stir = 0;
     nanos last_stir = -1000 * second, stir_of_others = -1000 * second;
-    std::set<std::uint64_t> present;  // ask or hold, also tries
+    std::set<std::uint64_t> present;                        // ask or hold, also tries
     std::map<std::pair<int, std::string>, int> given_back;  // since the last grant: by server, client and ticket
   };
   std::vector<watch> locks_;
@@ -275,18 +277,18 @@ struct quorum_hold : engine::acquisition {
   std::uint64_t serial = 0;
   nanos asked_at = 0, granted_at = 0;
   bool active = false, told = false, cancelled = false;
-  bool superseded = false;   // another has been granted
-  bool waiting = false;      // not answered
-  bool alone = false;        // the lock is free, and nobody else has asked for it since
+  bool superseded = false;  // another has been granted
+  bool waiting = false;     // not answered
+  bool alone = false;       // the lock is free, and nobody else has asked for it since
   bool tries = false;
   std::uint64_t fence_rounds = 0;  // of its client, when it was asked for
   nanos cancelled_at = 0, released_at = 0;
   engine::cancel_type cancelled_as{};
-  std::int64_t ticket = 0;   // active: of its votes
+  std::int64_t ticket = 0;  // active: of its votes
   // Active: what the client believed last, for its whole lease or for a claim, and by when it is to be told of the end.
   time_point seen_deadline{}, tell_by{};
   bool full = false;
-  bool brief = false;        // granted for so short a time that it may end before it can be confirmed
+  bool brief = false;  // granted for so short a time that it may end before it can be confirmed
   bool released_valid = false;
   // Active: since when nothing can have come between it and its vote; 0: there is none.
   std::array<nanos, quorum::most_servers> votes_since{};
@@ -360,7 +362,10 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
 
     void send(engine::command const& c) override;
     void want_connection() override;
-    void drop_connection(std::string_view why) override { dropping = true; (void)why; }
+    void drop_connection(std::string_view why) override {
+      dropping = true;
+      (void)why;
+    }
   };
   struct notice {
     enum class kind : std::uint8_t { acquired, lost, released } what;
@@ -368,7 +373,7 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
     bool granted = false;
   };
   struct coroutine {
-    int left = 0;        // operations
+    int left = 0;  // operations
     bool busy = false;
     std::uint64_t round = 0;
     std::unique_ptr<quorum_hold> hold;

@@ -150,34 +150,20 @@ class raw_redis_client {
     char const mark = take(1)[0];
     std::string const text = line();
     switch (mark) {
-      case '_':
-        return value::nil();
-      case '+':
-        return value::simple(text);
-      case '-':
-        return value::error(text);
-      case ':':
-        return value::number(integer(text));
-      case '#':
-        return value::truth(text == "t");
-      case ',':
-        return value::of(value::kind::real, text);
-      case '(':
-        return value::of(value::kind::big_number, text);
-      case '$':
-        return blob(value::kind::bulk, integer(text));
-      case '=':
-        return blob(value::kind::verbatim, integer(text));
-      case '*':
-        return items(value::kind::array, integer(text));
-      case '>':
-        return items(value::kind::push, integer(text));
-      case '~':
-        return items(value::kind::set, integer(text));
-      case '%':
-        return items(value::kind::map, 2 * integer(text));
-      default:
-        throw std::runtime_error{"a reply of unknown type: " + (mark + text)};
+      case '_': return value::nil();
+      case '+': return value::simple(text);
+      case '-': return value::error(text);
+      case ':': return value::number(integer(text));
+      case '#': return value::truth(text == "t");
+      case ',': return value::of(value::kind::real, text);
+      case '(': return value::of(value::kind::big_number, text);
+      case '$': return blob(value::kind::bulk, integer(text));
+      case '=': return blob(value::kind::verbatim, integer(text));
+      case '*': return items(value::kind::array, integer(text));
+      case '>': return items(value::kind::push, integer(text));
+      case '~': return items(value::kind::set, integer(text));
+      case '%': return items(value::kind::map, 2 * integer(text));
+      default: throw std::runtime_error{"a reply of unknown type: " + (mark + text)};
     }
   }
 

@@ -59,9 +59,8 @@ class real_redis_server {
     ::dup2(log, 1);
     ::dup2(log, 2);
     auto const socket = socket_path();
-    ::execlp(program_.c_str(), program_.c_str(), "--port", "0", "--unixsocket", socket.c_str(),
-             "--save", "", "--appendonly", "no", "--dir", folder_.c_str(), "--enable-debug-command",
-             "yes", nullptr);
+    ::execlp(program_.c_str(), program_.c_str(), "--port", "0", "--unixsocket", socket.c_str(), "--save", "", "--appendonly", "no", "--dir",
+             folder_.c_str(), "--enable-debug-command", "yes", nullptr);
     ::_exit(127);
   }
 
@@ -76,8 +75,7 @@ class real_redis_server {
 
   void wait_until_ready() {
     using namespace std::chrono_literals;
-    for (auto const end = std::chrono::steady_clock::now() + 20s;
-         std::chrono::steady_clock::now() < end;) {
+    for (auto const end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
       if (accepts_connections()) {
         return;
       }

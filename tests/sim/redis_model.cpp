@@ -52,13 +52,9 @@ redis_model::redis_model(redis_model&&) noexcept = default;
 redis_model& redis_model::operator=(redis_model&&) noexcept = default;
 redis_model::~redis_model() = default;
 
-void redis_model::set_time_us(std::int64_t unix_us) {
-  impl_->now_us = unix_us;
-}
+void redis_model::set_time_us(std::int64_t unix_us) { impl_->now_us = unix_us; }
 
-std::int64_t redis_model::time_us() const {
-  return impl_->now_us;
-}
+std::int64_t redis_model::time_us() const { return impl_->now_us; }
 
 redis_model::connection_id redis_model::connect(std::string address) {
   auto const id = impl_->next_id++;
@@ -71,13 +67,9 @@ redis_model::connection_id redis_model::connect(std::string address) {
   return id;
 }
 
-void redis_model::disconnect(connection_id who) {
-  impl_->drop_connection(who);
-}
+void redis_model::disconnect(connection_id who) { impl_->drop_connection(who); }
 
-bool redis_model::connected(connection_id who) const {
-  return impl_->connections.contains(who);
-}
+bool redis_model::connected(connection_id who) const { return impl_->connections.contains(who); }
 
 value redis_model::execute(connection_id who, std::span<std::string_view const> argv) {
   auto const found = impl_->connections.find(who);
@@ -94,17 +86,11 @@ value redis_model::execute(connection_id who, std::span<std::string_view const> 
   return reply;
 }
 
-std::vector<redis_model::pushed> redis_model::take_pushes() {
-  return std::exchange(impl_->pushes, {});
-}
+std::vector<redis_model::pushed> redis_model::take_pushes() { return std::exchange(impl_->pushes, {}); }
 
-void redis_model::set_own_pushes_after_reply(bool after) {
-  impl_->own_pushes_after_reply = after;
-}
+void redis_model::set_own_pushes_after_reply(bool after) { impl_->own_pushes_after_reply = after; }
 
-std::vector<redis_model::connection_id> redis_model::take_killed() {
-  return std::exchange(impl_->killed, {});
-}
+std::vector<redis_model::connection_id> redis_model::take_killed() { return std::exchange(impl_->killed, {}); }
 
 void redis_model::restart(bool keep_data) {
   impl_->connections.clear();
@@ -122,35 +108,22 @@ void redis_model::restart(bool keep_data) {
   }
 }
 
-void redis_model::copy_data(redis_model const& other) {
-  impl_->databases = other.impl_->databases;
-}
+void redis_model::copy_data(redis_model const& other) { impl_->databases = other.impl_->databases; }
 
-void redis_model::replicate() {
-  impl_->replicating = true;
-}
+void redis_model::replicate() { impl_->replicating = true; }
 
-std::vector<redis_model::effect> redis_model::take_effects() {
-  return std::exchange(impl_->effects, {});
-}
+std::vector<redis_model::effect> redis_model::take_effects() { return std::exchange(impl_->effects, {}); }
 
-void redis_model::apply(effect const& what) {
-  what(*impl_);
-}
+void redis_model::apply(effect const& what) { what(*impl_); }
 
-void redis_model::set_replica(bool replica) {
-  impl_->replica = replica;
-}
+void redis_model::set_replica(bool replica) { impl_->replica = replica; }
 
-void redis_model::impl::record(redis::command const& what, std::span<std::string_view const> argv,
-                               int selected) {
+void redis_model::impl::record(redis::command const& what, std::span<std::string_view const> argv, int selected) {
   if (!replicating) {
     return;
   }
   if (what.name == "publish") {
-    effects.push_back([channel = std::string{argv[1]}, message = std::string{argv[2]}](impl& to) {
-      (void)to.publish(channel, message);
-    });
+    effects.push_back([channel = std::string{argv[1]}, message = std::string{argv[2]}](impl& to) { (void)to.publish(channel, message); });
     return;
   }
   if ((what.marks & redis::command::write) == 0) {
@@ -186,13 +159,9 @@ void redis_model::expire_cycle() {
   }
 }
 
-void redis_model::require_password(std::string password) {
-  impl_->password = std::move(password);
-}
+void redis_model::require_password(std::string password) { impl_->password = std::move(password); }
 
-void redis_model::set_config(std::string name, std::string setting) {
-  impl_->config.insert_or_assign(std::move(name), std::move(setting));
-}
+void redis_model::set_config(std::string name, std::string setting) { impl_->config.insert_or_assign(std::move(name), std::move(setting)); }
 
 std::size_t redis_model::key_count() const {
   std::size_t count = 0;
@@ -219,8 +188,7 @@ std::vector<redis_model::key_info> redis_model::keys() const {
       }
       result.push_back(std::move(info));
     }
-    std::sort(result.begin() + first, result.end(),
-              [](key_info const& a, key_info const& b) { return a.name < b.name; });
+    std::sort(result.begin() + first, result.end(), [](key_info const& a, key_info const& b) { return a.name < b.name; });
     ++index;
   }
   return result;
@@ -260,8 +228,7 @@ value redis_model::peek(std::string_view key, int index) const {
   } else if (auto const* zset = std::get_if<redis::zset_data>(&data)) {
     result.type = value::kind::array;
     for (auto const& item : zset->entries) {
-      result.items.push_back(
-          value::list(value::kind::array, {value::bulk(item.member), value::real(item.score)}));
+      result.items.push_back(value::list(value::kind::array, {value::bulk(item.member), value::real(item.score)}));
     }
   } else if (auto const* set = std::get_if<redis::set_data>(&data)) {
     result.type = value::kind::set;
@@ -288,8 +255,7 @@ std::optional<std::int64_t> redis_model::expires_at_ms(std::string_view key, int
   }
   redis::database const& all = impl_->databases[static_cast<std::size_t>(index)];
   auto const place = all.find(key);
-  if (place == all.end() || impl_->expired(place->second) ||
-      place->second.expires_at_ms == redis::entry::no_expiry) {
+  if (place == all.end() || impl_->expired(place->second) || place->second.expires_at_ms == redis::entry::no_expiry) {
     return std::nullopt;
   }
   return place->second.expires_at_ms;
@@ -311,25 +277,15 @@ void redis_model::fail_next(std::string_view command, std::string_view error, st
   inject({std::string{command}, std::string{error}, 0, times, where::anywhere});
 }
 
-void redis_model::clear_faults() {
-  impl_->faults.clear();
-}
+void redis_model::clear_faults() { impl_->faults.clear(); }
 
-void redis_model::deny(std::string_view command) {
-  impl_->denied.insert(checked_name(command));
-}
+void redis_model::deny(std::string_view command) { impl_->denied.insert(checked_name(command)); }
 
-void redis_model::allow(std::string_view command) {
-  impl_->denied.erase(checked_name(command));
-}
+void redis_model::allow(std::string_view command) { impl_->denied.erase(checked_name(command)); }
 
-void redis_model::set_out_of_memory(bool out) {
-  impl_->out_of_memory = out;
-}
+void redis_model::set_out_of_memory(bool out) { impl_->out_of_memory = out; }
 
-std::uint64_t redis_model::calls(std::string_view name) const {
-  return impl_->counts[redis::command_named(checked_name(name))->index];
-}
+std::uint64_t redis_model::calls(std::string_view name) const { return impl_->counts[redis::command_named(checked_name(name))->index]; }
 
 std::map<std::string, std::uint64_t> redis_model::calls() const {
   std::map<std::string, std::uint64_t> result;
@@ -341,8 +297,6 @@ std::map<std::string, std::uint64_t> redis_model::calls() const {
   return result;
 }
 
-void redis_model::reset_calls() {
-  std::fill(impl_->counts.begin(), impl_->counts.end(), 0);
-}
+void redis_model::reset_calls() { std::fill(impl_->counts.begin(), impl_->counts.end(), 0); }
 
 }  // namespace conch::sim

@@ -105,7 +105,7 @@ class redis_model {
   // What Redis does ten times a second: removes the keys whose time is over.
   void expire_cycle();
 
-  void require_password(std::string password);  // of the user "default"; empty: none needed
+  void require_password(std::string password);             // of the user "default"; empty: none needed
   void set_config(std::string name, std::string setting);  // for CONFIG GET
 
   // ---- looking in from outside; these see no key whose time is over, and remove none ----

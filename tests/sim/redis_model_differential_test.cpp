@@ -20,10 +20,7 @@ using words = differential::words;
 
 constexpr int max_failures = 20;
 
-bool enough() {
-  return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() >=
-         max_failures;
-}
+bool enough() { return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() >= max_failures; }
 
 void run_random(std::uint64_t seed, int steps) {
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -44,18 +41,14 @@ void run_random(std::uint64_t seed, int steps) {
 
 class DifferentialSeeds : public ::testing::TestWithParam<std::uint64_t> {};
 
-TEST_P(DifferentialSeeds, GiveTheSameReplies) {
-  run_random(GetParam(), 1500);
-}
+TEST_P(DifferentialSeeds, GiveTheSameReplies) { run_random(GetParam(), 1500); }
 
-INSTANTIATE_TEST_SUITE_P(Fixed, DifferentialSeeds,
-                         ::testing::Range(std::uint64_t{1}, std::uint64_t{9}));
+INSTANTIATE_TEST_SUITE_P(Fixed, DifferentialSeeds, ::testing::Range(std::uint64_t{1}, std::uint64_t{9}));
 
 // CONCH_SEED=n replays one.
 TEST(Differential, AFreshSeedGivesTheSameReplies) {
   char const* const given = std::getenv("CONCH_SEED");
-  std::uint64_t const seed =
-      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  std::uint64_t const seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
   std::cout << "CONCH_SEED=" << seed << '\n';
   run_random(seed, 3000);
 }
@@ -97,8 +90,7 @@ TEST(Differential, ConversionsToLua) {
   differential both{1};
   both.run_same({"SET", "string", "text"});
   both.run_same({"HSET", "hash", "a", "1", "b", ""});
-  both.run_same(
-      {"ZADD", "zset", "1", "one", "2.5", "two", "-inf", "least", "9007199254740993", "big"});
+  both.run_same({"ZADD", "zset", "1", "one", "2.5", "two", "-inf", "least", "9007199254740993", "big"});
   both.run_same({"SADD", "set", "3", "1", "2"});
   std::string const show =
       "local function show(v) if type(v) ~= 'table' then return type(v) .. ':' .. tostring(v) end "
@@ -142,10 +134,8 @@ TEST(Differential, ConversionsToLua) {
   for (auto const& call : calls) {
     for (char const* protocol : {"2", "3"}) {
       SCOPED_TRACE(call + " in RESP" + protocol);
-      both.run_same_script("redis.setresp(" + std::string{protocol} + ") " + show +
-                           "return show(redis.pcall(" + call + "))");
-      both.run_same_script("redis.setresp(" + std::string{protocol} + ") return redis.call(" +
-                           call + ")");
+      both.run_same_script("redis.setresp(" + std::string{protocol} + ") " + show + "return show(redis.pcall(" + call + "))");
+      both.run_same_script("redis.setresp(" + std::string{protocol} + ") return redis.call(" + call + ")");
     }
   }
 }
@@ -188,12 +178,9 @@ TEST(Differential, ScriptArgumentsKeepTheirDigits) {
                              "16777217.5",
                              "99999999999999.98"}) {
     SCOPED_TRACE(number);
-    both.run_same_script("redis.call('SET', 'k', " + std::string{number} +
-                         ") return redis.call('GET', 'k')");
-    both.run_same_script("return {tostring(" + std::string{number} + "), " + number +
-                         " .. '', string.format('%.0f', " + number + ")}");
-    both.run_same_script("redis.pcall('ZADD', 'z', " + std::string{number} +
-                         ", 'm') return redis.call('ZRANGE', 'z', 0, -1, 'WITHSCORES')");
+    both.run_same_script("redis.call('SET', 'k', " + std::string{number} + ") return redis.call('GET', 'k')");
+    both.run_same_script("return {tostring(" + std::string{number} + "), " + number + " .. '', string.format('%.0f', " + number + ")}");
+    both.run_same_script("redis.pcall('ZADD', 'z', " + std::string{number} + ", 'm') return redis.call('ZRANGE', 'z', 0, -1, 'WITHSCORES')");
     both.run_same({"ZRANGE", "z", "0", "-1", "WITHSCORES"});
   }
 }
@@ -219,9 +206,8 @@ TEST(Differential, ManagingScripts) {
   both.run_same({"EVAL", "return 1", "0"});
   both.run_same({"EVALSHA", sha1, "0"});
   both.run_same({"SCRIPT", "FLUSH"});
-  for (words const& more :
-       {words{}, words{"-1"}, words{"1"}, words{"1.5"}, words{""}, words{"2", "a"},
-        words{"2", "a", "b"}, words{"1", "a", "b"}, words{"9223372036854775807"}}) {
+  for (words const& more : {words{}, words{"-1"}, words{"1"}, words{"1.5"}, words{""}, words{"2", "a"}, words{"2", "a", "b"}, words{"1", "a", "b"},
+                            words{"9223372036854775807"}}) {
     words argv{"EVAL", "return {#KEYS, #ARGV, KEYS[1], ARGV[1]}"};
     argv.insert(argv.end(), more.begin(), more.end());
     both.run_same(argv);
@@ -267,18 +253,14 @@ TEST(Differential, OutOfMemory) {
   both.run_same({"SET", "k", "v"});
   both.real_only({"CONFIG", "SET", "maxmemory", "1"});
   both.model().set_out_of_memory(true);
-  for (words const& argv :
-       {words{"SET", "k", "w"}, words{"GET", "k"}, words{"DEL", "k"}, words{"ZADD", "z", "1", "m"},
-        words{"ZREM", "z", "m"}, words{"HSET", "h", "a", "b"}, words{"PEXPIRE", "k", "10"},
-        words{"PUBLISH", "c", "m"}, words{"INCR", "n"}, words{"HINCRBY", "h", "f", "1"},
-        words{"SADD", "s", "m"}, words{"SET"}, words{"HDEL", "h", "a"},
-        words{"HMSET", "h", "a", "b"}, words{"ZINCRBY", "z", "1", "m"},
-        words{"HSETNX", "h", "a", "b"}, words{"PERSIST", "k"}}) {
+  for (words const& argv : {words{"SET", "k", "w"}, words{"GET", "k"}, words{"DEL", "k"}, words{"ZADD", "z", "1", "m"}, words{"ZREM", "z", "m"},
+                            words{"HSET", "h", "a", "b"}, words{"PEXPIRE", "k", "10"}, words{"PUBLISH", "c", "m"}, words{"INCR", "n"},
+                            words{"HINCRBY", "h", "f", "1"}, words{"SADD", "s", "m"}, words{"SET"}, words{"HDEL", "h", "a"},
+                            words{"HMSET", "h", "a", "b"}, words{"ZINCRBY", "z", "1", "m"}, words{"HSETNX", "h", "a", "b"}, words{"PERSIST", "k"}}) {
     both.run_same(argv);
   }
   both.run_same_script("return redis.call('SET', 'k', 'w')");
-  both.run_same_script(
-      "local e = redis.pcall('SET', 'k', 'w') return {e, redis.pcall('SET', 'k', 'x')}");
+  both.run_same_script("local e = redis.pcall('SET', 'k', 'w') return {e, redis.pcall('SET', 'k', 'x')}");
   both.run_same_script("redis.call('DEL', 'nothing') return redis.call('SET', 'k', 'w')");
   both.run_same_script("redis.call('PUBLISH', 'c', 'm') return redis.call('SET', 'k', 'x')");
   both.run_same_script("redis.call('GET', 'k') return redis.call('HSET', 'h', 'a', 'b')");
@@ -402,9 +384,7 @@ TEST(Differential, Channels) {
   both.run_same(2, {"PING", "x"});
   both.run_same(1, {"SPUBLISH", "a", "shard"});
   both.run_same(1, {"SPUBLISH", "none", "shard"});
-  both.run_same(
-      0, {"EVAL", "redis.call('PUBLISH', 'a', ARGV[1]) return redis.call('SPUBLISH', 'a', '')", "0",
-          std::string("\0\r\n", 3)});
+  both.run_same(0, {"EVAL", "redis.call('PUBLISH', 'a', ARGV[1]) return redis.call('SPUBLISH', 'a', '')", "0", std::string("\0\r\n", 3)});
   both.run_same(0, {"SUBSCRIBE"});
   both.run_same(0, {"UNSUBSCRIBE", "a", "none"});
   both.run_same(0, {"UNSUBSCRIBE"});
@@ -426,7 +406,11 @@ TEST(Differential, WhoeverWatchesAllChannelsHearsAndIsNotOneOfTheirSubscribers) 
   both.run_same(2, {"PUBLISH", "b", "to nobody"});
   both.run_same(2, {"PUBSUB", "NUMSUB", "conch:a", "conch:b"});
   both.run_same(2, {"PUBSUB", "NUMSUB"});
-  both.run_same(2, {"EVAL", "return {redis.call('PUBLISH', 'conch:a', ''), redis.call('PUBSUB', 'NUMSUB', 'conch:b')[2], redis.pcall('PUBSUB', 'NUMSUB', 'conch:a')[2]}", "0"});
+  both.run_same(
+      2,
+      {"EVAL",
+       "return {redis.call('PUBLISH', 'conch:a', ''), redis.call('PUBSUB', 'NUMSUB', 'conch:b')[2], redis.pcall('PUBSUB', 'NUMSUB', 'conch:a')[2]}",
+       "0"});
 }
 
 TEST(Differential, KeysWhoseTimeIsOver) {

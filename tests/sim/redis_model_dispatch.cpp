@@ -13,9 +13,7 @@ namespace conch::sim::redis {
 
 namespace {
 
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // All commands, with their place in the counts.
 struct command_table {
@@ -33,8 +31,7 @@ struct command_table {
   std::unordered_map<std::string, command const*, name_hash, std::equal_to<>> by_name;
 
   command_table() {
-    for (auto const list : {key_commands(), zset_commands(), hash_commands(), server_commands(),
-                            pubsub_commands(), script_commands()}) {
+    for (auto const list : {key_commands(), zset_commands(), hash_commands(), server_commands(), pubsub_commands(), script_commands()}) {
       all.insert(all.end(), list.begin(), list.end());
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -61,9 +58,7 @@ std::string unknown_command(std::span<std::string_view const> argv) {
   for (std::size_t i = 1; i < argv.size() && arguments.size() < 128; ++i) {
     arguments += joined("'", status_line(argv[i].substr(0, 128 - arguments.size())), "' ");
   }
-  return joined(joined("ERR unknown command '", status_line(argv[0].substr(0, 128)),
-                       "', with args beginning with: "),
-                arguments);
+  return joined(joined("ERR unknown command '", status_line(argv[0].substr(0, 128)), "', with args beginning with: "), arguments);
 }
 
 std::string unknown_subcommand(std::span<std::string_view const> argv, command const& container) {
@@ -73,8 +68,7 @@ std::string unknown_subcommand(std::span<std::string_view const> argv, command c
       c = static_cast<char>(c - 'a' + 'A');
     }
   }
-  return joined(joined("ERR unknown subcommand '", status_line(argv[1].substr(0, 128)), "'. Try "),
-                upper, " HELP.");
+  return joined(joined("ERR unknown subcommand '", status_line(argv[1].substr(0, 128)), "'. Try "), upper, " HELP.");
 }
 
 }  // namespace
@@ -82,8 +76,7 @@ std::string unknown_subcommand(std::span<std::string_view const> argv, command c
 // ---- helpers ----
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
 }
 
 bool to_integer(std::string_view text, std::int64_t& number) {
@@ -171,9 +164,7 @@ lookup find_command(std::span<std::string_view const> argv) {
   return {first, second == table.by_name.end() ? nullptr : second->second};
 }
 
-std::span<command const> all_commands() {
-  return command_table::get().all;
-}
+std::span<command const> all_commands() { return command_table::get().all; }
 
 command const* command_named(std::string_view full_name) {
   auto const& table = command_table::get();
@@ -183,17 +174,11 @@ command const* command_named(std::string_view full_name) {
 
 // ---- call ----
 
-void call::wrong_type() {
-  error("WRONGTYPE Operation against a key holding the wrong kind of value");
-}
+void call::wrong_type() { error("WRONGTYPE Operation against a key holding the wrong kind of value"); }
 
-void call::wrong_count() {
-  error(joined("ERR wrong number of arguments for '", what->name, "' command"));
-}
+void call::wrong_count() { error(joined("ERR wrong number of arguments for '", what->name, "' command")); }
 
-void call::bad_expire_time() {
-  error(joined("ERR invalid expire time in '", what->name, "' command"));
-}
+void call::bad_expire_time() { error(joined("ERR invalid expire time in '", what->name, "' command")); }
 
 bool call::integer_argument(std::size_t i, std::int64_t& number) {
   if (to_integer(argv[i], number)) {
@@ -250,8 +235,7 @@ value execute(redis_model::impl& server, connection& from, std::span<std::string
     return value::error("NOAUTH Authentication required.");
   }
   if (server.is_denied(*what)) {
-    return value::error(
-        joined("NOPERM this user has no permissions to run the '", what->name, "' command"));
+    return value::error(joined("NOPERM this user has no permissions to run the '", what->name, "' command"));
   }
   if (server.out_of_memory && (what->marks & command::deny_oom) != 0) {
     return value::error("OOM command not allowed when used memory > 'maxmemory'.");
@@ -259,8 +243,7 @@ value execute(redis_model::impl& server, connection& from, std::span<std::string
   if (server.replica && (what->marks & command::write) != 0) {
     return value::error(std::string{read_only});
   }
-  if (from.protocol == 2 && !(from.channels.empty() && from.shard_channels.empty()) &&
-      (what->marks & command::while_subscribed) == 0) {
+  if (from.protocol == 2 && !(from.channels.empty() && from.shard_channels.empty()) && (what->marks & command::while_subscribed) == 0) {
     return value::error(joined("ERR Can't execute '", what->name,
                                "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET "
                                "are allowed in this context"));
@@ -302,8 +285,6 @@ std::string const* redis_model::impl::injected(redis::command const& what, bool 
   return nullptr;
 }
 
-bool redis_model::impl::is_denied(redis::command const& what) const {
-  return !denied.empty() && denied.contains(what.name);
-}
+bool redis_model::impl::is_denied(redis::command const& what) const { return !denied.empty() && denied.contains(what.name); }
 
 }  // namespace conch::sim

@@ -18,9 +18,7 @@ namespace conch::sim::redis {
 
 struct string_hash {
   using is_transparent = void;
-  std::size_t operator()(std::string_view text) const {
-    return std::hash<std::string_view>{}(text);
-  }
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
 };
 
 template <class T>

@@ -153,12 +153,8 @@ void add_to(call& c, std::int64_t step) {
   c.integer(number);
 }
 
-void incr(call& c) {
-  add_to(c, 1);
-}
-void decr(call& c) {
-  add_to(c, -1);
-}
+void incr(call& c) { add_to(c, 1); }
+void decr(call& c) { add_to(c, -1); }
 
 void incrby(call& c) {
   std::int64_t step = 0;
@@ -256,8 +252,8 @@ void expire(call& c, std::int64_t base_ms, bool seconds) {
   // A key that lives for ever counts as having the greatest time to live.
   auto const current = found->expires_at_ms;
   bool const forever = current == entry::no_expiry;
-  if ((options.nx && !forever) || (options.xx && forever) ||
-      (options.gt && (forever || when <= current)) || (options.lt && !forever && when >= current)) {
+  if ((options.nx && !forever) || (options.xx && forever) || (options.gt && (forever || when <= current)) ||
+      (options.lt && !forever && when >= current)) {
     c.integer(0);
     return;
   }
@@ -270,18 +266,10 @@ void expire(call& c, std::int64_t base_ms, bool seconds) {
   c.integer(1);
 }
 
-void expire_in_s(call& c) {
-  expire(c, c.server.now_ms(), true);
-}
-void expire_in_ms(call& c) {
-  expire(c, c.server.now_ms(), false);
-}
-void expire_at_s(call& c) {
-  expire(c, 0, true);
-}
-void expire_at_ms(call& c) {
-  expire(c, 0, false);
-}
+void expire_in_s(call& c) { expire(c, c.server.now_ms(), true); }
+void expire_in_ms(call& c) { expire(c, c.server.now_ms(), false); }
+void expire_at_s(call& c) { expire(c, 0, true); }
+void expire_at_ms(call& c) { expire(c, 0, false); }
 
 void remaining(call& c, bool absolute, bool seconds) {
   entry const* found = c.find(c[1]);
@@ -304,18 +292,10 @@ void remaining(call& c, bool absolute, bool seconds) {
   c.integer(left);
 }
 
-void ttl(call& c) {
-  remaining(c, false, true);
-}
-void pttl(call& c) {
-  remaining(c, false, false);
-}
-void expiretime(call& c) {
-  remaining(c, true, true);
-}
-void pexpiretime(call& c) {
-  remaining(c, true, false);
-}
+void ttl(call& c) { remaining(c, false, true); }
+void pttl(call& c) { remaining(c, false, false); }
+void expiretime(call& c) { remaining(c, true, true); }
+void pexpiretime(call& c) { remaining(c, true, false); }
 
 void persist(call& c) {
   entry* const found = c.find(c[1]);

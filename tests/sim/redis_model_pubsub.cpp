@@ -15,17 +15,14 @@ struct kind_of_channel {
   std::string_view message;
   std::string_view subscribe;
   std::string_view unsubscribe;
-  subscriber_map redis_model::impl::* subscribers;
-  std::vector<std::string> connection::* mine;
+  subscriber_map redis_model::impl::*subscribers;
+  std::vector<std::string> connection::*mine;
 };
 
-constexpr kind_of_channel plain{"message", "subscribe", "unsubscribe", &redis_model::impl::channels,
-                                &connection::channels};
-constexpr kind_of_channel sharded{"smessage", "ssubscribe", "sunsubscribe",
-                                  &redis_model::impl::shard_channels, &connection::shard_channels};
+constexpr kind_of_channel plain{"message", "subscribe", "unsubscribe", &redis_model::impl::channels, &connection::channels};
+constexpr kind_of_channel sharded{"smessage", "ssubscribe", "sunsubscribe", &redis_model::impl::shard_channels, &connection::shard_channels};
 
-void remove_subscriber(subscriber_map& all, std::string_view channel,
-                       redis_model::connection_id who) {
+void remove_subscriber(subscriber_map& all, std::string_view channel, redis_model::connection_id who) {
   auto const found = all.find(channel);
   if (found == all.end()) {
     return;
@@ -36,16 +33,14 @@ void remove_subscriber(subscriber_map& all, std::string_view channel,
   }
 }
 
-std::size_t publish_to(redis_model::impl& server, kind_of_channel const& kind,
-                       std::string_view channel, std::string_view message) {
+std::size_t publish_to(redis_model::impl& server, kind_of_channel const& kind, std::string_view channel, std::string_view message) {
   auto const& all = server.*kind.subscribers;
   auto const found = all.find(channel);
   if (found == all.end()) {
     return 0;
   }
   for (auto const who : found->second) {
-    server.push(who, value::list(value::kind::push, {value::bulk(kind.message), value::bulk(channel),
-                                                     value::bulk(message)}));
+    server.push(who, value::list(value::kind::push, {value::bulk(kind.message), value::bulk(channel), value::bulk(message)}));
   }
   return found->second.size();
 }
@@ -53,16 +48,11 @@ std::size_t publish_to(redis_model::impl& server, kind_of_channel const& kind,
 // The answer to SUBSCRIBE and the like: never held back until after a reply, for it is the reply.
 void confirm(call& c, std::string_view what, value channel, std::size_t left) {
   c.server.pushes.push_back(
-      {c.from.id,
-       value::list(value::kind::push, {value::bulk(what), std::move(channel),
-                                       value::number(static_cast<std::int64_t>(left))}),
-       false});
+      {c.from.id, value::list(value::kind::push, {value::bulk(what), std::move(channel), value::number(static_cast<std::int64_t>(left))}), false});
 }
 
 // Where the number of a connection's channels is told, its patterns count too; shard channels are counted alone.
-std::size_t patterns_beside(connection const& who, kind_of_channel const& kind) {
-  return &kind == &plain ? who.patterns.size() : 0;
-}
+std::size_t patterns_beside(connection const& who, kind_of_channel const& kind) { return &kind == &plain ? who.patterns.size() : 0; }
 
 void subscribe_to(call& c, kind_of_channel const& kind) {
   auto& mine = c.from.*kind.mine;
@@ -109,24 +99,12 @@ void pubsub_numsub(call& c) {
   }
 }
 
-void publish(call& c) {
-  c.count(c.server.publish(c[1], c[2]));
-}
-void spublish(call& c) {
-  c.count(publish_to(c.server, sharded, c[1], c[2]));
-}
-void subscribe(call& c) {
-  subscribe_to(c, plain);
-}
-void ssubscribe(call& c) {
-  subscribe_to(c, sharded);
-}
-void unsubscribe(call& c) {
-  unsubscribe_from(c, plain);
-}
-void sunsubscribe(call& c) {
-  unsubscribe_from(c, sharded);
-}
+void publish(call& c) { c.count(c.server.publish(c[1], c[2])); }
+void spublish(call& c) { c.count(publish_to(c.server, sharded, c[1], c[2])); }
+void subscribe(call& c) { subscribe_to(c, plain); }
+void ssubscribe(call& c) { subscribe_to(c, sharded); }
+void unsubscribe(call& c) { unsubscribe_from(c, plain); }
+void sunsubscribe(call& c) { unsubscribe_from(c, sharded); }
 
 }  // namespace
 

@@ -13,10 +13,7 @@ namespace {
 class script_commands_target final : public lua_host::commands {
  public:
   explicit script_commands_target(call& outer)
-      : server_{outer.server},
-        from_{outer.from},
-        selected_{outer.selected},
-        out_of_memory_{outer.server.out_of_memory} {}
+      : server_{outer.server}, from_{outer.from}, selected_{outer.selected}, out_of_memory_{outer.server.out_of_memory} {}
 
   bool execute(std::span<std::string_view const> argv, value& reply) override {
     auto const [container, what] = find_command(argv);
@@ -34,8 +31,7 @@ class script_commands_target final : public lua_host::commands {
     }
     // Not NOPERM: so says 7.0.
     if (server_.is_denied(*what)) {
-      reply =
-          value::error("ERR The user executing the script can't run this command or subcommand");
+      reply = value::error("ERR The user executing the script can't run this command or subcommand");
       return false;
     }
     if (server_.replica && (what->marks & command::write) != 0) {
@@ -73,8 +69,7 @@ class script_commands_target final : public lua_host::commands {
 };
 
 // Checks the number of keys, the second argument; false: an error was replied.
-bool split_arguments(call& c, std::span<std::string_view const>& keys,
-                     std::span<std::string_view const>& arguments) {
+bool split_arguments(call& c, std::span<std::string_view const>& keys, std::span<std::string_view const>& arguments) {
   std::int64_t count = 0;
   if (!c.integer_argument(2, count)) {
     return false;
@@ -93,8 +88,7 @@ bool split_arguments(call& c, std::span<std::string_view const>& keys,
   return true;
 }
 
-void run(call& c, lua_script const& what, std::span<std::string_view const> keys,
-         std::span<std::string_view const> arguments) {
+void run(call& c, lua_script const& what, std::span<std::string_view const> keys, std::span<std::string_view const> arguments) {
   script_commands_target target{c};
   target.random = c.server.random;
   lua_host::this_thread().run(what, keys, arguments, target, c.reply);
@@ -169,8 +163,7 @@ void script_exists(call& c) {
 }
 
 void script_flush(call& c) {
-  if (c.size() > 3 || (c.size() == 3 && !equal_ignoring_case(c[2], "sync") &&
-                       !equal_ignoring_case(c[2], "async"))) {
+  if (c.size() > 3 || (c.size() == 3 && !equal_ignoring_case(c[2], "sync") && !equal_ignoring_case(c[2], "async"))) {
     c.error("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
     return;
   }

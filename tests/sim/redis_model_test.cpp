@@ -29,22 +29,17 @@ struct RedisModel : ::testing::Test {
     return id;
   }
 
-  value on(redis_model::connection_id who, std::initializer_list<std::string_view> argv) {
-    return model.execute(who, {argv.begin(), argv.size()});
-  }
+  value on(redis_model::connection_id who, std::initializer_list<std::string_view> argv) { return model.execute(who, {argv.begin(), argv.size()}); }
 
   // What the first connection is told, as one line.
-  std::string run(std::initializer_list<std::string_view> argv) {
-    return describe(on(first, argv));
-  }
+  std::string run(std::initializer_list<std::string_view> argv) { return describe(on(first, argv)); }
 
   void at(std::int64_t after_start_us) { model.set_time_us(start_us + after_start_us); }
 
   std::string pushes() {
     std::string text;
     for (auto const& [to, message, after_reply] : model.take_pushes()) {
-      text += std::to_string(to) + (after_reply ? " after the reply: " : ": ") + describe(message) +
-              "\n";
+      text += std::to_string(to) + (after_reply ? " after the reply: " : ": ") + describe(message) + "\n";
     }
     return text;
   }
@@ -133,8 +128,7 @@ TEST_F(RedisModel, TheExpiryCycleRemovesWhatNobodyTouches) {
 
 TEST_F(RedisModel, UptimeFollowsTheWallClock) {
   at(90'500 * ms);
-  EXPECT_NE(on(first, {"INFO", "server"}).text.find("\r\nuptime_in_seconds:90\r\n"),
-            std::string::npos);
+  EXPECT_NE(on(first, {"INFO", "server"}).text.find("\r\nuptime_in_seconds:90\r\n"), std::string::npos);
   at(-5'000 * ms);
   EXPECT_NE(on(first, {"INFO"}).text.find("\r\nuptime_in_seconds:-5\r\n"), std::string::npos);
   // Whole seconds are compared: what began at the end of one is soon one second old.
@@ -166,11 +160,10 @@ TEST_F(RedisModel, AFaultHasNoEffectAndEnds) {
 
 TEST_F(RedisModel, AFaultInsideAScriptAbortsItAndKeepsWhatWasDone) {
   model.fail_next("publish", "NOPERM no publishing here");
-  value const reply =
-      on(first, {"EVAL",
-                 "redis.call('SET', 'before', '1')\nredis.call('PUBLISH', 'c', 'm')\n"
-                 "redis.call('SET', 'behind', '1')",
-                 "0"});
+  value const reply = on(first, {"EVAL",
+                                 "redis.call('SET', 'before', '1')\nredis.call('PUBLISH', 'c', 'm')\n"
+                                 "redis.call('SET', 'behind', '1')",
+                                 "0"});
   EXPECT_TRUE(reply.text.starts_with("NOPERM no publishing here script: ")) << reply.text;
   EXPECT_TRUE(reply.text.ends_with(", on @user_script:2.")) << reply.text;
   EXPECT_EQ(reply.error_code(), "NOPERM");
@@ -179,9 +172,7 @@ TEST_F(RedisModel, AFaultInsideAScriptAbortsItAndKeepsWhatWasDone) {
 
 TEST_F(RedisModel, AScriptMayCatchAFault) {
   model.fail_next("get", "LOADING later");
-  EXPECT_EQ(run({"EVAL", "local e = redis.pcall('GET', 'k') return {e.err, redis.call('GET', 'k')}",
-                 "0"}),
-            R"(["LOADING later", nil])");
+  EXPECT_EQ(run({"EVAL", "local e = redis.pcall('GET', 'k') return {e.err, redis.call('GET', 'k')}", "0"}), R"(["LOADING later", nil])");
 }
 
 TEST_F(RedisModel, AnyCallOfAScriptCanBeMadeToFail) {
@@ -209,8 +200,7 @@ TEST_F(RedisModel, SubcommandsHaveNamesOfTheirOwn) {
   model.deny("config|get");
   EXPECT_EQ(run({"CLIENT", "ID"}), ":1");
   EXPECT_EQ(run({"CLIENT", "KILL", "ID", "7", "ADDR", "x"}), R"(-"ERR not today")");
-  EXPECT_EQ(run({"CONFIG", "GET", "timeout"}),
-            R"(-"NOPERM this user has no permissions to run the 'config|get' command")");
+  EXPECT_EQ(run({"CONFIG", "GET", "timeout"}), R"(-"NOPERM this user has no permissions to run the 'config|get' command")");
 }
 
 TEST_F(RedisModel, AFaultForNoCommandIsAMistakeOfTheTest) {
@@ -256,8 +246,7 @@ TEST_F(RedisModel, WhoIsGoneReceivesNothingAndCountsForNothing) {
   EXPECT_EQ(run({"PUBLISH", "c", "m"}), ":1");
   EXPECT_EQ(run({"SPUBLISH", "c", "m"}), ":1");
   auto const to = std::to_string(stays);
-  EXPECT_EQ(pushes(), to + R"(: push["message", "c", "m"])" + "\n" + to +
-                          R"(: push["smessage", "c", "m"])" + "\n");
+  EXPECT_EQ(pushes(), to + R"(: push["message", "c", "m"])" + "\n" + to + R"(: push["smessage", "c", "m"])" + "\n");
 }
 
 TEST_F(RedisModel, AConnectionThatKillsItselfIsAnsweredFirst) {
@@ -282,9 +271,7 @@ TEST_F(RedisModel, APushToOneselfComesBeforeTheReplyOrBehindItAsTold) {
 
   model.set_own_pushes_after_reply(true);
   EXPECT_EQ(run({"PUBLISH", "c", "m"}), ":2");
-  EXPECT_EQ(
-      pushes(),
-      "1 after the reply: push[\"message\", \"c\", \"m\"]\n2: push[\"message\", \"c\", \"m\"]\n");
+  EXPECT_EQ(pushes(), "1 after the reply: push[\"message\", \"c\", \"m\"]\n2: push[\"message\", \"c\", \"m\"]\n");
   run({"SUBSCRIBE", "d"});
   EXPECT_EQ(pushes(), "1: push[\"subscribe\", \"d\", :2]\n") << "this push is the reply";
 }
@@ -397,22 +384,17 @@ TEST_F(RedisModel, AServerKnowsOnlyTheScriptsItWasGiven) {
 }
 
 TEST_F(RedisModel, NothingOfAScriptReachesTheNext) {
-  for (char const* attempt :
-       {"leaked = 1", "_G.leaked = 1", "rawset(_G, 'leaked', 1)", "string.rep = nil",
-        "redis.call = nil", "setmetatable(_G, nil)", "getmetatable(_G).__newindex = nil",
-        "getmetatable('').__index = {}"}) {
+  for (char const* attempt : {"leaked = 1", "_G.leaked = 1", "rawset(_G, 'leaked', 1)", "string.rep = nil", "redis.call = nil",
+                              "setmetatable(_G, nil)", "getmetatable(_G).__newindex = nil", "getmetatable('').__index = {}"}) {
     EXPECT_TRUE(on(first, {"EVAL", attempt, "0"}).is_error()) << attempt;
   }
   run({"EVAL", "KEYS[1] = 'changed' ARGV[9] = 'new'", "1", "k"});
-  EXPECT_EQ(run({"EVAL", "return {pcall(function() return leaked end)}", "0"}).substr(0, 5),
-            "[nil,");
-  EXPECT_EQ(run({"EVAL", "return {#KEYS, #ARGV, ('x'):rep(2), redis.call('PING')}", "0"}),
-            R"([:0, :0, "xx", +"PONG"])");
+  EXPECT_EQ(run({"EVAL", "return {pcall(function() return leaked end)}", "0"}).substr(0, 5), "[nil,");
+  EXPECT_EQ(run({"EVAL", "return {#KEYS, #ARGV, ('x'):rep(2), redis.call('PING')}", "0"}), R"([:0, :0, "xx", +"PONG"])");
 }
 
 TEST_F(RedisModel, AScriptWithoutEndIsStopped) {
-  for (char const* body :
-       {"while true do end", "while true do pcall(function() while true do end end) end"}) {
+  for (char const* body : {"while true do end", "while true do pcall(function() while true do end end) end"}) {
     auto const reply = on(first, {"EVAL", body, "0"});
     EXPECT_NE(reply.text.find("too many instructions"), std::string::npos) << reply.text;
   }
@@ -420,8 +402,7 @@ TEST_F(RedisModel, AScriptWithoutEndIsStopped) {
 }
 
 TEST_F(RedisModel, AScriptThatWouldCrashTheServerIsNamed) {
-  EXPECT_TRUE(
-      on(first, {"EVAL", "error({})", "0"}).text.starts_with("ERR model: this script would crash"));
+  EXPECT_TRUE(on(first, {"EVAL", "error({})", "0"}).text.starts_with("ERR model: this script would crash"));
 }
 
 TEST_F(RedisModel, AModelMayMoveToAnotherThread) {
@@ -453,20 +434,15 @@ TEST_F(RedisModel, GeneratedScriptsDoNotPileUp) {
 // ---- how replies look on the wire ----
 
 TEST(RedisValue, IsWrittenInEitherProtocol) {
-  value const all =
-      value::list(value::kind::map, {value::bulk("k\r\n"), value::real(1.5), value::nil(),
-                                     value::truth(true), value::of(value::kind::verbatim, "txt:a"),
-                                     value::list(value::kind::set, {value::number(-1)}),
-                                     value::error("E x"), value::simple("OK")});
+  value const all = value::list(value::kind::map,
+                                {value::bulk("k\r\n"), value::real(1.5), value::nil(), value::truth(true), value::of(value::kind::verbatim, "txt:a"),
+                                 value::list(value::kind::set, {value::number(-1)}), value::error("E x"), value::simple("OK")});
   std::string three;
   append_resp(three, all);
-  EXPECT_EQ(three,
-            "%4\r\n$3\r\nk\r\n\r\n,1.5\r\n_\r\n#t\r\n=5\r\ntxt:a\r\n~1\r\n:-1\r\n-E x\r\n+OK\r\n");
+  EXPECT_EQ(three, "%4\r\n$3\r\nk\r\n\r\n,1.5\r\n_\r\n#t\r\n=5\r\ntxt:a\r\n~1\r\n:-1\r\n-E x\r\n+OK\r\n");
   std::string two;
   append_resp(two, all, 2);
-  EXPECT_EQ(
-      two,
-      "*8\r\n$3\r\nk\r\n\r\n$3\r\n1.5\r\n$-1\r\n:1\r\n$1\r\na\r\n*1\r\n:-1\r\n-E x\r\n+OK\r\n");
+  EXPECT_EQ(two, "*8\r\n$3\r\nk\r\n\r\n$3\r\n1.5\r\n$-1\r\n:1\r\n$1\r\na\r\n*1\r\n:-1\r\n-E x\r\n+OK\r\n");
 }
 
 }  // namespace

@@ -17,18 +17,14 @@ zset_data::entry const* zset_data::find(std::string_view member) const {
 }
 
 void zset_data::insert(double score, std::string_view member) {
-  auto const place = std::partition_point(entries.begin(), entries.end(), [&](entry const& item) {
-    return item.before(score, member);
-  });
+  auto const place = std::partition_point(entries.begin(), entries.end(), [&](entry const& item) { return item.before(score, member); });
   // Small sorted sets are packed in Redis, and packing turns -0 into 0.
   entries.insert(place, entry{score == 0 ? 0.0 : score, std::string{member}});
 }
 
 namespace {
 
-void erase(zset_data& zset, zset_data::entry const* item) {
-  zset.entries.erase(zset.entries.begin() + (item - zset.entries.data()));
-}
+void erase(zset_data& zset, zset_data::entry const* item) { zset.entries.erase(zset.entries.begin() + (item - zset.entries.data())); }
 
 // ---- adding ----
 
@@ -43,7 +39,7 @@ struct add_options {
   bool take(std::string_view word) {
     struct option {
       std::string_view name;
-      bool add_options::* flag;
+      bool add_options::*flag;
     };
     static constexpr option known[] = {{"nx", &add_options::nx},
                                        {"xx", &add_options::xx},
@@ -64,8 +60,7 @@ struct add_options {
 enum class outcome : std::uint8_t { nothing, added, updated, unchanged, not_a_number };
 
 // `score` goes in as the wanted score or step and comes out as the member's score.
-outcome add_member(zset_data& zset, add_options const& options, double& score,
-                   std::string_view member) {
+outcome add_member(zset_data& zset, add_options const& options, double& score, std::string_view member) {
   auto const* const old = zset.find(member);
   if (old == nullptr) {
     if (options.xx) {
@@ -117,9 +112,7 @@ void add_members(call& c, add_options const& options, std::size_t first) {
   for (std::size_t i = 0; zset != nullptr && i < scores.size(); ++i) {
     score = scores[i];
     switch (add_member(*zset, options, score, c[first + 2 * i + 1])) {
-      case outcome::not_a_number:
-        c.error("ERR resulting score is not a number (NaN)");
-        return;
+      case outcome::not_a_number: c.error("ERR resulting score is not a number (NaN)"); return;
       case outcome::added:
         ++added;
         done = true;
@@ -128,11 +121,8 @@ void add_members(call& c, add_options const& options, std::size_t first) {
         ++updated;
         done = true;
         break;
-      case outcome::unchanged:
-        done = true;
-        break;
-      case outcome::nothing:
-        break;
+      case outcome::unchanged: done = true; break;
+      case outcome::nothing: break;
     }
   }
   if (!options.increment) {
@@ -212,12 +202,9 @@ struct span_of_entries {
 
 span_of_entries by_score(zset_data const& zset, score_range const& range) {
   auto const& all = zset.entries;
-  auto const first = std::partition_point(
-      all.begin(), all.end(), [&](auto const& item) { return !range.above_min(item.score); });
-  auto const end = std::partition_point(
-      first, all.end(), [&](auto const& item) { return range.below_max(item.score); });
-  return {static_cast<std::size_t>(first - all.begin()),
-          static_cast<std::size_t>(end - all.begin())};
+  auto const first = std::partition_point(all.begin(), all.end(), [&](auto const& item) { return !range.above_min(item.score); });
+  auto const end = std::partition_point(first, all.end(), [&](auto const& item) { return range.below_max(item.score); });
+  return {static_cast<std::size_t>(first - all.begin()), static_cast<std::size_t>(end - all.begin())};
 }
 
 span_of_entries by_index(std::size_t size, std::int64_t start, std::int64_t stop) {
@@ -240,8 +227,7 @@ void append_entry(call& c, zset_data::entry const& item, bool with_score, bool n
   if (!with_score) {
     items.push_back(value::bulk(item.member));
   } else if (nested) {
-    items.push_back(
-        value::list(value::kind::array, {value::bulk(item.member), value::real(item.score)}));
+    items.push_back(value::list(value::kind::array, {value::bulk(item.member), value::real(item.score)}));
   } else {
     items.push_back(value::bulk(item.member));
     items.push_back(value::real(item.score));
@@ -283,15 +269,13 @@ bool parse_range_options(call& c, range_options& options, bool fixed) {
     options.offset = 0;
   }
   if (!options.by_score && options.limit != -1) {
-    c.error(
-        "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
+    c.error("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
     return false;
   }
   return true;
 }
 
-void reply_range(call& c, zset_data const& zset, span_of_entries range,
-                 range_options const& options) {
+void reply_range(call& c, zset_data const& zset, span_of_entries range, range_options const& options) {
   auto skip = options.offset;
   auto left = options.limit;
   if (skip < 0) {
@@ -349,9 +333,7 @@ void range_command(call& c, range_options options, bool fixed) {
   reply_range(c, *zset, range, options);
 }
 
-void zrange(call& c) {
-  range_command(c, {}, false);
-}
+void zrange(call& c) { range_command(c, {}, false); }
 
 void zrevrange(call& c) {
   range_options options;
@@ -417,12 +399,8 @@ void rank(call& c, bool reverse) {
   c.count(reverse ? zset->entries.size() - 1 - index : index);
 }
 
-void zrank(call& c) {
-  rank(c, false);
-}
-void zrevrank(call& c) {
-  rank(c, true);
-}
+void zrank(call& c) { rank(c, false); }
+void zrevrank(call& c) { rank(c, true); }
 
 void zcard(call& c) {
   bool wrong = false;
@@ -461,8 +439,7 @@ void remove_range(call& c, zset_data& zset, span_of_entries range) {
     return;
   }
   auto const begin = zset.entries.begin();
-  zset.entries.erase(begin + static_cast<std::ptrdiff_t>(range.first),
-                     begin + static_cast<std::ptrdiff_t>(range.end));
+  zset.entries.erase(begin + static_cast<std::ptrdiff_t>(range.first), begin + static_cast<std::ptrdiff_t>(range.end));
   if (zset.entries.empty()) {
     c.remove(c[1]);
   }
@@ -526,12 +503,8 @@ void pop(call& c, bool greatest) {
   }
 }
 
-void zpopmin(call& c) {
-  pop(c, false);
-}
-void zpopmax(call& c) {
-  pop(c, true);
-}
+void zpopmin(call& c) { pop(c, false); }
+void zpopmax(call& c) { pop(c, true); }
 
 }  // namespace
 

@@ -33,8 +33,7 @@ void append_blob(std::string& out, char mark, std::string_view text) {
   out += "\r\n";
 }
 
-void append_items(std::string& out, char mark, std::size_t count, value const& reply,
-                  int protocol) {
+void append_items(std::string& out, char mark, std::size_t count, value const& reply, int protocol) {
   append_header(out, mark, count);
   for (auto const& item : reply.items) {
     append_resp(out, item, protocol);
@@ -68,48 +67,20 @@ void append_description(std::string& out, value const& reply) {
     out += close;
   };
   switch (reply.type) {
-    case value::kind::none:
-      out += "nothing";
-      break;
-    case value::kind::nil:
-      out += "nil";
-      break;
-    case value::kind::simple:
-      append_quoted(out += '+', reply.text);
-      break;
-    case value::kind::error:
-      append_quoted(out += '-', reply.text);
-      break;
-    case value::kind::integer:
-      append_integer(out += ':', reply.integer);
-      break;
-    case value::kind::bulk:
-      append_quoted(out, reply.text);
-      break;
-    case value::kind::boolean:
-      out += reply.integer != 0 ? "true" : "false";
-      break;
-    case value::kind::real:
-      (out += ',') += reply.text;
-      break;
-    case value::kind::verbatim:
-      append_quoted(out += '=', reply.text);
-      break;
-    case value::kind::big_number:
-      append_quoted(out += '(', reply.text);
-      break;
-    case value::kind::array:
-      list("[", "]");
-      break;
-    case value::kind::push:
-      list("push[", "]");
-      break;
-    case value::kind::map:
-      list("map{", "}");
-      break;
-    case value::kind::set:
-      list("set{", "}");
-      break;
+    case value::kind::none: out += "nothing"; break;
+    case value::kind::nil: out += "nil"; break;
+    case value::kind::simple: append_quoted(out += '+', reply.text); break;
+    case value::kind::error: append_quoted(out += '-', reply.text); break;
+    case value::kind::integer: append_integer(out += ':', reply.integer); break;
+    case value::kind::bulk: append_quoted(out, reply.text); break;
+    case value::kind::boolean: out += reply.integer != 0 ? "true" : "false"; break;
+    case value::kind::real: (out += ',') += reply.text; break;
+    case value::kind::verbatim: append_quoted(out += '=', reply.text); break;
+    case value::kind::big_number: append_quoted(out += '(', reply.text); break;
+    case value::kind::array: list("[", "]"); break;
+    case value::kind::push: list("push[", "]"); break;
+    case value::kind::map: list("map{", "}"); break;
+    case value::kind::set: list("set{", "}"); break;
   }
 }
 
@@ -205,24 +176,15 @@ value value::list(kind type, std::vector<value> items) {
 void append_resp(std::string& out, value const& reply, int protocol) {
   bool const three = protocol >= 3;
   switch (reply.type) {
-    case value::kind::none:
-      break;
-    case value::kind::nil:
-      out += three ? "_\r\n" : "$-1\r\n";
-      break;
-    case value::kind::simple:
-      append_line(out, '+', reply.text);
-      break;
-    case value::kind::error:
-      append_line(out, '-', reply.text);
-      break;
+    case value::kind::none: break;
+    case value::kind::nil: out += three ? "_\r\n" : "$-1\r\n"; break;
+    case value::kind::simple: append_line(out, '+', reply.text); break;
+    case value::kind::error: append_line(out, '-', reply.text); break;
     case value::kind::integer:
       append_integer(out += ':', reply.integer);
       out += "\r\n";
       break;
-    case value::kind::bulk:
-      append_blob(out, '$', reply.text);
-      break;
+    case value::kind::bulk: append_blob(out, '$', reply.text); break;
     case value::kind::boolean:
       if (three) {
         out += reply.integer != 0 ? "#t\r\n" : "#f\r\n";
@@ -251,12 +213,8 @@ void append_resp(std::string& out, value const& reply, int protocol) {
         append_blob(out, '$', reply.text);
       }
       break;
-    case value::kind::array:
-      append_items(out, '*', reply.items.size(), reply, protocol);
-      break;
-    case value::kind::push:
-      append_items(out, three ? '>' : '*', reply.items.size(), reply, protocol);
-      break;
+    case value::kind::array: append_items(out, '*', reply.items.size(), reply, protocol); break;
+    case value::kind::push: append_items(out, three ? '>' : '*', reply.items.size(), reply, protocol); break;
     case value::kind::map:
       if (three) {
         append_items(out, '%', reply.items.size() / 2, reply, protocol);
@@ -264,9 +222,7 @@ void append_resp(std::string& out, value const& reply, int protocol) {
         append_items(out, '*', reply.items.size(), reply, protocol);
       }
       break;
-    case value::kind::set:
-      append_items(out, three ? '~' : '*', reply.items.size(), reply, protocol);
-      break;
+    case value::kind::set: append_items(out, three ? '~' : '*', reply.items.size(), reply, protocol); break;
   }
 }
 

@@ -90,7 +90,8 @@ std::string explain(std::uint64_t seed, outcome const& found, plan_maker const& 
 
 std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
                                 std::function<void(std::uint64_t)> const& progress, plan_maker const& make) {
-  return run_schedules(seed, first, count, threads, broken, [&](std::uint64_t one) { return run_plan(make(one)); }, progress);
+  return run_schedules(
+      seed, first, count, threads, broken, [&](std::uint64_t one) { return run_plan(make(one)); }, progress);
 }
 
 std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,

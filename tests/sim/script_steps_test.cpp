@@ -50,7 +50,8 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
 
   /// Of one script: what it answers. How many commands it called counts.
   value script(std::string_view name, std::vector<std::string> const& argv) {
-    std::vector<std::string> words{"EVAL", std::string{redis::find_script(name).source}, name == "release" || name == "acquire" ? "3" : "4", key_, key_ + ":q", key_ + ":f"};
+    std::vector<std::string> words{
+        "EVAL", std::string{redis::find_script(name).source}, name == "release" || name == "acquire" ? "3" : "4", key_, key_ + ":q", key_ + ":f"};
     if (words[2] == "4") words.push_back(key_ + ":e");
     words.insert(words.end(), argv.begin(), argv.end());
     std::int64_t const fields = length("HLEN", key_);
@@ -78,10 +79,13 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
   }
 
   void release_permit(std::string const& id, char kind, std::int64_t limit, std::int64_t weight = 1) {
-    while (goes_on() && says_more(script("permit_release", {id, "0", "30000", "3000", "60000", std::string(1, kind), text(limit), text(weight), "-", "0"}), 1)) continue;
+    while (goes_on() &&
+           says_more(script("permit_release", {id, "0", "30000", "3000", "60000", std::string(1, kind), text(limit), text(weight), "-", "0"}), 1))
+      continue;
   }
 
-  std::vector<std::string> asks(std::string const& id, char kind, std::int64_t limit, std::int64_t weight = 1, std::string const& visited = "-", std::string const& mode = "wait") {
+  std::vector<std::string> asks(std::string const& id, char kind, std::int64_t limit, std::int64_t weight = 1, std::string const& visited = "-",
+                                std::string const& mode = "wait") {
     return {id, mode, "30000", "3000", "60000", "0", "0", std::string(1, kind), text(limit), text(weight), visited, "0"};
   }
 
@@ -100,7 +104,8 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
       run(me_, {"HSET", key_, id, "1 " + text(start_us - fence_epoch_us - count + i) + " h " + ends + " 0"});
       if (many()) run(me_, {"ZADD", key_ + ":e", ends, id});
     }
-    run(me_, {"HSET", key_, "sums", "s " + text(2 * count) + " " + text(count) + (many() ? " 0" : " ") + text(start_us + (over > 0 ? 3'000'000 : 3'600'000'000)) + " 0 "});
+    run(me_, {"HSET", key_, "sums",
+              "s " + text(2 * count) + " " + text(count) + (many() ? " 0" : " ") + text(start_us + (over > 0 ? 3'000'000 : 3'600'000'000)) + " 0 "});
     for (char const* suffix : {"", ":e"}) run(me_, {"PEXPIRE", key_ + suffix, "7200000"});
   }
 
@@ -108,8 +113,8 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
 
   void expect_bounded(std::string const& what) {
     RecordProperty(what, static_cast<int>(longest_));
-    std::printf("%s, %lld: %llu scripts, at most %llu commands\n", what.c_str(), static_cast<long long>(GetParam()), static_cast<unsigned long long>(scripts_),
-                static_cast<unsigned long long>(longest_));
+    std::printf("%s, %lld: %llu scripts, at most %llu commands\n", what.c_str(), static_cast<long long>(GetParam()),
+                static_cast<unsigned long long>(scripts_), static_cast<unsigned long long>(longest_));
     EXPECT_LE(longest_, GetParam() <= 200 && what.find("owner") != std::string::npos ? 200 * 4 + most_commands : most_commands) << what;
     scripts_ = longest_ = 0;
   }
@@ -279,7 +284,8 @@ TEST_P(SetOfEnds, IsMadeAnewAfterAScriptOfAnEarlierVersionHasWritten) {
   std::string sums = run(me_, {"HGET", key_, "sums"}).text;
   std::string const taken = text(GetParam()), ends = text(start_us + 1'000'000);
   ASSERT_EQ(sums, "s 100000 " + taken + " 0" + text(start_us + 30'000'000) + " 0 ");
-  run(me_, {"HSET", key_, "sums", "s 100000 " + text(GetParam() + 1) + " " + ends + " 0 ", "old.1", "1 " + text(start_us - fence_epoch_us) + " h " + ends + " 0"});
+  run(me_, {"HSET", key_, "sums", "s 100000 " + text(GetParam() + 1) + " " + ends + " 0 ", "old.1",
+            "1 " + text(start_us - fence_epoch_us) + " h " + ends + " 0"});
   model_.set_time_us(start_us + 2'000'000);
   may_look_at_all_ = true;
   script("permit_acquire", asks("late.1", 's', 100'000));

@@ -31,8 +31,8 @@ struct seen_grant {
 using seen_grants = std::vector<seen_grant>;
 
 inline std::ostream& operator<<(std::ostream& out, seen_grant const& g) {
-  return out << g.client << '.' << engine::to_text(g.id) << " gets " << g.name << " fence " << g.fence << " at " << g.granted_us
-             << " for " << g.claim_ms << " segment " << g.segment;
+  return out << g.client << '.' << engine::to_text(g.id) << " gets " << g.name << " fence " << g.fence << " at " << g.granted_us << " for "
+             << g.claim_ms << " segment " << g.segment;
 }
 
 inline seen_grant seen(std::string_view client, engine::pushed_grant const& g) {

@@ -135,9 +135,10 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
   actor& a = *x.who;
   bool const granted = n.how == engine::acquired::granted;
   if (world_.tracing()) {
-    std::string const what = granted ? " has lock " + std::to_string(x.lock_number) + ", fence " + std::to_string(x.fence) + " id " + engine::to_text(x.id)
-                             : n.how == engine::acquired::busy ? " finds lock " + std::to_string(x.lock_number) + " busy"
-                                                               : " does not get lock " + std::to_string(x.lock_number) + ": " + n.why.message();
+    std::string const what =
+        granted ? " has lock " + std::to_string(x.lock_number) + ", fence " + std::to_string(x.fence) + " id " + engine::to_text(x.id)
+        : n.how == engine::acquired::busy ? " finds lock " + std::to_string(x.lock_number) + " busy"
+                                          : " does not get lock " + std::to_string(x.lock_number) + ": " + n.why.message();
     world_.say("client " + std::to_string(number_) + what);
   }
   operation const& o = current(a);

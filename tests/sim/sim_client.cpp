@@ -10,8 +10,9 @@ namespace conch::sim {
 
 sim_client::sim_client(world& w, int number)
     : world_{w}, number_{number}, plan_{w.schedule().clients[static_cast<std::size_t>(number)]}, settings_{plan_.settings},
-      random_{w.schedule().seed * 1000003 + static_cast<std::uint64_t>(number)},
-      nonces_{w.schedule().seed * 7000003 + static_cast<std::uint64_t>(number), plan_.without_nonces} {
+      random_{w.schedule().seed * 1000003 + static_cast<std::uint64_t>(number)}, nonces_{
+                                                                                     w.schedule().seed * 7000003 + static_cast<std::uint64_t>(number),
+                                                                                     plan_.without_nonces} {
   for (int i = 0; i < w.schedule().names; ++i) names_.push_back(name_of(i));
 }
 
@@ -135,9 +136,7 @@ void sim_client::resume() {
   if (alive_) input([this](time_point now) { engine_->tick(now); });
 }
 
-void sim_client::heal() {
-  backoff_ = 0;
-}
+void sim_client::heal() { backoff_ = 0; }
 
 bool sim_client::finished() const {
   if (paused_) return false;
@@ -145,9 +144,7 @@ bool sim_client::finished() const {
   return std::all_of(actors_.begin(), actors_.end(), [](auto const& a) { return a->at == actor::state::finished; });
 }
 
-bool sim_client::settled() const {
-  return !alive_ || (finished() && server_->settled() && up_ && !paused_);
-}
+bool sim_client::settled() const { return !alive_ || (finished() && server_->settled() && up_ && !paused_); }
 
 std::string sim_client::describe() const {
   std::string text = " [client " + std::to_string(number_) + (alive_ ? up_ ? "" : " not connected" : " dead");
@@ -157,8 +154,8 @@ std::string sim_client::describe() const {
 }
 
 time_point sim_client::local(nanos true_time) const {
-  return time_point{duration{plan_.clock_offset + true_time + true_time / 1'000'000 * plan_.drift_ppm +
-                             true_time % 1'000'000 * plan_.drift_ppm / 1'000'000}};
+  return time_point{
+      duration{plan_.clock_offset + true_time + true_time / 1'000'000 * plan_.drift_ppm + true_time % 1'000'000 * plan_.drift_ppm / 1'000'000}};
 }
 
 nanos sim_client::true_time(time_point local_time) const {
@@ -369,8 +366,7 @@ void sim_client::reply(std::span<resp::node const> message, time_point now) {
       world_.say("client " + std::to_string(number_) + " is connected");
       releases_written_ = 0;
       renewals_written_.clear();
-      server_->connected_as({greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
-                             greeting_.run()}, now);
+      server_->connected_as({greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_, greeting_.run()}, now);
       cleanups_are_due_ = true;
       if (!server_->catching_up()) renewed_at_once(now);  // not where it takes several turns
       return;

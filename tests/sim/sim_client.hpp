@@ -29,21 +29,21 @@ struct sim_acquisition : engine::acquisition {
   sim_client* client = nullptr;
   actor* who = nullptr;
   int lock_number = 0;
-  std::uint64_t order = 0;        // of asking, in this client
-  std::uint64_t serial = 0;       // of asking, in all
-  nanos asked_at = 0;             // true time
-  bool waiting = false;           // not answered yet
+  std::uint64_t order = 0;   // of asking, in this client
+  std::uint64_t serial = 0;  // of asking, in all
+  nanos asked_at = 0;        // true time
+  bool waiting = false;      // not answered yet
   bool cancelled = false;
   nanos cancelled_at = 0;
   engine::cancel_type cancel_as = engine::cancel_type::total;
   bool cancelled_again = false;
   nanos cancelled_again_at = 0;
   engine::cancel_type cancel_again_as = engine::cancel_type::total;
-  bool active = false;            // granted, and neither released nor dead
-  bool told = false;              // of its loss
+  bool active = false;  // granted, and neither released nor dead
+  bool told = false;    // of its loss
   nanos release_asked_at = 0;
-  bool released_valid = false;    // it was valid when its release was asked for
-  engine::grant_id id;        // on the server, when granted
+  bool released_valid = false;  // it was valid when its release was asked for
+  engine::grant_id id;          // on the server, when granted
   time_point seen_deadline{};
   time_point first_deadline{};
   nanos granted_at = 0;
@@ -232,9 +232,9 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
   std::uint64_t wake_version_ = 0;
   nanos wake_at_ = 0;
   std::uint64_t asked_ = 0;
-  std::size_t releases_written_ = 0;  // since a moment of interest
+  std::size_t releases_written_ = 0;                // since a moment of interest
   std::vector<engine::grant_id> renewals_written_;  // likewise
-  bool cleanups_are_due_ = false;     // the present connection has not written all that is owed
+  bool cleanups_are_due_ = false;                   // the present connection has not written all that is owed
   std::vector<std::unique_ptr<actor>> actors_;
   bool in_input_ = false;
 
@@ -244,7 +244,7 @@ class sim_client final : public engine::wire, public engine::acquisition_events,
     nanos written;
   };
   std::unordered_map<engine::grant_id, request> open_ids_;  // may own, or stand in line, on the server
-  std::unordered_set<engine::grant_id> dead_ids_;  // a release or leave was written for them
+  std::unordered_set<engine::grant_id> dead_ids_;           // a release or leave was written for them
 };
 
 }  // namespace conch::sim

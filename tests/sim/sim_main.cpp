@@ -92,11 +92,11 @@ options parse(int argc, char** argv) {
       o.replays = true;
     } else if (what == "--kind") {
       std::string const name = argument();
-      o.kind = name == "semaphore" ? permit_kind::semaphore
-               : name == "shared"  ? permit_kind::shared
-               : name == "striped" ? permit_kind::segments
+      o.kind = name == "semaphore"   ? permit_kind::semaphore
+               : name == "shared"    ? permit_kind::shared
+               : name == "striped"   ? permit_kind::segments
                : name == "reentrant" ? permit_kind::reentrant
-                                   : permit_kind::none;
+                                     : permit_kind::none;
       o.multi = name == "multi";
       if (o.kind == permit_kind::none && name != "mutex" && !o.multi) {
         std::fprintf(stderr, "conch-sim: no kind of lock is named %s\n", name.c_str());
@@ -152,7 +152,12 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
   }
   std::string const mutant_option = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
   static char const* const kinds[] = {"", " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant", " --kind multi"};
-  char const* const kind = kinds[o.multi ? 5 : o.kind == permit_kind::semaphore ? 1 : o.kind == permit_kind::shared ? 2 : o.kind == permit_kind::segments ? 3 : o.kind == permit_kind::reentrant ? 4 : 0];
+  char const* const kind = kinds[o.multi                            ? 5
+                                 : o.kind == permit_kind::semaphore ? 1
+                                 : o.kind == permit_kind::shared    ? 2
+                                 : o.kind == permit_kind::segments  ? 3
+                                 : o.kind == permit_kind::reentrant ? 4
+                                                                    : 0];
   std::printf("\nreplay:    scripts/sim --replay %llu%s%s%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str(), kind,
               o.quorum ? " --quorum" : "");
   return 1;
@@ -181,12 +186,11 @@ int run_mutants(options const& o) {
     auto const found = run_schedules(o.seed, 0, o.schedules, o.threads, &m, [&](std::uint64_t of) { return o.run(of); });
     if (found) {
       std::printf("%-34s P%-2d after %6llu schedules  seed %llu  %s\n", std::string{m.name}.c_str(), found->what.promise,
-                  static_cast<unsigned long long>(found->index + 1), static_cast<unsigned long long>(found->seed),
-                  found->what.words.c_str());
+                  static_cast<unsigned long long>(found->index + 1), static_cast<unsigned long long>(found->seed), found->what.words.c_str());
     } else {
       ++survivors;
-      std::printf("%-34s SURVIVED %llu schedules (%.1f s): %s\n", std::string{m.name}.c_str(),
-                  static_cast<unsigned long long>(o.schedules), seconds_since(begin), std::string{m.words}.c_str());
+      std::printf("%-34s SURVIVED %llu schedules (%.1f s): %s\n", std::string{m.name}.c_str(), static_cast<unsigned long long>(o.schedules),
+                  seconds_since(begin), std::string{m.words}.c_str());
     }
     std::fflush(stdout);
   }
@@ -199,7 +203,8 @@ int run_mutants(options const& o) {
 int main(int argc, char** argv) {
   options const o = parse(argc, argv);
   if (o.list) {
-    for (mutant const& m : o.mutants_of_kind()) std::printf("%-34s %-8s %s\n", std::string{m.name}.c_str(), std::string{m.rule}.c_str(), std::string{m.words}.c_str());
+    for (mutant const& m : o.mutants_of_kind())
+      std::printf("%-34s %-8s %s\n", std::string{m.name}.c_str(), std::string{m.rule}.c_str(), std::string{m.words}.c_str());
     return 0;
   }
   if (o.replays) return replay(o);
@@ -215,7 +220,7 @@ int main(int argc, char** argv) {
   if (found) return report(found->seed, found->what, o);
   double const taken = seconds_since(begin);
   std::printf("%llu schedules from seed %llu without a violation in %.1f s: %.0f per second on %u threads\n",
-              static_cast<unsigned long long>(o.schedules), static_cast<unsigned long long>(o.seed), taken,
-              static_cast<double>(o.schedules) / taken, o.threads);
+              static_cast<unsigned long long>(o.schedules), static_cast<unsigned long long>(o.seed), taken, static_cast<double>(o.schedules) / taken,
+              o.threads);
   return 0;
 }

@@ -23,7 +23,8 @@ void sim_client::begin_several(actor& a, time_point now) {
   bool const at_once = o.how == operation::way::timed && o.patience == 0;
   if (o.how == operation::way::timed && !at_once) until = now + duration{o.patience};
   bool const once = o.how == operation::way::attempt || at_once;
-  a.several = std::make_unique<several_locks>(several_locks{names, multi_plan{names.size(), until, once}, {}, names.size(), true, false, once, {}, world_.now(), 0, until});
+  a.several = std::make_unique<several_locks>(
+      several_locks{names, multi_plan{names.size(), until, once}, {}, names.size(), true, false, once, {}, world_.now(), 0, until});
   a.several->slots.resize(names.size());
   if (world_.tracing()) {
     std::string text = "client " + std::to_string(number_) + " wants locks";

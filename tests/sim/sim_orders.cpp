@@ -71,7 +71,8 @@ void sim_client::orders_end() const {
     for (auto const& one : a->orders) {
       if (one->answered || one->who == nullptr) continue;
       bool const slept = last_pause_end_ >= one->asked_at;
-      if (!slept && local_now() > one->until + duration{slack}) throw violation{4, order_words(*this, *one) + " is not answered, and its time is over"};
+      if (!slept && local_now() > one->until + duration{slack})
+        throw violation{4, order_words(*this, *one) + " is not answered, and its time is over"};
     }
   }
 }
@@ -82,7 +83,8 @@ void sim_client::order_answered(sim_order& one, engine::admin_result const& resu
   one.answered = true;
   if (world_.tracing()) world_.say("client " + std::to_string(number_) + " hears of its order: " + (why ? why.message() : "done"));
   if (!why) {
-    if (!world_.was_said(id_, word_of(one.what), one.lock_number, result)) throw violation{11, who + " is answered with what the server did not say to it"};
+    if (!world_.was_said(id_, word_of(one.what), one.lock_number, result))
+      throw violation{11, who + " is answered with what the server did not say to it"};
   } else {
     world_.watcher().order_failed(*this, who, one.lock_number, one.asked_at, why);
   }

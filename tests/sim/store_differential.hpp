@@ -55,10 +55,9 @@ void compare_store_with_scripts(Side& side, int steps, bool small, Note note) {
       auto const expected = scripts.carry_out(command, client);
       pushed.clear();
       auto const answer = store.carry_out(command, client, side.now());
-      ASSERT_EQ(described(answer), described(expected.answer))
-          << "step " << step << " at " << side.now() << ", " << client << " sends\n" << described(command);
-      ASSERT_EQ(pushed, expected.pushes)
-          << "step " << step << " at " << side.now() << ", " << client << " sends\n" << described(command);
+      ASSERT_EQ(described(answer), described(expected.answer)) << "step " << step << " at " << side.now() << ", " << client << " sends\n"
+                                                               << described(command);
+      ASSERT_EQ(pushed, expected.pushes) << "step " << step << " at " << side.now() << ", " << client << " sends\n" << described(command);
       note(command, answer, pushed);
       // An order goes on where it is told to.
       auto* const force = std::get_if<engine::force_command>(&command);

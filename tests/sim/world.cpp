@@ -16,8 +16,7 @@ std::int64_t drifted(nanos n, std::int64_t ppm) { return n + n / 1'000'000 * ppm
 
 }  // namespace
 
-world::world(plan const& p, bool traced)
-    : plan_{p}, random_{p.seed ^ 0x5eedf00d}, replica_{p.epoch_us} {
+world::world(plan const& p, bool traced) : plan_{p}, random_{p.seed ^ 0x5eedf00d}, replica_{p.epoch_us} {
   if (p.parts == engine::permit_kind::none) {
     observer_ = std::make_unique<observer>(*this, plan_);
   } else {
@@ -132,9 +131,7 @@ void world::settle_and_judge() {
     longest_timeout = std::max<nanos>(longest_timeout, c.settings.command_timeout.count());
   }
   nanos const patience = now_ + 4 * longest_timeout + 3 * second + 4 * plan_.spike + plan_.longest_lease();
-  auto const settled = [&] {
-    return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->settled(); });
-  };
+  auto const settled = [&] { return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->settled(); }); };
   while (!settled()) {
     if (now_ > patience) throw violation{6, "a clean-up is still owed long after everything was over"};
     pass_until(now_ + 20 * millisecond);
@@ -603,8 +600,7 @@ void world::inject(fault_plan const& f) {
   if (f.variant % 3 == 0) {
     server().set_out_of_memory(true);
   } else if (f.variant % 3 == 1) {
-    server().inject({"publish", "ERR something unforeseen", 0,
-                   static_cast<std::size_t>(f.variant / 16 + 1), redis_model::where::script});
+    server().inject({"publish", "ERR something unforeseen", 0, static_cast<std::size_t>(f.variant / 16 + 1), redis_model::where::script});
   } else {
     server().inject({"get", "ERR something unforeseen", 0, 1, redis_model::where::script});
   }

@@ -33,7 +33,7 @@ struct link {
   };
   struct direction {
     std::deque<piece> under_way;
-    nanos last = 0;           // nothing overtakes
+    nanos last = 0;  // nothing overtakes
     nanos stalled_until = 0;
   };
 
@@ -74,9 +74,13 @@ class world {
 
   nanos now() const { return now_; }
   template <class F>
-  void after(nanos delay, F&& what) { at(now_ + delay, std::forward<F>(what)); }
+  void after(nanos delay, F&& what) {
+    at(now_ + delay, std::forward<F>(what));
+  }
   template <class F>
-  void at(nanos when, F&& what) { events_.at(std::max(when, now_), std::forward<F>(what)); }
+  void at(nanos when, F&& what) {
+    events_.at(std::max(when, now_), std::forward<F>(what));
+  }
   bool tracing() const { return trace_.on; }
   void say(std::string line);
   std::vector<std::string> const& lines() const { return trace_.lines; }
@@ -162,11 +166,11 @@ class world {
     std::uint64_t number;
     std::vector<redis_model::effect> effects;
   };
-  std::vector<node> nodes_;       // a server, and its replica
-  std::size_t master_ = 0;        // of these
-  std::size_t address_ = 0;       // where new connections go
+  std::vector<node> nodes_;  // a server, and its replica
+  std::size_t master_ = 0;   // of these
+  std::size_t address_ = 0;  // where new connections go
   bool replicates_ = false;
-  std::deque<batch> stream_;      // on its way to the replica
+  std::deque<batch> stream_;  // on its way to the replica
   std::uint64_t batches_ = 0;
   std::int64_t stepped_us_ = 0;
   bool down_ = false;

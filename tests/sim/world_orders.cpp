@@ -14,7 +14,8 @@ namespace {
 /// Read here once more, number by number: the code that is simulated may read it wrongly.
 bool is_report(engine::lock_report const& r, std::vector<std::int64_t> const& n) {
   if (n.size() != 6 + 9 * r.owners.size()) return false;
-  bool same = static_cast<std::int64_t>(r.waiting) == n[1] && r.held == n[2] && r.taken == n[3] && r.limit == n[4] && static_cast<std::int64_t>(r.kind) == n[5];
+  bool same = static_cast<std::int64_t>(r.waiting) == n[1] && r.held == n[2] && r.taken == n[3] && r.limit == n[4] &&
+              static_cast<std::int64_t>(r.kind) == n[5];
   for (std::size_t i = 0; i < r.owners.size(); ++i) {
     auto const& o = r.owners[i];
     std::int64_t const* const at = n.data() + 6 + 9 * i;
@@ -63,7 +64,8 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   std::vector<std::int64_t> before;
   for (saying const& one : said_) {
     bool const same = one.client == c.id() && one.script == o.script && one.name == o.name && one.numbers.size() == 7;
-    if (same && !o.goes_on_from.empty() && one.numbers[5] == o.goes_on_from[0] && (o.goes_on_from[1] == 0 || one.numbers[6] == o.goes_on_from[1])) before.push_back(one.numbers[0]);
+    if (same && !o.goes_on_from.empty() && one.numbers[5] == o.goes_on_from[0] && (o.goes_on_from[1] == 0 || one.numbers[6] == o.goes_on_from[1]))
+      before.push_back(one.numbers[0]);
   }
   if (before.empty()) before.push_back(0);
   for (std::int64_t const taken : before) {
@@ -171,7 +173,9 @@ void world::refuse_greetings(fault_plan const& f, link_ptr const& l) {
       "LOADING Redis is loading the dataset in memory",
       "ERR max number of clients reached",
   };
-  for (node& n : nodes_) n.model.inject({"hello", std::string{errors[static_cast<std::size_t>(f.variant) % std::size(errors)]}, 0, redis_model::always, redis_model::where::client});
+  for (node& n : nodes_)
+    n.model.inject(
+        {"hello", std::string{errors[static_cast<std::size_t>(f.variant) % std::size(errors)]}, 0, redis_model::always, redis_model::where::client});
   observer_->denied(now_ + f.length + millisecond);
   if (l != nullptr) close_server_end(l, true);
   after(f.length + millisecond, [this] {

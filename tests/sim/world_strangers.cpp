@@ -68,7 +68,9 @@ value world::order(std::string_view script, int name, std::string_view number, s
   } while (!cursor.empty());
   value const answer = reply;
   bool const is_limit = script == "permit_limit";
-  std::string const limit = is_limit ? std::string{number} : reply.is_error() || reply.items.size() < 5 ? "1" : std::to_string(reply.items[4].integer);
+  std::string const limit = is_limit                                     ? std::string{number}
+                            : reply.is_error() || reply.items.size() < 5 ? "1"
+                                                                         : std::to_string(reply.items[4].integer);
   bool more = !reply.is_error() && (flags & (is_limit ? 2 : 4)) != 0;
   while (more) {
     std::string const kind(1, static_cast<char>(plan_.parts));
@@ -77,7 +79,9 @@ value world::order(std::string_view script, int name, std::string_view number, s
     if (part) argv.push_back(ends);
     for (std::string_view const word : {"operator.1", "0", "1000", "200", "2000"}) argv.push_back(word);
     if (part) {
-      for (std::string_view const word : {std::string_view{kind}, std::string_view{limit}, std::string_view{"1"}, std::string_view{"-"}, std::string_view{"0"}}) argv.push_back(word);
+      for (std::string_view const word :
+           {std::string_view{kind}, std::string_view{limit}, std::string_view{"1"}, std::string_view{"-"}, std::string_view{"0"}})
+        argv.push_back(word);
     } else {
       argv.push_back("");
     }
@@ -126,7 +130,8 @@ void world::forge(int name, int variant) {
   std::string part;
   if (parts) {
     char const other = plan_.parts == engine::permit_kind::semaphore ? 'r' : 's';
-    std::string const wrong = plan_.parts == engine::permit_kind::segments && which % 8 < 4 ? which % 2 == 0 ? "g4000000000" : "g0" : std::string{other, '0'};
+    std::string const wrong =
+        plan_.parts == engine::permit_kind::segments && which % 8 < 4 ? which % 2 == 0 ? "g4000000000" : "g0" : std::string{other, '0'};
     part = (knows ? wrong : std::string{static_cast<char>(plan_.parts)} + (plan_.parts == engine::permit_kind::segments ? "1" : "0")) + " ";
   }
   std::string const grant = " " + std::to_string(fences[which % 4]) + " " + std::to_string(server_us(now_)) + " 86400000 " + part + key;

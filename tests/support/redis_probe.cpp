@@ -19,9 +19,7 @@ namespace conch::test {
 
 namespace {
 
-[[noreturn]] void fail(std::string const& what) {
-  throw std::runtime_error("redis_probe: " + what);
-}
+[[noreturn]] void fail(std::string const& what) { throw std::runtime_error("redis_probe: " + what); }
 
 [[noreturn]] void fail_with_errno(std::string const& what) {
   int const error = errno;
@@ -73,13 +71,9 @@ int open_loopback(std::int64_t port) {
 
 }  // namespace
 
-redis_probe::redis_probe(redis_server const& server, std::chrono::milliseconds timeout)
-    : redis_probe("unix://" + server.socket_path(), timeout) {}
+redis_probe::redis_probe(redis_server const& server, std::chrono::milliseconds timeout) : redis_probe("unix://" + server.socket_path(), timeout) {}
 
-redis_probe::redis_probe(std::string const& url, std::chrono::milliseconds timeout)
-    : timeout_(timeout) {
-  connect(url);
-}
+redis_probe::redis_probe(std::string const& url, std::chrono::milliseconds timeout) : timeout_(timeout) { connect(url); }
 
 redis_probe::~redis_probe() {
   if (fd_ >= 0) {
@@ -88,10 +82,7 @@ redis_probe::~redis_probe() {
 }
 
 redis_probe::redis_probe(redis_probe&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      timeout_(other.timeout_),
-      input_(std::move(other.input_)),
-      pushes_(std::move(other.pushes_)) {}
+    : fd_(std::exchange(other.fd_, -1)), timeout_(other.timeout_), input_(std::move(other.input_)), pushes_(std::move(other.pushes_)) {}
 
 redis_probe& redis_probe::operator=(redis_probe&& other) noexcept {
   std::swap(fd_, other.fd_);
@@ -119,13 +110,9 @@ void redis_probe::connect(std::string const& url) {
   ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-std::string redis_probe::command(std::initializer_list<std::string_view> arguments) {
-  return call(arguments).text;
-}
+std::string redis_probe::command(std::initializer_list<std::string_view> arguments) { return call(arguments).text; }
 
-std::string redis_probe::command(std::vector<std::string> const& arguments) {
-  return call(arguments).text;
-}
+std::string redis_probe::command(std::vector<std::string> const& arguments) { return call(arguments).text; }
 
 std::int64_t redis_probe::integer(std::initializer_list<std::string_view> arguments) {
   reply const answer = call(arguments);
@@ -148,9 +135,7 @@ std::string redis_probe::read_push() {
   return first;
 }
 
-std::string redis_probe::read_message() {
-  return pushes_.empty() ? parse().text : read_push();
-}
+std::string redis_probe::read_message() { return pushes_.empty() ? parse().text : read_push(); }
 
 std::map<std::string, long> redis_probe::commandstats() {
   constexpr std::string_view prefix = "cmdstat_";
@@ -217,16 +202,11 @@ redis_probe::reply redis_probe::parse() {
     case '+':
     case ':':
     case ',':
-    case '(':
-      return {type, line};
-    case '-':
-      return {type, "(error) " + line};
-    case '_':
-      return {type, "(nil)"};
-    case '#':
-      return {type, line == "t" ? "true" : "false"};
-    default:
-      break;
+    case '(': return {type, line};
+    case '-': return {type, "(error) " + line};
+    case '_': return {type, "(nil)"};
+    case '#': return {type, line == "t" ? "true" : "false"};
+    default: break;
   }
   std::int64_t const size = to_integer(line);
   if (size < 0) {
@@ -246,19 +226,14 @@ redis_probe::reply redis_probe::parse() {
       }
       return {type, text};
     }
-    case '*':
-      return {type, parse_elements(size, "[", "]")};
-    case '~':
-      return {type, parse_elements(size, "~[", "]")};
-    case '>':
-      return {type, parse_elements(size, ">[", "]")};
-    case '%':
-      return {type, parse_pairs(size)};
+    case '*': return {type, parse_elements(size, "[", "]")};
+    case '~': return {type, parse_elements(size, "~[", "]")};
+    case '>': return {type, parse_elements(size, ">[", "]")};
+    case '%': return {type, parse_pairs(size)};
     case '|':  // attributes: belong to the reply that follows
       parse_pairs(size);
       return parse();
-    default:
-      fail("unknown type of reply: " + std::string(1, type) + line);
+    default: fail("unknown type of reply: " + std::string(1, type) + line);
   }
 }
 

@@ -18,12 +18,10 @@ class redis_server;
 class redis_probe {
  public:
   /// Connects to the server's unix socket (which it has in every mode).
-  explicit redis_probe(redis_server const& server,
-                       std::chrono::milliseconds timeout = std::chrono::seconds(5));
+  explicit redis_probe(redis_server const& server, std::chrono::milliseconds timeout = std::chrono::seconds(5));
 
   /// Connects to `unix://PATH` or `redis://127.0.0.1:PORT`.
-  explicit redis_probe(std::string const& url,
-                       std::chrono::milliseconds timeout = std::chrono::seconds(5));
+  explicit redis_probe(std::string const& url, std::chrono::milliseconds timeout = std::chrono::seconds(5));
 
   ~redis_probe();
   redis_probe(redis_probe&& other) noexcept;

@@ -44,8 +44,7 @@ std::uint16_t find_port() {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  bool const ok = fd >= 0 &&
-                  ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+  bool const ok = fd >= 0 && ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
                   ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   int const error = errno;
   ::close(fd);
@@ -113,9 +112,7 @@ redis_server::redis_server(redis_server_options options) : options_(std::move(op
   }
 }
 
-redis_server::~redis_server() {
-  clean_up();
-}
+redis_server::~redis_server() { clean_up(); }
 
 void redis_server::clean_up() noexcept {
   if (pid_ > 0) {
@@ -127,13 +124,9 @@ void redis_server::clean_up() noexcept {
   fs::remove_all(directory_, ignored);
 }
 
-std::string redis_server::url() const {
-  return port_ != 0 ? "redis://127.0.0.1:" + std::to_string(port_) : "unix://" + socket_path();
-}
+std::string redis_server::url() const { return port_ != 0 ? "redis://127.0.0.1:" + std::to_string(port_) : "unix://" + socket_path(); }
 
-std::string redis_server::socket_path() const {
-  return (directory_ / "redis.sock").string();
-}
+std::string redis_server::socket_path() const { return (directory_ / "redis.sock").string(); }
 
 std::string redis_server::log() const {
   std::ifstream in(directory_ / "log", std::ios::binary);
@@ -230,8 +223,7 @@ void redis_server::launch() {
   }
   arguments.push_back(nullptr);
 
-  int const log =
-      ::open((directory_ / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  int const log = ::open((directory_ / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   int report[2] = {-1, -1};
   if (log < 0 || ::pipe2(report, O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "redis_server");

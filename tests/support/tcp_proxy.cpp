@@ -36,8 +36,7 @@ std::size_t index(tcp_proxy::towards direction) { return direction == tcp_proxy:
 class tcp_proxy::impl {
  public:
   impl(std::uint16_t target, std::uint64_t seed)
-      : target_{asio::ip::address_v4::loopback(), target}, random_{seed},
-        acceptor_{ctx_, tcp::endpoint{asio::ip::address_v4::loopback(), 0}} {
+      : target_{asio::ip::address_v4::loopback(), target}, random_{seed}, acceptor_{ctx_, tcp::endpoint{asio::ip::address_v4::loopback(), 0}} {
     accept();
     thread_ = std::thread{[this] { ctx_.run(); }};
   }
@@ -213,8 +212,7 @@ class tcp_proxy::impl {
   class connection : public std::enable_shared_from_this<connection> {
    public:
     connection(impl& in, tcp::socket client)
-        : in_{in}, client_{std::move(client)}, server_{in.ctx_}, pipes_{pipe{in, *this, 0, client_, server_},
-                                                                       pipe{in, *this, 1, server_, client_}} {}
+        : in_{in}, client_{std::move(client)}, server_{in.ctx_}, pipes_{pipe{in, *this, 0, client_, server_}, pipe{in, *this, 1, server_, client_}} {}
 
     void start() {
       server_.async_connect(in_.target_, [this, keep = shared_from_this()](error_code ec) {
@@ -291,8 +289,7 @@ class tcp_proxy::impl {
   std::thread thread_;
 };
 
-tcp_proxy::tcp_proxy(std::uint16_t target, std::uint64_t seed)
-    : impl_{std::make_unique<impl>(target, seed)}, port_{impl_->port()} {}
+tcp_proxy::tcp_proxy(std::uint16_t target, std::uint64_t seed) : impl_{std::make_unique<impl>(target, seed)}, port_{impl_->port()} {}
 
 tcp_proxy::~tcp_proxy() = default;
 

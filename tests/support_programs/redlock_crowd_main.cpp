@@ -69,8 +69,8 @@ class onlooker {
     std::map<place, std::size_t> owners, waiting;
     for (auto& server : servers_) {
       bool first = true;
-      std::string const said = server.command({"EVAL", "return {redis.call('GET', KEYS[1]) or 'nobody.', redis.call('ZRANGE', KEYS[2], 0, -1)}",
-                                               "2", key_, key_ + ":q"});
+      std::string const said =
+          server.command({"EVAL", "return {redis.call('GET', KEYS[1]) or 'nobody.', redis.call('ZRANGE', KEYS[2], 0, -1)}", "2", key_, key_ + ":q"});
       for (place const& p : places_in(said)) ++(std::exchange(first, false) ? owners : waiting)[p];
     }
     auto const holder = std::find_if(owners.begin(), owners.end(), [&](auto const& one) { return is_majority(one.second); });
@@ -184,8 +184,8 @@ int main(int argc, char** argv) {
     conch::statistics const s = client.stats();
     std::size_t const p99 = all.waits_us.size() * 99 / 100;
     std::printf("%zu %llu %llu %ld %ld %ld %ld %ld %ld %ld", all.waits_us.size(), static_cast<unsigned long long>(s.votes_given_back),
-                static_cast<unsigned long long>(s.scripts), all.waits_us[p99], all.waits_us.back(), microseconds(took), all.losses,
-                all.turns, all.unclear, from_outside.seen_waiting);
+                static_cast<unsigned long long>(s.scripts), all.waits_us[p99], all.waits_us.back(), microseconds(took), all.losses, all.turns,
+                all.unclear, from_outside.seen_waiting);
     for (long const us : all.overtaken_by_us) std::printf(" %ld", us);
     std::printf("\n");
     client.async_close(std::chrono::seconds{5}, [](conch::error_code) {});

@@ -9,8 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr asio::cancellation_type types[] = {asio::cancellation_type::total, asio::cancellation_type::partial,
-                                             asio::cancellation_type::terminal};
+constexpr asio::cancellation_type types[] = {asio::cancellation_type::total, asio::cancellation_type::partial, asio::cancellation_type::terminal};
 
 }  // namespace
 
@@ -28,11 +27,10 @@ std::vector<std::string> tally::complaints() const {
 
 std::string tally::in_words() const {
   std::ostringstream out;
-  out << started << " operations, " << completed << " completed; " << grants << " granted, " << busy << " busy, "
-      << timed_out << " timed out, " << aborted << " aborted, " << closed << " closed, " << unreachable << " unreachable; "
-      << cancels << " cancelled under way (" << granted_after_cancel << " granted all the same, at least " << hit_in_flight
-      << " hit a request in flight); " << released << " released, " << released_late << " released too late, " << abandoned
-      << " abandoned, " << lost << " losses told, " << closes << " clients closed";
+  out << started << " operations, " << completed << " completed; " << grants << " granted, " << busy << " busy, " << timed_out << " timed out, "
+      << aborted << " aborted, " << closed << " closed, " << unreachable << " unreachable; " << cancels << " cancelled under way ("
+      << granted_after_cancel << " granted all the same, at least " << hit_in_flight << " hit a request in flight); " << released << " released, "
+      << released_late << " released too late, " << abandoned << " abandoned, " << lost << " losses told, " << closes << " clients closed";
   return out.str();
 }
 
@@ -59,8 +57,7 @@ void actor::next() {
     scripts_before_ = s.scripts;
     disconnects_before_ = s.disconnects;
   }
-  auto done = asio::bind_cancellation_slot(
-      signal_.slot(), handler("acquire", [this](error_code ec, conch::hold h) { acquired(ec, std::move(h)); }));
+  auto done = asio::bind_cancellation_slot(signal_.slot(), handler("acquire", [this](error_code ec, conch::hold h) { acquired(ec, std::move(h)); }));
   pending_ = true;
   cancelled_ = false;
   initiating_ = true;
@@ -117,8 +114,8 @@ void actor::acquired(error_code ec, conch::hold h) {
   enter();
   if (roll(3) == 0) {
     hold_.async_lost(asio::bind_cancellation_slot(watch_signal_.slot(), handler("async_lost", [this](error_code why) {
-      if (why != asio::error::operation_aborted) ++tally_.lost;
-    })));
+                                                    if (why != asio::error::operation_aborted) ++tally_.lost;
+                                                  })));
     if (roll(4) == 0) watch_signal_.emit(asio::cancellation_type::total);
   }
   int const kind = roll(20);
@@ -165,8 +162,7 @@ void actor::enter() {
   touched_ = !in_.stopping() && hold_.valid();
   if (!touched_) return;
   if (hold_.fence() <= at_->last_fence) {
-    tally_.complain("'" + at_->name + "': fence " + std::to_string(hold_.fence()) + " after " +
-                    std::to_string(at_->last_fence));
+    tally_.complain("'" + at_->name + "': fence " + std::to_string(hold_.fence()) + " after " + std::to_string(at_->last_fence));
   }
   at_->last_fence = hold_.fence();
   at_->inside = number_;
@@ -176,8 +172,8 @@ void actor::enter() {
 void actor::leave() {
   if (!touched_ || in_.stopping() || !hold_.valid()) return;
   if (at_->inside != number_) {
-    tally_.complain("'" + at_->name + "': actor " + std::to_string(at_->inside) + " came in while actor " +
-                    std::to_string(number_) + " held the lock");
+    tally_.complain("'" + at_->name + "': actor " + std::to_string(at_->inside) + " came in while actor " + std::to_string(number_) +
+                    " held the lock");
   }
   at_->inside = 0;
 }
@@ -236,8 +232,7 @@ void short_lived::replace() {
       auto second = [&counts](error_code ec) {
         if (ec != errc::closed) counts.complain("a second async_close: " + ec.message());
       };
-      old->async_close(1s, asio::bind_executor(
-                               strand_, tracked<decltype(second)>{counts, strand_, initiating_, "async_close", second}));
+      old->async_close(1s, asio::bind_executor(strand_, tracked<decltype(second)>{counts, strand_, initiating_, "async_close", second}));
     }
     initiating_ = false;
   }
@@ -319,8 +314,7 @@ void stress::close_all() {
       ++closed;
     };
     ++tally_.closes;
-    c->client->async_close(
-        100ms, asio::bind_executor(strand, tracked<decltype(done)>{tally_, strand, not_initiating, "async_close", done}));
+    c->client->async_close(100ms, asio::bind_executor(strand, tracked<decltype(done)>{tally_, strand, not_initiating, "async_close", done}));
   }
   if (!wait_until([&] { return closed == stable_.size(); }, 30s)) tally_.complain("async_close did not complete");
   if (!wait_until([&] { return static_cast<std::size_t>(ended_) == actors_.size(); }, 30s)) {
@@ -344,8 +338,7 @@ void stress::run(std::function<void()> const& disturb) {
   for (auto const& c : stable_) {
     auto const s = c->client->stats();
     if (s.waiting != 0 || s.held != 0) {
-      tally_.complain("a closed client counts " + std::to_string(s.waiting) + " waiting and " + std::to_string(s.held) +
-                      " held");
+      tally_.complain("a closed client counts " + std::to_string(s.waiting) + " waiting and " + std::to_string(s.held) + " held");
     }
   }
   stable_.clear();

@@ -59,8 +59,8 @@ class tracked {
     ++t.started;
   }
   tracked(tracked&& other) noexcept
-      : tally_{std::exchange(other.tally_, nullptr)}, strand_{other.strand_}, initiating_{other.initiating_},
-        what_{other.what_}, f_{std::move(other.f_)} {}
+      : tally_{std::exchange(other.tally_, nullptr)}, strand_{other.strand_}, initiating_{other.initiating_}, what_{other.what_}, f_{std::move(
+                                                                                                                                      other.f_)} {}
   tracked& operator=(tracked&&) = delete;
   ~tracked() {
     if (tally_ != nullptr) tally_->complain(std::string{what_} + ": its handler was dropped");
@@ -112,7 +112,9 @@ class actor {
   /// `own`: alone with its client and its lock, which is how it can tell what a cancellation hit.
   actor(stress& in, strand on, shared_client& from, int number, std::uint64_t seed, guarded* own);
 
-  void start() { asio::post(strand_, [this] { next(); }); }
+  void start() {
+    asio::post(strand_, [this] { next(); });
+  }
   strand const& executor() const noexcept { return strand_; }
 
  private:
@@ -191,9 +193,7 @@ class stress {
   void run(std::function<void()> const& disturb);
 
   conch::config client_config(int which) const;
-  std::unique_ptr<conch::client> make_client(int which) {
-    return std::make_unique<conch::client>(ctx_.get_executor(), client_config(which));
-  }
+  std::unique_ptr<conch::client> make_client(int which) { return std::make_unique<conch::client>(ctx_.get_executor(), client_config(which)); }
   bool stopping() const noexcept { return stopping_.load(std::memory_order_relaxed); }
   void actor_ended() noexcept { ++ended_; }
   guarded& place(int i) { return *places_[static_cast<std::size_t>(i) % shared_places]; }

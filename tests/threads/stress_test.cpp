@@ -2,9 +2,9 @@
 //
 // CONCH_SEED chooses the random numbers (the threads' timing stays what it is), CONCH_STRESS_SECONDS the length of each.
 
+#include "threads/stress.hpp"
 #include "support/redis_probe.hpp"
 #include "support/redis_server.hpp"
-#include "threads/stress.hpp"
 
 #include <gtest/gtest.h>
 

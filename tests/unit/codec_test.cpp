@@ -3,8 +3,8 @@
 #include "redis/scripts.hpp"
 #include "resp/decoder.hpp"
 
-#include <array>
 #include <gtest/gtest.h>
+#include <array>
 
 #include <algorithm>
 #include <map>
@@ -68,19 +68,24 @@ words keys_of(std::string_view name) {
   return {all.begin() + 3, all.begin() + 6};
 }
 
-std::vector<std::string> const odd_names{
-    "a",     "stock:iphone", "}",  "{",    "{}",   "}{",   "}}",     "{{",    "%",       "%%",          "%7D",
-    "%257D", "%25",          "%7", "7D",   "%7d",  "%2",   "a}b",    "a{b}c", "{user1}", "{user1}.x",   "\0"s,
-    "a\0b"s, "\0}\0"s,       "\n", "\r\n", " ",    "a b",  "a\r\nb", ":q",    ":f",      "a}:q",        "a:q",
-    "\xff",  "\xc3\xa4",     ".",  "a.1",  "$1",   "*3",   "%%7D",   "%}",    "}%",      "%2525",       "conch:{a}"};
+std::vector<std::string> const odd_names{"a",     "stock:iphone", "}",  "{",    "{}",  "}{",  "}}",     "{{",    "%",       "%%",        "%7D",
+                                         "%257D", "%25",          "%7", "7D",   "%7d", "%2",  "a}b",    "a{b}c", "{user1}", "{user1}.x", "\0"s,
+                                         "a\0b"s, "\0}\0"s,       "\n", "\r\n", " ",   "a b", "a\r\nb", ":q",    ":f",      "a}:q",      "a:q",
+                                         "\xff",  "\xc3\xa4",     ".",  "a.1",  "$1",  "*3",  "%%7D",   "%}",    "}%",      "%2525",     "conch:{a}"};
 
 // ------------------------------------------------------------------------------------------------------ names
 
 TEST(LockName, IsEscapedOnlyWhereItMust) {
   struct {
     std::string name, escaped;
-  } const table[] = {{"stock:iphone", "stock:iphone"}, {"{a", "{a"},   {"}", "%7D"}, {"%", "%25"}, {"%7D", "%257D"},
-                     {"a}b}", "a%7Db%7D"},             {"\0\n"s, "\0\n"s}, {"", ""}};
+  } const table[] = {{"stock:iphone", "stock:iphone"},
+                     {"{a", "{a"},
+                     {"}", "%7D"},
+                     {"%", "%25"},
+                     {"%7D", "%257D"},
+                     {"a}b}", "a%7Db%7D"},
+                     {"\0\n"s, "\0\n"s},
+                     {"", ""}};
   for (auto const& [name, escaped] : table) EXPECT_EQ(escape_name(name), escaped);
 }
 
@@ -141,45 +146,39 @@ TEST(LockName, LeadsToTheDocumentedKeys) {
 
 TEST(Encode, WritesAnAcquire) {
   EXPECT_EQ(encoded(engine::acquire_command{"a}", 7, true, 30s, 3s, 10min}),
-            (words{"EVALSHA", sha("acquire"), "3", "conch:{a%7D}", "conch:{a%7D}:q", "conch:{a%7D}:f", "c1.7", "wait",
-                   "30000", "3000", "600000", "0", "0"}));
-  EXPECT_EQ(encoded(engine::acquire_command{"a", 18446744073709551615u, false, 1ms, 2ms, 3ms, 1'700'000'000'000'001,
-                                            1'700'000'000'000'002},
+            (words{"EVALSHA", sha("acquire"), "3", "conch:{a%7D}", "conch:{a%7D}:q", "conch:{a%7D}:f", "c1.7", "wait", "30000", "3000", "600000", "0",
+                   "0"}));
+  EXPECT_EQ(encoded(engine::acquire_command{"a", 18446744073709551615u, false, 1ms, 2ms, 3ms, 1'700'000'000'000'001, 1'700'000'000'000'002},
                     "0123456789abcdef0123456789abcdef"),
-            (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f",
-                   "0123456789abcdef0123456789abcdef.18446744073709551615", "try", "1", "2", "3", "1700000000000001",
-                   "1700000000000002"}));
+            (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "0123456789abcdef0123456789abcdef.18446744073709551615",
+                   "try", "1", "2", "3", "1700000000000001", "1700000000000002"}));
 }
 
 TEST(Encode, WritesTheTriesOfManyLocks) {
   std::vector<engine::attempt> const items{{"a", 7, 30s}, {"}", 8, 5s}};
   EXPECT_EQ(encoded(engine::acquire_all_command{items, 10min, 1'700'000'000'000'002}),
-            (words{"EVALSHA", sha("acquire_all"), "6", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:q",
-                   "conch:{%7D}:f", "600000", "1700000000000002", "c1.7", "30000", "c1.8", "5000"}));
+            (words{"EVALSHA", sha("acquire_all"), "6", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:q", "conch:{%7D}:f",
+                   "600000", "1700000000000002", "c1.7", "30000", "c1.8", "5000"}));
 }
 
 TEST(Encode, WritesARelease) {
   EXPECT_EQ(encoded(engine::release_command{"a", 7, false, 30s, 3s, 10min}),
-            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "30000",
-                   "3000", "600000", ""}));
+            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "30000", "3000", "600000", ""}));
   EXPECT_EQ(encoded(engine::release_command{"a", 7, true, 30s, 3s, 10min, 8}),
-            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "1", "30000",
-                   "3000", "600000", "c1.8"}));
+            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "1", "30000", "3000", "600000", "c1.8"}));
 }
 
 TEST(Encode, WritesPartsOfLocksWithSeveralOwners) {
   engine::permit const part{engine::permit_kind::segments, 20, 1, 7, ",3,9,"};
   engine::acquire_command acquire{"a", 7, true, 30s, 3s, 10min};
   acquire.permit = &part;
-  EXPECT_EQ(encoded(acquire),
-            (words{"EVALSHA", sha("permit_acquire"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "wait",
-                   "30000", "3000", "600000", "0", "0", "g", "20", "1", ",3,9,", "7"}));
+  EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("permit_acquire"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "wait",
+                                     "30000", "3000", "600000", "0", "0", "g", "20", "1", ",3,9,", "7"}));
   engine::release_command release{"a", 7, true, 30s, 3s, 10min};
   release.permit = &part;
   release.rest = 2;
-  EXPECT_EQ(encoded(release),
-            (words{"EVALSHA", sha("permit_release"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "1",
-                   "30000", "3000", "600000", "g", "20", "1", ",3,9,", "2"}));
+  EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("permit_release"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "1",
+                                     "30000", "3000", "600000", "g", "20", "1", ",3,9,", "2"}));
   engine::renewal const items[] = {{"a", 7, 30s}, {"a", 8, 30s}};
   EXPECT_EQ(encoded(engine::renew_command{items, false, true}),
             (words{"EVALSHA", sha("permit_renew"), "2", "conch:{a}", "conch:{a}", "c1.7", "30000", "c1.8", "30000"}));
@@ -190,7 +189,8 @@ TEST(Encode, WritesAnOrderThatGoesOn) {
   EXPECT_EQ(encoded(order), (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "3000", "600000", "7"}));
   order.last = 900;
   order.from_us = 17;
-  EXPECT_EQ(encoded(order), (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "3000", "600000", "7", "900", "17"}));
+  EXPECT_EQ(encoded(order),
+            (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "3000", "600000", "7", "900", "17"}));
 }
 
 TEST(Encode, WritesARenewalOfManyLocks) {
@@ -201,30 +201,30 @@ TEST(Encode, WritesARenewalOfManyLocks) {
 
 TEST(Encode, WritesARenewalThatKeepsFences) {
   std::vector<engine::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
-  EXPECT_EQ(encoded(engine::renew_command{items, false, false, 10min}),
-            (words{"EVALSHA", sha("renew"), "4", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "c1.1", "30000", "c1.22", "5000", "600000"}));
+  EXPECT_EQ(
+      encoded(engine::renew_command{items, false, false, 10min}),
+      (words{"EVALSHA", sha("renew"), "4", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "c1.1", "30000", "c1.22", "5000", "600000"}));
   EXPECT_EQ(encoded(engine::renew_command{items, false, true, 10min}),
-            (words{"EVALSHA", sha("permit_renew"), "6", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "conch:{a}:e", "conch:{%7D}:e", "c1.1",
-                   "30000", "c1.22", "5000", "600000"}));
+            (words{"EVALSHA", sha("permit_renew"), "6", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "conch:{a}:e", "conch:{%7D}:e",
+                   "c1.1", "30000", "c1.22", "5000", "600000"}));
   EXPECT_EQ(encoded(engine::confirm_command{items, 10min, false, true}),
-            (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:f", "600000",
-                   "c1.1", "30000", "5", "c1.22", "5000", "6", "keep"}));
+            (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:f", "600000", "c1.1", "30000", "5",
+                   "c1.22", "5000", "6", "keep"}));
 }
 
 TEST(Encode, WritesWhatAVoteNeedsBehindTheRest) {
   engine::acquire_command acquire{"a", 1'700'000'000'000'001'002u, true, 500ms, 500ms, 10min, 1'700'000'000'000'001};
   acquire.proposal = 12;
-  EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f",
-                                     "c1.1700000000000001002", "wait", "500", "500", "600000", "1700000000000001", "0", "12"}));
+  EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.1700000000000001002", "wait",
+                                     "500", "500", "600000", "1700000000000001", "0", "12"}));
   engine::release_command release{"a", 7, false, 500ms, 500ms, 10min};
   release.floor = 34;
   release.next_fence_floor = 56;
-  EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7",
-                                     "0", "500", "500", "600000", "", "34", "56"}));
+  EXPECT_EQ(encoded(release),
+            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "500", "500", "600000", "", "34", "56"}));
   std::vector<engine::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
-  EXPECT_EQ(encoded(engine::confirm_command{items, 10min}),
-            (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:f", "600000",
-                   "c1.1", "30000", "5", "c1.22", "5000", "6"}));
+  EXPECT_EQ(encoded(engine::confirm_command{items, 10min}), (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}",
+                                                                   "conch:{%7D}:f", "600000", "c1.1", "30000", "5", "c1.22", "5000", "6"}));
 }
 
 TEST(Encode, SendsTheSourceWhenAskedTo) {
@@ -279,12 +279,15 @@ TEST(Encode, WritesTheSameBytesForNamesAndClientsOfAnyLength) {
           std::string const key = "conch:{" + escape_name(name) + "}", text = client + "." + engine::to_text(id);
           std::string const how = with_source ? "EVAL" : "EVALSHA";
           std::string bytes;
-          encode(engine::acquire_command{.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .with_source = with_source}, client, bytes);
+          encode(engine::acquire_command{.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .with_source = with_source}, client,
+                 bytes);
           ASSERT_EQ(bytes, plainly({how, with_source ? source("acquire") : sha("acquire"), "3", key, key + ":q", key + ":f", text, "wait", "30000",
                                     "3000", "600000", "0", "0"}));
           bytes.clear();
-          encode(engine::release_command{.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .new_id = id, .with_source = with_source},
-                 client, bytes);
+          encode(
+              engine::release_command{
+                  .name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .new_id = id, .with_source = with_source},
+              client, bytes);
           ASSERT_EQ(bytes, plainly({how, with_source ? source("release") : sha("release"), "3", key, key + ":q", key + ":f", text, "0", "30000",
                                     "3000", "600000", text}));
         }
@@ -358,8 +361,8 @@ TEST(ToAnswer, ClassifiesErrorsAndKeepsTheirWords) {
 
 TEST(ToAnswer, TakesNothingElse) {
   for (std::string_view const bytes :
-       {"*2\r\n:1\r\n$1\r\n2\r\n", "*2\r\n:1\r\n*1\r\n:2\r\n", "*1\r\n_\r\n", "*1\r\n-ERR inside\r\n", "*1\r\n,1.5\r\n",
-        "$2\r\nOK\r\n", "_\r\n", "#t\r\n", ",1\r\n", "(1\r\n", "%1\r\n:1\r\n:2\r\n", "~1\r\n:1\r\n", "=5\r\ntxt:1\r\n"}) {
+       {"*2\r\n:1\r\n$1\r\n2\r\n", "*2\r\n:1\r\n*1\r\n:2\r\n", "*1\r\n_\r\n", "*1\r\n-ERR inside\r\n", "*1\r\n,1.5\r\n", "$2\r\nOK\r\n", "_\r\n",
+        "#t\r\n", ",1\r\n", "(1\r\n", "%1\r\n:1\r\n:2\r\n", "~1\r\n:1\r\n", "=5\r\ntxt:1\r\n"}) {
     message const m{bytes};
     numbers memory;
     auto const a = to_answer(m.in.message(), memory);
@@ -467,15 +470,37 @@ TEST(ReadPush, KnowsAnIdByItsNonce) {
 }
 
 TEST(ReadPush, RefusesWhatIsMalformed) {
-  for (std::string const text : {
-           "c1", "c1.", "c1.42", "c1.42 2 3 4", "c1.42 2 3 4 ", "c1.42 2 3 4 conch:{", "c1.42 2 3 4 conch:{}",
-           "c1.42 2 3 4 conch:{a", "c1.42 2 3 4 lock:{a}", "c1.42 2 3 4 conch:a}", "c1.42 2 3 conch:{a}",
-           "c2.42 2 3 4 conch:{a}", "c11.42 2 3 4 conch:{a}", "c.42 2 3 4 conch:{a}", "c142 2 3 4 conch:{a}",
-           "c1.x 2 3 4 conch:{a}", "c1.0 2 3 4 conch:{a}", "c1.-1 2 3 4 conch:{a}", "c1.42x 2 3 4 conch:{a}",
-           "c1.42-0 2 3 4 conch:{a}", "c1.42-00000000000 2 3 4 conch:{a}", "c1.42-0000000000! 2 3 4 conch:{a}",
-           "c1.42 2 x 4 conch:{a}", "c1.42 2 3 0 conch:{a}", "c1.42 2 3 -4 conch:{a}", "c1.42 2 3 86400001 conch:{a}",
-           "c1.42  2 3 4 conch:{a}", " c1.42 2 3 4 conch:{a}",
-           "c1.18446744073709551616 2 3 4 conch:{a}", "PING", " "}) {
+  for (std::string const text : {"c1",
+                                 "c1.",
+                                 "c1.42",
+                                 "c1.42 2 3 4",
+                                 "c1.42 2 3 4 ",
+                                 "c1.42 2 3 4 conch:{",
+                                 "c1.42 2 3 4 conch:{}",
+                                 "c1.42 2 3 4 conch:{a",
+                                 "c1.42 2 3 4 lock:{a}",
+                                 "c1.42 2 3 4 conch:a}",
+                                 "c1.42 2 3 conch:{a}",
+                                 "c2.42 2 3 4 conch:{a}",
+                                 "c11.42 2 3 4 conch:{a}",
+                                 "c.42 2 3 4 conch:{a}",
+                                 "c142 2 3 4 conch:{a}",
+                                 "c1.x 2 3 4 conch:{a}",
+                                 "c1.0 2 3 4 conch:{a}",
+                                 "c1.-1 2 3 4 conch:{a}",
+                                 "c1.42x 2 3 4 conch:{a}",
+                                 "c1.42-0 2 3 4 conch:{a}",
+                                 "c1.42-00000000000 2 3 4 conch:{a}",
+                                 "c1.42-0000000000! 2 3 4 conch:{a}",
+                                 "c1.42 2 x 4 conch:{a}",
+                                 "c1.42 2 3 0 conch:{a}",
+                                 "c1.42 2 3 -4 conch:{a}",
+                                 "c1.42 2 3 86400001 conch:{a}",
+                                 "c1.42  2 3 4 conch:{a}",
+                                 " c1.42 2 3 4 conch:{a}",
+                                 "c1.18446744073709551616 2 3 4 conch:{a}",
+                                 "PING",
+                                 " "}) {
     EXPECT_EQ(read(push_of({"message", "conch:c1", text})).kind, push_kind::malformed) << text;
   }
   EXPECT_EQ(read(">0\r\n").kind, push_kind::malformed);

@@ -112,8 +112,8 @@ TEST_F(EngineInquiry, EndsWithWhatTheServerSays) {
   struct {
     fault what;
     char const* told;
-  } const table[] = {{fault::wrong_type, "wrong_type"}, {fault::access_denied, "access_denied"}, {fault::refused, "server_refused"},
-                     {fault::malformed, "protocol"}};
+  } const table[] = {
+      {fault::wrong_type, "wrong_type"}, {fault::access_denied, "access_denied"}, {fault::refused, "server_refused"}, {fault::malformed, "protocol"}};
   for (auto const& [what, told] : table) {
     administer("q", kind::inspect);
     answer(what, "words");

@@ -14,7 +14,8 @@ struct way {
   wanted what;
   std::string busy;
 };
-std::vector<way> const ways{{"a try", {.once = true}, "a busy"}, {"no time to wait", {.wait = 0s}, "a failed timed_out"},
+std::vector<way> const ways{{"a try", {.once = true}, "a busy"},
+                            {"no time to wait", {.wait = 0s}, "a failed timed_out"},
                             {"less than none", {.wait = -1s}, "a failed timed_out"}};
 
 class EngineAttempt : public engine_test {

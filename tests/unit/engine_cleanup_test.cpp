@@ -555,8 +555,7 @@ TEST_F(EngineCleanup, IsDoneForEachOfManyDeadIds) {
   take_sent();
   disconnect();
   connect();
-  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1", "release L 2", "release L 3",
-                           "release L 4", "release L 5"}));
+  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1", "release L 2", "release L 3", "release L 4", "release L 5"}));
   settle_connection();
   for (int i = 0; i < 5; ++i) removed();
   expect_clean();

@@ -35,14 +35,14 @@ TEST_F(EngineConnection, IsWantedByTheFirstWhoAsks) {
 TEST_F(EngineConnection, PicksEverythingUpInTheOneRightOrder) {
   settings.keep_alive = 0s;
   start_connected();
-  holding("held late", "H1");                     // id 1
-  holding("held short", "H2", {.lease = 20s});    // id 2
-  ask("in line", "Q1");                           // id 3
+  holding("held late", "H1");                   // id 1
+  holding("held short", "H2", {.lease = 20s});  // id 2
+  ask("in line", "Q1");                         // id 3
   queue(30'000, 4711);
-  caller& gone = queued("leaving", "G1");         // id 4
-  caller& stays = queued("staying", "G2");        // id 5
-  caller& freed = holding("freed", "F");          // id 6
-  ask("asked", "Q2");                             // id 7, not answered
+  caller& gone = queued("leaving", "G1");   // id 4
+  caller& stays = queued("staying", "G2");  // id 5
+  caller& freed = holding("freed", "F");    // id 6
+  ask("asked", "Q2");                       // id 7, not answered
   cancel(gone, cancel_type::partial);
   cancel(stays, cancel_type::total);
   release(freed);
@@ -264,9 +264,21 @@ TEST_F(EngineConnection, WhoIsNotHeardGetsNoLock) {
     char const* what;
     std::function<void()> answers;
   } const table[] = {
-      {"no right to subscribe", [&] { answer(fault::access_denied, "NOPERM subscribe"); answer({1}); }},
-      {"no right to publish", [&] { answer({}); answer(fault::access_denied, "NOPERM publish"); }},
-      {"nobody hears", [&] { answer({}); answer({0}); }},
+      {"no right to subscribe",
+       [&] {
+         answer(fault::access_denied, "NOPERM subscribe");
+         answer({1});
+       }},
+      {"no right to publish",
+       [&] {
+         answer({});
+         answer(fault::access_denied, "NOPERM publish");
+       }},
+      {"nobody hears",
+       [&] {
+         answer({});
+         answer({0});
+       }},
   };
   for (auto const& row : table) {
     start();

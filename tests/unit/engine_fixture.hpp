@@ -67,9 +67,8 @@ inline sent_command write_down(command const& c) {
     out.retention = t->retention;
     out.not_after_us = t->not_after_us;
   } else if (auto const* r = std::get_if<release_command>(&c)) {
-    script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) +
-                               (r->new_id != 0 ? " again " + to_text(r->new_id) : "") + described(r->permit) +
-                               (r->rest != 0 ? " rest " + std::to_string(r->rest) : ""));
+    script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) + (r->new_id != 0 ? " again " + to_text(r->new_id) : "") +
+                               described(r->permit) + (r->rest != 0 ? " rest " + std::to_string(r->rest) : ""));
     out.id = r->id;
     out.new_id = r->new_id;
     out.patient = r->patient;
@@ -113,11 +112,11 @@ inline std::string to_text(error_code why) {
   struct {
     errc e;
     char const* name;
-  } const names[] = {{errc::timed_out, "timed_out"},       {errc::lost, "lost"},
-                     {errc::not_held, "not_held"},         {errc::closed, "closed"},
-                     {errc::unreachable, "unreachable"},   {errc::access_denied, "access_denied"},
-                     {errc::wrong_type, "wrong_type"},     {errc::server_refused, "server_refused"},
-                     {errc::protocol, "protocol"},         {errc::invalid_config, "invalid_config"},
+  } const names[] = {{errc::timed_out, "timed_out"},        {errc::lost, "lost"},
+                     {errc::not_held, "not_held"},          {errc::closed, "closed"},
+                     {errc::unreachable, "unreachable"},    {errc::access_denied, "access_denied"},
+                     {errc::wrong_type, "wrong_type"},      {errc::server_refused, "server_refused"},
+                     {errc::protocol, "protocol"},          {errc::invalid_config, "invalid_config"},
                      {errc::not_supported, "not_supported"}};
   for (auto const& [e, name] : names) {
     if (why == e) return name;
@@ -275,15 +274,11 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     answer(n);
   }
   void tell_busy() { answer({2, 30'000, server_us()}); }
-  void released(bool was_owner = true, bool passed_on = false, bool more = false) {
-    answer({was_owner, passed_on, more, server_us()});
-  }
+  void released(bool was_owner = true, bool passed_on = false, bool more = false) { answer({was_owner, passed_on, more, server_us()}); }
   void removed() { released(false); }
   void stay(std::int64_t fence) { answer({2, fence, 0, server_us()}); }
   void released_and_granted(std::int64_t fence, bool more = false) { answer({1, 0, more, server_us(), 1, fence}); }
-  void released_and_queued(std::int64_t left_ms, std::int64_t ticket = 78) {
-    answer({1, 1, 1, server_us(), 0, left_ms, ticket});
-  }
+  void released_and_queued(std::int64_t left_ms, std::int64_t ticket = 78) { answer({1, 1, 1, server_us(), 0, left_ms, ticket}); }
   void renewed(std::vector<int> results) {
     numbers n{server_us()};
     n.insert(n.end(), results.begin(), results.end());
@@ -292,8 +287,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   void push(grant_id id, std::int64_t fence, milliseconds claim = 3s, std::string_view lock = "L") {
     push_granted_at(server_us(), id, fence, claim, lock);
   }
-  void push_granted_at(std::int64_t granted_us, grant_id id, std::int64_t fence, milliseconds claim = 3s,
-                       std::string_view lock = "L") {
+  void push_granted_at(std::int64_t granted_us, grant_id id, std::int64_t fence, milliseconds claim = 3s, std::string_view lock = "L") {
     remote->granted({lock, id, fence, granted_us, claim}, now);
   }
 
@@ -348,9 +342,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
       last_failure = why;
     }
   }
-  void on_lost(acquisition& a, error_code why) override {
-    events.push_back(static_cast<caller&>(a).label + " lost " + to_text(why));
-  }
+  void on_lost(acquisition& a, error_code why) override { events.push_back(static_cast<caller&>(a).label + " lost " + to_text(why)); }
   void on_released(acquisition& a, bool was_held, error_code why) override {
     events.push_back(static_cast<caller&>(a).label + (was_held ? " released " : " not released ") + to_text(why));
   }
@@ -365,9 +357,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   void drop_connection(std::string_view why) override { drops.emplace_back(why); }
 
   // log_sink
-  void note(bool is_error, std::string_view words) override {
-    notes.push_back((is_error ? "error: " : "") + std::string{words});
-  }
+  void note(bool is_error, std::string_view words) override { notes.push_back((is_error ? "error: " : "") + std::string{words}); }
 
   static constexpr time_point begin{std::chrono::hours{1}};
 

@@ -183,10 +183,14 @@ TEST_F(EngineForged, APartOfAnotherKindNameOrSegmentIsAskedAgain) {
     std::uint32_t segment;
     std::string_view lock;
   } const bad[] = {
-      {permit_kind::segments, permit_kind::segments, 4'000'000'000, "L"}, {permit_kind::segments, permit_kind::segments, 4, "L"},
-      {permit_kind::segments, permit_kind::segments, 0, "L"},             {permit_kind::segments, permit_kind::semaphore, 1, "L"},
-      {permit_kind::segments, permit_kind::segments, 1, "M"},             {permit_kind::semaphore, permit_kind::semaphore, 1, "L"},
-      {permit_kind::semaphore, permit_kind::shared, 0, "L"},              {permit_kind::shared, permit_kind::reentrant, 0, "L"},
+      {permit_kind::segments, permit_kind::segments, 4'000'000'000, "L"},
+      {permit_kind::segments, permit_kind::segments, 4, "L"},
+      {permit_kind::segments, permit_kind::segments, 0, "L"},
+      {permit_kind::segments, permit_kind::semaphore, 1, "L"},
+      {permit_kind::segments, permit_kind::segments, 1, "M"},
+      {permit_kind::semaphore, permit_kind::semaphore, 1, "L"},
+      {permit_kind::semaphore, permit_kind::shared, 0, "L"},
+      {permit_kind::shared, permit_kind::reentrant, 0, "L"},
   };
   for (auto const& one : bad) {
     start_connected();
@@ -294,8 +298,9 @@ TEST(GrantId, IsReadAsItWasWritten) {
 }
 
 TEST(GrantId, RefusesWhatNobodyWrites) {
-  for (std::string_view const bad : {"", " 1", "0", "-1", "x", "0-00000000001", "1-", "1-0000000000", "1-000000000001", "1-0000000000 ", "1-00000000000",
-                                     "1-0000000000.", "1-zzzzzzzzzzz", "1-~~~~~~~~~~~", "1x", "18446744073709551616", "1 -00000000001x-"}) {
+  for (std::string_view const bad :
+       {"", " 1", "0", "-1", "x", "0-00000000001", "1-", "1-0000000000", "1-000000000001", "1-0000000000 ", "1-00000000000", "1-0000000000.",
+        "1-zzzzzzzzzzz", "1-~~~~~~~~~~~", "1x", "18446744073709551616", "1 -00000000001x-"}) {
     std::string_view rest = bad;
     grant_id read{5, 5};
     if (bad.starts_with("1 ")) {

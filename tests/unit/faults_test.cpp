@@ -9,8 +9,7 @@
 namespace conch::engine {
 
 void PrintTo(fault f, std::ostream* out) {
-  constexpr std::string_view names[] = {"none",       "no_script",     "try_later", "reconnect",
-                                        "wrong_type", "access_denied", "refused",   "malformed"};
+  constexpr std::string_view names[] = {"none", "no_script", "try_later", "reconnect", "wrong_type", "access_denied", "refused", "malformed"};
   *out << names[static_cast<std::size_t>(f)];
 }
 
@@ -37,8 +36,7 @@ TEST(Faults, GiveEveryErrorOfTheServerItsMeaning) {
       {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", fault::try_later},
       {"NOREPLICAS Not enough good replicas to write.", fault::try_later},
       {"READONLY You can't write against a read only replica.", fault::reconnect},
-      {"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
-       fault::reconnect},
+      {"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)", fault::reconnect},
       {"NOAUTH Authentication required.", fault::access_denied},
       {"WRONGPASS invalid username-password pair or user is disabled.", fault::access_denied},
       {"NOPERM this user has no permissions to run the 'publish' command", fault::access_denied},
@@ -46,8 +44,7 @@ TEST(Faults, GiveEveryErrorOfTheServerItsMeaning) {
       {"WRONGTYPE Operation against a key holding the wrong kind of value", fault::wrong_type},
       {"WRONGTYPE conch:{a} holds something that is not a lock", fault::wrong_type},
       {"OOM command not allowed when used memory > 'maxmemory'.", fault::refused},
-      {"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
-       fault::refused},
+      {"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.", fault::refused},
       {"EXECABORT Transaction discarded because of previous errors.", fault::refused},
       {"MOVED 3999 127.0.0.1:6381", fault::refused},
       {"ASK 3999 127.0.0.1:6381", fault::refused},

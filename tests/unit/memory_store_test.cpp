@@ -47,13 +47,9 @@ struct grant_queue final : store::listener {
   std::deque<heard> grants;
 };
 
-engine::acquire_command acquire(std::string_view name, engine::grant_id id) {
-  return {name, id, true, 30s, 3s, 10min};
-}
+engine::acquire_command acquire(std::string_view name, engine::grant_id id) { return {name, id, true, 30s, 3s, 10min}; }
 
-engine::release_command release(std::string_view name, engine::grant_id id) {
-  return {name, id, false, 30s, 3s, 10min};
-}
+engine::release_command release(std::string_view name, engine::grant_id id) { return {name, id, false, 30s, 3s, 10min}; }
 
 TEST(MemoryStore, IsTheSameForTheSameNameAndStaysWhenNobodyUsesIt) {
   auto const one = store::named("MemoryStore.one");

@@ -55,10 +55,10 @@ TEST_P(QuorumElection, EveryMaskIsDecidedAtTheEarliestPossibleMomentAndNoEarlier
         tell(e, i, all[i], at(0));
         if (all[i] == fate::yes) ++yes;
         std::size_t const unknown = n - i - 1;
-        verdict const right = seen != verdict::open      ? seen
-                              : yes >= needed            ? verdict::won
-                              : yes + unknown < needed   ? verdict::out_of_reach
-                                                         : verdict::open;
+        verdict const right = seen != verdict::open    ? seen
+                              : yes >= needed          ? verdict::won
+                              : yes + unknown < needed ? verdict::out_of_reach
+                                                       : verdict::open;
         ASSERT_EQ(e.result(), right) << "after " << i + 1 << " of " << n << " with " << needed << " needed";
         seen = right;
       }

@@ -117,9 +117,7 @@ class world final : public engine::acquisition_events, public engine::log_sink {
     events.push_back(how == engine::acquired::granted ? "granted" : how == engine::acquired::busy ? "busy" : "failed");
   }
   void on_lost(engine::acquisition&, error_code) override { events.push_back("lost"); }
-  void on_released(engine::acquisition&, bool was_held, error_code) override {
-    events.push_back(was_held ? "released" : "not released");
-  }
+  void on_released(engine::acquisition&, bool was_held, error_code) override { events.push_back(was_held ? "released" : "not released"); }
   void note(bool, std::string_view) override {}
 
   static constexpr time_point begin{std::chrono::hours{1}};

@@ -19,17 +19,28 @@ TEST(Readable, LeavesPlainWordsAlone) {
 }
 
 TEST(Readable, WritesWhatATerminalWouldObeyAsItsBytes) {
-  struct example { std::string_view words, shown; };
+  struct example {
+    std::string_view words, shown;
+  };
   for (auto const& [words, shown] : {
            example{"a\x1b[31mb", "a\\x1b[31mb"},
            {"two\r\nlines\tand\0more"sv, "two\\x0d\\x0alines\\x09and\\x00more"},
            {"\x7f\b\a", "\\x7f\\x08\\x07"},
-           {"\xc2\x9b" "31m", "\\xc2\\x9b31m"},                     // U+009B, the other way to begin an escape sequence
-           {"\x9b" "31m", "\\x9b31m"},                              // and in one byte
-           {"\xe2\x80\xae" "evil\xe2\x80\xa8" "x", "\\xe2\\x80\\xaeevil\\xe2\\x80\\xa8x"},  // right to left, end of line
-           {"\xe2\x81\xa6" "x\xd8\x9c", "\\xe2\\x81\\xa6x\\xd8\\x9c"},
-           {"\xff\xc3", "\\xff\\xc3"},                              // no UTF-8; cut short
-           {"\xc0\x9b\xe0\x80\x9b", "\\xc0\\x9b\\xe0\\x80\\x9b"},   // too long for what they say
+           {"\xc2\x9b"
+            "31m",
+            "\\xc2\\x9b31m"},  // U+009B, the other way to begin an escape sequence
+           {"\x9b"
+            "31m",
+            "\\x9b31m"},  // and in one byte
+           {"\xe2\x80\xae"
+            "evil\xe2\x80\xa8"
+            "x",
+            "\\xe2\\x80\\xaeevil\\xe2\\x80\\xa8x"},  // right to left, end of line
+           {"\xe2\x81\xa6"
+            "x\xd8\x9c",
+            "\\xe2\\x81\\xa6x\\xd8\\x9c"},
+           {"\xff\xc3", "\\xff\\xc3"},                                               // no UTF-8; cut short
+           {"\xc0\x9b\xe0\x80\x9b", "\\xc0\\x9b\\xe0\\x80\\x9b"},                    // too long for what they say
            {"\xed\xa0\x80\xf4\x90\x80\x80", "\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80"},  // a surrogate; beyond Unicode
            {"\xe2\x82x", "\\xe2\\x82x"},
        }) {

@@ -26,15 +26,12 @@ using conch::resp::node;
 
 std::string_view name(kind what) {
   constexpr std::string_view names[] = {
-      "simple", "error",      "integer",  "bulk", "array", "null",      "boolean", "real",
-      "big",    "bulk_error", "verbatim", "map",  "set",   "attribute", "push",
+      "simple", "error", "integer", "bulk", "array", "null", "boolean", "real", "big", "bulk_error", "verbatim", "map", "set", "attribute", "push",
   };
   return names[static_cast<std::size_t>(what)];
 }
 
-bool is_aggregate(kind what) {
-  return what == kind::array || what == kind::map || what == kind::set || what == kind::push;
-}
+bool is_aggregate(kind what) { return what == kind::array || what == kind::map || what == kind::set || what == kind::push; }
 
 // "array(integer 1, bulk 'a')". Consumes one value with all its children from the front of `rest`
 // and checks that counts and depths agree.
@@ -91,11 +88,8 @@ using transcript = std::vector<std::string>;
 void drain(decoder& d, transcript& out) {
   for (;;) {
     switch (d.next()) {
-      case decoder::progress::need_more:
-        return;
-      case decoder::progress::message:
-        out.push_back(describe(d));
-        break;
+      case decoder::progress::need_more: return;
+      case decoder::progress::message: out.push_back(describe(d)); break;
       case decoder::progress::failed:
         if (out.empty() || !out.back().starts_with("failed")) {
           out.push_back("failed: "s.append(d.error()));
@@ -152,9 +146,7 @@ transcript decode(std::string_view input, limits bounds = {}) {
   return whole;
 }
 
-transcript only(std::string message) {
-  return {std::move(message)};
-}
+transcript only(std::string message) { return {std::move(message)}; }
 
 // ---- types
 
@@ -166,15 +158,12 @@ TEST(RespDecoder, SimpleStringsAndErrorsAreTheirLine) {
 }
 
 TEST(RespDecoder, IntegersSpanAll64Bits) {
-  EXPECT_EQ(decode(":0\r\n:7\r\n:-7\r\n:+7\r\n"),
-            (transcript{"integer 0", "integer 7", "integer -7", "integer 7 '+7'"}));
+  EXPECT_EQ(decode(":0\r\n:7\r\n:-7\r\n:+7\r\n"), (transcript{"integer 0", "integer 7", "integer -7", "integer 7 '+7'"}));
   EXPECT_EQ(decode(":9223372036854775807\r\n"), only("integer 9223372036854775807"));
   EXPECT_EQ(decode(":-9223372036854775808\r\n"), only("integer -9223372036854775808"));
-  EXPECT_EQ(decode(":999999999999999999\r\n:1000000000000000000\r\n"),
-            (transcript{"integer 999999999999999999", "integer 1000000000000000000"}));
+  EXPECT_EQ(decode(":999999999999999999\r\n:1000000000000000000\r\n"), (transcript{"integer 999999999999999999", "integer 1000000000000000000"}));
   EXPECT_EQ(decode(":007\r\n:-0\r\n:0000000000000000000000000001\r\n"),
-            (transcript{"integer 7 '007'", "integer 0 '-0'",
-                        "integer 1 '0000000000000000000000000001'"}));
+            (transcript{"integer 7 '007'", "integer 0 '-0'", "integer 1 '0000000000000000000000000001'"}));
 }
 
 TEST(RespDecoder, BulkStringsHoldAnyBytes) {
@@ -190,13 +179,10 @@ TEST(RespDecoder, NullsOfBothProtocolsAreNulls) {
   EXPECT_EQ(decode("*4\r\n$-1\r\n_\r\n*-1\r\n:1\r\n"), only("array(null, null, null, integer 1)"));
 }
 
-TEST(RespDecoder, BooleansAreZeroOrOne) {
-  EXPECT_EQ(decode("#t\r\n#f\r\n"), (transcript{"boolean 1", "boolean 0"}));
-}
+TEST(RespDecoder, BooleansAreZeroOrOne) { EXPECT_EQ(decode("#t\r\n#f\r\n"), (transcript{"boolean 1", "boolean 0"})); }
 
 TEST(RespDecoder, DoublesAndBigNumbersAreTextThatIsOne) {
-  for (auto const* text : {"1", "-1", "+1", "10.25", "1e9", "1E-9", "-1.5e+300", "inf", "-inf",
-                           "nan", "-nan", "INF", "+inf"}) {
+  for (auto const* text : {"1", "-1", "+1", "10.25", "1e9", "1E-9", "-1.5e+300", "inf", "-inf", "nan", "-nan", "INF", "+inf"}) {
     EXPECT_EQ(decode(","s + text + "\r\n"), only("real '"s + text + "'"));
   }
   for (auto const* text : {"0", "-1", "+12", "3492890328409238509324850943850943825024385"}) {
@@ -210,12 +196,9 @@ TEST(RespDecoder, VerbatimStringsComeWithoutTheirFormat) {
 }
 
 TEST(RespDecoder, AggregatesAreFollowedByTheirChildren) {
-  EXPECT_EQ(decode("*0\r\n%0\r\n~0\r\n>0\r\n"),
-            (transcript{"array()", "map()", "set()", "push()"}));
-  EXPECT_EQ(decode("*3\r\n:1\r\n$1\r\na\r\n+b\r\n"),
-            only("array(integer 1, bulk 'a', simple 'b')"));
-  EXPECT_EQ(decode("%2\r\n+a\r\n:1\r\n+b\r\n:2\r\n"),
-            only("map(simple 'a', integer 1, simple 'b', integer 2)"));
+  EXPECT_EQ(decode("*0\r\n%0\r\n~0\r\n>0\r\n"), (transcript{"array()", "map()", "set()", "push()"}));
+  EXPECT_EQ(decode("*3\r\n:1\r\n$1\r\na\r\n+b\r\n"), only("array(integer 1, bulk 'a', simple 'b')"));
+  EXPECT_EQ(decode("%2\r\n+a\r\n:1\r\n+b\r\n:2\r\n"), only("map(simple 'a', integer 1, simple 'b', integer 2)"));
   EXPECT_EQ(decode("~2\r\n#t\r\n,1.5\r\n"), only("set(boolean 1, real '1.5')"));
   EXPECT_EQ(decode("*2\r\n*2\r\n:1\r\n*0\r\n%1\r\n~1\r\n:2\r\n*1\r\n*1\r\n_\r\n"),
             only("array(array(integer 1, array()), map(set(integer 2), array(array(null))))"));
@@ -242,8 +225,7 @@ TEST(RespDecoder, NodesAreAPreOrderListWithCountsAndDepths) {
 
 TEST(RespDecoder, PushesArriveBetweenReplies) {
   EXPECT_EQ(decode("+a\r\n>3\r\n+message\r\n$1\r\nc\r\n$1\r\nm\r\n:1\r\n>1\r\n+x\r\n"),
-            (transcript{"simple 'a'", "push(simple 'message', bulk 'c', bulk 'm')", "integer 1",
-                        "push(simple 'x')"}));
+            (transcript{"simple 'a'", "push(simple 'message', bulk 'c', bulk 'm')", "integer 1", "push(simple 'x')"}));
   decoder d;
   EXPECT_FALSE(d.is_push());
   give(d, ">1\r\n+x\r\n*1\r\n+x\r\n");
@@ -258,15 +240,11 @@ TEST(RespDecoder, PushesArriveBetweenReplies) {
 
 TEST(RespDecoder, AttributesAreSkippedWhereverTheyStand) {
   EXPECT_EQ(decode("|1\r\n+ttl\r\n:9\r\n$1\r\na\r\n"), only("bulk 'a'"));
-  EXPECT_EQ(decode("*2\r\n|1\r\n+k\r\n*2\r\n:1\r\n:2\r\n:3\r\n|0\r\n:4\r\n"),
-            only("array(integer 3, integer 4)"));
-  EXPECT_EQ(decode("%1\r\n|1\r\n+a\r\n+b\r\n+k\r\n|1\r\n+a\r\n+b\r\n+v\r\n"),
-            only("map(simple 'k', simple 'v')"));
+  EXPECT_EQ(decode("*2\r\n|1\r\n+k\r\n*2\r\n:1\r\n:2\r\n:3\r\n|0\r\n:4\r\n"), only("array(integer 3, integer 4)"));
+  EXPECT_EQ(decode("%1\r\n|1\r\n+a\r\n+b\r\n+k\r\n|1\r\n+a\r\n+b\r\n+v\r\n"), only("map(simple 'k', simple 'v')"));
   // In front of an aggregate, of another attribute, inside an attribute, in front of a push.
-  EXPECT_EQ(decode("|1\r\n+a\r\n%1\r\n:1\r\n_\r\n|1\r\n|1\r\n+b\r\n+c\r\n+d\r\n*0\r\n*1\r\n#t\r\n"),
-            only("array(boolean 1)"));
-  EXPECT_EQ(decode("|1\r\n+a\r\n:1\r\n>1\r\n+x\r\n+y\r\n"),
-            (transcript{"push(simple 'x')", "simple 'y'"}));
+  EXPECT_EQ(decode("|1\r\n+a\r\n%1\r\n:1\r\n_\r\n|1\r\n|1\r\n+b\r\n+c\r\n+d\r\n*0\r\n*1\r\n#t\r\n"), only("array(boolean 1)"));
+  EXPECT_EQ(decode("|1\r\n+a\r\n:1\r\n>1\r\n+x\r\n+y\r\n"), (transcript{"push(simple 'x')", "simple 'y'"}));
   // After the last child it belongs to the next message.
   EXPECT_EQ(decode("*1\r\n:1\r\n|1\r\n+a\r\n+b\r\n"), only("array(integer 1)"));
   EXPECT_EQ(decode("|0\r\n"), transcript{});
@@ -348,16 +326,13 @@ TEST(RespDecoder, MalformedInputIsRefusedInWords) {
   for (auto const& c : cases) {
     EXPECT_EQ(decode(c.input), only("failed: " + c.error)) << c.input;
   }
-  for (auto const* text : {"", "-", ".", "1.", ".5", "e5", "1e", "1e+", "1.e5", "1x", "--1",
-                           "infinity", "in", "nanx", "1 ", "0x10"}) {
+  for (auto const* text : {"", "-", ".", "1.", ".5", "e5", "1e", "1e+", "1.e5", "1x", "--1", "infinity", "in", "nanx", "1 ", "0x10"}) {
     EXPECT_EQ(decode(","s + text + "\r\n"), only("failed: bad double at byte 0")) << text;
   }
 }
 
 TEST(RespDecoder, MessagesBeforeTheErrorAreDeliveredAndThePositionCountsThem) {
-  EXPECT_EQ(
-      decode("+OK\r\n*1\r\n:5\r\n*2\r\n:1\r\nX"),
-      (transcript{"simple 'OK'", "array(integer 5)", "failed: unknown type 0x58 at byte 21"}));
+  EXPECT_EQ(decode("+OK\r\n*1\r\n:5\r\n*2\r\n:1\r\nX"), (transcript{"simple 'OK'", "array(integer 5)", "failed: unknown type 0x58 at byte 21"}));
 }
 
 TEST(RespDecoder, AnErrorStaysUntilReset) {
@@ -388,8 +363,7 @@ TEST(RespDecoder, AnErrorStaysUntilReset) {
 
 TEST(RespDecoder, ResetForgetsAMessageAtAnyPoint) {
   auto const input = "|1\r\n+a\r\n*1\r\n:1\r\n*2\r\n:12\r\n$3\r\nabc\r\n"s;
-  auto const expected =
-      transcript{"array(integer 12, bulk 'abc')", "failed: unknown type 0x58 at byte 34"};
+  auto const expected = transcript{"array(integer 12, bulk 'abc')", "failed: unknown type 0x58 at byte 34"};
   for (std::size_t n = 0; n <= input.size(); ++n) {
     decoder d({.max_elements = 7});
     transcript out;
@@ -412,10 +386,8 @@ TEST(RespDecoder, NestingEndsAtMaxDepth) {
   limits const bounds{.max_depth = 3};
   EXPECT_EQ(decode("*1\r\n*1\r\n*1\r\n:1\r\n", bounds), only("array(array(array(integer 1)))"));
   EXPECT_EQ(decode("*1\r\n*1\r\n*0\r\n", bounds), only("array(array(array()))"));
-  EXPECT_EQ(decode("*1\r\n*1\r\n*1\r\n*0\r\n", bounds),
-            only("failed: nested deeper than 3 at byte 12"));
-  EXPECT_EQ(decode("*1\r\n|1\r\n%1\r\n~1\r\n", bounds),
-            only("failed: nested deeper than 3 at byte 12"));
+  EXPECT_EQ(decode("*1\r\n*1\r\n*1\r\n*0\r\n", bounds), only("failed: nested deeper than 3 at byte 12"));
+  EXPECT_EQ(decode("*1\r\n|1\r\n%1\r\n~1\r\n", bounds), only("failed: nested deeper than 3 at byte 12"));
   EXPECT_EQ(decode("*0\r\n", {.max_depth = 0}), only("failed: nested deeper than 0 at byte 0"));
   EXPECT_EQ(decode(":1\r\n", {.max_depth = 0}), only("integer 1"));
   std::string deep;
@@ -427,17 +399,12 @@ TEST(RespDecoder, NestingEndsAtMaxDepth) {
 
 TEST(RespDecoder, ValuesInAMessageEndAtMaxElements) {
   limits const bounds{.max_elements = 5};
-  auto const refused = [](int at) {
-    return only("failed: more than 5 values in a message at byte " + std::to_string(at));
-  };
-  EXPECT_EQ(decode("*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n", bounds),
-            only("array(integer 1, integer 2, integer 3, integer 4)"));
+  auto const refused = [](int at) { return only("failed: more than 5 values in a message at byte " + std::to_string(at)); };
+  EXPECT_EQ(decode("*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n", bounds), only("array(integer 1, integer 2, integer 3, integer 4)"));
   EXPECT_EQ(decode("*5\r\n", bounds), refused(0));
-  EXPECT_EQ(decode("%2\r\n:1\r\n:2\r\n:3\r\n:4\r\n", bounds),
-            only("map(integer 1, integer 2, integer 3, integer 4)"));
+  EXPECT_EQ(decode("%2\r\n:1\r\n:2\r\n:3\r\n:4\r\n", bounds), only("map(integer 1, integer 2, integer 3, integer 4)"));
   EXPECT_EQ(decode("%3\r\n", bounds), refused(0));
-  EXPECT_EQ(decode("*2\r\n*2\r\n:1\r\n:2\r\n:3\r\n", bounds),
-            only("array(array(integer 1, integer 2), integer 3)"));
+  EXPECT_EQ(decode("*2\r\n*2\r\n:1\r\n:2\r\n:3\r\n", bounds), only("array(array(integer 1, integer 2), integer 3)"));
   EXPECT_EQ(decode("*2\r\n*3\r\n", bounds), refused(4));
   // Announced children count before they arrive, skipped ones like others.
   EXPECT_EQ(decode("*3\r\n~2\r\n", bounds), refused(4));
@@ -448,11 +415,9 @@ TEST(RespDecoder, ValuesInAMessageEndAtMaxElements) {
   EXPECT_EQ(decode("|2\r\n", bounds), refused(0));
   // Every message has its own count.
   EXPECT_EQ(decode("*3\r\n:1\r\n:2\r\n:3\r\n*1\r\n*1\r\n*2\r\n:1\r\n:2\r\n", bounds),
-            (transcript{"array(integer 1, integer 2, integer 3)",
-                        "array(array(array(integer 1, integer 2)))"}));
+            (transcript{"array(integer 1, integer 2, integer 3)", "array(array(array(integer 1, integer 2)))"}));
   EXPECT_EQ(decode(":1\r\n", {.max_elements = 0}), only("integer 1"));
-  for (auto const* count : {"*9223372036854775807\r\n", "%9223372036854775807\r\n",
-                            "|9223372036854775807\r\n", "*1048576\r\n"}) {
+  for (auto const* count : {"*9223372036854775807\r\n", "%9223372036854775807\r\n", "|9223372036854775807\r\n", "*1048576\r\n"}) {
     EXPECT_EQ(decode(count), only("failed: more than 1048576 values in a message at byte 0"));
   }
 }
@@ -467,8 +432,7 @@ TEST(RespDecoder, StringsEndAtMaxText) {
     EXPECT_EQ(decode(type + "1234\r\n"s, bounds).at(0).find("failed"), std::string::npos);
     EXPECT_EQ(decode(type + "12345"s, bounds), only("failed: line longer than 4 bytes at byte 0"));
   }
-  EXPECT_EQ(decode("$9223372036854775807\r\n"),
-            only("failed: string longer than 67108864 bytes at byte 0"));
+  EXPECT_EQ(decode("$9223372036854775807\r\n"), only("failed: string longer than 67108864 bytes at byte 0"));
 }
 
 TEST(RespDecoder, MessagesEndAtMaxMessage) {
@@ -483,14 +447,12 @@ TEST(RespDecoder, MessagesEndAtMaxMessage) {
   EXPECT_EQ(decode("+123456789\r\n", bounds), only("simple '123456789'"));
   EXPECT_EQ(decode("+1234567890\r\n", bounds), refused);
   EXPECT_EQ(decode("|0\r\n|0\r\n|0\r\n:1\r\n", bounds), refused);
-  EXPECT_EQ(decode("*1\r\n:1\r\n*1\r\n$5\r\n", bounds),
-            (transcript{"array(integer 1)", "failed: message longer than 12 bytes at byte 8"}));
+  EXPECT_EQ(decode("*1\r\n:1\r\n*1\r\n$5\r\n", bounds), (transcript{"array(integer 1)", "failed: message longer than 12 bytes at byte 8"}));
   EXPECT_EQ(decode("+", {.max_message = 0}), only("failed: message longer than 0 bytes at byte 0"));
 }
 
 TEST(RespDecoder, NothingIsAllocatedForAnnouncedButAbsentData) {
-  for (auto const* header : {"*1000000\r\n", "%500000\r\n", "~1000000\r\n", ">1000000\r\n",
-                             "|500000\r\n", "$67108864\r\n", "!67108864\r\n"}) {
+  for (auto const* header : {"*1000000\r\n", "%500000\r\n", "~1000000\r\n", ">1000000\r\n", "|500000\r\n", "$67108864\r\n", "!67108864\r\n"}) {
     decoder d;
     give(d, header);
     ASSERT_EQ(d.next(), decoder::progress::need_more) << header;
@@ -536,8 +498,7 @@ std::string big_message(std::string_view what) {
   return "*50000\r\n" + out;
 }
 
-constexpr char const* big_messages[] = {"bulk string",   "simple string", "big number", "integers",
-                                        "long integers", "small strings", "attributes"};
+constexpr char const* big_messages[] = {"bulk string", "simple string", "big number", "integers", "long integers", "small strings", "attributes"};
 
 TEST(RespDecoder, WorkIsLinearEvenOneByteAtATime) {
   for (auto const* what : big_messages) {
@@ -633,8 +594,7 @@ TEST(RespDecoder, TheRoomStaysWhereItIsWhileMessagesAreTaken) {
   drain(d, out);
   d.commit(arrived.size() - 3);
   drain(d, out);
-  EXPECT_EQ(out,
-            (transcript{"simple 'a'", "simple 'b'", "array(integer 1, integer 2)", "simple 'c'"}));
+  EXPECT_EQ(out, (transcript{"simple 'a'", "simple 'b'", "array(integer 1, integer 2)", "simple 'c'"}));
 }
 
 TEST(RespDecoder, PrepareGivesAtLeastWhatWasAskedFor) {
@@ -689,35 +649,24 @@ class generator {
       aggregate(wire, dropped, depth + 3, '|', kind::attribute);
     }
     switch (below(depth < 5 ? 9 : 6)) {
-      case 0:
-        return line(wire, words, '+', kind::simple_string, letters());
-      case 1:
-        return line(wire, words, '-', kind::simple_error, letters());
-      case 2:
-        return string(wire, words, '$', kind::bulk_string, "");
-      case 3:
-        return string(wire, words, '!', kind::bulk_error, "");
-      case 4:
-        return string(wire, words, '=', kind::verbatim_string, "txt:");
-      case 5:
-        return small(wire, words);
-      case 6:
-        return aggregate(wire, words, depth, '*', kind::array);
-      case 7:
-        return aggregate(wire, words, depth, '%', kind::map);
-      default:
-        return aggregate(wire, words, depth, '~', kind::set);
+      case 0: return line(wire, words, '+', kind::simple_string, letters());
+      case 1: return line(wire, words, '-', kind::simple_error, letters());
+      case 2: return string(wire, words, '$', kind::bulk_string, "");
+      case 3: return string(wire, words, '!', kind::bulk_error, "");
+      case 4: return string(wire, words, '=', kind::verbatim_string, "txt:");
+      case 5: return small(wire, words);
+      case 6: return aggregate(wire, words, depth, '*', kind::array);
+      case 7: return aggregate(wire, words, depth, '%', kind::map);
+      default: return aggregate(wire, words, depth, '~', kind::set);
     }
   }
 
-  static void line(std::string& wire, std::string& words, char type, kind what,
-                   std::string const& text) {
+  static void line(std::string& wire, std::string& words, char type, kind what, std::string const& text) {
     wire += type + text + "\r\n";
     words += std::string(name(what)) + " '" + text + "'";
   }
 
-  void string(std::string& wire, std::string& words, char type, kind what,
-              std::string const& prefix) {
+  void string(std::string& wire, std::string& words, char type, kind what, std::string const& prefix) {
     auto const text = bytes();
     wire += type + std::to_string(prefix.size() + text.size()) + "\r\n" + prefix + text + "\r\n";
     words += std::string(name(what)) + " '" + text + "'";
@@ -725,8 +674,7 @@ class generator {
 
   void small(std::string& wire, std::string& words) {
     constexpr std::pair<char const*, char const*> constants[] = {
-        {"_\r\n", "null"},       {"$-1\r\n", "null"},     {"*-1\r\n", "null"},
-        {"#t\r\n", "boolean 1"}, {"#f\r\n", "boolean 0"},
+        {"_\r\n", "null"}, {"$-1\r\n", "null"}, {"*-1\r\n", "null"}, {"#t\r\n", "boolean 1"}, {"#f\r\n", "boolean 0"},
     };
     auto const which = below(9);
     if (which < std::size(constants)) {

@@ -46,24 +46,15 @@ TEST(RespEncoder, TheWriterAndTheListWriteTheSame) {
   std::string by_list;
   append_command(by_list, {"EVALSHA", "abc", "1", "key", "-5", "7"});
   std::string by_writer;
-  command_writer(by_writer, 6)
-      .arg("EVALSHA"s)
-      .arg("abc")
-      .arg(1)
-      .arg("key")
-      .arg(std::int64_t{-5})
-      .arg(std::uint64_t{7});
+  command_writer(by_writer, 6).arg("EVALSHA"s).arg("abc").arg(1).arg("key").arg(std::int64_t{-5}).arg(std::uint64_t{7});
   EXPECT_EQ(by_writer, by_list);
 }
 
 TEST(RespEncoder, NumbersAreDecimal) {
   EXPECT_EQ(one_argument(std::int64_t{0}), "*1\r\n$1\r\n0\r\n");
-  EXPECT_EQ(one_argument(std::numeric_limits<std::int64_t>::min()),
-            "*1\r\n$20\r\n-9223372036854775808\r\n");
-  EXPECT_EQ(one_argument(std::numeric_limits<std::int64_t>::max()),
-            "*1\r\n$19\r\n9223372036854775807\r\n");
-  EXPECT_EQ(one_argument(std::numeric_limits<std::uint64_t>::max()),
-            "*1\r\n$20\r\n18446744073709551615\r\n");
+  EXPECT_EQ(one_argument(std::numeric_limits<std::int64_t>::min()), "*1\r\n$20\r\n-9223372036854775808\r\n");
+  EXPECT_EQ(one_argument(std::numeric_limits<std::int64_t>::max()), "*1\r\n$19\r\n9223372036854775807\r\n");
+  EXPECT_EQ(one_argument(std::numeric_limits<std::uint64_t>::max()), "*1\r\n$20\r\n18446744073709551615\r\n");
   EXPECT_EQ(one_argument(-1), "*1\r\n$2\r\n-1\r\n");
   EXPECT_EQ(one_argument(1U), "*1\r\n$1\r\n1\r\n");
   EXPECT_EQ(one_argument(-1LL), "*1\r\n$2\r\n-1\r\n");
@@ -77,16 +68,13 @@ TEST(RespEncoder, AnArgumentMayBeOfAnyLengthAndHoldAnyBytes) {
     for (std::size_t i = 0; i < size; ++i) {
       text[i] = static_cast<char>(i * 7);
     }
-    EXPECT_EQ(one_argument(std::string_view(text)),
-              "*1\r\n$" + std::to_string(size) + "\r\n" + text + "\r\n");
+    EXPECT_EQ(one_argument(std::string_view(text)), "*1\r\n$" + std::to_string(size) + "\r\n" + text + "\r\n");
   }
   EXPECT_EQ(one_argument(std::string_view()), "*1\r\n$0\r\n\r\n");
 }
 
 TEST(RespEncoder, ANumberIsWrittenWithItsLengthOnBothSidesOfEachPowerOfTen) {
-  auto const expected = [](std::string const& text) {
-    return "*1\r\n$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-  };
+  auto const expected = [](std::string const& text) { return "*1\r\n$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; };
   for (std::uint64_t power = 1; power <= 1'000'000'000'000'000'000U; power *= 10) {
     for (std::uint64_t const value : {power - 1, power, power + 1}) {
       auto const as_signed = static_cast<std::int64_t>(value);
@@ -155,8 +143,7 @@ TEST(RespEncoder, RandomCommandsComeBackFromTheDecoder) {
     command_writer writer(wire, args.size());
     for (auto& text : args) {
       if (random() % 3 == 0) {
-        auto const value =
-            static_cast<std::int64_t>(static_cast<std::uint64_t>(random()) << (random() % 33));
+        auto const value = static_cast<std::int64_t>(static_cast<std::uint64_t>(random()) << (random() % 33));
         text = std::to_string(value);
         writer.arg(value);
       } else {

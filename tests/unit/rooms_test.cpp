@@ -38,13 +38,13 @@ std::vector<room> const& rooms() {
 }
 
 /// Files that neither include Asio nor reach it by what they include: they can be simulated.
-std::vector<std::string> const without_io{"cohort/",        "protocol/",    "quorum/",       "resp/",         "redis/codec",
+std::vector<std::string> const without_io{"cohort/",        "protocol/",    "quorum/",       "resp/",        "redis/codec",
                                           "redis/greeting", "redis/faults", "redis/scripts", "memory/store", "memory/moment"};
 
 /// Public headers that are not the client's.
-std::map<std::string, std::string, std::less<>> const public_headers{
-    {"conch/clock.hpp", "base"}, {"conch/config.hpp", "base"},  {"conch/error.hpp", "base"},
-    {"conch/stats.hpp", "base"}, {"conch/version.hpp", "base"}, {"conch/detail/multi_plan.hpp", "cohort"}};
+std::map<std::string, std::string, std::less<>> const public_headers{{"conch/clock.hpp", "base"},   {"conch/config.hpp", "base"},
+                                                                     {"conch/error.hpp", "base"},   {"conch/stats.hpp", "base"},
+                                                                     {"conch/version.hpp", "base"}, {"conch/detail/multi_plan.hpp", "cohort"}};
 
 using source_files = std::map<std::string, std::vector<std::string>>;  // what each file includes
 
@@ -184,7 +184,9 @@ TEST(Rooms, AreShownInTheDocumentAsTheyAreHere) {
 // ---- does this test see anything? -----------------------------------------------------------------
 
 TEST(Rooms, TellAForbiddenInclude) {
-  struct example { std::string file, text; };
+  struct example {
+    std::string file, text;
+  };
   for (auto const& [file, text] : {
            example{"cohort/engine.cpp", "#include \"protocol/wire.hpp\""},
            {"protocol/server.cpp", "#include \"quorum/quorum.hpp\""},

@@ -218,9 +218,7 @@ TEST(TimerQueue, KeepsItsOrderThroughAnyChanges) {
           }
           break;
         }
-        default:
-          due[n] = now + std::chrono::milliseconds{pick(-5, 60)};
-          q.arm(all[n]->t, *due[n]);
+        default: due[n] = now + std::chrono::milliseconds{pick(-5, 60)}; q.arm(all[n]->t, *due[n]);
       }
       time_point first = timer_queue::never;
       for (auto const& at : due) first = std::min(first, at.value_or(timer_queue::never));

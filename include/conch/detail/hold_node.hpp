@@ -26,14 +26,18 @@ void let_go(hold_node* n) noexcept;
 class node_ref {
  public:
   node_ref() noexcept = default;
-  explicit node_ref(hold_node* n) noexcept : node_{n} { if (node_ != nullptr) retain(node_); }
+  explicit node_ref(hold_node* n) noexcept : node_{n} {
+    if (node_ != nullptr) retain(node_);
+  }
   node_ref(node_ref const& other) noexcept : node_ref{other.node_} {}
   node_ref(node_ref&& other) noexcept : node_{std::exchange(other.node_, nullptr)} {}
   node_ref& operator=(node_ref other) noexcept {
     std::swap(node_, other.node_);
     return *this;
   }
-  ~node_ref() { if (node_ != nullptr) let_go(node_); }
+  ~node_ref() {
+    if (node_ != nullptr) let_go(node_);
+  }
 
   hold_node* get() const noexcept { return node_; }
   hold_node* operator->() const noexcept { return node_; }
