@@ -52,7 +52,7 @@ asio::awaitable<bool> work(conch::client& client, std::string const& url) {
     std::cout << "with_lock throws: " << error.what() << '\n';
   }
   conch::hold next = co_await lock.async_acquire();  // the lock itself is as good as new
-  co_return cancelled&& told&& next.valid();
+  co_return (cancelled && told && next.valid());
 }
 
 int main(int argc, char** argv) try {

@@ -50,7 +50,7 @@ asio::awaitable<bool> work(conch::client& one, conch::client& two) {
             << "written with fence " << old_fence << ": " << (late ? "yes" : "no, too old") << '\n';
 
   bool const was_held = co_await old_hold.async_release();  // harmless, and it says so
-  co_return first&& told&& second && !late && !was_held && new_hold.valid();
+  co_return (first && told && second && !late && !was_held && new_hold.valid());
 }
 
 int main(int argc, char** argv) try {

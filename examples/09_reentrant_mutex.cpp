@@ -37,7 +37,7 @@ asio::awaitable<bool> pay_with_fee(conch::client& client, account& mine) {
   std::cout << "somebody else: " << (theirs ? "granted?!" : "busy") << '\n';
   co_await held.async_release();
   theirs = co_await lock.async_try_acquire(somebody);
-  co_return silent&& theirs.valid() && mine.balance == 69;
+  co_return (silent && theirs.valid() && mine.balance == 69);
 }
 
 int main(int argc, char** argv) try {

@@ -90,8 +90,8 @@ void raw_player(exchange& x, std::string const& url, std::size_t me, raw_connect
   std::string const name = "bench:raw-hand-off";
   constexpr milliseconds lease{30'000}, claim{3'000}, retention{600'000};
   std::string acquire, release;
-  conch::redis::encode(conch::engine::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id, acquire);
-  conch::redis::encode(conch::engine::release_command{name, 1, false, lease, claim, retention, 0, false}, id, release);
+  conch::redis::encode(conch::protocol::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id, acquire);
+  conch::redis::encode(conch::protocol::release_command{name, 1, false, lease, claim, retention, 0, false}, id, release);
   raw_connection to{url, how};
   to.exchange(command({"HELLO", "3"}));
   to.exchange(command({"SUBSCRIBE", conch::redis::channel_of(id)}));

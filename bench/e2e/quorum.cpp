@@ -120,12 +120,13 @@ struct floor_of {
     std::string const client = "00000000000000000000000000000bec", name = "bench:quorum-floor";
     auto const now = floor<microseconds>(system_clock::now());
     std::int64_t const ticket = now.time_since_epoch().count();
-    std::int64_t fence = ticket - conch::engine::fence_epoch_us + 400'000;  // later than the last of them is used
+    std::int64_t fence = ticket - conch::protocol::fence_epoch_us + 400'000;  // later than the last of them is used
     std::vector<lane> all(rounds);
     for (std::size_t i = 0; i < rounds; ++i, fence += 500) {
       conch::engine::grant_id const id{static_cast<std::uint64_t>(ticket) * 1000 + i, ~std::uint64_t{0} - i};
-      conch::redis::encode(conch::engine::acquire_command{name, id, true, claim, claim, retention, ticket, 0, false, fence}, client, all[i].acquire);
-      conch::redis::encode(conch::engine::release_command{name, id, false, lease, claim, retention, 0, false, fence, fence + 500}, client,
+      conch::redis::encode(conch::protocol::acquire_command{name, id, true, claim, claim, retention, ticket, 0, false, fence}, client,
+                           all[i].acquire);
+      conch::redis::encode(conch::protocol::release_command{name, id, false, lease, claim, retention, 0, false, fence, fence + 500}, client,
                            all[i].release);
     }
     return all;

@@ -59,11 +59,11 @@ double raw_renewal_us(server& redis, double how_long) {
   for (int i = 0; i < 10'000; ++i) {  // many, as the client's: few would stay in the server's caches
     std::string const name = "bench:raw-renew:" + std::to_string(i);
     std::string acquire, renew;
-    conch::redis::encode(conch::engine::acquire_command{name, 1, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false},
-                         id, acquire);
+    conch::redis::encode(
+        conch::protocol::acquire_command{name, 1, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false}, id, acquire);
     to.exchange(acquire);
-    conch::engine::renewal const one{name, 1, milliseconds{30'000}};
-    conch::redis::encode(conch::engine::renew_command{{&one, 1}, false}, id, renew);
+    conch::protocol::renewal const one{name, 1, milliseconds{30'000}};
+    conch::redis::encode(conch::protocol::renew_command{{&one, 1}, false}, id, renew);
     lanes.push_back({renew, renew});
   }
   double const before = redis.cpu_us();

@@ -18,6 +18,8 @@ namespace {
 
 using namespace conch;
 using namespace conch::engine;
+using namespace conch::protocol;
+using namespace conch::protocol;
 
 /// The operating system's cost 15 ns each (src/base/entropy.hpp).
 struct numbered_nonces final : entropy {
@@ -28,9 +30,10 @@ struct numbered_nonces final : entropy {
 /// Grants everything at once, one lock or many.
 class world final : public wire, public acquisition_events, public log_sink {
  public:
-  world() : server_{settings_, 1, nonces_, timers_, *this, cohort_, *this, stats_} {
-    cohort_.use(server_);
-    server_.connected_as({1, "bench", server_us(), now_}, now_);
+  world() {
+    server_ = std::make_unique<server>(settings_, 1, nonces_, timers_, *this, cohort_, *this, stats_);
+    cohort_.use(*server_);
+    server_->connected_as({1, "bench", server_us(), now_}, now_);
     answer_all();
   }
 
@@ -45,7 +48,7 @@ class world final : public wire, public acquisition_events, public log_sink {
     while (!numbers_.empty()) {
       auto const [count, values] = numbers_.front();
       numbers_.pop_front();
-      server_.answered({fault::none, {}, std::span{values}.first(count)}, step());
+      server_->answered({fault::none, {}, std::span{values}.first(count)}, step());
     }
   }
 
@@ -90,8 +93,8 @@ class world final : public wire, public acquisition_events, public log_sink {
   numbered_nonces nonces_;
   std::deque<reply> numbers_;
   std::int64_t fence_ = 0;
+  std::unique_ptr<server> server_;  // outlives the cohort
   engine::cohort cohort_{settings_, timers_, *this, stats_};
-  server server_;
 };
 
 void engine_cycle(benchmark::State& state) {

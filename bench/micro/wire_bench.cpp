@@ -19,7 +19,7 @@ constexpr std::string_view client = "0123456789abcdef0123456789abcdef";
 
 void encode_acquire(benchmark::State& state) {
   std::string out;
-  engine::acquire_command const c{"stock:iphone", 12345, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false};
+  protocol::acquire_command const c{"stock:iphone", 12345, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false};
   std::int64_t bytes = 0;
   for (auto _ : state) {
     out.clear();
@@ -34,11 +34,11 @@ BENCHMARK(encode_acquire);
 
 void encode_renew(benchmark::State& state) {
   std::string out;
-  std::vector<engine::renewal> items(static_cast<std::size_t>(state.range(0)), {"stock:iphone", 12345, milliseconds{30'000}});
+  std::vector<protocol::renewal> items(static_cast<std::size_t>(state.range(0)), {"stock:iphone", 12345, milliseconds{30'000}});
   std::int64_t bytes = 0;
   for (auto _ : state) {
     out.clear();
-    redis::encode(engine::renew_command{items, false}, client, out);
+    redis::encode(protocol::renew_command{items, false}, client, out);
     benchmark::DoNotOptimize(out.data());
     bytes += static_cast<std::int64_t>(out.size());
   }
@@ -50,7 +50,7 @@ BENCHMARK(encode_renew)->Arg(200);
 /// The floor of encoding: the same bytes, copied.
 void copy_acquire(benchmark::State& state) {
   std::string bytes, out;
-  redis::encode(engine::acquire_command{"stock:iphone", 12345, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false},
+  redis::encode(protocol::acquire_command{"stock:iphone", 12345, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false},
                 client, bytes);
   for (auto _ : state) {
     out.clear();
@@ -99,7 +99,7 @@ void decode(benchmark::State& state, std::string const& text) {
       while (decoder.next() == resp::decoder::progress::message) {
         ++messages;
         if (decoder.is_push()) {
-          engine::pushed_grant grant;
+          protocol::pushed_grant grant;
           benchmark::DoNotOptimize(redis::read_push(decoder.message(), client, name, grant));
         } else {
           benchmark::DoNotOptimize(redis::to_answer(decoder.message(), numbers));

@@ -163,9 +163,9 @@ std::uint64_t run_lanes(raw_connection& to, std::vector<lane> const& lanes, stea
 lane conch_lane(std::string const& name, std::uint64_t number) {
   using std::chrono::milliseconds;
   lane result;
-  engine::acquire_command acquire{name, number, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false};
+  protocol::acquire_command acquire{name, number, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false};
   redis::encode(acquire, client_id, result.acquire);
-  engine::release_command release{name, number, false, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, false};
+  protocol::release_command release{name, number, false, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, false};
   redis::encode(release, client_id, result.release);
   return result;
 }

@@ -81,7 +81,7 @@ asio::awaitable<bool> session::serve_one() {
   }
   bool const keep_alive = wants_more && !finishing_;
   bool const written = co_await write(std::move(out), keep_alive);
-  co_return written&& keep_alive;
+  co_return (written && keep_alive);
 }
 
 asio::awaitable<error_code> session::read_request() {

@@ -26,10 +26,10 @@ asio::any_io_executor executor_of(client_core const* core) noexcept;
 void start_close(core_ptr core, duration timeout, close_handler handler);
 }  // namespace detail
 
-/// One place at the lock server, shared by all mutexes made from it: one connection, one timer, one watchdog.
+/// A client of the lock server. All locks made from it share its one connection, one timer and one watchdog.
 ///
-/// Connects when it is first needed, and again by itself. As long as it is connected its io_context has work: destroy the
-/// client, or close it, for io_context::run() to return.
+/// It connects when a lock first needs it, and reconnects by itself. While it is connected its io_context has work: destroy
+/// or close the client to let io_context::run() return.
 ///
 /// Thread safety: everything may be called from any thread that runs the io_context (config::single_threaded: from its one
 /// thread).
@@ -46,28 +46,28 @@ class client {
   client(client&&) noexcept = default;
   client& operator=(client&&) = delete;
 
-  /// Waiters end with errc::closed, holds are told they are lost; their locks are given back in the background.
+  /// Ends all waits with errc::closed, reports all holds as lost, and releases their locks in the background.
   /// Does not block.
   ~client();
 
   executor_type get_executor() const noexcept;
-  /// As they are in force: what follows a short lease is filled in.
+  /// The settings in force: members that follow a short lease have the lowered value.
   config const& settings() const noexcept;
-  /// A snapshot. Takes the client's lock for as long as copying takes.
+  /// A snapshot. Locks the client while it copies.
   statistics stats() const;
 
-  /// 32 hexadecimal digits, made at random for this object: by them others see whose a lock is (lock_holder::client).
+  /// 32 random hexadecimal digits that name this client. Other clients see them as lock_holder::client.
   std::string const& id() const noexcept;
 
-  /// Drains: no more acquires (errc::closed), waiters end, holders may finish within `timeout` (0 or less: not at all; duration::max():
-  /// as long as they need);
-  /// what is still held then is told lost and given back, for which it waits 1 s more at most.
+  /// Drains the client. New acquires and waiting ones end with errc::closed. Holders may finish within `timeout` (0 or less: no time;
+  /// duration::max(): no limit). Then the remaining holds are reported as lost and released. The operation waits at most 1 s more
+  /// for the answers.
   ///
   /// Completion signature: void(error_code)
   /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
   /// Per-operation cancellation: none.
-  /// Errors: errc::timed_out if the server did not confirm everything in time (it goes on while the server answers);
-  /// errc::closed if it was closed before.
+  /// Errors: errc::timed_out if the server did not confirm everything in time (the releases go on while the server answers);
+  /// errc::closed if the client was closed before.
   /// Thread safety: as client.
   /// Round trips: those of the releases.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>

@@ -14,102 +14,102 @@ namespace conch {
 
 enum class log_level { debug, info, warning, error };
 
-/// Called from any thread that runs the client; must not throw and must not call back into the client.
-/// No password ever reaches it.
+/// Called from any thread that runs the client. It must not throw and must not call the client.
+/// It never receives a password.
 using log_hook = std::function<void(log_level, std::string_view)>;
 
-/// A lock over several servers (docs/redlock.md): each of them gives one vote.
+/// A lock over several servers (docs/redlock.md). Each server gives one vote.
 struct quorum_config {
-  /// The servers, each by a URL of its own, in place of `config::url`: 1 to 9. No two may be the same server.
+  /// The URLs of 1 to 9 servers, instead of `config::url`. No two may be the same server.
   std::vector<std::string> servers{};
 
-  /// How many must agree. 0: a majority; else a majority to all of them.
+  /// How many servers must agree: a majority to all of them. 0: a majority.
   std::size_t votes_needed = 0;
 
-  /// In place of `config::claim`. How long one server keeps the lock for a client before a majority is confirmed.
-  /// At least 50 ms; where the lease is shorter, the lease.
+  /// How long one server keeps its vote for a client before a majority is confirmed. It replaces `config::claim`.
+  /// At least 50 ms; with a shorter lease, the lease.
   duration vote_claim = std::chrono::milliseconds{500};
 
-  /// A grant that would be good for less is refused. 0 to half of `vote_claim`.
+  /// A grant that would be valid for less is refused. 0 to half of `vote_claim`.
   duration min_validity = std::chrono::milliseconds{20};
 
-  /// A fencing token is greater than every earlier one also where servers fail and clocks differ at the
-  /// same time. Costs a second round trip on a few grants in a thousand. Without it: while the servers' clocks differ by less than
+  /// True: a fencing token is greater than every earlier one even if servers fail while clocks differ. It costs a second round
+  /// trip on a few grants in a thousand. False: that holds only while the servers' clocks differ by less than
   /// `vote_claim`.
   bool strict_fence = true;
 
-  /// A server that was started less than this ago (and a second) has no vote. The longest lease any client uses
-  /// keeps servers that restart without their data from giving a lock away twice. 0 to 30 days; 0: it votes at once.
+  /// A server has no vote until this time, and a second, after its start. Set it to the longest lease of any client: then
+  /// servers that restart without their data do not grant a lock twice. 0 to 30 days; 0: a server votes at once.
   duration min_server_uptime = duration::zero();
 };
 
-/// Everything a client can be told. Validated once, when the client is made; an error names the member.
+/// The settings of a client. They are validated once, when the client is made; an error names the member.
 struct config {
-  /// Where the server is: `redis://[user:password@]host[:port][/db]`, `unix:///path[?db=n]` or
-  /// `memory://[name]` (this process only, for unit tests). Or several independent servers, of which a majority decides:
-  /// `redlock://host:port,host:port,host:port`, 1 to 9 of them, each written as behind `redis://`.
+  /// The server: `redis://[user:password@]host[:port][/db]`, `unix:///path[?db=n]` or
+  /// `memory://[name]` (this process only, for unit tests). Or 1 to 9 independent servers, of which a majority decides:
+  /// `redlock://host:port,host:port,host:port`, each written as after `redis://`.
   std::string url = "redis://127.0.0.1:6379";
 
-  /// For several servers: in `quorum.servers`, or a `redlock://` URL.
+  /// For several servers, which `quorum.servers` or a `redlock://` URL names.
   quorum_config quorum{};
 
-  /// How long a lock outlives a holder that has died. 100 ms to 1 day. The watchdog renews a living hold.
+  /// How long the server keeps a lock without a renewal. 100 ms to 1 day. The watchdog renews each hold.
   duration lease = std::chrono::seconds{30};
 
-  /// When the watchdog renews. 0 means a third of the lease; else 10 ms to half of it.
+  /// The time between two renewals. 0: a third of the lease; else 10 ms to half of the lease.
   duration renew_every = duration::zero();
 
-  /// A hold that could not be renewed is reported lost this long before its deadline, so that the code under it
-  /// can stop in time. At least 0; never more than a quarter of what the grant was good for, to which it is lowered.
+  /// A hold that could not be renewed is reported as lost this long before its deadline, so that the code under it
+  /// can stop in time. At least 0; it is lowered to a quarter of the time for which the grant was valid.
   duration stop_margin = std::chrono::milliseconds{500};
 
-  /// How long the watchdog goes on renewing one hold, at least 1 ms; a stuck body then loses the lock at most one lease
-  /// later. Empty: for ever.
+  /// How long the watchdog renews one hold, at least 1 ms. A body that is stuck loses the lock at most one lease later.
+  /// Empty: for ever.
   std::optional<duration> max_hold = std::nullopt;
 
-  /// How long a grant may be handed on inside this process while other clients wait. 0: never, each release
-  /// goes to the server. At most the lease.
+  /// How long a grant may be handed off inside this process while other clients wait. 0: each release goes to the server.
+  /// At most the lease.
   duration local_slice = std::chrono::milliseconds{5};
 
-  /// How long a client that was handed the lock may stay silent before the next one is tried. At least 50 ms; where the
-  /// lease is shorter, the lease. Several servers: see `quorum_config::vote_claim`.
+  /// How long a client that was handed the lock may stay silent before the next in line gets it. At least 50 ms; with a
+  /// shorter lease, the lease. Several servers: see `quorum_config::vote_claim`.
   duration claim = std::chrono::seconds{3};
 
-  /// Asks the server before it believes a grant that was pushed. Whoever may publish to `conch:*` and read the keys of a lock can
-  /// otherwise make one who waits for it believe, for a claim at most, that it was granted. A hand-over takes 1.2 to 1.9 times as long.
+  /// True: the client asks the server before it believes a pushed grant. Without it, a user who may publish to `conch:*` and read the
+  /// keys of a lock can make a waiter believe for up to a claim that it has the lock. A hand-over takes 1.2 to 1.9 times as long.
   bool verify_pushes = false;
 
-  /// How long the server remembers the last fence of a lock nobody uses: some 130 bytes for each name. 1 s to 30 days.
+  /// How long the server remembers the last fence of an unused lock: some 130 bytes for each name. 1 s to 30 days.
   duration fence_retention = std::chrono::minutes{10};
 
-  /// No answer for this long: the connection counts as lost. At least 10 ms; never more than a third of the lease, to
-  /// which it is lowered.
+  /// After this long without an answer the connection counts as lost. At least 10 ms; it is lowered to a third of the
+  /// lease.
   duration command_timeout = std::chrono::seconds{3};
 
-  /// For the name look-up, the connection and the greeting together. 10 ms to 1 hour.
+  /// The limit for name look-up, connection and greeting together. 10 ms to 1 hour.
   duration connect_timeout = std::chrono::seconds{5};
 
-  /// How long an acquire waits for a server that cannot be reached, before errc::unreachable. 0 to 30 days.
+  /// How long an acquire waits for a server that cannot be reached before it fails with errc::unreachable. 0 to 30 days.
   duration offline_timeout = std::chrono::seconds{10};
 
-  /// Pause before the second attempt to connect; doubled from there up to `reconnect_max`, half of it random.
-  /// 1 ms to 1 hour each, the second not less than the first.
+  /// The pause before the second attempt to connect. It doubles up to `reconnect_max`; half of it is random.
+  /// 1 ms to 1 hour each; `reconnect_max` is not less than `reconnect_min`.
   duration reconnect_min = std::chrono::milliseconds{50};
   duration reconnect_max = std::chrono::seconds{3};
 
-  /// A ping goes out when nothing came in for this long (a waiting client's safety checks count). 0: never;
+  /// The client sends a ping when nothing came in for this long (answers to safety checks count). 0: never;
   /// else 10 ms to 1 day.
   duration keep_alive = std::chrono::seconds{45};
 
-  /// What the server shows in CLIENT LIST. 1 to 64 characters of printable ASCII without spaces.
+  /// The name of the connection in CLIENT LIST. 1 to 64 characters of printable ASCII without spaces.
   std::string client_name = "conch";
 
-  /// Set only where one thread alone runs the io_context and makes every call: the client then takes no lock, and calls handlers
-  /// that run on its own executor in the turn of the event loop in which they come up, one after the other, instead of posting
-  /// each (the loop sees to everything else after 16 of them).
+  /// Set it only if one thread alone runs the io_context and makes every call. The client then locks no mutex. It calls handlers
+  /// that run on its own executor in the turn of the event loop in which they become due, instead of posting each. After 16 of
+  /// them the event loop serves its other handlers.
   bool single_threaded = false;
 
-  /// Where the client tells what it does. Empty: nowhere.
+  /// Receives the client's log lines. Empty: there is no log.
   log_hook log = nullptr;
 };
 

@@ -11,29 +11,29 @@ using boost::system::error_code;
 
 /// What can go wrong. Compare with `ec == conch::errc::timed_out`.
 ///
-/// The error_code may carry the server's own words as well, which `ec.message()` and `system_error::what()` then show. They
-/// change nothing else: its value() is that of the errc, and it is equal to the code without them. Cancellation is reported as
-/// `boost::asio::error::operation_aborted`, as everywhere in Asio.
+/// The error_code may also carry the server's own words, which `ec.message()` and `system_error::what()` then show. The words
+/// change nothing else: value() is that of the errc, and the code is equal to the one without words. A cancellation is reported
+/// as `boost::asio::error::operation_aborted`, as everywhere in Asio.
 enum class errc {
-  timed_out = 1,   ///< the lock could not be had within `.wait`
+  timed_out = 1,   ///< the lock was not granted within `.wait`
   lost,            ///< the hold ended before it was released
   not_held,        ///< this object holds nothing (empty, moved from, or released before)
   closed,          ///< the client is closed
-  unreachable,     ///< no answer from the server; what was under way is cleaned up once it is back
-  access_denied,   ///< wrong user or password, or a command this user may not run
+  unreachable,     ///< no answer from the server; what the operation began is cleaned up once the server is back
+  access_denied,   ///< wrong user or password, or a command that this user may not run
   wrong_type,      ///< a key of the lock holds something that is not a lock
-  server_refused,  ///< the server answered with an error that repeating would not mend
-  protocol,        ///< what came over the wire is not what a Redis 6.2 or newer sends
+  server_refused,  ///< the server answered with an error that a repetition would not mend
+  protocol,        ///< the server sent something that Redis 6.2 or newer does not send
   invalid_name,    ///< a lock's name must have 1 to 512 bytes
   invalid_config,  ///< a member of conch::config or of the options is out of range
   invalid_url,     ///< the URL could not be understood
-  not_supported,   ///< this backend cannot do that
-  would_deadlock,  ///< a reader asked to become a writer: two of them would wait for each other
+  not_supported,   ///< this backend does not offer that
+  would_deadlock,  ///< a reader asked to become a writer: two such readers would wait for each other
 };
 
 /// Groups of errors, for code that only wants to know what to do next.
 enum class condition {
-  not_mine = 1,     ///< lost, not_held: somebody else may own the lock
+  not_mine = 1,     ///< lost, not_held: another client may own the lock
   unreachable,      ///< unreachable, closed
   invalid_request,  ///< invalid_name, invalid_config, invalid_url, not_supported, would_deadlock: fix the call
 };
@@ -42,8 +42,8 @@ boost::system::error_category const& error_category() noexcept;
 
 error_code make_error_code(errc e) noexcept;
 
-/// The same error with the server's own words behind it. The words are kept in a bounded process-wide
-/// table (the last 256 different ones); when they have been pushed out of it, only `e` itself is shown.
+/// The same error with the server's own words behind it. A process-wide table keeps the last 256 different
+/// texts; a code whose text has left it shows only `e` itself.
 error_code make_error_code(errc e, std::string_view words);
 
 boost::system::error_condition make_error_condition(errc e) noexcept;

@@ -17,11 +17,11 @@ namespace conch {
 
 namespace asio = boost::asio;
 
-/// A lock that is held, or an empty hand. Made by mutex::async_acquire.
+/// A lock that is held, or an empty hold. Made by mutex::async_acquire.
 ///
-/// Its destructor gives the lock back without waiting for the answer. It never blocks and never throws.
+/// Its destructor releases the lock and does not wait for the answer. It never blocks and never throws.
 ///
-/// Thread safety: distinct objects: safe. One object: the const functions from any thread, the others from one at a time.
+/// Thread safety: distinct objects: safe. One object: the const functions from any thread, the others from one thread at a time.
 class hold {
  public:
   /// Holds nothing.
@@ -35,34 +35,34 @@ class hold {
 
   void swap(hold& other) noexcept { std::swap(node_, other.node_); }
 
-  /// Was anything granted? Stays true when the hold is lost: see valid().
+  /// True if a lock was granted. Stays true when the hold is lost: see valid().
   explicit operator bool() const noexcept { return static_cast<bool>(node_); }
 
-  /// The lock is still ours by the local clock: not released, not lost, and its deadline has not passed. A write that
-  /// must not come late carries fence() as well: a thread may be stopped between this call and the write.
+  /// True if the hold is neither released nor lost, and its deadline has not passed by the local clock. A write that must not
+  /// come late carries fence() as well: a thread may be stopped between this call and the write.
   bool valid() const noexcept;
 
-  /// After this moment the hold is not valid. The watchdog moves it on. time_point::min() when lost, released or empty.
+  /// The hold is not valid after this moment. Each renewal moves it on. time_point::min() when lost, released or empty.
   time_point deadline() const noexcept;
 
   /// The fencing token: positive, and greater than that of every earlier grant of the same name. A guarded resource that
   /// remembers the greatest token it has seen, and refuses smaller ones, cannot be changed by a stale holder. 0 when empty.
   std::int64_t fence() const noexcept;
 
-  /// Of a striped_mutex: which segment this is, 1 to the number of segments. 0 for every other lock, and when empty.
+  /// The segment of a striped_mutex: 1 to the number of segments. 0 for every other lock, and when empty.
   std::uint32_t segment() const noexcept;
 
-  /// Gives the lock back and waits for the server's word.
+  /// Releases the lock and waits for the server's answer.
   ///
-  /// Effects: the lock goes to the next in line, in this process without a message, else by one script. From the
-  /// initiation on valid() is false.
-  /// Result: true if the lock was still held until then; false if it had been lost.
+  /// Effects: the lock goes to the next in line: inside this process without a message, else by one script. valid() is
+  /// false from the initiation on.
+  /// Result: true if the lock was held until the release; false if it had been lost.
   /// Lifetimes: the hold may be destroyed once the operation is initiated.
   /// Completion signature: void(error_code, bool)
   /// Executor: the handler's associated one, else the client's (of an empty hold: asio::system_executor). Never completes
   /// inside the initiating function.
-  /// Per-operation cancellation: none; a release that was begun goes on. With no answer within `command_timeout` it
-  /// completes with errc::unreachable and goes on behind.
+  /// Per-operation cancellation: none. Without an answer within `command_timeout` it completes with errc::unreachable, and
+  /// the release goes on in the background.
   /// Errors: errc::not_held (empty, or released before), errc::unreachable, errc::wrong_type, errc::access_denied,
   /// errc::protocol.
   /// Thread safety: as the non-const functions of a hold.
@@ -72,13 +72,13 @@ class hold {
     return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{node_.get()}}, token, node_);
   }
 
-  /// Completes when the hold is lost, with the reason: errc::lost, or errc::closed when its client was closed.
+  /// Completes when the hold is lost. The error is the reason: errc::lost, or errc::closed when the client was closed.
   ///
-  /// Result: by the time anybody else can be granted the lock, the completion has been posted (except after an operator's
-  /// DEL, or a server that lost its data: then at the next renewal).
+  /// Result: the completion is posted before another client can be granted the lock. After an operator's DEL, or a loss of the
+  /// server's data, it is posted at the next renewal.
   /// Completion signature: void(error_code)
   /// Executor: as async_release.
-  /// Per-operation cancellation: terminal, partial and total: completes with operation_aborted, the hold is untouched.
+  /// Per-operation cancellation: terminal, partial and total: completes with operation_aborted; the hold stays as it is.
   /// Errors: operation_aborted also when the hold is released first; errc::not_held when it is empty or was released.
   /// Thread safety: any number of these may wait at the same time.
   /// Round trips: none.

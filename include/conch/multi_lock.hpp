@@ -28,19 +28,19 @@ using multi_lost_handler = asio::any_completion_handler<void(error_code)>;
 void start_multi_release(std::vector<hold> holds, multi_release_handler handler);
 void start_multi_lost(std::vector<node_ref> const& nodes, multi_lost_handler handler);
 
-/// Who hears what became of each of several tries.
+/// Receives the results of several tries.
 class tries_listener {
  public:
   virtual ~tries_listener() = default;
   virtual void answered(std::size_t i, error_code ec, hold h) = 0;
 };
-/// Tries them, those of one client together. Each is answered by the end of `wait`, whatever the server does, or without it
-/// when the server has answered; none before this returns.
+/// Tries them, those of one client together. Each is answered by the end of `wait` whatever the server does; without `wait`
+/// when the server has answered. None is answered before this returns.
 void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration> wait, asio::cancellation_slot slot,
                  std::shared_ptr<tries_listener> listener);
 }  // namespace detail
 
-/// Several locks that are held together, or an empty hand. Its destructor gives them all back, without waiting.
+/// Several locks that are held together, or an empty hold. Its destructor releases all of them and does not wait.
 /// Thread safety: as hold.
 class multi_hold {
  public:
@@ -48,27 +48,27 @@ class multi_hold {
   multi_hold() noexcept = default;
 
   explicit operator bool() const noexcept { return !holds_.empty(); }
-  /// All of them are.
+  /// True if all of them are valid.
   bool valid() const noexcept;
-  /// Of the one that ends first. time_point::min() when empty.
+  /// That of the hold that ends first. time_point::min() when empty.
   time_point deadline() const noexcept;
-  /// In the order in which they were acquired, that of the bytes of their names: for their fencing tokens.
+  /// The single holds, for their fencing tokens: in the order of acquiring, which is that of the bytes of the names.
   std::vector<hold> const& holds() const noexcept { return holds_; }
 
-  /// Gives all of them back, the last acquired first, and waits for the server's word.
+  /// Releases all of them, the last acquired first, and waits for the server's answers.
   ///
-  /// Result: true if all were still held until then. From the call on this object is empty.
+  /// Result: true if all were held until then. This object is empty from the call on.
   /// Completion signature: void(error_code, bool)
   /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
   /// Per-operation cancellation: none.
-  /// Errors: the first of those that hold::async_release reports; the others are given back all the same.
+  /// Errors: the first one that hold::async_release reports. The other locks are released all the same.
   /// Round trips: one; the releases go out together.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{first()}}, token, std::move(holds_));
   }
 
-  /// Completes when any of them is lost. Otherwise as hold::async_lost, but without per-operation cancellation: release
+  /// Completes when any of them is lost. Otherwise as hold::async_lost, but without per-operation cancellation: a release
   /// ends it.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_lost(Token&& token = {}) {
@@ -102,10 +102,10 @@ class multi_hold {
 
 /// Several mutexes, all or nothing.
 ///
-/// They are acquired in one order, that of the bytes of their names, whatever the order in which they are given: two that
-/// want the same locks never wait for each other. First they are tried, those of one client by one script that stops at the
-/// first that is busy; what is busy is then waited for in that order, holding only what comes before it. Each is renewed
-/// from its own grant on.
+/// They are always acquired in the order of the bytes of their names: two multi_locks that share mutexes never wait for
+/// each other. First all are tried. One script tries those of one client and stops at the first busy one. Then the busy ones
+/// are waited for in that order, while only the mutexes before them are held. Each hold is renewed from its own grant
+/// on.
 ///
 /// The mutexes may be of different clients. Copies are cheap. Thread safety: as client.
 class multi_lock {
@@ -113,8 +113,8 @@ class multi_lock {
   using executor_type = asio::any_io_executor;
   using hold_type = multi_hold;
 
-  /// `locks`: at least one; a name that is given twice counts once, also where the clients are different: what lies on
-  /// different servers must have different names.
+  /// `locks`: at least one. A name that is given twice counts once, even if the clients differ: mutexes on different
+  /// servers must have different names.
   /// Throws boost::system::system_error: errc::invalid_config if there is none.
   explicit multi_lock(std::vector<mutex> locks);
 
@@ -123,15 +123,15 @@ class multi_lock {
   /// Waits for all of them.
   ///
   /// Result: a hold on all, or an error; never some of them, and never a lock left behind.
-  /// `options.wait`: for all of them together. 0 or less: one complete attempt, as async_try_acquire, which ends in errc::timed_out
+  /// `options.wait`: for all of them together. 0 or less: one complete attempt, as async_try_acquire; it ends with errc::timed_out
   /// if not all are free.
   /// Completion signature: void(error_code, multi_hold)
   /// Executor: the handler's associated one, else that of the first mutex. Never completes inside the initiating function.
   /// Per-operation cancellation: as mutex::async_acquire, for each that is tried or waited for.
   /// Lifetimes, errors: as mutex::async_acquire; errc::lost if one of them was lost while others were waited for.
   /// Thread safety: as client.
-  /// Round trips: one if all are free, and one script for up to 64 mutexes of one client. The first that is busy costs one
-  /// more and a push, and each that comes behind it one more, and a push if it is busy too.
+  /// Round trips: one if all are free, with one script for up to 64 mutexes of one client. The first busy one costs one
+  /// more and a push. Each mutex behind it costs one more, and a push if it is busy, too.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return start(options.wait, false, token);
@@ -142,9 +142,9 @@ class multi_lock {
     return start(std::nullopt, false, token);
   }
 
-  /// Takes all of them if all are free. An empty hold means that somebody has one of them: not an error. Never stands in line.
-  /// Otherwise as async_acquire. Round trips: one; where one is not free a second, which tries it alone. What it had taken in front
-  /// of that is given back behind the answer.
+  /// Takes all of them if all are free. An empty hold means that somebody has one of them, which is no error. Never stands in line.
+  /// Otherwise as async_acquire. Round trips: one; if a mutex is not free a second one, which tries it alone. The mutexes taken
+  /// before it are released after the answer.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return start(std::nullopt, true, token);
@@ -225,7 +225,7 @@ class multi_lock {
     }
   };
 
-  /// Waits for all tries; the last one's answer goes on with the operation.
+  /// Waits for all tries. The last answer resumes the operation.
   template <class Self>
   struct tries final : detail::tries_listener {
     tries(Self s, std::size_t count) : self{std::move(s)}, holds(count), left{count} {}

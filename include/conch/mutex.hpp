@@ -12,25 +12,25 @@
 
 namespace conch {
 
-/// Of one lock, for all acquires made through this object.
-struct mutex_options {
+/// The options of one lock object, for all acquires made through it. Every kind of lock takes them.
+struct lock_options {
   /// How long the lock outlives a holder that has died. Empty: config::lease. 100 ms to 1 day, and not less than
   /// config::claim nor than three times config::command_timeout (with a short config::lease these two follow it).
   std::optional<duration> lease = std::nullopt;
-  /// False: the lease is fixed. The hold ends when it runs out, whatever its holder does.
+  /// False: the lease is not renewed. The hold ends when the lease ends, even if its holder is alive.
   bool renew = true;
   /// Empty: config::max_hold. At least 1 ms.
   std::optional<duration> max_hold = std::nullopt;
 };
 
-/// The same of the other kinds of locks.
-using lock_options = mutex_options;
+/// The older name of lock_options.
+using mutex_options = lock_options;
 
-/// Of one acquire. Trivially destructible, so that `co_await m.async_acquire({.wait = 2s})` is safe on g++ 12.
+/// The options of one acquire. Trivially destructible, so that `co_await m.async_acquire({.wait = 2s})` is safe on g++ 12.
 struct acquire_options {
-  /// How long to wait; duration::max() is no end. Empty: until granted. 0 or less: one complete attempt, as a try is: it connects
-  /// (errc::unreachable after config::offline_timeout), sends the script where the server does not know it, and takes the lock if
-  /// it is free; else errc::timed_out, at once where somebody of this process holds it or asks.
+  /// How long to wait. Empty, or duration::max(): until granted. 0 or less: one complete attempt, as a try makes. It connects
+  /// (errc::unreachable after config::offline_timeout), sends the script if the server does not know it, and takes the lock if
+  /// it is free. Else it ends with errc::timed_out, at once if this process holds the lock or asks for it.
   std::optional<duration> wait = std::nullopt;
 };
 
@@ -40,47 +40,47 @@ asio::any_io_executor const& own_executor_of(settings_ptr const& lock) noexcept;
 
 void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler, bool on_own_executor = false);
 
-/// A part of a lock with several owners.
+/// The permit of a lock with several owners that an acquire wants.
 struct permit_request {
   char kind;  // as in src/cohort/permit.hpp
   std::uint32_t limit, weight;
   std::string excluded_segments = "-";
 };
 
-void start_acquire_permit(settings_ptr lock, permit_request part, std::optional<duration> wait, bool once, acquire_handler handler,
+void start_acquire_permit(settings_ptr lock, permit_request permit, std::optional<duration> wait, bool once, acquire_handler handler,
                           bool on_own_executor = false);
 
-struct initiate_part : initiation_at<lock_settings> {
+struct initiate_permit : initiation_at<lock_settings> {
   template <class Handler>
-  void operator()(Handler&& handler, settings_ptr lock, permit_request part, std::optional<duration> wait, bool once) const {
+  void operator()(Handler&& handler, settings_ptr lock, permit_request permit, std::optional<duration> wait, bool once) const {
     bool const on_own_executor = runs_on_client_executor(own_executor_of(lock), handler);
-    start_acquire_permit(std::move(lock), std::move(part), wait, once, std::forward<Handler>(handler), on_own_executor);
+    start_acquire_permit(std::move(lock), std::move(permit), wait, once, std::forward<Handler>(handler), on_own_executor);
   }
 };
 
 }  // namespace detail
 
-/// A lock by its name. Costs nothing on the server until it is acquired; several objects of one name are one lock.
+/// A lock by its name. It costs nothing on the server until it is acquired. Several objects of one name are one lock.
 /// Copies are cheap. Thread safety: as client.
 class mutex : public named_lock {
  public:
   /// `name`: 1 to 512 bytes of any value.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  mutex(client& owner, std::string name, mutex_options options = {});
+  mutex(client& owner, std::string name, lock_options options = {});
 
   /// Waits for the lock.
   ///
-  /// Effects: stands in the local line; the first of it stands in the server's. Granted when its turn comes.
+  /// Effects: the acquire stands in the local line. The client stands in the server's line for the first of that line.
   /// Result: a hold, or an error; never both, and never a lock left behind.
   /// Lifetimes: nothing needs to outlive the operation; a client that is destroyed ends it with errc::closed.
   /// Completion signature: void(error_code, hold)
   /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
-  /// Per-operation cancellation: terminal: reports operation_aborted at once, clean-up goes on behind. partial: reports
-  /// once the server has let go. total: a grant that is already under way is still delivered. See docs/cancellation.md.
+  /// Per-operation cancellation: terminal: reports operation_aborted at once, and cleans up in the background. partial: reports
+  /// once the server has confirmed. total: a grant that is already on its way is still delivered. See docs/cancellation.md.
   /// Errors: operation_aborted, errc::timed_out, errc::unreachable, errc::closed, errc::access_denied, errc::wrong_type,
   /// errc::server_refused, errc::protocol.
   /// Thread safety: as client.
-  /// Round trips: one if the lock is free; none if it is handed on in this process; else one and a push.
+  /// Round trips: one if the lock is free; none if it is handed off in this process; else one and a push.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, options.wait, false);
@@ -91,9 +91,9 @@ class mutex : public named_lock {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{}, false);
   }
 
-  /// Takes the lock if it is free. An empty hold means that somebody has it, or is asking for it: not an error. Never stands in
-  /// line. One complete attempt, as `.wait = 0`. Otherwise as async_acquire. Round trips: one, or none if this process has the
-  /// lock already, or asks for it.
+  /// Takes the lock if it is free. An empty hold means that somebody has the lock or asks for it, which is no error. Never stands
+  /// in line. It is one complete attempt, as with `.wait = 0`. Otherwise as async_acquire. Round trips: one; none if this process has
+  /// the lock or asks for it.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{}, true);

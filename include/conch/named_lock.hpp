@@ -18,13 +18,13 @@
 
 namespace conch {
 
-/// Somebody who has a lock, or a part of one, as the server saw it.
+/// A holder of a lock or of permits, as the server saw it.
 struct lock_holder {
-  std::string client;                             ///< client::id() of the process that has it; zeros: not one of this library
-  std::int64_t fence = 0;                         ///< its token; what it was handed on to inside that process adds up to 4095
-  std::chrono::system_clock::time_point since{};  ///< of the grant, by the server's clock; later if that was set back before
-  duration lease_left{};                          ///< unless it is renewed
-  bool confirmed = false;                         ///< false: handed to it, and not renewed since
+  std::string client;                             ///< client::id() of the holder; zeros: it does not use this library
+  std::int64_t fence = 0;                         ///< its token; hand-offs inside that process add up to 4095
+  std::chrono::system_clock::time_point since{};  ///< time of the grant by the server's clock; later if the clock was set back before
+  duration lease_left{};                          ///< until it ends without a renewal
+  bool confirmed = false;                         ///< false: the lock was handed over to it and not renewed since
   std::uint32_t permits = 1;                      ///< of a semaphore; a shared_mutex: 1'000'000 for a writer, else 1
   std::uint32_t segment = 0;                      ///< of a striped_mutex; else 0
 };
@@ -33,27 +33,27 @@ struct lock_holder {
 struct lock_status {
   enum class kind_of_lock : char { mutex = 0, semaphore = 's', shared_mutex = 'r', striped_mutex = 'g', reentrant_mutex = 'e' };
 
-  kind_of_lock kind = kind_of_lock::mutex;  ///< of what is there; if nobody has it, of the object that asks
+  kind_of_lock kind = kind_of_lock::mutex;  ///< of the lock on the server; without a holder, of the object that asks
   std::uint64_t waiting = 0;                ///< in the server's line: clients for a mutex, acquires for the other kinds
-  std::uint32_t held = 0;                   ///< by how many
-  std::uint32_t taken = 0;                  ///< permits or segments
-  std::uint32_t limit = 1;                  ///< of these; that which counts: of a semaphore that nobody uses it is the
-                                            ///< number that was set, or else that of the object that asks
-  std::vector<lock_holder> holders{};       ///< the first 100 by their fences; of more than about 1000 none is named
+  std::uint32_t held = 0;                   ///< number of holders
+  std::uint32_t taken = 0;                  ///< permits or segments that are held
+  std::uint32_t limit = 1;                  ///< the most of these that can be held. Of a semaphore that nobody uses: the
+                                            ///< number that was set, else that of the object that asks
+  std::vector<lock_holder> holders{};       ///< the first 100 by their fences; empty if there are more than about 1000
 
   bool locked() const noexcept { return held != 0; }
 };
 
 namespace detail {
 
-/// What an acquire needs to know; shared, so that an operation may outlive the mutex object it was made from.
+/// The settings of a lock object. Operations share them, since they may outlive the object.
 struct lock_settings {
   core_ptr core;
   std::string name;
   duration lease;
   bool renew;
   std::optional<duration> max_hold = std::nullopt;
-  // What the object was made as: what there is where the server knows of nothing.
+  // Of the object: async_inspect reports them where the server knows nothing of the lock.
   lock_status::kind_of_lock kind = lock_status::kind_of_lock::mutex;
   std::uint32_t limit = 1;
 };
@@ -65,12 +65,12 @@ using inspect_handler = asio::any_completion_handler<void(error_code, lock_statu
 using force_handler = asio::any_completion_handler<void(error_code, std::uint32_t)>;
 
 void start_inspect(settings_ptr lock, inspect_handler handler);
-/// `fence`: the token of the one to lose it; 0: all.
+/// `fence`: the token of the holder that is to lose the lock; 0: all holders.
 void start_force(settings_ptr lock, std::int64_t fence, force_handler handler);
 
 }  // namespace detail
 
-/// What all kinds of locks have in common: a name, and what an operator may ask and order.
+/// The base of all kinds of locks: a name, and the functions for operators.
 class named_lock {
  public:
   using executor_type = asio::any_io_executor;
@@ -78,7 +78,7 @@ class named_lock {
   executor_type get_executor() const noexcept;
   std::string const& name() const noexcept { return lock_->name; }
 
-  /// Who has it, since when, and how many wait. A picture of one moment, for people: it may be over by the time it is read.
+  /// Tells the holders, since when they hold, and how many wait. It is a snapshot for people: it may be out of date when it is read.
   ///
   /// Lifetimes: nothing needs to outlive the operation; a client that is destroyed ends it with errc::closed.
   /// Completion signature: void(error_code, lock_status)
@@ -93,25 +93,25 @@ class named_lock {
     return asio::async_initiate<Token, void(error_code, lock_status)>(initiate_inspect{{lock_.get()}}, token, lock_);
   }
 
-  /// For operators: takes the lock from all who have it, and passes it on to those in line.
+  /// For operators: takes the lock away from all holders, and passes it on to those in line.
   ///
-  /// Effects: in one script each of them is told by a push, and only then the next in line. A client that hears it ends its
-  /// hold as lost (async_lost, with_lock); one that does not hear finds out by its next renewal. The two pushes go over two
-  /// connections: who had the lock may still be writing when the next begins. Fencing is what keeps that out.
-  /// Result: from how many it was taken; 0: nobody had it.
+  /// Effects: one script pushes a message to each holder, and then one to the next in line. A client that receives it ends its
+  /// hold as lost (async_lost, with_lock). A client that does not receive it finds out by its next renewal. The pushes go over
+  /// different connections: the old holder may still write when the new one begins. Fencing keeps such writes out.
+  /// Result: the number of holders that lost it; 0: there was none.
   /// Completion signature: void(error_code, std::uint32_t)
   /// Lifetimes, executor, thread safety: as async_inspect.
   /// Per-operation cancellation: as async_inspect; what was sent is carried out all the same.
-  /// Errors: those of async_inspect. errc::unreachable also as soon as the connection breaks before the answer: it may have
-  /// been carried out, and is not repeated, since by now somebody else may have the lock.
-  /// Round trips: one, and a push for each that loses or is granted it.
+  /// Errors: those of async_inspect. errc::unreachable also when the connection breaks before the answer: the order may have
+  /// been carried out. It is not repeated, since another client may have the lock by now.
+  /// Round trips: one, and a push for each client that loses the lock or is granted it.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, std::int64_t{0});
   }
 
-  /// The same, but only from `whom`, who was seen by async_inspect: nobody else loses it, should it have gone on meanwhile.
-  /// May be repeated, and is after a reconnect.
+  /// The same for one holder only, as async_inspect showed it: if the lock has another holder by now, that one keeps it.
+  /// It may be repeated, and is repeated after a reconnect.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(lock_holder const& whom, Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, whom.fence);

@@ -11,15 +11,15 @@ struct owner_state;
 using owner_ptr = std::shared_ptr<owner_state>;
 }  // namespace detail
 
-/// Who holds a reentrant_mutex. A coroutine has no identity of its own, as a thread has: it may move between threads, and
-/// several may work on one thing. So the owner is an object that is handed on to whatever works under the lock.
+/// The identity that holds a reentrant_mutex. A coroutine has no identity of its own as a thread has: it may move between
+/// threads, and several may work on one task. So the owner is an object, which the code under the lock passes on.
 ///
-/// Copies are the same owner. The same id in another process is the same owner as well.
+/// Copies are the same owner. The same id in another process is the same owner, too.
 ///
 /// Thread safety: distinct objects and copies: safe.
 class owner {
  public:
-  /// Nobody else: 128 random bits.
+  /// A new owner: its id is 128 random bits.
   owner();
   /// `id`: 1 to 64 bytes of any value. Throws boost::system::system_error: errc::invalid_name.
   explicit owner(std::string id);

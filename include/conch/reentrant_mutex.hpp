@@ -34,9 +34,9 @@ void start_level_release(shared_hold_ptr level, release_handler handler);
 
 }  // namespace detail
 
-/// One level of a reentrant_mutex that is held, or an empty hand. The lock is given back with the last level of its owner.
+/// One level of a reentrant_mutex that is held, or an empty hold. The last level of an owner releases the lock.
 ///
-/// Its destructor leaves the level, without waiting. Thread safety: as hold.
+/// Its destructor leaves the level and does not wait for an answer. Thread safety: as hold.
 class reentrant_hold {
  public:
   /// Holds nothing.
@@ -59,9 +59,9 @@ class reentrant_hold {
   /// How many levels its owner has in this process. 0 when empty.
   std::uint32_t depth() const noexcept { return level_ ? detail::depth_of_level(*level_) : 0; }
 
-  /// Leaves this level. The last one gives the lock back and waits for the server's word.
+  /// Leaves this level. The last level releases the lock and waits for the server's answer.
   ///
-  /// Result: true if the lock was still held until then; false if it had been lost. From the call on this object is empty.
+  /// Result: true if the lock was held until then; false if it had been lost. This object is empty from the call on.
   /// Completion signature: void(error_code, bool)
   /// Executor, cancellation, errors: as hold::async_release.
   /// Round trips: none, or one for the last level.
@@ -96,28 +96,28 @@ class reentrant_hold {
   detail::shared_hold_ptr level_;
 };
 
-/// A lock by its name that its owner may acquire again while it holds it.
+/// A lock by its name. Its owner may acquire it again while it holds it.
 ///
-/// A nested acquire in the same process costs no message, and never shortens the lease: all levels of an owner share one
-/// hold, with one lease and one fencing token. The same owner id in another process nests through the server, past those
-/// who wait; each process then has its own lease and token, and the lock goes on when the last has given it back or died.
+/// A nested acquire in the same process costs no message and never shortens the lease: all levels of an owner share one hold,
+/// with one lease and one fencing token. The same owner id in another process nests through the server and overtakes the
+/// waiters. Each process then has its own lease and token, and the lock is free when the last process has released it or died.
 ///
 /// Copies are cheap. Thread safety: as client. Over a quorum of servers: errc::not_supported.
 class reentrant_mutex : public named_lock {
  public:
-  /// `name`: 1 to 512 bytes of any value; another kind of lock of that name is the same key, and either finds
+  /// `name`: 1 to 512 bytes of any value. A lock of another kind under the same name uses the same key: each fails with
   /// errc::wrong_type while the other is in use.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
   reentrant_mutex(client& owner, std::string name, lock_options options = {});
 
-  /// Waits for the lock, for `who`.
+  /// Waits for the lock on behalf of `who`.
   ///
-  /// Effects: one more level, if `who` has it in this process; else as mutex::async_acquire, each acquire on its own.
+  /// Effects: one more level if `who` has the lock in this process. Else as mutex::async_acquire, with a place in line for each acquire.
   /// Result: a level, or an error; never both.
   /// Lifetimes, cancellation, errors, thread safety: as mutex::async_acquire; errc::not_supported.
   /// Completion signature: void(error_code, reentrant_hold)
   /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
-  /// Round trips: none for a nested acquire; one if it is free, or `who` has it in another process; else one and a push.
+  /// Round trips: none for a nested acquire; one if the lock is free or `who` has it in another process; else one and a push.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(owner const& who, acquire_options options, Token&& token = {}) {
     return start(who, options.wait, false, token);
@@ -128,13 +128,13 @@ class reentrant_mutex : public named_lock {
     return start(who, std::nullopt, false, token);
   }
 
-  /// An empty hand means that another owner has it: not an error. Round trips: none or one.
+  /// An empty hold means that another owner has the lock, which is no error. Round trips: none or one.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_try_acquire(owner const& who, Token&& token = {}) {
     return start(who, std::nullopt, true, token);
   }
 
-  /// Does `who` hold it in this process, by a hold that is valid?
+  /// True if `who` has a valid hold of this lock in this process.
   bool held_by(owner const& who) const;
 
  private:
@@ -158,7 +158,7 @@ class reentrant_mutex : public named_lock {
         asio::post(io, std::move(self));
         return;
       }
-      // What is moved away with *this is copied before.
+      // Moving `self` moves *this away: copy the members before.
       auto const of = lock;
       auto const patience = wait;
       bool const attempt = once;

@@ -13,33 +13,33 @@ namespace detail {
 void start_set_permits(settings_ptr lock, std::uint32_t permits, force_handler handler);
 }  // namespace detail
 
-/// N permits by a name: up to N holders at a time, or fewer that take several permits at once.
+/// N permits under one name. Up to N holders have one each at a time; a holder may take several at once.
 ///
-/// Each hold has its own lease, watchdog and fencing token; the permits of a process that dies come back with their
-/// lease. Those who wait are served in the order in which they asked: a large request at the head of the line is not
-/// overtaken by small ones behind it.
+/// Each hold has its own lease and fencing token. The permits of a process that dies are free again when their leases
+/// end. Waiters are served in the order in which they asked: a small request does not overtake a large one in front of
+/// it.
 ///
-/// Objects of one name should agree on N. If they do not, the N of whoever came first counts for all, as long as permits are held;
-/// then that of whoever comes next. A number that was set (async_set_permits) counts instead of all of these, until nobody has
+/// Objects of one name should agree on N. If they do not, the N of the first acquire counts for all while permits are held; then
+/// that of the next acquire. A limit set by async_set_permits counts instead of these, until the semaphore has not been
 /// acquired or released for a lease and for config::fence_retention.
 /// Copies are cheap. Thread safety: as client. Over a quorum of servers: errc::not_supported, since N majorities do not
 /// bound a count.
 class semaphore : public named_lock {
  public:
-  /// `name`: 1 to 512 bytes of any value; a mutex of that name is the same key, and either finds errc::wrong_type while
-  /// the other is in use. `permits`: 1 to 1'000'000.
+  /// `name`: 1 to 512 bytes of any value. A mutex of the same name uses the same key: each fails with errc::wrong_type
+  /// while the other is in use. `permits`: 1 to 1'000'000.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
   semaphore(client& owner, std::string name, std::uint32_t permits, lock_options options = {});
 
-  /// What this object was made with. What counts on the server is lock_status::limit.
+  /// The number that this object was made with. The limit on the server is lock_status::limit.
   std::uint32_t permits() const noexcept { return permits_; }
 
   /// Waits for `count` permits at once.
   ///
-  /// Effects: stands in the server's line, each acquire on its own.
+  /// Effects: each acquire has a place of its own in the server's line.
   /// Result: one hold for all of them, or an error; never both, and never a permit left behind.
-  /// Preconditions: 1 <= count <= 1'000'000; else it completes with errc::invalid_config. What there is says the server, not
-  /// permits(): the limit may have been set. Who asks for more than the limit waits until everything is free, and is granted all of it.
+  /// Preconditions: 1 <= count <= 1'000'000; else it completes with errc::invalid_config. The server's limit counts, not permits().
+  /// An acquire of more than the limit waits until all permits are free, and is granted all of them.
   /// Lifetimes, executor, cancellation, thread safety: as mutex::async_acquire.
   /// Completion signature: void(error_code, hold)
   /// Errors: those of mutex::async_acquire, and errc::invalid_config, errc::not_supported.
@@ -65,7 +65,7 @@ class semaphore : public named_lock {
     return start(1, std::nullopt, false, token);
   }
 
-  /// Takes `count` permits if that many are free and nobody waits. An empty hold means that they are not: no error.
+  /// Takes `count` permits if that many are free and nobody waits. Otherwise the hold is empty, without an error.
   /// Otherwise as async_acquire. Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(std::uint32_t count, Token&& token = {}) {
@@ -77,17 +77,17 @@ class semaphore : public named_lock {
     return start(1, std::nullopt, true, token);
   }
 
-  /// Sets the limit for all, whatever number their objects were made with, while permits are in use or not.
+  /// Sets the limit for all objects of this name, whatever number they were made with. Permits may be in use meanwhile.
   ///
-  /// Effects: what a greater limit frees goes to those in line at once. With a smaller one everybody keeps what he holds, and
-  /// nobody gets more until what is out and what he asks for fit. Of two that set it the last one counts.
-  /// Result: how many permits are out now.
+  /// Effects: permits that a greater limit adds go to the waiters at once. A smaller limit takes no permit from a holder; a waiter is
+  /// granted its permits as soon as they fit. If the limit is set twice, the last one counts.
+  /// Result: the number of permits that are held now.
   /// Preconditions: 1 <= permits <= 1'000'000; else it completes with errc::invalid_config.
   /// Completion signature: void(error_code, std::uint32_t)
   /// Lifetimes, executor, thread safety: as async_inspect.
   /// Per-operation cancellation: as async_inspect; what was sent is carried out all the same.
   /// Errors: those of async_inspect, and errc::invalid_config.
-  /// Round trips: one, and a push for each that comes in.
+  /// Round trips: one, and a push for each waiter that is granted its permits.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_set_permits(std::uint32_t permits, Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_set_permits{{lock_.get()}}, token, lock_, permits);
@@ -103,7 +103,7 @@ class semaphore : public named_lock {
 
   template <class Token>
   auto start(std::uint32_t count, std::optional<duration> wait, bool once, Token& token) {
-    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_part{{lock_.get()}}, token, lock_,
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_,
                                                                detail::permit_request{'s', permits_, count}, wait, once);
   }
 

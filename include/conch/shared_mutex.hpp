@@ -15,30 +15,30 @@ void start_downgrade(settings_ptr lock, node_ref writer, order_handler handler);
 void refuse_upgrade(settings_ptr const& lock, order_handler handler);
 }  // namespace detail
 
-/// One writer, or any number of readers (up to 1'000'000), by a name.
+/// A lock by its name with one writer, or any number of readers (up to 1'000'000).
 ///
-/// Those who wait are served in the order in which they asked, readers that stand next to each other together; so neither
-/// readers nor writers starve. Each holder has its own lease and watchdog: a reader that dies delays a writer by its lease
-/// at most. Each hold has its own fencing token: a writer's is greater than those of all readers before it.
+/// Waiters are served in the order in which they asked. Adjacent readers are granted together. So neither readers nor
+/// writers starve. Each hold has its own lease: a reader that dies delays a writer by at most that lease. Each hold has its
+/// own fencing token: that of a writer is greater than those of all readers before it.
 ///
-/// A writer can become a reader without letting go (async_downgrade). There is no way back: two readers that both wait for it
-/// would wait for each other. Release, and acquire as a writer; what was read has to be read again.
+/// A writer can become a reader without a release (async_downgrade). A reader cannot become a writer: two readers would wait
+/// for each other. Release, acquire as a writer, and read again what was read.
 ///
 /// Copies are cheap. Thread safety: as client. Over a quorum of servers: errc::not_supported.
 class shared_mutex : public named_lock {
  public:
-  /// `name`: 1 to 512 bytes of any value; another kind of lock of that name is the same key, and either finds
+  /// `name`: 1 to 512 bytes of any value. A lock of another kind under the same name uses the same key: each fails with
   /// errc::wrong_type while the other is in use.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
   shared_mutex(client& owner, std::string name, lock_options options = {});
 
-  /// Waits to be the only holder, a writer.
+  /// Acquires as a writer: waits to be the only holder.
   ///
-  /// Effects: stands in the server's line, each acquire on its own.
+  /// Effects: each acquire has a place of its own in the server's line.
   /// Result: a hold, or an error; never both, and never a lock left behind.
   /// Lifetimes, executor, cancellation, errors, thread safety: as mutex::async_acquire; errc::not_supported.
   /// Completion signature: void(error_code, hold)
-  /// Round trips: one if it is free; else one and a push.
+  /// Round trips: one if the lock is free; else one and a push.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return start(everything, options.wait, false, token);
@@ -49,13 +49,13 @@ class shared_mutex : public named_lock {
     return start(everything, std::nullopt, false, token);
   }
 
-  /// As a writer, if nobody holds it or waits. An empty hold means that somebody does: not an error. Round trips: one.
+  /// Takes the lock as a writer if nobody holds it or waits. Otherwise the hold is empty, without an error. Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return start(everything, std::nullopt, true, token);
   }
 
-  /// Waits until no writer holds it or waits in front, and is one of the readers. Otherwise as async_acquire.
+  /// Acquires as a reader: waits until no writer holds the lock or waits in front. Otherwise as async_acquire.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_shared(acquire_options options, Token&& token = {}) {
     return start(1, options.wait, false, token);
@@ -66,31 +66,31 @@ class shared_mutex : public named_lock {
     return start(1, std::nullopt, false, token);
   }
 
-  /// As a reader, if no writer holds it or waits. Otherwise as async_try_acquire.
+  /// Takes the lock as a reader if no writer holds it or waits. Otherwise as async_try_acquire.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire_shared(Token&& token = {}) {
     return start(1, std::nullopt, true, token);
   }
 
-  /// Makes a writer's hold a reader's, without letting go: no other writer comes in between.
+  /// Turns a writer's hold into a reader's without releasing it: no other writer is granted in between.
   ///
-  /// Effects: readers at the head of the line come in. The hold keeps its token, its lease and its watchdog. From the initiation
-  /// on it must not be used to write.
-  /// Result: an error, or none. A reader's hold stays what it is, without a message.
+  /// Effects: readers at the head of the line are granted. The hold keeps its token, its lease and its watchdog. The caller must not
+  /// write under it from the initiation on.
+  /// Result: an error, or none. A reader's hold stays as it is, without a message.
   /// Lifetimes: the hold may be moved or released meanwhile.
   /// Completion signature: void(error_code)
   /// Executor, per-operation cancellation: as async_inspect; what was sent is carried out all the same.
   /// Errors: errc::not_held (empty, released, or of another lock), errc::lost, errc::unreachable (may be repeated), and those of
   /// async_inspect.
   /// Thread safety: as client.
-  /// Round trips: one, and a push for each reader that comes in.
+  /// Round trips: one, and a push for each reader that is granted.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_downgrade(hold const& writer, Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code)>(initiate_downgrade{{lock_.get()}}, token, lock_, writer.node());
   }
 
-  /// Always completes with errc::would_deadlock, and leaves the reader's hold as it is. It is here to say so: a second
-  /// async_acquire by the same coroutine would wait for its own hold for ever.
+  /// Always completes with errc::would_deadlock. The reader's hold stays as it is. The function is here to say so: a coroutine
+  /// that calls async_acquire instead would wait for its own hold for ever.
   ///
   /// Completion signature: void(error_code)
   /// Executor: as async_downgrade. Round trips: none.
@@ -121,12 +121,12 @@ class shared_mutex : public named_lock {
 
   template <class Token>
   auto start(std::uint32_t weight, std::optional<duration> wait, bool once, Token& token) {
-    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_part{{lock_.get()}}, token, lock_,
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_,
                                                                detail::permit_request{'r', everything, weight}, wait, once);
   }
 };
 
-/// What readers() answers. Copies are cheap. Thread safety: as client.
+/// The result of readers(). Copies are cheap. Thread safety: as client.
 class shared_mutex::shared_view {
  public:
   explicit shared_view(shared_mutex of) : of_{std::move(of)} {}

@@ -13,28 +13,28 @@
 
 namespace conch {
 
-/// A lock that is split into segments, each held by one at a time: for a stock or a counter that is split the same way, so
-/// that as many can work on it as there are segments.
+/// A lock that is split into segments. Each segment has one holder at a time. It serves a stock or a counter that is split
+/// the same way: as many holders can work on it as there are segments.
 ///
-/// Whoever asks gets any segment that is free; when all are taken, the first that becomes free, in the order of asking.
-/// Each hold has its own lease, watchdog and fencing token; the tokens of one segment rise.
+/// An acquire is granted any free segment. If all are taken, waiters are granted what becomes free in the order of asking.
+/// Each hold has its own lease and fencing token; the tokens of one segment rise.
 ///
-/// Objects of one name should agree on the number of segments. While any is held or waited for, that of whoever came first
-/// counts; who is granted a segment beyond its own number gives it back, with errc::invalid_config. Copies are cheap.
+/// Objects of one name should agree on the number of segments. While a segment is held or waited for, the number of the first
+/// acquire counts. A segment beyond an object's own number is given back, with errc::invalid_config. Copies are cheap.
 /// Thread safety: as client. Over a quorum of servers: errc::not_supported.
 class striped_mutex : public named_lock {
  public:
-  /// `name`: 1 to 512 bytes of any value; another kind of lock of that name is the same key, and either finds
+  /// `name`: 1 to 512 bytes of any value. A lock of another kind under the same name uses the same key: each fails with
   /// errc::wrong_type while the other is in use. `segments`: 1 to 1'000.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
   striped_mutex(client& owner, std::string name, std::uint32_t segments, lock_options options = {});
 
   std::uint32_t segments() const noexcept { return segments_; }
 
-  /// Waits for a free segment, looking from a random one on.
+  /// Waits for a free segment. The search begins at a random one.
   ///
-  /// Effects: stands in the server's line, each acquire on its own.
-  /// Result: a hold whose segment() says which one it is, or an error; never both, and never a segment left behind.
+  /// Effects: each acquire has a place of its own in the server's line.
+  /// Result: a hold whose segment() names the segment, or an error; never both, and never a segment left behind.
   /// Lifetimes, executor, cancellation, errors, thread safety: as mutex::async_acquire; errc::not_supported.
   /// Completion signature: void(error_code, hold)
   /// Round trips: one if a segment is free; else one and a push.
@@ -48,31 +48,31 @@ class striped_mutex : public named_lock {
     return start(no_segment, std::nullopt, false, token);
   }
 
-  /// The same, but none of the segments `but` (1 to segments()). When these are all of them it completes with errc::invalid_config.
+  /// The same, without the segments in `but` (1 to segments()). If `but` names all of them it completes with errc::invalid_config.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_any(std::vector<std::uint32_t> const& but, acquire_options options, Token&& token = {}) {
     return start(but, options.wait, false, token);
   }
 
-  /// What with_lock calls: as async_acquire_any.
+  /// As async_acquire_any, for with_lock.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return start(no_segment, options.wait, false, token);
   }
 
-  /// Takes a segment if one is free. An empty hold means that none is: not an error. Round trips: one.
+  /// Takes a segment if one is free. An empty hold means that none is, which is no error. Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire_any(Token&& token = {}) {
     return start(no_segment, std::nullopt, true, token);
   }
 
-  /// The same, but none of the segments `but`. When these are all of them it completes with errc::invalid_config.
+  /// The same, without the segments in `but`. If `but` names all of them it completes with errc::invalid_config.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire_any(std::vector<std::uint32_t> const& but, Token&& token = {}) {
     return start(but, std::nullopt, true, token);
   }
 
-  /// As async_try_acquire_any, by the name that all kinds of locks have.
+  /// As async_try_acquire_any, under the name that all kinds of locks have.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return start(no_segment, std::nullopt, true, token);
@@ -85,13 +85,13 @@ class striped_mutex : public named_lock {
 
   template <class Token>
   auto start(std::vector<std::uint32_t> const& but, std::optional<duration> wait, bool once, Token& token) {
-    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_part{{lock_.get()}}, token, lock_, request(but), wait, once);
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_, request(but), wait, once);
   }
 
   std::uint32_t segments_;
 };
 
-/// What the body of with_any_segment says in the end.
+/// The result of a body of with_any_segment.
 enum class segment_verdict {
   done,        ///< this segment was enough
   not_enough,  ///< try another one
@@ -112,14 +112,14 @@ struct next_segment {
 
 }  // namespace detail
 
-/// Runs `body` under one segment after the other, until it says that one was enough.
+/// Runs `body` under one segment after the other, until it returns segment_verdict::done.
 ///
-/// `body` is called as `body(hold&)` and returns an asio::awaitable<segment_verdict>. With not_enough its segment is
-/// released *first*, and then another one acquired: nobody ever holds two, so nobody waits for somebody who waits. Each
+/// `body` is called as `body(hold&)` and returns an asio::awaitable<segment_verdict>. After not_enough its segment is
+/// released *before* another one is acquired: no caller holds two segments, so that none waits for another waiter. Each
 /// segment is visited at most once, free ones before others.
 ///
-/// Result: true if a body said done; false if all segments were too small. What each visit throws is thrown (see
-/// with_lock); `options.wait` is for all visits together, and if it is 0 or less each of them is one attempt.
+/// Result: true if a body returned done; false if all segments were too small. An exception of a visit is passed on (see
+/// with_lock). `options.wait` is for all visits together; if it is 0 or less each visit is one attempt.
 /// Lifetimes: `body`, a named object, and the lock must outlive the awaitable.
 /// Executor, cancellation: as with_lock.
 /// Round trips: for each visit those of acquire and release.
@@ -144,7 +144,7 @@ auto with_any_segment(striped_mutex& m, acquire_options options, Body& body) -> 
   co_return false;
 }
 
-/// The same, and waits at each segment until granted.
+/// The same, and waits at each segment until it is granted.
 template <class Body>
 auto with_any_segment(striped_mutex& m, Body& body) {
   return with_any_segment(m, acquire_options{}, body);

@@ -37,8 +37,8 @@ struct awaited<asio::awaitable<T, Executor>> {
   using type = T;
 };
 
-/// A strand over `ex`, or `ex` if it is one. The body of a with_lock inside another runs on the strand of that one: a strand over a
-/// strand over a strand would make each step of the innermost cost as much as there are levels.
+/// A strand over `ex`, or `ex` itself if it is a strand. So the body of a nested with_lock runs on the strand of the outer one. With a
+/// strand over a strand each step would cost more with each level.
 inline asio::any_io_executor strand_over(asio::any_io_executor ex) {
   using any_strand = asio::strand<asio::any_io_executor>;
   using context_strand = asio::strand<asio::io_context::executor_type>;
@@ -46,8 +46,8 @@ inline asio::any_io_executor strand_over(asio::any_io_executor ex) {
   return any_strand{std::move(ex)};
 }
 
-/// The state of one with_lock: its body runs on a strand, so that a loss, told on any thread, and a cancellation of the caller,
-/// on another, reach the body one after the other.
+/// The state of one with_lock. Its body runs on a strand: a loss and a cancellation by the caller come from different threads, and
+/// reach the body one after the other.
 template <class Hold>
 struct guarded_body {
   explicit guarded_body(asio::any_io_executor const& ex) : callers{ex}, strand{strand_over(ex)} {}
@@ -73,7 +73,7 @@ struct start_body {
     if (slot.is_connected()) {
       slot.assign([state](asio::cancellation_type type) { asio::dispatch(state->strand, [state, type] { state->stop_body.emit(type); }); });
     }
-    // The caller's slot is ours now; the body gets the signal that merges both reasons to stop.
+    // This operation uses the caller's slot now. The body gets a signal that merges both reasons to stop.
     auto const ex = asio::get_associated_executor(handler, state->callers);
     auto done = [handler = std::move(handler), state, slot, ex](std::exception_ptr error, auto... result) mutable {
       state->stop_watching.emit(asio::cancellation_type::all);
@@ -98,7 +98,7 @@ struct start_body {
   }
 };
 
-/// A lock whose holds are of another type than `hold` says so.
+/// The type of a lock's holds: `hold`, unless the lock names another hold_type.
 template <class Lock>
 struct hold_of {
   using type = hold;
@@ -113,7 +113,7 @@ using hold_of_t = typename hold_of<Lock>::type;
 
 }  // namespace detail
 
-/// What with_lock can hold: a mutex, a semaphore (one permit), a shared_mutex, a striped_mutex (any segment), a multi_lock.
+/// A lock that with_lock can hold: a mutex, a semaphore (one permit), a shared_mutex, a striped_mutex (any segment), a multi_lock.
 template <class L>
 concept lockable = requires(L& l, acquire_options options) {
   l.async_acquire(options, asio::use_awaitable);
@@ -121,16 +121,16 @@ concept lockable = requires(L& l, acquire_options options) {
 
 /// Runs `body` under the lock.
 ///
-/// `body` is called as `body(hold&)`, or with what the lock calls its hold, and returns an asio::awaitable. It is cancelled
-/// (terminal) when the lock is lost, and by a cancellation of the caller; then, and when it throws, the lock is released all
-/// the same. The release is awaited.
+/// `body` is called as `body(hold&)`, or with the lock's hold_type, and returns an asio::awaitable. It is cancelled (terminal)
+/// when the lock is lost, and when the caller is cancelled. The lock is released in every case, also when the body throws. The
+/// release is awaited.
 ///
-/// Result: what the body returns. Throws what the body throws; system_error{errc::lost} when the hold was lost before the
-/// body ended and the body ended by that cancellation or by returning; the errors of mutex::async_acquire.
+/// Result: what the body returns. Throws what the body throws; the errors of mutex::async_acquire; system_error{errc::lost} if
+/// the hold was lost before the body ended, and the body ended by that cancellation or by returning.
 /// Lifetimes: `body`, a named object, and the lock must outlive the awaitable.
-/// Executor: the body runs on a strand of the caller's executor, or on that itself where it is a strand.
-/// Per-operation cancellation: while waiting as mutex::async_acquire; then passed on to the body, whose result or exception
-/// it then has as well.
+/// Executor: the body runs on a strand of the caller's executor, or on that executor if it is a strand.
+/// Per-operation cancellation: while waiting as mutex::async_acquire. Then it is passed on to the body; the result or exception of
+/// the body is that of with_lock.
 /// Thread safety: as client.
 /// Round trips: those of acquire and release.
 template <lockable Lock, class Body>
@@ -143,7 +143,7 @@ auto with_lock(Lock& m, acquire_options options, Body& body)
   auto const state = std::make_shared<detail::guarded_body<detail::hold_of_t<Lock>>>(executor);
   state->hold = co_await m.async_acquire(options, asio::use_awaitable);
 
-  // The body may end by cancellation, and so may this coroutine: the release comes first in any case.
+  // A cancellation may end the body and this coroutine. The release comes first in any case.
   bool const throws = co_await asio::this_coro::throw_if_cancelled();
   co_await asio::this_coro::throw_if_cancelled(false);
   std::exception_ptr failure;

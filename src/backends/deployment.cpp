@@ -3,10 +3,10 @@
 
 #include "base/entropy.hpp"
 #include "base/identity.hpp"
-#include "memory/link.hpp"
+#include "memory/connection.hpp"
 #include "protocol/server.hpp"
 #include "quorum/quorum.hpp"
-#include "redis/link.hpp"
+#include "redis/connection.hpp"
 
 #include <boost/system/system_error.hpp>
 
@@ -19,12 +19,12 @@ namespace {
 
 std::unique_ptr<transport> transport_to(redis::address const& where, lent const& client) {
   if (where.what == redis::address::kind::memory) {
-    return std::make_unique<memory::link>(client.shell, client.on, client.client_id, where.path);
+    return std::make_unique<memory::connection>(client.shell, client.on, client.client_id, where.path);
   }
-  return std::make_unique<redis::link>(client.shell, client.on, client.settings, client.client_id, where);
+  return std::make_unique<redis::connection>(client.shell, client.on, client.settings, client.client_id, where);
 }
 
-/// A nonce costs a twentieth of an acquire and release in memory.
+/// memory:// needs no nonces: each would cost a twentieth of an acquire and release there.
 std::unique_ptr<engine::entropy> nonces_for(std::vector<redis::address> const& servers) {
   bool const in_memory =
       std::all_of(servers.begin(), servers.end(), [](redis::address const& one) { return one.what == redis::address::kind::memory; });
@@ -56,12 +56,12 @@ deployment make(lent const& client) {
         std::make_unique<quorum::quorum>(client.settings, client.client_id, seed, *d.nonces, client.timers, client.up, client.log, client.stats);
   }
   for (redis::address const& where : servers) {
-    transport& way = *d.transports.emplace_back(transport_to(where, client));
+    transport& to_server = *d.transports.emplace_back(transport_to(where, client));
     if (several) {
-      way.report_to(several->add(way, where.shown()));
+      to_server.report_to(several->add(to_server, where.shown()));
     } else {
-      auto one = std::make_unique<engine::server>(client.settings, seed, *d.nonces, client.timers, way, client.up, client.log, client.stats);
-      way.report_to(*one);
+      auto one = std::make_unique<protocol::server>(client.settings, seed, *d.nonces, client.timers, to_server, client.up, client.log, client.stats);
+      to_server.report_to(*one);
       d.backend = std::move(one);
     }
   }

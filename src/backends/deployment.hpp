@@ -30,25 +30,26 @@ class timer_queue;
 
 namespace conch::backends {
 
-/// Throws errc::invalid_url, or for those in `config::quorum.servers` errc::invalid_config.
+/// The servers that the settings name. Throws errc::invalid_url for those in the URL, errc::invalid_config for those in
+/// `config::quorum.servers`.
 std::vector<redis::address> servers_of(config const& c);
 
-/// Is a majority of them to decide? Also of one, if it is written so.
+/// Does a majority of the servers decide? It also does for a single server, if the URL or `config::quorum.servers` asks for it.
 bool is_quorum(config const& c);
 
-/// What a client lends to its backend, for as long as that lives.
+/// What a client lends to its backend and transports. It outlives both.
 struct lent {
   config const& settings;
   std::string const& client_id;
   host& shell;
-  asio::any_io_executor const& on;  // of the transports: a strand, if there are several threads
+  asio::any_io_executor const& on;  // for the transports; a strand, unless config::single_threaded
   engine::timer_queue& timers;
   engine::backend_events& up;
   engine::log_sink& log;
   statistics& stats;
 };
 
-/// The backend of a client, and the way to each of its servers. Used with the engine locked.
+/// The backend of a client, and a transport to each of its servers. Used with the client locked.
 struct deployment {
   std::unique_ptr<engine::entropy> nonces;
   std::vector<std::unique_ptr<transport>> transports;

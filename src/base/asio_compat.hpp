@@ -7,7 +7,7 @@
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/query.hpp>
 
-// What differs between versions of Asio stands here and nowhere else. (So far: nothing beyond what 1.81 has.)
+// The only place for what differs between versions of Asio. (So far: nothing beyond what 1.81 has.)
 namespace conch {
 
 namespace asio = boost::asio;

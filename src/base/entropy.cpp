@@ -12,7 +12,7 @@ namespace conch::detail {
 std::uint64_t system_entropy::next() {
   for (;;) {
     if (used_ == numbers_.size()) refill();
-    // What was given out is in nobody's memory but that of the one who asked.
+    // A number that was given out stays in no memory but the caller's.
     if (std::uint64_t const number = std::exchange(numbers_[used_++], 0); number != 0) return number;
   }
 }

@@ -9,10 +9,10 @@
 
 namespace conch::detail {
 
-/// The operating system's own generator, asked for many numbers at once: an acquire should not cost a system call more.
+/// The operating system's generator. It is asked for many numbers at once, so that an acquire does not cost one more system call.
 class system_entropy final : public engine::entropy {
  public:
-  /// Throws if the system has none: then there is no client.
+  /// Throws if the system has no generator: then there is no client.
   system_entropy() { refill(); }
 
   /// Never 0.
@@ -21,11 +21,11 @@ class system_entropy final : public engine::entropy {
  private:
   void refill();
 
-  std::array<std::uint64_t, 32> numbers_;  // 256 bytes: what the system gives at once, without an interruption
+  std::array<std::uint64_t, 32> numbers_;  // 256 bytes: the system gives so many at once, without an interruption
   std::size_t used_ = 0;
 };
 
-/// For locks in memory, where only this process can send a push: none.
+/// No nonces: for locks in memory, where only this process can send a push.
 class no_entropy final : public engine::entropy {
  public:
   std::uint64_t next() override { return 0; }

@@ -63,11 +63,11 @@ conditions_category const& conditions() noexcept {
 
 std::string words_of(std::uint32_t serial);
 
-/// Equal to each other, by this number.
+/// All errors_category objects are equal to each other, by this number.
 constexpr boost::ulong_long_type id_of_category = 0x9c0a'5ee1'7fb2'43d7;
 
-/// An error_code is a number and a category. The number says which errc; the server's words go with the category, of which there is
-/// one for each of the last different words, and one without.
+/// An error_code is a number and a category. The number says which errc. The category stands for the server's words: there is one category
+/// for each of the last different words, and one without words.
 class errors_category final : public boost::system::error_category {
  public:
   explicit errors_category(std::uint32_t serial) noexcept : error_category{id_of_category}, serial_{serial} {}
@@ -90,8 +90,8 @@ class errors_category final : public boost::system::error_category {
   std::uint32_t const serial_;
 };
 
-/// Words are kept for the last 256 different ones. An error_code that has outlived its own shows none, not those of another: a
-/// category is small, and there are so many of them that nobody has the code any more when one is used again.
+/// Keeps the last 256 different words. An error_code that has outlived its words shows none, and not those of another. A category is small,
+/// so there are very many: when one is used again, no code that has it is left.
 class word_table {
  public:
   errors_category const& keep(std::string_view words) {

@@ -7,10 +7,10 @@
 
 namespace conch::detail {
 
-/// 128 random bits as 32 hexadecimal digits: what all grant ids of one client begin with.
+/// 128 random bits as 32 hexadecimal digits. All grant ids of one client begin with them.
 std::string new_client_id();
 
-/// For jitter.
+/// A seed for jitter.
 std::uint64_t seed_of(std::string_view id) noexcept;
 
 }  // namespace conch::detail

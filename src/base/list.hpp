@@ -5,7 +5,7 @@
 
 namespace conch::engine {
 
-/// A place in an intrusive list. T derives from list_hook<T>; it leaves its list when destroyed.
+/// A place in an intrusive list. T derives from list_hook<T>. An item leaves its list when it is destroyed.
 template <class T>
 class list_hook {
  public:
@@ -31,7 +31,7 @@ class list_hook {
   list_hook* previous_ = nullptr;
 };
 
-/// Intrusive, first in first out, constant time everywhere; does not own.
+/// An intrusive list, first in first out. Adding, removing and splicing take constant time. It does not own its items.
 template <class T>
 class list {
  public:
@@ -69,7 +69,7 @@ class list {
     other.head_.next_ = other.head_.previous_ = &other.head_;
   }
 
-  /// Calls f for each; f may unlink the item it is given, and no other.
+  /// Calls f for each item. f may unlink the item that it is given, and no other.
   template <class F>
   void for_each(F f) {
     for (list_hook<T>* at = head_.next_; at != &head_;) {

@@ -5,7 +5,7 @@
 
 namespace conch::engine {
 
-/// For the log hook; built only when something noteworthy happens.
+/// Takes lines for the log hook. A line is built only when something noteworthy happens.
 class log_sink {
  public:
   virtual void note(bool is_error, std::string_view words) = 0;

@@ -49,7 +49,7 @@ void append_escaped(char c, std::string& to) {
 std::string readable(std::string_view words, std::size_t most) {
   std::string out;
   out.reserve(std::min(words.size(), most));
-  std::size_t whole = 0;  // up to here the dots still fit behind
+  std::size_t whole = 0;  // behind so many bytes the dots still fit
   while (!words.empty()) {
     character const next = first_of(words);
     std::size_t const size = std::max<std::size_t>(next.size, 1);

@@ -13,7 +13,7 @@ namespace conch::engine {
 
 class timer_queue;
 
-/// Something that is due at a moment. Lives in its owner and leaves the queue with it.
+/// Fires an action at a time. It is a member of its owner, and leaves the queue when it is destroyed.
 class timer {
  public:
   using action = void (*)(void* owner, time_point now);
@@ -39,7 +39,7 @@ class timer {
   action fire_;
 };
 
-/// Timers by due time: binary heaps, of the urgent and of the others, that know where each timer stands. Knows no clock.
+/// Timers by due time: two binary heaps, of the urgent timers and of the others, that know where each timer stands. Has no clock.
 class timer_queue {
  public:
   static constexpr time_point never = time_point::max();
@@ -51,7 +51,7 @@ class timer_queue {
   time_point next() const noexcept { return std::min(urgent_.next(), others_.next()); }
   time_point next_urgent() const noexcept { return urgent_.next(); }
 
-  /// Arms, or moves an armed timer.
+  /// Arms a timer, or moves an armed one.
   void arm(timer& t, time_point at) {
     bool const armed = t.queue_ != nullptr;
     t.queue_ = this;
@@ -59,8 +59,8 @@ class timer_queue {
     armed ? heap_of(t).settle(t.place_) : heap_of(t).add(t);
   }
 
-  /// Fires what is due, the urgent ones first and each kind earliest first; so many of each at most. An action may arm and cancel
-  /// any timer. When next() is due then, there is more.
+  /// Fires the timers that are due: the urgent ones first, and each kind earliest first; at most `most` of each kind. An action may arm and
+  /// cancel any timer. If next() is due after this, there are more.
   void run(time_point now, std::size_t most = std::numeric_limits<std::size_t>::max()) {
     for (heap* of : {&urgent_, &others_}) {
       for (std::size_t left = most; left != 0 && of->next() <= now; --left) {

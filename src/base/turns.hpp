@@ -9,8 +9,9 @@
 
 namespace conch::engine {
 
-/// What is due, owed to a new connection, or to be ended, is done in turns of so many; the rest by a timer that is due at once, so that
-/// everybody else in the event loop comes in between. A turn takes about 2 ms. Smaller in the simulator, which has fewer of everything.
+/// How many steps the engine takes in one turn: timers that are due, work for a new connection, waits and holds to be ended. A timer that
+/// is due at once does the rest, so that other handlers of the event loop run in between. A turn takes about 2 ms. The simulator's number
+/// is smaller, because it has fewer of everything.
 #ifdef CONCH_MUTANTS
 #define CONCH_IN_ONE_TURN ::conch::sim::engine_steps_in_one_turn
 #else
@@ -18,7 +19,7 @@ inline constexpr std::size_t in_one_turn = 1'000;
 #define CONCH_IN_ONE_TURN ::conch::engine::in_one_turn
 #endif
 
-/// When the rest is due: a timer that is due now fires in this very turn.
+/// The time of the next turn. A timer that is due now would fire in this very turn.
 constexpr time_point in_next_turn(time_point now) { return now + duration{1}; }
 
 }  // namespace conch::engine

@@ -161,7 +161,7 @@ std::vector<address> parse_servers(std::vector<std::string> const& urls) {
   for (std::string const& url : urls) {
     address one = parse_url(url);
     for (address const& other : all) {
-      // Two votes of one server would make a majority of less.
+      // With two votes of one server fewer servers than a majority could win.
       if (other.shown() == one.shown()) refuse("two of the servers are the same: " + one.shown());
     }
     all.push_back(std::move(one));

@@ -20,7 +20,7 @@ struct address {
   std::string password;
   int database = 0;
 
-  /// For messages: no password.
+  /// The address without the password, for messages.
   std::string shown() const;
 };
 
@@ -28,11 +28,11 @@ struct address {
 /// User and password are percent-decoded. Throws boost::system::system_error{errc::invalid_url}; what() says which part.
 address parse_url(std::string_view url);
 
-/// The servers that a client works with: `redlock://` and its `[user:password@]host[:port][/db]`, separated by commas, or one
-/// of the above. Throws as parse_url.
+/// The servers that a client works with: `redlock://` and a list of `[user:password@]host[:port][/db]`, separated by commas; or one of the
+/// above. Throws as parse_url.
 std::vector<address> parse_servers(std::string_view url);
 
-/// The same for a list of URLs, each of one server. At most 9, no two the same.
+/// The same for a list of URLs, each of one server. At most 9, and no two may be the same.
 std::vector<address> parse_servers(std::vector<std::string> const& urls);
 
 }  // namespace conch::redis

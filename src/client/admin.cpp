@@ -18,7 +18,7 @@
 #include <tuple>
 #include <utility>
 
-// What an operator asks and orders: from the server's answer to what the user is told.
+// Requests and orders of an operator: they turn the server's answer into the results of the handler.
 namespace conch::detail {
 
 namespace {
@@ -31,7 +31,7 @@ class asked final : public client_request {
 
   asked(core_ptr c, kind w, std::string of, reader r, handler_type h)
       : client_request{std::move(c), w, std::move(of)}, read_{std::move(r)}, handler_{std::move(h)} {
-    whose_ = work_of(core->executor(), handler_);
+    runs_on_ = work_of(core->executor(), handler_);
   }
 
   auto slot() { return asio::get_associated_cancellation_slot(handler_); }
@@ -40,20 +40,20 @@ class asked final : public client_request {
     handler_type handler{std::move(handler_)};
     std::tuple<Results...> results;
     if (!why) results = read_(result);
-    auto whose = std::exchange(whose_, {});
-    std::apply([&](auto&... each) { post_completion(io, std::move(whose), std::move(handler), why, std::move(each)...); }, results);
+    auto runs_on = std::exchange(runs_on_, {});
+    std::apply([&](auto&... each) { post_completion(io, std::move(runs_on), std::move(handler), why, std::move(each)...); }, results);
   }
 
   void drop() override {
     handler_type const dropped{std::move(handler_)};
-    whose_ = {};
+    runs_on_ = {};
     of_hold = {};
   }
 
  private:
   reader read_;
   handler_type handler_;
-  asio::any_completion_executor whose_;  // keeps the handler's context at work
+  asio::any_completion_executor runs_on_;  // keeps the handler's context at work
 };
 
 template <class... Results>
@@ -77,7 +77,7 @@ std::tuple<lock_status> status_of(lock_settings const& of, engine::admin_result 
   s.limit = told.limit;
   s.kind = static_cast<lock_status::kind_of_lock>(told.kind);
   if (s.held == 0 && s.kind == lock_status::kind_of_lock::mutex) {
-    // There is nothing on the server: whoever comes first brings the limit along.
+    // The server knows nothing of the lock: the first acquire will bring kind and limit.
     s.kind = of.kind;
     s.limit = of.limit;
   }
@@ -89,7 +89,7 @@ std::tuple<lock_status> status_of(lock_settings const& of, engine::admin_result 
       h.client += digits;
     }
     h.fence = owner.fence * engine::hand_offs_per_grant;
-    h.since = std::chrono::system_clock::time_point{std::chrono::microseconds{owner.fence + engine::fence_epoch_us}};
+    h.since = std::chrono::system_clock::time_point{std::chrono::microseconds{owner.fence + protocol::fence_epoch_us}};
     h.lease_left = std::chrono::milliseconds{owner.left_ms};
     h.permits = owner.permits;
     h.segment = owner.segment;
@@ -141,10 +141,10 @@ void refuse_upgrade(settings_ptr const& lock, order_handler handler) {
 
 // ----------------------------------------------------------------------------------------------- the core's side
 
-/// With the engine locked: is it answered without a message?
+/// With the client locked: true if the answer needs no message.
 bool client_core::answered_here(client_request& q) {
   if (q.why) return true;
-  if (closing_ != closing::no) {
+  if (closing_.begun()) {
     q.why = make_error_code(errc::closed);
   } else if (hold_node* const n = q.of_hold.get()) {
     using phase = engine::acquisition::phase;
@@ -155,7 +155,7 @@ bool client_core::answered_here(client_request& q) {
     } else if (n->permit.weight <= q.size) {
       return true;  // a reader already
     } else {
-      q.id = n->lock->place.id;
+      q.held_at = n->lock->place.get();
       q.permit = n->permit;
       return false;
     }

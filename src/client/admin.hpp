@@ -11,7 +11,7 @@
 
 namespace conch::detail {
 
-/// An admin_request of the engine, and who is to be told.
+/// An admin_request of the cohort, with the handler to be called.
 class client_request : public engine::admin_request {
  public:
   client_request(core_ptr c, kind w, std::string of) : core{std::move(c)} {
@@ -22,14 +22,14 @@ class client_request : public engine::admin_request {
 
   /// Posts the completion.
   virtual void complete(asio::any_io_executor const& io) = 0;
-  /// The context is gone: nobody is told.
+  /// The context is gone: destroys the handler without a call.
   virtual void drop() = 0;
 
   core_ptr const core;
-  node_ref of_hold;  // downgrade: this one
+  node_ref of_hold;  // of a downgrade: the writer's hold
   engine::admin_result result;
   error_code why;
-  std::optional<std::list<std::shared_ptr<client_request>>::iterator> at_core;  // among those that are not answered yet; with the engine locked
+  std::optional<std::list<std::shared_ptr<client_request>>::iterator> at_core;  // its entry in client_core::client_requests_; with the client locked
 };
 
 }  // namespace conch::detail

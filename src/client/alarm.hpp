@@ -19,20 +19,20 @@
 
 namespace conch {
 
-/// One wake-up call on conch::clock. On Linux a timerfd, since Asio's own timers stand still while the machine sleeps.
+/// A timer on conch::clock. On Linux it is a timerfd, since Asio's own timers stand still while the machine sleeps.
 class alarm {
  public:
-  /// `on`: a strand, if there are several threads.
+  /// `on`: a strand, unless config::single_threaded.
   explicit alarm(asio::any_io_executor on);
 
-  /// Calls f() there, each time the moment last armed has come. To be called once. `keep` lives as long as f may
-  /// be called.
+  /// Calls f() on that executor each time the moment of the last arm() has come. To be called once. The alarm keeps
+  /// `keep` until stop().
   void start(std::shared_ptr<void> keep, std::function<void()> f);
 
-  /// Replaces the moment. From any thread.
+  /// Replaces the moment. May be called from any thread.
   void arm(time_point at);
 
-  /// No more calls. To be called there.
+  /// No calls any more. To be called on that executor.
   void stop();
 
  private:

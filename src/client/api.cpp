@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr duration shortest_lease = milliseconds{100};
 constexpr duration longest_lease = hours{24};
-// Both are messages for nothing: below these they would come one after the other, as fast as the server answers.
+// Below these the messages would follow each other as fast as the server answers, without any use.
 constexpr duration shortest_renewal = milliseconds{10};
 constexpr duration shortest_keep_alive = milliseconds{10};
 
@@ -33,7 +33,7 @@ void require(bool holds, std::string const& why) {
   if (!holds) refuse(errc::invalid_config, why);
 }
 
-/// In the largest unit that shows all of it.
+/// The duration as text, in the largest unit in which it is a whole number.
 std::string text(duration d) {
   struct unit {
     duration of;
@@ -52,18 +52,18 @@ void at_least(std::string const& member, duration d, duration least) {
   if (d < least) refuse(errc::invalid_config, member + " must be at least " + text(least) + ", and not " + text(d));
 }
 
-void between(std::string const& member, duration d, duration least, duration most, std::string const& whose = {}) {
+void between(std::string const& member, duration d, duration least, duration most, std::string const& explained = {}) {
   if (d >= least && d <= most) return;
-  refuse(errc::invalid_config, member + " must be " + text(least) + " to " + text(most) + whose + ", and not " + text(d));
+  refuse(errc::invalid_config, member + " must be " + text(least) + " to " + text(most) + explained + ", and not " + text(d));
 }
 
-/// 0 switches it off.
-void zero_or_between(std::string const& member, duration d, duration least, duration most, std::string const& whose = {}) {
+/// The same, where 0 switches the member off.
+void zero_or_between(std::string const& member, duration d, duration least, duration most, std::string const& explained = {}) {
   if (d == duration::zero() || (d >= least && d <= most)) return;
-  refuse(errc::invalid_config, member + " must be 0, or " + text(least) + " to " + text(most) + whose + ", and not " + text(d));
+  refuse(errc::invalid_config, member + " must be 0, or " + text(least) + " to " + text(most) + explained + ", and not " + text(d));
 }
 
-/// What CLIENT SETNAME takes, and what fits into a line of CLIENT LIST.
+/// The name must suit CLIENT SETNAME and a line of CLIENT LIST.
 void check_client_name(std::string const& name) {
   constexpr std::size_t longest = 64;
   if (name.empty() || name.size() > longest) {
@@ -76,7 +76,7 @@ void check_client_name(std::string const& name) {
   }
 }
 
-/// Fills in what depends on the lease, and refuses what makes no sense.
+/// Lowers what depends on the lease, and throws for values out of range.
 config checked(config c) {
   constexpr duration none = duration::zero();
   between("lease", c.lease, shortest_lease, longest_lease);
@@ -112,17 +112,17 @@ config checked(config c) {
 
 }  // namespace
 
-detail::settings_ptr detail::checked_lock(core_ptr core, std::string name, mutex_options const& o, lock_status::kind_of_lock kind,
+detail::settings_ptr detail::checked_lock(core_ptr core, std::string name, lock_options const& o, lock_status::kind_of_lock kind,
                                           std::uint32_t limit) {
   if (name.empty()) refuse(errc::invalid_name, "it is empty");
   if (name.size() > 512) refuse(errc::invalid_name, "it has " + std::to_string(name.size()));
   config const& c = core->settings();
   duration const lease = o.lease.value_or(c.lease);
-  between("mutex_options::lease", lease, shortest_lease, longest_lease);
-  require(lease >= c.claim, "mutex_options::lease must not be shorter than config::claim (" + text(c.claim) + "), and is " + text(lease));
+  between("lock_options::lease", lease, shortest_lease, longest_lease);
+  require(lease >= c.claim, "lock_options::lease must not be shorter than config::claim (" + text(c.claim) + "), and is " + text(lease));
   require(lease / 3 >= c.command_timeout,
-          "mutex_options::lease must be at least three times config::command_timeout (" + text(c.command_timeout) + "), and is " + text(lease));
-  if (o.max_hold) at_least("mutex_options::max_hold", *o.max_hold, milliseconds{1});
+          "lock_options::lease must be at least three times config::command_timeout (" + text(c.command_timeout) + "), and is " + text(lease));
+  if (o.max_hold) at_least("lock_options::max_hold", *o.max_hold, milliseconds{1});
   return std::make_shared<detail::lock_settings const>(
       detail::lock_settings{std::move(core), std::move(name), lease, o.renew, o.max_hold ? o.max_hold : c.max_hold, kind, limit});
 }
@@ -143,7 +143,7 @@ std::string const& client::id() const noexcept { return core_->id(); }
 
 named_lock::executor_type named_lock::get_executor() const noexcept { return lock_->core->executor(); }
 
-mutex::mutex(client& owner, std::string name, mutex_options options) : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
+mutex::mutex(client& owner, std::string name, lock_options options) : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
 
 hold::~hold() {
   if (node_) node_->core->abandon(*node_);

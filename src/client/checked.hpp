@@ -9,11 +9,11 @@ namespace conch::detail {
 
 inline constexpr std::uint32_t most_permits = 1'000'000;
 
-/// errc::invalid_config if a semaphore cannot have so many.
+/// errc::invalid_config unless a semaphore may have so many permits.
 error_code checked_permits(std::uint32_t permits);
 
-/// What the acquires of one lock object share. Throws errc::invalid_name, errc::invalid_config.
-settings_ptr checked_lock(core_ptr core, std::string name, mutex_options const& options,
+/// The settings of a lock object, after a check. Throws errc::invalid_name, errc::invalid_config.
+settings_ptr checked_lock(core_ptr core, std::string name, lock_options const& options,
                           lock_status::kind_of_lock kind = lock_status::kind_of_lock::mutex, std::uint32_t limit = 1);
 
 }  // namespace conch::detail

@@ -13,10 +13,10 @@
 #include <tuple>
 #include <utility>
 
-// How a handler is called: by the rules for asynchronous operations of Boost.Asio.
+// How handlers are called, by Boost.Asio's rules for asynchronous operations.
 namespace conch::detail {
 
-/// Calls the handler, and first lets go of its cancellation slot, which from then on belongs to its next operation.
+/// Calls the handler. Clears its cancellation slot before, since the handler's next operation uses that slot.
 template <class Handler, class... Args>
 struct completion {
   Handler handler;
@@ -29,7 +29,7 @@ struct completion {
   }
 };
 
-/// The same on an executor of its own.
+/// The same, on the handler's own executor.
 template <class Handler, class... Args>
 struct completion_elsewhere : completion<Handler, Args...> {
   using executor_type = asio::any_completion_executor;
@@ -41,24 +41,24 @@ struct completion_elsewhere : completion<Handler, Args...> {
   executor_type executor;
 };
 
-/// Where the handler runs: on its own executor, else on `io`. That context has work until the handler has been called.
+/// The executor that the handler runs on: its associated one, else `io`. While the result lives, its context has work.
 template <class Executor, class Handler>
 asio::any_completion_executor work_of(Executor const& io, Handler const& handler) {
   asio::any_completion_executor const executor = asio::get_associated_executor(handler, io);
   return asio::prefer(executor, asio::execution::outstanding_work.tracked);
 }
 
-/// By way of `io`. `whose`: the handler's work_of.
+/// Posts the completion through `io`, as Asio asks. `runs_on`: the handler's work_of.
 template <class Executor, class Handler, class... Args>
-void post_completion(Executor const& io, asio::any_completion_executor whose, Handler handler, Args... args) {
-  asio::post(io, completion_elsewhere<Handler, Args...>{std::move(whose), std::move(handler), std::move(args)...});
+void post_completion(Executor const& io, asio::any_completion_executor runs_on, Handler handler, Args... args) {
+  asio::post(io, completion_elsewhere<Handler, Args...>{std::move(runs_on), std::move(handler), std::move(args)...});
 }
 
-/// For an operation that had nothing to wait for.
+/// The same, for an operation that ends in its initiating function.
 template <class Executor, class Handler, class... Args>
 void post_at_once(Executor const& io, Handler handler, Args... args) {
-  asio::any_completion_executor whose = work_of(io, handler);
-  post_completion(io, std::move(whose), std::move(handler), std::move(args)...);
+  asio::any_completion_executor runs_on = work_of(io, handler);
+  post_completion(io, std::move(runs_on), std::move(handler), std::move(args)...);
 }
 
 }  // namespace conch::detail

@@ -9,12 +9,7 @@
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/execution/blocking.hpp>
-#include <boost/asio/execution/outstanding_work.hpp>
-#include <boost/asio/execution/relationship.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/prefer.hpp>
-#include <boost/asio/require.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
 
@@ -33,39 +28,22 @@ engine::cancel_type strongest(asio::cancellation_type type) {
   return engine::cancel_type::total;
 }
 
-/// A watcher's cancellation slot refers to it, and the handler may own that slot: only the handler's end ends that circle.
+/// The handler may own a cancellation slot that refers to the watcher: this circle ends when the handler is destroyed.
 void forget(loss_watcher& w) {
   lost_handler const dropped{std::move(w.handler)};
-  w.whose = {};
+  w.runs_on = {};
 }
 
 }  // namespace
 
 // ------------------------------------------------------------------------------------------------------------ nodes
 
-hold_node::hold_node(core_ptr c, acquire_handler handler) : core{std::move(c)}, on_acquired{std::move(handler)} {
-  std::lock_guard const guard{core->nodes_mutex_};
-  next = core->nodes_;
-  if (next != nullptr) next->previous = this;
-  core->nodes_ = this;
-}
-
-void client_core::strike_off(hold_node& n) noexcept {
-  std::lock_guard const guard{nodes_mutex_};
-  if (n.next != nullptr) n.next->previous = n.previous;
-  if (n.previous != nullptr) {
-    n.previous->next = n.next;
-  } else {
-    nodes_ = n.next;
-  }
-}
-
 void retain(hold_node* n) noexcept { n->references.fetch_add(1, std::memory_order_relaxed); }
 
 void let_go(hold_node* n) noexcept {
   if (n->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     core_ptr const outlives = std::move(n->core);
-    outlives->strike_off(*n);
+    outlives->nodes_.remove(*n);
     delete n;
   }
 }
@@ -83,34 +61,31 @@ void client_core::enter(F&& f) {
     time_point const now = clock::now();
     f(now);
     settle(now, batch);
-    if (operations_on_own_executor_ == 0 && own_work_) no_more_work.swap(own_work_);
+    own_executor_.give_up_work(no_more_work);
   }
   carry_out(batch);
   batch.clear();
   spare = std::move(batch);
 }
 
-/// The same for what is compiled elsewhere.
+/// The same for other source files.
 void client_core::enter_for(std::function<void(time_point)> const& f) { enter(f); }
 
 std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings) {
   auto core = std::make_shared<client_core>(std::move(executor), std::move(settings));
-  core_registry::of(core->executor_).add(core);
+  core_registry::of(core->executor()).add(core);
   return core;
 }
 
 // cppcheck-suppress passedByValue ; moved into its member, after strand_ has looked at it
 client_core::client_core(asio::any_io_executor executor, config settings)
-    : executor_{std::move(executor)}, own_executor_{asio::prefer(asio::require(executor_, asio::execution::blocking.never),
-                                                                 asio::execution::relationship.fork)},
-      strand_{settings.single_threaded ? executor_ : asio::any_io_executor{asio::make_strand(executor_)}}, settings_{std::move(settings)},
-      id_{new_client_id()}, mutex_{!settings_.single_threaded}, cohort_{settings_, timers_, *this, stats_},
-      deployment_{backends::make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_})},
-      random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))}, close_timer_{this,
-                                                                                      [](void* self, time_point now) {
-                                                                                        static_cast<client_core*>(self)->close_due(now);
-                                                                                      }},
-      alarm_{std::make_unique<alarm>(strand_)}, nodes_mutex_{!settings_.single_threaded} {
+    : own_executor_{std::move(executor)}, strand_{settings.single_threaded ? own_executor_.get()
+                                                                           : asio::any_io_executor{asio::make_strand(own_executor_.get())}},
+      settings_{std::move(settings)}, id_{new_client_id()}, mutex_{!settings_.single_threaded}, cohort_{settings_, timers_, *this, stats_},
+      random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))}, closing_{settings_.command_timeout},
+      close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
+      alarm_{std::make_unique<alarm>(strand_)}, nodes_{!settings_.single_threaded} {
+  deployment_ = backends::make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
   cohort_.use(*deployment_.backend);
 }
 
@@ -125,7 +100,8 @@ statistics client_core::stats() {
 
 node_ref client_core::prepare(settings_ptr const& lock, bool once, acquire_handler handler, bool on_own_executor, engine::permit permit) {
   node_ref node{new hold_node{lock->core, std::move(handler)}};
-  if (!on_own_executor) node->whose = work_of(executor_, node->on_acquired);
+  nodes_.add(*node);
+  if (!on_own_executor) node->runs_on = work_of(executor(), node->on_acquired);
   node->once = once;
   node->fixed = !lock->renew;
   node->lease = std::chrono::duration_cast<std::chrono::milliseconds>(lock->lease);
@@ -141,11 +117,11 @@ node_ref client_core::prepare(settings_ptr const& lock, bool once, acquire_handl
   return node;
 }
 
-/// With the engine locked, just before it is given to the engine.
+/// With the client locked, just before the cohort is given the node.
 void client_core::begin(node_ref node, std::optional<duration> wait, time_point now) {
   hold_node& n = *node;
   n.of_engine = std::move(node);
-  begin_operation(n);
+  if (!n.runs_on) own_executor_.begin_operation();
   if (wait) n.until = later_by(now, std::max(*wait, duration::zero()));
 }
 
@@ -184,13 +160,13 @@ void client_core::cancel(hold_node& n, asio::cancellation_type type) {
 
 void client_core::release(node_ref n, release_handler handler, bool on_own_executor) {
   if (n->given_back.exchange(true)) {
-    post_at_once(executor_, std::move(handler), make_error_code(errc::not_held), false);
+    post_at_once(executor(), std::move(handler), make_error_code(errc::not_held), false);
     return;
   }
   n->on_released.swap(handler);
-  if (!on_own_executor) n->whose = work_of(executor_, n->on_released);
+  if (!on_own_executor) n->runs_on = work_of(executor(), n->on_released);
   enter([&](time_point now) {
-    begin_operation(*n);
+    if (!n->runs_on) own_executor_.begin_operation();
     stop_watchers(*n, asio::error::operation_aborted);
     cohort_.release(*n, now);
   });
@@ -205,19 +181,9 @@ void client_core::abandon(hold_node& n) {
   });
 }
 
-/// Those that run at home share one piece of work, which lasts until the last of them is posted.
-void client_core::begin_operation(hold_node const& n) {
-  if (n.whose || operations_on_own_executor_++ != 0) return;
-  own_work_ = asio::prefer(executor_, asio::execution::outstanding_work.tracked);
-}
-
-void client_core::end_operation(hold_node const& n) {
-  if (!n.whose) --operations_on_own_executor_;
-}
-
 void client_core::watch_loss(node_ref n, lost_handler handler) {
   auto const w = std::make_shared<loss_watcher>(loss_watcher{std::move(handler), {}});
-  w->whose = work_of(executor_, w->handler);
+  w->runs_on = work_of(executor(), w->handler);
   auto slot = asio::get_associated_cancellation_slot(w->handler);
   if (slot.is_connected()) {
     slot.assign([n, w](asio::cancellation_type) {
@@ -258,11 +224,11 @@ void client_core::enter_with(input& i) {
 }
 
 void client_core::settle(time_point, std::vector<ready>& batch) {
-  // The cheap question first: idle() looks at every lock.
-  if ((closing_ == closing::draining || closing_ == closing::giving_back) && deployment_.backend->settled() && cohort_.idle()) {
+  // settled() is cheap and comes first: idle() looks at every lock.
+  if (closing_.under_way() && deployment_.backend->settled() && cohort_.idle()) {
     end_close({});
   }
-  if (closing_ != closing::done && timers_.next() < armed_) {
+  if (!closing_.done() && timers_.next() < armed_) {
     armed_ = timers_.next();
     alarm_->arm(armed_);
     if (!alarm_started_) {
@@ -276,7 +242,7 @@ void client_core::settle(time_point, std::vector<ready>& batch) {
 void client_core::start_alarm() {
   {
     std::lock_guard const guard{mutex_};
-    if (gone_ || closing_ == closing::done) return;
+    if (gone_ || closing_.done()) return;
   }
   alarm_->start(shared_from_this(), [this] {
     enter([this](time_point now) {
@@ -286,7 +252,7 @@ void client_core::start_alarm() {
   });
 }
 
-/// Calls call(handler, what it is to be called with...) for an operation that has ended. Nothing of `r` is needed any more then.
+/// Calls call(handler, arguments of the handler...) for an operation that has ended. `r` is not used afterwards.
 template <class Call>
 void client_core::end_of_operation(ready& r, Call const& call) {
   if (r.what == ready::kind::released) {
@@ -310,37 +276,28 @@ void client_core::carry_out(std::vector<ready>& batch) {
       case ready::kind::released: complete_operation(r); break;
       case ready::kind::watcher: {
         lost_handler handler{std::move(r.watcher->handler)};
-        post_completion(executor_, std::exchange(r.watcher->whose, {}), std::move(handler), r.why);
+        post_completion(executor(), std::exchange(r.watcher->runs_on, {}), std::move(handler), r.why);
         break;
       }
-      case ready::kind::answered: r.asked->complete(executor_); break;
-      case ready::kind::closed: {
-        close_handler handler{std::move(*on_closed_)};
-        on_closed_.reset();
-        post_completion(executor_, std::exchange(whose_close_, {}), std::move(handler), r.why);
-        break;
-      }
+      case ready::kind::answered: r.asked->complete(executor()); break;
+      case ready::kind::closed: close_call_.complete(executor(), r.why); break;
     }
   }
 }
 
 void client_core::complete_operation(ready& r) {
-  if (r.node->whose) {
-    auto whose = std::exchange(r.node->whose, {});
-    end_of_operation(r, [&](auto handler, auto... args) { post_completion(executor_, std::move(whose), std::move(handler), std::move(args)...); });
+  if (r.node->runs_on) {
+    auto runs_on = std::exchange(r.node->runs_on, {});
+    end_of_operation(r, [&](auto handler, auto... args) { post_completion(executor(), std::move(runs_on), std::move(handler), std::move(args)...); });
   } else if (settings_.single_threaded) {
-    if (due_here_.empty() && !in_turn_) want_turn();
-    due_here_.push_back(std::move(r));
+    if (turns_.needs_turn()) want_turn();
+    turns_.push(std::move(r));
   } else {
     end_of_operation(r, [&]<class Handler, class... Args>(Handler handler, Args... args) {
       own_executor_.execute(completion<Handler, Args...>{std::move(handler), {std::move(args)...}});
     });
   }
 }
-
-// Where one thread does everything, a handler at home need not go through the event loop by itself. It is called when the
-// handler that is running now has ended (its turn), which is as good as behind it in the loop's queue. The loop sees to
-// everybody else after a few of them.
 
 void client_core::want_turn() {
   own_executor_.execute([keep = shared_from_this()] {
@@ -349,33 +306,31 @@ void client_core::want_turn() {
   });
 }
 
-void client_core::begin_turn() { in_turn_ = settings_.single_threaded; }
+void client_core::begin_turn() {
+  if (settings_.single_threaded) turns_.begin();
+}
 
 void client_core::end_turn() {
-  if (!in_turn_) return;
-  constexpr std::size_t more = 16;  // of those that come up in this turn
+  if (!turns_.in_turn()) return;
   struct end {
     client_core& core;
     ~end() { core.leave_turn(); }
   } const at_the_end{*this};
-  for (std::size_t left = due_here_.size() + more; left != 0 && !due_here_.empty(); --left) {
-    ready r{std::move(due_here_.front())};
-    due_here_.pop_front();
+  turns_.run([this](ready& r) {
     end_of_operation(r, []<class Handler, class... Args>(Handler handler, Args... args) {
       completion<Handler, Args...>{std::move(handler), {std::move(args)...}}();
     });
-  }
+  });
 }
 
 void client_core::leave_turn() {
-  in_turn_ = false;
-  if (!due_here_.empty()) want_turn();
+  if (turns_.leave()) want_turn();
 }
 
 void client_core::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   bool const granted = how == engine::acquired::granted;
-  end_operation(n);
+  if (!n.runs_on) own_executor_.end_operation();
   if (granted) {
     ready_.push_back({ready::kind::granted, node_ref{&n}, why, false, nullptr});
   } else {
@@ -391,7 +346,7 @@ void client_core::on_lost(engine::acquisition& a, error_code why) {
 
 void client_core::on_released(engine::acquisition& a, bool was_held, error_code why) {
   auto& n = static_cast<hold_node&>(a);
-  end_operation(n);
+  if (!n.runs_on) own_executor_.end_operation();
   ready_.push_back({ready::kind::released, std::move(n.of_engine), why, was_held, nullptr});
 }
 
@@ -406,62 +361,49 @@ void client_core::log(log_level level, std::string_view words) {
 void client_core::close(duration timeout, close_handler handler) {
   bool begun = false;
   enter([&](time_point now) {
-    if (closing_ != closing::no) return;
+    if (closing_.begun()) return;
     begun = true;
-    on_closed_.emplace(std::move(handler));
-    whose_close_ = work_of(executor_, *on_closed_);
-    begin_close(now, timeout, true);
+    close_call_.begin(executor(), std::move(handler));
+    begin_close(now, timeout);
   });
-  if (!begun) post_at_once(executor_, std::move(handler), make_error_code(errc::closed));
+  if (!begun) post_at_once(executor(), std::move(handler), make_error_code(errc::closed));
 }
 
 void client_core::close_in_background() {
   enter([&](time_point now) {
-    if (closing_ == closing::no) begin_close(now, duration::zero(), false);
+    if (!closing_.begun()) begin_close(now, duration::zero());
   });
 }
 
-void client_core::begin_close(time_point now, duration timeout, bool drain) {
-  closing_ = closing::draining;
+void client_core::begin_close(time_point now, duration drain_for) {
+  time_point const until = closing_.begin(now, drain_for);
   cohort_.close(now);
   deployment_.backend->prepare_close(now);
-  if (drain && timeout > duration::zero()) {
-    timers_.arm(close_timer_, later_by(now, timeout));
+  if (until > now) {
+    timers_.arm(close_timer_, until);
   } else {
     close_due(now);
   }
 }
 
-/// It ends when for a second the server has not got on with what is given back, however much that is. Whoever awaits it is told after
-/// the first.
 void client_core::close_due(time_point now) {
-  std::uint64_t const progress = deployment_.backend->progress();
-  if (closing_ == closing::draining) {
-    closing_ = closing::giving_back;
-    cohort_.give_back_everything(now);
-  } else if (closing_ != closing::giving_back) {
-    return;
-  } else {
-    tell_closed(make_error_code(errc::timed_out));
-    if (progress == progress_ && !cohort_.ending()) {
-      end_close(make_error_code(errc::timed_out));
-      return;
-    }
+  switch (closing_.due(deployment_.backend->progress(), cohort_.ending())) {
+    case close_rule::action::none: return;
+    case close_rule::action::give_back: cohort_.give_back_everything(now); break;
+    case close_rule::action::late: tell_closed(make_error_code(errc::timed_out)); break;
+    case close_rule::action::give_up: end_close(make_error_code(errc::timed_out)); return;
   }
-  progress_ = progress;
-  timers_.arm(close_timer_, now + std::min<duration>(settings_.command_timeout, std::chrono::seconds{1}));
+  timers_.arm(close_timer_, closing_.next_look(now));
 }
 
 void client_core::tell_closed(error_code why) {
-  if (closed_told_ || !on_closed_) return;
-  closed_told_ = true;
-  ready_.push_back({ready::kind::closed, {}, why, false, nullptr});  // behind the waiters that it ended
+  if (close_call_.to_be_told()) ready_.push_back({ready::kind::closed, {}, why, false, nullptr});  // behind the waiters that it ended
 }
 
 void client_core::end_close(error_code why) {
-  closing_ = closing::done;
+  closing_.complete();
   close_timer_.cancel();
-  for (auto const& way : deployment_.transports) way->shut_down();
+  for (auto const& to_server : deployment_.transports) to_server->shut_down();
   asio::post(strand_, [this, keep = shared_from_this()] {
     if (alarm_) alarm_->stop();
   });
@@ -473,10 +415,9 @@ void client_core::context_gone() {
   {
     std::lock_guard const guard{mutex_};
     gone_ = true;
-    std::lock_guard const nodes_guard{nodes_mutex_};
-    for (hold_node* n = nodes_; n != nullptr; n = n->next) nodes.emplace_back(n);
+    nodes = nodes_.all();
   }
-  // Destroying a handler may destroy a coroutine, and with it a client, mutexes and holds: nothing is locked now.
+  // The end of a handler may end a coroutine, and with it a client, mutexes and holds. So nothing is locked now.
   for (node_ref const& n : nodes) {
     acquire_handler acquired{std::move(n->on_acquired)};
     release_handler released;
@@ -484,7 +425,7 @@ void client_core::context_gone() {
     std::list<std::shared_ptr<loss_watcher>> watchers;
     watchers.swap(n->watchers);
     for (auto const& w : watchers) forget(*w);
-    n->whose = {};
+    n->runs_on = {};
     n->of_engine = {};
   }
   for (ready const& r : ready_) {
@@ -495,16 +436,13 @@ void client_core::context_gone() {
     q->at_core.reset();
     q->drop();
   }
-  on_closed_.reset();
-  whose_close_ = {};
+  close_call_.drop();
   ready_.clear();
-  due_here_.clear();
-  for (auto& way : deployment_.transports) way.reset();
+  turns_.clear();
+  for (auto& to_server : deployment_.transports) to_server.reset();
   alarm_.reset();
   strand_ = {};
-  own_work_ = {};
-  own_executor_ = {};
-  executor_ = {};
+  own_executor_.drop();
 }
 
 // --------------------------------------------------------------------------------- what the public templates call

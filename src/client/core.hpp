@@ -6,16 +6,19 @@
 #include "base/log_sink.hpp"
 #include "base/optional_mutex.hpp"
 #include "client/alarm.hpp"
+#include "client/close_call.hpp"
+#include "client/close_rule.hpp"
+#include "client/hold_node.hpp"
+#include "client/own_executor.hpp"
+#include "client/turn_queue.hpp"
 #include "cohort/admin_request.hpp"
 #include "cohort/cohort.hpp"
 #include "protocol/transport.hpp"
 
 #include <conch/mutex.hpp>
 
-#include <boost/asio/any_completion_executor.hpp>
+#include <boost/asio/any_io_executor.hpp>
 
-#include <atomic>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -30,34 +33,9 @@ namespace conch::detail {
 class client_core;
 class client_request;
 
-/// Somebody who waits to hear of a loss.
-struct loss_watcher {
-  lost_handler handler;
-  asio::any_completion_executor whose;                                             // keeps the handler's context at work
-  std::optional<std::list<std::shared_ptr<loss_watcher>>::iterator> at_hold = {};  // among the watchers of its hold; with the engine locked
-};
-
-/// One acquire and the hold it becomes: the engine's record of it, and who is to be told. Counted, because the engine, a
-/// hold, operations under way and their cancellation slots refer to it.
-class hold_node final : public engine::acquisition {
- public:
-  hold_node(core_ptr c, acquire_handler handler);
-
-  core_ptr core;  // until the last reference goes
-  acquire_handler on_acquired;
-  release_handler on_released;
-  asio::any_completion_executor whose;                // of the operation under way, work_of its handler; empty: it runs at home
-  std::list<std::shared_ptr<loss_watcher>> watchers;  // with the engine locked
-  error_code loss;                                    // with the engine locked
-  node_ref of_engine;                                 // the engine's own, from the acquire to its last word about it; with the engine locked
-  std::atomic<bool> given_back{false};                // its hold is released or destroyed
-  std::atomic<int> references{0};
-  hold_node* next = nullptr;  // all nodes of the core, with its list locked
-  hold_node* previous = nullptr;
-};
-
-/// The shell around the engine: takes the lock, reads the clock, gives the input, and afterwards, unlocked, hands
-/// completions to their executors. All rules are the engine's.
+/// The shell around the cohort and its backend. Each input takes the core's mutex, reads the clock and calls the cohort or a
+/// transport's events, which queue completions. Then the mutex is unlocked, and the completions go to their executors. No rule of a
+/// lock is here. "With the client locked" means: with that mutex.
 class client_core final : public std::enable_shared_from_this<client_core>,
                           private host,
                           private engine::acquisition_events,
@@ -68,15 +46,15 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   client_core(asio::any_io_executor executor, config settings);
   ~client_core();
 
-  asio::any_io_executor const& executor() const noexcept { return executor_; }
+  asio::any_io_executor const& executor() const noexcept { return own_executor_.get(); }
   config const& settings() const noexcept { return settings_; }
   statistics stats();
   std::string const& id() const noexcept { return id_; }
 
-  /// `on_own_executor`: the handler runs on our own executor (runs_on_client_executor).
+  /// `on_own_executor`: the handler runs on the client's executor (runs_on_client_executor).
   void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler, bool on_own_executor,
                engine::permit permit = {});
-  /// Tries of mutexes of this client, in this order. All handlers run at home.
+  /// Tries of mutexes of this client, in this order. All handlers run on the client's executor.
   struct wanted {
     settings_ptr lock;
     acquire_handler handler;
@@ -93,17 +71,16 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void close(duration timeout, close_handler handler);
   void close_in_background();
 
-  /// The io_context goes away: drops everything that could run on it.
+  /// The io_context is being destroyed: drops everything that could run on it.
   void context_gone();
 
   std::shared_ptr<void> keep() override { return weak_from_this().lock(); }
   void log(log_level level, std::string_view words) override;
 
  private:
-  friend class hold_node;
   friend void let_go(hold_node* n) noexcept;
 
-  /// A completion that waits for the lock to be released.
+  /// A completion that is carried out when the core is unlocked.
   struct ready {
     enum class kind { granted, not_granted, watcher, released, answered, closed } what;
     node_ref node;
@@ -113,9 +90,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
     std::shared_ptr<client_request> asked = nullptr;
   };
 
-  enum class closing { no, draining, giving_back, done };
-
-  /// Runs f(now) with the engine locked, then carries out what came of it.
+  /// Runs f(now) with the client locked, then carries out what came of it.
   template <class F>
   void enter(F&& f);
   void enter_for(std::function<void(time_point)> const& f);
@@ -125,16 +100,13 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void carry_out(std::vector<ready>& batch);
   void complete_operation(ready& r);
   void want_turn();
-  void begin_close(time_point now, duration timeout, bool drain);
+  void begin_close(time_point now, duration drain_for);
   void close_due(time_point now);
   void tell_closed(error_code why);
   void end_close(error_code why);
   void stop_watchers(hold_node& n, error_code why);
   template <class Call>
   void end_of_operation(ready& r, Call const& call);
-  void begin_operation(hold_node const& n);
-  void end_operation(hold_node const& n);
-  void strike_off(hold_node& n) noexcept;
   void start_alarm();
 
   bool answered_here(client_request& q);
@@ -152,37 +124,29 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void note(bool is_error, std::string_view words) override;
 
-  asio::any_io_executor executor_;      // empty once the context is gone, as are:
-  asio::any_io_executor own_executor_;  // ... the same, never blocking; completions of handlers at home are its
-  asio::any_io_executor strand_;        // ... the alarm's and the connections': a strand, unless there is one thread only
+  own_executor own_executor_;     // empty once the context is gone, as is:
+  asio::any_io_executor strand_;  // ... of the alarm and the connections: a strand, unless there is one thread only
   config const settings_;
   std::string const id_;
 
-  optional_mutex mutex_;  // guards all that follows, down to the alarm
+  optional_mutex mutex_;  // guards what follows, down to armed_, where a class says nothing else
   statistics stats_;
   engine::timer_queue timers_;
+  backends::deployment deployment_;  // outlives the cohort, whose places its backend has made
   engine::cohort cohort_;
-  backends::deployment deployment_;
   std::vector<ready> ready_;
-  std::deque<ready> due_here_;  // one thread only: completions at home, for this turn or the next
-  bool in_turn_ = false;
-  std::size_t operations_on_own_executor_ = 0;                  // whose handlers have not been posted yet ...
-  asio::any_io_executor own_work_;                              // ... and what keeps our own context at work for all of them
+  turn_queue<ready> turns_;                                     // if single_threaded: completions on the client's executor
   std::list<std::shared_ptr<client_request>> client_requests_;  // not answered yet
   std::minstd_rand random_;                                     // where to begin to look for a free segment
-  closing closing_ = closing::no;
-  bool gone_ = false;
-  std::optional<close_handler> on_closed_;
-  bool closed_told_ = false;
-  asio::any_completion_executor whose_close_;
-  engine::timer close_timer_;
-  std::uint64_t progress_ = 0;  // of the servers, when closing looked at it last
+  bool gone_ = false;                                           // the io_context is being destroyed
+  close_rule closing_;
+  close_call close_call_;
+  engine::timer close_timer_;  // when closing_.due() is to be called
   bool alarm_started_ = false;
   time_point armed_ = engine::timer_queue::never;
   std::unique_ptr<alarm> alarm_;
 
-  optional_mutex nodes_mutex_;
-  hold_node* nodes_ = nullptr;
+  node_list nodes_;
 };
 
 }  // namespace conch::detail

@@ -44,7 +44,7 @@ striped_mutex::striped_mutex(client& owner, std::string name, std::uint32_t segm
     : named_lock{detail::checked_lock(owner.core(), std::move(name), options, kind::striped_mutex, segments)},
       segments_{require(segments, between(segments, most_segments, "the segments of a striped_mutex"))} {}
 
-/// A weight of 0 is refused: nobody could ever be given what is wanted.
+/// If all segments are excluded the weight is 0, which is refused: such an acquire could never be granted.
 detail::permit_request striped_mutex::request(std::vector<std::uint32_t> const& but) const {
   std::vector<bool> unwanted(segments_, false);
   std::uint32_t left = segments_;

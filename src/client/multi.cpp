@@ -14,7 +14,7 @@
 #include <mutex>
 #include <utility>
 
-// Several locks at once: what waits for several answers.
+// Several locks at once: operations that wait for several answers.
 namespace conch {
 
 bool multi_hold::valid() const noexcept {
@@ -53,13 +53,13 @@ void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration>
     if (known == clients.end()) known = clients.emplace(clients.end(), of_client{locks[i]->core});
     known->wanted.push_back({locks[i], [listener, i](error_code ec, hold h) { listener->answered(i, ec, std::move(h)); }});
   }
-  listener.reset();  // from now on the handlers keep it: a client whose context is gone drops its own
+  listener.reset();  // only the handlers keep it from now on: a client drops its handlers when its context goes
   std::vector<node_ref> all;
   for (of_client& c : clients) {
     c.nodes = c.core->prepare_tries(c.wanted);
     all.insert(all.end(), c.nodes.begin(), c.nodes.end());
   }
-  // Before any of them can be answered: what goes on then uses the same slot.
+  // Before any of them can be answered: the operation uses the same slot again after the answers.
   if (slot.is_connected()) {
     slot.assign([all = std::move(all)](asio::cancellation_type type) {
       std::vector<node_ref> const outlive = all;

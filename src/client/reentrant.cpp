@@ -12,7 +12,7 @@
 #include <mutex>
 #include <utility>
 
-// An owner knows the holds it has in this process, so that a nested acquire finds them.
+// An owner knows its holds in this process, so that a nested acquire finds them.
 namespace conch {
 
 namespace detail {
@@ -26,7 +26,7 @@ struct owner_state {
 };
 
 struct shared_hold {
-  owner_ptr const whose;
+  owner_ptr const by;
   level_key const key;
   hold held;
   std::uint32_t depth = 1;  // with the owner locked
@@ -56,7 +56,7 @@ shared_hold_ptr level_of(owner_ptr const& who, settings_ptr const& lock) {
   return found == who->levels.end() ? nullptr : found->second;
 }
 
-/// Null when there is nothing to nest in. A hold that was lost is not: its levels end by themselves.
+/// One more level, or null if `who` has no valid hold. The levels of a lost hold end by themselves.
 shared_hold_ptr enter_again(owner_ptr const& who, settings_ptr const& lock) {
   std::lock_guard const guard{who->mutex};
   auto const found = who->levels.find(key_of(lock));
@@ -65,7 +65,7 @@ shared_hold_ptr enter_again(owner_ptr const& who, settings_ptr const& lock) {
   return found->second;
 }
 
-/// Two coroutines of one owner may have asked at the same time, and both been granted: the younger hold is the one to nest in.
+/// The first level of a new hold. If two coroutines of one owner were granted holds at the same time, nested levels use the younger one.
 shared_hold_ptr enter_first(owner_ptr const& who, settings_ptr const& lock, hold h) {
   auto const level = std::make_shared<shared_hold>(shared_hold{who, key_of(lock), std::move(h)});
   std::lock_guard const guard{who->mutex};
@@ -74,18 +74,18 @@ shared_hold_ptr enter_first(owner_ptr const& who, settings_ptr const& lock, hold
 }
 
 hold leave_level(shared_hold_ptr const& level) noexcept {
-  owner_state& whose = *level->whose;
-  std::lock_guard const guard{whose.mutex};
+  owner_state& state = *level->by;
+  std::lock_guard const guard{state.mutex};
   if (--level->depth != 0) return {};
-  auto const known = whose.levels.find(level->key);
-  if (known != whose.levels.end() && known->second == level) whose.levels.erase(known);
+  auto const known = state.levels.find(level->key);
+  if (known != state.levels.end() && known->second == level) state.levels.erase(known);
   return std::move(level->held);
 }
 
 hold const& hold_of_level(shared_hold const& level) noexcept { return level.held; }
 
 std::uint32_t depth_of_level(shared_hold const& level) noexcept {
-  std::lock_guard const guard{level.whose->mutex};
+  std::lock_guard const guard{level.by->mutex};
   return level.depth;
 }
 

@@ -15,68 +15,74 @@
 #include <string>
 #include <vector>
 
-// What an operator asks or orders; it concerns no place of this client in line.
+// Requests about a lock that have no place in its line.
 namespace conch::engine {
 
-/// What is asked or ordered of the server about a lock.
+/// A question or an order about a lock.
 struct order {
   enum class kind : std::uint8_t {
-    inspect,    // who has it
-    force,      // takes it from whoever has it
-    set_limit,  // of a semaphore
-    downgrade,  // makes one's own part smaller
+    inspect,    // asks for the owners of the lock
+    force,      // takes the lock from its owners
+    set_limit,  // sets the limit of a semaphore
+    downgrade,  // makes the client's own permit smaller
   };
 
   kind what = kind::inspect;
   std::string name;
-  std::int64_t fence = 0;  // force: of the one to lose it; 0: of all
-  std::uint32_t size = 0;  // set_limit: the new limit; downgrade: what is left of the part
-  grant_id id = 0;         // downgrade: whose part
-  engine::permit permit;   // downgrade: as it was asked for
+  std::int64_t fence = 0;  // force: the fence of the owner that loses the lock; 0: all owners lose it
+  std::uint32_t size = 0;  // set_limit: the new limit; downgrade: what is left of the permit
+  grant_id id = 0;         // downgrade: set by the backend
+  engine::permit permit;   // downgrade: the permit as it was asked for
 };
 
-/// A question or an order about a lock. It is asked again after a reconnect, until it is answered or `offline_timeout` is over;
-/// but not what would have an effect of its own if it was carried out before: to take a lock from whoever has it by then.
+/// A question or an order about a lock. The backend sends it again after a reconnect, until the server answers or `offline_timeout` is
+/// over. A `force` that was written is sent again only if it names the owners that it means: it must not take the lock from a later owner.
 ///
-/// Belongs to the shell, which may free it after on_admin_answered.
+/// The shell owns it, and may free it after on_admin_answered.
 struct admin_request : order, list_hook<admin_request> {
   admin_request() noexcept;
-  ~admin_request();  // withdrawn, if it is not answered yet
+  ~admin_request();  // withdraws the request if it is not answered yet
 
-  // The backend's.
+  struct place const* held_at = nullptr;  // downgrade: the place that holds the permit
+
+  // Set by the backend.
   class backend* at = nullptr;
   std::uint64_t serial = 0;
-  bool written = false;                // and not answered
-  std::int64_t taken = 0;              // force: from so many by the scripts before the next
-  std::int64_t last = 0, from_us = 0;  // force: where the next goes on (force_command)
+  bool written = false;                // written and not answered yet
+  std::int64_t taken = 0;              // force: how many owners the scripts so far have taken it from
+  std::int64_t last = 0, from_us = 0;  // force: where the next script goes on (force_command)
   time_point until{};
   timer due;
 };
 
-/// Who has a lock, and how many wait.
+/// The owners of a lock, and the number of clients that wait.
 struct lock_report {
   struct owner {
-    std::array<std::uint32_t, 4> client;  // 128 bits, the first first
+    std::array<std::uint32_t, 4> client;  // 128 bits; the first 32 bits come first
     std::int64_t fence, left_ms;
     std::uint32_t permits, segment;
     bool confirmed;
+
+    bool operator==(owner const&) const = default;
   };
 
   permit_kind kind = permit_kind::none;
   std::uint64_t waiting = 0;
   std::uint32_t held = 0, taken = 0, limit = 0;
-  std::vector<owner> owners;  // none of very many; at most 100
+  std::vector<owner> owners;  // the first 100 by their fences; none if there are more than 1000
+
+  bool operator==(lock_report const&) const = default;
 };
 
 struct admin_result {
-  std::int64_t count = 0;             // force: from how many it was taken; set_limit: how many permits are taken
+  std::int64_t count = 0;             // force: how many owners lost the lock; set_limit: how many permits are taken
   std::optional<lock_report> status;  // inspect
 };
 
-/// Who asks. Nothing here may call back into the engine before it has returned.
+/// Receives the answers. No function here may call back into the engine before it has returned.
 class admin_events {
  public:
-  /// Once for each that was asked and not withdrawn.
+  /// Called once for each request that was asked and not withdrawn.
   virtual void on_admin_answered(admin_request& i, admin_result const& result, error_code why) = 0;
 
  protected:

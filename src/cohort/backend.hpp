@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/list.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/admin_request.hpp"
 #include "cohort/grant_id.hpp"
@@ -18,93 +17,56 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 
-// The port between the cohort (who in this process waits and holds) and the servers.
+// The port between the cohort, which keeps the waiters and the holders of this process, and the servers.
 namespace conch::engine {
 
 using std::chrono::milliseconds;
 
-/// A fencing token is the server part of a fence times this, plus the index of the local hand-off.
+/// A fencing token is the server part of a fence times this number, plus the index of the local hand-off.
 constexpr std::int64_t hand_offs_per_grant = 4096;
 
-struct cleanup;
-
-/// Who has a lock at one server, as it told somebody who votes there.
-struct rival {
-  std::int64_t client = 0;  // the first 48 bits of its id; 0: no voter
-  std::int64_t ticket = 0;
-  bool confirmed = false;
-  time_point asked = time_point::min();  // when the question was written
-};
-
-/// The client's one place at a lock: in line for it, or owning it. Belongs to the lock's entry in the engine.
-struct place : list_hook<place> {
+/// The one place of a client at a lock: in line for it, or owning it. The cohort and its backend share it. The backend makes it, and adds
+/// what its protocol needs. The backend only reads the fields that say "set by the cohort".
+struct place {
   enum class state : std::uint8_t {
-    idle,     // nothing on the server that is not a clean-up's
-    asking,   // asked, or to be asked once connected; not answered
+    idle,     // the server has nothing of it, except what a clean-up ends
+    asking,   // the request is not answered, or is not sent because there is no connection
     in_line,  // stands in the server's queue
-    leaving,  // leaves unless granted meanwhile; not answered
-    owned,    // granted, as far as the server has told
+    leaving,  // leaves the line unless it was granted meanwhile; not answered yet
+    owned,    // granted, as far as the server has said
   };
 
-  explicit place(std::string_view lock_name) noexcept;
+  /// `lock_name` must outlive the place.
+  place(std::string_view lock_name, engine::permit const& share) : name{lock_name}, permit{share} {}
+  place(place const&) = delete;
+  place& operator=(place const&) = delete;
+  virtual ~place() = default;
 
-  std::string_view name;
+  std::string_view const name;
+  engine::permit const permit;  // of a lock with several owners
   state at = state::idle;
   bool wait = true;
-  bool written = false;                        // the request under this id may have reached the server
-  bool confirmed = false;                      // the full lease, not just the claim
-  bool renewing = false;                       // a renewal is under way
-  bool asks_again = false;                     // because of a push; not answered yet
-  bool by_push = false;                        // its grant was pushed first: whoever passed it on keeps the fence
-  bool renewable = false;                      // set by the cohort: this may (still) be renewed ...
-  time_point renew_until = time_point::max();  // ... before this
-  grant_id id;
-  std::int64_t ticket = 0;
-  std::int64_t fence = 0;     // server part
-  time_point fence_until{};   // owned: the server remembers it at least until then, without a renewal that sees to it
-  engine::permit permit;      // of a lock with several owners
-  std::uint32_t segment = 0;  // owned: which one; 0: the lock has none
+  bool written = false;                        // the request may have reached a server
+  bool confirmed = false;                      // owned: granted for the full lease, not just for the claim
+  bool renewable = false;                      // set by the cohort: the grant may still be renewed ...
+  time_point renew_until = time_point::max();  // ... before this time
+  milliseconds lease{};                        // the lease that is asked for; owned: the lease of the next renewal, set by the cohort
+  time_point deadline{};                       // owned: the grant is not valid after this time
+  time_point valid_from{};                     // owned: the validity that ends at the deadline counts from here
+  std::int64_t fence = 0;                      // owned: the server's part of the fence
+  std::uint32_t segment = 0;                   // owned: the number of the segment; 0: the lock has no segments
+  std::uint32_t references = 0;                // references from the backend; the cohort may destroy the place only when there are none
+  void* owner = nullptr;                       // belongs to the receiver of the events
 
-  // A vote, which is one server's part of a lock over several (src/quorum):
-  std::int64_t vote = 0;              // the ticket, agreed between the servers; 0: not a vote
-  std::int64_t floor = 0;             // fences given from now on shall be above this
-  std::int64_t next_fence_floor = 0;  // what a release gives to the next in line should be above this, so that all servers give the same
-  std::int64_t refused_by = 0;        // the fence above `floor` that the last confirmation met; 0: none
-  std::int64_t accepted = 0;          // the floor of the last confirmation
-  rival seen{};
-  place const* part_of = nullptr;  // decides whether this may be renewed
-
-  milliseconds lease{};
-  time_point deadline{};                      // owned: not valid after this
-  time_point valid_from{};                    // owned: when the request that led to this deadline was written
-  time_point late_until = time_point::min();  // by then the server refuses any request under this id that was written so far
-  time_point echo_until = time_point::min();  // the same, of those that an earlier connection may still hold
-  time_point trouble_since{};                 // asking: since when the server has answered "later"; zero: it has not
-  /// We passed the lock on while others waited: when to see that its new owner took it (server::look_after); max: nothing to see to.
-  time_point follow_up = time_point::max();
-  std::uint32_t run = 0;         // asked for at this run of the server, as counted by who keeps it
-  std::uint32_t references = 0;  // commands and clean-ups that name this place
-  std::uint32_t told_on = 0;     // the connection on which the server was asked or told something of this last
-  cleanup* kick = nullptr;
-
-  /// For a release or a confirmation of this (release_command::floor).
-  std::int64_t floor_asked() const noexcept { return vote != 0 ? std::max<std::int64_t>(floor, 1) : 0; }
-
-  bool may_renew(time_point now, bool in_any_case = false) const noexcept {
-    place const& s = part_of != nullptr ? *part_of : *this;
-    return (s.renewable || in_any_case) && now < s.renew_until;
-  }
-
-  void* owner = nullptr;            // for who listens to the events
-  class backend* keeper = nullptr;  // who asked last
-  timer check;                      // safety check, retry, or the end of patience with an absent server
+  bool may_renew(time_point now) const noexcept { return renewable && now < renew_until; }
 };
 
-/// What may follow a state of a place. Whoever asks is at first neither in line nor refused; whoever owns it can only give it back.
+/// The states that may follow each state of a place. A place starts by asking; an owned place can only become idle.
 constexpr state_table<place::state, 5> place_states{{
     {place::state::idle, any_of(place::state::asking)},
     {place::state::asking, any_of(place::state::in_line, place::state::leaving, place::state::owned, place::state::idle)},
@@ -113,88 +75,79 @@ constexpr state_table<place::state, 5> place_states{{
     {place::state::owned, any_of(place::state::idle)},
 }};
 
-/// The only way to change it.
+/// The only way to change the state of a place.
 inline void enter(place& s, place::state to) {
-  BOOST_ASSERT_MSG(place_states.allows(s.at, to), "a seat goes from one state to another that does not follow it");
+  BOOST_ASSERT_MSG(place_states.allows(s.at, to), "a place goes from one state to another that does not follow it");
   s.at = to;
 }
 
-/// Who waits for the end of a clean-up. Embedded in the one who does.
+/// The caller that waits for the end of a clean-up derives from this.
 struct receipt {
-  cleanup* pending = nullptr;
-  void* waited_by = nullptr;  // of a quorum, which waits for the ends of several
+  void* pending = nullptr;  // what the backend carries out for the caller
 };
 
 /// What a backend offers beyond a lock with one owner.
 struct capabilities {
   bool several_owners = false;  // semaphores, readers and writers, segments, a reentrant lock
-  bool inspection = false;      // admin_requests and orders
-  std::string_view instead{};   // what to do where it is not offered, for the error
+  bool inspection = false;      // questions and orders (admin_request)
+  std::string_view instead{};   // the advice in the error where something is not offered
 };
 
-/// What the cohort asks for. Whatever fails has already arranged its own clean-up.
+/// What the cohort asks of the servers. A request that fails has already arranged its own clean-up.
 class backend {
  public:
   virtual ~backend() = default;
 
   virtual capabilities offers() const noexcept = 0;
-  /// The place is idle: asks for the lock. Ends in granted, busy (not wait) or failed.
+  /// Makes an idle place. `name` and the backend must outlive it.
+  virtual std::unique_ptr<place> make_place(std::string_view name, permit const& share) = 0;
+  /// Asks for the lock; the place must be idle. Ends in granted, busy (without `wait`) or failed.
   virtual void ask(place& s, bool wait, milliseconds lease, time_point now) = 0;
-  /// From here to send_gathered what is asked for without waiting may be put off, to go to the server together.
+  /// From here to send_gathered the backend may hold back requests that do not wait, to send them together.
   virtual void gather() {}
   virtual void send_gathered(time_point) {}
-  /// The place is asking or in_line: ends in granted or left.
+  /// Leaves the line unless the lock was granted; the place must be asking or in_line. Ends in granted or left.
   virtual void leave_unless_granted(place& s, time_point now) = 0;
-  /// The place is asking, in_line or leaving: it is idle at once; ends in released for `r`, if there is one.
+  /// Gives up a place that is asking, in_line or leaving; it is idle at once. Ends in released for `r`, if there is one.
   virtual void give_up(place& s, receipt* r, time_point now) = 0;
-  /// The place is owned: given back, and asked for again with `again` as the lease. Ends in released for `r`.
+  /// Gives an owned lock back, and asks for it again if `again` holds a lease. Ends in released for `r`.
   virtual void release(place& s, std::optional<milliseconds> again, receipt* r, time_point now) = 0;
-  /// Renews those that are owned and renewable. Each ends in extended, lost or renewal_failed.
+  /// Renews the places that are owned and renewable. Each ends in extended, lost or renewal_failed.
   virtual void renew(std::span<place* const> places, time_point now) = 0;
-  /// Nobody waits for that answer any more.
+  /// The caller does not wait for that answer any more.
   virtual void forget(receipt& r) noexcept = 0;
-  /// While the server is answering what was written before it, that answer is not late: not before this.
+  /// The answer is not late before this time: the server may still be answering what was written earlier.
   virtual time_point late_after(receipt const& r) const = 0;
-  /// The place's timer has fired.
-  virtual void check(place& s, time_point now) = 0;
   virtual bool connected() const noexcept = 0;
-  /// What is told of a wait for this place whose time is over: errc::timed_out or errc::unreachable, and what kept it from an
-  /// answer. Not unreachable while the first connection is still being made.
+  /// The error of a wait for this place that has timed out: errc::timed_out or errc::unreachable, with the reason why no answer came. It is
+  /// timed_out while the first connection is still being made.
   virtual error_code too_late(place const&) const { return make_error_code(connected() ? errc::timed_out : errc::unreachable); }
-  /// For how long a grant of that lease is good, from the moment from which it counts (place::valid_from).
+  /// How long a grant of that lease is valid, counted from place::valid_from.
   virtual duration validity(milliseconds lease) const noexcept = 0;
-  /// The place is about to be destroyed.
-  virtual void dismiss(place&) noexcept {}
 
-  /// Only where `inspection` is offered. Ends in its on_admin_answered, perhaps before this returns.
+  /// Sends a question or an order; only where `inspection` is offered. Ends in on_admin_answered, perhaps before this returns.
   virtual void administer(admin_request&, admin_events&, time_point) {}
-  /// Nobody wants its answer any more; what it orders may be carried out all the same.
+  /// The answer is not wanted any more. The server may carry out the order all the same.
   virtual void withdraw(admin_request&) noexcept {}
-  /// The admin_request's timer has fired.
+  /// The timer of the admin_request has fired.
   virtual void admin_due(admin_request&, time_point) {}
 
-  /// Adds what it knows: what is still to be carried out, and of each server.
+  /// Adds what the backend knows: the clean-ups that are still to be carried out, and the state of each server.
   virtual void report(statistics& to) const = 0;
-  /// Nothing that matters is owed to a server.
+  /// True if no server still has to carry out anything that matters.
   virtual bool settled() const noexcept = 0;
-  /// Counts what servers have carried out: they are getting on.
+  /// Counts what the servers have carried out. A growing count shows that they make progress.
   virtual std::uint64_t progress() const noexcept = 0;
-  /// The client is about to close: forgets what is done for others, and ends the admin_requests.
+  /// The client is about to close: drops the work that is done for other clients, and ends the admin_requests.
   virtual void prepare_close(time_point now) = 0;
 };
 
-inline place::place(std::string_view lock_name) noexcept
-    : name{lock_name}, check{this, [](void* self, time_point now) {
-                               auto& s = *static_cast<place*>(self);
-                               s.keeper->check(s, now);
-                             }} {}
-
-/// What the cohort is told.
+/// What the backend tells the cohort.
 class backend_events {
  public:
   virtual void granted(place& s, bool pushed, time_point now) = 0;
   virtual void busy(place& s, time_point now) = 0;
-  /// In line now, or still; for a vote `seen` says behind whom.
+  /// The place is in line, or is still in line.
   virtual void queued(place&, time_point) {}
   virtual void left(place& s, time_point now) = 0;
   virtual void failed(place& s, error_code why, time_point now) = 0;
@@ -204,20 +157,20 @@ class backend_events {
   virtual void released(receipt& r, bool was_mine, error_code why, time_point now) = 0;
   /// Nothing refers to this idle place any more.
   virtual void settled(place& s) = 0;
-  /// The connection has come or gone.
+  /// A connection was made, or has ended.
   virtual void connection_changed(time_point) {}
-  /// There is a server, and it will not have us.
+  /// A server is there, and refuses this client.
   virtual void connection_refused(error_code, time_point) {}
   virtual place* find(std::string_view name) = 0;
   virtual place& find_or_make(std::string_view name) = 0;
-  /// For a grant of a lock with several owners that nobody wants any more.
+  /// Makes a place of a lock with several owners for the backend's own work: to give back a stray grant, or to look after an order.
   virtual place& make_permit_place(std::string_view name, permit const&) { return find_or_make(name); }
 
  protected:
   ~backend_events() = default;
 };
 
-/// As it goes over the wire.
+/// Durations go over the wire in whole milliseconds.
 inline milliseconds whole_ms(duration d) { return std::chrono::duration_cast<milliseconds>(d); }
 
 /// Equal to boost::asio::error::operation_aborted, which this room does not know.

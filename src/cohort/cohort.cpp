@@ -20,24 +20,24 @@ acquisition::acquisition()
             a.in->overdue(a, now);
           }} {}
 
-lock_entry::lock_entry(std::string lock_name, cohort& owner)
-    : name{std::move(lock_name)}, in{owner}, place{name}, watch{this,
-                                                                [](void* self, time_point now) {
-                                                                  auto& e = *static_cast<lock_entry*>(self);
-                                                                  e.in.watch(e, now);
-                                                                },
-                                                                true} {
-  place.owner = this;
+lock_entry::lock_entry(std::string lock_name, cohort& owner, permit const& share)
+    : name{std::move(lock_name)}, in{owner}, place{owner.backend_->make_place(name, share)}, watch{this,
+                                                                                                   [](void* self, time_point now) {
+                                                                                                     auto& e = *static_cast<lock_entry*>(self);
+                                                                                                     e.in.watch(e, now);
+                                                                                                   },
+                                                                                                   true} {
+  place->owner = this;
 }
 
 namespace {
 
-constexpr std::uint32_t most_permits = 1'000'000;  // of any limit, too
+constexpr std::uint32_t most_permits = 1'000'000;  // also the greatest limit
 
 error_code not_offered(capabilities const& of) { return make_error_code(errc::not_supported, of.instead); }
 
-/// What nobody could ever be given. More than the limit that the object knows of is not: another one may have been set, and who
-/// asks for more than that is given all of it.
+/// Refuses a permit that could never be given. A permit above the limit that this object knows is not refused: another limit may have been
+/// set, and a request for more than the limit is given all of it.
 error_code refused(permit const& p) {
   if (p.kind == permit_kind::segments && p.weight == 0) {
     return make_error_code(errc::invalid_config, "`but` names all of the " + std::to_string(p.limit) + " segments");
@@ -85,11 +85,11 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   }
   lock_entry& e = a.permit ? new_permit_entry(name, a.permit) : entry(name);
   a.lock = &e;
-  // Somebody here holds, asks or waits. But a place that is being left is nobody's any more: the attempt follows.
+  // A neighbour here holds, asks or waits. A place that is being left has no waiter any more: the attempt follows the leave.
   bool const neighbour = e.holder != nullptr || !e.waiting.empty();
-  bool const being_left = e.place.at == place::state::leaving && !CONCH_MUTANT(try_refused_by_a_leave);
-  bool const cleaned_up = e.place.references == 0 || !CONCH_MUTANT(busy_while_cleaning_up);
-  if (a.once && (!cleaned_up || neighbour || (e.place.at != place::state::idle && !being_left))) {
+  bool const being_left = e.place->at == place::state::leaving && !CONCH_MUTANT(try_refused_by_a_leave);
+  bool const cleaned_up = e.place->references == 0 || !CONCH_MUTANT(busy_while_cleaning_up);
+  if (a.once && (!cleaned_up || neighbour || (e.place->at != place::state::idle && !being_left))) {
     finish(a, acquired::busy, {});
     return;
   }
@@ -118,7 +118,7 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
       finish(*a, acquired::busy, {});
     } else {
       acquire(*a, name, now);
-      behind = a->at == acquisition::phase::over;  // somebody of this process has it
+      behind = a->at == acquisition::phase::over;  // it has ended at once: this process has the lock, or the acquire failed
     }
   }
   backend_->send_gathered(now);
@@ -135,8 +135,8 @@ void cohort::cancel(acquisition& a, cancel_type type, time_point now) {
         lock_entry& e = *a.lock;
         a.unlink();
         enter(a, acquisition::phase::leaving);
-        backend_->give_up(e.place, &a, now);
-        ask_if_needed(e, now);  // somebody may have come since
+        backend_->give_up(*e.place, &a, now);
+        ask_if_needed(e, now);  // another waiter may have come since
       } else {
         finish(a, acquired::failed, a.ending);
       }
@@ -144,15 +144,15 @@ void cohort::cancel(acquisition& a, cancel_type type, time_point now) {
     case acquisition::phase::leaving:
       if (type == cancel_type::terminal) finish(a, acquired::failed, a.ending);
       return;
-    default: return;  // too late: what it asked for has been delivered, or is over
+    default: return;  // too late: the lock was delivered, or the acquisition is over
   }
 }
 
-/// The end of a wait that has not led to a grant (the table of docs/cancellation.md). Nothing is asked of the server
-/// unless `a` is the last one here for whom the client stands in line.
+/// Ends a wait that has not led to a grant (see the table of docs/cancellation.md). The server is asked to act only if `a` is the last
+/// waiter here for which the client stands in line.
 void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now) {
   lock_entry& e = *a.lock;
-  place& s = e.place;
+  place& s = *e.place;
   bool const asked = s.at == place::state::asking || s.at == place::state::in_line;
   if (!asked || !e.waiting.has_one()) {
     finish(a, acquired::failed, why);
@@ -177,14 +177,14 @@ void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time
   }
 }
 
-/// The timer of one acquisition: the end of its wait, or of its patience with a server that does not answer.
+/// The timer of one acquisition: its wait has timed out, or the server has not answered in time.
 void cohort::overdue(acquisition& a, time_point now) {
   switch (a.at) {
     case acquisition::phase::waiting:
-      stop_waiting(a, CONCH_MUTANT(timed_out_is_unreachable) ? make_error_code(errc::unreachable) : backend_->too_late(a.lock->place),
+      stop_waiting(a, CONCH_MUTANT(timed_out_is_unreachable) ? make_error_code(errc::unreachable) : backend_->too_late(*a.lock->place),
                    cancel_type::total, now);
       return;
-    // Its wait is over in any case: a server with much to do does not make it longer.
+    // Its wait is over; a busy server does not make it longer.
     case acquisition::phase::staying:
     case acquisition::phase::leaving: finish(a, acquired::failed, a.ending); return;
     case acquisition::phase::releasing:
@@ -226,7 +226,7 @@ void cohort::end_hold(acquisition& a, bool tell, time_point now) {
     deliver(*e, now);
     return;
   }
-  // A release that ends a valid hold is answered by the server; one that comes too late has nothing to wait for.
+  // The release of a valid hold waits for the server's answer. A release that comes too late has nothing to wait for.
   bool const answer = tell && was_held && owns;
   enter(a, answer ? acquisition::phase::releasing : acquisition::phase::over);
   if (answer) timers_.arm(a.due, now + settings_.command_timeout);
@@ -242,14 +242,14 @@ void cohort::close(time_point now) {
 
 void cohort::give_back_everything(time_point now) {
   end_holds_ = true;
-  if (end_waits_) return;  // these come first
+  if (end_waits_) return;  // the waits are ended first
   unseen_.splice_back(permit_entries_);
   go_on_ending(now);
 }
 
-/// So many at a time, so that nobody else in the event loop waits for all of them.
+/// Ends a limited number of waits or holds in one turn, so that other handlers of the event loop do not wait for all of them.
 void cohort::go_on_ending(time_point now) {
-  constexpr std::size_t buckets_for_one = 16;  // an empty one is quickly passed
+  constexpr std::size_t buckets_for_one = 16;  // an empty bucket costs little
   for (std::size_t left = CONCH_IN_ONE_TURN * buckets_for_one; ending(); left -= std::min(left, end_one(now) ? buckets_for_one : 1)) {
     if (left == 0) {
       timers_.arm(rest_, in_next_turn(now));
@@ -258,14 +258,14 @@ void cohort::go_on_ending(time_point now) {
   }
 }
 
-/// One wait, or one hold. False: there was none at this place.
+/// Ends one wait or one hold. False: there was none in this entry or bucket.
 bool cohort::end_one(time_point now) {
   if (!unseen_.empty()) {
     lock_entry& e = unseen_.pop_front();
     permit_entries_.push_back(e);
     return end_something(e, now);
   }
-  if (buckets_ != entries_.bucket_count()) {  // it has grown since, and all have moved
+  if (buckets_ != entries_.bucket_count()) {  // the table has grown since, and its entries have moved
     bucket_ = 0;
     buckets_ = entries_.bucket_count();
   }
@@ -282,7 +282,7 @@ bool cohort::end_one(time_point now) {
   return false;
 }
 
-/// The entry may be gone then.
+/// Ends one wait or the hold of this entry; false if there is none. The entry may be gone after that.
 bool cohort::end_something(lock_entry& e, time_point now) {
   if (end_waits_) {
     if (e.waiting.empty()) return false;
@@ -310,7 +310,7 @@ bool cohort::idle() noexcept {
   return !held;
 }
 
-/// The ends of holds and their renewals come first: a thousand time-outs can wait for them.
+/// The timers for losses and renewals come first: a thousand time-outs can wait for them.
 void cohort::tick(time_point now) {
   timers_.run(now, CONCH_IN_ONE_TURN);
   if (due_.empty()) return;
@@ -323,22 +323,22 @@ void cohort::tick(time_point now) {
 // ------------------------------------------------------------------------------------------------ the local line
 
 void cohort::ask_if_needed(lock_entry& e, time_point now) {
-  if (e.holder != nullptr || e.waiting.empty() || e.place.at != place::state::idle) {
+  if (e.holder != nullptr || e.waiting.empty() || e.place->at != place::state::idle) {
     retire(e);
     return;
   }
   acquisition& first = e.waiting.front();
-  backend_->ask(e.place, !first.once, first.lease, now);  // may end in failed, and with it the entry
+  backend_->ask(*e.place, !first.once, first.lease, now);  // may end in failed, and destroy the entry
 }
 
-/// The lock is ours: to the first in line.
+/// The client owns the lock: gives it to the first waiter in line.
 void cohort::deliver(lock_entry& e, time_point now) {
   if (e.waiting.empty()) {
-    if (!CONCH_MUTANT(wake_up_swallowed)) backend_->release(e.place, std::nullopt, nullptr, now);
+    if (!CONCH_MUTANT(wake_up_swallowed)) backend_->release(*e.place, std::nullopt, nullptr, now);
     return;
   }
   acquisition& a = e.waiting.pop_front();
-  place& s = e.place;
+  place& s = *e.place;
   a.due.cancel();
   enter(a, acquisition::phase::holding);
   a.granted = now;
@@ -346,7 +346,7 @@ void cohort::deliver(lock_entry& e, time_point now) {
   a.segment = s.segment;
   a.valid_until.store(s.deadline.time_since_epoch().count(), std::memory_order_release);
   e.holder = &a;
-  // The watch was set for the lease of the coroutine before.
+  // The watch was set for the lease of the holder before.
   bool const other_lease = s.lease != a.lease;
   s.lease = a.lease;
   s.renewable = !(a.fixed && s.confirmed);
@@ -359,24 +359,25 @@ void cohort::deliver(lock_entry& e, time_point now) {
   shell_.on_acquired(a, acquired::granted, {});
 }
 
-/// In memory, or by the server? Others may wait there (local_slice), the token's index is bounded, the lease runs out
-/// (the next owner shall have the margin once before its loss is told), and a fixed lease starts anew for each owner.
+/// May the next waiter get the lock in memory, without the server? Not if `local_slice` is over, because other clients may wait at the
+/// server. Not if the token's index has reached its bound. Not if the lease is about to end: the next holder must have the margin once
+/// before its loss is reported. Not if the next waiter wants a fixed lease, which must start anew.
 bool cohort::can_hand_off(lock_entry& e, time_point now) {
-  if (e.waiting.empty() || (e.waiting.front().fixed && !CONCH_MUTANT(fixed_handed_off)) || !e.place.renewable) return false;
+  if (e.waiting.empty() || (e.waiting.front().fixed && !CONCH_MUTANT(fixed_handed_off)) || !e.place->renewable) return false;
   if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) ||
       (e.hand_offs + 1 >= hand_offs_per_grant && !CONCH_MUTANT(index_past_its_limit)))
     return false;
   time_point const lost_at = lose_at(e);
-  return now + (e.place.deadline - lost_at) < lost_at;
+  return now + (e.place->deadline - lost_at) < lost_at;
 }
 
 void cohort::give_back(lock_entry& e, receipt* r, time_point now) {
   e.watch.cancel();
-  std::erase(due_, &e.place);
+  std::erase(due_, e.place.get());
   if (e.waiting.empty()) {
-    backend_->release(e.place, std::nullopt, r, now);
+    backend_->release(*e.place, std::nullopt, r, now);
   } else {
-    backend_->release(e.place, e.waiting.front().lease, r, now);
+    backend_->release(*e.place, e.waiting.front().lease, r, now);
   }
 }
 
@@ -405,15 +406,15 @@ void cohort::finish(acquisition& a, acquired how, error_code why) {
 
 // -------------------------------------------------------------------------------------------------- the watchdog
 
-/// What the present grant is good for in all. A lease shorter than the one before it (another coroutine's, or the claim)
-/// has not moved the deadline: it counts back from there.
+/// The whole validity of the present grant. A lease that is shorter than the one before it (of another coroutine, or the claim) has not
+/// moved the deadline. Its validity counts back from the deadline.
 duration cohort::validity_of(place const& s) const {
   duration const granted = s.deadline - s.valid_from;
   return s.confirmed && !CONCH_MUTANT(renewal_storm) ? std::min(granted, backend_->validity(s.lease)) : granted;
 }
 
 time_point cohort::lose_at(lock_entry const& e) const {
-  place const& s = e.place;
+  place const& s = *e.place;
   if (CONCH_MUTANT(loss_told_late)) return s.deadline + milliseconds{30};
   if (CONCH_MUTANT(vote_margin_ignored)) return s.deadline;
   if (CONCH_MUTANT(margin_ignored) || (CONCH_MUTANT(margin_of_claims_ignored) && !s.confirmed)) return s.deadline;
@@ -421,11 +422,11 @@ time_point cohort::lose_at(lock_entry const& e) const {
   return s.deadline - std::min(settings_.stop_margin, validity_of(s) / 4);
 }
 
-/// When to look at this hold again. Renewal after a third of what the grant is good for (`renew_every` for a full lease),
-/// so a claim of 3 s is confirmed after 1 s: most holds are over by then and cost no second script. Rounded down to a
-/// grid of 1/64 of the lease: renewals that are due together go together.
+/// Sets when to look at this hold again. A hold is renewed after a third of its validity, or with a full lease after `renew_every`. A claim
+/// of 3 s is thus confirmed after 1 s: most holds are over by then and cost no second script. The time is rounded down to a grid of 1/64 of
+/// the validity, so that renewals that are due together go together.
 void cohort::schedule(lock_entry& e, time_point now) {
-  place const& s = e.place;
+  place const& s = *e.place;
   duration const validity = validity_of(s);
   bool const full = s.confirmed && settings_.renew_every > duration::zero();
   duration const after = full ? std::min(settings_.renew_every, validity / 2) : validity / 3;
@@ -439,14 +440,14 @@ void cohort::schedule(lock_entry& e, time_point now) {
 void cohort::watch(lock_entry& e, time_point now) {
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
-  place& s = e.place;
+  place& s = *e.place;
   if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
     if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost), now);
     if (now < s.deadline) {
       timers_.arm(e.watch, s.deadline);
       return;
     }
-    // Nobody's any more: the body had its margin. A renewal that was under way may have prolonged the lease: end it.
+    // The hold is over, after its body had the margin. A renewal that was under way may have prolonged the lease: end it.
     e.holder = nullptr;
     a.lock = nullptr;
     if (!CONCH_MUTANT(loss_not_released)) give_back(e, nullptr, now);
@@ -455,7 +456,7 @@ void cohort::watch(lock_entry& e, time_point now) {
   if (a.fixed && s.confirmed && !CONCH_MUTANT(fixed_is_renewed)) s.renewable = false;
   if (now >= s.renew_until) s.renewable = false;
   if (s.renewable && now >= e.renew_at) {
-    if (!s.renewing && (s.confirmed || !CONCH_MUTANT(claim_not_confirmed))) due_.push_back(&s);
+    if (s.confirmed || !CONCH_MUTANT(claim_not_confirmed)) due_.push_back(&s);
     e.renew_at = now + (CONCH_MUTANT(failed_renewal_not_repeated) ? duration{s.lease} : std::max<duration>(s.lease / 30, milliseconds{20}));
   }
   timers_.arm(e.watch, s.renewable ? std::min(e.renew_at, lose_at(e)) : lose_at(e));
@@ -464,7 +465,7 @@ void cohort::watch(lock_entry& e, time_point now) {
 void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
   enter(a, acquisition::phase::lost);
   a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
-  if (a.lock != nullptr) a.lock->place.renewable = false;
+  if (a.lock != nullptr) a.lock->place->renewable = false;
   ++stats_.losses;
   --stats_.held;
   stats_.hold.add(now - a.granted);
@@ -479,7 +480,8 @@ void cohort::granted(place& s, bool pushed, time_point now) {
   e.slice_began = now;
   e.hand_offs = 0;
   if (s.permit && timers_.next_urgent() <= now && !CONCH_MUTANT(granted_before_loss)) {
-    // After a pause: what is over in this process is told before what it has made free is given out.
+    // After a pause of this process one of its holds may be over, and may have freed this permit. Its loss is reported before the new grant
+    // is delivered.
     auto const tell = [&](lock_entry& other) {
       bool const over = other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= lose_at(other);
       if (over && other.name == e.name) tell_lost(*other.holder, make_error_code(errc::lost), now);
@@ -518,7 +520,7 @@ void cohort::extended(place& s, time_point now) {
     timers_.arm(e.watch, s.deadline);
     return;
   }
-  if (a.fixed && s.confirmed && !CONCH_MUTANT(fixed_is_renewed)) s.renewable = false;  // nor after a reconnect
+  if (a.fixed && s.confirmed && !CONCH_MUTANT(fixed_is_renewed)) s.renewable = false;  // not after a reconnect either
   if (CONCH_MUTANT(index_starts_anew)) e.hand_offs = 0;
   a.valid_until.store(s.deadline.time_since_epoch().count(), std::memory_order_release);
   schedule(e, now);
@@ -556,19 +558,20 @@ void cohort::released(receipt& r, bool was_mine, error_code why, time_point now)
 lock_entry& cohort::entry(std::string_view name) {
   auto const at = entries_.find(name);
   if (at != entries_.end()) return *at->second;
-  auto made = std::make_unique<lock_entry>(std::string{name}, *this);
+  if (spare_ && spare_.key() == name) return *entries_.insert(std::move(spare_)).position->second;
+  static permit const of_one_owner;
+  auto made = std::make_unique<lock_entry>(std::string{name}, *this, of_one_owner);
   std::string_view const key = made->name;
   return *entries_.emplace(key, std::move(made)).first->second;
 }
 
 lock_entry& cohort::new_permit_entry(std::string_view name, permit const& permit) {
-  auto* const made = new lock_entry{std::string{name}, *this};
-  made->place.permit = permit;
+  auto* const made = new lock_entry{std::string{name}, *this, permit};
   permit_entries_.push_back(*made);
   return *made;
 }
 
-place& cohort::make_permit_place(std::string_view name, permit const& permit) { return new_permit_entry(name, permit).place; }
+place& cohort::make_permit_place(std::string_view name, permit const& permit) { return *new_permit_entry(name, permit).place; }
 
 template <class F>
 void cohort::for_each_entry(F f) {
@@ -579,21 +582,21 @@ void cohort::for_each_entry(F f) {
 
 place* cohort::find(std::string_view name) {
   auto const at = entries_.find(name);
-  return at == entries_.end() ? nullptr : &at->second->place;
+  return at == entries_.end() ? nullptr : at->second->place.get();
 }
 
-place& cohort::find_or_make(std::string_view name) { return entry(name).place; }
+place& cohort::find_or_make(std::string_view name) { return *entry(name).place; }
 
 void cohort::settled(place& s) { retire(entry_of(s)); }
 
 void cohort::retire(lock_entry& e) {
-  place const& s = e.place;
+  place const& s = *e.place;
   if (e.holder != nullptr || !e.waiting.empty() || s.at != place::state::idle || s.references != 0) return;
   if (s.permit) {
-    backend_->dismiss(e.place);
     delete &e;
   } else {
-    entries_.erase(entries_.find(e.name));
+    e.watch.cancel();
+    spare_ = entries_.extract(e.name);
   }
 }
 

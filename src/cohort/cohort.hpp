@@ -17,15 +17,15 @@ namespace conch::engine {
 
 struct lock_entry;
 
-/// One acquire, and the hold it becomes. Belongs to the shell, which may free it after the last event about it.
+/// One call of an acquire, and the hold that it becomes. The shell owns it, and may free it after the last event about it.
 struct acquisition : list_hook<acquisition>, receipt {
   enum class phase : std::uint8_t {
     fresh,    // not given to the engine yet
     waiting,  // in the local line
     staying,  // its wait is over, but a grant that comes now is still taken
-    leaving,  // its wait is over; reported once the server has let go
+    leaving,  // its wait is over; its end is reported when the server has answered
     holding,
-    lost,       // told; not yet released
+    lost,       // its loss was reported; it is not released yet
     releasing,  // the release is not answered yet
     over,
   };
@@ -34,14 +34,14 @@ struct acquisition : list_hook<acquisition>, receipt {
 
   // What is asked for.
   bool once = false;          // one attempt: busy instead of waiting
-  bool busy_is_late = false;  // ... which is told as timed_out; set by the engine
+  bool busy_is_late = false;  // ... and busy is reported as timed_out; set by the engine
   bool fixed = false;         // the lease is not renewed
   milliseconds lease{};
   time_point until = time_point::max();  // the end of the wait; now or earlier: one attempt
   duration max_hold = duration::max();
   engine::permit permit;  // of a lock with several owners; else none
 
-  // What became of it.
+  // The result.
   phase at = phase::fresh;
   std::int64_t fence = 0;
   std::uint32_t segment = 0;
@@ -55,7 +55,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   time_point deadline() const noexcept { return time_point{duration{valid_until.load(std::memory_order_acquire)}}; }
 };
 
-/// What may follow a phase of an acquisition.
+/// The phases that may follow each phase of an acquisition.
 constexpr state_table<acquisition::phase, 8> acquisition_phases{{
     {acquisition::phase::fresh, any_of(acquisition::phase::waiting, acquisition::phase::over)},
     {acquisition::phase::waiting,
@@ -65,10 +65,10 @@ constexpr state_table<acquisition::phase, 8> acquisition_phases{{
     {acquisition::phase::holding, any_of(acquisition::phase::lost, acquisition::phase::releasing, acquisition::phase::over)},
     {acquisition::phase::lost, any_of(acquisition::phase::over)},
     {acquisition::phase::releasing, any_of(acquisition::phase::over)},
-    {acquisition::phase::over, any_of(acquisition::phase::over)},  // given back once more: that says "not held"
+    {acquisition::phase::over, any_of(acquisition::phase::over)},  // a second release, which is answered with "not held"
 }};
 
-/// The only way to change it.
+/// The only way to change the phase of an acquisition.
 inline void enter(acquisition& a, acquisition::phase to) {
   BOOST_ASSERT_MSG(acquisition_phases.allows(a.at, to), "an acquisition goes from one phase to another that does not follow it");
   a.at = to;
@@ -81,7 +81,7 @@ struct named_acquisition {
 
 enum class acquired { granted, busy, failed };
 
-/// What the shell is told. Nothing here may call back into the engine before it has returned.
+/// What the cohort tells the shell. No function here may call back into the engine before it has returned.
 class acquisition_events {
  public:
   virtual void on_acquired(acquisition& a, acquired how, error_code why) = 0;
@@ -94,14 +94,14 @@ class acquisition_events {
 
 enum class cancel_type { total, partial, terminal };
 
-/// All locks of one client in which something happens. Of a lock with several owners each acquire has an entry, with a
-/// place of its own in the server's line.
+/// All that a client knows of one lock in use. For a lock with several owners each acquire has an entry of its own, with its own place in
+/// the server's line.
 struct lock_entry : list_hook<lock_entry> {
-  lock_entry(std::string lock_name, class cohort& owner);
+  lock_entry(std::string lock_name, class cohort& owner, permit const& share);
 
   std::string const name;
   class cohort& in;
-  engine::place place;
+  std::unique_ptr<engine::place> const place;
   list<acquisition> waiting;  // in the order of asking
   acquisition* holder = nullptr;
   int hand_offs = 0;  // of the present grant; the index in the fencing token
@@ -110,8 +110,8 @@ struct lock_entry : list_hook<lock_entry> {
   timer watch;
 };
 
-/// The cohort: who in this process waits, who holds, when to renew, when to tell of a loss. It stands in the servers'
-/// line once a lock. No I/O, no clock.
+/// The coroutines of one client that wait for locks or hold them. The cohort decides when to renew and when to report a loss. It has one
+/// place in the servers' line for each lock_entry. No I/O, no clock.
 class cohort final : public backend_events {
  public:
   cohort(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats);
@@ -120,26 +120,26 @@ class cohort final : public backend_events {
   void use(backend& b) noexcept { backend_ = &b; }
 
   void acquire(acquisition& a, std::string_view name, time_point now);
-  /// A question or an order about a lock. Ends in its on_admin_answered, perhaps before this returns.
+  /// Sends a question or an order about a lock. Ends in on_admin_answered of `whose`, perhaps before this returns.
   void administer(admin_request& i, admin_events& whose, time_point now);
-  /// Tries of different locks, in the order in which they are to be had; what comes behind one that is busy may be called busy for that.
+  /// Tries different locks in the given order. When one is busy, the locks behind it may be reported as busy without a try.
   void try_all(std::span<named_acquisition const> all, time_point now);
   void cancel(acquisition& a, cancel_type type, time_point now);
   /// Ends in on_released.
   void release(acquisition& a, time_point now);
-  /// The same, for a hold that was dropped: nobody is told, and `a` is free at once.
+  /// Releases a hold that was dropped: there is no event, and `a` may be freed at once.
   void abandon(acquisition& a, time_point now);
-  /// To be called when the time of timers.next() has come: runs the timers, then sends the renewals that are due.
+  /// Call this when the time of timers.next() has come. It runs the timers, then sends the renewals that are due.
   void tick(time_point now);
 
-  /// Ends all waits; no more are taken. Holds stay.
+  /// Ends all waits and accepts no new ones. Holds stay.
   void close(time_point now);
-  /// Tells all holders that their hold is over, and gives the locks back; the waits are ended first.
+  /// Reports to all holders that their hold is over, and gives the locks back. The waits are ended first.
   void give_back_everything(time_point now);
-  /// Neither of them is at its end yet.
+  /// True while close() or give_back_everything() still has work to do.
   bool ending() const noexcept { return end_waits_ || end_holds_; }
   bool closed() const noexcept { return closed_; }
-  /// Nobody holds anything, not even a hold that is lost but not given back.
+  /// True if nothing is ending and there is no hold, not even one that is lost but not given back.
   bool idle() noexcept;
 
   // backend_events
@@ -188,11 +188,13 @@ class cohort final : public backend_events {
   statistics& stats_;
   backend* backend_ = nullptr;
   bool closed_ = false;
-  std::unordered_map<std::string_view, std::unique_ptr<lock_entry>> entries_;  // keys live in the entries
-  list<lock_entry> permit_entries_;                                            // owned
+  using entries = std::unordered_map<std::string_view, std::unique_ptr<lock_entry>>;  // keys live in the entries
+  entries entries_;
+  entries::node_type spare_;         // the entry that was retired last: a lock is often asked for again at once
+  list<lock_entry> permit_entries_;  // owned
   bool end_waits_ = false, end_holds_ = false;
-  list<lock_entry> unseen_;               // of parts_: those that the present one of these has not come to
-  std::size_t bucket_ = 0, buckets_ = 0;  // of entries_: likewise
+  list<lock_entry> unseen_;               // entries of locks with several owners that the present ending has not reached yet
+  std::size_t bucket_ = 0, buckets_ = 0;  // how far the present ending has come in entries_
   timer rest_;
   std::vector<place*> due_;  // to be renewed at the end of this tick
 };

@@ -10,8 +10,8 @@
 
 namespace conch::engine {
 
-/// The N of a grant id CLIENT.N: a count, which tells the requests of one client apart, and a nonce, which keeps anybody else from
-/// naming them. As text COUNT-NONCE, or COUNT alone where the nonce is 0 (tests, and clients of before).
+/// The N of a grant id CLIENT.N. The count tells the requests of one client apart. The nonce keeps others from guessing the id. The text is
+/// COUNT-NONCE, or COUNT alone if the nonce is 0 (tests, and older clients).
 struct grant_id {
   std::uint64_t count = 0;  // 0: none
   std::uint64_t nonce = 0;
@@ -27,19 +27,20 @@ constexpr std::size_t nonce_digits = 11;
 /// Room for any grant_id.
 constexpr std::size_t longest_grant_id = 20 + 1 + nonce_digits;
 
-/// What write_grant_id writes.
+/// The number of characters that write_grant_id writes.
 std::size_t text_size(grant_id id) noexcept;
-/// Answers the end.
+/// Returns the end of what it wrote.
 char* write_grant_id(char* to, grant_id id) noexcept;
 std::string to_text(grant_id id);
-/// Takes it off the front of `text`, up to the first blank. False: it is none.
+/// Reads a grant id up to the first blank, and removes both from the front of `text`. False: `text` does not begin with a grant id, and
+/// stays as it is.
 bool read_grant_id(std::string_view& text, grant_id& id) noexcept;
 
 }  // namespace conch::engine
 
 template <>
 struct std::hash<conch::engine::grant_id> {
-  // Of one client's ids the counts alone differ; but a message may name any.
+  // The ids of one client differ in the count already, but a message may name any id.
   std::size_t operator()(conch::engine::grant_id const& id) const noexcept {
     return static_cast<std::size_t>(id.count * 0x9e3779b97f4a7c15u ^ id.nonce);
   }

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-// What the commands of a store share: lua/lib/fence.lua and lib/lock.lua, function by function.
+// The functions that the commands of a store share: lua/lib/fence.lua and lib/lock.lua, function by function.
 namespace conch::memory {
 
 inline std::string id_text(std::string_view client, engine::grant_id id) {
@@ -22,13 +22,10 @@ inline std::string id_text(std::string_view client, engine::grant_id id) {
   return text;
 }
 
-/// Redis' PTTL: what is left of a key that exists.
+/// As Redis' PTTL: the time that is left of a key that exists.
 inline std::int64_t left_until(std::int64_t until_ms, std::int64_t now_ms) {
   return until_ms < 0 ? -1 : std::max<std::int64_t>(until_ms - now_ms, 0);
 }
-
-/// Where a script answers WRONGTYPE.
-inline std::vector<std::int64_t> const wrong_type{};
 
 struct store::script_context {
   store& in;
@@ -39,7 +36,7 @@ struct store::script_context {
   std::int64_t retention;
 
   std::int64_t now_ms() const { return now_us / 1000; }
-  std::int64_t clock() const { return now_us - engine::fence_epoch_us; }
+  std::int64_t clock() const { return now_us - protocol::fence_epoch_us; }
   std::int64_t owner_left() const { return left_until(e.owner_until, now_ms()); }
 
   std::int64_t next_fence(std::int64_t floor) {
@@ -70,11 +67,9 @@ struct store::script_context {
     e.fence_until = now_ms() + lives;
   }
 
-  /// The answer to whoever has it now: one number where one tells both fence and clock. `proposal` 0: none.
-  std::vector<std::int64_t> granted(std::int64_t fence, std::int64_t proposal) const {
-    if (fence == clock()) return {fence};
-    if (fence == proposal) return {-now_us};
-    return {1, fence, now_us};
+  /// The answer to the client that owns the lock now.
+  protocol::acquire_reply granted(std::int64_t fence, std::int64_t segment = 0) const {
+    return {.what = protocol::acquire_reply::kind::granted, .fence = fence, .segment = segment, .server_us = now_us};
   }
 
   void own(grant id, std::int64_t fence, bool claimed, std::int64_t lease) {
@@ -115,9 +110,9 @@ struct store::script_context {
   }
 
   struct passed {
-    std::optional<std::int64_t> fence;  // to `me`
+    std::optional<std::int64_t> fence;  // the fence that `me` got
     bool taken = false;
-    bool unfinished = false;  // nobody has it, and there are more in line than were looked at
+    bool unfinished = false;  // the lock has no owner, and the line has more waiters than were looked at
   };
 
   passed pass_on(std::string_view me, std::int64_t my_lease, std::int64_t floor, bool claimed = false) {
@@ -130,7 +125,7 @@ struct store::script_context {
         own(std::move(head), fence, claimed, my_lease);
         return {fence, true};
       }
-      if (head.text.find(' ') != std::string::npos) continue;  // of a lock of another kind
+      if (head.text.find(' ') != std::string::npos) continue;  // a waiter for a lock of another kind
       auto const heard = in.listeners_.find(std::string_view{head.text}.substr(0, head.text.find('.')));
       if (heard != in.listeners_.end()) {
         heard->second->on_grant({e.name, head.number, fence, now_us, std::chrono::milliseconds{claim}});

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "protocol/replies.hpp"
 #include "protocol/wire.hpp"
 
 #include <cstdint>
@@ -8,27 +9,28 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
+#include <variant>
 
 namespace conch::memory {
 
-/// The lock server of `memory://NAME`: what lua/*.lua do on a Redis server, inside this process. It knows no clock and
-/// starts no thread; every call is complete when it returns. Usable from any thread.
+/// The lock server of `memory://NAME`: it does in this process what lua/*.lua do on a Redis server. It has no clock and starts no thread;
+/// every call is complete when it returns. Any thread may use it.
 class store {
  public:
-  /// Hears of the grants that are handed to one client.
+  /// Receives the pushes to one client.
   class listener {
    public:
-    /// Called while the store is locked, by the thread whose command passed the lock on: only queue it, and call
-    /// nothing of the store. `g.name` is valid during the call only. As on a Redis server, a push caused by one's own
-    /// command comes before the answer to that command.
-    virtual void on_grant(engine::pushed_grant const& g) = 0;
-    /// In the same way: it was taken away by force.
+    /// Called while the store is locked, by the thread whose command passed the lock on. It may only queue the grant, and must not call the
+    /// store. `g.name` is valid during the call only. As on a Redis server, a push that a client's own command causes comes before the
+    /// answer to that command.
+    virtual void on_grant(protocol::pushed_grant const& g) = 0;
+    /// Called in the same way: the lock was taken away by force.
     virtual void on_revoke(std::string_view name, engine::grant_id id) = 0;
 
    protected:
@@ -39,45 +41,49 @@ class store {
   store(store const&) = delete;
   store& operator=(store const&) = delete;
 
-  /// The store of that name in this process, made when it is first asked for. It stays until the program ends, as a
-  /// server stays when its clients go: the locks of a client that was never closed, and the fences, outlive the client.
+  /// The store of that name in this process, made when it is first asked for. It stays until the program ends, as a server stays when its
+  /// clients go. The fences, and the locks of a client that was never closed, outlive the client.
   static std::shared_ptr<store> named(std::string_view name);
 
-  /// From now on grants for `client` go to `l`, which must live until unsubscribe has returned: no call of on_grant is
-  /// under way after that. A client has one listener: the last one counts. `client` contains no dot.
+  /// From now on pushes for `client` go to `l`, which must live until unsubscribe has returned: no call of on_grant is under way after
+  /// that. A client has one listener: the last one counts. `client` contains no dot.
   void subscribe(std::string client, listener& l);
   void unsubscribe(std::string_view client);
 
-  /// Carries a command of `client` out, as of `now_us`: microseconds since 1970, which may step back as a server's
-  /// clock may. Answers what the script answers (see lua/*.lua), and nothing at all for WRONGTYPE. Leases, claims and retention are at least 1 ms.
-  /// The commands about connections have nothing to do here; only prove_publish tells whether `client` is subscribed.
-  std::vector<std::int64_t> carry_out(engine::command const& c, std::string_view client, std::int64_t now_us) {
+  /// Carries out a command of `client` at the time `now_us`: microseconds since 1970, which may step back as a server's clock may. Returns
+  /// the reply that is read from the script's answer (see lua/*.lua). If that answer may be WRONGTYPE the reply is optional, and empty for
+  /// WRONGTYPE. Leases, claims and retention are at least 1 ms. The commands about connections do nothing here; only prove_publish tells
+  /// whether `client` is subscribed.
+  template <class Command>
+  auto carry_out(Command const& c, std::string_view client, std::int64_t now_us) {
     std::lock_guard const lock{mutex_};
+    drop_expired(now_us / 1000);
     return answer_to(c, client, now_us);
   }
 
-  /// The same, and calls answered(answer) with the store still locked, as on_grant is called: only queue it. A grant that
-  /// another client's command leads to afterwards is then queued behind this answer, as on a connection.
+  /// The same with a command of any kind. Calls answered(std::optional{reply}) while the store is still locked, as on_grant is called: it
+  /// may only queue the reply. A grant that another client's command causes later is then queued behind this answer, as on a connection.
   template <class F>
-  void carry_out(engine::command const& c, std::string_view client, std::int64_t now_us, F&& answered) {
+  void carry_out(protocol::command const& c, std::string_view client, std::int64_t now_us, F&& answered) {
     std::lock_guard const lock{mutex_};
-    std::forward<F>(answered)(answer_to(c, client, now_us));
+    drop_expired(now_us / 1000);
+    std::visit([&](auto const& one) { answered(std::optional{answer_to(one, client, now_us)}); }, c);
   }
 
-  /// What one command looks at, and no more (lua/lib/lock.lua, lua/lib/permits.lua).
+  /// How much one command looks at, at most (lua/lib/lock.lua, lua/lib/permits.lua).
   struct bounds {
     std::int64_t most_steps = 100;  // heads of the line, or owners whose leases are over
-    std::size_t few_owners = 100;   // more have their ends in order
+    std::size_t few_owners = 100;   // more owners have their ends in order
   };
   void set_bounds(bounds const& b) { bounds_ = b; }  // for tests, before the first command
 
-  /// Names about which anything is remembered: a lock, a line or a last fence. Expired ones go at the next command.
+  /// The number of names about which anything is remembered: a lock, a line or a last fence. Expired ones go at the next command.
   std::size_t size() const;
 
  private:
   static constexpr std::int64_t none = -1;
 
-  /// "CLIENT.N", as in the scripts: among equal tickets the line is in the order of these texts.
+  /// "CLIENT.N", as in the scripts: waiters with equal tickets stand in line in the order of these texts.
   struct grant {
     std::string text;
     engine::grant_id number = 0;
@@ -103,9 +109,9 @@ class store {
     std::map<std::string, permit_owner, std::less<>> owners;
     bool limit_set = false;
     std::int64_t until = none;
-    std::int64_t walked = 0;                              // nobody in line up to that ticket wants what is free
+    std::int64_t walked = 0;                              // no waiter with a ticket up to this one wants what is free
     bool indexed = false;                                 // all owners are in `ends`
-    std::set<std::pair<std::int64_t, std::string>> ends;  // by a time before which the lease does not end
+    std::set<std::pair<std::int64_t, std::string>> ends;  // by a time; the lease does not end before it
     std::map<std::string, std::int64_t, std::less<>> end_of;
     std::int64_t ends_until = none;
 
@@ -141,25 +147,47 @@ class store {
     std::int64_t next_expiry() const noexcept;
   };
 
-  /// One command being carried out: what lua/lib/lock.lua keeps in locals.
+  /// One command that is carried out: what lua/lib/lock.lua keeps in locals.
   struct script_context;
   struct permit_context;
 
-  std::vector<std::int64_t> answer_to(engine::command const& c, std::string_view client, std::int64_t now_us);
-  std::vector<std::int64_t> acquire(script_context& m, engine::acquire_command const& c);
-  std::vector<std::int64_t> acquire_all(engine::acquire_all_command const& c, std::string_view client, std::int64_t now_us);
-  std::vector<std::int64_t> release(script_context& m, engine::release_command const& c);
-  std::vector<std::int64_t> renew(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
-  std::vector<std::int64_t> confirm(engine::confirm_command const& c, std::string_view client, std::int64_t now_us);
-  static void append_rival(entry const& e, std::vector<std::int64_t>& answer);
+  // Empty: WRONGTYPE.
+  using acquired = std::optional<protocol::acquire_reply>;
+  using released = std::optional<protocol::release_reply>;
+  using ordered = std::optional<protocol::order_reply>;
+  using renewed = protocol::renew_reply;
+
+  // One function for each command.
+  acquired answer_to(protocol::acquire_command const& c, std::string_view client, std::int64_t now_us);
+  protocol::tries_reply answer_to(protocol::acquire_all_command const& c, std::string_view client, std::int64_t now_us);
+  released answer_to(protocol::release_command const& c, std::string_view client, std::int64_t now_us);
+  renewed answer_to(protocol::renew_command const& c, std::string_view client, std::int64_t now_us);
+  renewed answer_to(protocol::confirm_command const& c, std::string_view client, std::int64_t now_us);
+  engine::lock_report answer_to(protocol::inspect_command const& c, std::string_view client, std::int64_t now_us);
+  protocol::order_reply answer_to(protocol::force_command const& c, std::string_view client, std::int64_t now_us);
+  ordered answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us);
+  protocol::session_reply answer_to(protocol::prove_publish_command const&, std::string_view client, std::int64_t) const {
+    return {.count = listeners_.contains(client) ? 1 : 0};
+  }
+  protocol::session_reply answer_to(protocol::kill_command const&, std::string_view, std::int64_t) const { return {}; }
+  protocol::session_reply answer_to(protocol::subscribe_command const&, std::string_view, std::int64_t) const { return {}; }
+  protocol::session_reply answer_to(protocol::ping_command const&, std::string_view, std::int64_t) const { return {}; }
+
+  /// Calls f(script_context) with what the store knows of the name.
+  template <class Command, class F>
+  auto at_entry(Command const& c, std::string_view client, std::int64_t now_us, F&& f);
+
+  acquired acquire(script_context& m, protocol::acquire_command const& c);
+  released release(script_context& m, protocol::release_command const& c);
+  renewed renew(protocol::renew_command const& c, std::string_view client, std::int64_t now_us);
 
   // store_permits.cpp: locks with several owners
-  std::vector<std::int64_t> acquire_permit(script_context& m, engine::acquire_command const& c);
-  std::vector<std::int64_t> release_permit(script_context& m, engine::release_command const& c);
-  std::vector<std::int64_t> renew_permits(engine::renew_command const& c, std::string_view client, std::int64_t now_us);
-  std::vector<std::int64_t> set_limit(script_context& m, engine::limit_command const& c);
-  std::vector<std::int64_t> force(script_context& m, engine::force_command const& c);
-  std::vector<std::int64_t> inspect(script_context& m);
+  acquired acquire_permit(script_context& m, protocol::acquire_command const& c);
+  released release_permit(script_context& m, protocol::release_command const& c);
+  renewed renew_permits(protocol::renew_command const& c, std::string_view client, std::int64_t now_us);
+  ordered set_limit(script_context& m, protocol::limit_command const& c);
+  protocol::order_reply force(script_context& m, protocol::force_command const& c);
+  engine::lock_report inspect(script_context& m);
   void revoke(std::string_view id, std::string_view name);
 
   entry* find(std::string_view name);

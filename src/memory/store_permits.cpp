@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-// lua/lib/permits.lua and the scripts that include it, and permit_renew.lua, line by line: whoever changes one changes the
-// other, and tests/sim/permit_differential_test.cpp compares them.
+// The functions below are lua/lib/permits.lua, the scripts that include it, and permit_renew.lua, line by line. If you change one, change
+// the other too; tests/sim/differential/permit_differential_test.cpp compares them.
 namespace conch::memory {
 
 void store::permits_hash::note_end(std::string const& id, std::int64_t ends_us) {
@@ -265,8 +265,8 @@ struct store::permit_context {
     };
     admitted result;
     std::int64_t walked = in_order() ? 0 : hash.walked;
-    std::int64_t passed = 0;  // the ticket of those that were passed over last
-    bool ready = false;       // `fence` has been given to nobody yet
+    std::int64_t passed = 0;  // the ticket of the waiters that were passed over last
+    bool ready = false;       // false: no owner has `fence` yet
     std::size_t place = 0, batch = 2;
     bool stop = false;
     while (used < limit && !stop) {
@@ -326,16 +326,18 @@ struct store::permit_context {
   }
 };
 
-std::vector<std::int64_t> store::acquire_permit(script_context& m, engine::acquire_command const& c) {
-  if (c.not_after_us > 0 && m.now_us > c.not_after_us) return {3, 0, m.now_us};
+store::acquired store::acquire_permit(script_context& m, protocol::acquire_command const& c) {
+  using reply = protocol::acquire_reply;
+  using kind = reply::kind;
+  if (c.not_after_us > 0 && m.now_us > c.not_after_us) return reply{.what = kind::too_late, .server_us = m.now_us};
   permit_context p{m, *c.permit, {id_text(m.client, c.id), c.id}};
-  if (!p.load()) return wrong_type;
+  if (!p.load()) return std::nullopt;
   std::int64_t const lease = c.lease.count();
   std::int64_t ticket = c.ticket;
   auto const granted = [&](std::int64_t fence, std::int64_t segment) {
-    std::vector<std::int64_t> answer{1, fence, m.now_us, segment};
-    if (p.unfinished && !m.e.line.empty()) answer.push_back(2);
-    return answer;
+    reply r = m.granted(fence, segment);
+    r.more_to_do = p.unfinished && !m.e.line.empty();
+    return r;
   };
 
   if (p.mine) {
@@ -345,11 +347,7 @@ std::vector<std::int64_t> store::acquire_permit(script_context& m, engine::acqui
   }
 
   bool nobody_waits = m.e.line.empty();
-  std::optional<std::int64_t> passed_on;
-  auto const refused = [&](std::vector<std::int64_t> answer) {
-    if (passed_on) answer.push_back(*passed_on);
-    return answer;
-  };
+  bool passed_on = false;
   if (!nobody_waits) {
     bool const again = ticket > 0;
     if (c.wait) ticket = p.stand_in_line(c.id, ticket, lease);
@@ -357,9 +355,11 @@ std::vector<std::int64_t> store::acquire_permit(script_context& m, engine::acqui
     auto const next = p.admit(p.me.text, lease, 0);
     if (next.fence) return granted(*next.fence, *next.segment);
     nobody_waits = m.e.line.empty();
-    if (next.others > 0) passed_on = nobody_waits ? 0 : 1;
-    if (p.unfinished && !nobody_waits) return refused({4, 0, m.now_us, c.wait ? ticket : 0});
-    if (c.wait) return refused({0, p.left(), m.now_us, ticket});
+    passed_on = next.others > 0 && !nobody_waits;
+    if (p.unfinished && !nobody_waits) {
+      return reply{.what = kind::unfinished, .ticket = c.wait ? ticket : 0, .server_us = m.now_us, .passed_on = passed_on};
+    }
+    if (c.wait) return reply{.what = kind::queued, .left_ms = p.left(), .ticket = ticket, .server_us = m.now_us, .passed_on = passed_on};
   }
 
   auto const segment =
@@ -367,26 +367,34 @@ std::vector<std::int64_t> store::acquire_permit(script_context& m, engine::acqui
   if (segment) {
     std::int64_t const fence = m.next_fence(0);
     p.own_permit(p.me.text, std::min<std::int64_t>(c.permit->weight, p.limit), fence, false, lease, *segment, c.permit->excluded_segments);
-    return {1, fence, m.now_us, *segment};
+    return m.granted(fence, *segment);
   }
-  if (p.unfinished) return refused({4, 0, m.now_us, c.wait ? p.stand_in_line(c.id, ticket, lease) : 0});
+  if (p.unfinished) {
+    std::int64_t const place = c.wait ? p.stand_in_line(c.id, ticket, lease) : 0;
+    return reply{.what = kind::unfinished, .ticket = place, .server_us = m.now_us, .passed_on = passed_on};
+  }
   std::int64_t const sleep = p.left();
-  if (!c.wait) return refused({2, sleep, m.now_us, 0});
-  return {0, sleep, m.now_us, p.stand_in_line(c.id, ticket, lease)};
+  if (!c.wait) return reply{.what = kind::busy, .left_ms = sleep, .server_us = m.now_us, .passed_on = passed_on};
+  std::int64_t const place = p.stand_in_line(c.id, ticket, lease);
+  return reply{.what = kind::queued, .left_ms = sleep, .ticket = place, .server_us = m.now_us};
 }
 
-std::vector<std::int64_t> store::release_permit(script_context& m, engine::release_command const& c) {
+store::released store::release_permit(script_context& m, protocol::release_command const& c) {
+  using reply = protocol::release_reply;
+  using kind = reply::kind;
   permit_context p{m, *c.permit, {id_text(m.client, c.id), c.id}};
-  if (!p.load()) return wrong_type;
+  if (!p.load()) return std::nullopt;
   if (p.mine && c.keep) {
     p.extend_part(c.lease.count());
     p.admit({}, 0, 0);
-    std::vector<std::int64_t> answer{2, p.mine->fence, p.mine->segment, m.now_us};
-    if (p.unfinished && !m.e.line.empty()) answer.push_back(2);
-    return answer;
+    return reply{.what = kind::still_owned,
+                 .more_to_do = p.unfinished && !m.e.line.empty(),
+                 .server_us = m.now_us,
+                 .fence = p.mine->fence,
+                 .segment = p.mine->segment};
   }
 
-  std::int64_t const was_mine = p.mine ? 1 : 0;
+  bool const was_mine = p.mine.has_value();
   std::int64_t const floor = p.mine ? p.mine->fence : 0;
   if (!p.mine) {
     m.leave_line(p.entry);
@@ -400,13 +408,19 @@ std::vector<std::int64_t> store::release_permit(script_context& m, engine::relea
 
   auto const next = p.admit({}, 0, floor);
   bool const more = !m.e.line.empty();
-  return {was_mine, (next.others > 0 ? 1 : 0) + (p.unfinished && more ? 2 : 0), more ? 1 : 0, m.now_us};
+  return reply{.what = kind::released,
+               .was_mine = was_mine,
+               .passed_on = next.others > 0,
+               .more_in_line = more,
+               .more_to_do = p.unfinished && more,
+               .server_us = m.now_us};
 }
 
-std::vector<std::int64_t> store::renew_permits(engine::renew_command const& c, std::string_view client, std::int64_t now_us) {
-  std::vector<std::int64_t> answer{now_us};
-  answer.reserve(c.items.size() + 1);
-  for (engine::renewal const& item : c.items) {
+store::renewed store::renew_permits(protocol::renew_command const& c, std::string_view client, std::int64_t now_us) {
+  using kind = renewed::kind;
+  renewed reply{.server_us = now_us};
+  reply.locks.reserve(c.items.size());
+  for (protocol::renewal const& item : c.items) {
     entry* const e = find(item.name);
     std::string const id = id_text(client, item.id);
     auto const found = e != nullptr ? e->permits.owners.find(id) : decltype(e->permits.owners.end()){};
@@ -422,22 +436,21 @@ std::vector<std::int64_t> store::renew_permits(engine::renew_command const& c, s
       }
       put_on_agenda(*e);
     }
-    answer.push_back(mine ? 1 : 0);
+    reply.locks.push_back({.what = mine ? kind::renewed : kind::not_mine});
   }
-  return answer;
+  return reply;
 }
 
-std::vector<std::int64_t> store::set_limit(script_context& m, engine::limit_command const& c) {
-  engine::permit const wanted{.kind = engine::permit_kind::semaphore, .limit = c.limit};
+store::ordered store::set_limit(script_context& m, protocol::limit_command const& c) {
+  engine::permit const wanted{.kind = engine::permit_kind::semaphore, .limit = c.limit, .weight = 1};
   permit_context p{m, wanted, {}};
-  if (!p.load()) return wrong_type;
+  if (!p.load()) return std::nullopt;
   p.was_set = true;
   p.limit = c.limit;
   p.write();
   auto const next = p.admit({}, 0, 0);
-  std::int64_t const flags = m.e.line.empty() ? 0 : (next.others > 0 ? 1 : 0) + (p.unfinished ? 2 : 0);
-  if (next.others == 0 && flags == 0) return {p.used, m.now_us};
-  return {p.used, m.now_us, flags};
+  bool const more = !m.e.line.empty();
+  return protocol::order_reply{.count = p.used, .passed_on = next.others > 0 && more, .more_to_do = p.unfinished && more, .permit = wanted};
 }
 
 void store::revoke(std::string_view id, std::string_view name) {
@@ -449,15 +462,15 @@ void store::revoke(std::string_view id, std::string_view name) {
   if (engine::read_grant_id(text, number)) heard->second->on_revoke(name, number);
 }
 
-std::vector<std::int64_t> store::force(script_context& m, engine::force_command const& c) {
+protocol::order_reply store::force(script_context& m, protocol::force_command const& c) {
   if (m.e.permits.until == none) {
-    if (!m.e.owned() || c.last != 0 || (c.fence > 0 && m.e.owner_fence != c.fence)) return {0, m.now_us};
+    if (!m.e.owned() || c.last != 0 || (c.fence > 0 && m.e.owner_fence != c.fence)) return {};
     revoke(m.e.owner.text, m.e.name);
     script_context::passed const next = m.e.line.empty() ? script_context::passed{} : m.pass_on({}, 0, m.e.owner_fence);
-    if (next.taken) return {1, m.now_us, m.e.line.empty() ? 0 : 1, 0, 1};
-    m.e.owner_until = none;
-    if (next.unfinished) return {1, m.now_us, 4, 0, 1};
-    return {1, m.now_us};
+    if (!next.taken) m.e.owner_until = none;
+    protocol::order_reply reply{.count = 1, .passed_on = next.taken && !m.e.line.empty(), .more_to_do = next.unfinished};
+    if (next.taken || next.unfinished) reply.permit = {.limit = 1, .weight = 1};
+    return reply;
   }
   engine::permit const any{.kind = m.e.permits.kind, .limit = static_cast<std::uint32_t>(m.e.permits.limit)};
   permit_context p{m, any, {}};
@@ -471,7 +484,7 @@ std::vector<std::int64_t> store::force(script_context& m, engine::force_command 
   };
   if (p.hash.indexed) {
     std::int64_t looked = 0;
-    // Those that end at the same moment go together.
+    // Owners whose leases end at the same moment go together.
     auto at = last == 0 ? p.hash.ends.begin() : p.hash.ends.lower_bound({from + 1, std::string{}});
     for (; at != p.hash.ends.end() && (looked < bounds_.most_steps || at->first == from); ++at, ++looked) {
       if (auto const found = p.hash.owners.find(at->second); found != p.hash.owners.end()) choose(at->second, found->second);
@@ -486,33 +499,38 @@ std::vector<std::int64_t> store::force(script_context& m, engine::force_command 
     revoke(one.first, m.e.name);
     p.take_back(one.first, one.second);
   }
-  auto const count = static_cast<std::int64_t>(chosen.size());
   permit_context::admitted next;
   bool const admits = !chosen.empty() || (last != 0 && !rest);
   if (admits) next = p.admit({}, 0, chosen.empty() ? 0 : chosen.rbegin()->first);
   bool const more = admits && !m.e.line.empty();
-  std::int64_t const flags = (next.others > 0 && more ? 1 : 0) + (rest ? 2 : p.unfinished && more ? 4 : 0);
-  if (next.others == 0 && flags == 0) return {count, m.now_us};
-  std::vector<std::int64_t> answer{count, m.now_us, flags, static_cast<std::int64_t>(any.kind), p.limit};
-  if (rest) answer.insert(answer.end(), {last, from});
-  return answer;
+  protocol::order_reply reply{.count = std::ssize(chosen), .passed_on = next.others > 0 && more, .more_to_do = !rest && p.unfinished && more};
+  if (next.others > 0 || reply.more_to_do || rest) {
+    reply.permit = {.kind = any.kind, .limit = static_cast<std::uint32_t>(p.limit), .weight = 1};
+  }
+  if (rest) reply.goes_on = {last, from};
+  return reply;
 }
 
-std::vector<std::int64_t> store::inspect(script_context& m) {
+engine::lock_report store::inspect(script_context& m) {
   struct seen {
     std::string_view id;
     std::int64_t left, weight, segment;
     bool claimed;
   };
   std::map<std::int64_t, seen> owners;  // by fence
-  std::int64_t taken = 0, limit = 1, kind = 0;
-  auto const waiting = static_cast<std::int64_t>(m.e.line.size());
+  engine::lock_report report;
+  report.waiting = m.e.line.size();
+  report.limit = 1;
+  std::int64_t taken = 0;
   permits_hash const& hash = m.e.permits;
   if (hash.until != none) {
-    limit = hash.limit;
-    kind = static_cast<std::int64_t>(hash.kind);
-    std::size_t const permits = hash.owners.size();
-    if (permits > 1000) return {m.now_us, waiting, static_cast<std::int64_t>(permits), hash.used, limit, kind};
+    report.limit = static_cast<std::uint32_t>(hash.limit);
+    report.kind = hash.kind;
+    if (hash.owners.size() > 1000) {
+      report.held = static_cast<std::uint32_t>(hash.owners.size());
+      report.taken = static_cast<std::uint32_t>(hash.used);
+      return report;
+    }
     for (auto const& [id, owner] : hash.owners) {
       if (owner.ends_us <= m.now_us) continue;
       owners.emplace(owner.fence, seen{id, (owner.ends_us - m.now_us + 999) / 1000, owner.weight, owner.segment, owner.claimed});
@@ -523,20 +541,26 @@ std::vector<std::int64_t> store::inspect(script_context& m) {
     taken = 1;
   }
 
-  std::vector<std::int64_t> answer{m.now_us, waiting, static_cast<std::int64_t>(owners.size()), taken, limit, kind};
-  std::size_t named = 0;
+  report.held = static_cast<std::uint32_t>(owners.size());
+  report.taken = static_cast<std::uint32_t>(taken);
   for (auto const& [fence, owner] : owners) {
-    if (named++ == 100) break;
+    if (report.owners.size() == 100) break;
+    engine::lock_report::owner& one = report.owners.emplace_back();
     std::string_view const client = owner.id.substr(0, owner.id.find('.'));
-    for (std::size_t word = 0; word < 4; ++word) {
+    for (std::size_t word = 0; word < one.client.size(); ++word) {
       std::string_view const digits = client.size() > 8 * word ? client.substr(8 * word, 8) : std::string_view{};
       std::int64_t bits = 0;
       auto const read = std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
-      answer.push_back(!digits.empty() && read.ptr == digits.data() + digits.size() ? bits : 0);
+      bool const whole = !digits.empty() && read.ptr == digits.data() + digits.size();
+      one.client[word] = whole ? static_cast<std::uint32_t>(bits & 0xffff'ffff) : 0;
     }
-    answer.insert(answer.end(), {fence, owner.left, owner.weight, owner.segment, owner.claimed ? 0 : 1});
+    one.fence = fence;
+    one.left_ms = owner.left;
+    one.permits = static_cast<std::uint32_t>(owner.weight);
+    one.segment = static_cast<std::uint32_t>(owner.segment);
+    one.confirmed = !owner.claimed;
   }
-  return answer;
+  return report;
 }
 
 }  // namespace conch::memory

@@ -1,11 +1,14 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/backend.hpp"
+#include "protocol/place.hpp"
 
-namespace conch::engine {
+namespace conch::protocol {
 
-/// A release that is owed to the server: repeated until it is answered or has become pointless. Its grant id is dead.
+using namespace engine;
+
+/// A release or a leave that the server has not answered yet. It is repeated until it is answered or has become pointless. Its grant id is
+/// dead.
 struct cleanup : list_hook<cleanup> {
   cleanup(place& of, grant_id dead, void* server, timer::action on_due) noexcept : lock{&of}, id{dead}, server_of{server}, due{this, on_due} {}
 
@@ -13,19 +16,19 @@ struct cleanup : list_hook<cleanup> {
   grant_id id;
   void* server_of;
   receipt* whom = nullptr;
-  std::int64_t floor = 0;  // of a vote, as in place; 0: not a vote
+  std::int64_t floor = 0;  // of a vote (vote_terms::floor_asked); 0: not a vote
   std::int64_t next_fence_floor = 0;
-  time_point over{};                             // by then the server has forgotten by itself
-  time_point late_until = time_point::min();     // of the id, as in place
-  time_point echo_until = time_point::min();     // not done before this: an earlier connection may undo it
-  time_point patient_until = time_point::min();  // whoever is first in line may still be at the server of before
+  time_point over{};                             // by then the server has forgotten the id by itself
+  time_point late_until = time_point::min();     // as in place, for this id
+  time_point echo_until = time_point::min();     // not finished before this: an earlier connection may undo it
+  time_point patient_until = time_point::min();  // until then the first in line may still be connected to the earlier server
   bool was_valid = false;                        // the hold was valid when the release was first written
   bool sent = false;                             // written on this connection, not answered
   bool resent = false;                           // may have been carried out on an earlier connection
   bool lapsed = false;                           // only an earlier connection may still bring something of the id to the server
-  bool is_kick = false;                          // the lock is long released; its next owner may be dead
+  bool is_kick = false;                          // the lock is released already; its next owner may be dead
   std::uint32_t refusals = 0;
   timer due;
 };
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

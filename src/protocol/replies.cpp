@@ -1,11 +1,23 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/replies.hpp"
 
-namespace conch::engine {
+#include <boost/assert.hpp>
+
+#include <span>
+#include <utility>
+
+namespace conch::protocol {
 
 namespace {
 
-constexpr std::int64_t more_to_pass_on_flag = 4;  // of force, which has unfinished_flag for what it takes itself
+constexpr std::int64_t more_to_pass_on_flag = 4;  // of force; its unfinished_flag is about the owners that it takes the lock from
+
+/// The reply of a server in this process; nullptr: there are numbers to read.
+template <class Reply>
+Reply* ready_made(answer const& a) noexcept {
+  auto* const* const reply = std::get_if<Reply*>(&a.content);
+  return reply != nullptr ? *reply : nullptr;
+}
 
 /// `x` and `y` as the acquire scripts write them behind `what`.
 void read_result(acquire_reply& r, std::int64_t what, std::int64_t x, std::int64_t y) {
@@ -25,8 +37,11 @@ void read_result(acquire_reply& r, std::int64_t what, std::int64_t x, std::int64
 }  // namespace
 
 /// FENCE · -CLOCK, granted with the fence that was proposed · WHAT X CLOCK [Y [FLAGS | CLIENT TICKET CONFIRMED]]
-acquire_reply read_acquire(std::span<std::int64_t const> n, std::int64_t proposal) {
+acquire_reply read_acquire(answer const& a, std::int64_t proposal) {
   acquire_reply r;
+  if (a.what != fault::none) return r;
+  if (auto const* const ready = ready_made<acquire_reply>(a)) return *ready;
+  std::span const n = a.numbers();
   if (n.size() == 1) {
     // The usual grant: its fence says what the server's clock showed.
     bool const as_proposed = n[0] < 0;
@@ -48,15 +63,21 @@ acquire_reply read_acquire(std::span<std::int64_t const> n, std::int64_t proposa
 }
 
 /// CLOCK FENCE... · 3 0 CLOCK
-std::optional<tries_reply> read_tries(std::span<std::int64_t const> n, std::size_t tried) {
-  if (n.size() == 3 && n[0] == 3) return tries_reply{true, n[2], {}};
+std::optional<tries_reply> read_tries(answer const& a, std::size_t tried) {
+  if (a.what != fault::none) return std::nullopt;
+  if (auto* const ready = ready_made<tries_reply>(a)) return std::move(*ready);
+  std::span const n = a.numbers();
+  if (n.size() == 3 && n[0] == 3) return tries_reply{.too_late = true, .server_us = n[2]};
   if (n.empty() || n.size() > tried + 1) return std::nullopt;
-  return tries_reply{false, n[0], n.subspan(1)};
+  return tries_reply{.server_us = n[0], .fences{n.begin() + 1, n.end()}};
 }
 
 /// 1 · WAS_MINE FLAGS MORE CLOCK [WHAT X Y] · 2 FENCE SEGMENT CLOCK [FLAGS] · 3 0 1 CLOCK
-release_reply read_release(std::span<std::int64_t const> n, bool asked_again, bool of_permit) {
+release_reply read_release(answer const& a, bool asked_again, bool of_permit) {
   release_reply r;
+  if (a.what != fault::none) return r;
+  if (auto const* const ready = ready_made<release_reply>(a)) return *ready;
+  std::span const n = a.numbers();
   if (n.size() == 1 && n[0] == 1 && !asked_again) {
     r.what = release_reply::kind::released;
     r.was_mine = true;
@@ -86,21 +107,31 @@ release_reply read_release(std::span<std::int64_t const> n, bool asked_again, bo
 }
 
 /// CLOCK WHAT... · of a confirmation CLOCK (WHAT FENCE)...
-std::optional<renew_reply> read_renew(std::span<std::int64_t const> n, std::size_t locks, bool confirms) {
-  renew_reply const r{n, confirms};
-  if (n.size() != 1 + locks * r.each_) return std::nullopt;
+std::optional<renew_reply> read_renew(answer const& a, std::size_t locks, bool confirms) {
+  using kind = renew_reply::kind;
+  if (a.what != fault::none) return std::nullopt;
+  if (auto* const ready = ready_made<renew_reply>(a)) {
+    BOOST_ASSERT_MSG(ready->locks.size() == locks, "a renewal is answered for other locks");
+    return std::move(*ready);
+  }
+  std::span n = a.numbers();
+  std::size_t const each = confirms ? 2 : 1;
+  if (n.size() != 1 + locks * each) return std::nullopt;
+  std::optional<renew_reply> r{std::in_place};
+  r->server_us = n[0];
+  r->locks.reserve(locks);
+  for (n = n.subspan(1); !n.empty(); n = n.subspan(each)) {
+    kind const what = n[0] < 0 ? kind::failed : n[0] == 0 ? kind::not_mine : kind::renewed;
+    r->locks.push_back({.what = what, .overtaken = confirms && n[0] == 2, .last_fence = confirms ? n[1] : 0});
+  }
   return r;
 }
 
-renew_reply::one renew_reply::at(std::size_t i) const {
-  std::int64_t const what = numbers_[1 + each_ * i];
-  if (what < 0) return {kind::failed};
-  if (what == 0) return {kind::not_mine};
-  return {kind::renewed, each_ == 2 && what == 2 ? numbers_[2 + each_ * i] : 0};
-}
-
 /// CLOCK WAITING HELD TAKEN LIMIT KIND, and for each owner four words of its client, FENCE LEFT_MS PERMITS SEGMENT CONFIRMED
-std::optional<lock_report> read_inspect(std::span<std::int64_t const> n) {
+std::optional<lock_report> read_inspect(answer const& a) {
+  if (a.what != fault::none) return std::nullopt;
+  if (auto* const ready = ready_made<lock_report>(a)) return std::move(*ready);
+  std::span n = a.numbers();
   constexpr std::size_t head = 6, each = 9;
   if (n.size() < head || (n.size() - head) % each != 0 || !is_lock_kind(n[5])) return std::nullopt;
   lock_report r;
@@ -122,7 +153,10 @@ std::optional<lock_report> read_inspect(std::span<std::int64_t const> n) {
 }
 
 /// COUNT CLOCK [FLAGS KIND LIMIT [LAST FROM]]
-std::optional<order_reply> read_force(std::span<std::int64_t const> n) {
+std::optional<order_reply> read_force(answer const& a) {
+  if (a.what != fault::none) return std::nullopt;
+  if (auto* const ready = ready_made<order_reply>(a)) return std::move(*ready);
+  std::span const n = a.numbers();
   if (n.size() < 2) return std::nullopt;
   order_reply r{.count = n[0]};
   if (n.size() >= 5 && is_lock_kind(n[3])) {
@@ -135,7 +169,10 @@ std::optional<order_reply> read_force(std::span<std::int64_t const> n) {
 }
 
 /// TAKEN CLOCK [FLAGS]
-std::optional<order_reply> read_limit(std::span<std::int64_t const> n, std::uint32_t limit) {
+std::optional<order_reply> read_limit(answer const& a, std::uint32_t limit) {
+  if (a.what != fault::none) return std::nullopt;
+  if (auto* const ready = ready_made<order_reply>(a)) return std::move(*ready);
+  std::span const n = a.numbers();
   if (n.size() < 2) return std::nullopt;
   std::int64_t const flags = n.size() > 2 ? n[2] : 0;
   return order_reply{.count = n[0],
@@ -144,4 +181,11 @@ std::optional<order_reply> read_limit(std::span<std::int64_t const> n, std::uint
                      .permit = {.kind = permit_kind::semaphore, .limit = limit, .weight = 1}};
 }
 
-}  // namespace conch::engine
+/// COUNT · nothing
+session_reply read_session(answer const& a) {
+  if (auto const* const ready = ready_made<session_reply>(a)) return *ready;
+  std::span const n = a.numbers();
+  return {.count = n.empty() ? 0 : n[0]};
+}
+
+}  // namespace conch::protocol

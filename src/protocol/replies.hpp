@@ -7,50 +7,59 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
+#include <vector>
 
-// What the scripts answer, as types: the only place that knows which number stands where (docs/protocol.md has the same in words).
-namespace conch::engine {
+// The answers of the scripts as types. Only the readers below know which number stands where (docs/protocol.md says it in words). A server
+// in this process answers with these types. Each reader takes both kinds of answers.
+namespace conch::protocol {
 
-/// Of the acquire scripts, and what a release says of the place that it asked for anew.
+using namespace engine;
+
+/// The reply of the acquire scripts; also what a release says about the place that it asked for anew.
 struct acquire_reply {
   enum class kind : std::uint8_t {
     granted,     // fence, segment
     queued,      // left_ms, ticket
-    busy,        // a try: another client has it
+    busy,        // a try: another client has the lock
     too_late,    // carried out after its not-after: nothing was done
-    unfinished,  // not known yet, the same once more; ticket
+    unfinished,  // not known yet: send the same command again; ticket
     malformed,
   };
 
   kind what = kind::malformed;
   std::int64_t fence = 0, segment = 0;
   std::int64_t left_ms = 0, ticket = 0;
-  std::int64_t server_us = 0;  // what the server's clock showed; 0: not told
-  /// Of a vote: which client has the lock there, and with which ticket.
+  std::int64_t server_us = 0;  // what the server's clock showed; 0: unknown
+  /// Of a vote: the client that has the lock at that server, and its ticket.
   struct owner {
     std::int64_t client, ticket;
     bool confirmed;
+
+    bool operator==(owner const&) const = default;
   };
-  std::optional<owner> seen;
+  std::optional<owner> seen{};
   bool passed_on = false;  // the lock went to another client, which may be dead
   bool more_to_do = false;
+
+  bool operator==(acquire_reply const&) const = default;
 };
 
-/// `proposal`: the fence that the acquire proposed.
-acquire_reply read_acquire(std::span<std::int64_t const> numbers, std::int64_t proposal);
+/// `proposal`: the fence that the acquire proposed. An answer with a fault gives a malformed reply.
+acquire_reply read_acquire(answer const& a, std::int64_t proposal);
 
-/// Of acquire_all. The fences of what it took, in order; what is behind them is busy or was not looked at.
+/// The reply of acquire_all: the fences of the locks that it took, in order. The locks behind them are busy or were not tried.
 struct tries_reply {
   bool too_late = false;  // then there are no fences
   std::int64_t server_us = 0;
-  std::span<std::int64_t const> fences;
+  std::vector<std::int64_t> fences{};
+
+  bool operator==(tries_reply const&) const = default;
 };
 
-/// Nothing: malformed.
-std::optional<tries_reply> read_tries(std::span<std::int64_t const> numbers, std::size_t tried);
+/// Empty if the answer is malformed or has a fault.
+std::optional<tries_reply> read_tries(answer const& a, std::size_t tried);
 
-/// Of the release scripts.
+/// The reply of the release scripts.
 struct release_reply {
   enum class kind : std::uint8_t {
     released,     // or left the line; was_mine says which
@@ -63,60 +72,72 @@ struct release_reply {
   bool was_mine = false;
   bool passed_on = false;  // the lock went to another client, which may be dead
   bool more_in_line = false;
-  bool more_to_do = false;     // than one script does: a release is to be sent at once
-  std::int64_t server_us = 0;  // 0: not told
+  bool more_to_do = false;     // more than one script does: send a release at once
+  std::int64_t server_us = 0;  // 0: unknown
   std::int64_t fence = 0, segment = 0;
-  acquire_reply again;  // if the release asked for a new place
+  acquire_reply again{};  // if the release asked for a new place
+
+  bool operator==(release_reply const&) const = default;
 };
 
-/// `asked_again`: the release has a new id. `of_permit`: it is one of a lock with several owners.
-release_reply read_release(std::span<std::int64_t const> numbers, bool asked_again, bool of_permit);
+/// `asked_again`: the release has a new id. `of_permit`: the lock has several owners. An answer with a fault gives a malformed reply.
+release_reply read_release(answer const& a, bool asked_again, bool of_permit);
 
-/// Of renew and confirm, for each lock in the order of the command.
-class renew_reply {
- public:
+/// The reply of renew and confirm.
+struct renew_reply {
   enum class kind : std::uint8_t {
     failed,  // could not be read or written just now
     not_mine,
     renewed,
   };
   struct one {
-    kind what;
-    std::int64_t fence_above = 0;  // of a confirmation: the fence above its floor that had been given; 0: none
+    kind what = kind::failed;
+    bool overtaken = false;       // of a confirmation: the server had given a fence above its floor, last_fence
+    std::int64_t last_fence = 0;  // of a confirmation: the last fence before it; 0: none
+
+    bool operator==(one const&) const = default;
   };
 
-  std::int64_t server_us() const { return numbers_[0]; }
-  one at(std::size_t i) const;
+  std::int64_t server_us = 0;
+  std::vector<one> locks{};  // in the order of the command
 
- private:
-  friend std::optional<renew_reply> read_renew(std::span<std::int64_t const> numbers, std::size_t locks, bool confirms);
-  renew_reply(std::span<std::int64_t const> numbers, bool confirms) : numbers_{numbers}, each_{confirms ? 2u : 1u} {}
-
-  std::span<std::int64_t const> numbers_;
-  std::size_t each_;
+  bool operator==(renew_reply const&) const = default;
 };
 
-/// Nothing: malformed.
-std::optional<renew_reply> read_renew(std::span<std::int64_t const> numbers, std::size_t locks, bool confirms);
+/// Empty if the answer is malformed or has a fault.
+std::optional<renew_reply> read_renew(answer const& a, std::size_t locks, bool confirms);
 
-/// Of inspect. Nothing: malformed.
-std::optional<lock_report> read_inspect(std::span<std::int64_t const> numbers);
+/// The reply of inspect; empty if the answer is malformed or has a fault.
+std::optional<lock_report> read_inspect(answer const& a);
 
-/// Of an order that lets others in: force, the limit of a semaphore, a part made smaller.
+/// The reply of an order that may let other clients in: force, the limit of a semaphore, a downgrade.
 struct order_reply {
-  std::int64_t count = 0;   // force: from how many it was taken; limit: how many permits are taken
+  std::int64_t count = 0;   // force: how many owners lost the lock; limit: how many permits are taken
   bool passed_on = false;   // the lock went to other clients, which may be dead, and more wait
-  bool more_to_do = false;  // than one script does: a release is to be sent at once
-  engine::permit permit{};  // the lock that it concerned
+  bool more_to_do = false;  // more than one script does: send a release at once
+  engine::permit permit{};  // the kind and the limit of the lock
   /// Force: where the next script goes on.
-  struct place {
-    std::int64_t last, from_us;
+  struct from_there {
+    std::int64_t last = 0, from_us = 0;
+
+    bool operator==(from_there const&) const = default;
   };
-  std::optional<place> goes_on{};
+  std::optional<from_there> goes_on{};
+
+  bool operator==(order_reply const&) const = default;
 };
 
-/// Nothing: malformed.
-std::optional<order_reply> read_force(std::span<std::int64_t const> numbers);
-std::optional<order_reply> read_limit(std::span<std::int64_t const> numbers, std::uint32_t limit);
+/// Empty if the answer is malformed or has a fault.
+std::optional<order_reply> read_force(answer const& a);
+std::optional<order_reply> read_limit(answer const& a, std::uint32_t limit);
 
-}  // namespace conch::engine
+/// The reply of a command about the connection.
+struct session_reply {
+  std::int64_t count = 0;  // of a proof: how many subscribers heard it
+
+  bool operator==(session_reply const&) const = default;
+};
+
+session_reply read_session(answer const& a);
+
+}  // namespace conch::protocol

@@ -8,12 +8,12 @@
 #include <limits>
 #include <utility>
 
-// The connection: its order when new, its time sample, its end.
-namespace conch::engine {
+// The connection: what a new one sends first, its clock sample, its end.
+namespace conch::protocol {
 
 namespace {
 
-/// Names no connection: CLIENT KILL then only shows whether it would be allowed.
+/// The id of no connection: CLIENT KILL then only shows whether it would be allowed.
 constexpr std::uint64_t nobody = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
@@ -28,7 +28,7 @@ error_code to_error(fault what, std::string_view words) {
   }
 }
 
-/// One bad key harms one lock: which one it was must be told.
+/// One bad key harms one lock, so the error must name that lock.
 std::string of_lock(place const& s, std::string_view words) {
   std::string text{words};
   std::string const name = readable(s.name);  // as the words are
@@ -51,6 +51,7 @@ server::~server() {
 
 void server::connected_as(session const& s, time_point now) {
   connected_ = true;
+  dropping_ = false;
   if (!CONCH_MUTANT(denied_for_ever)) denied_ = {};
   noted_.clear();
   told_of_strays_ = false;
@@ -61,8 +62,8 @@ void server::connected_as(session const& s, time_point now) {
   sources_ = {};
   clock_.sample(s.asked, s.server_us, now);
 
-  // The order matters: what is left of an earlier connection ends first.
-  stale_.drop_earlier_runs(s);
+  // The order matters: what is left of earlier connections ends first.
+  if (stale_.drop_earlier_runs(s) && !CONCH_MUTANT(cleanup_lapses)) stale_ended_at_ = now;
   if (stale_.open().empty()) {
     out_.send(kill_command{nobody, s.address});
     push_request({request::kill, nobody, 0, nullptr, nullptr, now});
@@ -93,7 +94,7 @@ void server::connected_as(session const& s, time_point now) {
   up_.connection_changed(now);
 }
 
-/// What there is for a new connection, after the end of one, or to be told of a failure, in turns.
+/// Does one turn of the work that follows a new connection, the end of one, or a failure.
 void server::go_on(time_point now) {
   std::size_t left = CONCH_IN_ONE_TURN;
   if (connected_ && !failing_) {
@@ -111,7 +112,7 @@ void server::go_on(time_point now) {
     } else if (s.at == place::state::leaving && !connected_) {
       if (!failing_ || !s.check.armed()) timers_.arm(s.check, lost_at_ + settings_.command_timeout);
     } else if (s.at == place::state::leaving && s.told_on != connection_) {
-      send_leave(s, false, now);  // this connection was refused something before it had come to it
+      send_leave(s, false, now);  // the failure came before this connection had come to the place
     }
   }
   if (resting_.empty()) failing_ = {};
@@ -126,11 +127,12 @@ void server::repeat_cleanups(std::size_t& left, time_point now) {
     cleanup& c = resting_cleanups_.pop_front();
     pending_cleanups_.push_back(c);
     if (c.is_kick) {
-      if (!c.due.armed() && !c.sent) cleanup_due(c, now);  // was due, or was not answered
+      if (!c.due.armed() && !c.sent) cleanup_due(c, now);  // it was due, or was not answered
       continue;
     }
     if (c.sent || CONCH_MUTANT(cleanups_not_repeated)) continue;
-    if (c.over <= now && !may_arrive_late()) {
+    extend(c, may_arrive_late() ? now : stale_ended_at_);
+    if (c.over <= now) {
       finish(c, c.was_valid, {}, now);
     } else {
       if (std::exchange(c.lapsed, false)) --lapsed_;
@@ -139,7 +141,8 @@ void server::repeat_cleanups(std::size_t& left, time_point now) {
   }
 }
 
-/// Those of which nothing was said on this connection yet. What has been released, cancelled or given up since is not here any more.
+/// Repeats the requests of all places about which nothing was written on this connection yet. A place that was released, cancelled or given
+/// up since is not in the list any more.
 void server::ask_everything_again(std::size_t& left, time_point now) {
   std::vector<place*> renewals;
   for (; left != 0 && !resting_.empty(); --left) {
@@ -149,7 +152,7 @@ void server::ask_everything_again(std::size_t& left, time_point now) {
     switch (s.at) {
       case place::state::asking:
       case place::state::in_line:
-        if (CONCH_MUTANT(place_lost_on_reconnect)) s.ticket = s.vote;
+        if (CONCH_MUTANT(place_lost_on_reconnect)) s.ticket = s.terms.ticket;
         if (!CONCH_MUTANT(not_asked_again)) send_acquire(s, false, now);
         break;
       case place::state::leaving: send_leave(s, false, now); break;
@@ -161,14 +164,14 @@ void server::ask_everything_again(std::size_t& left, time_point now) {
   if (CONCH_MUTANT(holds_lost_on_reconnect)) {
     for (place* s : renewals) lose_and_give_back(*s, now);
   }
-  if (!CONCH_MUTANT(not_renewed_on_reconnect)) renew(renewals, now);
+  if (!CONCH_MUTANT(not_renewed_on_reconnect)) send_renewals(renewals, false, now);
 }
 
-/// At another run of the server, or another server, those who waited at the one before have no connection yet: nobody is passed
-/// over until they had the time to come. They have pauses like ours between their attempts, of at most twice the time that
-/// these have taken so far. As a dead next in line, that may cost a claim.
+/// After a restart of the server, or at another server, the waiters of the run before may have no connection yet. Scripts pass over none of
+/// them until they had the time to connect. Those clients pause between attempts as this one does: at most twice as long as this client
+/// took so far. To wait for them may cost a claim, as a dead next in line does.
 void server::regroup(session const& before, session const& s, time_point now) {
-  // Of a server that was a replica meanwhile, another was the master.
+  // If this server was a replica meanwhile, another one was the master.
   bool const was_replica = std::exchange(was_replica_, false);
   bool const same_run = !s.run.empty() && s.run == before.run && !was_replica;
   if (!std::exchange(connected_before_, true) || same_run) return;
@@ -190,7 +193,7 @@ void server::connect_failed(fault what, std::string_view words, time_point now) 
   }
 }
 
-/// Of what repeats with every question: the first time in a row.
+/// Logs words that may repeat with every request: only the first time in a row.
 void server::note_once(std::string_view words) {
   if (noted_ == words) return;
   noted_ = words;
@@ -199,7 +202,7 @@ void server::note_once(std::string_view words) {
 
 void server::disconnected(std::string_view why, time_point now) {
   if (!connected_) return;
-  connected_ = false;
+  connected_ = dropping_ = false;
   lost_at_ = now;
   trouble_ = why;
   ++stats_.disconnects;
@@ -213,20 +216,29 @@ void server::disconnected(std::string_view why, time_point now) {
   quiet_.cancel();
   log_.note(false, why);
 
+  pending_cleanups_.for_each([&](cleanup& c) {
+    c.resent = c.resent || c.sent;
+    // The server may have carried it out at any time until now: after a standstill, or as the server of before a role change.
+    if (!c.is_kick) c.over = std::max(c.over, forgotten_by(*c.lock, now));
+    c.echo_until = c.late_until;
+    c.sent = false;
+  });
+  end_requests();
+  end_unrepeatable_admin(why);
+  resting_.splice_back(active_);
+  go_on(now);
+  up_.connection_changed(now);
+}
+
+/// Forgets the requests in flight: they are not answered any more.
+void server::end_requests() {
   fifo<in_flight> unanswered;
   unanswered.swap(in_flight_);
   std::deque<std::vector<renewed>> unrenewed;
   unrenewed.swap(renewing_);
   std::deque<tries> untried;
   untried.swap(trying_);
-  pending_cleanups_.for_each([&](cleanup& c) {
-    c.resent = c.resent || c.sent;
-    // What was written for it may have been carried out until now, as after standing still; also by the server before a role change.
-    if (!c.is_kick) c.over = std::max(c.over, forgotten_by(*c.lock, now));
-    c.echo_until = c.late_until;
-    c.sent = false;
-  });
-  // Patience counts from the first question without an answer.
+  // Patience counts from the first request without an answer.
   auto const has_waited = [](place& s, grant_id id, time_point since) {
     bool const waits = s.at == place::state::asking || s.at == place::state::in_line;
     if (waits && s.id == id && s.trouble_since == time_point{}) s.trouble_since = since;
@@ -254,18 +266,14 @@ void server::disconnected(std::string_view why, time_point now) {
     for (tried const& one : batch.in_script) drop(*one.at);
     for (tried const& one : batch.later) drop(*one.at);
   }
-  end_unrepeatable_admin(why);
-  resting_.splice_back(active_);
-  go_on(now);
-  up_.connection_changed(now);
 }
 
 void server::answered(answer const& as_sent, time_point now) {
-  // From here on the server's words may be logged, kept or put behind others.
+  // From here on the server's words are readable: they may be logged, kept or appended to others.
   std::string const words = as_sent.words.empty() ? std::string{} : readable(as_sent.words);
-  answer const a{as_sent.what, words, as_sent.numbers};
+  answer const a{as_sent.what, words, as_sent.content};
   if (in_flight_.empty()) {
-    out_.drop_connection("an answer to nothing");
+    drop_connection("an answer to nothing");
     return;
   }
   was_replica_ = was_replica_ || a.what == fault::reconnect;
@@ -292,11 +300,18 @@ void server::answered(answer const& as_sent, time_point now) {
   }
 }
 
+/// Asks the wire to end the connection. The wire reports its end in a later turn.
+void server::drop_connection(std::string_view why) {
+  dropping_ = connected_;
+  out_.drop_connection(why);
+}
+
 void server::session_answer(in_flight const& r, answer const& a, time_point now) {
   if (r.what == request::ping) return;
   if (r.what == request::kill) {
     if (a.what == fault::none) {
       stale_.ended(r.id.count);
+      if (!CONCH_MUTANT(cleanup_lapses)) stale_ended_at_ = now;
       return;
     }
     stale_.may_not_be_ended();
@@ -305,11 +320,11 @@ void server::session_answer(in_flight const& r, answer const& a, time_point now)
     }
     return;
   }
-  // Whoever cannot hear, or cannot tell the next in line, must not take part.
-  bool const heard = r.what != request::prove_publish || (!a.numbers.empty() && a.numbers[0] > 0);
+  // A client that cannot hear pushes, or cannot send them to the next in line, must not take part.
+  bool const heard = r.what != request::prove_publish || read_session(a).count > 0;
   if (a.what == fault::none && heard) return;
   if (a.what == fault::try_later || a.what == fault::reconnect) {
-    out_.drop_connection(a.words);
+    drop_connection(a.words);
     return;
   }
   if (CONCH_MUTANT(denial_ignored)) return;
@@ -336,14 +351,15 @@ server::script server::script_of(in_flight const& r) {
     case request::acquire_all: return script::acquire_all;
     case request::leave:
     case request::cleanup: return permit ? script::permit_release : script::release;
-    case request::renew: return script::renew;  // of parts: said by whoever writes it
+    case request::renew: return script::renew;  // for permits the caller has set r.of
     case request::confirm: return script::confirm;
     default: return script::none;
   }
 }
 
-/// The server does not know the script of a request. Its source goes to it once: what was written before that is only asked again. Whatever
-/// was written after it, and still is not known, shows that the server has forgotten the script once more.
+/// The server does not know the script of a request: is the source to be sent? It is sent once. A request that was written before it is
+/// sent again without the source. If a request that was written after it meets no script either, the server has forgotten the script once
+/// more.
 bool server::source_is_due(in_flight const& r) {
   std::uint64_t& sent = sources_[static_cast<std::size_t>(r.of)];
   if (r.number < sent || (CONCH_MUTANT(source_never_again) && sent != 0)) return false;
@@ -351,8 +367,8 @@ bool server::source_is_due(in_flight const& r) {
   return true;
 }
 
-/// A server that is there, but does not answer. It may have much to do before it comes to what is due next, so the time counts
-/// from its last answer. Not from the last push: it is for answers that we wait, and other clients' releases make pushes.
+/// Drops the connection to a server that does not answer. A busy server comes late to what is due next, so the time counts from its last
+/// answer. It does not count from the last push: other clients' releases make pushes, and this client waits for answers.
 void server::answer_overdue(time_point now) {
   if (in_flight_.empty()) return;
   time_point const since = std::max(in_flight_.front().written, last_answer_);
@@ -361,13 +377,13 @@ void server::answer_overdue(time_point now) {
     timers_.arm(overdue_, due);
     return;
   }
-  // We come late ourselves, after a handler that took long or a pause of the process: what has come in meanwhile is read first.
+  // This timer itself comes late, after a long handler or a pause of the process. The answers that have come in meanwhile are read first.
   duration const a_while = settings_.command_timeout / 4;
   if (now - overdue_.at() > a_while && !std::exchange(excused_, true)) {
     timers_.arm(overdue_, now + a_while);
     return;
   }
-  if (!CONCH_MUTANT(no_command_timeout)) out_.drop_connection("the server did not answer in time");
+  if (!CONCH_MUTANT(no_command_timeout)) drop_connection("the server did not answer in time");
 }
 
 void server::quiet(time_point now) {
@@ -385,38 +401,40 @@ void server::quiet(time_point now) {
 
 std::int64_t server::not_after(time_point now) const {
   if (stale_.can_end() || CONCH_MUTANT(no_not_after)) return 0;
-  // Late rather than early: a request refused for nothing is only asked again.
+  // Rather late than early: a request that is refused without need is only sent again.
   return clock_.most_us(now) + std::chrono::duration_cast<std::chrono::microseconds>(settings_.command_timeout).count();
 }
 
-/// May what was written on an earlier connection reach the server still? Where connections can be ended requests carry no
-/// not-after: they are bytes in some buffer until the server has answered the CLIENT KILL.
+/// May a request of an earlier connection still reach the server? Where this user may end connections, requests carry no not-after. They
+/// stay bytes in some buffer until the server has answered the CLIENT KILL.
 bool server::may_arrive_late() const { return stale_.can_end() && !stale_.open().empty() && !CONCH_MUTANT(cleanup_lapses); }
 
-/// Something about it is written on the present connection.
+/// Notes that something about the place is written on the present connection.
 void server::tell(place& s) {
   s.echo_until = echo_until(s);
   s.told_on = connection_;
 }
 
-/// By then the server refuses what an earlier connection may still hold of it.
+/// After this time the server refuses every request for the place that an earlier connection may still hold.
 time_point server::echo_until(place const& s) const { return s.told_on == connection_ ? s.echo_until : s.late_until; }
 
-/// May an earlier connection, which could not be ended, still carry out a request after one that was written then? Its answer may be late.
+/// May an earlier connection, which could not be ended, still bring a request to the server after the one that was written at `written`?
+/// The time of writing counts, because the answer may be late.
 bool server::may_echo(time_point echo_until, time_point written) const { return !stale_.can_end() && written < echo_until; }
 
-/// Never one that was used before, and none that anybody can guess: whoever may publish to our channel could else grant us what is another's.
-/// A vote's shows its ticket; the clocks that tickets come from may be set back, but not by chance to the same microsecond at the same count.
+/// Makes an id that was never used before and that no other client can guess. Otherwise a client that may publish to our channel could
+/// grant us a lock that another client owns. The id of a vote shows its ticket. The clocks that tickets come from may be set back, but not
+/// by chance to the same microsecond at the same count.
 grant_id server::next_id(place const& s) {
-  if (!(CONCH_MUTANT(id_of_vote_used_again) && s.vote != 0)) ++last_id_;
+  if (!(CONCH_MUTANT(id_of_vote_used_again) && s.terms.ticket != 0)) ++last_id_;
   constexpr auto most = static_cast<std::uint64_t>(attempts_per_ticket);
   std::uint64_t const attempt = CONCH_MUTANT(attempt_runs_into_ticket) ? last_id_ : last_id_ % most;
-  std::uint64_t const count = s.vote == 0 ? last_id_ : static_cast<std::uint64_t>(s.vote) * most + attempt;
-  if (CONCH_MUTANT(ids_can_be_guessed) || (CONCH_MUTANT(id_of_vote_used_again) && s.vote != 0)) return {count};
+  std::uint64_t const count = s.terms.ticket == 0 ? last_id_ : static_cast<std::uint64_t>(s.terms.ticket) * most + attempt;
+  if (CONCH_MUTANT(ids_can_be_guessed) || (CONCH_MUTANT(id_of_vote_used_again) && s.terms.ticket != 0)) return {count};
   return {count, nonces_.next()};
 }
 
-/// Nothing of it is at the server any more but what a clean-up ends.
+/// The server has nothing of the place any more, except what a clean-up ends.
 void server::become_idle(place& s) {
   enter(s, place::state::idle);
   s.unlink();
@@ -424,21 +442,26 @@ void server::become_idle(place& s) {
   s.renewing = false;
 }
 
-/// What is true of a place at the end of every input that concerns it.
-void server::assert_consistent([[maybe_unused]] place const& s) {
+/// Asserts what is true of a place at the end of every input that concerns it.
+void server::assert_consistent([[maybe_unused]] place const& s) const {
   using state [[maybe_unused]] = place::state;
-  BOOST_ASSERT_MSG(s.references != 0, "a reference to a seat is given up twice");
+  BOOST_ASSERT_MSG(s.references != 0, "a reference to a place is given up twice");
   BOOST_ASSERT_MSG(s.linked() == (s.at != state::idle),
-                   "a seat is in no list, and is asked for again by no new connection; or it is idle, and would be");
+                   "a place is in no list, and is asked for again by no new connection; or it is idle, and would be");
   BOOST_ASSERT_MSG(s.at == state::asking || s.at == state::in_line || s.at == state::leaving || !s.check.armed(),
                    "a safety check of what neither waits nor asks");
+  bool const waits [[maybe_unused]] = s.at == state::asking || s.at == state::in_line;
+  bool const not_come_to [[maybe_unused]] = failing_ || dropping_ || s.told_on != connection_;
+  BOOST_ASSERT_MSG(!waits || s.check.armed() || s.references > 1 || not_come_to, "a waiter without a timer, of which nothing is under way");
   BOOST_ASSERT_MSG(s.at == state::owned || !s.renewing, "a renewal of what is not owned");
 }
 
 void server::drop(place& s) {
   assert_consistent(s);
   --s.references;
-  if (s.references == 0 && s.at == place::state::idle) up_.settled(s);
+  if (s.references != 0 || s.at != place::state::idle) return;
+  s.follow_up = time_point::max();  // as for a new place
+  up_.settled(s);
 }
 
 void server::fail(place& s, error_code why, time_point now) {
@@ -446,8 +469,8 @@ void server::fail(place& s, error_code why, time_point now) {
   grant_id const id = s.id;
   become_idle(s);
   ++s.references;  // the place must outlive its clean-up and the event
-  // Where a key is something else a try has taken nothing, unless it is on its way once more. But whoever waits may stand in line: it
-  // may be the key of the fence.
+  // If a key has another type a try has taken nothing, unless its request is under way once more. But a waiter may stand in line: it may be
+  // the key of the fence that has the other type.
   if (may_have_acted && (why != errc::wrong_type || s.wait || is_asked_again(s, id))) {
     owe(s, id, nullptr, now);
   } else {
@@ -457,7 +480,7 @@ void server::fail(place& s, error_code why, time_point now) {
   drop(s);
 }
 
-/// An answer to it is in hand, and refers to it, as does who asks here.
+/// Is another request under that id still under way? The answer in hand and the caller have one reference each.
 bool server::is_asked_again(place const& s, grant_id id) const {
   if (s.references <= 2) return false;
   auto const same = [&](auto const& one) { return one.at == &s && one.id == id; };
@@ -475,7 +498,7 @@ void server::fail_all_asking(error_code why, time_point now) {
 void server::acquire_fault(place& s, answer const& a, time_point now) {
   switch (a.what) {
     case fault::reconnect:
-      if (!CONCH_MUTANT(replica_not_left)) out_.drop_connection(a.words);
+      if (!CONCH_MUTANT(replica_not_left)) drop_connection(a.words);
       break;
     case fault::try_later:
       note_once(a.words);
@@ -498,4 +521,4 @@ duration server::jitter(duration up_to) {
   return duration{static_cast<duration::rep>(random_.next() % range)};
 }
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

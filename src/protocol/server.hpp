@@ -9,6 +9,7 @@
 #include "cohort/backend.hpp"
 #include "protocol/cleanup.hpp"
 #include "protocol/drift.hpp"
+#include "protocol/place.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/server_clock.hpp"
 #include "protocol/stale_connections.hpp"
@@ -25,12 +26,14 @@
 #include <unordered_map>
 #include <vector>
 
-namespace conch::engine {
+namespace conch::protocol {
 
-/// What is told of a request that the server answered so.
+using namespace engine;
+
+/// The error of a request that the server answered with that fault.
 error_code to_error(fault what, std::string_view words);
 
-/// The words, and which lock they are about, if they do not say so.
+/// The words, and the name of the lock if they do not contain it.
 std::string of_lock(place const& s, std::string_view words);
 
 /// The protocol with one server: ids and tickets, claims, the order of a new connection, safety checks, kicks, and the
@@ -51,22 +54,20 @@ class server final : public backend, public wire_events {
   void missed(std::string_view name, grant_id id, time_point now) override;
 
   // From the cohort.
-  void ask(place& s, bool wait, milliseconds lease, time_point now) override;
+  std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
+  void ask(engine::place& s, bool wait, milliseconds lease, time_point now) override { ask(made_here(s), wait, lease, now); }
   void gather() override;
   void send_gathered(time_point now) override;
-  void leave_unless_granted(place& s, time_point now) override;
-  void give_up(place& s, receipt* r, time_point now) override;
-  void release(place& s, std::optional<milliseconds> again, receipt* r, time_point now) override;
-  void renew(std::span<place* const> places, time_point now) override;
+  void leave_unless_granted(engine::place& s, time_point now) override { leave_unless_granted(made_here(s), now); }
+  void give_up(engine::place& s, receipt* r, time_point now) override { give_up(made_here(s), r, now); }
+  void release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) override { release(made_here(s), again, r, now); }
+  void renew(std::span<engine::place* const> places, time_point now) override;
   void forget(receipt& r) noexcept override;
   time_point late_after(receipt const& r) const override;
   bool connected() const noexcept override { return connected_; }
-  error_code too_late(place const& s) const override;
+  error_code too_late(engine::place const& s) const override;
   capabilities offers() const noexcept override { return {.several_owners = true, .inspection = true}; }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
-  void dismiss(place& s) noexcept override;
-  /// Safety check, retry, or out of patience.
-  void check(place& s, time_point now) override;
 
   void administer(admin_request& i, admin_events& whose, time_point now) override;
   void withdraw(admin_request& i) noexcept override;
@@ -76,35 +77,42 @@ class server final : public backend, public wire_events {
   std::uint64_t progress() const noexcept override { return progress_; }
   void prepare_close(time_point now) override;
 
-  /// What keeps it from an answer; empty: nothing but who has the lock.
-  std::string trouble_of(place const& s) const;
-  /// For votes: the same question once more, of one that is asking, in line or owned. Not where it is repeated anyway, because the
-  /// server said to come later.
+  // From src/quorum, for votes.
+  void ask_vote(place& s, vote_terms const& terms, bool wait, milliseconds lease, time_point now);
+  /// The lock is held with this vote, or may soon be. A renewal of the vote, also by a new connection, carries these terms and this lease.
+  static void hold_vote(place& s, vote_terms const& terms, milliseconds lease) noexcept;
+  void renew_votes(std::span<place* const> votes, time_point now);
+  /// Gives back a place that is not idle; it is idle at once. Ends in released for `r`, if there is one.
+  void give_vote_back(place& s, vote_terms const& terms, receipt* r, time_point now);
+  void leave_unless_granted(place& s, time_point now);
+  /// Sends the request of a place that is asking, in line or owned once more. Does nothing if the request is repeated anyway, because the
+  /// server answered "later".
   void ask_again(place& s, time_point now);
-  /// Smoothed, from the command to its answer; zero: not known yet.
+  /// Why the place has no answer; empty: only because another client has the lock.
+  std::string trouble_of(place const& s) const;
+  /// The smoothed time from a command to its answer; zero: not known yet.
   duration round_trip() const noexcept { return round_trip_; }
-  /// What the server's clock shows now, give or take half a round trip; nothing before the first connection.
+  /// What the server's clock shows now, give or take half a round trip; empty before the first connection.
   std::optional<std::int64_t> clock_us(time_point now) const { return clock_.shows_us(now); }
-  /// Of the server, when the present or last connection began.
+  /// The uptime of the server when the present or last connection began.
   std::optional<std::chrono::seconds> uptime() const noexcept { return session_.uptime; }
   std::string const& trouble() const noexcept { return trouble_; }
 
   /// The count of the last id.
   std::uint64_t last_id() const noexcept { return last_id_; }
-  /// The ids from here on are above this: for tests, which need ids that begin like others.
+  /// The ids from here on are above `last`. For tests that need ids that begin like others.
   void skip_ids(std::uint64_t last) noexcept { last_id_ = std::max(last_id_, last); }
 
   /// Releases and leaves that are not answered yet.
   std::size_t pending() const noexcept { return cleanups_; }
-  /// The present connection has not asked for all that is in line again, or not repeated all that is owed; or not all have been told of
-  /// a failure.
+  /// True while the present connection has not repeated all requests and clean-ups, or while a failure is not reported to all.
   bool catching_up() const noexcept { return failing_ || (connected_ && !(resting_.empty() && resting_cleanups_.empty())); }
-  /// Forgets kicks: the client is about to close.
+  /// Forgets the kicks: the client is about to close.
   void drop_kicks();
 
  private:
   enum class request : std::uint8_t { acquire, acquire_all, leave, cleanup, renew, confirm, admin_request, kill, subscribe, prove_publish, ping };
-  /// The server knows each of them, or none, by itself.
+  /// A server may know some of these scripts and not others.
   enum class script : std::uint8_t {
     none,
     acquire,
@@ -128,15 +136,19 @@ class server final : public backend, public wire_events {
     place* at;
     cleanup* of_cleanup;
     time_point written;
-    milliseconds lease{};       // as asked for; by the time of the answer the place may want another
-    std::int64_t proposal = 0;  // of a vote; likewise
+    milliseconds lease{};       // as asked for; the place may want another lease when the answer comes
+    std::int64_t proposal = 0;  // of a vote, as asked for
     std::uint64_t serial = 0;   // of an admin_request
-    script of = script::none;   // which one it runs
+    script of = script::none;   // the script that it runs
     std::uint64_t number = 0;   // counts the requests of a connection
   };
 
-  /// What others may need to connect again, beyond the pause between two attempts: to be told, or to notice, and to be greeted.
+  /// How long other clients may need to connect again, beyond the pause between two attempts: to be told or to notice, and to be greeted.
   static constexpr milliseconds time_to_greet{200};
+
+  friend struct place;
+  static place& made_here(engine::place& s) noexcept { return static_cast<place&>(s); }
+  static place* made_here(engine::place* s) noexcept { return static_cast<place*>(s); }
 
   struct tried {
     place* at;
@@ -146,6 +158,7 @@ class server final : public backend, public wire_events {
 
   // server.cpp: the connection
   void push_request(in_flight r);
+  void end_requests();
   static script script_of(in_flight const& r);
   bool source_is_due(in_flight const& r);
   void note_once(std::string_view words);
@@ -159,10 +172,11 @@ class server final : public backend, public wire_events {
   time_point echo_until(place const& s) const;
   bool may_echo(time_point echo_until, time_point written) const;
   bool is_asked_again(place const& s, grant_id id) const;
+  void drop_connection(std::string_view why);
   void session_answer(in_flight const& r, answer const& a, time_point now);
   grant_id next_id(place const& s);
   static void become_idle(place& s);
-  static void assert_consistent(place const& s);
+  void assert_consistent(place const& s) const;
   void drop(place& s);
   void fail(place& s, error_code why, time_point now);
   void fail_all_asking(error_code why, time_point now);
@@ -170,7 +184,7 @@ class server final : public backend, public wire_events {
   void repeat_cleanups(std::size_t& left, time_point now);
   void ask_everything_again(std::size_t& left, time_point now);
   duration jitter(duration up_to);
-  /// When to ask a server anew that cannot answer at the moment: soon, and not all at once.
+  /// When to ask a server again that answered "later": soon, but not all requests at once.
   time_point again_at(time_point now) { return now + milliseconds{20} + jitter(milliseconds{80}); }
 
   // server_tries.cpp: several locks in one script
@@ -180,6 +194,12 @@ class server final : public backend, public wire_events {
   void tries_answer(in_flight const& r, answer const& a, time_point now);
 
   // server_locks.cpp: one lock
+  void ask(place& s, bool wait, milliseconds lease, time_point now);
+  void give_up(place& s, receipt* r, time_point now);
+  void release(place& s, std::optional<milliseconds> again, receipt* r, time_point now);
+  void forget_id(place& s) noexcept;
+  /// Safety check, retry, or out of patience.
+  void check(place& s, time_point now);
   void send_acquire(place& s, bool with_source, time_point now);
   void about_to_ask(place& s, std::int64_t not_after_us);
   void send_leave(place& s, bool with_source, time_point now);
@@ -188,6 +208,8 @@ class server final : public backend, public wire_events {
   void leave_answer(in_flight const& r, answer const& a, time_point now);
   void acquire_fault(place& s, answer const& a, time_point now);
   void own(place& s, std::int64_t fence, std::int64_t segment, time_point from, duration lease, bool confirmed, bool pushed, time_point now);
+  void own_still(place& s, std::int64_t fence, time_point from, time_point deadline, bool confirmed, time_point now);
+  void give_back_late(place& s, time_point now);
   void refuse_grant(place& s, error_code why, time_point now);
   void in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_point now);
   void patience(place& s, time_point now);
@@ -205,23 +227,29 @@ class server final : public backend, public wire_events {
   void stray(pushed_grant const& g, time_point now);
   place* wanted_permit(grant_id id) const;
 
-  // server_inquiries.cpp: questions and orders
+  // server_admin.cpp: questions and orders
   void send_admin(admin_request& i, bool with_source, time_point now);
   void end_unrepeatable_admin(std::string_view why);
   void repeat_admin(time_point now);
   void admin_answer(in_flight const& r, answer const& a, time_point now);
-  static std::optional<order_reply> read_order(order const& o, std::span<std::int64_t const> numbers);
-  void order_answer(admin_request& i, std::span<std::int64_t const> numbers, time_point now);
+  static std::optional<order_reply> read_order(order const& o, answer const& a);
+  void order_answer(admin_request& i, answer const& a, time_point now);
   void order_done(order const& o, order_reply const& reply, time_point now);
   void end_all_admin(error_code why, time_point now);
   void end_admin(admin_request& i, admin_result const& result, error_code why);
   void taken_away(place* s, grant_id id, time_point now);
 
-  // server_cleanups.cpp: what is owed
+  // server_cleanups.cpp: clean-ups and kicks
   cleanup& owe(place& s, grant_id id, receipt* r, time_point now);
   time_point forgotten_by(place const& s, time_point now) const;
+  void extend(cleanup& c, time_point until);
   void send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now);
   void cleanup_answer(in_flight const& r, answer const& a, time_point now);
+  static bool is_under(place const& s, grant_id new_id);
+  static bool asks_under(place const& s, grant_id new_id);
+  void cleanup_put_off(cleanup& c, in_flight const& r, time_point now);
+  void cleanup_done(cleanup& c, in_flight const& r, release_reply const& reply, time_point now);
+  void cleanup_refused(cleanup& c, in_flight const& r, answer const& a, time_point now);
   void cleanup_due(cleanup& c, time_point now);
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
   void tell_released(cleanup& c, bool was_mine, time_point now);
@@ -243,22 +271,24 @@ class server final : public backend, public wire_events {
   entropy& nonces_;
 
   bool connected_ = false;
-  bool told_of_no_kill_ = false;  // to the log: once, many users are meant to lack that right
+  bool dropping_ = false;         // the wire was told to end the connection, and has not reported the end
+  bool told_of_no_kill_ = false;  // logged once: many users lack that right on purpose
   std::string trouble_;           // why there is no connection
-  std::string noted_;             // told to the log last, and not over
+  std::string noted_;             // the last line of note_once on this connection
   error_code denied_;             // set: this user may not do what the protocol needs
   session session_;
   bool connected_before_ = false;
-  bool was_replica_ = false;                  // since then, what we asked was one
-  std::uint32_t run_ = 0;                     // counts the runs of the server, as far as we have noticed
+  bool was_replica_ = false;                  // since the last greeting the server has said that it is a replica
+  std::uint32_t run_ = 0;                     // counts the runs of the server that this client has noticed
   time_point lost_at_{};                      // when the last connection ended
-  time_point regrouped_ = time_point::min();  // by then whoever had a connection to this lock's server before has one again
+  time_point regrouped_ = time_point::min();  // by then the clients of the run before are connected again
   stale_connections stale_;
+  time_point stale_ended_at_ = time_point::min();  // when this client heard that the last of them had ended
   server_clock clock_;
   duration round_trip_{};
   time_point last_heard_{};
   time_point last_answer_{};
-  bool excused_ = false;       // an answer may be late once because of ourselves
+  bool excused_ = false;       // a late answer was excused once, because this process was late itself
   std::uint64_t last_id_ = 0;  // the count of the last id
 
   fifo<in_flight> in_flight_;
@@ -274,28 +304,28 @@ class server final : public backend, public wire_events {
   struct tries {
     std::vector<tried> in_script, later;
   };
-  std::deque<tries> trying_;  // for each acquire_all in flight: what it tries, and what is to be tried if it takes all of that
+  std::deque<tries> trying_;  // for each acquire_all in flight: the locks that it tries, and those to try if it takes all of them
   bool gathering_ = false;
   std::vector<place*> gathered_;
-  list<place> active_;              // all places that are not idle, in the order of their asking, but for ...
-  list<place> resting_;             // ... those that the present connection has not come to yet, or whose failure it has not; later
-  list<cleanup> resting_cleanups_;  // likewise, of pending_cleanups_; earlier
-  error_code failing_;              // set: those are to fail
-  error_code ending_admin_;         // set: all of them are to end
-  std::uint32_t connection_ = 1;    // counts them; while there is none it is the next
+  list<place> active_;              // all places that are not idle, in the order of their asking, except ...
+  list<place> resting_;             // ... those that the present connection has not come to yet, or that are still to fail; these come later
+  list<cleanup> resting_cleanups_;  // the same for pending_cleanups_; these come earlier
+  error_code failing_;              // set: the places in resting_ are to fail with it
+  error_code ending_admin_;         // set: all admin_requests are to end with it
+  std::uint32_t connection_ = 1;    // counts the connections; without one it is the number of the next
   std::uint64_t requests_ = 0;      // written on this connection
-  std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that took each to the server last
-  std::unordered_map<grant_id, place*> permits_;                                  // of locks with several owners, by what they asked under last
+  std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that last carried each source
+  std::unordered_map<grant_id, place*> permits_;                                  // the places of locks with several owners, by their last id
   list<cleanup> pending_cleanups_;
   std::size_t cleanups_ = 0;
-  std::uint64_t progress_ = 0;                                   // what the server has carried out, or said that it can with the source of the script
-  std::size_t lapsed_ = 0;                                       // of these
-  time_point strays_since_ = time_point::min();                  // when the present second of stray grants began
-  int strays_ = 0;                                               // in that second
-  bool told_of_strays_ = false;                                  // to the log, of this connection
-  list<admin_request> admin_requests_;                           // not answered yet
+  std::uint64_t progress_ = 0;                   // counts the requests that the server has carried out, or can when it has the script's source
+  std::size_t lapsed_ = 0;                       // how many of the pending clean-ups have lapsed
+  time_point strays_since_ = time_point::min();  // when the present second of stray grants began
+  int strays_ = 0;                               // in that second
+  bool told_of_strays_ = false;                  // logged once for each connection
+  list<admin_request> admin_requests_;           // not answered yet
   std::unordered_map<std::uint64_t, admin_request*> by_serial_;  // the same
-  std::unordered_map<std::uint64_t, order> orphans_;             // orders whose answer nobody waits for any more; who they let in is looked after
+  std::unordered_map<std::uint64_t, order> orphans_;             // orders whose caller waits no more; the clients that they let in are looked after
   std::uint64_t last_admin_ = 0;
   admin_events* admin_events_ = nullptr;
   timer overdue_;
@@ -303,4 +333,4 @@ class server final : public backend, public wire_events {
   timer quiet_;
 };
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

@@ -6,19 +6,20 @@
 #include <algorithm>
 #include <vector>
 
-// Questions and orders about a lock, and what comes of somebody else's.
-namespace conch::engine {
+// Questions and orders about a lock, and what an order of another client does to this one.
+namespace conch::protocol {
 
 void server::administer(admin_request& i, admin_events& whose, time_point now) {
   i.at = this;
   i.serial = ++last_admin_;
+  if (i.held_at != nullptr) i.id = static_cast<place const&>(*i.held_at).id;
   i.until = now + settings_.offline_timeout;
   admin_events_ = &whose;
   admin_requests_.push_back(i);
   by_serial_.emplace(i.serial, &i);
   if (denied_) {
     end_admin(i, {}, denied_);
-    out_.drop_connection("denied so far; the next connection shows whether it still is");
+    drop_connection("denied so far; the next connection shows whether it still is");
     return;
   }
   if (!CONCH_MUTANT(admin_without_end)) timers_.arm(i.due, i.until);
@@ -66,25 +67,25 @@ void server::send_admin(admin_request& i, bool with_source, time_point now) {
   push_request(asked);
 }
 
-/// With the connection: nobody can say what became of it.
+/// The connection has ended. Ends the orders that must not be repeated: it is not known whether they were carried out.
 void server::end_unrepeatable_admin(std::string_view why) {
   orphans_.clear();
   admin_requests_.for_each([&](admin_request& i) {
     if (CONCH_MUTANT(force_repeated)) return;
-    // One that goes on says which owners it means.
+    // An order that goes on names the owners that it means.
     if (i.written && i.what == admin_request::kind::force && i.fence == 0 && i.last == 0) end_admin(i, {}, make_error_code(errc::unreachable, why));
   });
 }
 
-/// On a new connection: none of them has been answered.
+/// Sends all requests again on a new connection: none of them has been answered.
 void server::repeat_admin(time_point now) {
   admin_requests_.for_each([&](admin_request& i) {
-    i.from_us = 0;  // of an order that goes on: it may be another server, with other owners in that place
+    i.from_us = 0;  // for a force that goes on: this may be another server, with other owners at that time
     send_admin(i, false, now);
   });
 }
 
-/// Out of patience, or it is time to ask again.
+/// The request has timed out, or it is time to send it again.
 void server::admin_due(admin_request& i, time_point now) {
   if (now >= i.until) {
     end_admin(i, {}, make_error_code(errc::unreachable, trouble_));
@@ -98,23 +99,23 @@ void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
   auto const found = by_serial_.find(r.serial);
   admin_request* asked = found == by_serial_.end() ? nullptr : found->second;
   if (CONCH_MUTANT(any_admin_answered)) admin_requests_.for_each([&](admin_request& i) { asked = &i; });
-  if (a.what == fault::reconnect) out_.drop_connection(a.words);
+  if (a.what == fault::reconnect) drop_connection(a.words);
   if (a.what == fault::reconnect) return;  // asked again on the next connection
   if (asked == nullptr) {
     auto const orphan = orphans_.extract(r.serial);
-    if (!orphan || a.what != fault::none) return;
-    if (auto const reply = read_order(orphan.mapped(), a.numbers)) order_done(orphan.mapped(), *reply, now);
+    if (!orphan) return;
+    if (auto const reply = read_order(orphan.mapped(), a)) order_done(orphan.mapped(), *reply, now);
     return;
   }
   asked->written = false;
   switch (a.what) {
     case fault::none:
       if (asked->what == admin_request::kind::inspect) {
-        auto status = read_inspect(a.numbers);
+        auto status = read_inspect(a);
         error_code const why = status ? error_code{} : to_error(fault::malformed, "an answer of the inspect script that makes no sense");
         end_admin(*asked, {0, std::move(status)}, why);
       } else {
-        order_answer(*asked, a.numbers, now);
+        order_answer(*asked, a, now);
       }
       return;
     case fault::no_script: send_admin(*asked, source_is_due(r), now); return;
@@ -123,19 +124,19 @@ void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
   }
 }
 
-/// `count` of a weaker part: 1, or 0 where it was not ours any more.
-std::optional<order_reply> server::read_order(order const& o, std::span<std::int64_t const> numbers) {
-  if (o.what == order::kind::force) return read_force(numbers);
-  if (o.what == order::kind::set_limit) return read_limit(numbers, o.size);
-  release_reply const reply = read_release(numbers, false, true);
+/// The `count` of a downgrade is 1, or 0 if the permit was not this client's any more.
+std::optional<order_reply> server::read_order(order const& o, answer const& a) {
+  if (o.what == order::kind::force) return read_force(a);
+  if (o.what == order::kind::set_limit) return read_limit(a, o.size);
+  release_reply const reply = read_release(a, false, true);
   if (reply.what != release_reply::kind::released) return std::nullopt;
   bool const more = reply.more_in_line;
   return order_reply{.count = reply.was_mine, .passed_on = more && reply.passed_on, .more_to_do = more && reply.more_to_do, .permit = o.permit};
 }
 
-/// Of many owners one script takes it from so many; the answer says where the next goes on.
-void server::order_answer(admin_request& i, std::span<std::int64_t const> numbers, time_point now) {
-  auto const reply = read_order(i, numbers);
+/// One script takes the lock from a limited number of owners. The answer says where the next one goes on.
+void server::order_answer(admin_request& i, answer const& a, time_point now) {
+  auto const reply = read_order(i, a);
   if (!reply) {
     end_admin(i, {}, to_error(fault::malformed, "an answer to an order that makes no sense"));
     return;
@@ -156,11 +157,11 @@ void server::order_answer(admin_request& i, std::span<std::int64_t const> number
   if (gone) taken_away(wanted_permit(id), id, now);
 }
 
-/// Who was granted what the order has made free may be dead: that is looked after as after a release.
+/// The client that was granted what the order has made free may be dead. It is looked after as after a release.
 void server::order_done(order const& o, order_reply const& reply, time_point now) {
   bool const nothing = !reply.passed_on && !reply.more_to_do;
   if (nothing || CONCH_MUTANT(orders_not_looked_after)) return;
-  place& s = reply.permit ? up_.make_permit_place(o.name, reply.permit) : up_.find_or_make(o.name);
+  place& s = made_here(reply.permit ? up_.make_permit_place(o.name, reply.permit) : up_.find_or_make(o.name));
   ++s.references;
   if (reply.passed_on) passed_on(s, now);
   if (reply.more_to_do) {
@@ -186,15 +187,15 @@ void server::end_admin(admin_request& i, admin_result const& result, error_code 
   admin_events_->on_admin_answered(i, result, why);
 }
 
-/// An operator has taken it away.
+/// An operator has taken the lock away.
 void server::revoked(std::string_view name, grant_id id, time_point now) {
   last_heard_ = now;
   place* const permit = wanted_permit(id);
-  place* const s = permit != nullptr ? permit : up_.find(name);
+  place* const s = permit != nullptr ? permit : made_here(up_.find(name));
   if (s != nullptr && s->name == name) taken_away(s, id, now);
 }
 
-/// The holder is told, and then the server, which may have failed to pass on what it took.
+/// Reports the loss to the holder. Then a release goes to the server, which may have failed to pass on the lock.
 void server::taken_away(place* s, grant_id id, time_point now) {
   if (s == nullptr || s->id != id || s->at != place::state::owned || CONCH_MUTANT(revocation_ignored)) return;
   ++stats_.revocations;
@@ -205,4 +206,4 @@ void server::taken_away(place* s, grant_id id, time_point now) {
   drop(*s);
 }
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

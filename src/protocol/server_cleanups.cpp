@@ -4,10 +4,11 @@
 #include "base/mutant.hpp"
 
 #include <algorithm>
+#include <utility>
 
 // Clean-ups: releases and leaves until the server has answered them, and kicks, which repeat a release because the client that
 // the lock was passed on to may be dead.
-namespace conch::engine {
+namespace conch::protocol {
 
 /// With an id of 0 the caller sends the clean-up. Otherwise it is sent now, or on the next connection.
 cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
@@ -20,11 +21,11 @@ cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   ++cleanups_;
   c->late_until = s.late_until;
   c->echo_until = echo_until(s);
-  // A waiter from before the server's role changed may still be connected to the replica: it is told when its turn comes, and the release waits for
-  // it.
+  // A waiter from before the server's role changed may still be connected to the replica. It learns of its turn by a message, and the
+  // release waits for it.
   if (s.run != run_ && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
-  c->floor = s.floor_asked();
-  c->next_fence_floor = s.next_fence_floor;
+  c->floor = s.terms.floor_asked();
+  c->next_fence_floor = s.terms.next_fence_floor;
   c->over = forgotten_by(s, now);
   c->whom = r;
   if (r != nullptr) r->pending = c;
@@ -34,11 +35,16 @@ cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   return *c;
 }
 
-/// When the server has forgotten by itself what was carried out until now: after the lock's lease, or the longest this client asks for.
-/// Nothing of ours is renewed after this.
+/// When the server has forgotten by itself what it has carried out until `now`: after the lock's lease, or the configured lease if that is
+/// longer. Nothing of this place is renewed after that.
 time_point server::forgotten_by(place const& s, time_point now) const {
   auto const lease = std::max<duration>(s.lease, settings_.lease);
   return now + lease + drift_of(lease) + settings_.command_timeout;
+}
+
+/// Keeps the clean-up for what the server may have carried out of its id until `until`.
+void server::extend(cleanup& c, time_point until) {
+  if (until != time_point::min() && !CONCH_MUTANT(late_cleanup_not_extended)) c.over = std::max(c.over, forgotten_by(*c.lock, until));
 }
 
 void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now) {
@@ -51,73 +57,94 @@ void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_po
 }
 
 void server::cleanup_answer(in_flight const& r, answer const& a, time_point now) {
+  using kind = release_reply::kind;
   cleanup& c = *r.of_cleanup;
   place& s = *r.at;
   c.sent = false;
-  bool const same_place = r.new_id != 0 && s.id == r.new_id && s.at != place::state::idle;
-
-  using kind = release_reply::kind;
-  release_reply const reply = a.what == fault::none ? read_release(a.numbers, r.new_id != 0, static_cast<bool>(s.permit)) : release_reply{};
+  release_reply const reply = read_release(a, r.new_id != 0, static_cast<bool>(s.permit));
+  if (reply.what != kind::malformed) clock_.sample(r.written, reply.server_us, now);
   if (reply.what == kind::not_done) {
-    // The first waiter has not connected again yet. The lock is still ours, and the release is repeated soon. Its caller need not wait for that.
-    clock_.sample(r.written, reply.server_us, now);
-    tell_released(c, true, now);
-    if (same_place && s.at == place::state::asking) send_acquire(s, false, now);
-    timers_.arm(c.due, std::min(c.over, now + milliseconds{10} + jitter(milliseconds{10})));
+    cleanup_put_off(c, r, now);
   } else if (reply.what != kind::malformed) {
-    clock_.sample(r.written, reply.server_us, now);
-    bool const was_mine = reply.was_mine || CONCH_MUTANT(release_says_held) || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
-    seen(s, r);
-    // If this place stands in line again, it is a waiter too.
-    bool const more = reply.more_in_line || s.at == place::state::in_line;
-    if (reply.passed_on && more && !(c.is_kick && CONCH_MUTANT(kick_not_followed))) passed_on(s, now);
-    if (same_place) ask_result(s, r, reply.again, now);
-    bool const unfinished = reply.more_to_do;
-    if (unfinished && !c.is_kick && !CONCH_MUTANT(unfinished_forgotten)) {
-      // The lock is given back, but there are more dead waiters, or more to let in, than one script handles. The same release at once
-      // goes on from there. Its caller does not wait for that.
-      tell_released(c, was_mine, now);
-      c.over = std::max(c.over, now + settings_.command_timeout);
-      timers_.arm(c.due, c.over);
-      send_cleanup(c, 0, false, now);
-    } else if (may_echo(c.echo_until, r.written) && !CONCH_MUTANT(cleanup_not_once_more)) {
-      // From then on the server refuses what an older connection still holds. What it carries out before that, this release ends.
-      tell_released(c, was_mine, now);
-      c.over = std::max(c.over, c.echo_until + settings_.command_timeout);
-      // Earlier if it passed the lock on: the repeated release also looks after the next owner.
-      bool const looks = s.follow_up != time_point::max();
-      timers_.arm(c.due, looks ? std::min(c.echo_until, std::max(s.follow_up, now + settings_.claim)) : c.echo_until);
-    } else {
-      grant_id const id = c.id;
-      finish(c, was_mine, {}, now);
-      if (unfinished) {
-        go_on(s, id, now);
-      } else {
-        look_after(s, id, now);
-      }
-    }
+    cleanup_done(c, r, reply, now);
   } else if (a.what == fault::no_script) {
     // A leave that was written meanwhile has been carried out already: the release must not take a new place after it.
-    bool const still_asks = same_place && (s.at == place::state::asking || s.at == place::state::in_line);
-    send_cleanup(c, still_asks || (same_place && CONCH_MUTANT(requeued_after_leave)) ? r.new_id : 0, source_is_due(r), now);
+    bool const still_asks = asks_under(s, r.new_id) || (is_under(s, r.new_id) && CONCH_MUTANT(requeued_after_leave));
+    send_cleanup(c, still_asks ? r.new_id : 0, source_is_due(r), now);
   } else {
-    if (a.what == fault::none) {
-      c.resent = true;  // it was carried out, whatever it answered
-      out_.drop_connection("an answer of the release script that makes no sense");
-    }
-    if (a.what == fault::reconnect) out_.drop_connection(a.words);
-    if (same_place && (s.at == place::state::asking || s.at == place::state::in_line)) acquire_fault(s, a, now);
-    bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
-    if (hopeless || CONCH_MUTANT(refused_cleanup_dropped)) {
-      errc const why = a.what == fault::wrong_type ? errc::wrong_type : a.what == fault::access_denied ? errc::access_denied : errc::protocol;
-      finish(c, false, make_error_code(why, of_lock(s, a.words)), now);
-    } else {
-      ++c.refusals;
-      auto const pause = milliseconds{25} * (1u << std::min(c.refusals, 6u));
-      timers_.arm(c.due, std::min(c.over, now + pause + jitter(pause)));
-    }
+    cleanup_refused(c, r, a, now);
   }
   drop(s);
+}
+
+/// The place has asked again under the new id of a release.
+bool server::is_under(place const& s, grant_id new_id) { return new_id != 0 && s.id == new_id && s.at != place::state::idle; }
+
+bool server::asks_under(place const& s, grant_id new_id) {
+  return is_under(s, new_id) && (s.at == place::state::asking || s.at == place::state::in_line);
+}
+
+/// The first waiter has not connected again yet. This client still owns the lock, and repeats the release soon. The caller of the release
+/// need not wait for that.
+void server::cleanup_put_off(cleanup& c, in_flight const& r, time_point now) {
+  place& s = *r.at;
+  tell_released(c, true, now);
+  if (is_under(s, r.new_id) && s.at == place::state::asking) send_acquire(s, false, now);
+  timers_.arm(c.due, std::min(c.over, now + milliseconds{10} + jitter(milliseconds{10})));
+}
+
+void server::cleanup_done(cleanup& c, in_flight const& r, release_reply const& reply, time_point now) {
+  place& s = *r.at;
+  bool const was_mine = reply.was_mine || CONCH_MUTANT(release_says_held) || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
+  seen(s, r);
+  // If this place stands in line again, it is a waiter too.
+  bool const more = reply.more_in_line || s.at == place::state::in_line;
+  if (reply.passed_on && more && !(c.is_kick && CONCH_MUTANT(kick_not_followed))) passed_on(s, now);
+  if (is_under(s, r.new_id)) ask_result(s, r, reply.again, now);
+  bool const unfinished = reply.more_to_do;
+  if (unfinished && !c.is_kick && !CONCH_MUTANT(unfinished_forgotten)) {
+    // The lock is given back, but there are more dead waiters, or more to let in, than one script handles. The same release at once
+    // goes on from there. Its caller does not wait for that.
+    tell_released(c, was_mine, now);
+    c.over = std::max(c.over, now + settings_.command_timeout);
+    timers_.arm(c.due, c.over);
+    send_cleanup(c, 0, false, now);
+  } else if (may_echo(c.echo_until, r.written) && !CONCH_MUTANT(cleanup_not_once_more)) {
+    // From then on the server refuses what an older connection still holds. This release ends what the server carries out before that.
+    tell_released(c, was_mine, now);
+    c.over = std::max(c.over, c.echo_until + settings_.command_timeout);
+    // Earlier if it passed the lock on: the repeated release also looks after the next owner.
+    bool const looks = s.follow_up != time_point::max();
+    timers_.arm(c.due, looks ? std::min(c.echo_until, std::max(s.follow_up, now + settings_.claim)) : c.echo_until);
+  } else {
+    grant_id const id = c.id;
+    finish(c, was_mine, {}, now);
+    if (unfinished) {
+      go_on(s, id, now);
+    } else {
+      look_after(s, id, now);
+    }
+  }
+}
+
+/// The server did not carry it out, or did not say what came of it.
+void server::cleanup_refused(cleanup& c, in_flight const& r, answer const& a, time_point now) {
+  place& s = *r.at;
+  if (a.what == fault::none) {
+    c.resent = true;  // it was carried out, whatever the answer says
+    drop_connection("an answer of the release script that makes no sense");
+  }
+  if (a.what == fault::reconnect) drop_connection(a.words);
+  if (asks_under(s, r.new_id)) acquire_fault(s, a, now);
+  bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
+  if (hopeless || CONCH_MUTANT(refused_cleanup_dropped)) {
+    errc const why = a.what == fault::wrong_type ? errc::wrong_type : a.what == fault::access_denied ? errc::access_denied : errc::protocol;
+    finish(c, false, make_error_code(why, of_lock(s, a.words)), now);
+  } else {
+    ++c.refusals;
+    auto const pause = milliseconds{25} * (1u << std::min(c.refusals, 6u));
+    timers_.arm(c.due, std::min(c.over, now + pause + jitter(pause)));
+  }
 }
 
 /// The caller of the release need not wait for what follows.
@@ -140,16 +167,20 @@ void server::cleanup_due(cleanup& c, time_point now) {
     } else if (connected_ && !c.sent) {
       send_cleanup(c, 0, false, now);
     }  // without a connection it is sent on the next
-  } else if (c.over <= now && !c.sent && !connected_ && may_arrive_late()) {
+    return;
+  }
+  if (c.over <= now && !c.sent && may_arrive_late()) {
     // No caller waits for it any more, but it is sent once more when the old connection has been ended.
     if (c.whom != nullptr) {
       receipt& whom = *c.whom;
       forget(whom);
       up_.released(whom, c.was_valid, make_error_code(errc::unreachable), now);
     }
-    c.lapsed = true;
-    ++lapsed_;
-  } else if (c.over <= now && !c.sent) {
+    if (!std::exchange(c.lapsed, true)) ++lapsed_;
+    return;
+  }
+  extend(c, stale_ended_at_);
+  if (c.over <= now && !c.sent) {
     finish(c, c.was_valid, c.whom != nullptr ? make_error_code(errc::unreachable) : error_code{}, now);
   } else if (c.over <= now) {
     timers_.arm(c.due, now + settings_.command_timeout);
@@ -176,13 +207,14 @@ void server::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
 }
 
 void server::forget(receipt& r) noexcept {
-  if (r.pending != nullptr) r.pending->whom = nullptr;
+  if (r.pending != nullptr) static_cast<cleanup*>(r.pending)->whom = nullptr;
   r.pending = nullptr;
 }
 
 /// A clean-up that the server refused has had its answer; it is repeated in the background.
 time_point server::late_after(receipt const& r) const {
-  bool const on_its_way = r.pending != nullptr && r.pending->sent && r.pending->refusals == 0 && connected_;
+  auto const* const c = static_cast<cleanup const*>(r.pending);
+  bool const on_its_way = c != nullptr && c->sent && c->refusals == 0 && connected_;
   return on_its_way ? last_answer_ + settings_.command_timeout : time_point::min();
 }
 
@@ -191,12 +223,13 @@ void server::seen(place& s, in_flight const& r) {
   if (r.written >= s.follow_up) s.follow_up = time_point::max();
 }
 
-/// The new owner may be dead behind a connection that the server still believes in, and the waiters behind it sleep until the lease
-/// that they were told of expires. The client that passed the lock on looks after it when the claim expires, whatever it does by then.
+/// The new owner may be dead behind a connection that the server still believes in. Then the waiters behind it sleep until the lease
+/// expires that the server named to them. The client that passed the lock on looks after it when the claim expires, whatever it does by
+/// then.
 void server::passed_on(place& s, time_point now) { s.follow_up = after_claim(now); }
 
-/// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed the lock by
-/// then, the lock goes to the next waiter. That one may be dead as well, and is looked after in the same way.
+/// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed the lock by then,
+/// the lock goes to the next waiter. The next waiter may be dead as well, and is looked after in the same way.
 void server::look_after(place& s, grant_id dead, time_point now) {
   if (s.follow_up == time_point::max()) return;
   if (s.at == place::state::in_line) timers_.arm(s.check, std::min(s.check.at(), s.follow_up));
@@ -209,7 +242,7 @@ void server::look_after(place& s, grant_id dead, time_point now) {
                                 static_cast<server*>(due.server_of)->cleanup_due(due, at);
                               }};
   c->is_kick = true;
-  c->floor = s.floor_asked();
+  c->floor = s.terms.floor_asked();
   // By then every waiter has asked again.
   c->over = s.follow_up + std::max<duration>(s.lease, settings_.lease);
   ++s.references;
@@ -218,8 +251,8 @@ void server::look_after(place& s, grant_id dead, time_point now) {
   timers_.arm(c->due, std::max(now, s.follow_up));
 }
 
-/// Not before the claim has expired by the server's clock, which may be slower than ours: a kick that comes too early finds an
-/// owner, and is the last one.
+/// When to look after a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick that comes too early
+/// finds an owner, and no other kick follows it.
 time_point server::after_claim(time_point now) {
   duration const drift = CONCH_MUTANT(kick_without_drift) ? duration{} : drift_of(settings_.claim);
   return now + settings_.claim + drift + milliseconds{5} + jitter(settings_.claim / 20);
@@ -258,4 +291,4 @@ cleanup* server::pending_cleanup(grant_id id) {
   return found;
 }
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

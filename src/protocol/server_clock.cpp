@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-namespace conch::engine {
+namespace conch::protocol {
 
 using std::chrono::microseconds;
 
@@ -13,9 +13,9 @@ void server_clock::sample(time_point written, std::int64_t server_us, time_point
   if (server_us <= 0 || (CONCH_MUTANT(sample_kept) && sample_us_ != 0)) return;
   clock_at_ = written + (now - written) / 2;
   clock_us_ = server_us;
-  // The server's clock showed server_us no earlier than `written`. Of two samples the one that puts the same server
-  // moment later is the better; 1 % of what lies between them may be drift. A sample that the answer in hand
-  // contradicts is from before a step of the server's clock.
+  // The server's clock showed server_us no earlier than `written`. Of two samples the better one is the one that puts the same server time
+  // later; 1 % of the time between them may be drift. If the answer in hand contradicts the old sample, the server's clock was stepped
+  // since.
   time_point const expected = earliest(server_us);
   if (sample_us_ == 0 || written >= expected || expected > now || server_us < sample_us_) {
     sample_at_ = written;
@@ -30,7 +30,7 @@ void server_clock::connection_ended() noexcept {
 
 time_point server_clock::earliest(std::int64_t server_us) const { return sample_at_ + microseconds{server_us - sample_us_} * 99 / 100; }
 
-/// It showed sample_us_ no later than when the sample was heard. 2 ms are for rounding.
+/// The clock showed sample_us_ no later than when the sample was heard. 2 ms are for rounding.
 time_point server_clock::passed(std::int64_t server_us) const {
   return sample_heard_ + microseconds{server_us - sample_us_} * 102 / 100 + std::chrono::milliseconds{2};
 }
@@ -44,4 +44,4 @@ std::optional<std::int64_t> server_clock::shows_us(time_point now) const {
   return clock_us_ + std::chrono::duration_cast<microseconds>(now - clock_at_).count();
 }
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

@@ -6,27 +6,29 @@
 #include <cstdint>
 #include <optional>
 
-namespace conch::engine {
+namespace conch::protocol {
 
 /// What this client knows of its server's clock, from the answers that show it. Two clocks may drift apart by 1 %.
 class server_clock {
  public:
-  /// An answer to what was written then, and was heard now, showed `server_us`. Not positive: it showed nothing.
+  /// Takes a sample: the answer to a request showed `server_us`. The request was written at `written`, the answer heard at `now`. Not
+  /// positive: the answer showed no time.
   void sample(time_point written, std::int64_t server_us, time_point now);
   /// The next connection may be to another server.
   void connection_ended() noexcept;
 
-  /// Has the present connection shown it, and nothing later than `server_us`?
+  /// Is there a sample on the present connection, not later than `server_us`?
   bool can_place(std::int64_t server_us) const noexcept { return sample_us_ != 0 && server_us >= sample_us_; }
   bool is_known() const noexcept { return sample_us_ != 0; }
   /// The local time before which the server's clock did not show `server_us`.
   time_point earliest(std::int64_t server_us) const;
   /// The local time from which on the server's clock shows more than `server_us`.
   time_point passed(std::int64_t server_us) const;
-  /// The most that it can show at that local time.
+  /// The greatest value that the server's clock can show at that local time.
   std::int64_t most_us(time_point at) const;
 
-  /// What it shows now, give or take half a round trip. Also of an earlier connection; nothing before the first.
+  /// What the server's clock shows now, give or take half a round trip. Also from a sample of an earlier connection; empty before the first
+  /// sample.
   std::optional<std::int64_t> shows_us(time_point now) const;
 
  private:
@@ -37,4 +39,4 @@ class server_clock {
   std::int64_t clock_us_ = 0;
 };
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
-// One lock at one server: asking, standing in line, being granted, being renewed, being told no.
-namespace conch::engine {
+// One lock at one server: asking, standing in line, being granted, being renewed, being refused.
+namespace conch::protocol {
 
 namespace {
 
@@ -15,7 +16,8 @@ using std::chrono::microseconds;
 
 bool is_usable(std::int64_t fence) { return fence > 0 && fence < fence_limit; }
 
-/// Of a lock without segments it is 0. Two objects of one name may have been made with different numbers of them.
+/// Does the lock have that segment? A lock without segments has segment 0. Two objects of one name may have been made with different
+/// numbers of segments.
 bool has_segment(permit const& p, std::int64_t segment) {
   if (CONCH_MUTANT(segment_not_compared)) return true;
   return p.kind == permit_kind::segments ? segment >= 1 && segment <= p.limit : segment == 0;
@@ -30,26 +32,61 @@ error_code no_such_segment(place const& s, std::int64_t segment) {
 
 permit const* part_of(place const& s) { return s.permit ? &s.permit : nullptr; }
 
-/// Grants that nobody here waits for, given back in one second. Of our own doing there is one now and then; whoever may publish can send
-/// any number. One that is not given back goes on to the next in line when its claim is over.
+/// How many stray grants are given back in one second. Normally there is one now and then, but a client that may publish can send any
+/// number. A grant that is not given back goes to the next in line when its claim is over.
 constexpr int strays_per_second = 100;
 
-/// Locks in one renewal script. It bounds how long the script keeps the server from everybody else: about 0.2 ms.
+/// Locks in one renewal script. The bound keeps the script from blocking the server for more than about 0.2 ms.
 constexpr std::size_t renewals_per_script = 200;
 
 }  // namespace
 
+place::place(server& keeper, std::string_view lock_name, engine::permit const& share)
+    : engine::place{lock_name, share}, of{keeper}, check{this, [](void* self, time_point now) {
+                                                           auto& s = *static_cast<place*>(self);
+                                                           s.of.check(s, now);
+                                                         }} {}
+
+place::~place() {
+  if (permit) of.forget_id(*this);
+}
+
+std::unique_ptr<engine::place> server::make_place(std::string_view name, engine::permit const& share) {
+  return std::make_unique<place>(*this, name, share);
+}
+
+void server::ask_vote(place& s, vote_terms const& terms, bool wait, milliseconds lease, time_point now) {
+  s.terms = terms;
+  s.seen = {};
+  s.accepted = s.refused_by = 0;
+  ask(s, wait, lease, now);
+}
+
+void server::hold_vote(place& s, vote_terms const& terms, milliseconds lease) noexcept {
+  s.terms = terms;
+  s.lease = lease;
+}
+
+void server::renew_votes(std::span<place* const> votes, time_point now) {
+  if (connected_) send_renewals(votes, false, now);
+}
+
+void server::give_vote_back(place& s, vote_terms const& terms, receipt* r, time_point now) {
+  s.terms = terms;
+  if (s.at == place::state::owned) release(s, std::nullopt, r, now);
+  else give_up(s, r, now);
+}
+
 void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   drop_kick(s);
-  s.keeper = this;
   enter(s, place::state::asking);
   s.wait = wait;
   s.lease = lease;
-  dismiss(s);
+  forget_id(s);
   s.id = next_id(s);
   s.run = run_;
   if (s.permit) permits_.emplace(s.id, &s);
-  s.ticket = s.vote;
+  s.ticket = s.terms.ticket;
   s.written = s.asks_again = s.by_push = false;
   s.late_until = s.echo_until = time_point::min();
   s.trouble_since = {};
@@ -57,7 +94,7 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   (others_first ? resting_ : active_).push_back(s);
   if (denied_) {
     fail(s, denied_, now);
-    out_.drop_connection("denied so far; the next connection shows whether it still is");
+    drop_connection("denied so far; the next connection shows whether it still is");
   } else if (connected_ && others_first) {
     s.told_on = 0;
   } else if (connected_) {
@@ -68,7 +105,7 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   }
 }
 
-/// What asks for it is being written.
+/// A request for the place is being written.
 void server::about_to_ask(place& s, std::int64_t not_after_us) {
   s.written = true;
   tell(s);
@@ -78,13 +115,13 @@ void server::about_to_ask(place& s, std::int64_t not_after_us) {
 }
 
 void server::send_acquire(place& s, bool with_source, time_point now) {
-  if (gathering_ && !s.wait && s.vote == 0 && !s.permit) {
+  if (gathering_ && !s.wait && s.terms.ticket == 0 && !s.permit) {
     gathered_.push_back(&s);
     return;
   }
   ++stats_.scripts;
   std::int64_t const not_after_us = not_after(now);
-  std::int64_t const proposal = s.vote != 0 ? s.floor + 1 : 0;
+  std::int64_t const proposal = s.terms.ticket != 0 ? s.terms.floor + 1 : 0;
   about_to_ask(s, not_after_us);
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim), retention(s.lease),
                             CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == place::state::in_line) ? 0 : s.ticket,
@@ -96,13 +133,13 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
 
 void server::acquire_answer(in_flight const& r, answer const& a, time_point now) {
   place& s = *r.at;
-  // Also where nobody waits for this answer any more.
-  acquire_reply const reply = a.what == fault::none ? read_acquire(a.numbers, r.proposal) : acquire_reply{};
+  // The reply counts also where no caller waits for it any more.
+  acquire_reply const reply = read_acquire(a, r.proposal);
   if (a.what == fault::none) seen(s, r);
   if (reply.passed_on && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, now);
   if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != place::state::idle) {  // an answer for any other id grants nothing
     bool const waits = s.at == place::state::asking || s.at == place::state::in_line;
-    s.asks_again = s.asks_again && waits && a.what == fault::no_script;  // which is asked once more
+    s.asks_again = s.asks_again && waits && a.what == fault::no_script;  // that request is sent once more
     if (a.what == fault::no_script) {
       if (waits) send_acquire(s, source_is_due(r), now);
     } else if (a.what != fault::none) {
@@ -120,16 +157,16 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
 
 void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply, time_point now) {
   using kind = acquire_reply::kind;
-  if (reply.what != kind::too_late) s.trouble_since = {};  // that one was not carried out
+  if (reply.what != kind::too_late) s.trouble_since = {};  // a request that came too late was not carried out
   switch (reply.what) {
     case kind::granted:
       own(s, reply.fence, reply.segment, CONCH_MUTANT(deadline_from_answer) ? now : r.written, CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease,
-          s.vote == 0, s.by_push, now);
+          s.terms.ticket == 0, s.by_push, now);
       return;
     case kind::queued:
       s.by_push = false;
       if (s.at == place::state::owned) {
-        lose_and_give_back(s, now);  // the claim we were pushed is over, and the question put us in line again
+        lose_and_give_back(s, now);  // the pushed claim is over, and the request has put us in line again
       } else if (s.at == place::state::leaving) {
         s.ticket = reply.ticket;
       } else {
@@ -138,7 +175,7 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
       }
       return;
     case kind::busy:
-      if (s.at == place::state::leaving) return;  // its own answer follows
+      if (s.at == place::state::leaving) return;  // the answer to its leave follows
       become_idle(s);
       if (may_echo(echo_until(s), r.written)) {
         owe(s, s.id, nullptr, now);
@@ -151,7 +188,7 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
       if (s.at == place::state::asking || s.at == place::state::in_line) send_acquire(s, false, now);
       return;
     case kind::unfinished:
-      // The next script goes on. Whoever leaves meanwhile has that from the answer to its leave.
+      // The next script goes on. A place that is leaving learns the result from the answer to its leave.
       if (s.at == place::state::owned) {
         lose_and_give_back(s, now);  // as when queued
       } else if (s.at == place::state::leaving) {
@@ -165,7 +202,7 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
         }
       }
       return;
-    case kind::malformed: out_.drop_connection("an answer of the acquire script that makes no sense"); return;
+    case kind::malformed: drop_connection("an answer of the acquire script that makes no sense"); return;
   }
 }
 
@@ -179,39 +216,14 @@ void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point 
     return;
   }
   time_point const deadline = from + lease - (CONCH_MUTANT(no_drift) ? duration{} : drift_of(lease));
-  if (s.at == place::state::owned && fence != s.fence) {
-    lose_and_give_back(s, now);  // what we were granted was over, and perhaps another's, before this was granted
-    return;
-  }
-  if (s.at == place::state::owned) {
-    if (deadline > s.deadline) {
-      s.deadline = deadline;
-      s.valid_from = from;
-    }
-    s.confirmed = s.confirmed || confirmed;
-    up_.extended(s, now);
-    return;
-  }
-  if (deadline <= now && !CONCH_MUTANT(late_grant_used)) {
-    // Granted too long ago to be used. It is given back, and asked for anew.
-    bool const wait = s.wait;
-    bool const asked = s.at != place::state::leaving;
-    milliseconds const again = s.lease;
-    owe(s, s.id, nullptr, now);
-    become_idle(s);
-    if (asked) {
-      ask(s, wait, again, now);
-    } else {
-      up_.left(s, now);
-    }
-    return;
-  }
+  if (s.at == place::state::owned) return own_still(s, fence, from, deadline, confirmed, now);
+  if (deadline <= now && !CONCH_MUTANT(late_grant_used)) return give_back_late(s, now);
   enter(s, place::state::owned);
   s.check.cancel();
-  if (!s.permit) s.follow_up = time_point::max();  // of a lock with several owners another part was passed on
+  if (!s.permit) s.follow_up = time_point::max();  // of a lock with several owners another permit was passed on
   s.fence = fence;
   s.segment = static_cast<std::uint32_t>(segment);
-  s.fence_until = pushed ? from : from + settings_.fence_retention + lease;  // whoever passed it on may keep fences for less
+  s.fence_until = pushed ? from : from + settings_.fence_retention + lease;  // the client that passed it on may keep fences for less
   s.deadline = deadline;
   s.valid_from = from;
   s.confirmed = confirmed;
@@ -220,10 +232,38 @@ void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point 
   up_.granted(s, pushed, now);
 }
 
-/// No token can be made of its fence, or nobody knows what its segment is. That fails this lock alone, and what was granted is given back.
+void server::own_still(place& s, std::int64_t fence, time_point from, time_point deadline, bool confirmed, time_point now) {
+  if (fence != s.fence) {
+    lose_and_give_back(s, now);  // the earlier grant was over, and the lock perhaps another client's, before this grant
+    return;
+  }
+  if (deadline > s.deadline) {
+    s.deadline = deadline;
+    s.valid_from = from;
+  }
+  s.confirmed = s.confirmed || confirmed;
+  up_.extended(s, now);
+}
+
+/// The grant is too old to be used. It is given back, and the lock is asked for anew.
+void server::give_back_late(place& s, time_point now) {
+  bool const wait = s.wait;
+  bool const asked = s.at != place::state::leaving;
+  milliseconds const again = s.lease;
+  owe(s, s.id, nullptr, now);
+  become_idle(s);
+  if (asked) {
+    ask(s, wait, again, now);
+  } else {
+    up_.left(s, now);
+  }
+}
+
+/// The grant cannot be used: no token can be made of its fence, or the lock has no such segment. This fails only this lock, and the grant
+/// is given back.
 void server::refuse_grant(place& s, error_code why, time_point now) {
   if (CONCH_MUTANT(bad_fence_drops_connection)) {
-    out_.drop_connection("a fence that is out of range");
+    drop_connection("a fence that is out of range");
   } else if (s.at == place::state::owned) {
     lose_and_give_back(s, now);
   } else if (s.at == place::state::leaving) {
@@ -241,17 +281,17 @@ void server::in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_p
   if (CONCH_MUTANT(no_safety_check)) return;
   if (CONCH_MUTANT(polls)) left_ms = 20;
   s.ticket = ticket;
-  // Early by the server's clock, which may be slower than ours, it is told what is left and asks again: one question more, in place
-  // of being late by as much as the clocks might differ.
+  // The server's clock may be slower than ours. A check that comes too early is told what is left, and asks again. That costs one request
+  // more, but the check is not late by as much as the clocks may differ.
   auto const left = milliseconds{std::clamp<std::int64_t>(left_ms, 20, 86'400'000)};
-  // All who wait behind one lease see the same end of it: they are spread over a third of what is left. But the holder may be dead,
-  // and then this is what the first of them adds to its lease: never more than the claim, which a dead client in line may cost too.
-  // Behind a claim they are spread less: it is one that is over which finds a dead client in line.
-  // And the line outlives the lock by what was asked for: a later check would find that we are not in it any more.
+  // All waiters behind one lease see the same end of it, so their checks are spread over a third of what is left. If the holder is dead,
+  // the first waiter waits for the spread in addition to the lease. So it is never more than the claim, which a dead client in line may
+  // cost too. Behind a claim the spread is less: the check after a claim is the one that finds a dead client in line. The line outlives the
+  // lock by the lease that was asked for: a later check would find that our place in line is gone.
   duration const spread = left > settings_.claim ? std::min<duration>(left / 3, settings_.claim) : left / 10;
   time_point const over = now + left + milliseconds{5};
   time_point const at = over + jitter(std::min<duration>(spread, s.lease / 2));
-  timers_.arm(s.check, std::min(at, std::max(over, s.follow_up)));  // whom we passed it on to is looked after in any case
+  timers_.arm(s.check, std::min(at, std::max(over, s.follow_up)));  // the client that we passed it on to is looked after in any case
 }
 
 std::string server::trouble_of(place const& s) const {
@@ -259,15 +299,15 @@ std::string server::trouble_of(place const& s) const {
   if (!connected_) return trouble_.empty() ? "there is no connection yet" : trouble_;
   if (s.at != place::state::asking) return {};
   if (s.trouble_since == time_point{}) return "the server has not answered yet";
-  return noted_.empty() ? trouble_ : noted_;  // told to come later; or it is asked anew, by a new connection
+  return noted_.empty() ? trouble_ : noted_;  // the server answered "later", or a new connection asks again
 }
 
-error_code server::too_late(place const& s) const {
+error_code server::too_late(engine::place const& s) const {
   bool const unreachable = !connected_ && !trouble_.empty();
-  return make_error_code(unreachable ? errc::unreachable : errc::timed_out, trouble_of(s));
+  return make_error_code(unreachable ? errc::unreachable : errc::timed_out, trouble_of(static_cast<place const&>(s)));
 }
 
-/// Counted from when the server last answered: one that takes every connection and answers nothing is not there either.
+/// The time counts from when the server last answered: a server that takes every connection and answers nothing is not there either.
 void server::patience(place& s, time_point now) {
   if (s.trouble_since == time_point{}) s.trouble_since = now;
   timers_.arm(s.check, s.trouble_since + settings_.offline_timeout);
@@ -275,7 +315,7 @@ void server::patience(place& s, time_point now) {
 
 void server::check(place& s, time_point now) {
   if (s.at == place::state::leaving && !connected_) {
-    // No answer within a command time-out: from here on it is a clean-up's business, and whoever comes may ask anew.
+    // There was no answer within the command time-out. A clean-up goes on with the leave, and a new waiter may ask anew.
     become_idle(s);
     owe(s, s.id, nullptr, now);
     up_.left(s, now);
@@ -283,7 +323,7 @@ void server::check(place& s, time_point now) {
   }
   if (s.at != place::state::asking && s.at != place::state::in_line) return;
   if (!connected_) {
-    patience(s, lost_at_);  // its turn after the end of the connection may not have come
+    patience(s, lost_at_);  // go_on may not have come to it since the connection ended
     if (s.check.at() > now) return;
     s.check.cancel();
     fail(s, make_error_code(errc::unreachable, trouble_of(s)), now);
@@ -293,15 +333,16 @@ void server::check(place& s, time_point now) {
   send_acquire(s, false, now);
 }
 
-/// Who waits under that id. A lock with several owners may have several here.
-place* server::wanted(pushed_grant const& g) { return g.kind == permit_kind::none ? up_.find(g.name) : wanted_permit(g.id); }
+/// The place that the grant is for. A lock with several owners may have several places here.
+place* server::wanted(pushed_grant const& g) { return g.kind == permit_kind::none ? made_here(up_.find(g.name)) : wanted_permit(g.id); }
 
 place* server::wanted_permit(grant_id id) const {
   auto const found = permits_.find(id);
   return found == permits_.end() ? nullptr : found->second;
 }
 
-void server::dismiss(place& s) noexcept {
+/// The id of the place is over, or the place itself is.
+void server::forget_id(place& s) noexcept {
   auto const known = permits_.find(s.id);
   if (known != permits_.end() && known->second == &s) permits_.erase(known);
 }
@@ -326,8 +367,8 @@ void server::granted(pushed_grant const& g, time_point now) {
     return;
   }
 
-  // When was it granted, by our clock? Not before the sample was asked for, plus what the server's clock went since. And for no longer than
-  // we would have passed it on for ourselves: whatever a message says, what is false about it is over by then.
+  // The lock was not granted before the local time of the clock sample, plus what the server's clock has advanced since. The claim counts
+  // for no longer than our own claim. So whatever is false in a message is over by then.
   milliseconds claim = CONCH_MUTANT(pushed_claim_believed) ? g.claim : std::min(g.claim, whole_ms(settings_.claim));
   bool const known = clock_.can_place(g.granted_us);
   time_point const from = CONCH_MUTANT(claim_from_arrival) ? now : std::min(clock_.earliest(g.granted_us), now);
@@ -336,34 +377,37 @@ void server::granted(pushed_grant const& g, time_point now) {
     own(*s, g.fence, g.segment, from, CONCH_MUTANT(claim_is_lease) ? s->lease : claim, false, true, now);
     return;
   }
-  // It may be over already. Asking again renews it if it is still ours, and puts us back in our place if not.
+  // The claim may be over already. To ask again renews it if it is still ours, and otherwise puts us back in our place in line.
   ++stats_.pushes_late;
   ask_because_of_push(*s, now);
 }
 
-/// A message need not come from a script: whoever may publish to our channel, and knows the id, can write one.
+/// Does the grant fit the place? It need not come from a script: any client that may publish to our channel, and knows the id, can write
+/// one.
 bool server::fits(place const& s, pushed_grant const& g) const {
   bool const same_lock = !s.permit || (g.kind == s.permit.kind && g.name == s.name) || CONCH_MUTANT(pushed_permit_not_compared);
   return same_lock && has_segment(s.permit, g.segment);
 }
 
-/// A fence is what the server's clock shows, or one more than the last where that clock was set back or others run ahead. The guarded
-/// resource refuses everybody until the clock has passed it: a false one, too, is over within a claim.
+/// A fence is what the server's clock shows. It is one more than the last fence if that clock was set back, or if other clocks run ahead.
+/// The guarded resource refuses all lower fences until the clock has passed this one: so the harm of a false fence is over within a claim,
+/// too.
 bool server::is_plausible(std::int64_t fence, time_point now) const {
   if (!is_usable(fence)) return false;
-  if (!clock_.is_known() || CONCH_MUTANT(pushed_fence_believed)) return true;  // without a sample it is too late in any case
+  if (!clock_.is_known() || CONCH_MUTANT(pushed_fence_believed)) return true;  // without a sample the push is late in any case
   return fence + fence_epoch_us <= clock_.most_us(now) + std::chrono::duration_cast<microseconds>(settings_.claim).count();
 }
 
-/// Under the same id, which renews it if it is ours, and leaves us in our place if not. Once, whatever the number of pushes.
+/// Asks again under the same id. This renews the grant if it is ours, and leaves us in our place in line if not. It is asked once, whatever
+/// the number of pushes.
 void server::ask_because_of_push(place& s, time_point now) {
   if (s.at == place::state::leaving || !connected_) return;
   if (std::exchange(s.asks_again, true)) return;
   send_acquire(s, false, now);
 }
 
-/// Nobody wants it any more. It goes on to the next in line, unless a release for it is already under way. One that was
-/// refused so far is worth another try at once: the server does grant.
+/// Gives back a grant that no waiter here wants any more, unless a release for it is already under way. A release that was refused so far
+/// is tried again at once: a server that grants may carry it out now.
 void server::stray(pushed_grant const& g, time_point now) {
   ++stats_.pushes_stray;
   if (CONCH_MUTANT(stray_grant_kept)) return;
@@ -379,19 +423,19 @@ void server::stray(pushed_grant const& g, time_point now) {
   }
   if (cleanup* const c = pending_cleanup(g.id); c == nullptr) {
     permit const permit{.kind = g.kind, .weight = 1};
-    owe(permit ? up_.make_permit_place(g.name, permit) : up_.find_or_make(g.name), g.id, nullptr, now);
+    owe(made_here(permit ? up_.make_permit_place(g.name, permit) : up_.find_or_make(g.name)), g.id, nullptr, now);
   } else if (!c->sent && connected_) {
     send_cleanup(*c, 0, false, now);
   }
 }
 
-/// Our turn came at another server: ours is its replica now, and counted nobody for us. Asking again shows it (READONLY), and
-/// leads to a new connection, where the place in line is asked for with the old ticket.
+/// Our turn came at another server. The server of this connection is its replica now, so the other one counted no subscriber for us. To ask
+/// again shows this (READONLY), and leads to a new connection. There the place in line is asked for with the old ticket.
 void server::missed(std::string_view name, grant_id id, time_point now) {
   last_heard_ = now;
   place* const permit = wanted_permit(id);
-  place* const s = permit != nullptr ? permit : up_.find(name);
-  // Whoever is still asking learns the same from the answer that is due.
+  place* const s = permit != nullptr ? permit : made_here(up_.find(name));
+  // A place that is still asking learns the same from its next answer.
   if (s == nullptr || s->id != id || s->name != name || s->at != place::state::in_line || CONCH_MUTANT(missed_turn_ignored)) return;
   ask_because_of_push(*s, now);
 }
@@ -415,7 +459,7 @@ void server::send_leave(place& s, bool with_source, time_point now) {
   s.check.cancel();
   tell(s);
   ++stats_.scripts;
-  out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim), retention(s.lease), 0, with_source, s.floor_asked(), 0,
+  out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim), retention(s.lease), 0, with_source, s.terms.floor_asked(), 0,
                             part_of(s), 0, is_patient(now)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
@@ -423,7 +467,7 @@ void server::send_leave(place& s, bool with_source, time_point now) {
 void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
   using kind = release_reply::kind;
   place& s = *r.at;
-  release_reply const reply = a.what == fault::none ? read_release(a.numbers, false, static_cast<bool>(s.permit)) : release_reply{};
+  release_reply const reply = read_release(a, false, static_cast<bool>(s.permit));
   bool const left = reply.what == kind::released || reply.what == kind::not_done;
   bool const handed_over = reply.passed_on && reply.more_in_line;
   if (left) seen(s, r);
@@ -432,7 +476,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
     if (a.what == fault::no_script && s.at == place::state::leaving) {
       send_leave(s, source_is_due(r), now);
     } else if (reply.what == kind::malformed) {
-      if (a.what == fault::none) out_.drop_connection("an answer of the release script that makes no sense");
+      if (a.what == fault::none) drop_connection("an answer of the release script that makes no sense");
       if (s.at == place::state::leaving) {
         owe(s, s.id, nullptr, now);
         become_idle(s);
@@ -440,14 +484,14 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
       }
     } else if (reply.what == kind::still_owned && !CONCH_MUTANT(grant_missed_in_leave)) {
       clock_.sample(r.written, reply.server_us, now);
-      own(s, reply.fence, reply.segment, r.written, r.lease, s.vote == 0, s.by_push, now);
+      own(s, reply.fence, reply.segment, r.written, r.lease, s.terms.ticket == 0, s.by_push, now);
     } else if (s.at == place::state::owned) {
       lose(s, now);
     } else {
       clock_.sample(r.written, reply.server_us, now);
       become_idle(s);
       if (may_echo(echo_until(s), r.written)) {
-        owe(s, r.id, nullptr, now);  // what an older connection still holds may take the place again
+        owe(s, r.id, nullptr, now);  // a request that an older connection still holds may take the place again
       } else {
         look_after(s, r.id, now);
       }
@@ -485,8 +529,8 @@ void server::release(place& s, std::optional<milliseconds> again, receipt* r, ti
   c.id = dead;
   c.was_valid = valid;
   if (again) {
-    // In line again behind everybody, in the same script; without the right to end old connections, in one of its own,
-    // which carries a not-after, and while others connect again: the release may have to wait for them.
+    // The same script puts the client in line again, behind all others. If this user may not end old connections, a script of its own does
+    // so, which carries a not-after. So it does while others connect again: the release may have to wait for them.
     bool const together = connected_ && stale_.can_end() && !denied_ && !is_patient(now, c.patient_until);
     if (together) {
       enter(s, place::state::asking);
@@ -494,7 +538,7 @@ void server::release(place& s, std::optional<milliseconds> again, receipt* r, ti
       s.lease = *again;
       if (!CONCH_MUTANT(id_used_again)) s.id = next_id(s);
       s.run = run_;
-      s.ticket = s.vote;
+      s.ticket = s.terms.ticket;
       s.written = true;
       s.asks_again = s.by_push = false;
       s.late_until = s.echo_until = time_point::min();
@@ -517,26 +561,28 @@ void server::lose(place& s, time_point now) {
   ++s.references;
   grant_id const gone = s.id;
   time_point const echo = echo_until(s);
-  // A grant that nobody gave us, whoever published it, has left our place in line.
+  // If the pushed grant was false, the server never gave it, and our place is still in line.
   bool const may_stand_in_line = s.by_push && !s.confirmed;
   up_.lost(s, now);
   if (may_echo(echo, now) || may_stand_in_line) owe(s, gone, nullptr, now).echo_until = echo;
   drop(s);
 }
 
-/// The holder is told first: what is sent may be carried out, and another granted, before this returns.
+/// The holder is told first: the server may carry out what is sent, and grant the lock to another client, before this returns.
 void server::lose_and_give_back(place& s, time_point now) {
   grant_id const over = s.id;
   ++s.references;
-  s.by_push = false;  // what follows leaves the line
+  s.by_push = false;  // the release below leaves the line
   lose(s, now);
   owe(s, over, nullptr, now);
   drop(s);
 }
 
-void server::renew(std::span<place* const> places, time_point now) {
+void server::renew(std::span<engine::place* const> places, time_point now) {
   if (!connected_) return;
-  send_renewals(places, false, now);
+  std::vector<place*> mine;
+  for (engine::place* s : places) mine.push_back(made_here(s));
+  send_renewals(mine, false, now);
 }
 
 void server::send_renewals(std::span<place* const> places, bool with_source, time_point now) {
@@ -545,8 +591,9 @@ void server::send_renewals(std::span<place* const> places, bool with_source, tim
   }
 }
 
-/// A fence is kept for the retention and the lease from the grant on: longer than most holds last. One that lasts sees to it that, when it
-/// ends, by itself or because we are gone, half of the retention is left at least. That is every five minutes with the defaults.
+/// Must the renewal prolong how long the fence is kept? From the grant on a fence is kept for the retention and the lease, which is longer
+/// than most holds. A long hold renews this, so that at least half of the retention is left when it ends, by itself or because this client
+/// is gone. With the defaults that is every five minutes.
 bool server::fence_is_due(place const& s, time_point now) const {
   if (CONCH_MUTANT(fence_of_long_hold_forgotten)) return false;
   return now + s.lease + settings_.fence_retention / 2 > s.fence_until;
@@ -560,7 +607,7 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     if (batch.empty()) return;
     ++stats_.scripts;
     ++stats_.renewal_scripts;
-    bool const votes = batch.front().at->vote != 0;  // then all are
+    bool const votes = batch.front().at->terms.is_vote();  // then all are
     if (votes) {
       out_.send(confirm_command{scratch_, retention(longest), with_source, keep_fences});
     } else {
@@ -577,13 +624,13 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
   for (place* s : places) {
     if (CONCH_MUTANT(second_batch_forgotten) && ++asked > renewals_per_script) s->renewing = true;
     if (static_cast<bool>(s->permit) != permits || fence_is_due(*s, now) != keep_fences) continue;
-    // Looked up at the moment of writing: what was released, cancelled or lost since is not renewed.
+    // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
     bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
     if (s->at != place::state::owned || !may || s->renewing) continue;
     s->renewing = true;
     tell(*s);
     ++s->references;
-    std::int64_t const floor = s->floor_asked();
+    std::int64_t const floor = s->terms.floor_asked();
     scratch_.push_back({s->name, s->id, s->lease, floor});
     batch.push_back({s, s->id, s->lease, floor, keep_fences});
     longest = std::max(longest, s->lease);
@@ -595,9 +642,9 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
 void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
   std::vector<renewed> const batch = std::move(renewing_.front());
   renewing_.pop_front();
-  auto const reply = a.what == fault::none ? read_renew(a.numbers, batch.size(), r.what == request::confirm) : std::nullopt;
-  if (a.what == fault::none && !reply) out_.drop_connection("an answer of the renew script that has the wrong length");
-  if (reply) clock_.sample(r.written, reply->server_us(), now);
+  auto const reply = read_renew(a, batch.size(), r.what == request::confirm);
+  if (a.what == fault::none && !reply) drop_connection("an answer of the renew script that has the wrong length");
+  if (reply) clock_.sample(r.written, reply->server_us, now);
 
   std::vector<place*> again;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -605,7 +652,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
     if (s.id != batch[i].id || s.at != place::state::owned) continue;
     s.renewing = false;
     using kind = renew_reply::kind;
-    renew_reply::one const result = reply ? reply->at(i) : renew_reply::one{kind::failed};
+    renew_reply::one const result = reply ? reply->locks[i] : renew_reply::one{};
     if (a.what == fault::no_script) {
       again.push_back(&s);
     } else if (result.what == kind::failed && !CONCH_MUTANT(failed_renewal_is_a_loss)) {
@@ -617,14 +664,14 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
       if (batch[i].keeps_fence) s.fence_until = r.written + settings_.fence_retention + batch[i].lease;
       if (r.what == request::confirm) {
         s.accepted = batch[i].floor;
-        s.refused_by = result.fence_above;
+        s.refused_by = result.overtaken ? result.last_fence : 0;
       }
       own(s, s.fence, s.segment, r.written, batch[i].lease, true, false, now);
     }
   }
-  if (a.what == fault::reconnect) out_.drop_connection(a.words);
+  if (a.what == fault::reconnect) drop_connection(a.words);
   if (!again.empty()) send_renewals(again, source_is_due(r), now);
   for (renewed const& one : batch) drop(*one.at);
 }
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

@@ -7,20 +7,20 @@
 #include <utility>
 #include <vector>
 
-// Several locks tried in one script. Each has an id of its own, and hears what a script of its own would have answered:
-// from then on it is one like any other. Also when it is asked for again, after a reconnect or a "later".
-namespace conch::engine {
+// Several locks tried in one script. Each has an id of its own, and gets the answer that a script of its own would have given. From then on
+// it is a lock like any other, also when it is asked for again after a reconnect or a "later".
+namespace conch::protocol {
 
 namespace {
 
-/// Locks in one script: it keeps the server from everybody else for about 5 us each. More than that are tried by one script after the
-/// other, each when the one before it has taken all of its own.
+/// Locks in one script. Each keeps the server from other clients for about 5 us. More locks are tried by one script after the other, each
+/// when the one before it has taken all of its locks.
 constexpr std::size_t most_in_one_script = 64;
 
 /// Fewer in the simulator, whose multi_locks are small.
 std::size_t in_one_script() { return std::min<std::size_t>(most_in_one_script, CONCH_IN_ONE_TURN); }
 
-/// What a script of its own would have answered.
+/// The reply that a script for this lock alone would have given.
 acquire_reply of_one(tries_reply const& all, std::size_t place) {
   acquire_reply one;
   bool const taken = place < all.fences.size() || (CONCH_MUTANT(one_more_taken) && place == all.fences.size());
@@ -66,7 +66,7 @@ void server::send_tries(std::span<place* const> places, std::vector<tried> later
   push_request({request::acquire_all, 0, 0, nullptr, nullptr, now});
 }
 
-/// What comes behind those that a script has tried. It was not written: nobody has touched it.
+/// Goes on with the locks behind those that a script has tried. Nothing was written for them yet.
 void server::try_the_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now) {
   std::vector<place*> next;
   std::vector<tried> after;
@@ -102,11 +102,11 @@ void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
   std::vector<tried> const batch = std::move(trying_.front().in_script);
   std::vector<tried> later = std::move(trying_.front().later);
   trying_.pop_front();
-  auto const reply = a.what == fault::none ? read_tries(a.numbers, batch.size()) : std::nullopt;
+  auto const reply = read_tries(a, batch.size());
   bool const too_late = reply && reply->too_late;
   bool const all_taken = reply && reply->fences.size() == batch.size();
-  if (a.what == fault::none && !reply) out_.drop_connection("an answer of the acquire_all script that has the wrong length");
-  if (a.what == fault::reconnect) out_.drop_connection(a.words);
+  if (a.what == fault::none && !reply) drop_connection("an answer of the acquire_all script that has the wrong length");
+  if (a.what == fault::reconnect) drop_connection(a.words);
   if (reply) clock_.sample(r.written, reply->server_us, now);
 
   std::vector<place*> again;
@@ -127,11 +127,11 @@ void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
   if (!again.empty()) {
     send_tries(again, std::move(later), source_is_due(r), now);
   } else {
-    bool const next = all_taken || a.what == fault::no_script;  // then all of these have been given up
+    bool const next = all_taken || a.what == fault::no_script;  // then the tries of this script were all given up
     auto const what = too_late ? of_the_rest::each_alone : next ? of_the_rest::next : reply ? of_the_rest::busy : of_the_rest::as_these;
     try_the_rest(later, what, a, now);
   }
   for (tried const& one : batch) drop(*one.at);
 }
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

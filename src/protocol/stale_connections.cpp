@@ -3,17 +3,17 @@
 
 #include <cstddef>
 
-namespace conch::engine {
+namespace conch::protocol {
 
 namespace {
 
-/// How many are remembered where none can be ended: the server ends the others by itself, when it writes to them.
+/// How many are remembered if this user may not end them. The server ends the others by itself when it writes to them.
 constexpr std::size_t most_remembered = 8;
 
 }  // namespace
 
-void stale_connections::drop_earlier_runs(session const& now) {
-  std::erase_if(open_, [&](session const& old) { return !old.run.empty() && !now.run.empty() && old.run != now.run; });
+bool stale_connections::drop_earlier_runs(session const& now) {
+  return 0 != std::erase_if(open_, [&](session const& old) { return !old.run.empty() && !now.run.empty() && old.run != now.run; });
 }
 
 void stale_connections::ended(std::uint64_t client_id) {
@@ -26,4 +26,4 @@ void stale_connections::may_not_be_ended() {
   if (open_.size() > most_remembered) open_.erase(open_.begin());
 }
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

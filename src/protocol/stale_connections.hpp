@@ -6,21 +6,24 @@
 #include <cstdint>
 #include <vector>
 
-namespace conch::engine {
+namespace conch::protocol {
 
-/// Earlier connections that the server may still hold open. Bytes in their buffers would be carried out after ours, and their
-/// subscriptions would count as somebody who hears. A new connection ends them with CLIENT KILL, where this user may.
+using namespace engine;
+
+/// Earlier connections that the server may still hold open. It would carry out the bytes in their buffers after ours, and would count their
+/// subscriptions as receivers. A new connection ends them with CLIENT KILL, if this user may.
 class stale_connections {
  public:
   void add(session const& ended) { open_.push_back(ended); }
-  /// Connected to the run of the server that `now` names. After a restart no connection of before is left, and others may have the old
-  /// numbers; on a unix socket all addresses are the same, so it would be somebody else's that ended.
-  void drop_earlier_runs(session const& now);
+  /// Forgets the connections to other runs of the server than the one of `now`. After a restart none of them is left, and other clients'
+  /// connections may have their ids. On a unix socket all addresses are equal, so a CLIENT KILL would end another client's connection.
+  /// True: there was such a connection.
+  bool drop_earlier_runs(session const& now);
   std::vector<session> const& open() const noexcept { return open_; }
 
   void ended(std::uint64_t client_id);
   void may_not_be_ended();
-  /// May this user end its connections? As the server's last answer says; no, before there was one.
+  /// May this user end its connections? As the server's last answer says; false before the first.
   bool can_end() const noexcept { return can_end_; }
 
  private:
@@ -28,4 +31,4 @@ class stale_connections {
   bool can_end_ = false;
 };
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

@@ -14,7 +14,7 @@ namespace conch {
 /// What a transport sees of its client: a way to give the engine an input.
 class host {
  public:
-  /// Runs f(time_point now) with the engine locked, then carries out what came of it. Not to be called from within itself.
+  /// Runs f(time_point now) with the engine locked, then carries out the outputs. Must not be called from within itself.
   template <class F>
   void enter(F&& f) {
     struct call final : input {
@@ -25,8 +25,8 @@ class host {
     enter_with(c);
   }
 
-  /// The same, from a handler of the event loop. Where one thread does everything it also calls the handlers that this
-  /// completes, and what they throw comes out of it; otherwise they wait for a turn of the event loop.
+  /// The same, from a handler of the event loop. A `single_threaded` client also calls the handlers that this completes, and what they
+  /// throw comes out of it. Otherwise the handlers wait for a turn of the event loop.
   template <class F>
   void enter_and_complete(F&& f) {
     begin_turn();
@@ -57,21 +57,21 @@ class host {
   ~host() = default;
 };
 
-/// The way to one server. The functions of engine::wire are called with the engine locked, and so it calls those of its
-/// engine::wire_events: from within host::enter.
-class transport : public engine::wire {
+/// The way to one server. The client calls the functions of protocol::wire with the engine locked. The transport calls those of its
+/// protocol::wire_events with the engine locked too: from within host::enter.
+class transport : public protocol::wire {
  public:
   virtual ~transport() = default;
-  /// Who hears of the connection and of what arrives. To be called once, before the first command.
-  void report_to(engine::wire_events& e) noexcept { events_ = &e; }
+  /// Sets the receiver of the wire events. Call it once, before the first command.
+  virtual void report_to(protocol::wire_events& e) noexcept { events_ = &e; }
   /// Ends the connection, for good. From any thread.
   virtual void shut_down() = 0;
 
  protected:
-  engine::wire_events& events() const noexcept { return *events_; }
+  protocol::wire_events& events() const noexcept { return *events_; }
 
  private:
-  engine::wire_events* events_ = nullptr;
+  protocol::wire_events* events_ = nullptr;
 };
 
 }  // namespace conch

@@ -16,6 +16,19 @@
 // What goes between the engine and one server, in the terms of the protocol and before any encoding. A shell turns
 // commands into bytes (src/redis), carries them out itself (src/memory), or loses them on purpose (tests/sim).
 namespace conch::engine {
+struct lock_report;
+}
+
+namespace conch::protocol {
+
+using namespace engine;
+
+struct acquire_reply;
+struct tries_reply;
+struct release_reply;
+struct renew_reply;
+struct order_reply;
+struct session_reply;
 
 using std::chrono::milliseconds;
 
@@ -24,8 +37,8 @@ constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
 /// Server parts are below this: a token (hand_offs_per_grant) is a positive 64-bit number (until 2091).
 constexpr std::int64_t fence_limit = std::int64_t{1} << 51;
 
-/// The count of a vote's id is its ticket times this, plus a count of attempts: whoever finds the lock taken can be told whose
-/// turn it was, at no cost to a lock on one server.
+/// The count of a vote's id is its ticket times this, plus a count of attempts. So a client that finds the lock taken can be told the
+/// ticket of its owner. This costs a lock on one server nothing.
 constexpr std::int64_t attempts_per_ticket = 1000;
 
 struct acquire_command {
@@ -33,12 +46,12 @@ struct acquire_command {
   grant_id id = 0;
   bool wait = true;
   milliseconds lease{}, claim{}, retention{};
-  std::int64_t ticket = 0;        // 0: behind everybody
-  std::int64_t not_after_us = 0;  // server time; 0: whenever
+  std::int64_t ticket = 0;        // 0: behind all others
+  std::int64_t not_after_us = 0;  // server time; 0: no limit
   bool with_source = false;
   std::int64_t proposal = 0;               // a vote: no fence below this; 0: not a vote
   engine::permit const* permit = nullptr;  // of a lock with several owners; none: a mutex
-  bool patient = false;                    // whoever is first in line may not have connected again yet, and is not passed over
+  bool patient = false;                    // the first in line may not have connected again yet, and is not passed over
 };
 
 /// A try of one mutex among many.
@@ -48,7 +61,7 @@ struct attempt {
   milliseconds lease{};
 };
 
-/// Takes them in this order, up to the first that is not free. What is behind that is not touched.
+/// Takes the locks in this order, up to the first that is not free. The locks behind that one are not touched.
 struct acquire_all_command {
   std::span<attempt const> items;
   milliseconds retention{};
@@ -61,13 +74,13 @@ struct release_command {
   grant_id id = 0;
   bool keep = false;
   milliseconds lease{}, claim{}, retention{};
-  grant_id new_id = 0;  // stands in line again under this id; 0: does not
+  grant_id new_id = 0;  // the client stands in line again under this id; 0: it does not
   bool with_source = false;
   std::int64_t floor = 0;                  // a vote: all fences from now on are above this; 0: not a vote
-  std::int64_t next_fence_floor = 0;       // a vote: also above this, if somebody in line gets it now
+  std::int64_t next_fence_floor = 0;       // a vote: the fence of a waiter that gets the lock now is above this, too
   engine::permit const* permit = nullptr;  // as in acquire_command; it has no new_id
-  std::uint32_t rest = 0;                  // of a part: how much of it stays mine
-  bool patient = false;                    // as in acquire_command: an owner's is then perhaps not carried out, and answers 3
+  std::uint32_t rest = 0;                  // of a permit: how much of it the client keeps
+  bool patient = false;                    // as in acquire_command: the release of an owner is then perhaps not carried out, and answered with 3
 };
 
 struct renewal {
@@ -81,7 +94,7 @@ struct renew_command {
   std::span<renewal const> items;
   bool with_source = false;
   bool permits = false;      // of locks with several owners; mutexes have a script of their own
-  milliseconds retention{};  // of holds that have lasted long: their fences are kept for this from now on; 0: of others
+  milliseconds retention{};  // for long holds: their fences are kept for this time from now on; 0: for other holds
 };
 
 /// The same for votes.
@@ -92,21 +105,21 @@ struct confirm_command {
   bool keep_fences = false;  // as in renew_command
 };
 
-/// What an operator asks or orders; it concerns no place of this client (cohort/admin_request.hpp).
+/// The commands of operators (cohort/admin_request.hpp). This one asks for the owners of a lock.
 struct inspect_command {
   std::string_view name;
   bool with_source = false;
 };
 
-/// Takes it from all who own it, tells them, and passes it on.
+/// Takes a lock from its owners, tells them, and passes it on.
 struct force_command {
   std::string_view name;
   milliseconds claim{}, retention{};
-  std::int64_t fence = 0;  // only from the one whose it is; 0: from all
+  std::int64_t fence = 0;  // only from the owner with this fence; 0: from all owners
   bool with_source = false;
-  // To go on where an answer said that there is more; as it said.
-  std::int64_t last = 0;     // the greatest fence that is meant; 0: begins
-  std::int64_t from_us = 0;  // those that end after this
+  // To go on after an answer that said that there is more: the values of that answer.
+  std::int64_t last = 0;     // the greatest fence that is meant; 0: this is the first command
+  std::int64_t from_us = 0;  // only owners whose lease ends after this
 };
 
 /// Sets the limit of a semaphore.
@@ -151,29 +164,38 @@ enum class fault {
   malformed,      // not an answer to what was asked: report
 };
 
-/// What the number of a release for "passed on" is made of (lua/release.lua, lua/permit_release.lua); that of an order likewise.
-constexpr std::int64_t passed_on_flag = 1;   // somebody has been granted it who may be dead
-constexpr std::int64_t unfinished_flag = 2;  // there was more to do than one script does: a release is to be sent at once
+/// The flags for "passed on" in the answer of a release (lua/release.lua, lua/permit_release.lua) or of an order.
+constexpr std::int64_t passed_on_flag = 1;   // the lock was granted to a client that may be dead
+constexpr std::int64_t unfinished_flag = 2;  // there is more to do than one script does: send a release at once
 
-/// Every command gets exactly one, in the order of the commands. All answers are flat lists of whole numbers.
+/// The answer to a command. Every command gets exactly one, in the order of the commands. protocol/replies.hpp reads it.
 struct answer {
   fault what = fault::none;
-  std::string_view words;
-  std::span<std::int64_t const> numbers;
+  std::string_view words{};
+  /// A server answers with a flat list of whole numbers: only the sender of the command knows which script they are of. A server in this
+  /// process gives the reply itself, and its reader may move it away.
+  std::variant<std::span<std::int64_t const>, acquire_reply*, tries_reply*, release_reply*, renew_reply*, lock_report*, order_reply*, session_reply*>
+      content{};
+
+  /// The numbers of a server's answer; otherwise empty.
+  std::span<std::int64_t const> numbers() const noexcept {
+    auto const* const sent = std::get_if<std::span<std::int64_t const>>(&content);
+    return sent != nullptr ? *sent : std::span<std::int64_t const>{};
+  }
 };
 
-/// A grant handed over by the server.
+/// A grant that the server pushes.
 struct pushed_grant {
   std::string_view name;
   grant_id id = 0;
-  std::int64_t fence = 0;  // 0: one of which no token can be made
+  std::int64_t fence = 0;  // 0: a fence of which no token can be made
   std::int64_t granted_us = 0;
   milliseconds claim{};
   permit_kind kind = permit_kind::none;  // of a lock with several owners
-  std::uint32_t segment = 0;             // which one, 0 if it has none
+  std::uint32_t segment = 0;             // the number of the segment; 0: the lock has none
 };
 
-/// Where the engine's commands go. Nothing here may call back into the engine before it has returned.
+/// Where the engine's commands go. No function here may call back into the engine before it has returned.
 class wire {
  public:
   virtual void send(command const& c) = 0;
@@ -184,22 +206,22 @@ class wire {
   ~wire() = default;
 };
 
-/// What a wire tells of its connection and of what arrives on it, in the order in which that happens.
+/// What a wire reports of its connection and of what arrives on it, in the order in which that happens.
 class wire_events {
  public:
   virtual void connected_as(session const& s, time_point now) = 0;
   virtual void connect_failed(fault what, std::string_view words, time_point now) = 0;
-  /// A connection that was there has ended. The commands that were not answered stay so.
+  /// An established connection has ended. Commands that were not answered will not be answered.
   virtual void disconnected(std::string_view why, time_point now) = 0;
   virtual void answered(answer const& a, time_point now) = 0;
   virtual void granted(pushed_grant const& g, time_point now) = 0;
-  /// It was taken away by force.
+  /// The lock was taken away by force.
   virtual void revoked(std::string_view name, grant_id id, time_point now) = 0;
-  /// Our turn came where nobody heard of it: it is to be asked for again.
+  /// Our turn came, and no subscriber heard of it: ask again.
   virtual void missed(std::string_view name, grant_id id, time_point now) = 0;
 
  protected:
   ~wire_events() = default;
 };
 
-}  // namespace conch::engine
+}  // namespace conch::protocol

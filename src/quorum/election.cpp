@@ -16,23 +16,23 @@ election::election(rules const& r) : rules_{r} {
 }
 
 void election::yes(std::size_t server, time_point deadline, std::int64_t fence, time_point now) {
-  heard_[server] = {vote::yes, deadline, fence};
+  heard_[server] = {response::yes, deadline, fence};
   decide(now);
 }
 
 void election::no(std::size_t server, time_point now) {
-  heard_[server] = {vote::no, {}, 0};
+  heard_[server] = {response::no, {}, 0};
   decide(now);
 }
 
 void election::failed(std::size_t server, time_point now) {
-  heard_[server] = {vote::failed, {}, 0};
+  heard_[server] = {response::failed, {}, 0};
   decide(now);
 }
 
 void election::silent(std::size_t server, time_point now) {
-  if (heard_[server].what != vote::pending) return;  // it answered after all
-  heard_[server].what = vote::silent;
+  if (heard_[server].what != response::pending) return;  // the server has answered
+  heard_[server].what = response::silent;
   decide(now);
 }
 
@@ -40,11 +40,11 @@ void election::decide(time_point now) {
   if (verdict_ != verdict::open) return;
   std::size_t good = 0;
   for (std::size_t i = 0; i < rules_.servers; ++i) {
-    if (heard_[i].what == vote::yes && heard_[i].deadline - now >= rules_.min_validity) ++good;
+    if (heard_[i].what == response::yes && heard_[i].deadline - now >= rules_.min_validity) ++good;
   }
   if (good >= rules_.needed) {
     verdict_ = verdict::won;
-  } else if (good + count(vote::pending) < rules_.needed) {
+  } else if (good + count(response::pending) < rules_.needed) {
     verdict_ = verdict::out_of_reach;
   }
 }
@@ -53,7 +53,7 @@ time_point election::deadline() const {
   std::array<time_point, most_servers> deadlines;
   std::size_t n = 0;
   for (std::size_t i = 0; i < rules_.servers; ++i) {
-    if (heard_[i].what == vote::yes) deadlines[n++] = heard_[i].deadline;
+    if (heard_[i].what == response::yes) deadlines[n++] = heard_[i].deadline;
   }
   return kth_greatest({deadlines.data(), n}, rules_.needed);
 }
@@ -64,9 +64,9 @@ std::int64_t election::fence() const {
   return greatest;
 }
 
-std::size_t election::count(vote v) const {
+std::size_t election::count(response r) const {
   return static_cast<std::size_t>(
-      std::count_if(heard_.begin(), heard_.begin() + static_cast<std::ptrdiff_t>(rules_.servers), [v](heard const& h) { return h.what == v; }));
+      std::count_if(heard_.begin(), heard_.begin() + static_cast<std::ptrdiff_t>(rules_.servers), [r](heard const& h) { return h.what == r; }));
 }
 
 time_point kth_greatest(std::span<time_point const> deadlines, std::size_t k) {

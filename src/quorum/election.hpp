@@ -7,42 +7,41 @@
 #include <cstdint>
 #include <span>
 
-// Redlock's decision over N servers: when is a quorum certain, when is it out of reach, and what is then owed to whom.
-// No I/O, no clock.
+// Redlock's decision over N servers: when is a quorum certain, and when is it out of reach? No I/O, no clock.
 namespace conch::quorum {
 
 constexpr std::size_t most_servers = 9;
 
-enum class vote : std::uint8_t {
+enum class response : std::uint8_t {
   pending,  // asked, nothing heard
   yes,      // granted, with a deadline
-  no,       // somebody else has it there
+  no,       // another client has the lock at that server
   failed,   // could not be asked, or answered with an error
-  silent,   // did not answer within its attempt's time; may still say yes
+  silent,   // did not answer within the time of the attempt; may still say yes
 };
 
 enum class verdict : std::uint8_t {
   open,
-  won,           // q servers granted, for long enough
+  won,           // enough servers granted, for long enough
   out_of_reach,  // whatever the others say, it cannot be won now
 };
 
 struct rules {
   std::size_t servers = 1;  // 1 to most_servers
   std::size_t needed = 1;   // votes; majority_of(servers) to servers
-  duration min_validity{};  // a grant that is good for less is refused
+  duration min_validity{};  // a grant that is valid for less is refused
 };
 
-/// The least number of votes of which two sets must share a server.
+/// The least number of votes of which any two sets share a server.
 constexpr std::size_t majority_of(std::size_t servers) { return servers / 2 + 1; }
 
-/// One attempt at one lock. Inputs are what is heard of each server; every input may change the verdict, and does so at
-/// the earliest moment at which it is certain. A verdict once given stays.
+/// One attempt at one lock. Its inputs are the answers of the servers. Every input may change the verdict, at the earliest moment at which
+/// it is certain. A verdict once given stays.
 class election {
  public:
   explicit election(rules const& r);
 
-  /// `deadline`: time before that server was asked + lease − (lease/100 + 2 ms). Also for a yes that comes late.
+  /// `deadline`: the time before that server was asked, plus the lease, minus lease/100 + 2 ms. Also for a yes that comes late.
   void yes(std::size_t server, time_point deadline, std::int64_t fence, time_point now);
   void no(std::size_t server, time_point now);
   void failed(std::size_t server, time_point now);
@@ -50,17 +49,17 @@ class election {
 
   verdict result() const noexcept { return verdict_; }
 
-  /// Valid once won: the q-th greatest deadline. That many servers keep the lock until then at least.
+  /// Valid once won: the greatest deadline until which the needed number of servers keep the lock.
   time_point deadline() const;
   /// Valid once won: the greatest fence of all votes in hand.
   std::int64_t fence() const;
 
-  vote of(std::size_t server) const { return heard_[server].what; }
-  std::size_t count(vote v) const;
+  response of(std::size_t server) const { return heard_[server].what; }
+  std::size_t count(response r) const;
 
  private:
   struct heard {
-    vote what = vote::pending;
+    response what = response::pending;
     time_point deadline{};
     std::int64_t fence = 0;
   };
@@ -75,8 +74,8 @@ class election {
 /// The k-th greatest of some deadlines; time_point::min() if there are fewer.
 time_point kth_greatest(std::span<time_point const> deadlines, std::size_t k);
 
-/// The ticket of an attempt: the lower median of what the servers' clocks show, so that all servers agree on the order
-/// and neither one clock nor the client's own decides it. Not empty.
+/// The ticket of an attempt: the lower median of what the servers' clocks show. So all servers agree on the order, and neither one clock
+/// nor the client's own decides it. `server_clocks` is not empty.
 std::int64_t agreed_ticket(std::span<std::int64_t const> server_clocks);
 
 }  // namespace conch::quorum

@@ -5,44 +5,45 @@
 // While the lock is ours: renewed, mended, lost.
 namespace conch::quorum {
 
-void quorum::renew(std::span<place* const> places, time_point now) {
+using protocol::place;
+
+void quorum::renew(std::span<engine::place* const> places, time_point now) {
   std::vector<std::vector<place*>> of(members_.size());
-  for (place* s : places) {
-    quorum_lock* const b = find(s->name);
-    if (b == nullptr || b->at != quorum_lock::phase::held) continue;
-    keeping const keep{*b};
-    b->lease = s->lease;
-    for (auto const& v : b->votes) {
-      v->place.lease = s->lease;
-      v->place.floor = CONCH_MUTANT(no_floor) ? 1 : b->floor;
-      bool const enough = CONCH_MUTANT(majority_renewed_only) && v->server >= needed();
-      if (v->place.at == place::state::owned && !enough) of[v->server].push_back(&v->place);
+  for (engine::place* s : places) {
+    quorum_lock& b = made_here(*s).lock;
+    if (b.at != quorum_lock::phase::held) continue;
+    keeping const keep{b};
+    b.lease = s->lease;
+    for (auto const& v : b.votes) {
+      protocol::server::hold_vote(v->place, {b.ticket, CONCH_MUTANT(no_floor) ? 1 : b.floor, 0, s}, s->lease);
+      bool const enough = CONCH_MUTANT(majority_renewed_only) && v->from.number >= needed();
+      if (v->place.at == place::state::owned && !enough) of[v->from.number].push_back(&v->place);
     }
   }
-  for (auto const& m : members_) m->protocol->renew(of[m->number], now);
+  for (auto const& m : members_) m->server->renew_votes(of[m->number], now);
 }
 
-/// Fewer servers than a quorum know of the lock: another may have it.
+/// Fewer servers than a quorum know of the lock, so another client may have it.
 void quorum::lose(quorum_lock& b, time_point now) {
-  place& front = *b.front;
+  cohort_place& front = *b.front;
   enter(front, place::state::idle);
   b.at = quorum_lock::phase::idle;
   b.front = nullptr;
   b.timer.cancel();
   std::uint64_t const round = ++b.round;
-  // Told first: what is sent may be carried out, and another granted, before this returns.
+  // The holder is told first: the servers may carry out what is sent, and grant the lock to another client, before this returns.
   up_.lost(front, now);
   if (CONCH_MUTANT(votes_kept_on_loss)) {
-    for (auto const& v : b.votes) v->place.part_of = nullptr;
+    for (auto const& v : b.votes) v->place.terms.hold = nullptr;
   } else if (b.round == round) {
-    release_votes(b, nullptr, now);
+    release_votes(b, nullptr, 0, now);
   }
   drop(front);
 }
 
-/// What the votes are good for now, to the cohort, if that has changed.
+/// Reports to the cohort how long the votes are valid now, if that has changed.
 void quorum::refresh(quorum_lock& b, time_point now) {
-  place& front = *b.front;
+  cohort_place& front = *b.front;
   std::vector<time_point> deadlines;
   std::size_t confirmed = 0;
   for (auto const& v : b.votes) {
@@ -50,18 +51,18 @@ void quorum::refresh(quorum_lock& b, time_point now) {
     deadlines.push_back(v->place.deadline);
     if (v->place.confirmed) ++confirmed;
   }
-  if (deadlines.size() < needed()) return;  // they have no deadline in common: that is a loss, and told as one
+  if (deadlines.size() < needed()) return;  // they have no deadline in common: that is a loss, and is reported as one
   bool const was_confirmed = front.confirmed;
   bool const is_confirmed = confirmed >= needed();
   time_point const deadline = kth_greatest(deadlines, CONCH_MUTANT(renewed_by_one) ? 1 : needed());
   if (deadline == front.deadline && is_confirmed == was_confirmed) return;
   front.deadline = deadline;
   front.confirmed = is_confirmed;
-  // Of the vote that ends then: some are claims, others leases, whether or not a majority is confirmed.
+  // The vote that ends at the deadline: some votes are claims and others leases, whether or not a majority is confirmed.
   auto const ends = std::ranges::find_if(b.votes, [&](auto const& v) { return v->place.at == place::state::owned && v->place.deadline == deadline; });
   time_point const from = (*ends)->place.valid_from;
   front.valid_from = is_confirmed || CONCH_MUTANT(margin_of_old_votes) ? from : std::max(from, b.won_at);
-  // Also where one long vote has put the end off, and with it the confirmation that all others wait for.
+  // Also if one long vote has put off the end, and with it the confirmation that all other votes wait for.
   if (!is_confirmed || !was_confirmed) confirm_late_votes(b, now);
   up_.extended(front, now);
 }
@@ -71,13 +72,13 @@ void quorum::confirm_late_votes(quorum_lock& b, time_point now) {
   for (auto const& v : b.votes) {
     if (v->place.at != place::state::owned || v->place.confirmed) continue;
     place* const one = &v->place;
-    members_[v->server]->protocol->renew({&one, 1}, now);
+    v->from.server->renew_votes({&one, 1}, now);
   }
 }
 
-/// A server that lacks the lock is asked again, but not stood in line for. A majority must have renewed it since that server
-/// said so: otherwise one after the other could forget, give the lock to somebody else for a moment, and be asked again,
-/// and nobody would be told.
+/// Asks the servers that lack the lock again, but does not stand in line there. A majority must have renewed the lock since such a server
+/// said that it lacks it. Otherwise one server after the other could forget the lock, give it to another client for a moment, and be asked
+/// again, and no holder would be told.
 void quorum::repair(quorum_lock& b, time_point now) {
   if (!b.front->confirmed || !b.front->renewable || CONCH_MUTANT(server_not_mended)) return;
   std::uint64_t const round = b.round;

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <utility>
 
-// What the cohort asks for, and the bookkeeping.
+// The requests of the cohort, and the bookkeeping.
 namespace conch::quorum {
 
 namespace {
@@ -22,13 +22,13 @@ std::int64_t first_48_bits(std::string_view client) {
 
 }  // namespace
 
-quorum::quorum_lock::quorum_lock(quorum& q, std::string lock_name, std::size_t servers)
+quorum::quorum_lock::quorum_lock(quorum& q, std::string lock_name)
     : name{std::move(lock_name)}, in{q}, timer{this, [](void* self, time_point now) {
                                                  auto& b = *static_cast<quorum_lock*>(self);
                                                  b.in.due(b, now);
                                                }} {
-  votes.reserve(servers);
-  for (std::size_t i = 0; i < servers; ++i) votes.push_back(std::make_unique<voter>(*this, i, name));
+  votes.reserve(q.members_.size());
+  for (auto const& m : q.members_) votes.push_back(std::make_unique<vote>(*this, *m, name));
 }
 
 quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces, engine::timer_queue& timers,
@@ -36,13 +36,13 @@ quorum::quorum(config const& settings, std::string_view client, std::uint64_t se
     : settings_{settings}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces} {}
 
 quorum::~quorum() {
-  for (auto const& m : members_) m->protocol.reset();
+  for (auto const& m : members_) m->server.reset();
 }
 
-engine::server& quorum::add(engine::wire& out, std::string shown) {
+protocol::server& quorum::add(protocol::wire& out, std::string shown) {
   auto& m = *members_.emplace_back(std::make_unique<member>(*this, members_.size(), std::move(shown), out));
-  m.protocol = std::make_unique<engine::server>(settings_, random_.next(), nonces_, timers_, out, m, m, m.counted);
-  return *m.protocol;
+  m.server = std::make_unique<protocol::server>(settings_, random_.next(), nonces_, timers_, out, m, m, m.counted);
+  return *m.server;
 }
 
 std::size_t quorum::needed() const noexcept {
@@ -52,16 +52,22 @@ std::size_t quorum::needed() const noexcept {
 
 // ------------------------------------------------------------------------------------------------ from the cohort
 
-void quorum::ask(place& s, bool wait, engine::milliseconds lease, time_point now) {
-  quorum_lock& b = lock_of(s.name);
+std::unique_ptr<engine::place> quorum::make_place(std::string_view name, engine::permit const&) {
+  return std::make_unique<cohort_place>(lock_of(name), name);
+}
+
+quorum::cohort_place& quorum::made_here(engine::place& s) noexcept { return static_cast<cohort_place&>(s); }
+
+void quorum::ask(engine::place& of, bool wait, engine::milliseconds lease, time_point now) {
+  cohort_place& s = made_here(of);
+  quorum_lock& b = s.lock;
   keeping const keep{b};
-  release_votes(b, nullptr, now);  // of a hold that was lost just now
+  release_votes(b, nullptr, 0, now);  // votes of a hold that was lost just now
   ++s.references;
-  s.keeper = this;
-  enter(s, place::state::asking);
+  enter(s, engine::place::state::asking);
   s.wait = wait;
   s.lease = lease;
-  s.written = s.confirmed = s.renewing = false;
+  s.written = s.confirmed = false;
   b.front = &s;
   b.at = quorum_lock::phase::starting;
   b.wait = wait;
@@ -86,7 +92,6 @@ void quorum::start(quorum_lock& b, time_point now) {
   b.since = now;
   b.floor = settings_.quorum.strict_fence ? std::max(b.floor, fence_ahead(now)) : 0;
   b.front->written = true;
-  b.front->id = static_cast<std::uint64_t>(*ticket);
   for (auto const& v : b.votes) {
     v->refused = false;
     v->trouble = {};
@@ -101,84 +106,75 @@ void quorum::start(quorum_lock& b, time_point now) {
   decide(b, now);
 }
 
-/// The lower median of what the servers' clocks show now. Of all servers that have ever told; of a quorum at least.
+/// The lower median of what the servers' clocks show now. All servers count that have ever told their time; they must be a quorum at least.
 std::optional<std::int64_t> quorum::new_ticket(time_point now) const {
   std::vector<std::int64_t> clocks;
   for (auto const& m : members_) {
-    if (auto const us = m->protocol->clock_us(now)) clocks.push_back(*us);
+    if (auto const us = m->server->clock_us(now)) clocks.push_back(*us);
   }
   if (clocks.size() < needed()) return std::nullopt;
   if (CONCH_MUTANT(ticket_of_own_clock)) return now.time_since_epoch().count() / 1000;
   return agreed_ticket(clocks);
 }
 
-/// Asks where nothing is asked, in line or owned. A try does not ask again where somebody has the lock, but where a server has
-/// answered with an error, while it waits for others to connect.
+/// Asks for the votes that are idle. A try does not ask again where another client has the lock. It does ask again where a server has
+/// answered with an error, while it waits for other servers to connect.
 void quorum::ask_votes(quorum_lock& b, time_point now) {
   std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
     bool const answered = v->refused && !b.wait;
-    if (v->place.at != place::state::idle || v->not_before > now || answered) continue;
+    if (v->place.at != engine::place::state::idle || v->not_before > now || answered) continue;
     ask_vote(b, *v, b.wait, now);
     if (b.round != round) return;
   }
 }
 
-void quorum::ask_vote(quorum_lock& b, voter& v, bool wait, time_point now) {
-  member& m = *members_[v.server];
+void quorum::ask_vote(quorum_lock& b, vote& v, bool wait, time_point now) {
+  member& m = v.from;
   if (m.fresh_until > now && !CONCH_MUTANT(fresh_server_votes)) {
     v.not_before = m.fresh_until;
     return;
   }
-  // Every attempt at a server has a new id; the place in line is the ticket's.
-  v.place.vote = b.ticket;
+  // Every attempt at a server has a new id; the place in line depends on the ticket.
   bool const held = b.at == quorum_lock::phase::held;
-  v.place.floor = b.floor;
-  v.place.part_of = held ? b.front : nullptr;
-  v.place.seen = {};
-  v.place.accepted = v.place.refused_by = 0;
   v.refused = false;
   auto const claim = std::chrono::duration_cast<engine::milliseconds>(settings_.quorum.vote_claim);
-  m.protocol->ask(v.place, wait, held ? b.lease : claim, now);
+  m.server->ask_vote(v.place, {b.ticket, b.floor, 0, held ? b.front : nullptr}, wait, held ? b.lease : claim, now);
 }
 
-void quorum::leave_unless_granted(place& s, time_point now) {
-  quorum_lock& b = lock_of(s.name);
+void quorum::leave_unless_granted(engine::place& s, time_point now) {
+  quorum_lock& b = made_here(s).lock;
   keeping const keep{b};
-  enter(s, place::state::leaving);
+  enter(s, engine::place::state::leaving);
   b.at = quorum_lock::phase::leaving;
   b.since = now;
   std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
-    bool const asks = v->place.at == place::state::asking || v->place.at == place::state::in_line;
-    if (asks) members_[v->server]->protocol->leave_unless_granted(v->place, now);
+    bool const asks = v->place.at == engine::place::state::asking || v->place.at == engine::place::state::in_line;
+    if (asks) v->from.server->leave_unless_granted(v->place, now);
     if (b.round != round) return;
   }
   decide(b, now);
 }
 
-void quorum::give_up(place& s, engine::receipt* r, time_point now) {
-  quorum_lock& b = lock_of(s.name);
+void quorum::give_up(engine::place& s, engine::receipt* r, time_point now) {
+  quorum_lock& b = made_here(s).lock;
   keeping const keep{b};
   if (r == nullptr) {
-    back_out(b, nullptr, now);
+    back_out(b, nullptr, 0, now);
     --s.references;  // the cohort looks after the place itself
   } else {
-    back_out(b, r, now);
+    back_out(b, r, 0, now);
   }
 }
 
-void quorum::release(place& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) {
-  quorum_lock& b = lock_of(s.name);
+void quorum::release(engine::place& of, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) {
+  cohort_place& s = made_here(of);
+  quorum_lock& b = s.lock;
   keeping const keep{b};
   b.floor = std::max(b.floor, s.fence);
-  if (CONCH_MUTANT(no_floor)) b.floor = 1;
-  for (auto const& v : b.votes) {
-    v->place.floor = b.floor;
-    v->place.next_fence_floor = settings_.quorum.strict_fence ? fence_ahead(now) : 0;
-  }
   ++s.references;
-  back_out(b, r, now);
+  back_out(b, r, settings_.quorum.strict_fence ? fence_ahead(now) : 0, now);
   if (r == nullptr) --s.references;
   if (again) ask(s, true, *again, now);
   drop(s);
@@ -186,29 +182,29 @@ void quorum::release(place& s, std::optional<engine::milliseconds> again, engine
 
 bool quorum::connected() const noexcept { return connected_servers() >= needed(); }
 
-error_code quorum::too_late(place const& s) const {
+error_code quorum::too_late(engine::place const& s) const {
   if (!connected()) {
     std::string const why = why_no_connection();
     return why.empty() ? make_error_code(errc::timed_out, "there is no connection yet") : make_error_code(errc::unreachable, why);
   }
-  auto const at = locks_.find(s.name);
-  if (at == locks_.end() || at->second->front != &s || at->second->at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
-  // Of so many that it could not be had even if it were free.
+  quorum_lock const& b = static_cast<cohort_place const&>(s).lock;
+  if (b.front != &s || b.at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
+  // The reason is told only if so many servers have one that even a free lock could not be had.
   std::size_t troubled = 0;
   std::string why;
-  for (auto const& v : at->second->votes) {
-    std::string words = v->trouble ? v->trouble.message() : members_[v->server]->protocol->trouble_of(v->place);
+  for (auto const& v : b.votes) {
+    std::string words = v->trouble ? v->trouble.message() : v->from.server->trouble_of(v->place);
     if (words.empty()) continue;
     ++troubled;
-    why = members_[v->server]->shown + ": " + words;
+    why = v->from.shown + ": " + words;
   }
   return make_error_code(errc::timed_out, troubled + needed() > members_.size() ? why : std::string{});
 }
 
-/// Of the servers that are not there; empty: no attempt has failed yet.
+/// Why a server has no connection; empty: no attempt to connect has failed yet.
 std::string quorum::why_no_connection() const {
   for (auto const& m : members_) {
-    if (!m->up() && !m->protocol->trouble().empty()) return m->protocol->trouble();
+    if (!m->up() && !m->server->trouble().empty()) return m->server->trouble();
   }
   return {};
 }
@@ -219,7 +215,7 @@ std::size_t quorum::connected_servers() const noexcept {
   return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [](auto const& m) { return m->up(); }));
 }
 
-/// Those that are connected, not so fresh that they have no vote, and have not answered with an error.
+/// The servers that are connected, are not so fresh that they have no vote, and have not answered with an error.
 std::size_t quorum::voters_there(quorum_lock const& b, time_point now) const {
   return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(),
                                                 [&](auto const& m) { return m->up() && m->fresh_until <= now && !b.votes[m->number]->trouble; }));
@@ -227,21 +223,21 @@ std::size_t quorum::voters_there(quorum_lock const& b, time_point now) const {
 
 std::size_t quorum::pending() const noexcept {
   std::size_t n = 0;
-  for (auto const& m : members_) n += m->protocol->pending();
+  for (auto const& m : members_) n += m->server->pending();
   return n;
 }
 
 std::uint64_t quorum::progress() const noexcept {
   std::uint64_t n = 0;
-  for (auto const& m : members_) n += m->protocol->progress();
+  for (auto const& m : members_) n += m->server->progress();
   return n;
 }
 
-/// What is owed to a minority that is not there does not count.
+/// Clean-ups for a minority of servers that is not connected do not count.
 bool quorum::settled() const noexcept {
   std::size_t done = 0;
   for (auto const& m : members_) {
-    if (m->protocol->settled()) {
+    if (m->server->settled()) {
       ++done;
     } else if (m->up()) {
       return false;
@@ -251,7 +247,7 @@ bool quorum::settled() const noexcept {
 }
 
 void quorum::prepare_close(time_point now) {
-  for (auto const& m : members_) m->protocol->prepare_close(now);
+  for (auto const& m : members_) m->server->prepare_close(now);
 }
 
 void quorum::report(statistics& to) const {
@@ -264,10 +260,10 @@ void quorum::report(statistics& to) const {
     s.disconnects = m->counted.disconnects;
     s.scripts = m->counted.scripts;
     s.votes = m->votes;
-    s.cleanups_pending = m->protocol->pending();
-    s.round_trip = m->protocol->round_trip();
-    bool const away = !m->up() && !m->protocol->trouble().empty();
-    s.last_trouble = readable(away ? m->protocol->trouble() : m->last_trouble, readable_line);
+    s.cleanups_pending = m->server->pending();
+    s.round_trip = m->server->round_trip();
+    bool const away = !m->up() && !m->server->trouble().empty();
+    s.last_trouble = readable(away ? m->server->trouble() : m->last_trouble, readable_line);
     to.servers.push_back(std::move(s));
     for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts, &statistics::kicks, &statistics::pushes,
                                &statistics::pushes_late, &statistics::pushes_doubted, &statistics::pushes_stray, &statistics::safety_checks,
@@ -284,7 +280,7 @@ quorum::quorum_lock* quorum::find(std::string_view name) {
 
 quorum::quorum_lock& quorum::lock_of(std::string_view name) {
   if (quorum_lock* const known = find(name)) return *known;
-  auto made = std::make_unique<quorum_lock>(*this, std::string{name}, members_.size());
+  auto made = std::make_unique<quorum_lock>(*this, std::string{name});
   std::string_view const key = made->name;
   return *locks_.emplace(key, std::move(made)).first->second;
 }
@@ -292,20 +288,22 @@ quorum::quorum_lock& quorum::lock_of(std::string_view name) {
 void quorum::retire(quorum_lock& b) {
   if (b.keepers != 0 || b.at != quorum_lock::phase::idle) return;
   for (auto const& v : b.votes) {
-    if (v->place.at != place::state::idle || v->place.references != 0) return;
+    if (v->place.at != engine::place::state::idle || v->place.references != 0) return;
   }
   locks_.erase(locks_.find(b.name));
 }
 
-void quorum::drop(place& front) {
+std::int64_t quorum::ticket_of(engine::place const& s) const noexcept { return static_cast<cohort_place const&>(s).lock.ticket; }
+
+void quorum::drop(cohort_place& front) {
   --front.references;
-  if (front.references == 0 && front.at == place::state::idle) up_.settled(front);
+  if (front.references == 0 && front.at == engine::place::state::idle) up_.settled(front);
 }
 
 duration quorum::round_trip() const {
   std::vector<duration> all;
   for (auto const& m : members_) {
-    if (m->up() && m->protocol->round_trip() != duration::zero()) all.push_back(m->protocol->round_trip());
+    if (m->up() && m->server->round_trip() != duration::zero()) all.push_back(m->server->round_trip());
   }
   constexpr duration least = std::chrono::microseconds{100};
   if (all.empty()) return engine::milliseconds{1};
@@ -314,7 +312,7 @@ duration quorum::round_trip() const {
   return std::max(*middle, least);
 }
 
-duration quorum::patience_with(member const& m) const { return std::max<duration>(engine::milliseconds{10}, 16 * m.protocol->round_trip()); }
+duration quorum::patience_with(member const& m) const { return std::max<duration>(engine::milliseconds{10}, 16 * m.server->round_trip()); }
 
 duration quorum::jitter(duration from, duration to) {
   auto const range = static_cast<std::uint64_t>(std::max<duration::rep>((to - from).count(), 1));

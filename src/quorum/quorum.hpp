@@ -13,26 +13,27 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 namespace conch::quorum {
 
-/// One lock over N independent servers: the backend of the cohort, made of N times the protocol with one server. What
-/// each of them answers or pushes is a vote. No I/O, no clock.
+/// Locks over N independent servers: a backend that is made of N times the protocol with one server. What a server answers or pushes is its
+/// vote. No I/O, no clock.
 class quorum final : public engine::backend {
  public:
-  /// `settings`: with `vote_claim` as the `claim`, which is what the servers' protocol goes by. `client`: its id, 32
-  /// hexadecimal digits.
+  /// `settings`: its `claim` is the `vote_claim`, as the protocol with a server needs it. `client`: the client's id, 32 hexadecimal digits.
   quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces, engine::timer_queue& timers,
          engine::backend_events& up, engine::log_sink& log, statistics& stats);
   ~quorum();
 
-  /// One more server; all of them before the first input. `shown` names it in messages.
-  engine::server& add(engine::wire& out, std::string shown);
+  /// Adds a server. All servers are added before the first input. `shown` names the server in messages.
+  protocol::server& add(protocol::wire& out, std::string shown);
 
   // From the cohort.
+  std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
   void ask(engine::place& s, bool wait, engine::milliseconds lease, time_point now) override;
   void leave_unless_granted(engine::place& s, time_point now) override;
   void give_up(engine::place& s, engine::receipt* r, time_point now) override;
@@ -40,35 +41,38 @@ class quorum final : public engine::backend {
   void renew(std::span<engine::place* const> places, time_point now) override;
   void forget(engine::receipt& r) noexcept override;
   time_point late_after(engine::receipt const& r) const override;
-  void check(engine::place&, time_point) override {}
   bool connected() const noexcept override;
   error_code too_late(engine::place const& s) const override;
 
   engine::capabilities offers() const noexcept override {
     return {.instead = "not over several servers: use a client of its own for one server, or for each of them"};
   }
-  duration validity(engine::milliseconds lease) const noexcept override { return engine::good_for(lease); }
-  /// What is known of each server, and what their protocols have counted.
+  duration validity(engine::milliseconds lease) const noexcept override { return protocol::good_for(lease); }
+  /// Adds what is known of each server, and what their protocols have counted.
   void report(statistics& to) const override;
   bool settled() const noexcept override;
   std::uint64_t progress() const noexcept override;
   void prepare_close(time_point now) override;
 
   std::size_t pending() const noexcept;
+  /// The ticket of the present or last attempt: where it stands in line.
+  std::int64_t ticket_of(engine::place const& s) const noexcept;
 
  private:
   struct member;
-  struct voter;
+  struct vote;
   struct quorum_lock;
+  struct cohort_place;
   struct release_round;
   class keeping;
 
   // quorum.cpp: the cohort's side
   void start(quorum_lock& b, time_point now);
   void ask_votes(quorum_lock& b, time_point now);
-  void ask_vote(quorum_lock& b, voter& v, bool wait, time_point now);
+  void ask_vote(quorum_lock& b, vote& v, bool wait, time_point now);
   std::optional<std::int64_t> new_ticket(time_point now) const;
-  void drop(engine::place& front);
+  void drop(cohort_place& front);
+  static cohort_place& made_here(engine::place& s) noexcept;
   quorum_lock& lock_of(std::string_view name);
   quorum_lock* find(std::string_view name);
   std::size_t connected_servers() const noexcept;
@@ -76,20 +80,21 @@ class quorum final : public engine::backend {
   std::size_t needed() const noexcept;
   void retire(quorum_lock& b);
 
-  // release_round.cpp: what was asked for or held is given back
-  void back_out(quorum_lock& b, engine::receipt* r, time_point now);
-  void release_votes(quorum_lock& b, release_round* f, time_point now);
+  // release_round.cpp: the lock is given back at all servers
+  void back_out(quorum_lock& b, engine::receipt* r, std::int64_t next_fence_floor, time_point now);
+  void release_votes(quorum_lock& b, release_round* f, std::int64_t next_fence_floor, time_point now);
+  static void give_back(vote& v, engine::receipt* r, std::int64_t next_fence_floor, time_point now);
   void vote_released(engine::receipt& r, bool was_mine, time_point now);
   void tell_released(release_round& f, time_point now);
 
   // votes.cpp: what the servers say
-  void vote_granted(voter& v, bool pushed, time_point now);
-  void vote_queued(voter& v, time_point now);
-  void vote_refused(voter& v, time_point now);
-  void vote_failed(voter& v, error_code why, time_point now);
-  void vote_not_renewed(voter& v, time_point now);
-  void vote_extended(voter& v, time_point now);
-  void vote_lost(voter& v, time_point now);
+  void vote_granted(vote& v, bool pushed, time_point now);
+  void vote_queued(vote& v, time_point now);
+  void vote_refused(vote& v, time_point now);
+  void vote_failed(vote& v, error_code why, time_point now);
+  void vote_not_renewed(vote& v, time_point now);
+  void vote_extended(vote& v, time_point now);
+  void vote_lost(vote& v, time_point now);
   void connection_changed(member& m, time_point now);
   void connection_refused(time_point now);
   void leave_fresh_server(member& m, time_point now);
@@ -100,13 +105,17 @@ class quorum final : public engine::backend {
   void win(quorum_lock& b, time_point deadline, std::int64_t fence, time_point now);
   enum class outcome { busy, left, failed };
   void end(quorum_lock& b, outcome how, error_code why, time_point now);
-  bool is_silent(quorum_lock const& b, voter const& v, time_point now) const;
+  bool is_silent(quorum_lock const& b, vote const& v, time_point now) const;
   error_code worst_trouble(quorum_lock const& b, time_point now) const;
   std::string why_no_connection() const;
   std::int64_t agreed_fence(quorum_lock& b, election const& e, time_point now);
+  template <class Holds>
+  std::size_t servers_with(quorum_lock const& b, time_point now, Holds holds) const;
+  static bool accepts(vote const& v, std::int64_t fence);
+  static void ask_to_accept(quorum_lock& b, std::int64_t fence, time_point now);
   std::int64_t fence_ahead(time_point now) const;
 
-  // hold.cpp: while it is
+  // hold.cpp: while the lock is ours
   void lose(quorum_lock& b, time_point now);
   void refresh(quorum_lock& b, time_point now);
   void confirm_late_votes(quorum_lock& b, time_point now);
@@ -115,7 +124,10 @@ class quorum final : public engine::backend {
   // minority.cpp: some votes in hand, but not enough
   static std::size_t asked(quorum_lock const& b);
   void minority(quorum_lock& b, time_point now);
-  void give_vote_back(quorum_lock& b, voter& v, bool rest, time_point now);
+  std::optional<protocol::rival> rival_before(quorum_lock const& b, time_point first) const;
+  void yield_all(quorum_lock& b, protocol::rival const& to, time_point now);
+  void ask_others(quorum_lock& b, time_point first, bool too_few, time_point now);
+  void yield(quorum_lock& b, vote& v, bool rest, time_point now);
   void plan(quorum_lock& b, time_point now);
   void due(quorum_lock& b, time_point now);
 
@@ -124,7 +136,7 @@ class quorum final : public engine::backend {
   duration patience_with(member const& m) const;
 
   config const& settings_;
-  std::int64_t const me_;  // the first 48 bits of the client's id: what rivals are told
+  std::int64_t const me_;  // the first 48 bits of the client's id, as rivals are told
   engine::timer_queue& timers_;
   engine::backend_events& up_;
   engine::log_sink& log_;

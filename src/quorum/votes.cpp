@@ -2,39 +2,41 @@
 #include "base/mutant.hpp"
 #include "quorum/quorum_lock.hpp"
 
-// What the servers say.
+// What the servers answer and push.
 namespace conch::quorum {
+
+using protocol::place;
 
 // ------------------------------------------------------------------------------------------------ from one server
 
-void quorum::member::granted(place& s, bool pushed, time_point now) {
+void quorum::member::granted(engine::place& s, bool pushed, time_point now) {
   ++votes;
-  in.vote_granted(*static_cast<voter*>(s.owner), pushed, now);
+  in.vote_granted(*static_cast<vote*>(s.owner), pushed, now);
 }
-void quorum::member::busy(place& s, time_point now) { in.vote_refused(*static_cast<voter*>(s.owner), now); }
-void quorum::member::left(place& s, time_point now) { in.vote_refused(*static_cast<voter*>(s.owner), now); }
-void quorum::member::queued(place& s, time_point now) { in.vote_queued(*static_cast<voter*>(s.owner), now); }
-void quorum::member::renewal_failed(place& s, time_point now) { in.vote_not_renewed(*static_cast<voter*>(s.owner), now); }
-void quorum::member::extended(place& s, time_point now) { in.vote_extended(*static_cast<voter*>(s.owner), now); }
-void quorum::member::lost(place& s, time_point now) { in.vote_lost(*static_cast<voter*>(s.owner), now); }
+void quorum::member::busy(engine::place& s, time_point now) { in.vote_refused(*static_cast<vote*>(s.owner), now); }
+void quorum::member::left(engine::place& s, time_point now) { in.vote_refused(*static_cast<vote*>(s.owner), now); }
+void quorum::member::queued(engine::place& s, time_point now) { in.vote_queued(*static_cast<vote*>(s.owner), now); }
+void quorum::member::renewal_failed(engine::place& s, time_point now) { in.vote_not_renewed(*static_cast<vote*>(s.owner), now); }
+void quorum::member::extended(engine::place& s, time_point now) { in.vote_extended(*static_cast<vote*>(s.owner), now); }
+void quorum::member::lost(engine::place& s, time_point now) { in.vote_lost(*static_cast<vote*>(s.owner), now); }
 
-void quorum::member::failed(place& s, error_code why, time_point now) {
+void quorum::member::failed(engine::place& s, error_code why, time_point now) {
   last_trouble = why.message();
-  in.vote_failed(*static_cast<voter*>(s.owner), why, now);
+  in.vote_failed(*static_cast<vote*>(s.owner), why, now);
 }
 
 void quorum::member::released(engine::receipt& r, bool was_mine, error_code why, time_point now) { in.vote_released(r, was_mine && !why, now); }
 
-void quorum::member::settled(place& s) { in.retire(static_cast<voter*>(s.owner)->in); }
+void quorum::member::settled(engine::place& s) { in.retire(static_cast<vote*>(s.owner)->in); }
 
 void quorum::member::connection_changed(time_point now) { in.connection_changed(*this, now); }
 
-place* quorum::member::find(std::string_view name) {
+engine::place* quorum::member::find(std::string_view name) {
   quorum_lock* const b = in.find(name);
   return b == nullptr ? nullptr : &b->votes[number]->place;
 }
 
-place& quorum::member::find_or_make(std::string_view name) { return in.lock_of(name).votes[number]->place; }
+engine::place& quorum::member::find_or_make(std::string_view name) { return in.lock_of(name).votes[number]->place; }
 
 void quorum::member::note(bool is_error, std::string_view words) {
   last_trouble = words;
@@ -47,7 +49,7 @@ void quorum::member::connection_refused(error_code why, time_point now) {
   in.connection_refused(now);
 }
 
-/// For those that have not asked yet; the others are told one by one.
+/// Ends the acquires that have asked no server yet; the others are told one by one.
 void quorum::connection_refused(time_point now) {
   auto const refused =
       static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [](auto const& m) { return static_cast<bool>(m->refusal); }));
@@ -69,11 +71,11 @@ void quorum::connection_refused(time_point now) {
 void quorum::connection_changed(member& m, time_point now) {
   if (m.up()) m.refusal = {};
   if (m.up() && settings_.quorum.min_server_uptime > duration::zero()) {
-    // What was lost with its memory may be believed for as long as the longest lease. Uptime is the difference of two seconds of
-    // a clock: a server 0.2 s old may say 1.
+    // Clients may believe in a lock that was lost with the server's memory for as long as the longest lease. Uptime is the difference of
+    // two seconds of a clock: a server 0.2 s old may say 1.
     std::chrono::seconds const rounding{CONCH_MUTANT(uptime_taken_at_its_word) ? 0 : 1};
     time_point const grown_up = conch::detail::later_by(conch::detail::later_by(now, settings_.quorum.min_server_uptime), rounding);
-    time_point const fresh_until = grown_up - m.protocol->uptime().value_or(std::chrono::seconds{0});
+    time_point const fresh_until = grown_up - m.server->uptime().value_or(std::chrono::seconds{0});
     if (fresh_until > now) {
       m.fresh_until = fresh_until;
       m.note(false, "the server has just started: it has no vote for min_server_uptime");
@@ -87,7 +89,7 @@ void quorum::connection_changed(member& m, time_point now) {
   }
   for (quorum_lock* b : all) {
     keeping const keep{*b};
-    // A try has waited for this: now the servers have their time.
+    // A try has waited for a majority: from now on the servers have their time to answer.
     bool const majority_is_back = m.up() && voters_there(*b, now) == needed();
     if (majority_is_back && b->at == quorum_lock::phase::collecting) b->since = now;
     if (CONCH_MUTANT(lost_with_a_connection) && b->at == quorum_lock::phase::held) {
@@ -102,44 +104,42 @@ void quorum::connection_changed(member& m, time_point now) {
   }
 }
 
-/// What stands in line there was asked again by the new connection, and would be granted by a server that has forgotten whose
-/// the lock is.
+/// The new connection has asked again for all places in line at that server. A server that has forgotten who owns the lock would grant
+/// them.
 void quorum::leave_fresh_server(member& m, time_point now) {
   if (CONCH_MUTANT(fresh_server_votes) || CONCH_MUTANT(fresh_line_not_left)) return;
   for (auto const& [name, b] : locks_) {
-    voter& v = *b->votes[m.number];
+    vote& v = *b->votes[m.number];
     if (v.place.at != place::state::asking && v.place.at != place::state::in_line) continue;
     keeping const keep{*b};
-    m.protocol->give_up(v.place, nullptr, now);
+    give_back(v, nullptr, 0, now);
     v.not_before = m.fresh_until;
     plan(*b, now);
   }
 }
 
-void quorum::vote_granted(voter& v, bool pushed, time_point now) {
+void quorum::vote_granted(vote& v, bool pushed, time_point now) {
   quorum_lock& b = v.in;
   keeping const keep{b};
   v.refused = false;
   v.trouble = {};
   v.since = pushed ? now : v.place.valid_from;
   if (b.at == quorum_lock::phase::held) {
-    // Late, and welcome: one more that may fail.
-    v.place.floor = b.floor;
-    v.place.lease = b.lease;
-    v.place.part_of = b.front;
-    // With the others, at a third of their claim; unless that has begun, or a long one has put it off.
+    // The vote comes late, and is welcome: one more server may fail.
+    protocol::server::hold_vote(v.place, {b.ticket, b.floor, 0, b.front}, b.lease);
+    // It is confirmed with the others at a third of their claim. If that has begun, or a long vote has put it off, it is confirmed now.
     bool const begun = !CONCH_MUTANT(late_vote_not_counted) && std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
       return one->place.at == place::state::owned && (one->place.confirmed || one->place.renewing);
     });
     bool const too_late = v.place.deadline < b.front->deadline - settings_.quorum.vote_claim / 3;
     if (begun || too_late) confirm_late_votes(b, now);
-    // It may stand in for one that is not confirmed any more. Before the confirmation this can wait: that counts all votes.
+    // This vote may replace one that is not confirmed any more. Before the confirmation this can wait: the confirmation counts all votes.
     if (begun && b.front->renewable) refresh(b, now);
     return;
   }
   if (!b.asks()) return;
   if (pushed) {
-    // The lock moves: wherever we do not stand in line, it is time to.
+    // The lock moves: it is time to ask wherever we do not stand in line.
     for (auto const& other : b.votes) {
       if (other->rests != 0) other->not_before = std::min(other->not_before, std::max(now, other->rests_until));
     }
@@ -153,14 +153,14 @@ void quorum::vote_granted(voter& v, bool pushed, time_point now) {
   decide(b, now);
 }
 
-void quorum::vote_queued(voter& v, time_point now) {
+void quorum::vote_queued(vote& v, time_point now) {
   quorum_lock& b = v.in;
   keeping const keep{b};
   v.trouble = {};
   if (b.at == quorum_lock::phase::collecting) decide(b, now);
 }
 
-void quorum::vote_refused(voter& v, time_point now) {
+void quorum::vote_refused(vote& v, time_point now) {
   quorum_lock& b = v.in;
   keeping const keep{b};
   v.refused = true;
@@ -169,17 +169,17 @@ void quorum::vote_refused(voter& v, time_point now) {
   if (b.asks()) decide(b, now);
 }
 
-void quorum::vote_failed(voter& v, error_code why, time_point now) {
+void quorum::vote_failed(vote& v, error_code why, time_point now) {
   quorum_lock& b = v.in;
   keeping const keep{b};
   v.trouble = why;
   v.gone_at = now;
-  v.rests = 0;  // not one that ends when the lock moves
+  v.rests = 0;  // after an error the vote is not asked for again just because the lock moves
   v.not_before = CONCH_MUTANT(failed_vote_asked_at_once) ? now : now + jitter(settings_.reconnect_max / 2, settings_.reconnect_max);
   if (b.asks()) decide(b, now);
 }
 
-void quorum::vote_extended(voter& v, time_point now) {
+void quorum::vote_extended(vote& v, time_point now) {
   quorum_lock& b = v.in;
   keeping const keep{b};
   if (b.at == quorum_lock::phase::held) {
@@ -190,13 +190,13 @@ void quorum::vote_extended(voter& v, time_point now) {
   }
 }
 
-/// The hold is renewed again anyway, but a claim of one vote may be over by then.
-void quorum::vote_not_renewed(voter& v, time_point now) {
+/// The hold is renewed again in any case, but the claim of one vote may be over by then.
+void quorum::vote_not_renewed(vote& v, time_point now) {
   if (v.in.at != quorum_lock::phase::held || v.place.confirmed) return;
   timers_.arm(v.in.timer, now + std::max<duration>(settings_.quorum.vote_claim / 10, std::chrono::milliseconds{20}));
 }
 
-void quorum::vote_lost(voter& v, time_point now) {
+void quorum::vote_lost(vote& v, time_point now) {
   quorum_lock& b = v.in;
   keeping const keep{b};
   v.gone_at = now;

@@ -73,14 +73,14 @@ std::string_view letter(engine::permit const& permit) { return {reinterpret_cast
 
 std::int64_t count(std::chrono::milliseconds d) { return d.count(); }
 
-/// Of what is seldom called, or with as many arguments as it has locks.
+/// The call of a script that is seldom called, or has an argument for each lock.
 void write_script(command_writer& w, script const& s, bool with_source, std::size_t key_count) {
   w.arg(with_source ? std::string_view{"EVAL"} : std::string_view{"EVALSHA"});
   w.arg(with_source ? s.source : s.sha1);
   w.arg(key_count);
 }
 
-/// The call of a script with so many keys and other arguments, up to the keys; for those of every acquire and release.
+/// The call of a script of every acquire and release, up to its keys. It has so many keys and other arguments.
 class script_call {
  public:
   script_call(std::string_view name, std::size_t key_count, std::size_t others)
@@ -104,7 +104,7 @@ struct encoder {
   std::string_view client;
   std::string& out;
 
-  void operator()(engine::acquire_command const& c) const {
+  void operator()(protocol::acquire_command const& c) const {
     static script_call const of_mutex{"acquire", 3, 7};
     static script_call const of_vote{"acquire", 3, 8};
     static script_call const of_permit{"permit_acquire", 4, 12};
@@ -122,19 +122,19 @@ struct encoder {
     w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->excluded_segments).arg(c.permit->start);
   }
 
-  void operator()(engine::acquire_all_command const& c) const {
+  void operator()(protocol::acquire_all_command const& c) const {
     static script const& acquire_all = find_script("acquire_all");
     command_writer w{out, 3 + 2 + 5 * c.items.size()};
     write_script(w, acquire_all, c.with_source, 3 * c.items.size());
-    for (engine::attempt const& item : c.items) keys{item.name}.all(w);
+    for (protocol::attempt const& item : c.items) keys{item.name}.all(w);
     w.arg(count(c.retention)).arg(c.not_after_us);
-    for (engine::attempt const& item : c.items) {
+    for (protocol::attempt const& item : c.items) {
       write_id(w, client, item.id);
       w.arg(count(item.lease));
     }
   }
 
-  void operator()(engine::release_command const& c) const {
+  void operator()(protocol::release_command const& c) const {
     static script_call const of_mutex{"release", 3, 6};
     static script_call const of_vote{"release", 3, 8};
     static script_call const of_permit{"permit_release", 4, 10};
@@ -159,45 +159,45 @@ struct encoder {
     if (vote) w.arg(c.floor).arg(c.next_fence_floor);
   }
 
-  void operator()(engine::renew_command const& c) const {
+  void operator()(protocol::renew_command const& c) const {
     static script const& renew = find_script("renew");
     static script const& permit_renew = find_script("permit_renew");
     bool const keep = c.retention.count() != 0;
     std::size_t const keys_for_each = !keep ? 1 : c.permits ? 3 : 2;
     command_writer w{out, 3 + (keys_for_each + 2) * c.items.size() + (keep ? 1 : 0)};
     write_script(w, c.permits ? permit_renew : renew, c.with_source, keys_for_each * c.items.size());
-    for (engine::renewal const& item : c.items) keys{item.name}.lock(w);
+    for (protocol::renewal const& item : c.items) keys{item.name}.lock(w);
     if (keep) {
-      for (engine::renewal const& item : c.items) keys{item.name}.fence(w);
+      for (protocol::renewal const& item : c.items) keys{item.name}.fence(w);
       if (c.permits) {
-        for (engine::renewal const& item : c.items) keys{item.name}.ends(w);
+        for (protocol::renewal const& item : c.items) keys{item.name}.ends(w);
       }
     }
-    for (engine::renewal const& item : c.items) {
+    for (protocol::renewal const& item : c.items) {
       write_id(w, client, item.id);
       w.arg(count(item.lease));
     }
     if (keep) w.arg(count(c.retention));
   }
 
-  void operator()(engine::confirm_command const& c) const {
+  void operator()(protocol::confirm_command const& c) const {
     static script const& confirm = find_script("confirm");
     command_writer w{out, 3 + 1 + 5 * c.items.size() + (c.keep_fences ? 1 : 0)};
     write_script(w, confirm, c.with_source, 2 * c.items.size());
-    for (engine::renewal const& item : c.items) {
+    for (protocol::renewal const& item : c.items) {
       keys const k{item.name};
       k.lock(w);
       k.fence(w);
     }
     w.arg(count(c.retention));
-    for (engine::renewal const& item : c.items) {
+    for (protocol::renewal const& item : c.items) {
       write_id(w, client, item.id);
       w.arg(count(item.lease)).arg(item.floor);
     }
     if (c.keep_fences) w.arg("keep");
   }
 
-  void operator()(engine::inspect_command const& c) const {
+  void operator()(protocol::inspect_command const& c) const {
     static script const& inspect = find_script("inspect");
     keys const k{c.name};
     command_writer w{out, 3 + 2};
@@ -206,14 +206,14 @@ struct encoder {
     k.queue(w);
   }
 
-  void operator()(engine::force_command const& c) const {
+  void operator()(protocol::force_command const& c) const {
     static script const& force = find_script("force");
     command_writer w{out, 3u + 4u + 3u + (c.last != 0 ? 2u : 0u)};
     order(w, force, c, c.fence);
     if (c.last != 0) w.arg(c.last).arg(c.from_us);
   }
 
-  void operator()(engine::limit_command const& c) const {
+  void operator()(protocol::limit_command const& c) const {
     static script const& limit = find_script("permit_limit");
     command_writer w{out, 3 + 4 + 3};
     order(w, limit, c, c.limit);
@@ -228,16 +228,16 @@ struct encoder {
     w.arg(count(c.claim)).arg(count(c.retention)).arg(number);
   }
 
-  void operator()(engine::kill_command const& c) const {
+  void operator()(protocol::kill_command const& c) const {
     command_writer w{out, 6};
     w.arg("CLIENT").arg("KILL").arg("ID").arg(c.client_id).arg("ADDR").arg(c.address);
   }
 
-  void operator()(engine::subscribe_command) const { resp::append_command(out, {"SUBSCRIBE", channel_of(client)}); }
+  void operator()(protocol::subscribe_command) const { resp::append_command(out, {"SUBSCRIBE", channel_of(client)}); }
 
-  void operator()(engine::prove_publish_command) const { resp::append_command(out, {"PUBLISH", channel_of(client), ""}); }
+  void operator()(protocol::prove_publish_command) const { resp::append_command(out, {"PUBLISH", channel_of(client), ""}); }
 
-  void operator()(engine::ping_command) const { resp::append_command(out, {"PING"}); }
+  void operator()(protocol::ping_command) const { resp::append_command(out, {"PING"}); }
 };
 
 bool read_number(std::string_view& text, std::int64_t& number) {
@@ -248,16 +248,16 @@ bool read_number(std::string_view& text, std::int64_t& number) {
   return whole;
 }
 
-/// What a script's number can be: beyond this it would not be whole any more, and our sums of such numbers could overflow.
+/// The limit of a script's numbers. Greater ones are not exact in Lua, and sums of them could overflow here.
 bool exact_in_lua(std::int64_t number) {
   constexpr std::int64_t limit = std::int64_t{1} << 53;
   return number >= -limit && number <= limit;
 }
 
-/// A fence that is no number, or of which no token can be made, is that of a lock whose key somebody has spoilt, and no reason to doubt
-/// the rest: 0 stands for it.
+/// A fence that is no number, or too great for a token, comes from a key that another program has changed. It is read as 0: the
+/// rest of the message counts.
 void read_fence(std::string_view& text, std::int64_t& fence) {
-  if (!read_number(text, fence) || fence <= 0 || fence >= engine::fence_limit) fence = 0;
+  if (!read_number(text, fence) || fence <= 0 || fence >= protocol::fence_limit) fence = 0;
 }
 
 /// False: malformed.
@@ -267,8 +267,8 @@ bool read_key(std::string_view key, std::string& name) {
   return true;
 }
 
-/// The KIND and SEGMENT of a part, as one word. False: malformed.
-bool read_part(std::string_view& text, engine::pushed_grant& grant) {
+/// The KIND and SEGMENT of a permit, as one word. False: malformed.
+bool read_permit(std::string_view& text, protocol::pushed_grant& grant) {
   auto const kind = static_cast<engine::permit_kind>(text.front());
   if (kind == engine::permit_kind::none || !engine::is_lock_kind(text.front())) return false;
   text.remove_prefix(1);
@@ -286,15 +286,15 @@ bool read_id(std::string_view& text, std::string_view client, grant_id& id) {
   return engine::read_grant_id(text, id);
 }
 
-/// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua, or with a part before KEY, by lua/lib/permits.lua.
-bool read_grant(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
+/// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua, or with a permit before KEY, by lua/lib/permits.lua.
+bool read_grant(std::string_view text, std::string_view client, std::string& name, protocol::pushed_grant& grant) {
   std::int64_t claim = 0;
   if (!read_id(text, client, grant.id)) return false;
   read_fence(text, grant.fence);
   if (!read_number(text, grant.granted_us) || !read_number(text, claim)) return false;
   grant.kind = engine::permit_kind::none;
   grant.segment = 0;
-  if (text.substr(0, key_prefix.size()) != key_prefix && !text.empty() && !read_part(text, grant)) return false;
+  if (text.substr(0, key_prefix.size()) != key_prefix && !text.empty() && !read_permit(text, grant)) return false;
   constexpr std::int64_t longest_claim_ms = 86'400'000;
   if (claim <= 0 || claim > longest_claim_ms || !exact_in_lua(grant.granted_us)) return false;
   if (!read_key(text, name)) return false;
@@ -304,7 +304,7 @@ bool read_grant(std::string_view text, std::string_view client, std::string& nam
 }
 
 /// "ID KEY", written by lua/force.lua behind a "!", and by reach in lua/lib/lock.lua behind a "?".
-bool read_place(std::string_view text, std::string_view client, std::string& name, engine::pushed_grant& grant) {
+bool read_place(std::string_view text, std::string_view client, std::string& name, protocol::pushed_grant& grant) {
   grant_id id;
   if (!read_id(text, client, id) || !read_key(text, name)) return false;
   grant = {.name = name, .id = id};
@@ -347,9 +347,9 @@ std::string unescape_name(std::string_view escaped) {
 
 std::string channel_of(std::string_view client) { return "conch:" + std::string{client}; }
 
-void encode(engine::command const& c, std::string_view client, std::string& out) { std::visit(encoder{client, out}, c); }
+void encode(protocol::command const& c, std::string_view client, std::string& out) { std::visit(encoder{client, out}, c); }
 
-engine::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers) {
+protocol::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers) {
   numbers.clear();
   resp::node const& first = message.front();
   switch (first.what) {
@@ -357,28 +357,28 @@ engine::answer to_answer(std::span<resp::node const> message, std::vector<std::i
     case resp::kind::bulk_error: return {classify(first.text), first.text, {}};
     case resp::kind::simple_string: return {};  // +OK, +PONG
     case resp::kind::integer:
-      if (!exact_in_lua(first.integer)) return {engine::fault::malformed, "a number that no script can answer", {}};
+      if (!exact_in_lua(first.integer)) return {protocol::fault::malformed, "a number that no script can answer", {}};
       numbers.push_back(first.integer);
-      return {engine::fault::none, {}, numbers};
+      return {protocol::fault::none, {}, numbers};
     case resp::kind::array:
       for (resp::node const& n : message.subspan(1)) {
-        if (n.what != resp::kind::integer) return {engine::fault::malformed, "an array of something else than integers", {}};
-        if (!exact_in_lua(n.integer)) return {engine::fault::malformed, "a number that no script can answer", {}};
+        if (n.what != resp::kind::integer) return {protocol::fault::malformed, "an array of something else than integers", {}};
+        if (!exact_in_lua(n.integer)) return {protocol::fault::malformed, "a number that no script can answer", {}};
         numbers.push_back(n.integer);
       }
-      return {engine::fault::none, {}, numbers};
-    default: return {engine::fault::malformed, "a reply of a type that no command of ours has", {}};
+      return {protocol::fault::none, {}, numbers};
+    default: return {protocol::fault::malformed, "a reply of a type that no command of ours has", {}};
   }
 }
 
-push_kind read_push(std::span<resp::node const> message, std::string_view client, std::string& name, engine::pushed_grant& grant) {
+push_kind read_push(std::span<resp::node const> message, std::string_view client, std::string& name, protocol::pushed_grant& grant) {
   if (message.size() < 2) return push_kind::malformed;
   std::string_view const what = message[1].text;
   if (what == "subscribe") return push_kind::subscribed;
   if (what != "message") return push_kind::other;
   if (message.size() != 4 || message[2].text != channel_of(client)) return push_kind::other;
   std::string_view const text = message[3].text;
-  if (text.empty()) return push_kind::other;  // our own proof that pushes arrive
+  if (text.empty()) return push_kind::other;  // from prove_publish_command: it shows that pushes arrive
   if (text.front() == '!' || text.front() == '?') {
     if (!read_place(text.substr(1), client, name, grant)) return push_kind::malformed;
     return text.front() == '!' ? push_kind::revoked : push_kind::missed;

@@ -9,18 +9,18 @@ namespace conch::redis {
 
 namespace {
 
-using engine::fault;
+using protocol::fault;
 
 constexpr std::array<std::pair<std::string_view, fault>, 21> table{{
     {"NOSCRIPT", fault::no_script},
-    // Not ready, or busy with somebody else's script: the same question again in a moment.
+    // Not ready, or busy with another client's script: repeat the command after a pause.
     {"LOADING", fault::try_later},
     {"BUSY", fault::try_later},
     {"TRYAGAIN", fault::try_later},
     {"CLUSTERDOWN", fault::try_later},
     {"MASTERDOWN", fault::try_later},
     {"NOREPLICAS", fault::try_later},
-    // A replica, or a failover under way: the name may lead to another server now.
+    // A replica, or a failover under way: the name may point to another server now.
     {"READONLY", fault::reconnect},
     {"UNBLOCKED", fault::reconnect},
     {"NOAUTH", fault::access_denied},
@@ -31,14 +31,14 @@ constexpr std::array<std::pair<std::string_view, fault>, 21> table{{
     {"OOM", fault::refused},
     {"MISCONF", fault::refused},
     {"EXECABORT", fault::refused},
-    // A Cluster node: not what a URL of one server is for.
+    // A Cluster node, which a URL of one server must not name.
     {"MOVED", fault::refused},
     {"ASK", fault::refused},
     {"CROSSSLOT", fault::refused},
     {"ERR", fault::refused},
 }};
 
-/// Before 7.0 an error inside a script says first where that was, in one of two ways:
+/// Before 7.0 an error inside a script begins with its place, in one of two forms:
 ///     ERR Error running script (call to f_SHA): @user_script:12: WRONGTYPE Operation ...
 ///     ERR Error running script (call to f_SHA): @user_script:12: @user_script: 12: -READONLY You can't ...
 std::string_view without_place(std::string_view words) {
@@ -56,14 +56,14 @@ std::string_view without_place(std::string_view words) {
 
 }  // namespace
 
-engine::fault classify(std::string_view all_words) noexcept {
+protocol::fault classify(std::string_view all_words) noexcept {
   std::string_view const words = without_place(all_words);
-  // What a script may not do is told with other words: before 7.0, by 7.0, and from 7.2 on.
+  // A denied command in a script has different words before 7.0, in 7.0, and from 7.2 on.
   for (std::string_view const denied :
        {"The user executing the script can't", "ERR The user executing the script can't", "ERR ACL failure in script"}) {
     if (words.starts_with(denied)) return fault::access_denied;
   }
-  // A command in a script met a key of a slot that is being moved away: all of it is soon elsewhere. Redis, and Valkey 9.
+  // A script met a key of a slot that is being moved: the lock will soon be at another server. Redis, and Valkey 9.
   for (std::string_view const moving : {"ERR Script attempted to access a non local key", "ERR Attempted to access a non local key",
                                         "Script attempted to access a non local key", "Attempted to access a non local key"}) {
     if (words.starts_with(moving)) return fault::try_later;

@@ -7,7 +7,7 @@
 
 namespace conch::redis {
 
-/// What an error answer means to the engine, by its first word. docs/protocol.md has the same table in prose.
-engine::fault classify(std::string_view words) noexcept;
+/// The fault that an error answer means, by its first word. docs/protocol.md has the same table in prose.
+protocol::fault classify(std::string_view words) noexcept;
 
 }  // namespace conch::redis

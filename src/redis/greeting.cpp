@@ -21,7 +21,7 @@ std::int64_t number(std::string_view text) {
   return value;
 }
 
-/// "7.0.15" is 6.2 or newer.
+/// True for 6.2 or newer, such as "7.0.15".
 bool new_enough(std::string_view version) {
   auto const dot = version.find('.');
   auto const major = number(version.substr(0, dot));
@@ -29,7 +29,7 @@ bool new_enough(std::string_view version) {
   return major > 6 || (major == 6 && minor >= 2);
 }
 
-/// What follows the label in a text of INFO; empty if it is not there.
+/// The value behind the label in a text of INFO; empty if the label is missing.
 std::string_view field(std::string_view info, std::string_view label) {
   auto const at = info.find(label);
   if (at == std::string_view::npos) return {};
@@ -51,7 +51,7 @@ std::string greeting::begin(address const& where, std::string const& client_name
   if (selects_) resp::append_command(out, {"SELECT", std::to_string(where.database)});
   resp::append_command(out, {"CLIENT", "INFO"});
   resp::append_command(out, {"TIME"});
-  // Not CONFIG GET: who may ask that may also ask for the passwords.
+  // Not CONFIG GET: a user with that right can also read the passwords.
   resp::append_command(out, {"INFO", "memory"});
   resp::append_command(out, {"INFO", "server"});
   return out;
@@ -65,13 +65,13 @@ greeting::progress greeting::next(std::span<resp::node const> reply) {
       step_ = step::client_info;
       return progress::more;
     case step::client_info:
-      // Without it old connections cannot be ended by address: the engine then does without that right.
+      // Without it the protocol cannot end old connections by address, as for a user without CLIENT KILL.
       if (!is_error(reply)) client_info(reply[0].text);
       step_ = step::time;
       return progress::more;
     case step::time:
       if (is_error(reply)) return fail(classify(reply[0].text), reply[0].text);
-      if (!time(reply)) return fail(engine::fault::malformed, "the server's TIME is not a time");
+      if (!time(reply)) return fail(protocol::fault::malformed, "the server's TIME is not a time");
       step_ = step::eviction;
       return progress::more;
     case step::eviction:
@@ -84,10 +84,10 @@ greeting::progress greeting::next(std::span<resp::node const> reply) {
       return progress::done;
     case step::done: break;
   }
-  return fail(engine::fault::malformed, "one reply too many");
+  return fail(protocol::fault::malformed, "one reply too many");
 }
 
-greeting::progress greeting::fail(engine::fault what, std::string_view why) {
+greeting::progress greeting::fail(protocol::fault what, std::string_view why) {
   fault_ = what;
   why_ = readable(why);
   return progress::failed;
@@ -96,23 +96,23 @@ greeting::progress greeting::fail(engine::fault what, std::string_view why) {
 greeting::progress greeting::hello(std::span<resp::node const> reply) {
   if (is_error(reply)) {
     bool const unknown = reply[0].text.find("unknown command") != std::string_view::npos || reply[0].text.starts_with("NOPROTO");
-    return fail(unknown ? engine::fault::malformed : classify(reply[0].text), reply[0].text);
+    return fail(unknown ? protocol::fault::malformed : classify(reply[0].text), reply[0].text);
   }
-  if (reply[0].what != resp::kind::map) return fail(engine::fault::malformed, "the answer to HELLO is not a map");
+  if (reply[0].what != resp::kind::map) return fail(protocol::fault::malformed, "the answer to HELLO is not a map");
   std::string_view version;
   for (std::size_t i = 1; i + 1 < reply.size(); ++i) {
     if (reply[i].depth != 1) continue;
     if (reply[i].text == "version") version = reply[i + 1].text;
     if (reply[i].text == "id") client_id_ = static_cast<std::uint64_t>(reply[i + 1].integer);
     if (reply[i].text == "role" && reply[i + 1].text == "replica") {
-      return fail(engine::fault::reconnect, "the server is a replica");
+      return fail(protocol::fault::reconnect, "the server is a replica");
     }
     if (reply[i].text == "mode" && reply[i + 1].text == "cluster") {
-      return fail(engine::fault::refused, "the server is a Cluster node; this URL form is for one server");
+      return fail(protocol::fault::refused, "the server is a Cluster node; this URL form is for one server");
     }
   }
   if (!new_enough(version)) {
-    return fail(engine::fault::malformed, "the server's version is '" + std::string{version} + "', 6.2 is needed");
+    return fail(protocol::fault::malformed, "the server's version is '" + std::string{version} + "', 6.2 is needed");
   }
   step_ = selects_ ? step::select : step::client_info;
   return progress::more;

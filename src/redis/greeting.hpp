@@ -12,8 +12,8 @@
 
 namespace conch::redis {
 
-/// The first exchange of a connection: HELLO 3 with credentials and name, SELECT, who we are to the server, its time, and
-/// whether it may evict locks. Sent in one piece; no script goes out before it is answered. No I/O.
+/// The first exchange of a connection: HELLO 3 with credentials and name, SELECT, CLIENT INFO, the server's time, its eviction
+/// policy and its run. It is sent in one piece. No script goes out before it is answered. No I/O.
 class greeting {
  public:
   enum class progress { more, done, failed };
@@ -25,19 +25,19 @@ class greeting {
   std::uint64_t client_id() const noexcept { return client_id_; }
   std::string const& client_address() const noexcept { return client_address_; }
   std::int64_t server_us() const noexcept { return server_us_; }
-  /// Names this run of the server; empty if it does not say.
+  /// The id of this run of the server; empty if the server does not tell it.
   std::string const& run() const noexcept { return run_; }
-  /// How long that run has lasted; empty if it does not say.
+  /// The time since this run began; empty if the server does not tell it.
   std::optional<std::chrono::seconds> uptime() const noexcept { return uptime_; }
-  /// Worth a warning; empty: nothing is.
+  /// A warning for the log; empty: there is none.
   std::string const& warning() const noexcept { return warning_; }
-  engine::fault fault() const noexcept { return fault_; }
+  protocol::fault fault() const noexcept { return fault_; }
   std::string const& why() const noexcept { return why_; }
 
  private:
   enum class step { hello, select, client_info, time, eviction, run, done };
 
-  progress fail(engine::fault what, std::string_view why);
+  progress fail(protocol::fault what, std::string_view why);
   progress hello(std::span<resp::node const> reply);
   void client_info(std::string_view text);
   bool time(std::span<resp::node const> reply);
@@ -52,7 +52,7 @@ class greeting {
   std::string run_;
   std::optional<std::chrono::seconds> uptime_;
   std::string warning_;
-  engine::fault fault_ = engine::fault::none;
+  protocol::fault fault_ = protocol::fault::none;
   std::string why_;
 };
 

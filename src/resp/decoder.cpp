@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::size_t smallest_buffer = 8 * 1024;
 
-// Memory above this is given back as soon as it is not needed; below it, it is kept, so that
-// ordinary traffic settles without allocations.
+// Memory above this is given back as soon as it is not needed. Memory below it is kept, so that ordinary traffic settles without
+// allocations.
 constexpr std::size_t retained_buffer = 64 * 1024;
 constexpr std::size_t retained_nodes = 4096;
 
-// Longest line that holds a 64-bit number, with some leading zeros for good measure.
+// The longest line that holds a 64-bit number, with room for some leading zeros.
 constexpr std::uint64_t longest_number_line = 32;
 
 constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
@@ -44,7 +44,7 @@ constexpr bool is_big_number(std::string_view text) noexcept {
   return !text.empty() && count_digits(text) == text.size();
 }
 
-// `word` in lower case.
+// `word` is in lower case.
 constexpr bool same_word(std::string_view text, std::string_view word) noexcept {
   return std::equal(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return (a | 0x20) == b; });
 }
@@ -112,9 +112,8 @@ void decoder::commit(std::size_t n) noexcept {
   end_ += n;
 }
 
-// Linear in the bytes received, whatever the sizes asked for: a move to the front is paid for by
-// the bytes handed out since the last one, a new buffer (twice what is needed) by those that fill
-// it.
+// The work is linear in the bytes received, whatever the sizes asked for. The bytes handed out since the last move to the front pay for the
+// next one. The bytes that fill a new buffer, which is twice as large as needed, pay for that buffer.
 void decoder::make_room(std::size_t at_least) {
   auto const live = end_ - begin_;
   if (at_least > std::numeric_limits<std::size_t>::max() / 4 - live) {
@@ -140,7 +139,7 @@ void decoder::relocate(std::size_t capacity) {
   capacity_ = capacity;
 }
 
-// Moves the unfinished message to `to`, and all that points into it.
+// Moves the unfinished message to `to`, and adjusts all that points into it.
 void decoder::rebase(char* to) noexcept {
   auto const live = end_ - begin_;
   if (live != 0) {
@@ -195,8 +194,8 @@ void decoder::forget_message() {
   }
 }
 
-// Every decision below depends only on bytes up to the one that decides it, never on how many have
-// arrived beyond: that is why any split of the input gives the same result.
+// Every decision below depends only on bytes up to the one that decides it, never on how many have arrived beyond. So any split of the
+// input gives the same result.
 decoder::progress decoder::next() {
   if (!error_.empty()) {
     return progress::failed;
@@ -231,7 +230,7 @@ bool decoder::close_value() noexcept {
     bool const attribute = parent.attribute;
     open_.pop_back();
     if (attribute) {
-      // It stands in front of a value and is none itself: that value is still to come.
+      // An attribute stands in front of a value and is none itself: that value is still to come.
       --skipping_;
       return false;
     }
@@ -276,9 +275,8 @@ decoder::step decoder::read_value() {
     case '~': return read_aggregate(kind::set);
     case '|': return read_aggregate(kind::attribute);
     case '>':
-      // A push here would be one of the children, and the real child would then be taken for the
-      // reply to the next command. (Older servers do it: PUBLISH to oneself inside MULTI, see
-      // redis#12326.)
+      // A push here would be taken for one of the children, and the real child for the reply to the next command. (Older servers do it:
+      // PUBLISH to oneself inside MULTI, see redis#12326.)
       if (!open_.empty()) {
         return fail("push inside another value", position_);
       }
@@ -333,7 +331,7 @@ decoder::step decoder::read_line(std::uint64_t longest, std::string_view& text) 
 decoder::step decoder::read_number(number& result) {
   auto const start = position_ + 1;
   if (scan_ == start) {
-    // Nearly always the whole line is there and plain: read it in one go, before anything else.
+    // Nearly always the whole line is there and plain: it is read in one go, before anything else.
     auto i = start;
     bool const negative = i < stop_ && buffer_[i] == '-';
     if (negative) {
@@ -467,7 +465,7 @@ decoder::step decoder::read_string(kind what) {
   if (what == kind::verbatim_string && length < 4) {
     return fail("bad verbatim string", header);
   }
-  // Refused by its announced length, before the bytes are waited for.
+  // The announced length is refused before the bytes are waited for.
   auto const left = limits_.max_message - (position_ - begin_);
   if (left < 2 || length > left - 2) {
     fail_message_too_long();

@@ -29,7 +29,7 @@ char* put_header(char* at, char type, std::size_t n) noexcept {
   return put_line_end(at);
 }
 
-// Of fewer than ten characters?
+// Has the number fewer than ten characters?
 bool is_short(std::int64_t value) noexcept { return value < 1'000'000'000 && value > -100'000'000; }
 bool is_short(std::uint64_t value) noexcept { return value < 1'000'000'000; }
 
@@ -114,7 +114,7 @@ command_writer& command_writer::number(Integer value) {
   return *this;
 }
 
-// Where the next n bytes go: not more than short_command.
+// Where the next n bytes go; n is at most short_command.
 char* command_writer::room(std::size_t n) {
   if (static_cast<std::size_t>(bytes_ + short_command - end_) < n) spill();
   return end_;

@@ -17,7 +17,7 @@ inline char* put(char* to, std::string_view text) noexcept {
   return to + text.size();
 }
 
-// The first arguments of a command that is written often: the same bytes each time, put together once.
+// The first arguments of a command that is written often. They are the same bytes each time, put together once.
 class command_beginning {
  public:
   // The whole command has `argc` arguments; these are fewer.
@@ -57,7 +57,7 @@ class command_writer {
   char* begin(std::size_t size);
   void end();
 
-  // In decimal.
+  // A number in decimal.
   command_writer& arg(std::int64_t value);
   command_writer& arg(std::uint64_t value);
 

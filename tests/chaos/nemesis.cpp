@@ -53,7 +53,7 @@ std::vector<std::string> connections(redis_probe& probe) {
 /// way, or the process stopped, for long.
 std::int64_t fence_of_now() {
   auto const now = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
-  return (now.time_since_epoch().count() - engine::fence_epoch_us) * engine::hand_offs_per_grant;
+  return (now.time_since_epoch().count() - protocol::fence_epoch_us) * engine::hand_offs_per_grant;
 }
 
 }  // namespace

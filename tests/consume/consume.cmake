@@ -86,7 +86,7 @@ elseif(HOW STREQUAL "no_deprecated")
   endif()
   # Looked at, and not linked with anything that was compiled without this definition.
   file(GLOB sources "${CONCH_SOURCE_DIR}/src/backends/*.cpp" "${CONCH_SOURCE_DIR}/src/client/*.cpp"
-    "${CONCH_SOURCE_DIR}/src/*/link.cpp")
+    "${CONCH_SOURCE_DIR}/src/*/connection.cpp")
   run("${CXX}" -std=c++20 ${cxx_flags} -fsyntax-only -w
     -DBOOST_ASIO_SEPARATE_COMPILATION -DBOOST_ASIO_NO_DEPRECATED "-DCONCH_TLS=${with_tls}"
     "-I${CONCH_SOURCE_DIR}/include" "-I${CONCH_SOURCE_DIR}/src"

@@ -23,7 +23,7 @@ void require(bool holds, char const* what) {
   std::abort();
 }
 
-redis::push_kind read(std::string_view text, std::string& name, engine::pushed_grant& grant) {
+redis::push_kind read(std::string_view text, std::string& name, protocol::pushed_grant& grant) {
   std::string const channel = redis::channel_of(client);
   std::array<resp::node, 4> const message{{{resp::kind::push, 0, 3, 0, {}},
                                            {resp::kind::bulk_string, 1, 0, 0, "message"},
@@ -32,7 +32,7 @@ redis::push_kind read(std::string_view text, std::string& name, engine::pushed_g
   return redis::read_push(message, client, name, grant);
 }
 
-std::string written(engine::pushed_grant const& g, std::string_view key_name) {
+std::string written(protocol::pushed_grant const& g, std::string_view key_name) {
   bool const part = g.kind != engine::permit_kind::none;
   std::string const which = part ? std::string{' '} + static_cast<char>(g.kind) + std::to_string(g.segment) : std::string{};
   return std::string{client} + '.' + engine::to_text(g.id) + ' ' + std::to_string(g.fence) + ' ' + std::to_string(g.granted_us) + ' ' +
@@ -41,7 +41,7 @@ std::string written(engine::pushed_grant const& g, std::string_view key_name) {
 
 void any_text(std::string_view text) {
   std::string name;
-  engine::pushed_grant grant;
+  protocol::pushed_grant grant;
   auto const kind = read(text, name, grant);
   switch (kind) {
     case redis::push_kind::grant: break;
@@ -51,7 +51,7 @@ void any_text(std::string_view text) {
       char const mark = kind == redis::push_kind::revoked ? '!' : '?';
       std::string const again = mark + std::string{client} + '.' + engine::to_text(grant.id) + " conch:{" + redis::escape_name(name) + '}';
       std::string name2;
-      engine::pushed_grant grant2;
+      protocol::pushed_grant grant2;
       require(read(again, name2, grant2) == kind && name2 == name && grant2.id == grant.id, "a place is not read again");
       return;
     }
@@ -64,7 +64,7 @@ void any_text(std::string_view text) {
   require(grant.name == name, "the name is somewhere else");
 
   std::string name2;
-  engine::pushed_grant grant2;
+  protocol::pushed_grant grant2;
   require(read(written(grant, redis::escape_name(name)), name2, grant2) == redis::push_kind::grant, "not read again");
   require(name2 == name && grant2.id == grant.id && grant2.fence == grant.fence && grant2.granted_us == grant.granted_us &&
               grant2.claim == grant.claim && grant2.kind == grant.kind && grant2.segment == grant.segment,
@@ -76,9 +76,9 @@ void any_name(std::string_view name) {
   require(escaped.find('}') == std::string::npos, "an escaped name ends the hash tag");
   require(redis::unescape_name(escaped) == name, "escaping cannot be undone");
   if (name.empty()) return;
-  engine::pushed_grant const given{name, 7, 195'000'000'000'000, 1'770'000'000'000'000, std::chrono::milliseconds{3000}};
+  protocol::pushed_grant const given{name, 7, 195'000'000'000'000, 1'770'000'000'000'000, std::chrono::milliseconds{3000}};
   std::string seen;
-  engine::pushed_grant grant;
+  protocol::pushed_grant grant;
   require(read(written(given, escaped), seen, grant) == redis::push_kind::grant, "a good grant is refused");
   require(seen == name && grant.id == 7 && grant.fence == given.fence, "a good grant is misread");
 }

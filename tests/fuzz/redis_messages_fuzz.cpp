@@ -1,13 +1,13 @@
 // What a server sends, from the bytes to the engine: greeting, answers and pushes reach a real cohort that waits, holds,
 // renews and gives back meanwhile. Nothing may crash, overflow or be told twice, and everything must end.
 //
-// The first byte chooses how the greeting is passed, the next four what the program does between two messages; the rest is
-// the stream.
+// The connection is the real state machine; the streams below it are made here. The lowest bit of the first byte chooses whether the
+// greeting is in the stream, the others in what pieces the stream comes, and goes out. The next four bytes are what the program does
+// between two messages; the rest is the stream.
 
 #include "cohort/cohort.hpp"
 #include "protocol/server.hpp"
-#include "redis/codec.hpp"
-#include "redis/greeting.hpp"
+#include "redis/connection_fsm.hpp"
 #include "resp/decoder.hpp"
 
 #include <algorithm>
@@ -39,41 +39,41 @@ struct no_nonces final : engine::entropy {
   std::uint64_t next() override { return 0; }
 };
 
-/// What the link does with one connection, without the connection.
-class session final : engine::acquisition_events, engine::wire, engine::log_sink {
+constexpr std::string_view greeting =
+    "%3\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$2\r\nid\r\n:7\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
+    "$24\r\nid=7 addr=127.0.0.1:1 x=\r\n*2\r\n$10\r\n1770000000\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n";
+
+redis::address server_address() {
+  redis::address a;
+  a.host = "h";
+  return a;
+}
+
+/// What src/redis/connection does with one connection, without sockets.
+class session final : engine::acquisition_events, protocol::wire, protocol::wire_events, engine::log_sink {
  public:
-  session() : cohort_{settings_, timers_, *this, stats_}, remote_{settings_, 1, nonces_, timers_, *this, cohort_, *this, stats_} {
+  session()
+      : cohort_{settings_, timers_, *this, stats_}, remote_{settings_, 1, nonces_, timers_, *this, cohort_, *this, stats_}, fsm_{settings_, client_,
+                                                                                                                                 server_address(),
+                                                                                                                                 1} {
     cohort_.use(remote_);
+    fsm_.report_to(*this);
   }
 
   void run(std::uint8_t choice, std::array<std::uint8_t, 4> const& acts, std::string_view stream) {
-    resp::decoder decoder{{.max_depth = 8, .max_elements = 4096, .max_text = 64 << 10, .max_message = 1 << 20}};
-    auto const room = decoder.prepare(stream.size());
-    std::copy(stream.begin(), stream.end(), room.begin());
-    decoder.commit(stream.size());
-
+    piece_ = choice / 2U;
+    acts_ = acts;
     act(acts[3]);
-    engine::session who{7, "127.0.0.1:1", 1'770'000'000'000'000, now_};
-    if (choice % 2 == 0 && !greet(decoder, who)) return finish();
-    remote_.connected_as(who, now_);
-    std::vector<std::int64_t> numbers;
-    std::string name;
-    engine::pushed_grant grant;
-    for (std::size_t i = 0; !dropped_ && decoder.next() == resp::decoder::progress::message; ++i) {
-      if (!decoder.is_push()) {
-        remote_.answered(redis::to_answer(decoder.message(), numbers), now_);
-      } else {
-        switch (redis::read_push(decoder.message(), client, name, grant)) {
-          case redis::push_kind::grant: remote_.granted(grant, now_); break;
-          case redis::push_kind::revoked: remote_.revoked(grant.name, grant.id, now_); break;
-          case redis::push_kind::missed: remote_.missed(grant.name, grant.id, now_); break;
-          case redis::push_kind::subscribed: remote_.answered({}, now_); break;
-          default: break;
-        }
-      }
-      act(acts[i % acts.size()]);
-    }
-    remote_.disconnected("the stream is over", now_);
+    want_connection();
+    input([&] { fsm_.due(now_); });
+    require(next_.resolve, "a connection that nobody looks for");
+    input([&] { fsm_.resolved(1, now_); });
+    require(next_.connect, "a connection that nobody makes");
+    input([&] { fsm_.connected(now_); });
+    if (choice % 2 != 0) take_in(greeting);
+    take_in(stream);
+    if (open_) input([&] { fsm_.failed("the stream is over", now_); });
+    require(!open_ && next_.sleep, "a connection that has ended, and is not to be made again");
     finish();
   }
 
@@ -82,25 +82,86 @@ class session final : engine::acquisition_events, engine::wire, engine::log_sink
     bool given = false, told = false, held = false, released = false;
   };
 
-  bool greet(resp::decoder& decoder, engine::session& who) {
-    redis::greeting g;
-    redis::address where;
-    where.host = "h";
-    g.begin(where, "conch");
-    while (decoder.next() == resp::decoder::progress::message) {
-      if (decoder.is_push()) continue;
-      switch (g.next(decoder.message())) {
-        case redis::greeting::progress::more: break;
-        case redis::greeting::progress::failed: remote_.connect_failed(g.fault(), g.why(), now_); return false;
-        case redis::greeting::progress::done:
-          who.client_id = g.client_id();
-          who.address = g.client_address();
-          who.server_us = g.server_us();
-          who.run = g.run();
-          return true;
+  /// One input, and what is to be done because of it.
+  template <class F>
+  void input(F const& what) {
+    what();
+    next_ = {};
+    for (redis::connection_actions todo = fsm_.take(); todo.any(); todo = fsm_.take()) {
+      (void)fsm_.take_log();
+      require(!todo.close || !(todo.read || todo.write || todo.flush || todo.go_on), "something is done with what is closed");
+      if (todo.close) {
+        open_ = false;
+        next_ = {};
       }
+      if (todo.connect) open_ = true;
+      next_.sleep = next_.sleep || todo.sleep;
+      next_.resolve = next_.resolve || todo.resolve;
+      next_.connect = next_.connect || todo.connect;
+      next_.read = next_.read || todo.read;
+      if (todo.flush) fsm_.flush();
+      if (todo.write) write();
+      if (todo.go_on) fsm_.due(now_);
     }
-    return false;
+  }
+
+  void write() {
+    std::string_view const bytes = fsm_.bytes();
+    require(!bytes.empty(), "a write of nothing");
+    std::size_t const size = piece_ == 0 ? bytes.size() : std::min(bytes.size(), piece_);
+    auto const room = written_.prepare(size);
+    std::copy_n(bytes.begin(), size, room.begin());
+    written_.commit(size);
+    for (auto got = written_.next(); got != resp::decoder::progress::need_more; got = written_.next()) {
+      require(got == resp::decoder::progress::message, "what is written is no command");
+    }
+    fsm_.written(size);
+  }
+
+  void take_in(std::string_view stream) {
+    while (open_ && !stream.empty()) {
+      require(next_.read, "a connection that does not read");
+      auto const room = fsm_.room();
+      std::size_t const size = std::min({stream.size(), room.size(), piece_ == 0 ? stream.size() : piece_});
+      std::copy_n(stream.begin(), size, room.begin());
+      stream.remove_prefix(size);
+      input([&] { fsm_.received(size, now_); });
+      if (!next_.read && open_) input([&] { fsm_.due(now_); });  // it is to be dropped
+    }
+  }
+
+  void connected_as(protocol::session const& s, time_point now) override {
+    remote_.connected_as(s, now);
+    connected_ = true;
+  }
+  void connect_failed(protocol::fault what, std::string_view words, time_point now) override {
+    require(!connected_, "a connection that was there could not be made");
+    remote_.connect_failed(what, words, now);
+  }
+  void disconnected(std::string_view why, time_point now) override {
+    require(connected_, "a connection has ended that was not there");
+    connected_ = false;
+    remote_.disconnected(why, now);
+  }
+  void answered(protocol::answer const& a, time_point now) override {
+    remote_.answered(a, now);
+    message_done();
+  }
+  void granted(protocol::pushed_grant const& g, time_point now) override {
+    remote_.granted(g, now);
+    message_done();
+  }
+  void revoked(std::string_view name, engine::grant_id id, time_point now) override {
+    remote_.revoked(name, id, now);
+    message_done();
+  }
+  void missed(std::string_view name, engine::grant_id id, time_point now) override {
+    remote_.missed(name, id, now);
+    message_done();
+  }
+  void message_done() {
+    require(connected_, "a message of a connection that is not there");
+    act(acts_[messages_++ % acts_.size()]);
   }
 
   /// One thing that a program, or the time, may do.
@@ -187,13 +248,9 @@ class session final : engine::acquisition_events, engine::wire, engine::log_sink
     c.released = true;
   }
   void note(bool, std::string_view) override {}
-  void send(engine::command const& c) override {
-    bytes_.clear();
-    redis::encode(c, client, bytes_);
-    require(!bytes_.empty(), "a command without bytes");
-  }
-  void want_connection() override {}
-  void drop_connection(std::string_view) override { dropped_ = true; }
+  void send(protocol::command const& c) override { (void)fsm_.send(c); }
+  void want_connection() override { (void)fsm_.want_connection(); }
+  void drop_connection(std::string_view why) override { (void)fsm_.drop_connection(why); }
 
   config const settings_ = [] {
     config c;
@@ -201,14 +258,20 @@ class session final : engine::acquisition_events, engine::wire, engine::log_sink
     return c;
   }();
   time_point now_{1'000s};
-  bool dropped_ = false;
-  std::string bytes_;
+  std::size_t piece_ = 0;  // 0: everything at once
+  std::array<std::uint8_t, 4> acts_{};
+  std::size_t messages_ = 0;
+  redis::connection_actions next_;
+  bool open_ = false, connected_ = false;
+  resp::decoder written_;
   statistics stats_;
   no_nonces nonces_;
   engine::timer_queue timers_;
   std::vector<std::unique_ptr<caller>> callers_;
   engine::cohort cohort_;
-  engine::server remote_;
+  protocol::server remote_;
+  std::string const client_{client};
+  redis::connection_fsm fsm_;
 };
 
 }  // namespace

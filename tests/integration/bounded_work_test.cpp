@@ -73,14 +73,14 @@ TEST_F(BoundedWork, P11ATryOfALockThatOnlyDeadWaitForIsNotBusy) {
     mutex m{a, "free"};
     hold h = co_await m.async_try_acquire();
     EXPECT_TRUE(static_cast<bool>(h));
-    line_up_dead("free part", " 1 -");
-    semaphore s{a, "free part", 5};
+    line_up_dead("free permit", " 1 -");
+    semaphore s{a, "free permit", 5};
     hold p = co_await s.async_try_acquire();
     EXPECT_TRUE(static_cast<bool>(p));
     co_await h.async_release();
     co_await p.async_release();
     EXPECT_TRUE(is_free(probe, "free"));
-    EXPECT_TRUE(is_free(probe, "free part"));
+    EXPECT_TRUE(is_free(probe, "free permit"));
   };
   w.run(body);
 }

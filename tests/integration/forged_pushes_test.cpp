@@ -19,13 +19,13 @@ std::int64_t fence_now() { return now_us() - 1'577'836'800'000'000; }
 
 std::string channel_of(std::string const& id) { return "conch:" + id.substr(0, id.find('.')); }
 
-/// KIND and SEGMENT in the push for a part, or nothing.
-std::string part_of(std::string const& kind) {
+/// KIND and SEGMENT in the push for a permit, or nothing.
+std::string permit_of(std::string const& kind) {
   return kind == "mutex" ? "" : kind == "semaphore" ? "s0 " : kind == "striped" ? "g1 " : kind == "reentrant" ? "e0 " : "r0 ";
 }
 
-std::string a_grant(std::string const& id, std::string const& part, std::string const& name, std::int64_t fence = fence_now()) {
-  return id + ' ' + std::to_string(fence) + ' ' + std::to_string(now_us()) + " 86400000 " + part + lock_key(name);
+std::string a_grant(std::string const& id, std::string const& permit, std::string const& name, std::int64_t fence = fence_now()) {
+  return id + ' ' + std::to_string(fence) + ' ' + std::to_string(now_us()) + " 86400000 " + permit + lock_key(name);
 }
 
 std::vector<std::string> words_of(std::string list) {
@@ -134,7 +134,7 @@ TEST_P(ForgedPushes, WithoutTheKeysNoneIsEverBelieved) {
       for (int n = 1; n <= 100; ++n) {
         for (std::string const nonce : {"", "-00000000001"}) {
           std::string const id = channel.substr(6) + '.' + std::to_string(n) + nonce;
-          forger.command({"PUBLISH", channel, a_grant(id, part_of(kind().name), name("guessed"))});
+          forger.command({"PUBLISH", channel, a_grant(id, permit_of(kind().name), name("guessed"))});
           forger.command({"PUBLISH", channel, "!" + id + ' ' + lock_key(name("guessed"))});
         }
       }
@@ -151,7 +151,7 @@ TEST_P(ForgedPushes, ByWhoReadsTheKeysAreBelievedForOneClaimAtMost) {  // the th
     scene s{*this};
     co_await set(s, "read");
     std::string const id = waiting_id("read");
-    probe.command({"PUBLISH", channel_of(id), a_grant(id, part_of(kind().name), name("read"))});
+    probe.command({"PUBLISH", channel_of(id), a_grant(id, permit_of(kind().name), name("read"))});
     auto const believed = [&] { return s.answered; };
     co_await until(believed, "believed");
     EXPECT_LE(s.got.deadline(), clock::now() + 2s) << "of a claim that says a day";
@@ -171,13 +171,13 @@ TEST_P(ForgedPushes, ThatClaimTooMuchOrFitNoLockAreAskedAgain) {
     std::string const id = waiting_id("doubted");
     std::uint64_t doubted = 0;
     std::int64_t const hour = 3'600'000'000;
-    std::vector<std::string> bad{a_grant(id, part_of(kind().name), name("doubted"), fence_now() + hour),
-                                 a_grant(id, part_of(kind().name), name("doubted"), (std::int64_t{1} << 51) - 1)};
+    std::vector<std::string> bad{a_grant(id, permit_of(kind().name), name("doubted"), fence_now() + hour),
+                                 a_grant(id, permit_of(kind().name), name("doubted"), (std::int64_t{1} << 51) - 1)};
     if (kind().name != "mutex") {
       bad.push_back(a_grant(id, "g4000000000 ", name("doubted")));
       bad.push_back(a_grant(id, "g0 ", name("doubted")));
       bad.push_back(a_grant(id, kind().name == "semaphore" ? "r0 " : "s0 ", name("doubted")));
-      bad.push_back(a_grant(id, part_of(kind().name), "another"));
+      bad.push_back(a_grant(id, permit_of(kind().name), "another"));
     }
     for (std::string const& text : bad) {
       probe.command({"PUBLISH", channel_of(id), text});
@@ -197,7 +197,7 @@ TEST_P(ForgedPushes, AreNeverBelievedWithVerifyPushes) {
     co_await set(s, "verified");
     std::string const id = waiting_id("verified");
     for (int i = 0; i < 20; ++i) {
-      probe.command({"PUBLISH", channel_of(id), a_grant(id, part_of(kind().name), name("verified"))});
+      probe.command({"PUBLISH", channel_of(id), a_grant(id, permit_of(kind().name), name("verified"))});
       co_await handled(s);
     }
     EXPECT_EQ(s.victim.stats().pushes, 20u);

@@ -3,10 +3,13 @@
 #include "integration/fixture.hpp"
 
 #include <deque>
+#include <type_traits>
 #include <vector>
 
 namespace conch::test {
 namespace {
+
+static_assert(std::is_same_v<mutex_options, lock_options>, "the older name of the options stays");
 
 class LockBasics : public with_server<LockBasics> {};
 

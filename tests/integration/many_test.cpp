@@ -30,7 +30,7 @@ struct slow_server {
             std::this_thread::sleep_for(pause);
             bool const acquires = words.size() > 1 && words[1] == redis::find_script("acquire").sha1;
             auto const fence = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count() -
-                               engine::fence_epoch_us;
+                               protocol::fence_epoch_us;
             ++(acquires ? acquired : released);
             c.write(acquires ? ":" + std::to_string(fence) + "\r\n" : ":1\r\n");
           }

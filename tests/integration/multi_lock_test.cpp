@@ -267,7 +267,7 @@ TEST_F(MultiLock, ItsDeadlineIsThatOfTheHoldThatEndsFirst) {
       std::vector<mutex> locks;
       for (std::size_t i = 0; i < 3; ++i) {
         duration const lease = i == shortest ? 12s : 30s + std::chrono::seconds{i};
-        locks.emplace_back(c, "deadline " + std::to_string(i), mutex_options{.lease = lease, .renew = false});
+        locks.emplace_back(c, "deadline " + std::to_string(i), lock_options{.lease = lease, .renew = false});
       }
       multi_lock all{locks};
       multi_hold h = co_await all.async_acquire();

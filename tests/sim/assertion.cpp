@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 // An assertion of the code that is simulated: as good as a judge.
 
-#include "sim/observer.hpp"
+#include "sim/judges/observer.hpp"
 
 #include <boost/assert.hpp>
 

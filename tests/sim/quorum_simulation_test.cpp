@@ -1,7 +1,7 @@
 // The simulation of a lock over several servers as tests.
-#include "sim/mutants.hpp"
-#include "sim/quorum_world.hpp"
+#include "sim/mutants/mutants.hpp"
 #include "sim/runner.hpp"
+#include "sim/worlds/quorum_world.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #include "sim/runner.hpp"
 
-#include "sim/observer.hpp"
-#include "sim/random.hpp"
-#include "sim/sim_client.hpp"
-#include "sim/world.hpp"
+#include "sim/judges/observer.hpp"
+#include "sim/worlds/random.hpp"
+#include "sim/worlds/sim_client.hpp"
+#include "sim/worlds/world.hpp"
 
 #include <algorithm>
 #include <chrono>

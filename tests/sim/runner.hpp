@@ -1,8 +1,8 @@
 // Runs schedules: one, many on several threads, and a failing one made small.
 #pragma once
 
-#include "sim/mutants.hpp"
-#include "sim/plan.hpp"
+#include "sim/mutants/mutants.hpp"
+#include "sim/worlds/plan.hpp"
 
 #include <atomic>
 #include <cstdint>

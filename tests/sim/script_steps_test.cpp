@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "redis/scripts.hpp"
-#include "sim/redis_model.hpp"
+#include "sim/model/redis_model.hpp"
 
 namespace conch::sim {
 namespace {
@@ -152,7 +152,7 @@ TEST_P(ScriptSteps, ATryGoesOnUntilItKnows) {
   expect_bounded("try of a lock that the dead wait for");
 }
 
-TEST_P(ScriptSteps, ADeadLineForAPartIsPassedOverInBoundedScripts) {
+TEST_P(ScriptSteps, ADeadLineForAPermitIsPassedOverInBoundedScripts) {
   script("permit_acquire", asks("h.1", 's', 5, 5));
   line_up([](std::int64_t i) { return "dead" + text(i / 20'000) + "." + in_order(i) + " 1 -"; });
   run(me_, {"ZADD", key_ + ":q", text(start_us + 1'000'000), "live.1 1 -"});

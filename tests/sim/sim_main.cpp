@@ -1,6 +1,6 @@
 // conch-sim: schedules without end, mutants, replay. See usage().
-#include "sim/quorum_world.hpp"
 #include "sim/runner.hpp"
+#include "sim/worlds/quorum_world.hpp"
 
 #include <charconv>
 #include <chrono>
@@ -48,7 +48,7 @@ struct options {
     quorum_outcome const o = run_quorum(of, traced);
     return {o.promise, o.words, o.trace, o.grants};
   }
-  plan make(std::uint64_t of) const { return multi ? make_multi_plan(of) : kind == permit_kind::none ? make_plan(of) : make_parts_plan(of, kind); }
+  plan make(std::uint64_t of) const { return multi ? make_multi_plan(of) : kind == permit_kind::none ? make_plan(of) : make_permits_plan(of, kind); }
   plan_maker maker() const {
     return [this](std::uint64_t of) { return make(of); };
   }
@@ -58,7 +58,7 @@ struct options {
   std::span<mutant const> mutants_of_kind() const {
     if (quorum) return quorum_mutants();
     if (multi) return multi_mutants();
-    return kind == permit_kind::none ? all_mutants() : parts_mutants();
+    return kind == permit_kind::none ? all_mutants() : permits_mutants();
   }
 };
 

@@ -46,7 +46,7 @@ void actor::next() {
     return;
   }
   at_ = own_ != nullptr ? own_ : &in_.place(roll(static_cast<int>(stress::shared_places)));
-  mutex_options options;
+  lock_options options;
   if (at_->fixed_lease) {
     options.lease = 900ms;
     options.renew = false;

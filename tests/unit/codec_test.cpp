@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace std::string_literals;
-using engine::fault;
+using protocol::fault;
 using words = std::vector<std::string>;
 using numbers = std::vector<std::int64_t>;
 
@@ -42,7 +42,7 @@ std::vector<words> commands_in(std::string_view bytes) {
   return all;
 }
 
-words encoded(engine::command const& c, std::string_view client = "c1") {
+words encoded(protocol::command const& c, std::string_view client = "c1") {
   std::string bytes;
   encode(c, client, bytes);
   auto const all = commands_in(bytes);
@@ -63,7 +63,7 @@ std::string_view hashed_part(std::string_view key) {
 }
 
 words keys_of(std::string_view name) {
-  engine::acquire_command const c{name, 1, true, 1s, 1s, 1s};
+  protocol::acquire_command const c{name, 1, true, 1s, 1s, 1s};
   auto const all = encoded(c);
   return {all.begin() + 3, all.begin() + 6};
 }
@@ -145,47 +145,47 @@ TEST(LockName, LeadsToTheDocumentedKeys) {
 // --------------------------------------------------------------------------------------------------- commands
 
 TEST(Encode, WritesAnAcquire) {
-  EXPECT_EQ(encoded(engine::acquire_command{"a}", 7, true, 30s, 3s, 10min}),
+  EXPECT_EQ(encoded(protocol::acquire_command{"a}", 7, true, 30s, 3s, 10min}),
             (words{"EVALSHA", sha("acquire"), "3", "conch:{a%7D}", "conch:{a%7D}:q", "conch:{a%7D}:f", "c1.7", "wait", "30000", "3000", "600000", "0",
                    "0"}));
-  EXPECT_EQ(encoded(engine::acquire_command{"a", 18446744073709551615u, false, 1ms, 2ms, 3ms, 1'700'000'000'000'001, 1'700'000'000'000'002},
+  EXPECT_EQ(encoded(protocol::acquire_command{"a", 18446744073709551615u, false, 1ms, 2ms, 3ms, 1'700'000'000'000'001, 1'700'000'000'000'002},
                     "0123456789abcdef0123456789abcdef"),
             (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "0123456789abcdef0123456789abcdef.18446744073709551615",
                    "try", "1", "2", "3", "1700000000000001", "1700000000000002"}));
 }
 
 TEST(Encode, WritesTheTriesOfManyLocks) {
-  std::vector<engine::attempt> const items{{"a", 7, 30s}, {"}", 8, 5s}};
-  EXPECT_EQ(encoded(engine::acquire_all_command{items, 10min, 1'700'000'000'000'002}),
+  std::vector<protocol::attempt> const items{{"a", 7, 30s}, {"}", 8, 5s}};
+  EXPECT_EQ(encoded(protocol::acquire_all_command{items, 10min, 1'700'000'000'000'002}),
             (words{"EVALSHA", sha("acquire_all"), "6", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:q", "conch:{%7D}:f",
                    "600000", "1700000000000002", "c1.7", "30000", "c1.8", "5000"}));
 }
 
 TEST(Encode, WritesARelease) {
-  EXPECT_EQ(encoded(engine::release_command{"a", 7, false, 30s, 3s, 10min}),
+  EXPECT_EQ(encoded(protocol::release_command{"a", 7, false, 30s, 3s, 10min}),
             (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "30000", "3000", "600000", ""}));
-  EXPECT_EQ(encoded(engine::release_command{"a", 7, true, 30s, 3s, 10min, 8}),
+  EXPECT_EQ(encoded(protocol::release_command{"a", 7, true, 30s, 3s, 10min, 8}),
             (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "1", "30000", "3000", "600000", "c1.8"}));
 }
 
-TEST(Encode, WritesPartsOfLocksWithSeveralOwners) {
-  engine::permit const part{engine::permit_kind::segments, 20, 1, 7, ",3,9,"};
-  engine::acquire_command acquire{"a", 7, true, 30s, 3s, 10min};
-  acquire.permit = &part;
+TEST(Encode, WritesPermitsOfLocksWithSeveralOwners) {
+  engine::permit const permit{engine::permit_kind::segments, 20, 1, 7, ",3,9,"};
+  protocol::acquire_command acquire{"a", 7, true, 30s, 3s, 10min};
+  acquire.permit = &permit;
   EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("permit_acquire"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "wait",
                                      "30000", "3000", "600000", "0", "0", "g", "20", "1", ",3,9,", "7"}));
-  engine::release_command release{"a", 7, true, 30s, 3s, 10min};
-  release.permit = &part;
+  protocol::release_command release{"a", 7, true, 30s, 3s, 10min};
+  release.permit = &permit;
   release.rest = 2;
   EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("permit_release"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "1",
                                      "30000", "3000", "600000", "g", "20", "1", ",3,9,", "2"}));
-  engine::renewal const items[] = {{"a", 7, 30s}, {"a", 8, 30s}};
-  EXPECT_EQ(encoded(engine::renew_command{items, false, true}),
+  protocol::renewal const items[] = {{"a", 7, 30s}, {"a", 8, 30s}};
+  EXPECT_EQ(encoded(protocol::renew_command{items, false, true}),
             (words{"EVALSHA", sha("permit_renew"), "2", "conch:{a}", "conch:{a}", "c1.7", "30000", "c1.8", "30000"}));
 }
 
 TEST(Encode, WritesAnOrderThatGoesOn) {
-  engine::force_command order{"a", 3s, 10min, 7};
+  protocol::force_command order{"a", 3s, 10min, 7};
   EXPECT_EQ(encoded(order), (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "3000", "600000", "7"}));
   order.last = 900;
   order.from_us = 17;
@@ -194,50 +194,50 @@ TEST(Encode, WritesAnOrderThatGoesOn) {
 }
 
 TEST(Encode, WritesARenewalOfManyLocks) {
-  std::vector<engine::renewal> const items{{"a", 1, 30s}, {"}", 22, 5s}};
-  EXPECT_EQ(encoded(engine::renew_command{items}),
+  std::vector<protocol::renewal> const items{{"a", 1, 30s}, {"}", 22, 5s}};
+  EXPECT_EQ(encoded(protocol::renew_command{items}),
             (words{"EVALSHA", sha("renew"), "2", "conch:{a}", "conch:{%7D}", "c1.1", "30000", "c1.22", "5000"}));
 }
 
 TEST(Encode, WritesARenewalThatKeepsFences) {
-  std::vector<engine::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
+  std::vector<protocol::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
   EXPECT_EQ(
-      encoded(engine::renew_command{items, false, false, 10min}),
+      encoded(protocol::renew_command{items, false, false, 10min}),
       (words{"EVALSHA", sha("renew"), "4", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "c1.1", "30000", "c1.22", "5000", "600000"}));
-  EXPECT_EQ(encoded(engine::renew_command{items, false, true, 10min}),
+  EXPECT_EQ(encoded(protocol::renew_command{items, false, true, 10min}),
             (words{"EVALSHA", sha("permit_renew"), "6", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "conch:{a}:e", "conch:{%7D}:e",
                    "c1.1", "30000", "c1.22", "5000", "600000"}));
-  EXPECT_EQ(encoded(engine::confirm_command{items, 10min, false, true}),
+  EXPECT_EQ(encoded(protocol::confirm_command{items, 10min, false, true}),
             (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:f", "600000", "c1.1", "30000", "5",
                    "c1.22", "5000", "6", "keep"}));
 }
 
 TEST(Encode, WritesWhatAVoteNeedsBehindTheRest) {
-  engine::acquire_command acquire{"a", 1'700'000'000'000'001'002u, true, 500ms, 500ms, 10min, 1'700'000'000'000'001};
+  protocol::acquire_command acquire{"a", 1'700'000'000'000'001'002u, true, 500ms, 500ms, 10min, 1'700'000'000'000'001};
   acquire.proposal = 12;
   EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.1700000000000001002", "wait",
                                      "500", "500", "600000", "1700000000000001", "0", "12"}));
-  engine::release_command release{"a", 7, false, 500ms, 500ms, 10min};
+  protocol::release_command release{"a", 7, false, 500ms, 500ms, 10min};
   release.floor = 34;
   release.next_fence_floor = 56;
   EXPECT_EQ(encoded(release),
             (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "500", "500", "600000", "", "34", "56"}));
-  std::vector<engine::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
-  EXPECT_EQ(encoded(engine::confirm_command{items, 10min}), (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}",
-                                                                   "conch:{%7D}:f", "600000", "c1.1", "30000", "5", "c1.22", "5000", "6"}));
+  std::vector<protocol::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
+  EXPECT_EQ(encoded(protocol::confirm_command{items, 10min}), (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}",
+                                                                     "conch:{%7D}:f", "600000", "c1.1", "30000", "5", "c1.22", "5000", "6"}));
 }
 
 TEST(Encode, SendsTheSourceWhenAskedTo) {
-  std::vector<engine::renewal> const items{{"a", 1, 30s}};
-  std::vector<engine::attempt> const attempts{{"a", 1, 30s}};
+  std::vector<protocol::renewal> const items{{"a", 1, 30s}};
+  std::vector<protocol::attempt> const attempts{{"a", 1, 30s}};
   struct {
-    engine::command what;
+    protocol::command what;
     std::string_view script;
-  } const table[] = {{engine::acquire_command{.name = "a", .id = 1, .with_source = true}, "acquire"},
-                     {engine::acquire_all_command{.items = attempts, .with_source = true}, "acquire_all"},
-                     {engine::release_command{.name = "a", .id = 1, .with_source = true}, "release"},
-                     {engine::renew_command{items, true}, "renew"},
-                     {engine::confirm_command{items, 1s, true}, "confirm"}};
+  } const table[] = {{protocol::acquire_command{.name = "a", .id = 1, .with_source = true}, "acquire"},
+                     {protocol::acquire_all_command{.items = attempts, .with_source = true}, "acquire_all"},
+                     {protocol::release_command{.name = "a", .id = 1, .with_source = true}, "release"},
+                     {protocol::renew_command{items, true}, "renew"},
+                     {protocol::confirm_command{items, 1s, true}, "confirm"}};
   for (auto const& [what, script] : table) {
     auto const all = encoded(what);
     EXPECT_EQ(all[0], "EVAL");
@@ -246,15 +246,15 @@ TEST(Encode, SendsTheSourceWhenAskedTo) {
 }
 
 TEST(Encode, WritesTheCommandsOfAConnection) {
-  EXPECT_EQ(encoded(engine::kill_command{42, "[::1]:4711"}), (words{"CLIENT", "KILL", "ID", "42", "ADDR", "[::1]:4711"}));
-  EXPECT_EQ(encoded(engine::subscribe_command{}), (words{"SUBSCRIBE", "conch:c1"}));
-  EXPECT_EQ(encoded(engine::prove_publish_command{}), (words{"PUBLISH", "conch:c1", ""}));
-  EXPECT_EQ(encoded(engine::ping_command{}), words{"PING"});
+  EXPECT_EQ(encoded(protocol::kill_command{42, "[::1]:4711"}), (words{"CLIENT", "KILL", "ID", "42", "ADDR", "[::1]:4711"}));
+  EXPECT_EQ(encoded(protocol::subscribe_command{}), (words{"SUBSCRIBE", "conch:c1"}));
+  EXPECT_EQ(encoded(protocol::prove_publish_command{}), (words{"PUBLISH", "conch:c1", ""}));
+  EXPECT_EQ(encoded(protocol::ping_command{}), words{"PING"});
 }
 
 TEST(Encode, WritesTheVeryBytesOfResp) {
   std::string bytes = "before";
-  encode(engine::subscribe_command{}, "c1", bytes);
+  encode(protocol::subscribe_command{}, "c1", bytes);
   EXPECT_EQ(bytes, "before*2\r\n$9\r\nSUBSCRIBE\r\n$8\r\nconch:c1\r\n");
 }
 
@@ -279,13 +279,13 @@ TEST(Encode, WritesTheSameBytesForNamesAndClientsOfAnyLength) {
           std::string const key = "conch:{" + escape_name(name) + "}", text = client + "." + engine::to_text(id);
           std::string const how = with_source ? "EVAL" : "EVALSHA";
           std::string bytes;
-          encode(engine::acquire_command{.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .with_source = with_source}, client,
+          encode(protocol::acquire_command{.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .with_source = with_source}, client,
                  bytes);
           ASSERT_EQ(bytes, plainly({how, with_source ? source("acquire") : sha("acquire"), "3", key, key + ":q", key + ":f", text, "wait", "30000",
                                     "3000", "600000", "0", "0"}));
           bytes.clear();
           encode(
-              engine::release_command{
+              protocol::release_command{
                   .name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .new_id = id, .with_source = with_source},
               client, bytes);
           ASSERT_EQ(bytes, plainly({how, with_source ? source("release") : sha("release"), "3", key, key + ":q", key + ":f", text, "0", "30000",
@@ -307,9 +307,9 @@ TEST(GrantId, IsAsLongAsItsTextSays) {
 
 TEST(Encode, AppendsOneCommandAfterTheOther) {
   std::string bytes;
-  encode(engine::ping_command{}, "c1", bytes);
-  encode(engine::release_command{"a\r\n", 1, false, 1s, 1s, 1s}, "c1", bytes);
-  encode(engine::ping_command{}, "c1", bytes);
+  encode(protocol::ping_command{}, "c1", bytes);
+  encode(protocol::release_command{"a\r\n", 1, false, 1s, 1s, 1s}, "c1", bytes);
+  encode(protocol::ping_command{}, "c1", bytes);
   auto const all = commands_in(bytes);
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[1][3], "conch:{a\r\n}");
@@ -344,7 +344,7 @@ TEST(ToAnswer, GivesTheNumbers) {
     numbers memory{9, 9};
     auto const a = to_answer(m.in.message(), memory);
     EXPECT_EQ(a.what, fault::none) << bytes;
-    EXPECT_EQ(numbers(a.numbers.begin(), a.numbers.end()), expected) << bytes;
+    EXPECT_EQ(numbers(a.numbers().begin(), a.numbers().end()), expected) << bytes;
   }
 }
 
@@ -354,7 +354,7 @@ TEST(ToAnswer, ClassifiesErrorsAndKeepsTheirWords) {
   auto const a = to_answer(simple.in.message(), memory);
   EXPECT_EQ(a.what, fault::no_script);
   EXPECT_EQ(a.words, "NOSCRIPT No matching script.");
-  EXPECT_TRUE(a.numbers.empty());
+  EXPECT_TRUE(a.numbers().empty());
   message const bulk{"!10\r\nOOM no no!\r\n"};
   EXPECT_EQ(to_answer(bulk.in.message(), memory).what, fault::refused);
 }
@@ -368,7 +368,7 @@ TEST(ToAnswer, TakesNothingElse) {
     auto const a = to_answer(m.in.message(), memory);
     EXPECT_EQ(a.what, fault::malformed) << bytes;
     EXPECT_FALSE(a.words.empty());
-    EXPECT_TRUE(a.numbers.empty());
+    EXPECT_TRUE(a.numbers().empty());
   }
 }
 
@@ -381,7 +381,7 @@ std::string push_of(words const& parts) {
 struct read_result {
   push_kind kind;
   std::string name;
-  engine::pushed_grant grant;
+  protocol::pushed_grant grant;
 };
 
 read_result read(std::string_view bytes, std::string_view client = "c1") {
@@ -404,15 +404,15 @@ TEST(ReadPush, ReadsAGrant) {
   EXPECT_EQ(r.grant.claim, 3s);
 }
 
-TEST(ReadPush, ReadsAPartAndItsSegment) {
+TEST(ReadPush, ReadsAPermitAndItsSegment) {
   auto const r = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 g17 conch:{stock}"}));
   EXPECT_EQ(r.kind, push_kind::grant);
   EXPECT_EQ(r.name, "stock");
   EXPECT_EQ(r.grant.kind, engine::permit_kind::segments);
   EXPECT_EQ(r.grant.segment, 17u);
-  for (std::string const part : {"q1", "g", "g-1", "g1x", "17", "g4294967296", "g1  "}) {
-    auto const bad = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 " + part + " conch:{stock}"}));
-    EXPECT_EQ(bad.kind, push_kind::malformed) << part;
+  for (std::string const permit : {"q1", "g", "g-1", "g1x", "17", "g4294967296", "g1  "}) {
+    auto const bad = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 " + permit + " conch:{stock}"}));
+    EXPECT_EQ(bad.kind, push_kind::malformed) << permit;
   }
 }
 
@@ -433,7 +433,7 @@ TEST(ReadPush, ReadsWhatWasTakenAwayAndWhatWasMissed) {
     for (auto const& name : odd_names) {
       message const m{push_of({"message", "conch:c1", mark + ("c1.42 " + keys_of(name)[0])})};
       std::string memory;
-      engine::pushed_grant grant;
+      protocol::pushed_grant grant;
       EXPECT_EQ(read_push(m.in.message(), "c1", memory, grant), kind) << name;
       EXPECT_EQ(grant.name, name);
       EXPECT_EQ(grant.id, 42u);
@@ -466,7 +466,7 @@ TEST(ReadPush, KnowsAnIdByItsNonce) {
   std::string const text = "c1." + engine::to_text(id);
   EXPECT_EQ(read(push_of({"message", "conch:c1", text + " 206170000000000 1784000000000000 3000 conch:{stock}"})).grant.id, id);
   EXPECT_EQ(read(push_of({"message", "conch:c1", "!" + text + " conch:{stock}"})).grant.id, id);
-  EXPECT_EQ(encoded(engine::renew_command{std::array{engine::renewal{"stock", id, std::chrono::milliseconds{9}}}})[4], text);
+  EXPECT_EQ(encoded(protocol::renew_command{std::array{protocol::renewal{"stock", id, std::chrono::milliseconds{9}}}})[4], text);
 }
 
 TEST(ReadPush, RefusesWhatIsMalformed) {

@@ -74,7 +74,7 @@ TEST_F(EngineInquiry, LooksAfterWhomAnOrderHasLetIn) {
     advance(3190ms);
     texts kicks = sent();
     std::sort(kicks.begin(), kicks.end());
-    EXPECT_EQ(kicks, more ? (texts{"release L 1", "release L 2 part 1 of 4", "release L 3 part 1 of 7"}) : texts{});
+    EXPECT_EQ(kicks, more ? (texts{"release L 1", "release L 2 permit 1 of 4", "release L 3 permit 1 of 7"}) : texts{});
     while (!unanswered.empty()) removed();
     expect_clean();
   }
@@ -175,7 +175,7 @@ TEST_F(EngineInquiry, WhomAWithdrawnOrderHasLetInAreLookedAfter) {
       heard();
     }
     answer({2, server_us(), unfinished_flag});
-    EXPECT_EQ(sent(), texts{"release L 1 part 1 of 7"}) << "more are to be let in";
+    EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 7"}) << "more are to be let in";
   }
 }
 
@@ -221,17 +221,17 @@ TEST_F(EngineInquiry, ARevocationOfSomethingElseChangesNothing) {
   expect_clean();
 }
 
-TEST_F(EngineInquiry, ARevocationTakesOnlyThePartItNames) {
-  permit const part{.kind = permit_kind::semaphore, .limit = 3, .weight = 1};
-  ask("a", "L", {.permit = part});
-  ask("b", "L", {.permit = part});
+TEST_F(EngineInquiry, ARevocationTakesOnlyThePermitItNames) {
+  permit const one_of_3{.kind = permit_kind::semaphore, .limit = 3, .weight = 1};
+  ask("a", "L", {.permit = one_of_3});
+  ask("b", "L", {.permit = one_of_3});
   answer({1, 100, server_us(), 0});
   answer({1, 101, server_us(), 0});
   heard();
   take_sent();
   remote->revoked("L", 2, now);
   EXPECT_EQ(heard(), texts{"b lost lost"});
-  EXPECT_EQ(sent(), texts{"release L 2 part 1 of 3"});
+  EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"});
 }
 
 TEST_F(EngineInquiry, AWriterThatIsWeakenedAndHasLostItIsTold) {
@@ -248,12 +248,12 @@ TEST_F(EngineInquiry, AWriterThatIsWeakenedAndHasLostItIsTold) {
   i.size = 1;
   i.permit = writer;
   remote->administer(i, *this, now);
-  EXPECT_EQ(sent(), texts{"release L 1 part 1000 of 1000 rest 1"});
+  EXPECT_EQ(sent(), texts{"release L 1 permit 1000 of 1000 rest 1"});
   disconnect();
   connect("1");
   settle_connection();
   auto commands = sent();
-  EXPECT_EQ(commands.back(), "release L 1 part 1000 of 1000 rest 1");
+  EXPECT_EQ(commands.back(), "release L 1 permit 1000 of 1000 rest 1");
   renewed({1});
   answer({0, 0, 0, server_us()});
   EXPECT_EQ(heard(), (texts{"w lost", "a lost lost"}));

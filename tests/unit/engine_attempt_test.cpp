@@ -169,15 +169,15 @@ TEST_F(EngineAttempt, AtAPlaceThatIsBeingLeftTakesTheGrantThatCameMeanwhile) {
   });
 }
 
-TEST_F(EngineAttempt, OfAPartSendsTheScriptToo) {
+TEST_F(EngineAttempt, OfAPermitSendsTheScriptToo) {
   for (way one : ways) {
     SCOPED_TRACE(one.name);
     one.what.permit = {.kind = permit_kind::semaphore, .limit = 3, .weight = 2};
     start_connected();
     ask("a", "L", one.what);
-    EXPECT_EQ(sent(), texts{"try L 1 part 2 of 3"});
+    EXPECT_EQ(sent(), texts{"try L 1 permit 2 of 3"});
     answer(fault::no_script, "NOSCRIPT");
-    EXPECT_EQ(sent(), texts{"source try L 1 part 2 of 3"});
+    EXPECT_EQ(sent(), texts{"source try L 1 permit 2 of 3"});
     answer({1, 100, server_us(), 0});
     EXPECT_EQ(heard(), texts{granted("a", 100)});
   }

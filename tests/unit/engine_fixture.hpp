@@ -24,6 +24,8 @@ inline void PrintTo(time_point t, std::ostream* out) { *out << t.time_since_epoc
 
 namespace conch::engine {
 
+using namespace protocol;
+
 using namespace std::chrono_literals;
 using texts = std::vector<std::string>;
 using numbers = std::vector<std::int64_t>;
@@ -39,9 +41,9 @@ struct sent_command {
   time_point at{};
 };
 
-/// " part WEIGHT of LIMIT", or nothing for a mutex.
-inline std::string described(permit const* part) {
-  return part == nullptr ? "" : " part " + std::to_string(part->weight) + " of " + std::to_string(part->limit);
+/// " permit WEIGHT of LIMIT", or nothing for a mutex.
+inline std::string described(permit const* wanted) {
+  return wanted == nullptr ? "" : " permit " + std::to_string(wanted->weight) + " of " + std::to_string(wanted->limit);
 }
 
 inline sent_command write_down(command const& c) {
@@ -76,7 +78,7 @@ inline sent_command write_down(command const& c) {
     out.claim = r->claim;
     out.retention = r->retention;
   } else if (auto const* n = std::get_if<renew_command>(&c)) {
-    std::string text = n->permits ? "renew parts" : "renew";
+    std::string text = n->permits ? "renew permits" : "renew";
     out.retention = n->retention;
     for (renewal const& item : n->items) {
       text += ' ' + numbered(item.name, item.id);
@@ -148,8 +150,8 @@ class engine_test : public testing::Test, public acquisition_events, public wire
  public:
   /// With the settings as they are now, and with nothing left of what was before.
   void start() {
-    remote.reset();
     cohort.reset();
+    remote.reset();
     callers.clear();
     unanswered.clear();
     events.clear();
@@ -250,6 +252,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     return all;
   }
 
+  protocol::place const& place_of(std::string_view lock) { return static_cast<protocol::place const&>(*cohort->find(lock)); }
   void release(caller& a) { cohort->release(a, now); }
   void cancel(caller& a, cancel_type type) { cohort->cancel(a, type, now); }
 
@@ -368,8 +371,8 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   timer_queue timers;
   table_of_nonces nonces;
   std::deque<std::unique_ptr<caller>> callers;  // outlive the engine's lists
+  std::unique_ptr<server> remote;               // outlives the cohort, whose places it has made
   std::unique_ptr<engine::cohort> cohort;
-  std::unique_ptr<server> remote;
 
   std::uint64_t connections = 0;
   int wants = 0;

@@ -12,10 +12,10 @@ class EngineForged : public engine_test {
  protected:
   void SetUp() override { nonces.nonce = 4711; }
 
-  void push_part(grant_id id, permit_kind kind, std::uint32_t segment, std::string_view lock = "L") {
+  void push_permit(grant_id id, permit_kind kind, std::uint32_t segment, std::string_view lock = "L") {
     remote->granted({lock, id, 100, server_us(), 3s, kind, segment}, now);
   }
-  caller& queued_part(std::string label, permit what) {
+  caller& queued_permit(std::string label, permit what) {
     wanted w;
     w.permit = std::move(what);
     caller& a = ask(std::move(label), "L", w);
@@ -164,19 +164,19 @@ TEST_F(EngineForged, WithVerifyPushesNoneIsBelievedBeforeTheServerSaysSo) {
   EXPECT_EQ(stats.pushes_late + stats.pushes_doubted, 0u) << "nothing to worry about";
 }
 
-TEST_F(EngineForged, WithVerifyPushesAPartIsAskedForAgainToo) {
+TEST_F(EngineForged, WithVerifyPushesAPermitIsAskedForAgainToo) {
   settings.verify_pushes = true;
   start_connected();
-  caller& a = queued_part("a", {.kind = permit_kind::segments, .limit = 3, .weight = 1});
-  push_part({1, 4711}, permit_kind::segments, 2);
+  caller& a = queued_permit("a", {.kind = permit_kind::segments, .limit = 3, .weight = 1});
+  push_permit({1, 4711}, permit_kind::segments, 2);
   EXPECT_TRUE(heard().empty());
-  EXPECT_EQ(sent(), texts{"acquire L " + to_text({1, 4711}) + " part 1 of 3"});
+  EXPECT_EQ(sent(), texts{"acquire L " + to_text({1, 4711}) + " permit 1 of 3"});
   answer({1, 100, server_us(), 3});
   EXPECT_EQ(heard(), texts{granted("a", 100)});
   EXPECT_EQ(a.segment, 3u);
 }
 
-TEST_F(EngineForged, APartOfAnotherKindNameOrSegmentIsAskedAgain) {
+TEST_F(EngineForged, APermitOfAnotherKindNameOrSegmentIsAskedAgain) {
   struct {
     permit_kind asked;
     permit_kind pushed;
@@ -194,20 +194,20 @@ TEST_F(EngineForged, APartOfAnotherKindNameOrSegmentIsAskedAgain) {
   };
   for (auto const& one : bad) {
     start_connected();
-    queued_part("a", {.kind = one.asked, .limit = 3, .weight = 1});
-    push_part({1, 4711}, one.pushed, one.segment, one.lock);
+    queued_permit("a", {.kind = one.asked, .limit = 3, .weight = 1});
+    push_permit({1, 4711}, one.pushed, one.segment, one.lock);
     EXPECT_TRUE(heard().empty()) << static_cast<char>(one.pushed) << one.segment;
-    EXPECT_EQ(sent(), texts{"acquire L " + to_text({1, 4711}) + " part 1 of 3"});
+    EXPECT_EQ(sent(), texts{"acquire L " + to_text({1, 4711}) + " permit 1 of 3"});
     queue(20'000);
-    push_part({1, 4711}, one.asked, one.asked == permit_kind::segments ? 3 : 0);
+    push_permit({1, 4711}, one.asked, one.asked == permit_kind::segments ? 3 : 0);
     EXPECT_EQ(heard(), texts{granted("a", 100)});
   }
 }
 
-TEST_F(EngineForged, ARevocationOfAPartUnderAnotherNameChangesNothing) {
+TEST_F(EngineForged, ARevocationOfAPermitUnderAnotherNameChangesNothing) {
   start_connected();
-  queued_part("a", {.kind = permit_kind::semaphore, .limit = 3, .weight = 1});
-  push_part({1, 4711}, permit_kind::semaphore, 0);
+  queued_permit("a", {.kind = permit_kind::semaphore, .limit = 3, .weight = 1});
+  push_permit({1, 4711}, permit_kind::semaphore, 0);
   heard();
   remote->revoked("M", {1, 4711}, now);
   EXPECT_TRUE(heard().empty());
@@ -221,8 +221,8 @@ TEST_F(EngineForged, ASegmentBeyondOnesOwnNumberIsGivenBackWithAClearError) {
     start_connected();
     permit const segment{.kind = permit_kind::segments, .limit = 3, .weight = 1};
     if (pushed) {
-      queued_part("a", segment);
-      push_part({1, 4711}, permit_kind::segments, 7);
+      queued_permit("a", segment);
+      push_permit({1, 4711}, permit_kind::segments, 7);
     } else {
       wanted w;
       w.permit = segment;
@@ -233,7 +233,7 @@ TEST_F(EngineForged, ASegmentBeyondOnesOwnNumberIsGivenBackWithAClearError) {
     EXPECT_EQ(heard(), texts{"a failed invalid_config"});
     EXPECT_NE(last_failure.message().find("granted segment 7, and this object was made with 3 segments (lock L)"), std::string::npos)
         << last_failure.message();
-    EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711}) + " part 1 of 3"});
+    EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711}) + " permit 1 of 3"});
     released();
     expect_clean();
   }
@@ -263,7 +263,7 @@ TEST_F(EngineForged, ASegmentInAnAnswerToALeaveThatIsTooLargeIsGivenBack) {
   take_sent();
   answer({2, 100, 9, server_us()});
   EXPECT_EQ(heard(), texts{"a failed cancelled"});
-  EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711}) + " part 1 of 3"});
+  EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711}) + " permit 1 of 3"});
   released();
   expect_clean();
 }

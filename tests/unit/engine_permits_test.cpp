@@ -4,135 +4,135 @@
 namespace conch::engine {
 namespace {
 
-permit part(std::uint32_t weight = 1) { return {.kind = permit_kind::semaphore, .limit = 3, .weight = weight}; }
+permit permits(std::uint32_t weight = 1) { return {.kind = permit_kind::semaphore, .limit = 3, .weight = weight}; }
 
 class EnginePermits : public engine_test {
  protected:
   void SetUp() override { start_connected(); }
 
-  caller& ask_part(std::string label, permit what = part(), wanted w = {}) {
+  caller& ask_permit(std::string label, permit what = permits(), wanted w = {}) {
     w.permit = std::move(what);
     return ask(std::move(label), "L", w);
   }
-  void push_part(grant_id id, std::int64_t fence, std::uint32_t segment = 0, permit_kind kind = permit_kind::semaphore) {
+  void push_permit(grant_id id, std::int64_t fence, std::uint32_t segment = 0, permit_kind kind = permit_kind::semaphore) {
     remote->granted({"L", id, fence, server_us(), 3s, kind, segment}, now);
   }
 };
 
 TEST_F(EnginePermits, EachAcquireAsksForItself) {
-  ask_part("a");
-  ask_part("b", part(2));
+  ask_permit("a");
+  ask_permit("b", permits(2));
   auto const commands = take_sent();
   ASSERT_EQ(commands.size(), 2u);
-  EXPECT_EQ(commands[0].text, "acquire L 1 part 1 of 3");
-  EXPECT_EQ(commands[1].text, "acquire L 2 part 2 of 3");
+  EXPECT_EQ(commands[0].text, "acquire L 1 permit 1 of 3");
+  EXPECT_EQ(commands[1].text, "acquire L 2 permit 2 of 3");
   answer({1, 100, server_us(), 0});
   answer({0, 30'000, server_us(), 77});
   EXPECT_EQ(heard(), texts{granted("a", 100)});
-  push_part(2, 101);
+  push_permit(2, 101);
   EXPECT_EQ(heard(), texts{granted("b", 101)});
 }
 
-TEST_F(EnginePermits, ATryAsksTheServerAlthoughThisProcessHoldsAPart) {
-  ask_part("a");
+TEST_F(EnginePermits, ATryAsksTheServerAlthoughThisProcessHoldsAPermit) {
+  ask_permit("a");
   take_sent();
   answer({1, 100, server_us(), 0});
   heard();
-  ask_part("b", part(), {.once = true});
-  EXPECT_EQ(sent(), texts{"try L 2 part 1 of 3"});
+  ask_permit("b", permits(), {.once = true});
+  EXPECT_EQ(sent(), texts{"try L 2 permit 1 of 3"});
   tell_busy();
   EXPECT_EQ(heard(), texts{"b busy"});
 }
 
 TEST_F(EnginePermits, AReleaseNeverHandsOnInMemory) {
-  caller& a = ask_part("a");
-  ask_part("b");
+  caller& a = ask_permit("a");
+  ask_permit("b");
   take_sent();
   answer({1, 100, server_us(), 0});
   answer({0, 30'000, server_us(), 77});
   heard();
   release(a);
-  EXPECT_EQ(sent(), texts{"release L 1 part 1 of 3"});
+  EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 3"});
   EXPECT_EQ(heard(), texts{});
-  push_part(2, 101);
+  push_permit(2, 101);
   released(true, true, false);
   EXPECT_EQ(heard(), (texts{granted("b", 101), "a released ok"}));
 }
 
 TEST_F(EnginePermits, TheSegmentIsThatOfTheAnswerThePushOrTheLeave) {
   permit const segment{.kind = permit_kind::segments, .limit = 20, .weight = 1};
-  caller& a = ask_part("a", segment);
-  caller& b = ask_part("b", segment);
-  caller& c = ask_part("c", segment, {.wait = 100ms});
+  caller& a = ask_permit("a", segment);
+  caller& b = ask_permit("b", segment);
+  caller& c = ask_permit("c", segment, {.wait = 100ms});
   take_sent();
   answer({1, 100, server_us(), 17});
   answer({0, 30'000, server_us(), 77});
   answer({0, 30'000, server_us(), 78});
   EXPECT_EQ(a.segment, 17u);
-  push_part(2, 101, 18, permit_kind::segments);
+  push_permit(2, 101, 18, permit_kind::segments);
   EXPECT_EQ(b.segment, 18u);
   advance(100ms);
-  EXPECT_EQ(sent(), texts{"leave L 3 part 1 of 20"});
+  EXPECT_EQ(sent(), texts{"leave L 3 permit 1 of 20"});
   answer({2, 102, 19, server_us()});
   EXPECT_EQ(c.segment, 19u);
 }
 
-TEST_F(EnginePermits, PartsAndMutexesAreRenewedByScriptsOfTheirOwn) {
-  ask_part("a");
+TEST_F(EnginePermits, PermitsAndMutexesAreRenewedByScriptsOfTheirOwn) {
+  ask_permit("a");
   answer({1, 100, server_us(), 0});
   advance(1ms);  // earliest deadline first
-  ask_part("b");
+  ask_permit("b");
   answer({1, 101, server_us(), 0});
   holding("c", "M");
   take_sent();
   advance(10s);
-  EXPECT_EQ(sent(), (texts{"renew M 3", "renew parts L 1 L 2"}));
+  EXPECT_EQ(sent(), (texts{"renew M 3", "renew permits L 1 L 2"}));
   renewed({1});
   renewed({1, 0});
   EXPECT_EQ(heard(), texts{"b lost lost"});
 }
 
-// P4: what it passed on was another part, and whoever was next for that may be dead.
-TEST_F(EnginePermits, AGrantDoesNotEndTheLookAfterAPartThatWasPassedOn) {
-  ask_part("a");
+// P4: what it passed on was another permit, and whoever was next for that may be dead.
+TEST_F(EnginePermits, AGrantDoesNotEndTheLookAfterAPermitThatWasPassedOn) {
+  ask_permit("a");
   take_sent();
-  answer({0, 30'000, server_us(), 77, 1});  // in line, and it passed on another part, for which somebody waits
+  answer({0, 30'000, server_us(), 77, 1});  // in line, and it passed on another permit, for which somebody waits
   advance(1s);
-  push_part(1, 101);
+  push_permit(1, 101);
   EXPECT_EQ(heard(), texts{granted("a", 101)});
   advance(1100ms);
   take_sent();  // a renewal, as of every claim
   renewed({1});
   advance(1100ms);
-  EXPECT_EQ(sent(), texts{"release L 2 part 1 of 3"}) << "when the claim of that one is over, under an id that was never used";
+  EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"}) << "when the claim of that one is over, under an id that was never used";
   answer({0, 0, 0, server_us()});
   EXPECT_EQ(heard(), texts{});
 }
 
 TEST_F(EnginePermits, AGrantThatNobodyWantsGoesBackAsWhatItWas) {
-  push_part(9, 100);
-  EXPECT_EQ(sent(), texts{"release L 9 part 1 of 0"});
+  push_permit(9, 100);
+  EXPECT_EQ(sent(), texts{"release L 9 permit 1 of 0"});
   released();
   expect_clean();
 }
 
-TEST_F(EnginePermits, P6ACancelledPartLeavesTheOthersAlone) {
-  caller& a = ask_part("a");
-  ask_part("b");
+TEST_F(EnginePermits, P6ACancelledPermitLeavesTheOthersAlone) {
+  caller& a = ask_permit("a");
+  ask_permit("b");
   take_sent();
   answer({0, 30'000, server_us(), 77});
   answer({0, 30'000, server_us(), 78});
   cancel(a, cancel_type::terminal);
   EXPECT_EQ(heard(), texts{"a failed cancelled"});
-  EXPECT_EQ(sent(), texts{"release L 1 part 1 of 3"});
+  EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 3"});
   removed();
-  push_part(2, 101);
+  push_permit(2, 101);
   EXPECT_EQ(heard(), texts{granted("b", 101)});
 }
 
 TEST_F(EnginePermits, AReconnectAsksForAllThatStandInLineWithTheirTickets) {
-  ask_part("a");
-  ask_part("b", part(2));
+  ask_permit("a");
+  ask_permit("b", permits(2));
   answer({0, 30'000, server_us(), 77});
   answer({0, 30'000, server_us(), 78});
   take_sent();
@@ -141,24 +141,24 @@ TEST_F(EnginePermits, AReconnectAsksForAllThatStandInLineWithTheirTickets) {
   settle_connection();
   auto const again = take_sent();
   ASSERT_GE(again.size(), 2u);
-  EXPECT_EQ(again[again.size() - 2].text, "acquire L 1 part 1 of 3");
+  EXPECT_EQ(again[again.size() - 2].text, "acquire L 1 permit 1 of 3");
   EXPECT_EQ(again[again.size() - 2].ticket, 77);
-  EXPECT_EQ(again.back().text, "acquire L 2 part 2 of 3");
+  EXPECT_EQ(again.back().text, "acquire L 2 permit 2 of 3");
   EXPECT_EQ(again.back().ticket, 78);
 }
 
 TEST_F(EnginePermits, WhatNobodyCouldEverBeGivenIsRefusedWithoutAMessage) {
-  ask_part("a", part(1'000'001));
-  ask_part("b", part(0));
+  ask_permit("a", permits(1'000'001));
+  ask_permit("b", permits(0));
   EXPECT_EQ(heard(), (texts{"a failed invalid_config", "b failed invalid_config"}));
   EXPECT_EQ(sent(), texts{});
   expect_clean();
 }
 
 TEST_F(EnginePermits, MoreThanTheLimitIsForTheServerToDecide) {
-  ask_part("a", part(4));
+  ask_permit("a", permits(4));
   EXPECT_EQ(heard(), texts{});
-  EXPECT_EQ(sent(), texts{"acquire L 1 part 4 of 3"});
+  EXPECT_EQ(sent(), texts{"acquire L 1 permit 4 of 3"});
 }
 
 TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
@@ -170,7 +170,7 @@ TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
     void renew(std::span<place* const>, time_point) override {}
     void forget(receipt&) noexcept override {}
     time_point late_after(receipt const&) const override { return time_point::min(); }
-    void check(place&, time_point) override {}
+    std::unique_ptr<engine::place> make_place(std::string_view name, permit const& p) override { return std::make_unique<engine::place>(name, p); }
     bool connected() const noexcept override { return true; }
     capabilities offers() const noexcept override { return {.instead = "ask another server"}; }
     duration validity(milliseconds lease) const noexcept override { return lease; }
@@ -180,7 +180,7 @@ TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
     void prepare_close(time_point) override {}
   } other;
   cohort->use(other);
-  ask_part("a");
+  ask_permit("a");
   EXPECT_EQ(heard(), texts{"a failed not_supported"});
   struct : admin_request, admin_events {
     void on_admin_answered(admin_request&, admin_result const&, error_code why) override { told = why; }

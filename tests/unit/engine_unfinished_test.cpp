@@ -17,7 +17,7 @@ class EngineUnfinished : public engine_test, public admin_events {
 
 constexpr std::int64_t more = unfinished_flag;
 
-permit part(std::uint32_t weight = 1) { return {.kind = permit_kind::semaphore, .limit = 3, .weight = weight}; }
+permit permits(std::uint32_t weight = 1) { return {.kind = permit_kind::semaphore, .limit = 3, .weight = weight}; }
 
 TEST_F(EngineUnfinished, AReleaseIsToldAtOnceAndRepeatedUntilThereIsNoMore) {
   caller& a = holding("a");
@@ -120,14 +120,14 @@ TEST_F(EngineUnfinished, ALeaveGoesOnAsACleanUp) {
   expect_clean();
 }
 
-TEST_F(EngineUnfinished, WhoIsGrantedAPartSeesToTheOthers) {
+TEST_F(EngineUnfinished, WhoIsGrantedAPermitSeesToTheOthers) {
   wanted w;
-  w.permit = part();
+  w.permit = permits();
   caller& a = ask("a", "L", w);
   take_sent();
   answer({1, 100, server_us(), 0, more});
   EXPECT_EQ(heard(), texts{granted("a", 100)});
-  EXPECT_EQ(sent(), texts{"release L 2 part 1 of 3"}) << "of an id that was never used";
+  EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"}) << "of an id that was never used";
   removed();
   EXPECT_EQ(a.at, acquisition::phase::holding);
 }
@@ -151,7 +151,7 @@ TEST_F(EngineUnfinished, AnOrderGoesOnWhereItIsTold) {
   EXPECT_EQ(i.from_us, 0) << "from the first on: it may be another server";
   answer({30, 44, 4, 's', 5000});
   EXPECT_EQ(heard(), texts{"order ok 130"});
-  EXPECT_EQ(sent(), texts{"release L 1 part 1 of 5000"}) << "what is left to pass on";
+  EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 5000"}) << "what is left to pass on";
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 namespace conch::engine {
 
+using namespace protocol;
+
 void PrintTo(fault f, std::ostream* out) {
   constexpr std::string_view names[] = {"none", "no_script", "try_later", "reconnect", "wrong_type", "access_denied", "refused", "malformed"};
   *out << names[static_cast<std::size_t>(f)];
@@ -18,7 +20,7 @@ void PrintTo(fault f, std::ostream* out) {
 namespace conch::redis {
 namespace {
 
-using engine::fault;
+using protocol::fault;
 
 struct meaning {
   std::string_view words;

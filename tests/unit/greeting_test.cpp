@@ -13,7 +13,7 @@
 namespace conch::redis {
 namespace {
 
-using engine::fault;
+using protocol::fault;
 using progress = greeting::progress;
 
 std::string words(std::string const& bytes) {

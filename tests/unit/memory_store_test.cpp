@@ -1,22 +1,26 @@
 // The lock server of memory://. What it answers is compared with the scripts in
-// tests/sim/memory_store_differential_test.cpp; here is what the scripts do not say.
+// tests/sim/differential/memory_store_differential_test.cpp; here is what the scripts do not say.
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "memory/store.hpp"
+#include "support/printed_replies.hpp"
 
 namespace conch::memory {
 namespace {
 
 using namespace std::chrono_literals;
-using numbers = std::vector<std::int64_t>;
+using protocol::acquire_reply;
+using protocol::release_reply;
 
 constexpr std::int64_t start_us = 1'700'000'000'000'000;
 
@@ -27,7 +31,7 @@ struct grant_queue final : store::listener {
     std::int64_t fence;
   };
 
-  void on_grant(engine::pushed_grant const& g) override {
+  void on_grant(protocol::pushed_grant const& g) override {
     std::lock_guard const lock{mutex};
     grants.push_back({std::string{g.name}, g.id, g.fence});
   }
@@ -47,9 +51,9 @@ struct grant_queue final : store::listener {
   std::deque<heard> grants;
 };
 
-engine::acquire_command acquire(std::string_view name, engine::grant_id id) { return {name, id, true, 30s, 3s, 10min}; }
+protocol::acquire_command acquire(std::string_view name, engine::grant_id id) { return {name, id, true, 30s, 3s, 10min}; }
 
-engine::release_command release(std::string_view name, engine::grant_id id) { return {name, id, false, 30s, 3s, 10min}; }
+protocol::release_command release(std::string_view name, engine::grant_id id) { return {name, id, false, 30s, 3s, 10min}; }
 
 TEST(MemoryStore, IsTheSameForTheSameNameAndStaysWhenNobodyUsesIt) {
   auto const one = store::named("MemoryStore.one");
@@ -67,15 +71,18 @@ TEST(MemoryStore, HandsAReleasedLockToTheNextClientInLine) {
   s.subscribe("a", a);
   s.subscribe("b", b);
   auto const granted = s.carry_out(acquire("lock", 1), "a", start_us);
-  ASSERT_EQ(granted.size(), 1u) << "the fence alone";
-  EXPECT_EQ(s.carry_out(acquire("lock", 9), "b", start_us + 10), (numbers{0, 30'000, start_us + 10, start_us + 10}));
-  EXPECT_EQ(s.carry_out(release("lock", 1), "a", start_us + 20), (numbers{1, 1, 0, start_us + 20}));
+  ASSERT_TRUE(granted);
+  EXPECT_EQ(*granted, (acquire_reply{.what = acquire_reply::kind::granted, .fence = start_us - protocol::fence_epoch_us, .server_us = start_us}));
+  EXPECT_EQ(s.carry_out(acquire("lock", 9), "b", start_us + 10),
+            (acquire_reply{.what = acquire_reply::kind::queued, .left_ms = 30'000, .ticket = start_us + 10, .server_us = start_us + 10}));
+  EXPECT_EQ(s.carry_out(release("lock", 1), "a", start_us + 20),
+            (release_reply{.what = release_reply::kind::released, .was_mine = true, .passed_on = true, .server_us = start_us + 20}));
   EXPECT_TRUE(a.take().empty());
   auto const heard = b.take();
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_EQ(heard[0].name, "lock");
   EXPECT_EQ(heard[0].id, 9u);
-  EXPECT_GT(heard[0].fence, granted[0]);
+  EXPECT_GT(heard[0].fence, granted->fence);
 }
 
 // A late request from before the ticket was known may have taken a place at the end.
@@ -87,11 +94,11 @@ TEST(MemoryStore, TakesTheEarlierOfTwoPlacesInLine) {
   s.carry_out(acquire("lock", 1), "holder", start_us);
   s.carry_out(acquire("lock", 5), "b", start_us + 10);
   auto again = acquire("lock", 9);
-  EXPECT_EQ(s.carry_out(again, "a", start_us + 20)[3], start_us + 20);
+  EXPECT_EQ(s.carry_out(again, "a", start_us + 20)->ticket, start_us + 20);
   again.ticket = start_us + 5;
-  EXPECT_EQ(s.carry_out(again, "a", start_us + 30)[3], start_us + 5);
+  EXPECT_EQ(s.carry_out(again, "a", start_us + 30)->ticket, start_us + 5);
   again.ticket = start_us + 25;
-  EXPECT_EQ(s.carry_out(again, "a", start_us + 40)[3], start_us + 5);
+  EXPECT_EQ(s.carry_out(again, "a", start_us + 40)->ticket, start_us + 5);
   s.carry_out(release("lock", 1), "holder", start_us + 50);
   EXPECT_EQ(a.take().size(), 1u);
   EXPECT_TRUE(b.take().empty());
@@ -114,20 +121,44 @@ TEST(MemoryStore, PassesOverAClientThatIsNotSubscribed) {
 TEST(MemoryStore, ProvesThatAClientIsHeard) {
   store s;
   grant_queue a;
-  EXPECT_EQ(s.carry_out(engine::prove_publish_command{}, "a", start_us), numbers{0});
+  EXPECT_EQ(s.carry_out(protocol::prove_publish_command{}, "a", start_us).count, 0);
   s.subscribe("a", a);
-  EXPECT_EQ(s.carry_out(engine::prove_publish_command{}, "a", start_us), numbers{1});
+  EXPECT_EQ(s.carry_out(protocol::prove_publish_command{}, "a", start_us).count, 1);
   s.unsubscribe("a");
-  EXPECT_EQ(s.carry_out(engine::prove_publish_command{}, "a", start_us), numbers{0});
+  EXPECT_EQ(s.carry_out(protocol::prove_publish_command{}, "a", start_us).count, 0);
   EXPECT_TRUE(a.take().empty());
 }
 
 TEST(MemoryStore, HasNothingToSayAboutConnections) {
   store s;
-  EXPECT_TRUE(s.carry_out(engine::ping_command{}, "a", start_us).empty());
-  EXPECT_TRUE(s.carry_out(engine::subscribe_command{}, "a", start_us).empty());
-  EXPECT_EQ(s.carry_out(engine::kill_command{7, "x"}, "a", start_us), numbers{0});
+  EXPECT_EQ(s.carry_out(protocol::ping_command{}, "a", start_us), protocol::session_reply{});
+  EXPECT_EQ(s.carry_out(protocol::subscribe_command{}, "a", start_us), protocol::session_reply{});
+  EXPECT_EQ(s.carry_out(protocol::kill_command{7, "x"}, "a", start_us), protocol::session_reply{});
   EXPECT_EQ(s.size(), 0u);
+}
+
+// As a connection, which puts what comes later behind it.
+TEST(MemoryStore, GivesTheReplyOfAnyCommandWhileNobodyElseGetsIn) {
+  store s;
+  grant_queue b;
+  s.subscribe("b", b);
+  s.carry_out(acquire("lock", 1), "a", start_us);
+  engine::permit const part{engine::permit_kind::semaphore, 5, 1, 0, "-"};
+  auto other = acquire("lock", 2);
+  other.permit = &part;
+  EXPECT_EQ(s.carry_out(other, "b", start_us), std::nullopt) << "a lock of another kind";
+  std::thread releases;
+  s.carry_out(protocol::command{acquire("lock", 9)}, "b", start_us + 10, [&](auto const& reply) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(reply)>, std::optional<acquire_reply>>) {
+      EXPECT_EQ(reply->what, acquire_reply::kind::queued);
+      releases = std::thread{[&] { s.carry_out(release("lock", 1), "a", start_us + 20); }};
+      EXPECT_TRUE(b.take().empty()) << "the store is locked";
+    } else {
+      ADD_FAILURE() << "the reply of another script";
+    }
+  });
+  releases.join();
+  EXPECT_EQ(b.take().size(), 1u);
 }
 
 TEST(MemoryStore, DropsWhatHasExpiredWithoutBeingAskedAboutIt) {
@@ -138,18 +169,19 @@ TEST(MemoryStore, DropsWhatHasExpiredWithoutBeingAskedAboutIt) {
     // One a second, each remembered for the retention of its fence.
     ASSERT_LE(s.size(), 602u);
   }
-  s.carry_out(engine::ping_command{}, "a", now + 700'000'000);
+  s.carry_out(protocol::ping_command{}, "a", now + 700'000'000);
   EXPECT_EQ(s.size(), 0u);
 }
 
 TEST(MemoryStore, RemembersNothingOfQuestionsThatChangedNothing) {
   store s;
-  std::vector<engine::renewal> const items{{"unknown", 1, 1s}};
-  EXPECT_EQ(s.carry_out(engine::renew_command{items}, "a", start_us), (numbers{start_us, 0}));
-  EXPECT_EQ(s.carry_out(release("unknown", 1), "a", start_us), (numbers{0, 0, 0, start_us}));
+  std::vector<protocol::renewal> const items{{"unknown", 1, 1s}};
+  EXPECT_EQ(s.carry_out(protocol::renew_command{items}, "a", start_us),
+            (protocol::renew_reply{.server_us = start_us, .locks = {{protocol::renew_reply::kind::not_mine}}}));
+  EXPECT_EQ(s.carry_out(release("unknown", 1), "a", start_us), (release_reply{.what = release_reply::kind::released, .server_us = start_us}));
   auto late = acquire("unknown", 1);
   late.not_after_us = start_us - 1;
-  EXPECT_EQ(s.carry_out(late, "a", start_us), (numbers{3, 0, start_us}));
+  EXPECT_EQ(s.carry_out(late, "a", start_us), (acquire_reply{.what = acquire_reply::kind::too_late, .server_us = start_us}));
   EXPECT_EQ(s.size(), 0u);
 }
 
@@ -158,9 +190,9 @@ TEST(MemoryStore, KeepsAFenceAfterTheLastReleaseForItsRetention) {
   s.carry_out(acquire("lock", 1), "a", start_us);
   s.carry_out(release("lock", 1), "a", start_us + 1);
   EXPECT_EQ(s.size(), 1u);
-  s.carry_out(engine::ping_command{}, "a", start_us + 600'000'000);
+  s.carry_out(protocol::ping_command{}, "a", start_us + 600'000'000);
   EXPECT_EQ(s.size(), 1u);
-  s.carry_out(engine::ping_command{}, "a", start_us + 600'002'000);
+  s.carry_out(protocol::ping_command{}, "a", start_us + 600'002'000);
   EXPECT_EQ(s.size(), 0u);
 }
 
@@ -181,8 +213,8 @@ TEST(MemoryStore, KeepsItsPromisesWhenManyThreadsUseIt) {
       s->subscribe(me, grants);
       for (std::uint64_t id = 1; id <= rounds; ++id) {
         auto const answer = s->carry_out(acquire("shared", id), me, clock.fetch_add(1));
-        std::int64_t fence = answer.size() == 1 ? answer[0] : answer[1];
-        while (answer.size() != 1 && answer[0] == 0) {
+        std::int64_t fence = answer->fence;
+        while (answer->what == acquire_reply::kind::queued) {
           auto const heard = grants.take();
           if (!heard.empty()) {
             EXPECT_EQ(heard.front().id, id);
@@ -197,7 +229,7 @@ TEST(MemoryStore, KeepsItsPromisesWhenManyThreadsUseIt) {
           fences.push_back(fence);
         }
         inside.fetch_sub(1);
-        EXPECT_EQ(s->carry_out(release("shared", id), me, clock.fetch_add(1))[0], 1);
+        EXPECT_TRUE(s->carry_out(release("shared", id), me, clock.fetch_add(1))->was_mine);
       }
       s->unsubscribe(me);
     });

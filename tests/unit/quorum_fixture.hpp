@@ -22,7 +22,7 @@ struct no_nonces final : engine::entropy {
   std::uint64_t next() override { return 0; }
 };
 
-struct wire_to_one final : engine::wire {
+struct wire_to_one final : protocol::wire {
   struct sent {
     std::string what;  // "try", "acquire", "release", "confirm", "other"
     engine::grant_id id = {};
@@ -31,11 +31,11 @@ struct wire_to_one final : engine::wire {
   std::deque<sent> unanswered;
   std::vector<sent> all;
 
-  void send(engine::command const& c) override {
+  void send(protocol::command const& c) override {
     sent s{"other"};
-    if (auto const* a = std::get_if<engine::acquire_command>(&c)) s = {a->wait ? "acquire" : "try", a->id, a->ticket, a->proposal};
-    if (auto const* r = std::get_if<engine::release_command>(&c)) s = {r->keep ? "leave" : "release", r->id, 0, r->floor};
-    if (auto const* k = std::get_if<engine::confirm_command>(&c)) s = {"confirm", k->items.front().id, 0, k->items.front().floor};
+    if (auto const* a = std::get_if<protocol::acquire_command>(&c)) s = {a->wait ? "acquire" : "try", a->id, a->ticket, a->proposal};
+    if (auto const* r = std::get_if<protocol::release_command>(&c)) s = {r->keep ? "leave" : "release", r->id, 0, r->floor};
+    if (auto const* k = std::get_if<protocol::confirm_command>(&c)) s = {"confirm", k->items.front().id, 0, k->items.front().floor};
     unanswered.push_back(s);
     all.push_back(s);
   }
@@ -74,15 +74,15 @@ class world final : public engine::acquisition_events, public engine::log_sink {
   void answer(std::size_t i, std::vector<std::int64_t> numbers) {
     ASSERT_FALSE(wires[i]->unanswered.empty()) << "server " << i << " was asked nothing";
     wires[i]->unanswered.pop_front();
-    servers[i]->answered({engine::fault::none, {}, numbers}, now);
+    servers[i]->answered({protocol::fault::none, {}, numbers}, now);
   }
   void refuse(std::size_t i) {
     wires[i]->unanswered.pop_front();
-    servers[i]->answered({engine::fault::refused, "OOM", {}}, now);
+    servers[i]->answered({protocol::fault::refused, "OOM", {}}, now);
   }
   void come_later(std::size_t i) {
     wires[i]->unanswered.pop_front();
-    servers[i]->answered({engine::fault::try_later, "BUSY", {}}, now);
+    servers[i]->answered({protocol::fault::try_later, "BUSY", {}}, now);
   }
   void yes(std::size_t i, std::int64_t fence = 100) { answer(i, {1, fence, server_us(i)}); }
   void busy(std::size_t i) { answer(i, {2, 400, server_us(i), 0, 5, 7, 1}); }
@@ -129,9 +129,9 @@ class world final : public engine::acquisition_events, public engine::log_sink {
   no_nonces nonces;
   std::vector<std::unique_ptr<engine::acquisition>> callers;
   std::vector<std::unique_ptr<wire_to_one>> wires;
-  std::vector<engine::server*> servers;
-  std::unique_ptr<engine::cohort> cohort;
+  std::vector<protocol::server*> servers;
   std::unique_ptr<quorum> backend;
+  std::unique_ptr<engine::cohort> cohort;
   std::vector<std::string> events;
 };
 

@@ -265,7 +265,7 @@ TEST(Quorum, ValidityIsThatOfTheVotesNotOfTheLease) {
   w.now += 3ms;
   w.yes(1);
   ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
-  EXPECT_EQ(a.deadline(), world::begin + w.settings.quorum.vote_claim - engine::drift_of(w.settings.quorum.vote_claim));
+  EXPECT_EQ(a.deadline(), world::begin + w.settings.quorum.vote_claim - protocol::drift_of(w.settings.quorum.vote_claim));
 }
 
 TEST(Quorum, AMinorityIsGivenBackWhenSomebodyElseHasTheLock) {
@@ -505,7 +505,7 @@ TEST(Quorum, AVoteThatTellsOnlyTheTimeHasTheFenceThatWasProposed) {
   world w{3};
   engine::acquisition& a = w.ask();
   std::int64_t const proposed = w.wires[0]->unanswered.front().floor;
-  EXPECT_GT(proposed, w.server_us() - engine::fence_epoch_us);
+  EXPECT_GT(proposed, w.server_us() - protocol::fence_epoch_us);
   w.answer(0, {-w.server_us()});
   w.answer(1, {-w.server_us()});
   EXPECT_EQ(w.events, std::vector<std::string>{"granted"});

@@ -6,6 +6,8 @@
 #include <chrono>
 
 namespace conch::engine {
+
+using namespace protocol;
 namespace {
 
 using namespace std::chrono_literals;

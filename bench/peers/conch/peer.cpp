@@ -177,8 +177,8 @@ void run_raw(job const& j) {
   std::string const name = "peers:raw:hand-off";
   constexpr milliseconds lease{30'000}, claim{3'000}, retention{600'000};
   std::string acquire, release;
-  conch::redis::encode(conch::engine::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id, acquire);
-  conch::redis::encode(conch::engine::release_command{name, 1, false, lease, claim, retention, 0, false}, id, release);
+  conch::redis::encode(conch::protocol::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id, acquire);
+  conch::redis::encode(conch::protocol::release_command{name, 1, false, lease, claim, retention, 0, false}, id, release);
   if (j.workload == "hand-off") {
     to.exchange(command({"HELLO", "3"}));
     to.exchange(command({"SUBSCRIBE", conch::redis::channel_of(id)}));

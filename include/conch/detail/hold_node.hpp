@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-// What the public templates need of the compiled core.
+// The functions of the compiled core that the public templates call.
 namespace conch {
 
 class hold;
@@ -53,14 +53,14 @@ using lost_handler = boost::asio::any_completion_handler<void(error_code)>;
 using acquire_handler = boost::asio::any_completion_handler<void(error_code, hold)>;
 using close_handler = boost::asio::any_completion_handler<void(error_code)>;
 
-/// The executor of a hold's client; only for a node that there is.
+/// The executor of a hold's client. `node` must not be empty.
 boost::asio::any_io_executor const& own_executor_of(node_ref const& node) noexcept;
 
-/// As asio::system_executor if there is none.
+/// The same, or asio::system_executor if there is no node.
 boost::asio::any_io_executor executor_of(hold_node const* node) noexcept;
 
-/// The base of each initiation: asio::cancel_after and whatever else makes a timer for an operation asks it for the executor.
-/// What it points to is kept by the operation's arguments.
+/// The base of each initiation. asio::cancel_after, and others that make a timer for an operation, ask it for the executor.
+/// The operation's arguments keep the object that it points to.
 template <class Of>
 struct initiation_at {
   using executor_type = boost::asio::any_io_executor;
@@ -68,7 +68,7 @@ struct initiation_at {
   executor_type get_executor() const noexcept { return executor_of(asked_of); }
 };
 
-/// Does the handler run on `own_executor`? Then it needs no hop to another executor. To be asked before its type is erased.
+/// True if the handler runs on `own_executor`: it then needs no hop to another executor. Call it before the handler's type is erased.
 template <class Handler>
 bool runs_on_client_executor(boost::asio::any_io_executor const& own_executor, Handler const& handler) {
   auto const executor = boost::asio::get_associated_executor(handler, own_executor);
@@ -81,7 +81,7 @@ bool runs_on_client_executor(boost::asio::any_io_executor const& own_executor, H
   }
 }
 
-/// `on_own_executor`: the handler runs_on_client_executor of its client.
+/// `on_own_executor`: the result of runs_on_client_executor.
 void start_release(node_ref node, release_handler handler, bool on_own_executor = false);
 void start_lost(node_ref node, lost_handler handler);
 

@@ -12,33 +12,33 @@
 
 namespace conch::detail {
 
-/// What a multi_lock does next: no I/O, no clock. The operation in multi_lock.hpp carries it out, and so does the simulator.
+/// The plan of a multi_lock: what it does next. No I/O, no clock. The operation in multi_lock.hpp and the simulator carry it out.
 class multi_plan {
  public:
   enum class step : std::uint8_t {
-    wait,    // for waits_for(), until until(); one attempt only: tries it alone, which says why it was not to be had
+    wait,    // for waits_for(), until until(); with `once`: try it alone, which tells why it was not granted
     done,    // all are held
-    busy,    // one attempt only, and not all were to be had: what is held is given back
-    failed,  // with failure(); what is held is given back
+    busy,    // with `once`: not all were granted; give back what is held
+    failed,  // with failure(); give back what is held
   };
 
-  /// Places in `names` in the order in which they are acquired, whoever asks: that of their bytes, each name once. Two that want
-  /// the same locks never wait for each other.
+  /// Indexes into `names` in the order of acquiring: that of the bytes of the names, each name once. Every multi_lock has this order,
+  /// so that two with the same locks never wait for each other.
   static std::vector<std::size_t> in_order(std::vector<std::string_view> const& names);
 
-  /// Begins with a try of all of them, none of which waits: so nobody waits for us. `once`: and that is all, but for a try of
-  /// the first that was not taken, alone: an error inside the script of all of them is no answer.
+  /// It begins with a try of all of them, which does not wait. `once`: it ends with that try, and one more of the first that was not
+  /// taken, alone: an error inside the script for all of them is no answer.
   multi_plan(std::size_t count, std::optional<time_point> until, bool once = false);
 
   /// One end for all tries and waits.
   std::optional<time_point> until() const noexcept;
 
-  /// Which of them were granted. Answers which are to be given back: all behind the first that was busy. Holding them while it
-  /// waits could make two wait for each other.
+  /// `granted`: the result of each try. Returns which holds to give back: all behind the first busy one. Two multi_locks that kept
+  /// them while they wait could wait for each other.
   std::vector<bool> tried(std::vector<bool> const& granted);
-  /// What was waited for is held.
+  /// The lock that it waited for is held.
   void granted();
-  /// After the tries, and after each wait. `why`: of what failed; `valid`: all that are held.
+  /// To be called after the tries and after each wait. `why`: the error of what failed. `valid`: all holds still are.
   step next(error_code why, bool cancelled, bool valid);
 
   std::size_t waits_for() const noexcept { return waits_for_; }

@@ -1,0 +1,86 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/asio_compat.hpp"
+#include "base/optional_mutex.hpp"
+#include "cohort/cohort.hpp"
+
+#include <conch/mutex.hpp>
+
+#include <boost/asio/any_completion_executor.hpp>
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace conch::detail {
+
+/// One async_lost that has not completed.
+struct loss_watcher {
+  lost_handler handler;
+  asio::any_completion_executor runs_on;                                           // work_of the handler: keeps its context at work
+  std::optional<std::list<std::shared_ptr<loss_watcher>>::iterator> at_hold = {};  // its entry in hold_node::watchers; with the client locked
+};
+
+/// One acquire and the hold that it becomes: the cohort's record of it, and the handlers to be called. It is counted, because
+/// the cohort, a hold, operations under way and their cancellation slots refer to it.
+class hold_node final : public engine::acquisition {
+ public:
+  hold_node(core_ptr c, acquire_handler handler) : core{std::move(c)}, on_acquired{std::move(handler)} {}
+
+  core_ptr core;  // until the last reference goes
+  acquire_handler on_acquired;
+  release_handler on_released;
+  asio::any_completion_executor runs_on;              // of the operation under way, work_of its handler; empty: it runs on the client's executor
+  std::list<std::shared_ptr<loss_watcher>> watchers;  // with the client locked
+  error_code loss;                                    // with the client locked
+  node_ref of_engine;                   // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
+  std::atomic<bool> given_back{false};  // its hold is released or destroyed
+  std::atomic<int> references{0};
+
+ private:
+  friend class node_list;
+
+  hold_node* next_ = nullptr;
+  hold_node* previous_ = nullptr;
+};
+
+/// All nodes of a client that are referred to, so that their handlers can be dropped when the io_context goes away. It has a mutex
+/// of its own: any thread may add and remove a node, with or without the client locked.
+class node_list {
+ public:
+  explicit node_list(bool with_mutex) noexcept : mutex_{with_mutex} {}
+
+  void add(hold_node& n) {
+    std::lock_guard const guard{mutex_};
+    n.next_ = first_;
+    if (first_ != nullptr) first_->previous_ = &n;
+    first_ = &n;
+  }
+
+  void remove(hold_node& n) noexcept {
+    std::lock_guard const guard{mutex_};
+    if (n.next_ != nullptr) n.next_->previous_ = n.previous_;
+    if (n.previous_ != nullptr) {
+      n.previous_->next_ = n.next_;
+    } else {
+      first_ = n.next_;
+    }
+  }
+
+  std::vector<node_ref> all() {
+    std::vector<node_ref> nodes;
+    std::lock_guard const guard{mutex_};
+    for (hold_node* n = first_; n != nullptr; n = n->next_) nodes.emplace_back(n);
+    return nodes;
+  }
+
+ private:
+  optional_mutex mutex_;
+  hold_node* first_ = nullptr;
+};
+
+}  // namespace conch::detail

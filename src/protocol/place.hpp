@@ -1,0 +1,77 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/list.hpp"
+#include "base/timer_queue.hpp"
+#include "cohort/backend.hpp"
+#include "cohort/grant_id.hpp"
+
+#include <conch/clock.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+namespace conch::protocol {
+
+using namespace engine;
+
+class server;
+struct cleanup;
+
+/// The client that owns a lock at one server, as that server told it to another voter.
+struct rival {
+  std::int64_t client = 0;  // the first 48 bits of its id; 0: it does not vote
+  std::int64_t ticket = 0;
+  bool confirmed = false;
+  time_point asked = time_point::min();  // when the question was written
+};
+
+/// The ticket and the floors with which a vote is asked for, confirmed and given back (src/quorum).
+struct vote_terms {
+  std::int64_t ticket = 0;              // the same at all servers; 0: not a vote
+  std::int64_t floor = 0;               // fences that are given from now on must be above this
+  std::int64_t next_fence_floor = 0;    // a fence that a release gives to the next in line should be above this, so that all servers give the same
+  engine::place const* hold = nullptr;  // the place that decides whether the vote may be renewed; none: the vote's own place
+
+  bool is_vote() const noexcept { return ticket != 0; }
+  /// For a release or a confirmation (release_command::floor).
+  std::int64_t floor_asked() const noexcept { return is_vote() ? std::max<std::int64_t>(floor, 1) : 0; }
+};
+
+/// What the protocol with one server knows of a place.
+struct place final : engine::place, list_hook<place> {
+  place(server& keeper, std::string_view lock_name, engine::permit const& share);
+  ~place() override;
+
+  server& of;
+  grant_id id;
+  std::int64_t ticket = 0;
+  bool renewing = false;                      // a renewal is under way
+  bool asks_again = false;                    // asked again because of a push; not answered yet
+  bool by_push = false;                       // its grant was pushed first: the client that passed the lock on decides how long the fence is kept
+  time_point fence_until{};                   // owned: the server keeps the fence until then at least, without a renewal that prolongs it
+  time_point late_until = time_point::min();  // after this the server refuses every request under this id that was written so far
+  time_point echo_until = time_point::min();  // the same, for requests that an earlier connection may still hold
+  time_point trouble_since{};                 // asking: since when the server gives no answer, or "later"; zero: no trouble
+  /// This client passed the lock on while others waited: when to check that the new owner has taken it (server::look_after); max: nothing
+  /// to check.
+  time_point follow_up = time_point::max();
+  std::uint32_t run = 0;      // the run of the server at which the place was asked for (server::run_)
+  std::uint32_t told_on = 0;  // the last connection on which something about this place was written
+  cleanup* kick = nullptr;
+  timer check;  // safety check, retry, or the end of patience with an absent server
+
+  // A vote:
+  vote_terms terms;
+  rival seen;                   // the client behind which it stands in line
+  std::int64_t accepted = 0;    // the floor of the last confirmation
+  std::int64_t refused_by = 0;  // the fence above that floor that the confirmation met; 0: none
+
+  bool may_renew(time_point now, bool in_any_case = false) const noexcept {
+    engine::place const& s = terms.hold != nullptr ? *terms.hold : *this;
+    return in_any_case ? now < s.renew_until : s.may_renew(now);
+  }
+};
+
+}  // namespace conch::protocol

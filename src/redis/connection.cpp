@@ -1,0 +1,170 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "redis/connection.hpp"
+
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/socket_base.hpp>
+
+#include <random>
+#include <utility>
+
+namespace conch::redis {
+
+using boost::system::error_code;
+
+connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address where)
+    : host_{h}, on_{on}, fsm_{settings, client_id, std::move(where), std::random_device{}()},
+      in_one_thread_{settings.single_threaded}, resolver_{on}, socket_{on}, timer_{on} {}
+
+// ---------------------------------------------------------------------------------------------- from the protocol
+
+void connection::send(protocol::command const& c) {
+  switch (fsm_.send(c)) {
+    case connection_fsm::flush_due::no: return;
+    case connection_fsm::flush_due::later: return flush_later();
+    case connection_fsm::flush_due::at_once: asio::dispatch(on_, [this, keep = host_.keep()] { flush(); }); return;
+  }
+}
+
+void connection::want_connection() {
+  if (fsm_.want_connection()) go_on_later();
+}
+
+void connection::drop_connection(std::string_view why) {
+  if (fsm_.drop_connection(why)) go_on_later();
+}
+
+void connection::shut_down() {
+  asio::post(on_, [this, keep = host_.keep()] {
+    fsm_.shut_down();
+    carry_out();
+  });
+}
+
+// ------------------------------------------------------------------------------------------------- on the strand
+
+/// Gives the state machine an input that may cause events of the protocol.
+template <class F>
+void connection::input(F f) {
+  try {
+    host_.enter_and_complete(f);
+  } catch (...) {  // of a user's handler
+    carry_out();
+    throw;
+  }
+  carry_out();
+}
+
+/// Wraps a handler: it keeps the client alive, and runs only if close() was not called since.
+template <class F>
+auto connection::bound(F f) {
+  return [this, keep = host_.keep(), mine = generation_, f = std::move(f)](auto&&... args) mutable {
+    if (mine == generation_) f(std::forward<decltype(args)>(args)...);
+  };
+}
+
+void connection::go_on_later() {
+  asio::post(on_, [this, keep = host_.keep()] { input([this](time_point now) { fsm_.due(now); }); });
+}
+
+void connection::flush_later() {
+  asio::post(on_, [this, keep = host_.keep()] { flush(); });
+}
+
+void connection::flush() {
+  fsm_.flush();
+  carry_out();
+}
+
+void connection::carry_out() {
+  for (connection_actions todo = fsm_.take(); todo.any(); todo = fsm_.take()) {
+    if (todo.log) {
+      for (auto const& [level, words] : fsm_.take_log()) host_.log(level, words);
+    }
+    if (todo.close) close();
+    if (todo.sleep) sleep(todo.until);
+    if (todo.resolve) resolve();
+    if (todo.connect) connect();
+    if (todo.flush && !in_one_thread_) flush_later();  // behind the handlers of this turn, which were posted
+    if (todo.flush && in_one_thread_) {
+      fsm_.flush();
+      todo.write = fsm_.take().write || todo.write;  // before the next read, so that the server gets it first
+    }
+    if (todo.write) write();
+    if (todo.read) read();
+    if (todo.go_on) go_on_later();
+  }
+}
+
+void connection::close() {
+  ++generation_;
+  error_code ignored;
+  socket_.close(ignored);
+  resolver_.cancel();
+  timer_.cancel();
+}
+
+void connection::sleep(time_point until) {
+  if (until == time_point::max()) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_after(until - clock::now());
+  timer_.async_wait(bound([this](error_code ec) {
+    if (!ec) input([this](time_point now) { fsm_.due(now); });
+  }));
+}
+
+void connection::resolve() {
+  resolver_.async_resolve(fsm_.where().host, std::to_string(fsm_.where().port), asio::ip::resolver_query_base::numeric_service,
+                          bound([this](error_code ec, asio::ip::tcp::resolver::results_type const& found) {
+                            endpoints_.clear();
+                            for (auto const& entry : found) endpoints_.emplace_back(entry.endpoint());
+                            input([&](time_point now) {
+                              if (ec) fsm_.failed("'" + fsm_.where().host + "': " + ec.message(), now);
+                              else fsm_.resolved(endpoints_.size(), now);
+                            });
+                          }));
+}
+
+void connection::connect() {
+  bool const local = fsm_.where().what == address::kind::unix_socket;
+  if (local) endpoints_.assign(1, asio::local::stream_protocol::endpoint{fsm_.where().path});
+  error_code ignored;
+  socket_.close(ignored);
+  socket_.async_connect(endpoints_[fsm_.address_number()], bound([this](error_code ec) {
+                          error_code unsupported;  // a unix socket has neither
+                          if (!ec) {
+                            socket_.set_option(asio::ip::tcp::no_delay{true}, unsupported);
+                            socket_.set_option(asio::socket_base::keep_alive{true}, unsupported);
+                            socket_.non_blocking(true, unsupported);  // of write()
+                          }
+                          input([&](time_point now) { ec ? fsm_.refused(ec.message(), now) : fsm_.connected(now); });
+                        }));
+}
+
+/// Writes at once what the socket takes, which is nearly always all.
+void connection::write() {
+  error_code later;
+  std::string_view const bytes = fsm_.bytes();
+  std::size_t const taken = socket_.write_some(asio::buffer(bytes), later);
+  if (taken != 0) return fsm_.written(taken);
+  socket_.async_write_some(asio::buffer(bytes), bound([this](error_code ec, std::size_t size) {
+                             if (ec) {
+                               input([&](time_point now) { fsm_.failed("write: " + ec.message(), now); });
+                             } else {
+                               fsm_.written(size);
+                               carry_out();
+                             }
+                           }));
+}
+
+void connection::read() {
+  std::span<char> const room = fsm_.room();
+  socket_.async_read_some(asio::buffer(room.data(), room.size()), bound([this](error_code ec, std::size_t size) {
+                            input([&](time_point now) { ec ? fsm_.failed("read: " + ec.message(), now) : fsm_.received(size, now); });
+                          }));
+}
+
+}  // namespace conch::redis

@@ -1,0 +1,65 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/asio_compat.hpp"
+#include "base/url.hpp"
+#include "protocol/transport.hpp"
+#include "redis/connection_fsm.hpp"
+
+#include <conch/config.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::redis {
+
+/// A connection to a Redis server. It carries out the actions of its connection_fsm with Asio, and decides nothing itself.
+class connection final : public transport {
+ public:
+  /// `on`: a strand, unless config::single_threaded.
+  connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address where);
+
+  // protocol::wire, with the client locked
+  void send(protocol::command const& c) override;
+  void want_connection() override;
+  void drop_connection(std::string_view why) override;
+
+  void report_to(protocol::wire_events& e) noexcept override { fsm_.report_to(e); }
+  void shut_down() override;
+
+ private:
+  template <class F>
+  void input(F f);
+  template <class F>
+  auto bound(F f);
+  void go_on_later();
+  void flush_later();
+  void flush();
+  void carry_out();
+  void close();
+  void sleep(time_point until);
+  void resolve();
+  void connect();
+  void write();
+  void read();
+
+  host& host_;
+  asio::any_io_executor const on_;
+  connection_fsm fsm_;
+  std::uint64_t generation_ = 0;  // counts closes: a handler that finds it changed belongs to a closed stream
+  bool const in_one_thread_;
+  asio::ip::tcp::resolver resolver_;
+  asio::generic::stream_protocol::socket socket_;
+  asio::steady_timer timer_;
+  std::vector<asio::generic::stream_protocol::endpoint> endpoints_;
+};
+
+}  // namespace conch::redis

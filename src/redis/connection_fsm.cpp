@@ -1,0 +1,311 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "redis/connection_fsm.hpp"
+
+#include "base/mutant.hpp"
+#include "base/turns.hpp"
+#include "redis/codec.hpp"
+
+#include <boost/assert.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace conch::redis {
+
+namespace {
+
+/// The longest message is a grant for a name of 512 bytes, or an answer of 906 numbers. A peer that sends more than this is
+/// no lock server.
+constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_text = 64 << 10, .max_message = 1 << 20};
+constexpr std::size_t good_read = 16 << 10;
+constexpr duration steady_after = std::chrono::seconds{1};
+
+}  // namespace
+
+connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream)
+    : settings_{settings}, id_{client_id}, where_{std::move(where)}, stream_{stream}, random_{seed}, decoder_{wire_limits},
+      outgoing_mutex_{!settings.single_threaded} {}
+
+void connection_fsm::log(log_level level, std::string words) {
+  log_.push_back({level, std::move(words)});
+  actions_.log = true;
+}
+
+// ---------------------------------------------------------------------------------------------- from the protocol
+
+connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
+  bool first = false;
+  {
+    std::lock_guard const guard{outgoing_mutex_};
+    encode(c, id_, outgoing_);
+    first = !std::exchange(flush_due_, true);
+  }
+  bool const owed = unanswered_++ > 0;
+  if (!first) return flush_due::no;
+  return owed ? flush_due::later : flush_due::at_once;
+}
+
+bool connection_fsm::want_connection() noexcept { return !std::exchange(wanted_, true); }
+
+bool connection_fsm::drop_connection(std::string_view why) {
+  if (std::exchange(dropping_, true)) return false;
+  why_dropped_ = why;
+  return true;
+}
+
+// -------------------------------------------------------------------------------------- making a connection
+
+void connection_fsm::sleep(time_point until) noexcept {
+  until_ = actions_.until = until;
+  actions_.sleep = true;
+}
+
+void connection_fsm::due(time_point now) {
+  switch (state_) {
+    case state::idle:
+      if (wanted_) connect(now);
+      return;
+    case state::resolving:
+    case state::connecting:
+    case state::handshaking:
+    case state::greeting:
+      if (now < until_) return sleep(until_);
+      if (CONCH_MUTANT(no_connect_timeout)) return;
+      return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
+    case state::up:
+      if (dropping_ && !CONCH_MUTANT(drop_ignored)) return lost(protocol::fault::reconnect, why_dropped_, now);
+      if (std::exchange(unfinished_, false)) hand_over(now);
+      return;
+    case state::pausing:
+      if (now < until_) return sleep(until_);
+      return connect(now);
+    case state::closed: return;
+  }
+}
+
+void connection_fsm::connect(time_point now) {
+  sleep(detail::later_by(now, settings_.connect_timeout));
+  next_address_ = 0;
+  if (where_.what == address::kind::unix_socket) {
+    addresses_ = 1;
+    connect_next();
+  } else {
+    state_ = state::resolving;
+    actions_.resolve = true;
+  }
+}
+
+void connection_fsm::resolved(std::size_t addresses, time_point now) {
+  BOOST_ASSERT(state_ == state::resolving);
+  if (addresses == 0) return lost(protocol::fault::try_later, "the host has no address", now);
+  addresses_ = addresses;
+  connect_next();
+}
+
+void connection_fsm::connect_next() {
+  state_ = state::connecting;
+  actions_.connect = true;
+}
+
+void connection_fsm::refused(std::string_view why, time_point now) {
+  BOOST_ASSERT(state_ == state::connecting);
+  if (++next_address_ == addresses_ || CONCH_MUTANT(first_address_only)) return lost(protocol::fault::try_later, why, now);
+  connect_next();
+}
+
+void connection_fsm::connected(time_point now) {
+  BOOST_ASSERT(state_ == state::connecting);
+  if (!stream_.handshakes) return greet(now);
+  state_ = state::handshaking;
+  actions_.handshake = true;
+}
+
+void connection_fsm::handshaken(time_point now) {
+  BOOST_ASSERT(state_ == state::handshaking);
+  greet(now);
+}
+
+void connection_fsm::greet(time_point now) {
+  state_ = state::greeting;
+  if (!CONCH_MUTANT(half_message_kept)) decoder_.reset();
+  writing_ = greeting_.begin(where_, settings_.client_name);
+  greeted_at_ = now;
+  write();
+  actions_.read = true;
+}
+
+void connection_fsm::failed(std::string_view why, time_point now) {
+  BOOST_ASSERT(state_ != state::idle && state_ != state::pausing && state_ != state::closed);
+  lost(protocol::fault::try_later, why, now);
+}
+
+/// The end of this connection, or of the attempt to make one.
+void connection_fsm::lost(protocol::fault what, std::string_view reason, time_point now) {
+  bool const was_up = state_ == state::up;
+  std::string const why{reason};
+  actions_ = {.log = actions_.log, .close = true};
+  state_ = state::pausing;
+  write_under_way_ = flush_missed_ = unfinished_ = false;
+  log(log_level::warning, (was_up ? "lost the connection to " : "cannot connect to ") + where_.shown() + ": " + why);
+  if (!was_up) {
+    events_->connect_failed(what, where_.shown() + ": " + why, now);
+  } else if (!CONCH_MUTANT(lost_connection_untold)) {
+    events_->disconnected(why, now);
+  }
+  {
+    std::lock_guard const guard{outgoing_mutex_};
+    if (!CONCH_MUTANT(unwritten_commands_kept)) outgoing_.clear();
+    if (!CONCH_MUTANT(flush_claimed_for_ever)) flush_due_ = false;
+  }
+  if (was_up && now - up_since_ > steady_after && !CONCH_MUTANT(back_off_not_reset)) attempts_ = 0;
+  sleep(detail::later_by(now, pause()));
+}
+
+/// The pause before the next attempt: none after a connection that lasted, then ever longer; half of it is random.
+duration connection_fsm::pause() {
+  duration wait = duration::zero();
+  if (attempts_ > 0) {
+    auto const longest = settings_.reconnect_min * (std::int64_t{1} << std::min(attempts_ - 1, 20u));
+    wait = std::min(longest, settings_.reconnect_max);
+    auto const half = static_cast<std::uint64_t>(wait.count() / 2);
+    wait = wait / 2 + duration{static_cast<duration::rep>(random_.next() % (half + 1))};
+  }
+  if (attempts_ == 0 || !CONCH_MUTANT(back_off_does_not_grow)) ++attempts_;
+  return wait;
+}
+
+void connection_fsm::shut_down() noexcept {
+  state_ = state::closed;
+  actions_ = {.log = actions_.log, .close = true};
+}
+
+// ---------------------------------------------------------------------------------------------------- what comes in
+
+std::span<char> connection_fsm::room() { return decoder_.prepare(good_read); }
+
+void connection_fsm::received(std::size_t size, time_point now) {
+  BOOST_ASSERT(state_ == state::greeting || state_ == state::up);
+  decoder_.commit(size);
+  if (state_ == state::greeting) hear_greeting(now);
+  else hand_over(now);
+}
+
+void connection_fsm::hear_greeting(time_point now) {
+  for (;;) {
+    switch (decoder_.next()) {
+      case resp::decoder::progress::need_more: actions_.read = true; return;
+      case resp::decoder::progress::failed: return lost(protocol::fault::malformed, decoder_.error(), now);
+      case resp::decoder::progress::message: break;
+    }
+    if (decoder_.is_push()) continue;
+    switch (greeting_.next(decoder_.message())) {
+      case greeting::progress::more: break;
+      case greeting::progress::failed:
+        return lost(CONCH_MUTANT(refusal_is_for_now) ? protocol::fault::try_later : greeting_.fault(), greeting_.why(), now);
+      case greeting::progress::done: return greeted(now);
+    }
+  }
+}
+
+void connection_fsm::greeted(time_point now) {
+  state_ = state::up;
+  sleep(time_point::max());
+  up_since_ = now;
+  told_of_foreign_pushes_ = false;
+  if (!CONCH_MUTANT(drop_outlives_connection)) dropping_ = false;
+  unanswered_ = 0;
+  log(log_level::info, "connected to " + where_.shown());
+  if (!greeting_.warning().empty()) log(log_level::warning, greeting_.warning());
+  protocol::session const session{greeting_.client_id(), greeting_.client_address(),
+                                  greeting_.server_us(), CONCH_MUTANT(asked_when_answered) ? now : greeted_at_,
+                                  greeting_.run(),       greeting_.uptime()};
+  actions_.flush = claim_flush();
+  events_->connected_as(session, now);
+  hand_over(now);
+}
+
+/// True: the caller must call flush(). The commands that are sent until then go out together.
+bool connection_fsm::claim_flush() {
+  std::lock_guard const guard{outgoing_mutex_};
+  return !std::exchange(flush_due_, true);
+}
+
+/// Reports received messages to the protocol: a limited number at a time, since a buffer has room for thousands of short answers.
+void connection_fsm::hand_over(time_point now) {
+  // The commands that this causes go out together, also those of the handlers that it completes.
+  if (claim_flush()) actions_.flush = true;
+  for (std::size_t left = CONCH_IN_ONE_TURN; !dropping_; --left) {
+    if (left == 0) {
+      unfinished_ = true;
+      (CONCH_MUTANT(rest_of_turn_forgotten) ? actions_.read : actions_.go_on) = true;
+      return;
+    }
+    switch (decoder_.next()) {
+      case resp::decoder::progress::need_more: actions_.read = true; return;
+      case resp::decoder::progress::failed: actions_.go_on = drop_connection(decoder_.error()); return;
+      case resp::decoder::progress::message: break;
+    }
+    if (decoder_.is_push()) {
+      push(now);
+    } else {
+      --unanswered_;
+      events_->answered(to_answer(decoder_.message(), numbers_), now);
+    }
+  }
+}
+
+void connection_fsm::push(time_point now) {
+  protocol::pushed_grant grant;
+  switch (read_push(decoder_.message(), id_, name_, grant)) {
+    case push_kind::grant: events_->granted(grant, now); break;
+    case push_kind::revoked: events_->revoked(grant.name, grant.id, now); break;
+    case push_kind::missed: events_->missed(grant.name, grant.id, now); break;
+    case push_kind::subscribed:
+      --unanswered_;
+      if (!CONCH_MUTANT(subscription_unanswered)) events_->answered({}, now);
+      break;
+    case push_kind::other: break;
+    case push_kind::malformed:
+      if (!std::exchange(told_of_foreign_pushes_, true)) {
+        log(log_level::warning, "ignored a push on our channel that conch did not send; of this connection no other is told");
+      }
+      break;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- what goes out
+
+void connection_fsm::flush() {
+  if (write_under_way_ && !CONCH_MUTANT(write_not_awaited)) {
+    flush_missed_ = true;
+    return;
+  }
+  if (state_ != state::up) return;
+  {
+    std::lock_guard const guard{outgoing_mutex_};
+    flush_due_ = false;
+    writing_.clear();
+    writing_.swap(outgoing_);
+  }
+  if (!writing_.empty()) write();
+}
+
+void connection_fsm::write() noexcept {
+  written_ = 0;
+  write_under_way_ = actions_.write = true;
+}
+
+void connection_fsm::written(std::size_t size) {
+  BOOST_ASSERT(write_under_way_ && size <= writing_.size() - written_);
+  written_ += size;
+  if (written_ < writing_.size() && !CONCH_MUTANT(rest_not_written)) {
+    if (CONCH_MUTANT(rest_begins_anew)) written_ = 0;
+    actions_.write = true;
+    return;
+  }
+  write_under_way_ = false;
+  if (std::exchange(flush_missed_, false) && !CONCH_MUTANT(missed_flush_forgotten)) flush();
+}
+
+}  // namespace conch::redis

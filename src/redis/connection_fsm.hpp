@@ -1,0 +1,159 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/optional_mutex.hpp"
+#include "base/random.hpp"
+#include "base/url.hpp"
+#include "protocol/wire.hpp"
+#include "redis/greeting.hpp"
+#include "resp/decoder.hpp"
+
+#include <conch/clock.hpp>
+#include <conch/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace conch::redis {
+
+/// The actions that the interpreter of a connection_fsm must carry out, in this order. The end of each is an input to the machine,
+/// unless the stream was closed meanwhile.
+struct connection_actions {
+  bool log = false;        // log the lines of take_log()
+  bool close = false;      // close the stream, and cancel the name look-up and the sleep; report none of their ends
+  bool sleep = false;      // until `until`, then call due(). It replaces an earlier sleep; time_point::max(): cancel that one only
+  bool resolve = false;    // the name of the host; then call resolved() or failed()
+  bool connect = false;    // a new stream to address_number(); then call connected() or refused()
+  bool handshake = false;  // of the stream (TLS); then call handshaken() or failed()
+  bool flush = false;      // call flush() at the end of this turn, after the user's handlers that belong to it
+  bool write = false;      // bytes(); then call written() or failed()
+  bool read = false;       // into room(); then call received() or failed()
+  bool go_on = false;      // call due() in a later turn
+  time_point until{};
+
+  bool any() const noexcept { return log || close || sleep || resolve || connect || handshake || flush || write || read || go_on; }
+  friend bool operator==(connection_actions const&, connection_actions const&) = default;
+};
+
+/// A connection to a Redis server, without its sockets. It connects when it is first wanted, and reconnects whenever it is lost. It
+/// writes the commands of one turn of the event loop together. Only the first is written at once, unless an answer is due or has just
+/// come in: the server works on it while the client makes the others, and operations that began together do not stay together
+/// for ever. It reports answers and pushes in the order in which they come. No I/O, no clock.
+///
+/// Threads: the interpreter gives one input at a time, and calls take() after each. "Locked": with the client locked.
+class connection_fsm {
+ public:
+  struct stream_kind {
+    bool handshakes = false;
+  };
+  /// When flush() is to be called.
+  enum class flush_due { no, at_once, later };
+  struct log_line {
+    log_level level;
+    std::string words;
+  };
+
+  /// `settings` and `client_id` outlive this. `seed`: for the pauses between attempts.
+  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream);
+  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed)
+      : connection_fsm(settings, client_id, std::move(where), seed, stream_kind{}) {}
+  connection_fsm(connection_fsm const&) = delete;
+  connection_fsm& operator=(connection_fsm const&) = delete;
+
+  /// The receiver of the connection's events. To be called once, before anything else.
+  void report_to(protocol::wire_events& e) noexcept { events_ = &e; }
+
+  // ---- from the protocol: locked, from any thread
+  flush_due send(protocol::command const& c);
+  /// True: the caller must call due() in a later turn.
+  [[nodiscard]] bool want_connection() noexcept;
+  [[nodiscard]] bool drop_connection(std::string_view why);
+
+  // ---- from the interpreter: locked
+  void resolved(std::size_t addresses, time_point now);
+  void connected(time_point now);
+  /// This address does not answer; another one may.
+  void refused(std::string_view why, time_point now);
+  void handshaken(time_point now);
+  void received(std::size_t size, time_point now);
+  /// A read, a write or a handshake of the stream has failed, or the name look-up.
+  void failed(std::string_view why, time_point now);
+  void due(time_point now);
+
+  // ---- from the interpreter: need not be locked, so that a write never waits for the client's mutex
+  void flush();
+  void written(std::size_t size);
+  /// Closes the connection for good.
+  void shut_down() noexcept;
+
+  connection_actions take() noexcept { return std::exchange(actions_, {}); }
+  std::vector<log_line> take_log() noexcept { return std::exchange(log_, {}); }
+  std::size_t address_number() const noexcept { return next_address_; }
+  address const& where() const noexcept { return where_; }
+  /// The bytes to write. They stay in place until written(), or until the stream is closed.
+  std::string_view bytes() const noexcept { return std::string_view{writing_}.substr(written_); }
+  std::span<char> room();
+  bool is_up() const noexcept { return state_ == state::up; }
+
+ private:
+  enum class state : std::uint8_t { idle, resolving, connecting, handshaking, greeting, up, pausing, closed };
+
+  void connect(time_point now);
+  void connect_next();
+  void greet(time_point now);
+  void greeted(time_point now);
+  void hear_greeting(time_point now);
+  void hand_over(time_point now);
+  void push(time_point now);
+  void write() noexcept;
+  void sleep(time_point until) noexcept;
+  void lost(protocol::fault what, std::string_view why, time_point now);
+  duration pause();
+  bool claim_flush();
+  void log(log_level level, std::string words);
+
+  config const& settings_;
+  std::string const& id_;
+  address const where_;
+  stream_kind const stream_;
+  protocol::wire_events* events_ = nullptr;
+
+  state state_ = state::idle;
+  connection_actions actions_;
+  std::vector<log_line> log_;
+  std::size_t addresses_ = 0, next_address_ = 0;
+  time_point until_{};     // of the attempt, or of the pause
+  unsigned attempts_ = 0;  // in a row without success
+  engine::random_numbers random_;
+
+  greeting greeting_;
+  time_point greeted_at_{}, up_since_{};
+  resp::decoder decoder_;
+  std::vector<std::int64_t> numbers_;
+  std::string name_;
+  bool told_of_foreign_pushes_ = false;  // the log has a line about them for this connection
+  bool unfinished_ = false;              // the last turn has left messages
+
+  std::string writing_;
+  std::size_t written_ = 0;  // bytes of writing_
+  bool write_under_way_ = false;
+  bool flush_missed_ = false;  // flush() was called while a write was under way
+
+  // Locked.
+  bool wanted_ = false;
+  bool dropping_ = false;
+  std::string why_dropped_;
+  std::int64_t unanswered_ = 0;  // commands of this connection
+
+  // The commands that are sent and not yet written.
+  optional_mutex outgoing_mutex_;
+  std::string outgoing_;
+  bool flush_due_ = false;
+};
+
+}  // namespace conch::redis

@@ -1,0 +1,105 @@
+// The real server that the model is compared with. Not support/redis_server.hpp: that one links the
+// library, which the simulation must not, because it compiles the same code in its own way.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "sim/differential/raw_redis_client.hpp"
+
+namespace conch::sim {
+
+// One process with a private folder and a unix socket, no data, no configuration. Killed by its
+// process id; by the kernel if the test dies. Throws if it cannot be started.
+class real_redis_server {
+ public:
+  real_redis_server() : folder_{make_folder()} {
+    char const* const chosen = std::getenv("CONCH_REDIS_SERVER");
+    program_ = chosen != nullptr ? chosen : "redis-server";
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      become_server();
+    }
+    try {
+      wait_until_ready();
+    } catch (...) {
+      clean_up();
+      throw;
+    }
+  }
+
+  real_redis_server(real_redis_server const&) = delete;
+  real_redis_server& operator=(real_redis_server const&) = delete;
+  ~real_redis_server() { clean_up(); }
+
+  std::string socket_path() const { return folder_ / "redis.sock"; }
+
+ private:
+  static std::filesystem::path make_folder() {
+    std::string name = std::filesystem::temp_directory_path() / "conch-model-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) {
+      throw std::runtime_error{"no temporary folder for redis-server"};
+    }
+    return name;
+  }
+
+  [[noreturn]] void become_server() const {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int const log = ::open((folder_ / "log").c_str(), O_CREAT | O_WRONLY, 0600);
+    ::dup2(log, 1);
+    ::dup2(log, 2);
+    auto const socket = socket_path();
+    ::execlp(program_.c_str(), program_.c_str(), "--port", "0", "--unixsocket", socket.c_str(), "--save", "", "--appendonly", "no", "--dir",
+             folder_.c_str(), "--enable-debug-command", "yes", nullptr);
+    ::_exit(127);
+  }
+
+  bool accepts_connections() const {
+    try {
+      raw_redis_client attempt{socket_path()};
+      return true;
+    } catch (std::runtime_error const&) {
+      return false;
+    }
+  }
+
+  void wait_until_ready() {
+    using namespace std::chrono_literals;
+    for (auto const end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
+      if (accepts_connections()) {
+        return;
+      }
+      if (pid_ < 0 || ::waitpid(pid_, nullptr, WNOHANG) == pid_) {
+        pid_ = -1;
+        throw std::runtime_error{program_ + " does not start; is it installed?"};
+      }
+      std::this_thread::sleep_for(2ms);
+    }
+    throw std::runtime_error{program_ + " accepts no connection after 20 s"};
+  }
+
+  void clean_up() noexcept {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  std::filesystem::path folder_;
+  std::string program_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace conch::sim

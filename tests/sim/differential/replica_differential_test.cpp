@@ -1,0 +1,202 @@
+// A master and its replica: two real servers, and two models with the stream of effects between them. What the scripts lean on when
+// roles change: what redis.set_repl keeps back, who hears a PUBLISH, what a replica refuses, and who stays connected.
+
+#include <netinet/in.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "sim/differential/real_redis_server.hpp"
+#include "sim/model/redis_model.hpp"
+
+#include <gtest/gtest.h>
+
+namespace conch::sim {
+namespace {
+
+using words = std::vector<std::string>;
+
+std::vector<std::string_view> views(words const& argv) { return {argv.begin(), argv.end()}; }
+
+std::string free_port() {
+  int const fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  bool const ok =
+      ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  ::close(fd);
+  if (!ok) throw std::runtime_error{"no free port"};
+  return std::to_string(ntohs(address.sin_port));
+}
+
+/// Servers 0 and 1, at first master and replica, each with a connection that asks and one that listens to the channel "ch".
+class both_pairs {
+ public:
+  both_pairs() {
+    for (std::size_t i = 0; i < 2; ++i) {
+      ports_[i] = free_port();
+      asks_[i] = std::make_unique<raw_redis_client>(real_[i].socket_path());
+      listens_[i] = std::make_unique<raw_redis_client>(real_[i].socket_path());
+      ask(*asks_[i], {"HELLO", "3"});
+      EXPECT_EQ(ask(*asks_[i], {"CONFIG", "SET", "port", ports_[i]}).text, "OK");
+      (void)ask(*asks_[i], {"CONFIG", "SET", "repl-diskless-sync-delay", "0"});
+      ask(*listens_[i], {"HELLO", "3"});
+      modelled_asks_[i] = model_[i].connect("a:1");
+      modelled_listens_[i] = model_[i].connect("a:2");
+      for (auto const id : {modelled_asks_[i], modelled_listens_[i]}) model_[i].execute(id, views({"HELLO", "3"}));
+      model_[i].replicate();
+    }
+    ask(*asks_[1], {"REPLICAOF", "127.0.0.1", ports_[0]});
+    model_[1].set_replica(true);
+    until(1, "master_link_status:up");
+    for (std::size_t i = 0; i < 2; ++i) {
+      ask(*listens_[i], {"SUBSCRIBE", "ch"});
+      model_[i].execute(modelled_listens_[i], views({"SUBSCRIBE", "ch"}));
+      (void)model_[i].take_pushes();
+    }
+  }
+
+  /// Sent to one server of each pair; the answers must be the same. It has reached the replica when this returns.
+  std::string same(std::size_t at, words const& argv) {
+    auto const now = std::chrono::system_clock::now().time_since_epoch();
+    for (auto& m : model_) m.set_time_us(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+    std::string const real = describe(ask(*asks_[at], argv));
+    std::string const modelled = describe(model_[at].execute(modelled_asks_[at], views(argv)));
+    EXPECT_EQ(real, modelled) << argv.at(1);
+    if (at == master_) {
+      for (auto const& effect : model_[at].take_effects()) model_[1 - at].apply(effect);
+      EXPECT_EQ(describe(ask(*asks_[at], {"WAIT", "1", "10000"})), ":1");
+    }
+    return real;
+  }
+
+  /// What its listener hears next is the same, and this. All messages are different.
+  void hears(std::size_t at, std::string const& message) {
+    auto const real = listens_[at]->read();
+    ASSERT_TRUE(real) << "no longer connected";
+    EXPECT_EQ(real->items.back().text, message);
+    for (auto const& p : model_[at].take_pushes()) {
+      if (p.to == modelled_listens_[at]) heard_[at].push_back(p.message.items.back().text);
+    }
+    ASSERT_FALSE(heard_[at].empty()) << message;
+    EXPECT_EQ(heard_[at].front(), message);
+    heard_[at].erase(heard_[at].begin());
+  }
+
+  void change_roles() {
+    std::size_t const old = master_;
+    EXPECT_EQ(ask(*asks_[old], {"FAILOVER", "TO", "127.0.0.1", ports_[1 - old]}).text, "OK");
+    until(old, "role:slave");
+    until(1 - old, "role:master");
+    until(old, "master_link_status:up");
+    until(1 - old, "connected_slaves:1");
+    master_ = 1 - old;
+    model_[old].set_replica(true);
+    model_[master_].set_replica(false);
+  }
+
+ private:
+  static value ask(raw_redis_client& c, words const& argv) {
+    c.add(views(argv));
+    c.flush();
+    auto reply = c.read();
+    if (!reply) throw std::runtime_error{"the server has closed the connection"};
+    return *reply;
+  }
+
+  void until(std::size_t at, std::string const& what) {
+    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+    while (ask(*asks_[at], {"INFO", "replication"}).text.find(what) == std::string::npos) {
+      if (std::chrono::steady_clock::now() > end) throw std::runtime_error{"never seen: " + what};
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    }
+  }
+
+  std::array<real_redis_server, 2> real_;
+  std::array<std::string, 2> ports_;
+  std::array<std::unique_ptr<raw_redis_client>, 2> asks_, listens_;
+  std::array<redis_model, 2> model_;
+  std::array<redis_model::connection_id, 2> modelled_asks_{}, modelled_listens_{};
+  std::array<std::vector<std::string>, 2> heard_;
+  std::size_t master_ = 0;
+};
+
+words script(std::string body) { return {"EVAL", std::move(body), "0"}; }
+
+TEST(Replica, HearsWhatIsPublishedUnlessItIsKeptBack) {
+  both_pairs both;
+  // The replica's listener is not counted, and hears it.
+  EXPECT_EQ(both.same(0, script("return redis.call('PUBLISH', 'ch', 'one')")), ":1");
+  both.hears(0, "one");
+  both.hears(1, "one");
+  EXPECT_EQ(both.same(0, script("redis.set_repl(redis.REPL_NONE) local n = redis.call('PUBLISH', 'ch', 'kept back') "
+                                "redis.set_repl(redis.REPL_ALL) redis.call('PUBLISH', 'ch', 'two') return n")),
+            ":1");
+  both.hears(0, "kept back");
+  both.hears(0, "two");
+  both.hears(1, "two");
+  both.same(0, {"PUBLISH", "ch", "three"});
+  both.hears(0, "three");
+  both.hears(1, "three");
+  EXPECT_EQ(both.same(1, script("return redis.call('PUBLISH', 'ch', 'of the replica')")), ":1");
+  both.hears(1, "of the replica");
+  both.same(0, {"PUBLISH", "ch", "four"});
+  both.hears(0, "four");
+}
+
+TEST(Replica, HasWhatWasWrittenUnlessItIsKeptBackAndUntilTheSameTime) {
+  both_pairs both;
+  both.same(0, script("redis.set_repl(redis.REPL_NONE) redis.call('SET', 'a', '1') redis.set_repl(redis.REPL_ALL) "
+                      "redis.call('SET', 'b', '2', 'PXAT', '99999999999999') redis.call('SET', 'c', '3') return 0"));
+  both.same(0, script("return redis.call('ZADD', 'q', 7, 'x', 8, 'y')"));
+  both.same(0, {"HSET", "h", "f", "v"});
+  both.same(0, {"PEXPIREAT", "h", "99999999999998"});
+  for (std::size_t at : {0, 1}) {
+    for (char const* key : {"a", "b", "c"}) both.same(at, {"GET", key});
+    both.same(at, {"PEXPIRETIME", "b"});
+    both.same(at, {"PEXPIRETIME", "h"});
+    both.same(at, {"ZRANGE", "q", "0", "-1"});
+    both.same(at, {"HGET", "h", "f"});
+  }
+  EXPECT_EQ(both.same(1, {"GET", "a"}), "nil");
+  both.same(0, script("redis.call('ZPOPMIN', 'q') redis.call('ZPOPMIN', 'q') return redis.call('DEL', 'b', 'c')"));
+  EXPECT_EQ(both.same(1, {"EXISTS", "b", "c", "q", "h"}), ":1");
+}
+
+TEST(Replica, RefusesToWriteAndSaysSo) {
+  both_pairs both;
+  both.same(0, {"SET", "k", "v"});
+  both.same(1, {"SET", "k", "w"});
+  both.same(1, {"DEL", "nothing"});
+  both.same(1, script("return redis.call('SET', 'k', 'w')"));
+  both.same(1, script("redis.call('GET', 'k') return redis.call('ZREM', 'q', 'x')"));
+  both.same(1, script("return redis.pcall('PEXPIRE', 'k', 5).err"));
+  both.same(1, script("return redis.call('GET', 'k')"));
+  both.same(1, {"PUBLISH", "ch", "a replica may"});
+  both.hears(1, "a replica may");
+}
+
+TEST(Replica, AfterARoleChangeThoseWhoStayHearTheNewMasterAndMayNotWrite) {
+  both_pairs both;
+  both.same(0, {"SET", "k", "v", "PXAT", "99999999999999"});
+  both.change_roles();
+  both.same(0, {"SET", "k", "w"});
+  EXPECT_EQ(both.same(1, {"SET", "k", "x"}), R"(+"OK")");
+  EXPECT_EQ(both.same(0, {"GET", "k"}), both.same(1, {"GET", "k"}));
+  EXPECT_EQ(both.same(1, script("redis.set_repl(redis.REPL_NONE) local n = redis.call('PUBLISH', 'ch', 'here') "
+                                "redis.set_repl(redis.REPL_ALL) redis.call('PUBLISH', 'ch', 'and there') return n")),
+            ":1");
+  both.hears(1, "here");
+  both.hears(1, "and there");
+  both.hears(0, "and there");
+  both.change_roles();
+  EXPECT_EQ(both.same(0, {"SET", "k", "back"}), R"(+"OK")");
+  both.same(1, {"SET", "k", "w"});
+}
+
+}  // namespace
+}  // namespace conch::sim

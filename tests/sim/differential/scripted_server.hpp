@@ -1,0 +1,230 @@
+// lua/*.lua on the model of Redis, fed and read through the codec that the client uses; and what it is compared with.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "memory/store.hpp"
+#include "protocol/replies.hpp"
+#include "redis/codec.hpp"
+#include "resp/decoder.hpp"
+#include "sim/model/redis_model.hpp"
+#include "sim/mutants/mutants.hpp"
+#include "support/printed_replies.hpp"
+
+namespace conch::sim {
+
+/// What a command is answered. A fault: it was not carried out, or nobody can read that.
+using any_reply = std::variant<protocol::fault, protocol::acquire_reply, protocol::tries_reply, protocol::release_reply, protocol::renew_reply,
+                               engine::lock_report, protocol::order_reply, protocol::session_reply>;
+
+/// As the client reads an answer to a command.
+struct reply_reader {
+  protocol::answer const& a;
+
+  any_reply operator()(protocol::acquire_command const& c) const { return protocol::read_acquire(a, c.proposal); }
+  any_reply operator()(protocol::acquire_all_command const& c) const { return whole(protocol::read_tries(a, c.items.size())); }
+  any_reply operator()(protocol::release_command const& c) const { return protocol::read_release(a, c.new_id != 0, c.permit != nullptr); }
+  any_reply operator()(protocol::renew_command const& c) const { return whole(protocol::read_renew(a, c.items.size(), false)); }
+  any_reply operator()(protocol::confirm_command const& c) const { return whole(protocol::read_renew(a, c.items.size(), true)); }
+  any_reply operator()(protocol::inspect_command const&) const { return whole(protocol::read_inspect(a)); }
+  any_reply operator()(protocol::force_command const&) const { return whole(protocol::read_force(a)); }
+  any_reply operator()(protocol::limit_command const& c) const { return whole(protocol::read_limit(a, c.limit)); }
+  template <class Command>
+  any_reply operator()(Command const&) const {
+    return protocol::read_session(a);
+  }
+
+ private:
+  template <class Reply>
+  static any_reply whole(std::optional<Reply> r) {
+    if (!r) return protocol::fault::malformed;
+    return *std::move(r);
+  }
+};
+
+inline any_reply read_reply(protocol::command const& c, protocol::answer const& a) {
+  if (a.what != protocol::fault::none) return a.what;
+  return std::visit(reply_reader{a}, c);
+}
+
+inline any_reply reply_of(memory::store& s, protocol::command const& c, std::string_view client, std::int64_t now_us) {
+  any_reply said = protocol::fault::malformed;
+  s.carry_out(c, client, now_us, [&](auto reply) {
+    if (reply) {
+      said = *std::move(reply);
+    } else {
+      said = protocol::fault::wrong_type;
+    }
+  });
+  return said;
+}
+
+struct seen_grant {
+  std::string client, name;
+  engine::grant_id id;
+  std::int64_t fence, granted_us, claim_ms;
+  engine::permit_kind kind;
+  std::uint32_t segment;
+
+  bool operator==(seen_grant const&) const = default;
+};
+
+using seen_grants = std::vector<seen_grant>;
+
+inline std::ostream& operator<<(std::ostream& out, seen_grant const& g) {
+  return out << g.client << '.' << engine::to_text(g.id) << " gets " << g.name << " fence " << g.fence << " at " << g.granted_us << " for "
+             << g.claim_ms << " segment " << g.segment;
+}
+
+inline seen_grant seen(std::string_view client, protocol::pushed_grant const& g) {
+  return {std::string{client}, std::string{g.name}, g.id, g.fence, g.granted_us, g.claim.count(), g.kind, g.segment};
+}
+
+/// lua/*.lua on the model, fed and read through the codec the client uses.
+class scripted_server {
+ public:
+  struct outcome {
+    std::vector<std::int64_t> answer;  // as it was sent
+    any_reply reply;                   // as the client reads it
+    seen_grants pushes;
+  };
+
+  explicit scripted_server(std::vector<std::string> const& clients) {
+    for (std::string const& client : clients) {
+      connections_[client] = connect();
+    }
+  }
+
+  void at(std::int64_t now_us) {
+    model_.set_time_us(now_us);
+    // What has expired is gone, as in the store: it must not come back when the clock does.
+    model_.expire_cycle();
+  }
+
+  void subscribe(std::string const& client, bool on) {
+    if (on) {
+      carry_out(protocol::subscribe_command{}, client);
+    } else {
+      model_.disconnect(connections_[client]);
+      connections_[client] = connect();
+    }
+  }
+
+  outcome carry_out(protocol::command const& c, std::string const& client) {
+    value reply = execute(c, client);
+    if (reply.error_code() == "NOSCRIPT") {
+      protocol::command with_source = c;
+      if (auto* acquire = std::get_if<protocol::acquire_command>(&with_source)) acquire->with_source = true;
+      if (auto* tries = std::get_if<protocol::acquire_all_command>(&with_source)) tries->with_source = true;
+      if (auto* release = std::get_if<protocol::release_command>(&with_source)) release->with_source = true;
+      if (auto* renew = std::get_if<protocol::renew_command>(&with_source)) renew->with_source = true;
+      if (auto* confirm = std::get_if<protocol::confirm_command>(&with_source)) confirm->with_source = true;
+      if (auto* inspect = std::get_if<protocol::inspect_command>(&with_source)) inspect->with_source = true;
+      if (auto* force = std::get_if<protocol::force_command>(&with_source)) force->with_source = true;
+      if (auto* limit = std::get_if<protocol::limit_command>(&with_source)) limit->with_source = true;
+      reply = execute(with_source, client);
+    }
+    outcome result = read(c, reply);
+    for (auto const& push : model_.take_pushes()) {
+      read_push(push, result.pushes);
+    }
+    return result;
+  }
+
+  std::size_t key_count() const { return model_.key_count(); }
+
+ private:
+  redis_model::connection_id connect() {
+    auto const id = model_.connect("10.0.0.1:" + std::to_string(++port_));
+    std::string_view const hello[] = {"HELLO", "3"};
+    model_.execute(id, hello);
+    return id;
+  }
+
+  value execute(protocol::command const& c, std::string const& client) {
+    std::string bytes;
+    redis::encode(c, client, bytes);
+    resp::decoder in;
+    auto const room = in.prepare(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    in.commit(bytes.size());
+    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    std::vector<std::string_view> words;
+    for (auto const& node : in.message().subspan(1)) {
+      words.push_back(node.text);
+    }
+    if (words[0].starts_with("EVAL")) words[1] = mutated_script(words[1]);
+    return model_.execute(connections_.at(client), words);
+  }
+
+  static outcome read(protocol::command const& c, value const& reply) {
+    std::string bytes;
+    append_resp(bytes, reply);
+    resp::decoder in;
+    auto const room = in.prepare(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    in.commit(bytes.size());
+    outcome result;
+    if (reply.is(value::kind::none)) return result;  // to SUBSCRIBE, which answers with a push
+    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    auto const answer = redis::to_answer(in.message(), result.answer);
+    EXPECT_TRUE(answer.what == protocol::fault::none || answer.what == protocol::fault::wrong_type) << answer.words;
+    result.reply = read_reply(c, answer);
+    return result;
+  }
+
+  void read_push(redis_model::pushed const& push, seen_grants& out) {
+    std::string bytes;
+    append_resp(bytes, push.message);
+    resp::decoder in;
+    auto const room = in.prepare(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), room.begin());
+    in.commit(bytes.size());
+    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    for (auto const& [client, id] : connections_) {
+      if (id != push.to) continue;
+      std::string name;
+      protocol::pushed_grant grant;
+      auto const kind = redis::read_push(in.message(), client, name, grant);
+      if (kind == redis::push_kind::grant || kind == redis::push_kind::revoked) {
+        out.push_back(seen(client, grant));
+      } else {
+        EXPECT_NE(kind, redis::push_kind::malformed);
+      }
+    }
+  }
+
+  redis_model model_;
+  std::map<std::string, redis_model::connection_id> connections_;
+  int port_ = 0;
+};
+
+class listening_client final : public memory::store::listener {
+ public:
+  listening_client(std::string id, seen_grants& out) : id_{std::move(id)}, out_{out} {}
+  void on_grant(protocol::pushed_grant const& g) override { out_.push_back(seen(id_, g)); }
+  void on_revoke(std::string_view name, engine::grant_id id) override { out_.push_back(seen(id_, {.name = name, .id = id})); }
+
+ private:
+  std::string id_;
+  seen_grants& out_;
+};
+
+/// Of the same request always the same; every third is of a client of before, whose ids have none.
+inline engine::grant_id with_nonce(std::uint64_t count) { return {count, count % 3 * 0x9e3779b97f4a7c15u}; }
+
+inline std::string described(protocol::command const& c) {
+  std::string bytes;
+  redis::encode(c, "CLIENT", bytes);
+  return bytes;
+}
+
+}  // namespace conch::sim

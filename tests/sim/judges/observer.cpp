@@ -1,0 +1,539 @@
+#include "sim/judges/observer.hpp"
+
+#include "redis/codec.hpp"
+#include "sim/worlds/sim_client.hpp"
+#include "sim/worlds/world.hpp"
+
+#include <algorithm>
+
+// What the clients are told and what they believe; observer_server.cpp has what the server does.
+namespace conch::sim {
+
+namespace {
+
+using phase = engine::acquisition::phase;
+
+constexpr std::int64_t hand_offs_per_grant = 4096;
+
+nanos count(duration d) { return d.count(); }
+
+std::string lock_words(int name) { return "lock " + std::to_string(name); }
+
+std::string client_words(sim_acquisition const& a) { return "client " + std::to_string(a.client->number()); }
+
+}  // namespace
+
+observer::observer(world& w, plan const& p) : world_{w}, plan_{p} {
+  locks_.resize(static_cast<std::size_t>(p.names));
+  using kind = fault_plan::kind;
+  for (fault_plan const& f : p.faults) {
+    clobbers_ = clobbers_ || f.what == kind::clobber_lock;
+    refuses_ = refuses_ || f.what == kind::refuse || f.what == kind::refuse_inside;
+    clock_steps_ = clock_steps_ || f.what == kind::step_back || f.what == kind::step_forward || f.what == kind::failover;
+  }
+  // Of a claim that an operator's script makes.
+  shortest_validity_ = std::chrono::milliseconds{100} - protocol::drift_of(std::chrono::milliseconds{100});
+  for (client_plan const& c : p.clients) {
+    shortest_validity_ = std::min(shortest_validity_, c.settings.claim - protocol::drift_of(c.settings.claim));
+  }
+  for (int i = 0; i < p.names; ++i) keys_.push_back("conch:{" + redis::escape_name(name_of(i)) + "}");
+}
+
+std::string observer::owner_id(sim_acquisition const& a) const { return a.client->id() + "." + engine::to_text(a.id); }
+
+bool observer::is_disowned(sim_acquisition const& a) const {
+  return forward_ || is_forged(a) || a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
+}
+
+/// Perhaps: a grant of that id was published by somebody who is no server.
+bool observer::is_forged(sim_acquisition const& a) const {
+  return !forged_.empty() && !a.client->settings().settings.verify_pushes && forged_.contains(owner_id(a));
+}
+
+/// Of what somebody forged who knows the id: nobody believes it for longer than a claim, and no token is further ahead than that.
+void observer::judge_forged(sim_acquisition const& a) const {
+  if (forged_.empty()) return;
+  nanos const claim = plan_.longest_claim();
+  std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number);
+  std::int64_t const clock = world_.server_us(world_.now()) - protocol::fence_epoch_us;
+  std::int64_t const highest =
+      std::max(clock + (claim + claim / 16 + second / 10) / microsecond, locks_[static_cast<std::size_t>(a.lock_number)].highest_written);
+  if (a.fence / hand_offs_per_grant > highest) throw violation{2, who + " with a fence that no server gave"};
+  if (!is_forged(a)) return;
+  lock_state const is = look(a.lock_number);
+  bool const in_truth = is.owned && is.owner == owner_id(a);
+  if (!in_truth && a.deadline() > a.client->local_now() + duration{claim})
+    throw violation{1, who + " by nobody, and believes it for longer than a claim"};
+}
+
+bool observer::is_believed(sim_acquisition const& a) const { return a.active && a.at == phase::holding && a.client->local_now() < a.deadline(); }
+
+void observer::first_fence(int name, std::int64_t fence) { watch(name).highest_written = fence; }
+
+void observer::data_lost() {
+  for (lock_watch& w : locks_) {
+    w.disowned = std::max(w.disowned, w.highest_written);
+    w.passed = {};
+  }
+}
+
+void observer::lock_tampered(int name) {
+  watch(name).disowned = std::max(watch(name).disowned, watch(name).highest_written);
+  watch(name).passed = {};
+}
+
+void observer::roles_changed() {
+  for (lock_watch& w : locks_) w.passed = {};
+}
+
+void observer::clock_forward() { forward_ = true; }
+
+/// Whatever the number was, it is gone.
+void observer::fence_spoilt(int name) { watch(name).highest_written = watch(name).highest_granted = 0; }
+
+/// When the server's clock has passed the time for which the last fence is remembered, it may be forgotten: also where that clock is set
+/// back later.
+void observer::clock_shows(std::int64_t ms) {
+  for (lock_watch& w : locks_) {
+    if (w.kept_until_ms != 0 && ms > w.kept_until_ms) w.highest_written = w.highest_granted = w.kept_until_ms = 0;
+  }
+}
+
+/// Half of the shortest retention, at least, is left of a fence when a hold ends. (Operators of the simulation keep them for 2 s.)
+std::int64_t observer::least_kept_ms() const {
+  std::int64_t least = 2000;
+  for (client_plan const& c : plan_.clients) least = std::min<std::int64_t>(least, count(c.settings.fence_retention) / millisecond);
+  return least / 2;
+}
+
+/// P11: one bad key harms one lock.
+void observer::drops_connection(sim_client const& c, std::string_view why) const {
+  if (!plan_.harms_no_other(-1) || plan_.spikes != 0) return;
+  throw violation{11, "client " + std::to_string(c.number()) + " leaves its connection although nothing is wrong with it: " + std::string{why}};
+}
+
+void observer::refused() { refused_at_ = world_.now(); }
+
+void observer::asked(sim_acquisition& a) {
+  a.asked_at = world_.now();
+  a.waiting = true;
+  a.serial = ++asked_;
+  watch(a.lock_number).waiting.push_back(&a);
+  watch(a.lock_number).stirred(a.serial, world_.now());
+}
+
+void observer::answered(sim_acquisition& a, bool granted) {
+  lock_watch& w = watch(a.lock_number);
+  nanos const now = world_.now();
+  std::erase(w.waiting, &a);
+  a.waiting = false;
+  waited_ += now - a.asked_at;
+  w.stirred(a.serial, now);
+  not_too_late(a);
+  // Each may cost a leave; a cancellation after a time-out a second one.
+  gave_up_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.cancelled_again ? 1U : 0U) + (a.until != time_point::max() ? 1U : 0U);
+  if (!granted) return;
+  not_after_giving_up(a);
+  a.active = true;
+  a.granted_at = now;
+  a.seen_deadline = a.deadline();
+  look_at_hold(a);
+  std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number) + ", fence " + std::to_string(a.fence);
+
+  if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
+  if (a.fence <= 0) throw violation{2, who + ", which is no token"};
+  if (a.fence <= w.highest_granted && !is_disowned(a)) {
+    throw violation{2, who + ", after fence " + std::to_string(w.highest_granted)};
+  }
+  judge_forged(a);
+  if (!is_forged(a)) w.highest_granted = std::max(w.highest_granted, a.fence);
+  for (sim_acquisition const* other : w.active) {
+    if (is_disowned(*other) || is_disowned(a)) continue;
+    std::string const holder = client_words(*other) + " with fence " + std::to_string(other->fence);
+    if (is_believed(*other)) throw violation{1, who + ", while it is held by " + holder};
+    if (other->at == phase::holding && !other->client->paused()) throw violation{9, who + ", before the loss was told to " + holder};
+  }
+  for (sim_acquisition const* other : w.waiting) {
+    bool const leaving = other->cancelled || other->until <= a.client->local_now();
+    if (other->client == a.client && other->order < a.order && !leaving) {
+      throw violation{5, who + ", before another coroutine of that client that asked earlier"};
+    }
+  }
+  if (a.fixed && a.fence % hand_offs_per_grant != 0 && a.deadline() < a.client->local_now() + a.lease * 9 / 10) {
+    throw violation{3, who + " locally, with what is left of another's lease instead of its own"};
+  }
+  auto& began = w.slice_began[a.client->number()];
+  if (a.fence % hand_offs_per_grant == 0) {
+    began = a.client->local_now();
+  } else if (a.client->local_now() - began >= a.client->settings().settings.local_slice) {
+    throw violation{5, who + " locally, past the slice of its client"};
+  }
+  backed_by_server(a);
+  waited_too_long(a);
+  w.active.push_back(&a);
+}
+
+// P11: an attempt that ends without the lock says why, and it is so.
+void observer::attempt_failed(sim_acquisition const& a, bool busy, error_code const& why) {
+  lock_watch& w = watch(a.lock_number);
+  nanos const others_were_there = w.stirred_by_others(a.serial);
+  bool const one_attempt = a.until <= a.asked || (a.once && a.until == time_point::max());
+  if (!one_attempt || a.cancelled || a.client->is_closed()) return;
+  std::string const who = client_words(a) + " was told of " + lock_words(a.lock_number) + " that ";
+  if (why == errc::unreachable) {
+    // Of its patience, by its own clock.
+    if (a.client->local_now() - a.asked < a.client->settings().settings.offline_timeout)
+      throw violation{11, who + "the server cannot be reached, at once"};
+    return;
+  }
+  if ((!busy && why != errc::timed_out) || plan_.permits != engine::permit_kind::none) return;
+  // Of several at once, what comes behind one that is busy, or that could not be read, may be called busy for that. It is tried alone then.
+  if (a.who->several != nullptr && a.who->several->trying) return;
+  auto const same_client = [&](sim_acquisition const* other) { return other->client == a.client; };
+  bool const neighbour = std::any_of(w.active.begin(), w.active.end(), same_client) || std::any_of(w.waiting.begin(), w.waiting.end(), same_client);
+  if (world_.now() == a.asked_at && !neighbour) throw violation{11, who + "it is not free, without asking, and nobody here has it or asked for it"};
+  bool const somebody = !w.active.empty() || !w.waiting.empty();
+  nanos const settled = plan_.calm() ? 60 * (plan_.latency + plan_.jitter) + 10 * millisecond + 4 * plan_.timer_lateness
+                                     : plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second;
+  if (!somebody && others_were_there + settled < a.asked_at) throw violation{11, who + "it is not free, and nobody has it or asked for it"};
+}
+
+// P4 for the waits that end otherwise: a time-out and a cancellation end within one command time-out.
+/// Several locks at once: all or nothing, within one time for all, and not after a cancellation.
+void observer::several_answered(sim_client const& c, several_locks const& s, bool granted) const {
+  std::string const who = "client " + std::to_string(c.number());
+  if (granted) {
+    for (std::size_t i = 0; i < s.slots.size(); ++i) {
+      auto const* const one = s.slots[i].get();
+      if (one == nullptr) throw violation{1, who + " was told that it has all it asked for, without lock " + std::to_string(s.names[i])};
+      bool const valid = one->at == engine::acquisition::phase::holding && c.local_now() < one->deadline();
+      if (!valid) throw violation{9, who + " was told that it has all it asked for, and lock " + std::to_string(s.names[i]) + " was lost"};
+    }
+  }
+  if (c.paused() || c.last_pause_end() >= s.began) return;
+  nanos const slack = count(c.settings().settings.command_timeout) * 102 / 100 + 3 * millisecond + plan_.timer_lateness;
+  // The tries, and the wait that was under way, may each take one command time-out more; where the server is slow, every lock.
+  bool const slow = plan_.has({fault_plan::kind::slow});
+  nanos const steps = slow ? 1 + static_cast<nanos>(s.names.size()) : 2;
+  if (s.until && c.local_now() > *s.until + duration{steps * slack})
+    throw violation{4, who + " got its answer long after its time-out for several locks"};
+  // What was tried is answered first, whatever is cancelled meanwhile: how long that takes is known only where nothing is wrong.
+  nanos const connecting = 40 * (plan_.latency + plan_.jitter);
+  if (plan_.calm() && s.cancelled && world_.now() - s.cancelled_at > slack + connecting)
+    throw violation{4, who + " got its answer long after it cancelled, for several locks"};
+}
+
+void observer::not_too_late(sim_acquisition const& a) const {
+  sim_client const& c = *a.client;
+  nanos const slack = 3 * millisecond + plan_.timer_lateness;
+  bool const slept = c.paused() || c.last_pause_end() >= a.asked_at;
+  if (slept) return;
+  nanos const timeout = count(c.settings().settings.command_timeout) * 102 / 100;
+  if (a.until != time_point::max() && c.local_now() > a.until + duration{timeout + slack}) {
+    throw violation{4, client_words(a) + " got its answer long after its time-out for " + lock_words(a.lock_number)};
+  }
+  if (a.once && a.until == time_point::max()) {
+    // One attempt: patience with a server that is away, what was asked before it went, and a place here that is being left.
+    // A connection attempt whose packets are lost takes all the time it has, and the next comes after a pause.
+    nanos const connecting = count(c.settings().settings.connect_timeout) + count(c.settings().settings.reconnect_max);
+    nanos const patience = (count(c.settings().settings.offline_timeout) + 3 * count(c.settings().settings.command_timeout)) * 102 / 100;
+    if (world_.now() - a.asked_at > patience + slack + connecting)
+      throw violation{4, client_words(a) + " got its answer to one attempt too late, for " + lock_words(a.lock_number)};
+  }
+  if (!a.cancelled) return;
+  if (a.cancelled_again && a.cancel_again_as == engine::cancel_type::terminal && world_.now() > a.cancelled_again_at) {
+    throw violation{4, client_words(a) + " got its answer after it cancelled for the second time, and for good, for " + lock_words(a.lock_number)};
+  }
+  nanos const taken = world_.now() - a.cancelled_at;
+  nanos const allowed = a.cancel_as == engine::cancel_type::terminal ? 0 : timeout + slack;
+  if (taken > allowed) {
+    throw violation{4, client_words(a) + " got its answer long after it cancelled, for " + lock_words(a.lock_number)};
+  }
+}
+
+// P3: whoever believes in a hold is the owner on the server, and will be until the deadline.
+void observer::backed_by_server(sim_acquisition const& a) {
+  if (!is_believed(a) || is_disowned(a)) return;
+  lock_state const is = look(a.lock_number);
+  std::string const who = client_words(a) + " believes it holds " + lock_words(a.lock_number) + " as " + owner_id(a);
+  if (!is.owned) throw violation{3, who + ", which the server knows nothing of"};
+  if (is.owner != owner_id(a)) throw violation{3, who + ", but the server's owner is " + is.owner};
+  if (is.fence != a.fence / hand_offs_per_grant)
+    throw violation{2, who + " with fence " + std::to_string(a.fence) + ", but the server gave it " + std::to_string(is.fence)};
+  nanos const until = a.client->true_time(a.deadline());
+  nanos const over = world_.true_time_of_server_ms(is.expires_ms);
+  if (until > over) {
+    throw violation{3, who + " for " + std::to_string((until - over) / microsecond) + " us longer than the server keeps it"};
+  }
+}
+
+void observer::waited_too_long(sim_acquisition const& a) {
+  lock_watch const& w = watch(a.lock_number);
+  nanos since = std::max(w.last_end, a.asked_at);
+  for (sim_acquisition const* other : w.active) {
+    // Told of its loss, and its body may go on until the deadline.
+    since = std::max(since, std::min(world_.now(), other->client->true_time(other->seen_deadline)));
+  }
+  nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
+  auto const clients = static_cast<nanos>(plan_.clients.size());
+  if (plan_.calm()) {
+    nanos const bound = (12 + 4 * clients) * hop + 25 * millisecond;
+    if (world_.now() - since > bound) {
+      throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " +
+                             std::to_string((world_.now() - since) / millisecond) + " ms while nobody held it"};
+    }
+    return;
+  }
+  since = std::max(since, trouble_until_);
+  nanos const bound = plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second + 8 * plan_.spike + 20 * hop;
+  if (world_.now() - since > bound) {
+    throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " + std::to_string((world_.now() - since) / millisecond) +
+                           " ms, all faults being over, while nobody held it"};
+  }
+}
+
+void observer::lost(sim_acquisition& a) {
+  sim_client& c = *a.client;
+  // Told by the server itself, which has nothing to be given back.
+  if (protocol::place const* place = c.place(a.lock_number); place != nullptr && place->at == engine::place::state::idle) {
+    c.open_ids_.erase(a.id);
+  }
+  lock_state const is = look(a.lock_number);
+  needless_loss(a, is_disowned(a) || revoked_falsely_.contains(owner_id(a)),
+                is.owned && is.owner == owner_id(a) && is.fence == a.fence / hand_offs_per_grant);
+  told_in_time(a);
+  bool const bound_to_end = a.fixed || a.max_hold != duration::max() || c.is_closed();
+  // An operator who meddles with one lock, or with the scripts, costs no hold of another.
+  if (plan_.harms_no_other(a.lock_number, true) && !plan_.orders && plan_.spikes == 0 && plan_.may_kill && !bound_to_end) {
+    throw violation{10, client_words(a) + " lost " + lock_words(a.lock_number) + " although nothing was wrong"};
+  }
+}
+
+void observer::released(sim_acquisition& a) {
+  lock_watch& w = watch(a.lock_number);
+  w.stirred(a.serial, world_.now());
+  if (!a.active) return;
+  if (a.at == phase::holding) told_in_time(a);
+  a.released_valid = is_believed(a);
+  a.release_asked_at = world_.now();
+  nanos const end = std::min(world_.now(), a.client->true_time(a.seen_deadline));
+  w.last_end = std::max(w.last_end, end);
+  held_ += world_.now() - a.asked_at;
+  a.active = false;
+  std::erase(w.active, &a);
+}
+
+void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) {
+  watch(a.lock_number).stirred(a.serial, world_.now());
+  std::string const who = client_words(a) + " released " + lock_words(a.lock_number);
+  bool const asked_once = a.client->up() && a.client->up_since() <= a.release_asked_at;
+  if (was_held && !failed && asked_once && released_as_nobody_.contains(owner_id(a)) && !released_as_owner_.contains(owner_id(a))) {
+    throw violation{11, who + " and was told it still held it, but the server knew better"};
+  }
+  if (was_held && !a.released_valid && !failed) throw violation{7, who + " too late and was told it still held it"};
+  if (!was_held && !failed && a.released_valid && released_as_owner_.contains(owner_id(a))) {
+    throw violation{8, who + " in time and was told it no longer held it"};
+  }
+}
+
+void observer::gone(sim_acquisition& a) {
+  lock_watch& w = watch(a.lock_number);
+  w.stirred(a.serial, world_.now());
+  if (a.active) {
+    w.last_end = std::max(w.last_end, std::min(world_.now(), a.client->true_time(a.seen_deadline)));
+    std::erase(w.active, &a);
+    a.active = false;
+  }
+  if (a.waiting) std::erase(w.waiting, &a);
+  a.waiting = false;
+}
+
+void observer::checked(sim_client& c) {
+  nothing_forgotten(c);
+  for (int name = 0; name < plan_.names; ++name) {
+    protocol::place const* const place = c.place(name);
+    if (place != nullptr && place->at == engine::place::state::in_line) told_ticket(c, place->id, place->ticket);
+    for (sim_acquisition* a : watch(name).active) {
+      if (a->client != &c || a->at != phase::holding) continue;
+      look_at_hold(*a);
+      told_in_time(*a);
+      if (a->deadline() == a->seen_deadline) continue;
+      if (a->deadline() < a->seen_deadline) throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
+      a->seen_deadline = a->deadline();
+      backed_by_server(*a);
+      duration const claim{plan_.longest_claim()};  // the releaser's
+      duration const slack = claim + c.settings().settings.command_timeout;
+      duration longest = duration::max();
+      // The lease that the line was joined with may have been another coroutine's, and longer.
+      duration const lease{plan_.longest_lease()};
+      if (a->fixed) longest = lease + slack;
+      if (a->max_hold != duration::max()) longest = std::min(longest, a->max_hold + lease + slack);
+      if (longest != duration::max() && a->deadline() > a->granted + longest) {
+        throw violation{4, client_words(*a) + " prolongs " + lock_words(name) + " past what was asked for"};
+      }
+    }
+  }
+}
+
+// P6: what was asked for and is wanted no more is owed to the server, until it has been told.
+void observer::nothing_forgotten(sim_client& c) {
+  if (clobbers_ || denied_until_ >= 0) return;  // what is denied to a client it cannot give back
+  std::size_t orphans = 0;
+  for (auto at = c.open_ids_.begin(); at != c.open_ids_.end();) {
+    auto const& [id, request] = *at;
+    protocol::place const* const place = c.place(request.name);
+    bool const live = place != nullptr && place->id == id && place->at != engine::place::state::idle;
+    if (!live && world_.now() - request.written > count(c.settings().settings.lease) * 98 / 100) {
+      at = c.open_ids_.erase(at);  // the lease bounds the rest
+      continue;
+    }
+    // Told by the server after the holder was told by its own clock: nothing is left to give back.
+    auto const& active = watch(request.name).active;
+    bool const told = std::any_of(active.begin(), active.end(),
+                                  [&, lost_id = id](sim_acquisition const* a) { return a->client == &c && a->id == lost_id && a->told; });
+    if (!live && told) {
+      at = c.open_ids_.erase(at);
+      continue;
+    }
+    orphans += live ? 0U : 1U;
+    ++at;
+  }
+  if (orphans > c.owed()) throw violation{6, "client " + std::to_string(c.number()) + " has forgotten to give back what it asked for"};
+}
+
+void observer::writes(sim_client& c, protocol::command const& what) {
+  auto const number_of = [&](std::string_view lock_name) {
+    int name = 0;
+    while (name < plan_.names && name_of(name) != lock_name) ++name;
+    return name;
+  };
+  if (auto const* acquire = std::get_if<protocol::acquire_command>(&what)) {
+    ++acquire_scripts_;
+    shows_ticket(c, *acquire);
+    if (acquire->wait) c.open_ids_[acquire->id] = {number_of(acquire->name), world_.now()};
+    if (c.dead_ids_.contains(acquire->id)) throw violation{8, "client " + std::to_string(c.number()) + " asks again under an id it has released"};
+  } else if (auto const* tries = std::get_if<protocol::acquire_all_command>(&what)) {
+    ++acquire_scripts_;
+    for (protocol::attempt const& item : tries->items) {
+      if (c.dead_ids_.contains(item.id)) throw violation{8, "client " + std::to_string(c.number()) + " tries again under an id it has released"};
+    }
+  } else if (auto const* release = std::get_if<protocol::release_command>(&what)) {
+    ++release_scripts_;
+    c.open_ids_.erase(release->id);
+    if (release->new_id != 0) c.open_ids_[release->new_id] = {number_of(release->name), world_.now()};
+    if (c.dead_ids_.contains(release->new_id)) throw violation{8, "client " + std::to_string(c.number()) + " queues under an id it has released"};
+    if (!release->keep) c.dead_ids_.insert(release->id);
+    // Whoever leaves has no place that could be lost.
+    tickets_.erase(c.id() + "." + engine::to_text(release->id));
+  } else if (auto const* renew = std::get_if<protocol::renew_command>(&what)) {
+    ++renew_scripts_;
+    for (protocol::renewal const& item : renew->items) {
+      int const name = number_of(item.name);
+      auto const& active = watch(name).active;
+      bool const held = std::any_of(active.begin(), active.end(),
+                                    [&](sim_acquisition const* a) { return a->client == &c && a->id == item.id && a->at == phase::holding; });
+      if (!held) throw violation{6, "client " + std::to_string(c.number()) + " renews " + lock_words(name) + ", which it no longer holds"};
+    }
+  }
+}
+
+/// As the server said first: a place gets no worse, and better only by being found earlier in the line.
+void observer::told_ticket(sim_client const& c, engine::grant_id id, std::int64_t ticket) {
+  if (ticket == 0) return;
+  auto const [known, is_new] = tickets_.emplace(c.id() + "." + engine::to_text(id), ticket);
+  if (!is_new) known->second = std::min(known->second, ticket);
+}
+
+/// P5: who has been told its place shows it with every question.
+void observer::shows_ticket(sim_client const& c, protocol::acquire_command const& question) const {
+  auto const known = tickets_.find(c.id() + "." + engine::to_text(question.id));
+  if (known == tickets_.end() || known->second == question.ticket) return;
+  throw violation{
+      5, known->first + " asks again and does not show its place, " + std::to_string(known->second) + ", but " + std::to_string(question.ticket)};
+}
+
+// ---------------------------------------------------------------------------------- at the end
+
+void observer::nothing_owned_by_the_living() {
+  // A replica that missed a release brings the hold back, and a clock that went back keeps it longer than the client
+  // can know: then only the lease ends it.
+  using kind = fault_plan::kind;
+  bool const rewound = plan_.has({kind::failover, kind::step_back});
+  bool const away = plan_.has({kind::server_restart, kind::server_wiped, kind::slow});
+  for (int name = 0; name < plan_.names; ++name) {
+    lock_state const is = look(name);
+    for (auto const& c : world_.clients()) {
+      // Nobody can leave the line of a lock whose key holds something else.
+      if (!c->alive() || rewound || spoilt(name) || denied_until_ >= 0) continue;
+      auto const mine = [&](std::string const& id) { return id.substr(0, id.find('.')) == c->id(); };
+      // While a server is away, a place in its line outlives the patience of a clean-up: it is given back when it is
+      // pushed, or passed over. Where the push went to a connection that was gone, it is over with its claim.
+      bool const a_claim = away && is.state == 'c';
+      if (is.owned && mine(is.owner) && !a_claim) throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
+      for (auto const& [id, ticket] : is.line) {
+        if (mine(id) && !away) throw violation{6, id + " is left behind in the line for " + lock_words(name)};
+      }
+    }
+  }
+  for (auto const& c : world_.clients()) {
+    if (!c->alive()) continue;
+    if (c->stats().waiting != 0 || c->stats().held != 0) {
+      throw violation{6, "client " + std::to_string(c->number()) + " still counts " + std::to_string(c->stats().waiting) + " waiting and " +
+                             std::to_string(c->stats().held) + " held"};
+    }
+  }
+}
+
+void observer::nothing_left() {
+  for (auto const& key : world_.server().keys()) {
+    // A limit that was set stays for its retention, and with it who stood in line and died.
+    bool const was_set = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
+      return f.what == fault_plan::kind::set_limit && key.name.starts_with(keys_[static_cast<std::size_t>(f.name)]);
+    });
+    bool const ordered = plan_.orders && plan_.permits == engine::permit_kind::semaphore;
+    if ((was_set || ordered) && key.expires_at_ms) continue;
+    // The ends of many owners, all of which have died, stay as long as the fence.
+    if (!key.name.ends_with(":f") && !key.name.ends_with(":e")) throw violation{6, "the key " + key.name + " is left behind"};
+    if (!key.expires_at_ms) throw violation{6, "the key " + key.name + " never ends"};
+  }
+}
+
+observer::spent observer::spent_by_all() const {
+  spent s;
+  s.shortest = plan_.longest_lease();
+  for (client_plan const& c : plan_.clients) {
+    s.shortest = std::min({s.shortest, count(c.settings.claim), count(c.settings.lease), count(c.settings.renew_every) * 2});
+    for (actor_plan const& a : c.actors) {
+      for (operation const& o : a.work) s.shortest = std::min(s.shortest, o.lease);
+    }
+  }
+  for (auto const& c : world_.clients()) {
+    s.checks += c->stats().safety_checks;
+    s.late += c->stats().pushes_late;
+    s.doubted += c->stats().pushes_doubted;
+    s.kicks += c->stats().kicks;
+    s.pushes += c->stats().pushes;
+  }
+  // Nobody forges where nothing is wrong: only fences that are ahead of the clock are asked about.
+  bool const ahead = !plan_.first_fences.empty() || plan_.epoch_us < protocol::fence_epoch_us;
+  if (!ahead) not_over("pushes that are doubted", s.doubted, 0);
+  return s;
+}
+
+void observer::not_over(std::string const& what, std::uint64_t spent, std::uint64_t allowed) {
+  if (spent > allowed) throw violation{10, what + ": " + std::to_string(spent) + ", allowed " + std::to_string(allowed)};
+}
+
+void observer::cost() {
+  if (!plan_.calm()) return;
+  auto const [checks, late, doubted, kicks, pushes, shortest] = spent_by_all();
+  not_over("acquire scripts", acquire_scripts_, asked_ + checks + late + doubted + unknown_scripts_ + told_of_more_);
+  not_over("release scripts", release_scripts_, owners_ + gave_up_ + kicks + unknown_scripts_ + told_of_more_);
+  not_over("pushes", pushes, claims_);
+  not_over("lost pushes", claims_, pushes);
+  not_over("kicks", kicks, claims_);
+  not_over("safety checks", checks, static_cast<std::uint64_t>(waited_ * 5 / 2 / shortest) + owners_ + asked_);
+  not_over("renewals", renew_scripts_, static_cast<std::uint64_t>(held_ * 4 / shortest) + owners_);
+}
+
+}  // namespace conch::sim

@@ -1,0 +1,257 @@
+// The judge of a simulated world. It sees everything, in true time, and says which promise of
+// the design (section 1) a schedule has broken.
+#pragma once
+
+#include "protocol/wire.hpp"
+#include "sim/model/redis_model.hpp"
+#include "sim/worlds/plan.hpp"
+
+#include <conch/error.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace conch::sim {
+
+class world;
+class sim_client;
+struct sim_acquisition;
+struct several_locks;
+struct link;
+
+/// In place of a promise: an assertion in the code that is simulated.
+constexpr int of_an_assertion = 99;
+
+struct violation : std::runtime_error {
+  violation(int promise_number, std::string const& words)
+      : std::runtime_error{(promise_number == of_an_assertion ? "assertion" : "P" + std::to_string(promise_number)) + ": " + words},
+        promise{promise_number} {}
+  int promise;
+};
+
+// What the server has about one lock.
+struct lock_state {
+  bool readable = true;  // false: the key holds something else
+  bool owned = false;
+  std::string owner;
+  std::int64_t fence = 0;
+  char state = 'h';
+  std::int64_t expires_ms = 0;
+  std::vector<std::pair<std::string, std::int64_t>> line;  // id, ticket
+  std::int64_t line_expires_ms = 0;
+  std::int64_t kept_fence = 0;
+  std::int64_t fence_expires_ms = 0;
+};
+
+class observer {
+ public:
+  observer(world& w, plan const& p);
+  virtual ~observer() = default;
+
+  // ---- on the server ----
+  // `by`: the connection it comes from; null: somebody who is no client of ours.
+  virtual void before(std::span<std::string_view const> argv, link const* by);
+  virtual void after(std::span<std::string_view const> argv, value const& reply);
+  void answered_by_replica(std::span<std::string_view const> argv, value const& reply);
+  virtual void first_fence(int name, std::int64_t fence);
+  virtual void data_lost();              // all of it, or an unknown part
+  virtual void lock_tampered(int name);  // by an operator
+  // ... by the scripts for that; `pushed` in order
+  using owner_fences = std::map<std::string, std::int64_t>;  // by owner
+  virtual void ordered(int name);
+  virtual owner_fences owners_of(int name) const;
+  virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do);
+  virtual void limit_set(int, std::int64_t, bool, bool) {}  // or perhaps set, when the script failed
+  void told_of_force(sim_acquisition const* a) const;
+  void misdescribed(std::string const& id) { misdescribed_.insert(id); }        // as a permit that it is not; nobody believes that
+  void forged(std::string const& id) { forged_.insert(id); }                    // a grant, by somebody who knows the id
+  void revoked_falsely(std::string const& id) { revoked_falsely_.insert(id); }  // likewise
+  virtual void fence_spoilt(int name);                                          // by an operator, or mended
+  virtual void clock_shows(std::int64_t ms);                                    // of the server
+  void drops_connection(sim_client const& c, std::string_view why) const;
+  void roles_changed();
+  void clock_forward();
+  // A fault has something to do with what happens before that; with a client: to that one's connection.
+  void trouble(nanos until, int client = -1);
+  void denied(nanos until);  // users may not do what they need
+  void order_failed(sim_client const& c, std::string const& who, int name, nanos asked_at, error_code const& why) const;
+  void refused();  // the server answers with errors
+
+  // ---- in the clients ----
+  virtual void asked(sim_acquisition& a);
+  virtual void answered(sim_acquisition& a, bool granted);
+  void failed(sim_acquisition const& a, error_code const& why);
+  void attempt_failed(sim_acquisition const& a, bool busy, error_code const& why);
+  void found_busy(sim_acquisition const& a);
+  void several_answered(sim_client const& c, several_locks const& s, bool granted) const;
+  virtual void released(sim_acquisition& a);  // asked to be
+  virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
+  virtual void lost(sim_acquisition& a);
+  virtual void gone(sim_acquisition& a);  // with its process
+  virtual void writes(sim_client& c, protocol::command const& what);
+  virtual void checked(sim_client& c);               // after every input
+  void script_was_unknown() { ++unknown_scripts_; }  // NOSCRIPT: it is written again
+  void told_ticket(sim_client const& c, engine::grant_id id, std::int64_t ticket);
+  void shows_ticket(sim_client const& c, protocol::acquire_command const& question) const;
+
+  // ---- at the end ----
+  virtual void nothing_owned_by_the_living();
+  void nothing_left();
+  virtual void cost();
+
+ protected:
+  struct spent {
+    std::uint64_t checks = 0, late = 0, doubted = 0, kicks = 0, pushes = 0;
+    nanos shortest = 0;
+  };
+  spent spent_by_all() const;
+  static void not_over(std::string const& what, std::uint64_t spent, std::uint64_t allowed);
+  int named(std::string_view key) const;
+  std::string owner_id(sim_acquisition const& a) const;
+  std::size_t receivers(std::string_view id) const;
+  bool is_told(std::string_view next, bool given_back) const;
+  bool comes_back(std::string_view id) const;
+  void passed_over(std::string_view id) const;
+  void judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const;
+  void not_too_late(sim_acquisition const& a) const;
+  bool undisturbed(std::weak_ptr<link> const& connection, nanos since) const;
+  static bool looks_after(sim_client const& c, nanos since);
+  nanos patience_with(sim_client const& c) const;
+
+  std::int64_t least_kept_ms() const;
+  // observer_holds.cpp
+  std::optional<nanos> well_since(sim_client const& c) const;
+  time_point to_be_told_by(sim_acquisition const& a) const;
+  void look_at_hold(sim_acquisition& a);
+  void not_after_giving_up(sim_acquisition const& a) const;
+  void told_in_time(sim_acquisition const& a) const;
+  void told_busy(int name, std::string_view id);
+  void needless_loss(sim_acquisition const& a, bool disowned, bool server_has_it) const;
+  bool spoilt(int name) const;
+  bool fence_spoilt_once(int name) const;
+  bool denied_since(sim_client const& c, nanos asked_at) const;
+
+  std::uint64_t unknown_scripts_ = 0;  // for the budget
+  world& world_;
+  plan const& plan_;
+  std::vector<std::string> keys_;
+  bool forward_ = false;
+  bool refuses_ = false;     // commands fail by themselves
+  nanos denied_until_ = -1;  // users may not do what they need; before 0: never so far
+  nanos trouble_until_ = 0;
+  nanos unwell_until_ = 0;                 // of the server
+  std::unordered_map<int, nanos> unwell_;  // of a client's connection
+  nanos refused_at_ = -1;
+  duration shortest_validity_{};
+  std::unordered_set<std::string> released_as_owner_;
+  std::unordered_set<std::string> released_as_nobody_;    // the first script said so
+  std::map<std::pair<int, std::string>, nanos> busy_at_;  // by lock and client: when a script last said so
+  std::unordered_set<std::string> forged_, revoked_falsely_, misdescribed_;
+
+ private:
+  // What was handed to somebody who may be dead, while more were waiting.
+  struct hand_over {
+    std::string heir;
+    std::string releaser;  // client; or who asked, and passed on what it found free
+    nanos at = 0;
+    std::int64_t claim_over_ms = 0;
+    std::weak_ptr<link> by;  // the connection it came from
+    bool watched = false;
+  };
+
+ protected:
+  // Who was told that a script has left something for the next.
+  struct left_over {
+    std::string client;
+    nanos at = 0;
+    std::weak_ptr<link> by;
+  };
+  static bool told_of_more(bool acquires, bool releases, value const& reply);
+  void judge_left_over(int name, left_over const& l) const;
+  std::optional<left_over> left_by(std::string_view id, link const* by) const;
+  std::uint64_t told_of_more_ = 0;
+
+ private:
+  struct lock_watch {
+    std::optional<left_over> left;
+    std::vector<sim_acquisition*> active;  // granted, neither released nor dead
+    std::vector<sim_acquisition*> waiting;
+    std::int64_t highest_granted = 0;       // fencing token, delivered
+    std::int64_t highest_written = 0;       // server part, on the server
+    std::int64_t kept_until_ms = 0;         // until then, by the server's clock, that is not forgotten
+    std::int64_t disowned = 0;              // grants up to this one were taken away by force
+    nanos last_end = 0;                     // of a valid hold
+    std::map<int, time_point> slice_began;  // by client
+    hand_over passed;
+
+    // When who of those that ask or hold last did anything, and anybody but him.
+    static constexpr nanos never = -1'000'000 * second;
+    std::uint64_t last_to_stir = 0;
+    nanos last_stir = never, stir_of_others = never;
+    void stirred(std::uint64_t who, nanos now) {
+      if (who != last_to_stir) stir_of_others = last_stir;
+      last_to_stir = who;
+      last_stir = now;
+    }
+    nanos stirred_by_others(std::uint64_t than) const { return than == last_to_stir ? stir_of_others : last_stir; }
+  };
+
+  // One script on one lock: what it was told, and what was there.
+  struct step {
+    int name;
+    bool acquires, releases;  // neither: renews
+    std::string_view id, new_id;
+    bool keep = false, waits = false;
+    bool patient = false;
+    bool late = false;      // by a connection that its client has left
+    bool together = false;  // a try, in one script with others
+    std::size_t index = 0;  // of a renewal or such a try, in its script
+    std::int64_t lease = 0, claim = 0, retention = 0, ticket = 0;
+    lock_state was;
+  };
+
+  lock_state look(int name) const;
+  lock_watch& watch(int name) { return locks_[static_cast<std::size_t>(name)]; }
+  bool is_believed(sim_acquisition const& a) const;
+  bool is_disowned(sim_acquisition const& a) const;
+  bool is_forged(sim_acquisition const& a) const;
+  void judge_forged(sim_acquisition const& a) const;
+  void judge(step const& s, lock_state const& is, value const& reply);
+  void judge_try(step const& s, lock_state const& is, value const& reply) const;
+  void judge_owner(step const& s, lock_state const& is);
+  void judge_new_owner(step const& s, lock_state const& is);
+  void judge_line(step const& s, lock_state const& is, value const& reply);
+  void judge_hand_over(step const& s);
+  bool is_current(link const& l) const;
+  bool may_not_know_yet(link const& l) const;
+  void judge_renewal(step const& s, lock_state const& is, value const& reply) const;
+  void judge_confirmed(step const& s, std::string_view id, lock_state const& is) const;
+  void judge_echo(step const& s, lock_state const& is) const;
+  void nothing_forgotten(sim_client& c);
+  void backed_by_server(sim_acquisition const& a);
+  void waited_too_long(sim_acquisition const& a);
+
+  std::vector<lock_watch> locks_;
+  std::vector<step> steps_;
+  link const* by_ = nullptr;
+  bool clobbers_ = false;
+  bool clock_steps_ = false;                               // of the server, a failover included
+  std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
+  std::unordered_map<std::string, nanos> not_before_;      // when who waits may ask again, nothing being wrong
+
+  // for the budget
+  std::uint64_t asked_ = 0, owners_ = 0, claims_ = 0, gave_up_ = 0;
+  std::uint64_t acquire_scripts_ = 0, release_scripts_ = 0, renew_scripts_ = 0;
+  nanos waited_ = 0, held_ = 0;
+};
+
+}  // namespace conch::sim

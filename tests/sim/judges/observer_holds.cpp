@@ -1,0 +1,199 @@
+// How a hold ends: whether it had to, and whether its holder was told in time. For locks of every kind.
+#include "sim/judges/observer.hpp"
+#include "sim/mutants/mutants.hpp"
+#include "sim/worlds/sim_client.hpp"
+#include "sim/worlds/words.hpp"
+#include "sim/worlds/world.hpp"
+
+#include <algorithm>
+
+namespace conch::sim {
+
+namespace {
+
+using phase = engine::acquisition::phase;
+
+std::string holder_words(sim_acquisition const& a) {
+  return "client " + std::to_string(a.client->number()) + " with fence " + std::to_string(a.fence) + " of lock " + std::to_string(a.lock_number);
+}
+
+std::string in_us(duration d) { return std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(d).count()) + " us"; }
+
+}  // namespace
+
+void observer::trouble(nanos until, int client) {
+  trouble_until_ = std::max(trouble_until_, until);
+  if (client < 0) {
+    unwell_until_ = std::max(unwell_until_, until);
+  } else {
+    nanos& of = unwell_[client];
+    of = std::max(of, until);
+  }
+}
+
+/// Since when nothing keeps the client from renewing; none: something does.
+std::optional<nanos> observer::well_since(sim_client const& c) const {
+  if (!plan_.may_kill || (plan_.spikes != 0 && !world_.healing())) return std::nullopt;
+  link_ptr const& l = c.connection();
+  bool const there = c.up() && l != nullptr && !l->cut && l->server_open;
+  if (!there || c.paused() || c.is_closed()) return std::nullopt;
+  auto const of = unwell_.find(c.number());
+  nanos since = std::max({c.up_since(), c.last_pause_end(), unwell_until_, refused_at_, l->up.stalled_until, l->down.stalled_until});
+  if (of != unwell_.end()) since = std::max(since, of->second);
+  if (since > world_.now()) return std::nullopt;
+  return since;
+}
+
+/// P9: its holder is told `stop_margin` before the deadline, or a quarter of what the grant was good for, whichever is less.
+time_point observer::to_be_told_by(sim_acquisition const& a) const {
+  engine::place const& s = *a.lock->place;
+  duration validity = s.deadline - s.valid_from;
+  if (s.confirmed) validity = std::min<duration>(validity, a.lease - protocol::drift_of(a.lease));
+  validity = std::max(validity, shortest_validity_);
+  return a.deadline() - std::min(a.client->settings().settings.stop_margin, validity / 4);
+}
+
+void observer::look_at_hold(sim_acquisition& a) {
+  if (a.at != phase::holding || a.lock == nullptr) return;
+  if (a.deadline() != a.seat_deadline) a.prolonged_at = a.client->local_now();
+  // An answer that was long on its way may find that the margin has begun.
+  a.tell_by = std::max(to_be_told_by(a), a.prolonged_at);
+  a.seat_deadline = a.deadline();
+}
+
+/// Whoever cancelled for more than "stop waiting" does not want a grant that comes after all.
+void observer::not_after_giving_up(sim_acquisition const& a) const {
+  using type = engine::cancel_type;
+  bool const gave_up = (a.cancelled && a.cancel_as != type::total) || (a.cancelled_again && a.cancel_again_as != type::total);
+  if (gave_up)
+    throw violation{
+        6, "client " + std::to_string(a.client->number()) + " was granted lock " + std::to_string(a.lock_number) + " after it had given it up"};
+}
+
+void observer::told_in_time(sim_acquisition const& a) const {
+  sim_client const& c = *a.client;
+  if (c.paused() || c.last_pause_end() == world_.now()) return;
+  duration const slack{plan_.timer_lateness + plan_.timer_lateness / 50 + 100 * microsecond};
+  if (c.local_now() > a.tell_by + slack) {
+    throw violation{9, holder_words(a) + " was not told of its loss by its margin before the deadline, " + in_us(a.seat_deadline - a.tell_by) +
+                           ", but " + in_us(c.local_now() - a.tell_by) + " later"};
+  }
+}
+
+/// A hold ends before its time only if the server no longer has it, and by its own clock only if it could not be renewed.
+void observer::needless_loss(sim_acquisition const& a, bool disowned, bool server_has_it) const {
+  sim_client const& c = *a.client;
+  if (disowned || c.is_closed()) return;
+  bool const in_time = c.local_now() >= a.tell_by;
+  if (!in_time && server_has_it) {
+    throw violation{9, holder_words(a) + " was told of a loss, " + in_us(a.tell_by - c.local_now()) + " too early, and the server has it still"};
+  }
+  if (!in_time || a.fixed || a.max_hold != duration::max() || !server_has_it) return;
+  auto const well = well_since(c);
+  if (!well) return;
+  nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
+  nanos const longest_pause = std::max<nanos>(plan_.longest_lease() / 30, 20 * millisecond);
+  nanos const needed = 10 * hop + longest_pause * 11 / 10 + 5 * millisecond;
+  if (std::max(*well, a.granted_at) + needed < c.true_time(a.tell_by)) {
+    throw violation{9, holder_words(a) + " lost it because it was not renewed, although all had been well for " +
+                           std::to_string((world_.now() - *well) / millisecond) + " ms"};
+  }
+}
+
+/// P11: an error says what was.
+void observer::failed(sim_acquisition const& a, error_code const& why) {
+  sim_client const& c = *a.client;
+  std::string const who = "client " + std::to_string(c.number()) + " was refused lock " + std::to_string(a.lock_number) + " (" + why.message() + ")";
+  auto const must = [&](bool so, char const* although) {
+    if (!so) throw violation{11, who + ", although " + although};
+  };
+  if (a.cancelled && why == engine::cancelled()) return;
+  if (fence_spoilt_once(a.lock_number) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;
+  if (why == errc::timed_out) {
+    must(a.until <= c.local_now() || a.busy_is_late, "its time was not over");
+  } else if (why == errc::closed) {
+    must(c.is_closed(), "its client is open");
+  } else if (why == errc::unreachable) {
+    // What was asked for somebody before may be answered with an error now.
+    nanos const under_way = c.settings().settings.command_timeout.count() + plan_.spike;
+    bool const connected = c.up() && c.up_since() <= a.asked_at && refused_at_ < a.asked_at - under_way;
+    must(!connected, "the server was there all the time");
+  } else if (why == errc::wrong_type) {
+    must(spoilt(a.lock_number), "nobody has written anything else to its key");
+  } else if (why == errc::access_denied) {
+    // The connection that was denied something is used until somebody asks.
+    must(denied_since(c, a.asked_at) || (denied_until_ >= 0 && c.up_since() <= denied_until_), "nobody has denied it anything");
+  } else if (why == errc::server_refused) {
+    must(refuses_ || denied_since(c, a.asked_at), "the server refused nothing");
+  } else {
+    must(false, "nothing of the kind has happened");
+  }
+  // P4: while nothing is wrong an acquire ends in a grant, unless its own user ends it. The patience with an absent server may be
+  // shorter than the first connection takes.
+  bool const too_late = a.until != time_point::max() || (a.busy_is_late && why == errc::timed_out);
+  bool const ended = why == errc::unreachable || a.cancelled || too_late || c.is_closed();
+  if (plan_.calm() && !ended) throw violation{4, who + ", although nothing was wrong"};
+}
+
+void observer::denied(nanos until) { denied_until_ = std::max(denied_until_, until); }
+
+/// Some answer of the time in which the server denied something may have come after that moment.
+bool observer::denied_since(sim_client const& c, nanos asked_at) const {
+  if (denied_until_ < 0) return false;
+  nanos const heard =
+      std::max({denied_until_, trouble_until_, c.last_pause_end()}) + plan_.spike + 4 * (plan_.latency + plan_.jitter) + 5 * millisecond;
+  return heard >= asked_at;
+}
+
+/// The same for what an operator asks.
+void observer::order_failed(sim_client const& c, std::string const& who, int name, nanos asked_at, error_code const& why) const {
+  auto const must = [&](bool so, char const* although) {
+    if (!so) throw violation{11, who + " failed (" + why.message() + "), although " + although};
+  };
+  if (fence_spoilt_once(name) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;
+  if (why == errc::unreachable) {
+    // Asked at once on a new connection, it would have been answered by now.
+    auto const well = well_since(c);
+    nanos const needed = 10 * (plan_.latency + plan_.jitter) + 100 * millisecond + 5 * millisecond;
+    must(!well || world_.now() - std::max(*well, asked_at) < needed, "the server was there");
+  } else if (why == errc::access_denied) {
+    must(denied_since(c, asked_at) || (denied_until_ >= 0 && c.up_since() <= denied_until_), "nobody has denied it anything");
+  } else if (why == errc::server_refused) {
+    must(refuses_ || denied_since(c, asked_at), "the server refused nothing");
+  } else if (why == errc::wrong_type) {
+    must(spoilt(name), "nobody has written anything else to its key");
+  } else {
+    must(c.is_closed(), "nothing of the kind has happened");
+  }
+}
+
+void observer::told_busy(int name, std::string_view id) { busy_at_[{name, std::string{client_of(id)}}] = world_.now(); }
+
+// It still shows who had the lock: a try that its client sent there is answered as well as it can know.
+void observer::answered_by_replica(std::span<std::string_view const> argv, value const& reply) {
+  if (!script_name(argv[1]).ends_with("acquire") || reply.is_error() || reply.items.empty() || reply.items[0].integer != 2) return;
+  if (int const name = named(argv[3]); name >= 0) told_busy(name, argv[3 + static_cast<std::size_t>(number(argv[2]))]);
+}
+
+/// P11: a try finds a lock busy because a script said so, or because somebody of this process has it or asks for it.
+void observer::found_busy(sim_acquisition const& a) {
+  if (a.who->several != nullptr) return;  // what comes behind one that is busy is called busy
+  auto const told = busy_at_.find({a.lock_number, a.client->id()});
+  if (told != busy_at_.end() && told->second >= a.asked_at) return;
+  if (a.permit) throw violation{11, "a permit of lock " + std::to_string(a.lock_number) + " was called busy without a question"};
+  protocol::place const* const place = a.client->place(a.lock_number);
+  if (place != nullptr && place->at != engine::place::state::idle) return;
+  auto const of_this_process = [&](sim_acquisition const* other) { return other != &a && other->client == a.client; };
+  lock_watch const& w = watch(a.lock_number);
+  bool const others =
+      std::any_of(w.active.begin(), w.active.end(), of_this_process) || std::any_of(w.waiting.begin(), w.waiting.end(), of_this_process);
+  if (!others)
+    throw violation{11,
+                    "client " + std::to_string(a.client->number()) + " called lock " + std::to_string(a.lock_number) + " busy without a question"};
+}
+
+bool observer::fence_spoilt_once(int name) const { return plan_.has(fault_plan::kind::spoil_fence, name); }
+
+bool observer::spoilt(int name) const { return plan_.has(fault_plan::kind::clobber_lock, name); }
+
+}  // namespace conch::sim

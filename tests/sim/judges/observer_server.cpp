@@ -1,0 +1,491 @@
+// The observer's view of the server: what each script has done to each lock.
+#include "sim/judges/observer.hpp"
+#include "sim/mutants/mutants.hpp"
+#include "sim/worlds/sim_client.hpp"
+#include "sim/worlds/words.hpp"
+#include "sim/worlds/world.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::sim {
+
+namespace {
+
+/// The first number of an answer. One that is a number alone grants (an acquire), or is the owner's release.
+std::int64_t told_by(value const& reply) { return reply.items.empty() ? 1 : reply.items[0].integer; }
+
+/// What an acquire of its own would have answered to one of several tries.
+value dealt_out(value const& reply, std::size_t index) {
+  auto const list = [](std::vector<std::int64_t> const& numbers) {
+    std::vector<value> items;
+    for (std::int64_t const n : numbers) items.push_back(value::number(n));
+    return value::list(value::kind::array, std::move(items));
+  };
+  if (reply.is_error() || reply.items[0].integer == 3) return reply;
+  bool const taken = index + 1 < reply.items.size();
+  return taken ? list({1, reply.items[index + 1].integer, reply.items[0].integer}) : list({2, 0, reply.items[0].integer});
+}
+
+}  // namespace
+
+int observer::named(std::string_view key) const {
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    if (keys_[i] == key) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::size_t observer::receivers(std::string_view id) const { return world_.server().subscriber_count("conch:" + std::string{client_of(id)}); }
+
+/// Who gives a lock back may take a tool that listens to all channels for the next in line. Whoever finds it free may not.
+bool observer::is_told(std::string_view next, bool given_back) const { return receivers(next) != 0 || (plan_.watched && given_back); }
+
+/// Its client is there and waits, and has no other trouble than to connect again.
+bool observer::comes_back(std::string_view id) const {
+  return plan_.in_order && std::any_of(world_.clients().begin(), world_.clients().end(),
+                                       [&](auto const& c) { return c->alive() && c->id() == client_of(id) && c->owed() == 0; });
+}
+
+/// P4: whose turn nobody heard, because its client is still connected to what is a replica now, is told, and looks for the master.
+void observer::passed_over(std::string_view id) const {
+  if (!plan_.in_order) return;
+  for (auto const& c : world_.clients()) {
+    if (!c->alive() || c->id() != client_of(id) || c->owed() != 0) continue;
+    std::shared_ptr<link> const l = c->connection();
+    if (l == nullptr || !l->server_open || !l->client_open || world_.is_at_master(*l)) continue;
+    nanos const bound = plan_.replication_delay + 12 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 10 * millisecond;
+    world_.after(bound, [this, client = c.get(), l, who = std::string{id}] {
+      if (client->alive() && client->connection() == l && l->client_open && l->server_open && !world_.is_at_master(*l) && !world_.healing()) {
+        throw violation{4, "the turn of " + who + " came, and its client still waits at a replica"};
+      }
+    });
+  }
+}
+
+bool observer::is_current(link const& l) const {
+  return std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) { return c->alive() && c->connection().get() == &l; });
+}
+
+/// Questions of a new connection are under way before it hears that it may not subscribe.
+bool observer::may_not_know_yet(link const& l) const {
+  if (denied_until_ < 0) return false;
+  sim_client const& c = *world_.clients()[static_cast<std::size_t>(l.client)];
+  nanos const heard =
+      std::max({c.up_since(), l.down.stalled_until, l.up.stalled_until, c.last_pause_end()}) + 6 * (plan_.latency + plan_.jitter) + millisecond;
+  return plan_.spikes != 0 || c.paused() || trouble_until_ + plan_.longest_lease() > world_.now() || world_.now() <= heard;
+}
+
+lock_state observer::look(int name) const {
+  redis_model& model = world_.server();
+  model.set_time_us(world_.server_us(world_.now()));
+  std::string const& key = keys_[static_cast<std::size_t>(name)];
+  lock_state s;
+  value const lock = model.peek(key);
+  if (lock.is(value::kind::bulk)) {
+    std::string_view rest = lock.text;
+    auto const first = rest.find(' '), second_gap = rest.find(' ', first + 1);
+    s.owned = true;
+    s.owner = rest.substr(0, first);
+    s.fence = number(rest.substr(first + 1, second_gap - first - 1));
+    s.state = rest.back();
+    s.expires_ms = model.expires_at_ms(key).value_or(0);
+    if (s.expires_ms == 0) throw violation{6, "lock " + std::to_string(name) + " has no lease"};
+  } else if (!lock.is(value::kind::nil)) {
+    s.readable = false;
+  }
+  value const line = model.peek(key + ":q");
+  for (value const& item : line.items) {
+    s.line.emplace_back(item.items[0].text, static_cast<std::int64_t>(std::stod(item.items[1].text)));
+  }
+  if (!s.line.empty()) s.line_expires_ms = model.expires_at_ms(key + ":q").value_or(0);
+  value const fence = model.peek(key + ":f");
+  if (fence.is(value::kind::bulk)) {
+    s.kept_fence = number(fence.text);
+    s.fence_expires_ms = model.expires_at_ms(key + ":f").value_or(0);
+  }
+  return s;
+}
+
+void observer::before(std::span<std::string_view const> argv, link const* by) {
+  steps_.clear();
+  std::string_view const what = script_name(argv[1]);
+  auto const keys = static_cast<std::size_t>(number(argv[2]));
+  auto const rest = argv.subspan(3 + keys);
+  if (what == "renew") {
+    for (std::size_t i = 0; i < keys; ++i) {
+      step s{};
+      s.name = named(argv[3 + i]);
+      if (s.name < 0) continue;
+      s.id = rest[2 * i];
+      s.lease = number(rest[2 * i + 1]);
+      s.index = i;
+      steps_.push_back(std::move(s));
+    }
+  } else if (what == "acquire_all") {
+    for (std::size_t i = 0; 3 * i < keys; ++i) {
+      step s{};
+      s.name = named(argv[3 + 3 * i]);
+      if (s.name < 0) continue;
+      s.acquires = s.together = true;
+      s.id = rest[2 + 2 * i];
+      s.lease = number(rest[3 + 2 * i]);
+      s.retention = number(rest[0]);
+      s.index = i;
+      steps_.push_back(std::move(s));
+    }
+  } else {
+    step s{};
+    s.name = named(argv[3]);
+    if (s.name < 0) return;
+    s.acquires = what == "acquire";
+    s.releases = !s.acquires;
+    s.id = rest[0];
+    s.lease = number(rest[2]);
+    s.claim = number(rest[3]);
+    s.retention = number(rest[4]);
+    s.patient = rest[1].ends_with('!');
+    if (s.acquires) {
+      s.waits = rest[1].starts_with("wait");
+      s.ticket = number(rest[5]);
+    } else {
+      s.keep = rest[1].starts_with('1');
+      s.new_id = rest[5];
+    }
+    steps_.push_back(std::move(s));
+  }
+  by_ = by;
+  for (step& s : steps_) {
+    s.was = look(s.name);
+    judge_hand_over(s);
+    if ((s.acquires || s.releases) && watch(s.name).left) judge_left_over(s.name, *std::exchange(watch(s.name).left, {}));
+    s.late = by != nullptr && !is_current(*by);
+    if (by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id) == 0 && !may_not_know_yet(*by)) {
+      throw violation{4, std::string{s.id} + " stands in line before its client is subscribed"};
+    }
+  }
+}
+
+void observer::after(std::span<std::string_view const>, value const& reply) {
+  if (reply.is_error() && reply.error_code() != "NOSCRIPT") refused();
+  for (step const& s : steps_) judge(s, look(s.name), s.together ? dealt_out(reply, s.index) : reply);
+}
+
+void observer::judge(step const& s, lock_state const& is, value const& reply) {
+  lock_state const& was = s.was;
+  if (!s.acquires && !s.releases) judge_renewal(s, is, reply);
+  if (!was.readable || !is.readable) return;
+  judge_owner(s, is);
+  if (is.owned) {
+    watch(s.name).kept_until_ms = is.expires_ms + least_kept_ms();
+  } else if (was.owned) {
+    watch(s.name).kept_until_ms = world_.server_us(world_.now()) / 1000 + least_kept_ms();
+  }
+  bool const changed = is.owned && (!was.owned || is.owner != was.owner);
+  if (changed) judge_new_owner(s, is);
+  if (!s.acquires && !s.releases) {
+    if (is.line != was.line) throw violation{7, "a renewal changed the line"};
+    return;
+  }
+  if (s.releases && !s.keep && reply.is_error() && reply.error_code() == "WRONGTYPE" && is.owned && is.owner == s.id) {
+    throw violation{6, "a release of " + std::string{s.id} + " could not pass it on, and has not given it back"};
+  }
+  if (!reply.is_error()) {
+    judge_line(s, is, reply);
+    if (told_of_more(s.acquires, s.releases, reply)) {
+      ++told_of_more_;
+      auto const gone = [&](auto const& one) { return std::find(is.line.begin(), is.line.end(), one) == is.line.end(); };
+      if (std::none_of(was.line.begin(), was.line.end(), gone))
+        throw violation{10, "a script of " + std::string{s.id} + " has left somebody in line to the next, and has passed over nobody"};
+      watch(s.name).left = left_by(s.id, by_);
+    }
+    auto const told = told_by(reply);
+    if (s.acquires ? told == 1 : s.keep && told == 2) judge_confirmed(s, s.id, is);
+    if (s.releases && reply.items.size() > 4 && reply.items[4].integer == 1) judge_confirmed(s, s.new_id, is);
+  }
+  if (s.together) judge_try(s, is, reply);
+  if (s.acquires) judge_echo(s, is);
+  if (s.acquires && plan_.calm() && !reply.is_error()) {
+    // P10: whoever waits asks again when what it was told should be over, and not before.
+    std::string const id{s.id};
+    auto const known = not_before_.find(id);
+    bool const handed = was.owned && was.owner == id;
+    if (known != not_before_.end() && world_.now() < known->second && !handed) throw violation{10, id + " asks again before it has to"};
+    if (told_by(reply) == 0) not_before_[id] = world_.now() + std::min(reply.items[1].integer, s.claim) * millisecond * 97 / 100;
+  }
+  if (s.keep && was.owned && was.owner == s.id && !reply.is_error() && told_by(reply) != 2) {
+    throw violation{4, "a leave threw away the grant of " + was.owner};
+  }
+  if (s.releases && !s.keep && was.owned && was.owner == s.id && !(is.owned && is.owner == s.id)) {
+    released_as_owner_.insert(std::string{s.id});
+  }
+  if (s.releases && !s.keep && !reply.is_error() && !(was.owned && was.owner == s.id)) released_as_nobody_.insert(std::string{s.id});
+  if (s.acquires && !reply.is_error() && told_by(reply) == 2) {
+    told_busy(s.name, s.id);
+    bool const taken = is.owned && is.owner != s.id;
+    bool const awaited = s.patient && !is.line.empty() && receivers(is.line.front().first) == 0;
+    if (!taken && !awaited && !s.together)
+      throw violation{11, "a try of " + std::string{s.id} + " was told that lock " + std::to_string(s.name) + " is busy, which it is not"};
+  }
+  // Whoever handed the lock on while more were waiting is to look after it.
+  hand_over& passed = watch(s.name).passed;
+  if (passed.watched && (!is.owned || is.owner != passed.heir || is.state == 'h')) passed = {};
+  if (changed && is.state == 'c' && !s.late && !is.line.empty()) {
+    for (auto const& c : world_.clients()) {
+      if (c->alive() && c->id() == client_of(s.id)) {
+        passed = {is.owner, c->id(), world_.now(), is.expires_ms, c->connection(), true};
+      }
+    }
+  }
+}
+
+// P6: what several tries do not take they do not touch.
+void observer::judge_try(step const& s, lock_state const& is, value const& reply) const {
+  if (!reply.is_error() && told_by(reply) == 1) return;
+  bool const same = is.owned == s.was.owned && is.owner == s.was.owner && is.line == s.was.line && is.kept_fence == s.was.kept_fence;
+  std::string const lock = "lock " + std::to_string(s.name);
+  if (!same && !refuses_) throw violation{6, "several tries changed " + lock + ", and " + std::string{s.id} + " was not told that it has it"};
+  if (is.owned && is.owner == s.id && !(s.was.owned && s.was.owner == s.id))
+    throw violation{6, "several tries took " + lock + " for " + std::string{s.id} + ", who was not told"};
+}
+
+// P7, P8: nobody but the owner's release ends a hold, and nothing shortens it.
+void observer::judge_owner(step const& s, lock_state const& is) {
+  lock_state const& was = s.was;
+  if (!was.owned) return;
+  std::string const what = "a script of " + std::string{s.id};
+  bool const same = is.owned && is.owner == was.owner;
+  if (!same) {
+    bool const may = s.releases && !s.keep && s.id == was.owner;
+    if (!may) throw violation{7, what + " took the lock from " + was.owner};
+    return;
+  }
+  if (is.fence != was.fence) throw violation{8, what + " changed the fence of " + was.owner};
+  if (is.expires_ms < was.expires_ms) throw violation{8, what + " shortened the lease of " + was.owner};
+  if (is.state == 'c' && was.state == 'h') throw violation{8, what + " made a hold a claim"};
+}
+
+// Whoever is told to be the owner has a hold, no claim, and the whole lease.
+void observer::judge_confirmed(step const& s, std::string_view id, lock_state const& is) const {
+  std::string const who = std::string{id} + " was told that it owns lock " + std::to_string(s.name);
+  if (!is.owned || is.owner != id) throw violation{3, who + ", which it does not"};
+  if (is.state != 'h') throw violation{3, who + ", which is written down as a claim"};
+  if (is.expires_ms < world_.server_us(world_.now()) / 1000 + s.lease) throw violation{3, who + ", but not for its lease"};
+}
+
+// Each lock of a renewal for itself, whatever the others are.
+void observer::judge_renewal(step const& s, lock_state const& is, value const& reply) const {
+  std::string const lock = "lock " + std::to_string(s.name);
+  if (reply.is_error()) {
+    if (reply.error_code() == "WRONGTYPE") throw violation{10, "a bad key failed the renewal of " + lock + " and of all with it"};
+    return;
+  }
+  bool const mine = s.was.owned && s.was.owner == s.id;
+  auto const told = reply.items[s.index + 1].integer;
+  if (told == 1) judge_confirmed(s, s.id, is);
+  if (told == 0 && mine) throw violation{10, std::string{s.id} + " was told that it does not own " + lock + ", which it does"};
+  if (told == -1 && !s.was.readable && !refuses_) throw violation{9, "the owner of " + lock + " was not told that its key holds something else"};
+  if (told == -1 && mine && !refuses_) throw violation{10, "the renewal of " + lock + " failed although nothing was wrong"};
+}
+
+// P6: what arrives late, by a connection its client has left, must not take what nobody will give back.
+void observer::judge_echo(step const& s, lock_state const& is) const {
+  if (clobbers_ || clock_steps_ || denied_until_ >= 0) return;
+  auto const stands = [&](lock_state const& l) {
+    return (l.owned && l.owner == s.id) || std::any_of(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == s.id; });
+  };
+  if (!stands(is) || stands(s.was)) return;
+  for (auto const& c : world_.clients()) {
+    if (!c->alive() || c->id() != client_of(s.id) || c->owed() != 0) continue;
+    protocol::place const* const place = c->place(s.name);
+    engine::grant_id const id = id_of(s.id);
+    bool const wanted = place != nullptr && place->at != engine::place::state::idle && place->id == id;
+    // Of those that a release was written for.
+    if (!wanted) throw violation{6, "a late request for " + std::string{s.id} + " was carried out, and nobody will give back what it took"};
+  }
+}
+
+// P1, P2, P5.
+void observer::judge_new_owner(step const& s, lock_state const& is) {
+  lock_watch& w = watch(s.name);
+  ++owners_;
+  if (is.state == 'c') ++claims_;
+  std::string const who = is.owner + " became the owner";
+  bool const spoilt = is.fence >= protocol::fence_limit;  // its client gives it back
+  if (!fence_spoilt_once(s.name) && is.fence <= w.highest_written) {
+    throw violation{2, who + " with fence " + std::to_string(is.fence) + ", after fence " + std::to_string(w.highest_written)};
+  }
+  if (!spoilt) w.highest_written = is.fence;
+  if (is.kept_fence < is.fence) throw violation{2, who + ", but its fence is not kept"};
+  std::int64_t const now_ms = world_.server_us(world_.now()) / 1000;
+  if (is.fence_expires_ms < now_ms + s.retention) throw violation{2, who + ", but its fence is not kept for the retention"};
+  constexpr std::int64_t fence_epoch_ms = 1'577'836'800'000;
+  if (is.fence_expires_ms < fence_epoch_ms + is.fence / 1000) throw violation{2, who + ", but its fence ends before the clock has passed it"};
+  if (is.state == 'c' && is.expires_ms > now_ms + s.claim + 1) throw violation{4, who + " by a claim that lasts longer than asked for"};
+  for (sim_acquisition const* a : w.active) {
+    if (is_believed(*a) && !is_disowned(*a) && owner_id(*a) != is.owner) {
+      throw violation{1, who + ", while " + owner_id(*a) + " still believes it holds the lock"};
+    }
+  }
+  // Whoever stood before it was either the one that asked to leave, or cannot be told.
+  for (auto const& [id, ticket] : s.was.line) {
+    if (id == is.owner) break;
+    if (s.releases && id == s.id) continue;
+    bool const asked_first = s.acquires && is.owner == s.id && s.ticket != 0 && s.ticket < ticket;
+    if (asked_first) break;
+    if (receivers(id) != 0 || comes_back(id)) throw violation{5, who + ", before " + id + " who stood in line earlier"};
+  }
+  if (is.state == 'c' && !is_told(is.owner, s.releases && s.was.owned && s.was.owner == s.id)) throw violation{4, who + ", but nobody was told"};
+}
+
+// P4, P5: who is in line stays there, at its place.
+void observer::judge_line(step const& s, lock_state const& is, value const& reply) {
+  auto const stands = [](lock_state const& l, std::string_view id) {
+    return std::find_if(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == id; });
+  };
+  for (auto const& [id, ticket] : s.was.line) {
+    auto const still = stands(is, id);
+    if (still == is.line.end()) {
+      bool const left = (s.releases && id == s.id) || (is.owned && is.owner == id) || receivers(id) == 0;
+      if (!left) throw violation{4, id + " was forgotten in the line"};
+      if (receivers(id) == 0 && !(s.releases && id == s.id) && !(is.owned && is.owner == id)) passed_over(id);
+    } else if (still->second != ticket && !(s.acquires && id == s.id && still->second == s.ticket && s.ticket < ticket)) {
+      throw violation{5, id + " had its ticket changed"};
+    }
+  }
+  for (auto const& [id, ticket] : is.line) {
+    if (stands(s.was, id) != s.was.line.end()) continue;
+    bool const me = (s.acquires && id == s.id) || (s.releases && id == s.new_id);
+    if (!me) throw violation{7, "a script put " + id + " in line, who did not ask"};
+    if (s.acquires && !s.waits) throw violation{10, "a try of " + id + " stands in line"};
+    // What a connection of before has still under way may not know the ticket yet. If the place was lost meanwhile, to a
+    // script that failed half-way, it stands behind others until the next question, which knows it.
+    if (auto const known = tickets_.find(id); known != tickets_.end() && known->second != ticket && !s.late) {
+      throw violation{5, id + " lost its place in line"};
+    }
+    bool const new_here = s.releases || s.ticket == 0;
+    if (new_here && id != is.line.back().first) throw violation{5, id + " came last and does not stand last"};
+  }
+  bool const enqueued = s.acquires ? s.waits && stands(is, s.id) != is.line.end() : !s.new_id.empty() && stands(is, s.new_id) != is.line.end();
+  bool const refused_late = s.acquires && !reply.items.empty() && reply.items[0].integer == 3;
+  if (enqueued && is.owned && !refused_late) {
+    // Of the lock as the script found it: a claim it made itself is of its own making.
+    std::int64_t const lives = is.expires_ms + (is.owner == s.was.owner ? s.lease : 0);
+    if (is.line_expires_ms != 0 && is.line_expires_ms < lives)
+      throw violation{4, "the line for lock " + std::to_string(s.name) + " ends before its waiters' turn"};
+  }
+  // Of the patient script nobody need get it: the first in line is not there yet.
+  bool const awaits = (s.patient && !is.line.empty() && receivers(is.line.front().first) == 0) || told_of_more(s.acquires, s.releases, reply);
+  if (!is.owned && !is.line.empty() && !refused_late && !s.together && !awaits) {
+    throw violation{4, "lock " + std::to_string(s.name) + " is free although somebody stands in line"};
+  }
+}
+
+/// Has nothing kept who passed it on from looking after it?
+bool observer::undisturbed(std::weak_ptr<link> const& connection, nanos since) const {
+  auto const by = connection.lock();
+  if (by == nullptr || by->cut || !by->server_open) return false;
+  if (by->up.stalled_until > since || by->down.stalled_until > since || refused_at_ >= since || plan_.spikes != 0) return false;
+  using kind = fault_plan::kind;
+  return !plan_.has({kind::step_back, kind::step_forward, kind::slow});
+}
+
+bool observer::looks_after(sim_client const& c, nanos since) { return c.alive() && !c.paused() && !c.is_closed() && c.last_pause_end() < since; }
+
+nanos observer::patience_with(sim_client const& c) const {
+  nanos const claim = c.settings().settings.claim.count();
+  return claim / 8 + 30 * millisecond + 4 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
+}
+
+/// The script has not done all there was: whoever hears that is to ask again.
+bool observer::told_of_more(bool acquires, bool releases, value const& reply) {
+  auto const flag = [&](std::size_t i) { return reply.items.size() > i && (reply.items[i].integer & 2) != 0; };
+  if (reply.is_error() || reply.items.empty()) return false;
+  auto const told = reply.items[0].integer;
+  if (acquires) return told == 4 || (told == 1 && flag(4));
+  return releases && (told == 2 ? flag(4) : told != 3 && flag(1));
+}
+
+std::optional<observer::left_over> observer::left_by(std::string_view id, link const* by) const {
+  for (auto const& c : world_.clients()) {
+    if (by != nullptr && c->alive() && c->id() == client_of(id) && c->connection().get() == by)
+      return left_over{c->id(), world_.now(), c->connection()};
+  }
+  return std::nullopt;
+}
+
+// P4: what a script leaves for the next is not left alone, if who was told of it is well.
+void observer::judge_left_over(int name, left_over const& l) const {
+  nanos const waited = world_.now() - l.at;
+  if (!undisturbed(l.by, l.at) || waited <= 6 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 5 * millisecond) return;
+  for (auto const& c : world_.clients()) {
+    if (c->id() != l.client || !looks_after(*c, l.at)) continue;
+    throw violation{4, "what a script left to do for lock " + std::to_string(name) + " was left alone for " + std::to_string(waited / millisecond) +
+                           " ms by " + l.client + ", who was told"};
+  }
+}
+
+// P4: a dead next-in-line costs at most the claim, however many there are, if who passed the lock on to it is well.
+void observer::judge_hand_over(step const& s) {
+  hand_over& passed = watch(s.name).passed;
+  if (!passed.watched || s.was.owned) return;
+  hand_over const p = std::exchange(passed, {});
+  if (s.was.line.empty() || !undisturbed(p.by, p.at)) return;
+  for (auto const& c : world_.clients()) {
+    if (c->id() != p.releaser) continue;
+    if (!looks_after(*c, p.at)) return;
+    nanos const freed = world_.true_time_of_server_ms(p.claim_over_ms);
+    if (world_.now() - freed > patience_with(*c)) {
+      throw violation{4, "lock " + std::to_string(s.name) + " was left alone for " + std::to_string((world_.now() - freed) / millisecond) +
+                             " ms after its next in line, " + p.heir + ", did not take it"};
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- an operator's orders
+
+/// What such a script grants no other judges.
+void observer::ordered(int name) {
+  lock_state const is = look(name);
+  if (!is.owned) return;
+  watch(name).highest_written = std::max(watch(name).highest_written, is.fence);
+  watch(name).kept_until_ms = is.expires_ms + least_kept_ms();
+}
+
+observer::owner_fences observer::owners_of(int name) const {
+  lock_state const is = look(name);
+  return is.owned ? owner_fences{{is.owner, is.fence}} : owner_fences{};
+}
+
+/// Whoever lost it was told, and before anybody was granted it.
+void observer::judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const {
+  auto const still = owners_of(name);
+  for (auto const& [id, fence] : owners) {
+    std::string const words = "lock " + std::to_string(name) + " was taken from " + id;
+    if (still.contains(id)) throw violation{7, words + ", who has it still"};
+    if (receivers(id) == 0) continue;
+    auto const told =
+        std::find_if(pushed.begin(), pushed.end(), [&, mine = "!" + id + " "](std::string const& text) { return text.starts_with(mine); });
+    if (told == pushed.end()) throw violation{9, words + ", who was not told"};
+    // In several scripts some get it before the last have lost it.
+    if (!plan_.small_steps && std::any_of(pushed.begin(), told, [](std::string const& text) { return !text.starts_with('!'); })) {
+      throw violation{9, words + ", who was told after the next owner"};
+    }
+  }
+}
+
+void observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do) {
+  judge_force(name, owners, pushed);
+  if (more_to_do) return;  // for whoever is told so
+  lock_state const is = look(name);
+  for (auto const& [id, ticket] : is.line) {
+    if (!is.owned && !owners.empty() && receivers(id) != 0) throw violation{4, id + " stands in line for a lock that was taken away and is free"};
+  }
+}
+
+void observer::told_of_force(sim_acquisition const* a) const {
+  if (a != nullptr && a->at == engine::acquisition::phase::holding)
+    throw violation{9, "who was told that its lock was taken away still believes in it"};
+}
+
+}  // namespace conch::sim

@@ -1,0 +1,180 @@
+// A small Redis in memory, for deterministic simulation: the commands and scripts a lock needs,
+// with the replies and error texts of Redis 7.0.15. redis_model_differential_test.cpp compares it
+// with a real server.
+//
+// It has no clock, no socket and no randomness: time is what set_time_us says, a command runs when
+// execute is called. One model belongs to one thread at a time.
+//
+// Known differences from the real server:
+//  - A key whose time is over goes when it is touched or by expire_cycle(), never by itself. After
+//    a clock step back an untouched one is alive again, as on a server whose cycle had not run.
+//  - Time stands still in a script altogether (7.0 freezes it for expiry only, 7.2 for TIME too).
+//  - The members of a set are in order; the fields of a hash are as first set, whatever their
+//  number.
+//  - What is not modelled is an unknown command, or an error that begins with "ERR model:".
+#pragma once
+
+#include "sim/model/redis_value.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::sim {
+
+class redis_model {
+ public:
+  // The CLIENT ID. Grows over one run of the server and starts again after restart(), so an id
+  // alone does not name a connection for ever: that is what CLIENT KILL has to live with.
+  using connection_id = std::uint64_t;
+
+  static constexpr std::int64_t default_time_us = 1'700'000'000'000'000;
+
+  explicit redis_model(std::int64_t unix_us = default_time_us);
+  redis_model(redis_model&&) noexcept;
+  redis_model& operator=(redis_model&&) noexcept;
+  ~redis_model();
+
+  // The server's clock. May go back.
+  void set_time_us(std::int64_t unix_us);
+  std::int64_t time_us() const;
+
+  // ---- connections and commands ----
+
+  // `address` is what the server sees: "10.0.0.1:4711". A connection begins in RESP2, as a real
+  // one.
+  connection_id connect(std::string address);
+  void disconnect(connection_id who);
+  bool connected(connection_id who) const;
+
+  // The reply, of kind `none` where all that comes back are pushes (SUBSCRIBE) or nothing (not
+  // connected). Types are those of RESP3 whatever the connection speaks; append_resp() knows
+  // how they look in RESP2.
+  value execute(connection_id who, std::span<std::string_view const> argv);
+
+  struct pushed {
+    connection_id to = 0;
+    value message;
+    bool after_reply = false;  // see set_own_pushes_after_reply
+  };
+
+  // The pushes since last asked, in order. Unless marked, a push to the connection that caused it
+  // goes before the reply to the command that caused it.
+  std::vector<pushed> take_pushes();
+
+  // Redis 7.0 sends a message that a command publishes to its own connection before the reply to
+  // that command; from 7.2 on it comes after it.
+  void set_own_pushes_after_reply(bool after);
+
+  // Connections closed by CLIENT KILL since last asked. A connection that kills itself is still
+  // sent its reply.
+  std::vector<connection_id> take_killed();
+
+  // ---- the life of the server ----
+
+  // Connections, scripts, untaken pushes and kills are gone; faults, settings and counts stay.
+  void restart(bool keep_data);
+
+  // Takes over the other's keys: a failover to a replica, or a restored backup.
+  void copy_data(redis_model const& other);
+
+  // ---- a master and its replicas ----
+
+  struct impl;
+
+  // What a command left behind, as a master tells its replicas: a key as it is now, with the time
+  // at which it ends, or a message for the subscribers of a channel.
+  using effect = std::function<void(impl&)>;
+
+  // Keeps the effects of what it carries out from now on, for take_effects().
+  void replicate();
+  std::vector<effect> take_effects();
+  void apply(effect const& what);
+
+  // A replica is read-only. Its connections stay what they are.
+  void set_replica(bool replica);
+
+  // What Redis does ten times a second: removes the keys whose time is over.
+  void expire_cycle();
+
+  void require_password(std::string password);             // of the user "default"; empty: none needed
+  void set_config(std::string name, std::string setting);  // for CONFIG GET
+
+  // ---- looking in from outside; these see no key whose time is over, and remove none ----
+
+  struct key_info {
+    std::string name;
+    std::string type;
+    std::optional<std::int64_t> expires_at_ms;  // unix time
+    int database = 0;
+  };
+
+  std::size_t key_count() const;
+  std::vector<key_info> keys() const;  // by database and name
+  bool erase(std::string_view key, int database = 0);
+
+  // A string as bulk, a hash as map, a set as set, a sorted set as array of [member, score];
+  // nil if there is no such key.
+  value peek(std::string_view key, int database = 0) const;
+
+  // A string as it lies there; null if there is none. Until the next command.
+  std::string const* text_at(std::string_view key, int database = 0) const;
+
+  // Of a key that is there and will end.
+  std::optional<std::int64_t> expires_at_ms(std::string_view key, int database = 0) const;
+
+  // Receivers a PUBLISH to this channel would have.
+  std::size_t subscriber_count(std::string_view channel) const;
+
+  // ---- faults; a name the model does not know throws std::invalid_argument ----
+
+  enum class where : std::uint8_t {
+    anywhere,
+    client,  // sent by a client
+    script   // called by a script
+  };
+
+  struct fault {
+    std::string command;    // "publish", "client|kill"; empty: any command
+    std::string error;      // the whole text: "OOM command not allowed ..."
+    std::size_t skip = 0;   // let so many matching calls pass first
+    std::size_t times = 1;  // then make so many fail
+    where applies = where::anywhere;
+  };
+
+  static constexpr std::size_t always = std::numeric_limits<std::size_t>::max();
+
+  // A call that fails this way has no effect. Of several faults the first that matches counts.
+  void inject(fault what);
+  void fail_next(std::string_view command, std::string_view error, std::size_t times = 1);
+  void clear_faults();
+
+  // The user may not run this command ("publish", "client|kill"): NOPERM to a client, and what
+  // Redis makes of that inside a script.
+  void deny(std::string_view command);
+  void allow(std::string_view command);
+
+  // At maxmemory with noeviction. As in Redis a script that has written once may go on writing.
+  void set_out_of_memory(bool out);
+
+  // ---- statistics ----
+
+  // Executions of a command ("get", "client|kill"), including those from scripts, and failing
+  // ones; not those refused before they ran (unknown, denied, injected).
+  std::uint64_t calls(std::string_view command) const;
+  std::map<std::string, std::uint64_t> calls() const;  // those that are not zero
+  void reset_calls();
+
+ private:
+  std::unique_ptr<impl> impl_;
+};
+
+}  // namespace conch::sim

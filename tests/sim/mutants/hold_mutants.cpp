@@ -1,0 +1,57 @@
+#include "sim/mutants/mutants.hpp"
+
+#include <array>
+
+// How a hold ends, what callers are told, and what only wider draws show. For mutexes; those of several owners are in
+// permits_mutants.cpp.
+namespace conch::sim {
+
+namespace {
+
+constexpr std::array mutants{
+    // ---- how a hold ends
+    mutant{"holds-lost-on-reconnect", "each reconnect costs all holds", "P9", engine_mutant::holds_lost_on_reconnect},
+    mutant{"not-renewed-on-reconnect", "a new connection leaves renewals to the watchdog", "P9", engine_mutant::not_renewed_on_reconnect},
+    mutant{"renewing-for-ever", "a renewal whose connection was lost counts as under way for ever", "P9", engine_mutant::renewing_for_ever},
+    mutant{"failed-renewal-is-a-loss", "a renewal that met an error ends the hold", "P9", engine_mutant::failed_renewal_is_a_loss},
+    mutant{"failed-renewal-not-repeated", "a renewal that met an error is not tried again before the lease is over", "P9",
+           engine_mutant::failed_renewal_not_repeated},
+    mutant{"margin-ignored", "a loss is told at the deadline, not stop_margin before it", "P9", engine_mutant::margin_ignored},
+    mutant{"margin-of-claims-ignored", "the loss of a claim is told at its deadline", "P9", engine_mutant::margin_of_claims_ignored},
+    mutant{"index-past-its-limit", "the index of the local hand-off runs into the server part of the fence", "P2",
+           engine_mutant::index_past_its_limit},
+    mutant{"release-says-held", "a release always says that it ended a hold", "P11", engine_mutant::release_says_held},
+    // ---- what is told, and when
+    mutant{"timed-out-is-unreachable", "a time-out is called an absent server", "P11", engine_mutant::timed_out_is_unreachable},
+    mutant{"busy-while-cleaning-up", "a try is busy because an earlier request is still being cleaned up", "P11",
+           engine_mutant::busy_while_cleaning_up},
+    mutant{"one-bad-key-fails-all", "a key of another type fails the acquires of all locks", "P11", engine_mutant::one_bad_key_fails_all},
+    mutant{"place-lost-on-reconnect", "a new connection asks without the ticket", "P5", engine_mutant::place_lost_on_reconnect},
+    mutant{"second-cancellation-ignored", "a second cancellation of one wait, of a stronger type, does nothing", "P4",
+           engine_mutant::second_cancellation_ignored},
+    mutant{"refused-greeting-fails-nobody", "who waits is not told that the server refuses this user", "P11",
+           engine_mutant::refused_greeting_fails_nobody},
+    mutant{"denied-for-ever", "a user who was denied something once stays denied", "P11", engine_mutant::denied_for_ever},
+    mutant{"denial-ignored", "who may not subscribe stands in line all the same", "P4", engine_mutant::denial_ignored},
+    // ---- questions and orders
+    mutant{"force-repeated", "an order to take the lock from whoever has it is repeated after a reconnect", "P8", engine_mutant::force_repeated},
+    mutant{"inquiries-not-repeated", "a new connection does not ask again what was not answered", "P4", engine_mutant::admin_not_repeated},
+    mutant{"any-inquiry-answered", "an answer goes to the last question, not to its own", "P11", engine_mutant::any_admin_answered},
+    mutant{"inquiry-without-end", "a question to an absent server never ends", "P4", engine_mutant::admin_without_end},
+    mutant{"force-tells-at-a-replica", "an order tells the owners before it knows whether it is carried out", "P9", engine_mutant::none, "force",
+           "redis.call('ZREM', queue_key, '')", ""},
+    // ---- ids that begin like one another
+    mutant{"release-of-a-longer-id", "C.1 gives back what C.12 has", "P7", engine_mutant::none, "release",
+           "string.find(value, id .. ' ', 1, true) == 1", "string.find(value, id, 1, true) == 1"},
+    mutant{"renewal-of-a-longer-id", "C.1 renews what C.12 has", "P7", engine_mutant::none, "renew",
+           "find(value, id, 1, true) == 1 and byte(value, #id + 1) == 32 and ", "find(value, id, 1, true) == 1 and "},
+    // ---- places
+    mutant{"ticket-moves-back", "a late request without a ticket takes the place away", "P5", engine_mutant::none, "",
+           "'ZADD', queue_key, 'LT', text(ticket), id", "'ZADD', queue_key, text(ticket), id"},
+};
+
+}  // namespace
+
+std::span<mutant const> hold_mutants() { return mutants; }
+
+}  // namespace conch::sim

@@ -1,0 +1,52 @@
+// Deliberate faults, to see that the simulator finds them. A mutant of a script is a substitution in
+// its text, made on the simulated server; a mutant of the engine is a point CONCH_MUTANT(name) in
+// src/cohort, src/protocol and src/redis, which is the constant `false` in every build but the simulator's.
+#pragma once
+
+#include "sim/mutants/engine_mutants.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::sim {
+
+struct mutant {
+  std::string_view name;
+  std::string_view words;  // what is wrong
+  std::string_view rule;   // the rule it breaks: "†4 ..." or the like
+  engine_mutant point = engine_mutant::none;
+  std::string_view script = {};  // empty: all
+  std::string_view from = {};    // the text, once at least in what the build embeds
+  std::string_view to = {};
+};
+
+std::span<mutant const> all_mutants();
+// Of these the ones about how a hold ends, what callers are told, and what only wide draws show.
+std::span<mutant const> hold_mutants();
+// Likewise, of the state machine of a connection.
+std::span<mutant const> connection_mutants();
+// Of a lock over several servers: for run_quorum.
+std::span<mutant const> quorum_mutants();
+// Of the scripts of locks with several owners; `rule` begins with the kinds in which each shows.
+std::span<mutant const> permits_mutants();
+// Of several locks at once: for make_multi_plan.
+std::span<mutant const> multi_mutants();
+mutant const* find_mutant(std::string_view name);
+
+// Of this thread. Null: none.
+void activate(mutant const* m);
+
+// Of this thread: the scripts do so little at once that a schedule of a few clients gets to where there is more to do.
+constexpr std::int64_t small_steps = 3, small_few_owners = 2;
+void use_small_steps(bool yes);
+
+// Of the script that the argument of EVALSHA (its SHA-1) or EVAL (its source) means: the same for the
+// active mutant, or the argument.
+std::string_view mutated_script(std::string_view sha1_or_source);
+std::string_view mutated_source(std::string_view name);
+std::string_view script_name(std::string_view sha1_or_source);
+
+}  // namespace conch::sim

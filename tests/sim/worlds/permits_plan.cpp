@@ -1,0 +1,59 @@
+#include "sim/worlds/plan.hpp"
+#include "sim/worlds/random.hpp"
+
+#include <algorithm>
+
+namespace conch::sim {
+
+plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
+  using engine::permit_kind;
+  plan p = make_plan(seed);
+  random_source r{seed ^ 0x9a27'5f00};
+  p.permits = kind;
+  p.limit = kind == permit_kind::shared || kind == permit_kind::reentrant
+                ? 1000
+                : static_cast<std::uint32_t>(r.between(1, kind == permit_kind::semaphore ? 5 : 4));
+  // What is forged about a permit is made so that nobody may ever believe it.
+  for (client_plan& c : p.clients) c.settings.verify_pushes = false;
+  for (fault_plan& f : p.faults) {
+    if (f.what == fault_plan::kind::forge && (f.variant & 1) != 0) f.variant &= ~2;
+  }
+  // Whoever intrudes speaks of a mutex.
+  std::erase_if(p.faults, [](fault_plan const& f) { return f.what == fault_plan::kind::intrude; });
+  if (kind == permit_kind::semaphore && !p.faults.empty() && r.chance(30)) {
+    for (auto left = r.between(1, 3); left > 0; --left) {
+      fault_plan f = p.faults[static_cast<std::size_t>(r.below(static_cast<std::int64_t>(p.faults.size())))];
+      f.what = fault_plan::kind::set_limit;
+      f.at += r.between(0, 20) * millisecond;
+      f.length = f.length2 = 0;
+      f.name = static_cast<int>(r.below(p.names));
+      f.variant = static_cast<int>(r.between(1, 7));
+      p.faults.push_back(f);
+    }
+    std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
+  }
+  for (client_plan& c : p.clients) {
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) {
+        if (kind == permit_kind::semaphore && o.order == operation::orders::force_one && r.chance(50)) o.order = operation::orders::limit;
+        o.inner = -1;  // a permit under a permit of the same lock would be a deadlock of the plan's own making
+        switch (kind) {
+          case permit_kind::semaphore: o.weight = static_cast<std::uint32_t>(r.chance(60) ? 1 : r.between(1, p.limit)); break;
+          case permit_kind::shared:
+            o.weight = r.chance(30) ? p.limit : 1;
+            if (o.weight > 1 && r.chance(50)) o.downgrade_after = 1 + r.between(0, std::max<nanos>(o.hold, millisecond));
+            break;
+          case permit_kind::segments:
+            if (p.limit > 1 && r.chance(30)) o.visited = "," + std::to_string(r.between(1, p.limit)) + ",";
+            break;
+          case permit_kind::reentrant: o.visited = "owner" + std::to_string(r.between(1, 3)); break;
+          case permit_kind::none: break;
+        }
+      }
+    }
+  }
+  make_standstill(p);
+  return p;
+}
+
+}  // namespace conch::sim

@@ -1,0 +1,162 @@
+// All that is decided about a schedule before it begins. The plan is made from the seed alone, and
+// a plan with parts taken out is a plan too: that is how a failing one is made small.
+#pragma once
+
+#include "cohort/permit.hpp"
+
+#include <conch/config.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace conch::sim {
+
+// Nanoseconds of true time, which only the simulator knows, since the begin of the schedule.
+using nanos = std::int64_t;
+
+constexpr nanos microsecond = 1'000;
+constexpr nanos millisecond = 1'000'000;
+constexpr nanos second = 1'000'000'000;
+
+// One acquire and what is done under the lock.
+struct operation {
+  enum class way : std::uint8_t { wait, timed, attempt };
+  enum class cancels : std::uint8_t { never, total, partial, terminal };
+  enum class orders : std::uint8_t { none, inspect, force, force_one, limit };
+
+  int name = 0;
+  int inner = -1;  // a second lock taken under the first; always a later name, so nobody deadlocks
+  way how = way::wait;
+  nanos think = 0;  // before it
+  nanos patience = 0;
+  nanos lease = 0;
+  bool fixed = false;
+  nanos max_hold = 0;  // 0: none
+  nanos hold = 0;
+  nanos after_loss = 0;  // how long the body goes on when told of the loss
+  cancels cancel = cancels::never;
+  nanos cancel_after = 0;
+  cancels cancel_again = cancels::never;  // the same wait once more, so long after the first time
+  nanos cancel_again_after = 0;
+  bool abandon = false;
+  std::uint32_t weight = 1;  // of a lock with several owners
+  std::string visited = "-";
+  std::vector<int> all;         // several locks at once, in this order; empty: `name` only
+  orders order = orders::none;  // instead of an acquire
+  nanos downgrade_after = 0;    // a writer becomes a reader; 0: never
+};
+
+struct actor_plan {
+  std::vector<operation> work;
+};
+
+struct client_plan {
+  config settings;
+  nanos clock_offset = 0;
+  std::int64_t drift_ppm = 0;
+  nanos start = 0;
+  bool id_jumps = false;        // its ids begin like earlier ones of it
+  bool without_nonces = false;  // its ids have none, as those of a client of 0.1.0
+  std::vector<actor_plan> actors;
+};
+
+struct fault_plan {
+  enum class kind : std::uint8_t {
+    cut,             // the connection breaks; each side notices in its own time
+    cut_before,      // ... when the next bytes arrive, before the server has acted on them
+    cut_after,       // ... when the next bytes arrive, after the server has acted on them
+    stall_up,        // nothing reaches the server for a while
+    stall_down,      // nothing reaches the client for a while
+    pause,           // the process stands still; its clock goes on
+    die,             // the process is gone; the system closes its connection
+    vanish,          // the machine is gone; the server notices late
+    close,           // the client is closed in good order
+    server_restart,  // data kept
+    server_wiped,    // data lost
+    failover,        // to a replica that misses the last writes
+    role_change,     // a server and its replica change roles, and nothing is lost
+    step_back,
+    step_forward,
+    flush_scripts,
+    delete_lock,
+    clobber_lock,     // something else is written to its key
+    refuse,           // scripts answer with an error for a while
+    refuse_inside,    // a command inside a script fails
+    intrude,          // somebody else tries to release and to renew
+    force,            // an operator takes the lock away, by the script
+    set_limit,        // an operator changes the limit of a semaphore
+    forge,            // somebody publishes grants or revocations of a lock: with ids that it guesses, or (variant & 1) has read
+    spoil_fence,      // an operator writes something into the key of the fence: a number near the limit, or none at all
+    deny,             // the users may not do what they need, for a while
+    refuse_greeting,  // the server refuses new connections with an error
+    slow,             // the server answers late
+  };
+
+  kind what = kind::cut;
+  nanos at = 0;
+  nanos length = 0;   // of the fault, or until the client notices
+  nanos length2 = 0;  // until the server notices, or until the restart
+  int client = 0;
+  int name = 0;
+  int variant = 0;
+};
+
+std::string to_words(fault_plan const& fault);
+std::string to_words(operation const& work);
+
+struct plan {
+  std::uint64_t seed = 0;
+  int names = 1;
+  engine::permit_kind permits = engine::permit_kind::none;  // of all its locks
+  std::uint32_t limit = 1;
+  nanos latency = 0;  // one way, at least
+  nanos jitter = 0;
+  int spikes = 0;  // in a thousand messages
+  nanos spike = 0;
+  int splits = 0;  // writes that arrive in pieces, in a hundred
+  nanos timer_lateness = 0;
+  std::int64_t server_drift_ppm = 0;
+  nanos connect_time = 0;
+  nanos replication_delay = 0;
+  bool may_kill = true;  // CLIENT KILL
+  bool watched = false;  // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
+  bool own_pushes_after_reply = false;
+  bool expires_actively = false;                  // the server removes what is over at once; else when it is touched
+  bool in_order = false;                          // the server only comes and goes, and keeps its data: nobody who waits may be passed over
+  bool small_steps = false;                       // the scripts do so little at once that what is left for the next matters
+  bool timers_first = false;                      // on waking: timers before what the network brought
+  std::int64_t epoch_us = 1'700'000'000'000'000;  // the server's clock when it begins
+  std::vector<std::int64_t> first_fences;         // what the fence of each name is above; 0: there is none
+  bool orders = false;                            // somebody takes locks away, or changes limits, through an engine
+  std::size_t steps_in_one_turn = 1'000;          // CONCH_IN_ONE_TURN
+  std::vector<client_plan> clients;
+  std::vector<fault_plan> faults;
+
+  // A fault of one of these kinds happens; one of this kind, to that lock.
+  bool has(std::initializer_list<fault_plan::kind> kinds) const;
+  bool has(fault_plan::kind what, int name) const;
+  // Nothing happens that could make anybody wait longer than the network takes.
+  bool calm() const { return faults.empty() && !orders && spikes == 0 && may_kill; }
+  // Whatever happens, it is to one lock alone, or to none.
+  bool harms_no_other(int name, bool roles_may_change = false) const;
+  nanos longest_lease() const;
+  nanos longest_claim() const;
+  // What a lock may outlive its lease by, because the server's clock goes back.
+  nanos set_back() const;
+};
+
+plan make_plan(std::uint64_t seed);
+// What is drawn for a plan besides (plan_wide.cpp).
+void widen(plan& p);
+void make_standstill(plan& p);
+
+// The same schedule, but all its locks have several owners.
+plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind);
+
+// The same schedule, but whoever acquires wants several locks at once.
+plan make_multi_plan(std::uint64_t seed);
+
+std::string name_of(int name);
+
+}  // namespace conch::sim

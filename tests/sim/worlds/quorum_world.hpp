@@ -1,0 +1,433 @@
+// A simulated world of several independent servers, each with a clock of its own, and clients that keep one lock on a
+// majority of them: the real engine, quorum and scripts, a network that delays and breaks, faults, and a judge.
+// Everything follows from the seed.
+#pragma once
+
+#include "cohort/cohort.hpp"
+#include "quorum/quorum.hpp"
+#include "resp/decoder.hpp"
+#include "sim/judges/observer.hpp"
+#include "sim/model/redis_model.hpp"
+#include "sim/worlds/event_queue.hpp"
+#include "sim/worlds/random.hpp"
+#include "sim/worlds/sim_connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace conch::sim {
+
+struct quorum_outcome {
+  int promise = 0;  // 0: none was broken
+  std::string words;
+  std::vector<std::string> trace;
+  std::uint64_t grants = 0, given_back = 0, fence_rounds = 0;
+  std::uint64_t calm_grants = 0, overtakings = 0, calm_given_back = 0;  // with nobody ill
+};
+
+quorum_outcome run_quorum(std::uint64_t seed, bool traced = false);
+
+class quorum_client;
+
+class quorum_world {
+ public:
+  // A grant id; nothing is allocated for it.
+  class id_text {
+   public:
+    id_text() = default;
+    id_text(std::string_view text) : size_{static_cast<unsigned char>(text.size())} {
+      if (text.size() > sizeof text_) throw violation{10, "an id that is too long: " + std::string{text}};
+      std::copy(text.begin(), text.end(), text_);
+    }
+    operator std::string_view() const { return {text_, size_}; }
+    bool empty() const { return size_ == 0; }
+    friend bool operator==(id_text const& a, id_text const& b) { return std::string_view{a} == std::string_view{b}; }
+
+   private:
+    unsigned char size_ = 0;
+    char text_[71];
+  };
+
+  // The lock as a script left it, and whose vote it is.
+  struct seen_lock {
+    id_text owner;  // empty: nobody
+    char state = 0;
+    std::int64_t fence = 0, kept_fence = 0, ends_ms = 0;
+    nanos since = 0;            // owned by that id, or nobody's
+    bool looked_after = false;  // a script has named the id since, or nobody can know of it
+  };
+
+  struct link;
+
+  struct server {
+    redis_model model;
+    std::vector<seen_lock> locks;                                       // by name
+    std::vector<id_text> forsaken;                                      // votes that ended by themselves just now
+    std::vector<id_text> denied;                                        // whose releases were, for good: their places stay in line
+    std::map<redis_model::connection_id, std::shared_ptr<link>> links;  // of this run
+    nanos disturbed = 0;                                                // the last time anything was wrong with it
+    std::int64_t offset_us = 0, ppm = 0;
+    bool up = true, set_back = false;
+    nanos stalled_until = 0;
+    nanos slow_by = 0, slow_until = 0;  // answers late, and is there
+    std::string_view says;              // instead of carrying out a script ...
+    nanos says_until = 0;               // ... until then
+    nanos votes_from = 0;               // min_server_uptime: not before then
+    std::int64_t started_us = 0;        // as its clock showed it
+  };
+
+  // One connection. What is under way in it when it breaks is lost.
+  struct link {
+    int client, server;
+    std::uint64_t process;
+    redis_model::connection_id id = 0;
+    bool client_open = true, server_open = false, cut = false;
+    bool deaf = false;  // nothing comes back any more
+    nanos last_up = 0, last_down = 0;
+    nanos up_since = 0, held_up_until = 0;  // until then what was sent stays in some buffer
+    std::string arrived;                    // not read by the server yet
+    resp::decoder commands;
+  };
+  using link_ptr = std::shared_ptr<link>;
+
+  quorum_world(std::uint64_t with_seed, bool traced);
+  ~quorum_world();
+  void run();
+
+  std::uint64_t const seed;
+  nanos now() const { return now_; }
+  template <class F>
+  void after(nanos delay, F&& what) {
+    events_.at(now_ + std::max<nanos>(delay, 0), std::forward<F>(what));
+  }
+  /// To the trace, if somebody is going to read it: texts and numbers.
+  template <class... T>
+  void say(T const&... words) {
+    if (!traced_) return;
+    lines.push_back(std::to_string(now_ / microsecond) + " us  ");
+    (add(lines.back(), words), ...);
+  }
+  random_source& random() { return random_; }
+
+  // What clients do to the network.
+  link_ptr connect(int client, int to);  // ends in quorum_client::accepted or lost_link
+  bool reachable(int client, int which) const;
+  void send(link_ptr const& l, std::string bytes);
+  void hang_up(link_ptr const& l, bool silently);
+
+  // The judge.
+  void granted(struct quorum_hold& h);
+  void ended(struct quorum_hold& h);
+  void whole(struct quorum_hold const& h);
+  void asks(struct quorum_hold& h);
+  void stirs(struct quorum_hold const& h);
+  void present(struct quorum_hold const& h);
+  void answered(struct quorum_hold& h, bool failed, bool no_attempt, std::string const& words);
+  void lost(struct quorum_hold& h);
+  void checked(quorum_client const& c);  // after every input
+  void writes(quorum_client& c, protocol::acquire_command const& what);
+  void releases(struct quorum_hold& h);
+  void release_answered(struct quorum_hold& h, bool at_once, bool was_held, bool failed);
+
+  // Of the schedule.
+  int servers_count = 5, names = 1;
+  std::size_t needed = 3;
+  bool strict = false, calm = false, fresh_rule = false, bursts = false;
+  // Nobody is ill, but the network is slow now and then, to most servers at a time.
+  bool slow = false;
+  // A server far ahead of the others, of which a client hears seldom, and clients that die when they have been granted.
+  bool seldom = false;
+  // Clocks of servers may be set, within what fences allow; keys of others may be in the way of the lock.
+  bool steps = false, foreign = false;
+  // Clients may not CLIENT KILL.
+  bool no_kill = false;
+  // A lease has been ended early, by a step ahead or by hand: P1, P3 and P9 are not judged any more.
+  bool forgot = false;
+  nanos lease = 0, claim = 0, latency = 0, jitter = 0;
+  std::uint64_t new_process() { return ++processes_; }
+  std::uint64_t new_serial() { return ++serials_; }
+  static constexpr nanos spike = 20 * millisecond;  // now and then something is as much longer on its way, for no reason
+  nanos slowest() const { return slow ? std::min(claim / 4, lease / 12) : 0; }
+  std::vector<std::string> lines;
+  quorum_outcome result;
+
+ private:
+  friend class quorum_client;
+
+  static void add(std::string& line, std::string_view text) { line += text; }
+  static void add(std::string& line, std::integral auto n) { line += std::to_string(n); }
+
+  nanos delay();
+  void arrive(link_ptr const& l, std::string const& bytes);
+  void read(link_ptr const& l);
+  void execute(link_ptr const& l, std::span<std::string_view const> argv);
+  std::span<std::string_view const> as_executed(std::span<std::string_view const> argv, bool script);
+  void answer(link_ptr const& l, std::string bytes);
+  void refuse(link_ptr const& l, std::span<std::string_view const> argv);
+  void cut(link_ptr const& l, nanos client_notices, nanos server_notices);
+  void set_clock(server& s);
+  std::int64_t clock_us(server const& s) const;
+  void stop_server(int which, bool keep, nanos length);
+  void plan_faults();
+  void strike();
+  void ask_slowly(quorum_client& c, int slowest_server);
+  void break_connections(int client, int which, nanos latest);  // the client notices by then
+  void forget_everything();
+  void answer_errors(int which, nanos length);
+  void be_slow(int which, nanos length);
+  void trouble(nanos until) { trouble_until_ = std::max(trouble_until_, until); }
+  nanos youth() const { return lease + 2 * second; }  // of a server, with fresh_rule: it has no vote
+  bool may_vote(quorum_client const& c, int which, nanos since) const;
+  std::size_t well_servers(quorum_client const& c, nanos since) const;
+  nanos patience(quorum_client const& c) const;
+  void answered_in_time(struct quorum_hold const& h) const;
+  static bool is_vote_of(struct quorum_hold const& h, std::string_view id);
+  void mended(struct quorum_hold const& h);
+  void waited_too_long(struct quorum_hold const& h);
+  void nothing_left();
+  void open_windows();
+  std::int64_t farthest_us() const;
+  void half_cut(link_ptr const& l, nanos client_notices, nanos arrives);
+  void step_clock(int which);
+  void ill(server& s, nanos until);
+  void revive(quorum_client& c, nanos in);
+  void patrols(int which);
+  void be_in_the_way(int which, nanos length);
+  void delete_by_hand(int name);
+  void by_hand(int which, std::initializer_list<std::string_view> words, int name);
+
+  // quorum_judge.cpp: what each script has done to each lock
+  struct step {
+    int name = 0;
+    std::size_t index = 0;  // in the script
+    id_text id;
+    std::int64_t lease = 0, floor = 0;
+    bool confirms = false, acquires = false, releases = false, stays = false;
+    seen_lock was;
+  };
+  seen_lock look(server& s, int name) const;
+  void patrol(int which);
+  void forsaken(int which, id_text const& id, nanos since);
+  std::vector<step> steps_of(int which, std::span<std::string_view const> argv);
+  void judge(int which, step const& one, value const& reply, bool too_late);
+  void judge_holds();
+  void given_back(int which, step const& one);
+  void refused_at(int which, step const& one);
+  bool linked(int client, int which, nanos since) const;
+  bool well(quorum_client const& c, int which, nanos since) const;
+  void has_vote(struct quorum_hold& h, int which);
+  void told_in_time(struct quorum_hold& h);
+  int named(std::string_view lock_name) const;
+  template <class F>
+  bool pass_until(nanos until, F const& done);
+
+  bool traced_;
+  nanos now_ = 0;
+  std::int64_t epoch_us_ = 1'700'000'000'000'000;
+  event_queue events_;
+  random_source random_;
+  std::vector<std::unique_ptr<server>> servers_;
+  std::vector<std::unique_ptr<quorum_client>> clients_;
+  std::vector<link_ptr> links_;
+  std::uint64_t processes_ = 0, serials_ = 0;
+  int ports_ = 40000;
+  bool healing_ = false;
+  int revivals_ = 0;         // to come
+  nanos trouble_until_ = 0;  // all faults so far are over by then
+  bool errors_ = false;      // servers have answered scripts with errors
+  nanos spiked_ = -second;   // the last time that something was long on its way for no reason
+  // A release that somebody waits for: at which servers it has ended the hold.
+  struct release_watch {
+    quorum_client* client;
+    std::uint64_t process, serial;
+    id_text votes;       // what the ids of the hold's votes begin with
+    std::int64_t fence;  // what gives up an earlier attempt does not tell of it
+    nanos since;
+    std::uint32_t mine = 0, known = 0;  // the servers that had it until that release; those of which the client knew
+  };
+  struct watch {
+    std::vector<struct quorum_hold*> active, waiting;
+    std::vector<release_watch> releases;
+    int tries = 0;  // not answered
+    std::int64_t highest = 0;
+    nanos free_since = 0;
+    // When who of those that ask or hold last did anything, and anybody but him.
+    std::uint64_t last_to_stir = 0;
+    nanos last_stir = -1000 * second, stir_of_others = -1000 * second;
+    std::set<std::uint64_t> present;                        // ask or hold, also tries
+    std::map<std::pair<int, std::string>, int> given_back;  // since the last grant: by server, client and ticket
+  };
+  std::vector<watch> locks_;
+  std::vector<std::string> keys_, fence_keys_, lock_names_;  // of the locks
+  std::vector<std::string_view> argv_, changed_argv_;
+  std::vector<bool> window_;  // of each client, to the server that it hears of seldom
+};
+
+// One acquire of one coroutine, and the hold it becomes.
+struct quorum_hold : engine::acquisition {
+  quorum_client* client = nullptr;
+  int coroutine = 0, name = 0;
+  std::uint64_t serial = 0;
+  nanos asked_at = 0, granted_at = 0;
+  bool active = false, told = false, cancelled = false;
+  bool superseded = false;  // another has been granted
+  bool waiting = false;     // not answered
+  bool alone = false;       // the lock is free, and nobody else has asked for it since
+  bool tries = false;
+  std::uint64_t fence_rounds = 0;  // of its client, when it was asked for
+  nanos cancelled_at = 0, released_at = 0;
+  nanos patience = 0;  // that an answer to the release may need, as measured then
+  engine::cancel_type cancelled_as{};
+  std::int64_t ticket = 0;  // active: of its votes
+  // Active: what the client believed last, for its whole lease or for a claim, and by when it is to be told of the end.
+  time_point seen_deadline{}, tell_by{};
+  bool full = false;
+  bool brief = false;  // granted for so short a time that it may end before it can be confirmed
+  bool released_valid = false;
+  // Active: since when nothing can have come between it and its vote; 0: there is none.
+  std::array<nanos, quorum::most_servers> votes_since{};
+  std::set<int> refusing{};  // servers that have said since that it is not ours
+};
+
+class quorum_client final : public engine::acquisition_events, public engine::log_sink {
+ public:
+  friend class quorum_world;
+
+  quorum_client(quorum_world& w, int number);
+  ~quorum_client();
+
+  void start();
+  void die(bool silently);
+  /// A new process on the same machine.
+  void revive();
+  void pause(nanos length);
+  bool finished() const;
+  std::string describe() const;
+  bool settled() const;
+
+  time_point local() const { return local_at(world.now()); }
+  time_point local_at(nanos t) const { return time_point{duration{offset + t + t * ppm / 1'000'000}}; }
+  // No earlier than when the clock shows t.
+  nanos true_time(time_point t) const {
+    nanos found = t.time_since_epoch().count() - offset;
+    for (int i = 0; i < 4; ++i) found += (t - local_at(found)).count();
+    return found + 1000;
+  }
+  /// At once, or when the process goes on.
+  template <class F>
+  void input(F&& what) {
+    if (!alive) return;
+    if (paused) {
+      inbox_.emplace_back(std::forward<F>(what));
+      return;
+    }
+    what(local());
+    finish_input();
+  }
+  void accepted(quorum_world::link_ptr const& l);
+  void lost_link(quorum_world::link_ptr const& l, std::string_view why);
+  void receive(quorum_world::link_ptr const& l, std::string const& bytes);
+
+  quorum_world& world;
+  int const number;
+  bool owns(std::string_view grant_id) const { return grant_id.size() > id.size() && grant_id[id.size()] == '.' && grant_id.starts_with(id); }
+
+  bool alive = false, paused = false;
+  nanos disturbed = 0;  // the last time it was still
+  std::uint64_t process = 0;
+  nanos offset = 0;
+  std::int64_t ppm = 0;
+  config settings;
+  std::string id;
+  statistics stats;
+  sim_entropy nonces;
+  engine::timer_queue timers;
+  std::unique_ptr<quorum::quorum> owner;
+  std::unique_ptr<engine::cohort> cohort;
+
+ private:
+  // The way to one server.
+  struct way final : protocol::wire, protocol::wire_events, sim_connection::shell {
+    quorum_client* client = nullptr;
+    int server = 0;
+    protocol::server* protocol = nullptr;
+    quorum_world::link_ptr link;
+    std::unique_ptr<sim_connection> connection;
+    std::string why_dropped;
+
+    void send(protocol::command const& c) override;
+    void want_connection() override { connection->want(); }
+    void drop_connection(std::string_view why) override;
+
+    void connected_as(protocol::session const& s, time_point now) override;
+    void connect_failed(protocol::fault what, std::string_view words, time_point now) override { protocol->connect_failed(what, words, now); }
+    void disconnected(std::string_view why, time_point now) override;
+    void answered(protocol::answer const& a, time_point now) override { protocol->answered(a, now); }
+    void granted(protocol::pushed_grant const& g, time_point now) override { protocol->granted(g, now); }
+    void revoked(std::string_view name, engine::grant_id n, time_point now) override { protocol->revoked(name, n, now); }
+    void missed(std::string_view name, engine::grant_id n, time_point now) override { protocol->missed(name, n, now); }
+
+    void later(nanos delay, std::function<void(time_point)> what) override;
+    nanos until(time_point t) override { return std::max<nanos>(client->true_time(t) - client->world.now(), 0); }
+    void open(sim_connection& c) override;
+    void write(sim_connection& c, std::string bytes) override;
+    void hang_up(sim_connection& c) override;
+    void note(sim_connection& c, log_level level, std::string_view words) override;
+  };
+  struct notice {
+    enum class kind : std::uint8_t { acquired, lost, released } what;
+    quorum_hold* about;
+    bool granted = false;
+  };
+  struct coroutine {
+    int left = 0;  // operations
+    bool busy = false;
+    std::uint64_t round = 0;
+    std::unique_ptr<quorum_hold> hold;
+  };
+
+  void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
+  void on_lost(engine::acquisition& a, error_code why) override;
+  void on_released(engine::acquisition& a, bool was_held, error_code why) override;
+  void note(bool, std::string_view words) override { world.say("client ", number, " notes: ", words); }
+
+  void finish_input();
+  void rearm();
+  void hear(notice const& n);
+  void think(int which);
+  void cancel_after(nanos delay, int which);
+  void ask(int which, time_point now);
+  void leave(int which, time_point now);
+  void next(int which);
+  void later(int which, nanos delay, void (quorum_client::*what)(int, time_point));
+
+  std::vector<std::unique_ptr<way>> ways_;
+  std::deque<notice> notices_;
+  std::deque<std::function<void(time_point)>> inbox_;
+  std::vector<coroutine> coroutines_;
+  // By name: the ticket that was shown last, and for whom.
+  struct shown_ticket {
+    std::int64_t ticket = 0;
+    std::uint64_t serial = 0;
+  };
+  std::vector<shown_ticket> shown_;
+  // For each lock the last time an acquire failed, and when the first that failed then had been asked for.
+  std::vector<std::pair<nanos, nanos>> failed_;
+  // Questions that were answered with an error: how many, and since when; by server, client and ticket.
+  std::map<std::pair<int, std::string>, std::pair<int, nanos>> refused_;
+  bool in_release_ = false;
+  std::uint64_t wake_version_ = 0;
+  nanos wakes_at_ = never_;  // of this version
+  static constexpr nanos never_ = -1;
+  bool in_input_ = false;
+};
+
+}  // namespace conch::sim

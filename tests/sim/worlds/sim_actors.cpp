@@ -1,0 +1,238 @@
+// What the coroutines of a client do: think, acquire, perhaps cancel, hold, perhaps acquire a second lock under
+// the first, hear of a loss, release or drop.
+#include "sim/worlds/sim_client.hpp"
+
+namespace conch::sim {
+
+namespace {
+
+using way = operation::way;
+
+engine::milliseconds as_ms(nanos n) { return engine::milliseconds{n / millisecond}; }
+
+}  // namespace
+
+void sim_client::later(actor& a, nanos delay, void (sim_client::*what)(actor&, time_point)) {
+  world_.after(delay, [this, &a, round = a.round, mine = process_, what] {
+    if (!alive_ || process_ != mine || a.round != round) return;
+    input([this, &a, round, what](time_point now) {
+      if (a.round == round) (this->*what)(a, now);
+    });
+  });
+}
+
+void sim_client::think(actor& a) {
+  if (a.next >= a.todo->work.size()) {
+    a.at = actor::state::finished;
+    return;
+  }
+  a.at = actor::state::thinking;
+  later(a, current(a).think, &sim_client::begin);
+}
+
+void sim_client::next_round(actor& a) {
+  a.outer.reset();
+  a.inner.reset();
+  a.downgrade.reset();
+  ++a.round;
+  ++a.next;
+  think(a);
+}
+
+void sim_client::begin(actor& a, time_point now) {
+  a.at = actor::state::acquiring;
+  operation const& o = current(a);
+  if (o.order != operation::orders::none) {
+    give_orders(a, now);
+    return;
+  }
+  if (!o.all.empty()) {
+    begin_several(a, now);
+    return;
+  }
+  if (o.cancel != operation::cancels::never) later(a, o.cancel_after, &sim_client::cancel_now);
+  ask(a, a.outer, o.name, false, now);
+}
+
+void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name, bool is_inner, time_point now) {
+  operation const& o = current(a);
+  slot = std::make_unique<sim_acquisition>();
+  sim_acquisition& x = *slot;
+  x.client = this;
+  x.who = &a;
+  x.lock_number = name;
+  x.order = ++asked_;
+  x.once = o.how == way::attempt && !is_inner;
+  x.fixed = o.fixed;
+  x.lease = as_ms(o.lease);
+  if (o.how == way::timed || is_inner) x.until = now + duration{o.patience};
+  if (o.max_hold != 0) x.max_hold = duration{o.max_hold};
+  if (world_.tracing()) {
+    world_.say("client " + std::to_string(number_) + " " + (is_inner ? "under it " : "") + to_words(o));
+  }
+  plan const& all = world_.schedule();
+  if (all.permits != engine::permit_kind::none) {
+    x.permit = {all.permits, all.limit, o.weight, static_cast<std::uint32_t>(random_.below(all.limit)), o.visited};
+  }
+  world_.watcher().asked(x);
+  if (plan_.id_jumps && server_->last_id() < 1'000'000'000'000 && random_.chance(60)) {
+    server_->skip_ids(server_->last_id() * 10 + static_cast<std::uint64_t>(random_.below(9)));
+  }
+  engine_->acquire(x, name_of(name), now);
+}
+
+void sim_client::cancel_now(actor& a, time_point now) {
+  sim_acquisition* const x = a.inner != nullptr && a.inner->waiting ? a.inner.get() : a.outer.get();
+  if (x == nullptr || !x->waiting) return;
+  x->cancelled = true;
+  x->cancelled_at = world_.now();
+  x->cancel_as = static_cast<engine::cancel_type>(static_cast<int>(current(a).cancel) - 1);
+  world_.say("client " + std::to_string(number_) + " cancels its wait for lock " + std::to_string(x->lock_number));
+  operation const& o = current(a);
+  if (o.cancel_again != operation::cancels::never) later(a, o.cancel_again_after, &sim_client::cancel_again);
+  engine_->cancel(*x, x->cancel_as, now);
+}
+
+void sim_client::cancel_again(actor& a, time_point now) {
+  sim_acquisition* const x = a.inner != nullptr && a.inner->waiting ? a.inner.get() : a.outer.get();
+  if (x == nullptr || !x->waiting || !x->cancelled || x->cancelled_again) return;
+  x->cancelled_again = true;
+  x->cancelled_again_at = world_.now();
+  x->cancel_again_as = static_cast<engine::cancel_type>(static_cast<int>(current(a).cancel_again) - 1);
+  world_.say("client " + std::to_string(number_) + " cancels its wait for lock " + std::to_string(x->lock_number) + " once more");
+  engine_->cancel(*x, x->cancel_again_as, now);
+}
+
+void sim_client::hear(notice const& n) {
+  time_point const now = local_now();
+  sim_acquisition& x = *n.about;
+  actor& a = *x.who;
+  if (a.several != nullptr) {
+    hear_several(n, now);
+    return;
+  }
+  switch (n.what) {
+    case notice::kind::acquired: heard_acquired(n, now); return;
+    case notice::kind::lost:
+      world_.say("client " + std::to_string(number_) + " loses lock " + std::to_string(x.lock_number));
+      if (a.at == actor::state::inside || a.at == actor::state::acquiring) later(a, current(a).after_loss, &sim_client::leave);
+      return;
+    case notice::kind::released:
+      world_.say("client " + std::to_string(number_) + " has released lock " + std::to_string(x.lock_number) +
+                 (n.was_held ? "" : ", which it no longer had") + (n.why ? " (" + n.why.message() + ")" : ""));
+      if (a.inner.get() == &x) {
+        a.inner.reset();
+      } else {
+        a.outer.reset();
+      }
+      if (--a.releasing == 0) next_round(a);
+      return;
+  }
+}
+
+void sim_client::heard_acquired(notice const& n, time_point now) {
+  sim_acquisition& x = *n.about;
+  actor& a = *x.who;
+  bool const granted = n.how == engine::acquired::granted;
+  if (world_.tracing()) {
+    std::string const what =
+        granted ? " has lock " + std::to_string(x.lock_number) + ", fence " + std::to_string(x.fence) + " id " + engine::to_text(x.id)
+        : n.how == engine::acquired::busy ? " finds lock " + std::to_string(x.lock_number) + " busy"
+                                          : " does not get lock " + std::to_string(x.lock_number) + ": " + n.why.message();
+    world_.say("client " + std::to_string(number_) + what);
+  }
+  operation const& o = current(a);
+  bool const is_inner = a.inner.get() == &x;
+  if (!granted) {
+    (is_inner ? a.inner : a.outer).reset();
+    if (a.outer != nullptr) {
+      // The body goes on without its second lock.
+      a.at = actor::state::inside;
+      later(a, o.hold / 2, &sim_client::leave);
+    } else {
+      next_round(a);
+    }
+    return;
+  }
+  if (!is_inner && o.inner >= 0) {
+    later(a, o.hold / 4, &sim_client::go_deeper);
+    return;
+  }
+  a.at = actor::state::inside;
+  if (o.downgrade_after != 0) later(a, o.downgrade_after, &sim_client::downgrade);
+  if (o.hold == 0) {
+    leave(a, now);
+  } else {
+    later(a, o.hold, &sim_client::leave);
+  }
+}
+
+// As client_core does it: the hold is a reader's from here on.
+void sim_client::downgrade(actor& a, time_point now) {
+  if (a.outer == nullptr || a.at != actor::state::inside || a.outer->at != engine::acquisition::phase::holding) return;
+  world_.say("client " + std::to_string(number_) + " downgrades its hold of lock " + std::to_string(a.outer->lock_number));
+  a.downgrade = std::make_unique<engine::admin_request>();
+  engine::admin_request& i = *a.downgrade;
+  i.what = engine::admin_request::kind::downgrade;
+  i.name = name_of(a.outer->lock_number);
+  i.id = a.outer->id;
+  i.size = 1;
+  i.permit = a.outer->permit;
+  a.outer->permit.weight = 1;
+  server_->administer(i, *this, now);
+}
+
+void sim_client::on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) {
+  for (auto const& a : actors_) {
+    for (auto const& one : a->orders) {
+      if (one.get() != &i) continue;
+      order_answered(*one, result, why);
+      return;
+    }
+  }
+  bool const done = !why && result.count == 1;
+  if (world_.tracing()) world_.say("client " + std::to_string(number_) + (done ? " is a reader of " : " is no reader of ") + i.name);
+}
+
+void sim_client::go_deeper(actor& a, time_point now) {
+  if (a.outer == nullptr || a.at != actor::state::acquiring) return;
+  if (a.outer->told) return;  // lost meanwhile
+  ask(a, a.inner, current(a).inner, true, now);
+}
+
+void sim_client::leave(actor& a, time_point now) {
+  if (!a.orders.empty()) return;
+  if (a.at != actor::state::inside && a.at != actor::state::acquiring) return;
+  if (a.inner != nullptr && a.inner->waiting) {
+    // The body is cancelled: so is what it waits for. It leaves once that is answered.
+    if (!a.inner->cancelled) {
+      a.inner->cancelled = true;
+      a.inner->cancelled_at = world_.now();
+      a.inner->cancel_as = engine::cancel_type::terminal;
+      engine_->cancel(*a.inner, engine::cancel_type::terminal, now);
+    }
+    return;
+  }
+  a.at = actor::state::releasing;
+  ++a.round;
+  a.releasing = (a.inner != nullptr ? 1 : 0) + (a.outer != nullptr ? 1 : 0);
+  if (a.inner != nullptr) give(a, a.inner, now);
+  if (a.outer != nullptr) give(a, a.outer, now);
+  if (a.releasing == 0) next_round(a);
+}
+
+void sim_client::give(actor& a, std::unique_ptr<sim_acquisition>& slot, time_point now) {
+  world_.watcher().released(*slot);
+  if (!current(a).abandon) {
+    engine_->release(*slot, now);
+    return;
+  }
+  world_.say("client " + std::to_string(number_) + " drops lock " + std::to_string(slot->lock_number));
+  engine_->abandon(*slot, now);
+  world_.watcher().gone(*slot);
+  std::erase_if(notices_, [&](notice const& n) { return n.about == slot.get(); });
+  slot.reset();
+  --a.releasing;
+}
+
+}  // namespace conch::sim

@@ -1,0 +1,416 @@
+#include "sim/worlds/sim_client.hpp"
+
+#include <algorithm>
+
+// The process and its shell; sim_actors.cpp has what the user does with it.
+namespace conch::sim {
+
+sim_client::sim_client(world& w, int number)
+    : world_{w}, number_{number}, plan_{w.schedule().clients[static_cast<std::size_t>(number)]}, settings_{plan_.settings},
+      random_{w.schedule().seed * 1000003 + static_cast<std::uint64_t>(number)}, nonces_{
+                                                                                     w.schedule().seed * 7000003 + static_cast<std::uint64_t>(number),
+                                                                                     plan_.without_nonces} {
+  for (int i = 0; i < w.schedule().names; ++i) names_.push_back(name_of(i));
+}
+
+sim_client::~sim_client() {
+  // No events from here on.
+  actors_.clear();
+  connection_.reset();
+  engine_.reset();
+  server_.reset();
+}
+
+// ------------------------------------------------------------------------------------- process
+
+void sim_client::start() {
+  if (alive_ || world_.healing()) return;
+  alive_ = true;
+  closed_ = false;
+  stats_ = {};
+  process_ = world_.new_process();
+  id_ = "c" + std::to_string(number_) + "p" + std::to_string(process_);
+  world_.say("client " + std::to_string(number_) + " starts as " + id_);
+  plan const& plan = world_.schedule();
+  engine_ = std::make_unique<engine::cohort>(settings_, timers_, *this, stats_);
+  server_ = std::make_unique<protocol::server>(settings_, random_.next(), nonces_, timers_, *this, *engine_, *this, stats_);
+  engine_->use(*server_);
+  sim_connection::habits how;
+  how.tears = plan.splits;
+  how.in_turns = random_.chance(50);
+  if (random_.chance(30)) how.slowest_write = plan.latency;
+  how.dead_addresses = 10;
+  connection_ = std::make_unique<sim_connection>(*this, settings_, id_, random_.next(), how);
+  connection_->report_to(*this);
+  boot();
+  connection_->want();  // as if there was always somebody who asks
+}
+
+void sim_client::boot() {
+  // After a restart the actors go on with what is left of their work.
+  bool const first = actors_.empty();
+  for (std::size_t i = 0; i < plan_.actors.size(); ++i) {
+    if (first) actors_.push_back(std::make_unique<actor>());
+    actor& a = *actors_[i];
+    a.todo = &plan_.actors[i];
+    ++a.round;
+    think(a);
+  }
+}
+
+void sim_client::die(bool silently, nanos server_notices) {
+  if (!alive_) return;
+  take_apart();
+  if (link_ != nullptr) {
+    if (silently) {
+      world_.go_silent(link_, server_notices);
+    } else {
+      world_.hang_up(link_);
+    }
+  }
+  link_.reset();
+}
+
+void sim_client::take_apart() {
+  alive_ = false;
+  paused_ = false;
+  up_ = cleanups_are_due_ = false;
+  ++wake_version_;
+  wake_at_ = 0;
+  inbox_.clear();
+  notices_.clear();
+  for (auto& a : actors_) {
+    for (auto* slot : {&a->outer, &a->inner}) {
+      if (*slot == nullptr) continue;
+      world_.watcher().gone(**slot);
+      slot->reset();
+    }
+    if (a->at != actor::state::finished && a->at != actor::state::thinking) ++a->next;
+    a->releasing = 0;
+    a->downgrade.reset();
+    a->orders.clear();
+    if (a->several != nullptr) {
+      for (auto& slot : a->several->slots) {
+        if (slot != nullptr) world_.watcher().gone(*slot);
+      }
+      a->several.reset();
+    }
+    ++a->round;
+    a->at = actor::state::finished;
+  }
+  connection_.reset();
+  engine_.reset();
+  server_.reset();
+  dead_ids_.clear();
+  open_ids_.clear();
+}
+
+void sim_client::close() {
+  if (!alive_) return;
+  closed_ = true;
+  input([this](time_point now) {
+    engine_->close(now);
+    server_->drop_kicks();
+  });
+  auto const mine = process_;
+  world_.after(random_.between(0, 50) * millisecond, [this, mine] {
+    if (alive_ && process_ == mine) input([this](time_point now) { engine_->give_back_everything(now); });
+  });
+}
+
+void sim_client::pause(nanos length) {
+  if (!alive_ || paused_) return;
+  paused_ = true;
+  paused_in_all_ += length;
+  auto const mine = process_;
+  world_.after(length, [this, mine] {
+    if (alive_ && process_ == mine) resume();
+  });
+}
+
+void sim_client::resume() {
+  world_.say("client " + std::to_string(number_) + " goes on");
+  paused_ = false;
+  last_pause_end_ = world_.now();
+  if (world_.schedule().timers_first) input([this](time_point now) { engine_->tick(now); });
+  while (!inbox_.empty() && !paused_ && alive_) {
+    auto const what = std::move(inbox_.front());
+    inbox_.pop_front();
+    what(local_now());
+    finish_input();
+  }
+  if (alive_) input([this](time_point now) { engine_->tick(now); });
+}
+
+bool sim_client::finished() const {
+  if (paused_) return false;
+  if (!alive_) return true;
+  return std::all_of(actors_.begin(), actors_.end(), [](auto const& a) { return a->at == actor::state::finished; });
+}
+
+bool sim_client::settled() const { return !alive_ || (finished() && server_->settled() && up_ && !paused_); }
+
+std::string sim_client::describe() const {
+  std::string text = " [client " + std::to_string(number_) + (alive_ ? up_ ? "" : " not connected" : " dead");
+  static char const* const states[] = {"thinking", "acquiring", "inside", "releasing", "finished"};
+  for (auto const& a : actors_) text += std::string{" "} + states[static_cast<int>(a->at)];
+  return text + "]";
+}
+
+time_point sim_client::local(nanos true_time) const {
+  return time_point{
+      duration{plan_.clock_offset + true_time + true_time / 1'000'000 * plan_.drift_ppm + true_time % 1'000'000 * plan_.drift_ppm / 1'000'000}};
+}
+
+nanos sim_client::true_time(time_point local_time) const {
+  if (local_time > local(world_.now()) + std::chrono::hours{100}) return world_.now() + 360'000 * second;
+  nanos const shown = local_time.time_since_epoch().count() - plan_.clock_offset;
+  nanos t = shown - shown / 1'000'000 * plan_.drift_ppm;
+  for (int i = 0; i < 4; ++i) t += (local_time - local(t)).count();
+  while (local(t) > local_time) --t;
+  return t;
+}
+
+void sim_client::input(std::function<void(time_point)> what) {
+  if (!alive_) return;
+  if (paused_) {
+    inbox_.push_back(std::move(what));
+    return;
+  }
+  what(local_now());
+  finish_input();
+}
+
+// What the engine asked for is carried out after it has returned, as the shell must.
+void sim_client::finish_input() {
+  if (in_input_) return;
+  in_input_ = true;
+  while (alive_) {
+    if (!notices_.empty()) {
+      notice const n = notices_.front();
+      notices_.pop_front();
+      hear(n);
+    } else if (connection_->end_of_turn()) {
+      continue;
+    } else {
+      break;
+    }
+  }
+  in_input_ = false;
+  if (!alive_) return;
+  if (cleanups_are_due_ && up_ && !server_->catching_up()) {
+    cleanups_are_due_ = false;
+    if (server_->pending() > releases_written_) throw violation{6, id_ + " does not repeat its clean-ups on a new connection"};
+  }
+  rearm();
+  orders_end();
+  world_.watcher().checked(*this);
+}
+
+void sim_client::rearm() {
+  time_point const next = timers_.next();
+  if (next == engine::timer_queue::never) return;
+  nanos const when = std::max(world_.now(), true_time(next) + 1 + random_.between(0, world_.schedule().timer_lateness));
+  if (wake_at_ > world_.now() && wake_at_ <= when) return;  // it will look again by then
+  wake_at_ = when;
+  auto const version = ++wake_version_;
+  world_.at(when, [this, version] { wake(version); });
+}
+
+void sim_client::wake(std::uint64_t version) {
+  if (!alive_ || version != wake_version_) return;
+  wake_at_ = 0;
+  if (paused_) return;  // resume() looks at the timers
+  input([this](time_point now) { engine_->tick(now); });
+}
+
+// ---------------------------------------------------------------------------------- connection
+
+void sim_client::later(nanos delay, std::function<void(time_point)> what) {
+  world_.after(delay, [this, mine = process_, what = std::move(what)] {
+    if (alive_ && process_ == mine) input(what);
+  });
+}
+
+nanos sim_client::until(time_point t) {
+  return std::max<nanos>(true_time(t) + 1 - world_.now(), 0) + random_.between(0, world_.schedule().timer_lateness);
+}
+
+void sim_client::open(sim_connection&) {
+  link_ = std::make_shared<link>(number_, process_, random_.next());
+  world_.connect(link_);
+}
+
+void sim_client::write(sim_connection&, std::string bytes) { world_.send(link_, std::move(bytes)); }
+
+void sim_client::hang_up(sim_connection&) {
+  if (link_ != nullptr) world_.hang_up(link_);
+  link_.reset();
+}
+
+void sim_client::note(sim_connection&, log_level level, std::string_view words) {
+  if (words.starts_with("ignored a push")) throw violation{10, "a push that cannot be read"};
+  if (world_.tracing()) world_.say("client " + std::to_string(number_) + (level == log_level::info ? " is " : " notes: ") + std::string{words});
+}
+
+void sim_client::accepted(link_ptr const& l) {
+  input([this, l](time_point now) {
+    if (l == link_) connection_->opened(now);
+  });
+}
+
+void sim_client::connection_lost(link_ptr const& l) {
+  input([this, l](time_point now) {
+    if (l != link_) return;
+    l->client_open = false;
+    connection_->ended("the connection is gone", now);
+  });
+}
+
+void sim_client::receive(link_ptr const& l, std::string bytes) {
+  input([this, l, bytes = std::move(bytes)](time_point now) {
+    if (l == link_) connection_->arrived(bytes, now);
+  });
+}
+
+void sim_client::connected_as(protocol::session const& s, time_point now) {
+  up_ = true;
+  up_since_ = world_.now();
+  releases_written_ = 0;
+  renewals_written_.clear();
+  server_->connected_as(s, now);
+  cleanups_are_due_ = true;
+  if (!server_->catching_up()) renewed_at_once(now);  // not where it takes several turns
+}
+
+void sim_client::connect_failed(protocol::fault what, std::string_view words, time_point now) {
+  server_->connect_failed(what, words, now);
+  bool const for_now = what == protocol::fault::try_later || what == protocol::fault::reconnect;
+  bool const refused = words.find(": NOPERM ") != std::string_view::npos || words.find(": WRONGPASS ") != std::string_view::npos;
+  if (for_now && refused) throw violation{11, id_ + " asks again, although the server refuses its user: " + std::string{words}};
+  if (!for_now && !server_->catching_up()) nobody_waits_for_a_refusal();
+}
+
+void sim_client::disconnected(std::string_view why, time_point now) {
+  if (why != "the connection is gone" && why != drop_why_)
+    throw violation{10, "the connection does not understand what the server sent: " + std::string{why}};
+  up_ = cleanups_are_due_ = false;
+  server_->disconnected(why, now);
+  no_order_may_repeat();
+}
+
+void sim_client::answered(protocol::answer const& a, time_point now) {
+  if (!a.numbers().empty() && world_.tracing()) world_.say("client " + std::to_string(number_) + " is answered");
+  if (a.what == protocol::fault::no_script) world_.watcher().script_was_unknown();
+  server_->answered(a, now);
+}
+
+void sim_client::granted(protocol::pushed_grant const& g, time_point now) {
+  if (world_.tracing()) world_.say("client " + std::to_string(number_) + " is pushed " + engine::to_text(g.id) + " for " + std::string{g.name});
+  auto const* const place = place_of(engine_->find(g.name));
+  bool const permit = g.kind != engine::permit_kind::none;  // of which this client may have several places
+  bool const live = permit || (place != nullptr && place->id == g.id && place->at != engine::place::state::idle);
+  server_->granted(g, now);
+  bool const flooded = stats_.pushes_stray > 100;  // by somebody who publishes: so many a second are given back
+  if (!live && !flooded && server_->pending() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
+}
+
+void sim_client::revoked(std::string_view name, engine::grant_id id, time_point now) {
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + " is told that " + engine::to_text(id) + " for " + std::string{name} + " was taken away");
+  server_->revoked(name, id, now);
+  for (auto const& a : actors_) {
+    for (auto const* slot : {&a->outer, &a->inner}) {
+      if (*slot != nullptr && (*slot)->id == id) world_.watcher().told_of_force(slot->get());
+    }
+  }
+}
+
+void sim_client::missed(std::string_view name, engine::grant_id id, time_point now) {
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + " is told that " + engine::to_text(id) + " for " + std::string{name} + " missed its turn");
+  server_->missed(name, id, now);
+}
+
+/// P11: what does not get better by waiting is told at once.
+void sim_client::nobody_waits_for_a_refusal() const {
+  auto const check = [&](sim_acquisition const* x) {
+    if (x == nullptr || !x->waiting || x->lock == nullptr) return;
+    auto const at = x->lock->place->at;
+    if (at == engine::place::state::asking || at == engine::place::state::in_line) {
+      throw violation{11, id_ + " lets somebody wait for lock " + std::to_string(x->lock_number) + ", although the server refuses its user"};
+    }
+  };
+  for (auto const& a : actors_) {
+    check(a->outer.get());
+    check(a->inner.get());
+  }
+}
+
+/// P9: what a hold has become meanwhile is found out at once, not when it is due.
+void sim_client::renewed_at_once(time_point now) const {
+  auto const check = [&](sim_acquisition const* x) {
+    if (x == nullptr || x->at != engine::acquisition::phase::holding || x->lock == nullptr || !x->lock->place->may_renew(now)) return;
+    bool const written = std::find(renewals_written_.begin(), renewals_written_.end(), x->id) != renewals_written_.end();
+    if (!written) throw violation{9, id_ + " does not ask on a new connection whether it still has " + engine::to_text(x->id)};
+  };
+  for (auto const& a : actors_) {
+    check(a->outer.get());
+    check(a->inner.get());
+    if (a->several == nullptr) continue;
+    for (auto const& slot : a->several->slots) check(slot.get());
+  }
+}
+
+// ---------------------------------------------------------------------------- engine's effects
+
+void sim_client::send(protocol::command const& c) {
+  world_.watcher().writes(*this, c);
+  if (std::holds_alternative<protocol::release_command>(c)) ++releases_written_;
+  if (auto const* renew = std::get_if<protocol::renew_command>(&c)) {
+    for (protocol::renewal const& item : renew->items) renewals_written_.push_back(item.id);
+  }
+  connection_->send(c);
+}
+
+void sim_client::want_connection() { connection_->want(); }
+
+void sim_client::drop_connection(std::string_view why) {
+  world_.watcher().drops_connection(*this, why);
+  if (connection_->drop(why)) drop_why_ = why;
+}
+
+void sim_client::note(bool is_error, std::string_view words) {
+  if (world_.tracing()) world_.say("client " + std::to_string(number_) + (is_error ? " error: " : " notes: ") + std::string{words});
+}
+
+void sim_client::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
+  auto& mine = static_cast<sim_acquisition&>(a);
+  if (how == engine::acquired::granted) {
+    mine.id = place_of(a.lock->place.get())->id;
+    mine.told = false;
+    mine.first_deadline = a.deadline();
+    world_.watcher().answered(mine, true);
+  } else {
+    world_.watcher().answered(mine, false);
+    if (how == engine::acquired::failed) world_.watcher().failed(mine, why);
+    world_.watcher().attempt_failed(mine, how == engine::acquired::busy, why);
+    if (how == engine::acquired::busy) world_.watcher().found_busy(mine);
+  }
+  notices_.push_back({notice::kind::acquired, &mine, how, why, false, local_now()});
+}
+
+void sim_client::on_lost(engine::acquisition& a, error_code why) {
+  auto& mine = static_cast<sim_acquisition&>(a);
+  mine.told = true;
+  world_.watcher().lost(mine);
+  notices_.push_back({notice::kind::lost, &mine, {}, why, false, local_now()});
+}
+
+void sim_client::on_released(engine::acquisition& a, bool was_held, error_code why) {
+  auto& mine = static_cast<sim_acquisition&>(a);
+  world_.watcher().release_answered(mine, was_held, static_cast<bool>(why));
+  notices_.push_back({notice::kind::released, &mine, {}, why, was_held, local_now()});
+}
+
+}  // namespace conch::sim

@@ -1,0 +1,255 @@
+// One client process: the real engine and protocol behind a simulated shell, and the actors that
+// use it. The shell does what src/client and src/redis do over Asio.
+#pragma once
+
+#include "cohort/cohort.hpp"
+#include "protocol/server.hpp"
+#include "sim/worlds/plan.hpp"
+#include "sim/worlds/sim_connection.hpp"
+#include "sim/worlds/world.hpp"
+
+#include <conch/detail/multi_plan.hpp>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace conch::sim {
+
+struct actor;
+
+// An acquisition, and what the observer wants to know about it.
+struct sim_acquisition : engine::acquisition {
+  sim_client* client = nullptr;
+  actor* who = nullptr;
+  int lock_number = 0;
+  std::uint64_t order = 0;   // of asking, in this client
+  std::uint64_t serial = 0;  // of asking, in all
+  nanos asked_at = 0;        // true time
+  bool waiting = false;      // not answered yet
+  bool cancelled = false;
+  nanos cancelled_at = 0;
+  engine::cancel_type cancel_as = engine::cancel_type::total;
+  bool cancelled_again = false;
+  nanos cancelled_again_at = 0;
+  engine::cancel_type cancel_again_as = engine::cancel_type::total;
+  bool active = false;  // granted, and neither released nor dead
+  bool told = false;    // of its loss
+  nanos release_asked_at = 0;
+  bool released_valid = false;  // it was valid when its release was asked for
+  engine::grant_id id;          // on the server, when granted
+  time_point seen_deadline{};
+  time_point first_deadline{};
+  nanos granted_at = 0;
+  time_point tell_by = time_point::max();  // of its loss, and of what deadline that is the margin
+  time_point seat_deadline{};
+  time_point prolonged_at{};  // when that was heard
+};
+
+// A multi_lock, as include/conch/multi_lock.hpp carries out its plan.
+struct several_locks {
+  std::vector<int> names;  // in the order in which they are acquired
+  conch::detail::multi_plan plan;
+  std::vector<std::unique_ptr<sim_acquisition>> slots;
+  std::size_t unanswered = 0;
+  bool trying = true, cancelled = false, once = false;
+  error_code failure;
+  nanos began = 0, cancelled_at = 0;
+  std::optional<time_point> until;
+};
+
+// A question or an order of an operator.
+struct sim_order : engine::admin_request {
+  actor* who = nullptr;
+  int lock_number = 0;
+  nanos asked_at = 0;
+  bool answered = false;
+};
+
+// One coroutine of the user: works through its operations.
+struct actor {
+  enum class state : std::uint8_t { thinking, acquiring, inside, releasing, finished };
+
+  actor_plan const* todo = nullptr;
+  std::size_t next = 0;
+  state at = state::thinking;
+  std::uint64_t round = 0;  // what was scheduled in an earlier round is void
+  std::unique_ptr<sim_acquisition> outer, inner;
+  int releasing = 0;
+  std::unique_ptr<engine::admin_request> downgrade;
+  std::unique_ptr<several_locks> several;
+  std::vector<std::unique_ptr<sim_order>> orders;
+};
+
+class sim_client final : public protocol::wire,
+                         public protocol::wire_events,
+                         public engine::acquisition_events,
+                         public engine::admin_events,
+                         public engine::log_sink,
+                         public sim_connection::shell {
+ public:
+  sim_client(world& w, int number);
+  ~sim_client();
+
+  // ---- from the world ----
+  void start();
+  void accepted(link_ptr const& l);
+  void connection_lost(link_ptr const& l);
+  void receive(link_ptr const& l, std::string bytes);
+  void pause(nanos length);
+  void die(bool silently, nanos server_notices);
+  void close();
+
+  bool alive() const { return alive_; }
+  bool paused() const { return paused_; }
+  bool is_closed() const { return closed_; }
+  bool finished() const;  // no actor has anything left to do
+  bool settled() const;   // and nothing is owed to the server
+  bool up() const { return up_; }
+  nanos up_since() const { return up_since_; }
+  link_ptr const& connection() const { return link_; }
+  int number() const { return number_; }
+  std::uint64_t process() const { return process_; }
+  std::string const& id() const { return id_; }
+  client_plan const& settings() const { return plan_; }
+  statistics const& stats() const { return stats_; }
+  nanos last_pause_end() const { return last_pause_end_; }
+  nanos paused_in_all() const { return paused_in_all_; }
+  std::string describe() const;
+  std::size_t owed() const { return server_->pending(); }
+  protocol::place const* place(int name) const { return place_of(engine_->find(names_[static_cast<std::size_t>(name)])); }
+  static protocol::place const* place_of(engine::place const* of_engine) { return static_cast<protocol::place const*>(of_engine); }
+
+  time_point local(nanos true_time) const;
+  time_point local_now() const { return local(world_.now()); }
+  nanos true_time(time_point local_time) const;  // the last moment at which the clock does not show more
+
+ private:
+  struct notice {
+    enum class kind : std::uint8_t { acquired, lost, released } what;
+    sim_acquisition* about;
+    engine::acquired how;
+    error_code why;
+    bool was_held;
+    time_point when;
+  };
+
+  // protocol::wire
+  void send(protocol::command const& c) override;
+  void want_connection() override;
+  void drop_connection(std::string_view why) override;
+  // protocol::wire_events: on their way to the protocol
+  void connected_as(protocol::session const& s, time_point now) override;
+  void connect_failed(protocol::fault what, std::string_view words, time_point now) override;
+  void disconnected(std::string_view why, time_point now) override;
+  void answered(protocol::answer const& a, time_point now) override;
+  void granted(protocol::pushed_grant const& g, time_point now) override;
+  void revoked(std::string_view name, engine::grant_id id, time_point now) override;
+  void missed(std::string_view name, engine::grant_id id, time_point now) override;
+  // sim_connection::shell
+  void later(nanos delay, std::function<void(time_point)> what) override;
+  nanos until(time_point t) override;
+  void open(sim_connection& c) override;
+  void write(sim_connection& c, std::string bytes) override;
+  void hang_up(sim_connection& c) override;
+  void note(sim_connection& c, log_level level, std::string_view words) override;
+  // engine::acquisition_events
+  void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
+  void on_lost(engine::acquisition& a, error_code why) override;
+  void on_released(engine::acquisition& a, bool was_held, error_code why) override;
+  void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;
+  // engine::log_sink
+  void note(bool is_error, std::string_view words) override;
+
+  // Everything that happens in this process goes through here: now, or when it wakes up.
+  void input(std::function<void(time_point)> what);
+  void finish_input();
+  void rearm();
+  void wake(std::uint64_t version);
+  void resume();
+  void boot();
+  void take_apart();
+
+  // actors
+  void later(actor& a, nanos delay, void (sim_client::*what)(actor&, time_point));
+  void think(actor& a);
+  void begin(actor& a, time_point now);
+  void ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name, bool is_inner, time_point now);
+  void cancel_now(actor& a, time_point now);
+  void cancel_again(actor& a, time_point now);
+  void renewed_at_once(time_point now) const;
+  void downgrade(actor& a, time_point now);
+  // sim_orders.cpp: an operator's
+  void give_orders(actor& a, time_point now);
+  void no_order_may_repeat() const;
+  void orders_end() const;
+  void order_answered(sim_order& one, engine::admin_result const& result, error_code why);
+  void orders_done(actor& a, time_point now);
+  void nobody_waits_for_a_refusal() const;
+  // sim_multi.cpp: several locks at once
+  void begin_several(actor& a, time_point now);
+  sim_acquisition& one_of_several(actor& a, std::size_t which, bool once, time_point now);
+  void go_on_several(actor& a, time_point now);
+  void cancel_several(actor& a, time_point now);
+  void leave_several(actor& a, time_point now);
+  void give_one(actor& a, std::size_t which, bool drop, time_point now);
+  void hear_several(notice const& n, time_point now);
+  void end_several(actor& a);
+  void go_deeper(actor& a, time_point now);
+  void leave(actor& a, time_point now);
+  void give(actor& a, std::unique_ptr<sim_acquisition>& slot, time_point now);
+  void hear(notice const& n);
+  void heard_acquired(notice const& n, time_point now);
+  void next_round(actor& a);
+  operation const& current(actor const& a) const { return a.todo->work[a.next]; }
+
+  world& world_;
+  int const number_;
+  client_plan const& plan_;
+  config settings_;
+  random_source random_;
+  sim_entropy nonces_;
+  bool alive_ = false;
+  bool paused_ = false;
+  bool closed_ = false;
+  std::uint64_t process_ = 0;
+  std::string id_;
+  nanos last_pause_end_ = 0;
+  nanos paused_in_all_ = 0;
+  std::deque<std::function<void(time_point)>> inbox_;
+
+  engine::timer_queue timers_;
+  statistics stats_;
+  std::unique_ptr<protocol::server> server_;
+  std::unique_ptr<engine::cohort> engine_;
+  std::unique_ptr<sim_connection> connection_;
+  link_ptr link_;
+  bool up_ = false;
+  nanos up_since_ = 0;
+  std::string drop_why_;
+  std::deque<notice> notices_;
+  std::vector<std::string> names_;
+  std::uint64_t wake_version_ = 0;
+  nanos wake_at_ = 0;
+  std::uint64_t asked_ = 0;
+  std::size_t releases_written_ = 0;                // since a moment of interest
+  std::vector<engine::grant_id> renewals_written_;  // likewise
+  bool cleanups_are_due_ = false;                   // the present connection has not written all that is owed
+  std::vector<std::unique_ptr<actor>> actors_;
+  bool in_input_ = false;
+
+  friend class observer;
+  struct request {
+    int name;
+    nanos written;
+  };
+  std::unordered_map<engine::grant_id, request> open_ids_;  // may own, or stand in line, on the server
+  std::unordered_set<engine::grant_id> dead_ids_;           // a release or leave was written for them
+};
+
+}  // namespace conch::sim

@@ -1,0 +1,84 @@
+// A connection of a simulated process: the real state machine over a simulated stream. What src/redis/connection does with Asio,
+// this does with the simulated network; streams here may also take what is written in parts, or late, as TLS does.
+#pragma once
+
+#include "redis/connection_fsm.hpp"
+#include "sim/worlds/plan.hpp"
+#include "sim/worlds/random.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace conch::sim {
+
+class sim_connection {
+ public:
+  // The process, and what it has for the network.
+  class shell {
+   public:
+    // In a turn of the process, unless that has ended.
+    virtual void later(nanos delay, std::function<void(time_point)> what) = 0;
+    // Until the process' clock shows it, and its timer has gone off.
+    virtual nanos until(time_point t) = 0;
+    // Ends in opened() or ended().
+    virtual void open(sim_connection& c) = 0;
+    virtual void write(sim_connection& c, std::string bytes) = 0;
+    virtual void hang_up(sim_connection& c) = 0;
+    virtual void note(sim_connection& c, log_level level, std::string_view words) = 0;
+
+   protected:
+    ~shell() = default;
+  };
+
+  struct habits {
+    int tears = 0;            // reads that get less than what is there, in a hundred
+    bool in_turns = true;     // what is to be written at once is
+    nanos slowest_write = 0;  // 0: the stream takes all at once
+    int dead_addresses = 0;   // look-ups that find one that nobody is at, in a hundred
+  };
+
+  sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h);
+
+  void report_to(protocol::wire_events& e) { fsm_.report_to(e); }
+
+  // ---- from the protocol
+  void send(protocol::command const& c);
+  void want();
+  // False: it is to be dropped already.
+  bool drop(std::string_view why);
+
+  // ---- from the process, in a turn of it
+  // When nobody in it has anything left to do. False: there was nothing to write.
+  bool end_of_turn();
+  void opened(time_point now);
+  // The other end is gone, or was never there.
+  void ended(std::string_view why, time_point now);
+  void arrived(std::string_view bytes, time_point now);
+
+ private:
+  template <class F>
+  void input(time_point now, F const& what);
+  void carry_out(time_point now);
+  void pauses(duration length, time_point now);
+  void begin_write();
+  void take_in(time_point now);
+
+  shell& shell_;
+  config const& settings_;
+  redis::connection_fsm fsm_;
+  random_source random_;
+  habits const habits_;
+  std::uint64_t generation_ = 0, sleep_ = 0;  // of the stream, and of the timer
+  std::size_t alive_ = 0;                     // the address at which somebody is
+  bool open_ = false, reading_ = false, flush_due_ = false;
+  bool was_refused_ = false;              // just now, at an address behind which there is another
+  int failures_ = 0;                      // of attempts, in a row
+  time_point up_since_{};                 // of this connection; never: it is not up
+  std::string unread_, under_way_, end_;  // end_: why, once all is read
+  std::size_t read_ = 0;                  // of unread_
+};
+
+}  // namespace conch::sim

@@ -1,0 +1,100 @@
+// An operator who uses a client of his own: questions and orders through the engine, with whatever happens to its connection.
+#include "sim/worlds/sim_client.hpp"
+
+#include <algorithm>
+
+namespace conch::sim {
+
+namespace {
+
+using kind = engine::admin_request::kind;
+
+char const* word_of(kind what) {
+  switch (what) {
+    case kind::inspect: return "inspect";
+    case kind::force: return "force";
+    case kind::set_limit: return "permit_limit";
+    case kind::downgrade: break;
+  }
+  return "?";
+}
+
+std::string order_words(sim_client const& c, engine::admin_request const& i) {
+  return "client " + std::to_string(c.number()) + "'s " + word_of(i.what) + " of " + i.name;
+}
+
+}  // namespace
+
+void sim_client::give_orders(actor& a, time_point now) {
+  operation const& o = current(a);
+  auto const add = [&](kind what, std::int64_t fence) {
+    a.orders.push_back(std::make_unique<sim_order>());
+    sim_order& one = *a.orders.back();
+    one.who = &a;
+    one.what = what;
+    one.name = name_of(o.name);
+    one.lock_number = o.name;
+    one.asked_at = world_.now();
+    one.fence = fence;
+    one.size = static_cast<std::uint32_t>(1 + o.patience % 7);
+  };
+  // One of those that are told to act only if nobody else has it by now knows the fence from before.
+  auto const owners = world_.watcher().owners_of(o.name);
+  std::int64_t const fence = owners.empty() ? 1 : owners.begin()->second;
+  switch (o.order) {
+    case operation::orders::none: break;
+    case operation::orders::inspect: add(kind::inspect, 0); break;
+    case operation::orders::force: add(kind::force, 0); break;
+    case operation::orders::force_one: add(kind::force, fence); break;
+    case operation::orders::limit: add(kind::set_limit, 0); break;
+  }
+  if (o.order != operation::orders::inspect && o.abandon) add(kind::inspect, 0);
+  world_.say("client " + std::to_string(number_) + " gives an order about lock " + std::to_string(o.name));
+  for (std::size_t i = 0; i < a.orders.size(); ++i) server_->administer(*a.orders[i], *this, now);
+}
+
+/// P8: nobody knows whether it was carried out, and by now it may meet somebody else.
+void sim_client::no_order_may_repeat() const {
+  for (auto const& a : actors_) {
+    for (auto const& one : a->orders) {
+      bool const acts_again = one->what == kind::force && one->fence == 0 && one->last == 0 && one->written;
+      if (acts_again && !one->answered) throw violation{8, order_words(*this, *one) + " will be repeated, though it may have been carried out"};
+    }
+  }
+}
+
+/// P4: while the server is away it is waited for so long, and no longer.
+void sim_client::orders_end() const {
+  if (last_pause_end_ == world_.now()) return;
+  nanos const slack = world_.schedule().timer_lateness * 102 / 100 + millisecond;
+  for (auto const& a : actors_) {
+    for (auto const& one : a->orders) {
+      if (one->answered || one->who == nullptr) continue;
+      bool const slept = last_pause_end_ >= one->asked_at;
+      if (!slept && local_now() > one->until + duration{slack})
+        throw violation{4, order_words(*this, *one) + " is not answered, and its time is over"};
+    }
+  }
+}
+
+void sim_client::order_answered(sim_order& one, engine::admin_result const& result, error_code why) {
+  std::string const who = order_words(*this, one);
+  if (one.answered) throw violation{11, who + " is answered twice"};
+  one.answered = true;
+  if (world_.tracing()) world_.say("client " + std::to_string(number_) + " hears of its order: " + (why ? why.message() : "done"));
+  if (!why) {
+    if (!world_.was_said(id_, word_of(one.what), one.lock_number, result))
+      throw violation{11, who + " is answered with what the server did not say to it"};
+  } else {
+    world_.watcher().order_failed(*this, who, one.lock_number, one.asked_at, why);
+  }
+  actor& a = *one.who;
+  if (std::all_of(a.orders.begin(), a.orders.end(), [](auto const& other) { return other->answered; })) later(a, 0, &sim_client::orders_done);
+}
+
+void sim_client::orders_done(actor& a, time_point) {
+  a.orders.clear();
+  next_round(a);
+}
+
+}  // namespace conch::sim

@@ -1,0 +1,666 @@
+#include "sim/worlds/world.hpp"
+
+#include "redis/codec.hpp"
+#include "sim/judges/permits_observer.hpp"
+#include "sim/mutants/mutants.hpp"
+#include "sim/worlds/sim_client.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace conch::sim {
+
+namespace {
+
+std::int64_t drifted(nanos n, std::int64_t ppm) { return n + n / 1'000'000 * ppm; }
+
+}  // namespace
+
+world::world(plan const& p, bool traced) : plan_{p}, random_{p.seed ^ 0x5eedf00d}, replica_{p.epoch_us} {
+  if (p.permits == engine::permit_kind::none) {
+    observer_ = std::make_unique<observer>(*this, plan_);
+  } else {
+    observer_ = std::make_unique<permits_observer>(*this, plan_);
+  }
+  trace_.on = traced;
+  use_small_steps(p.small_steps);
+  using kind = fault_plan::kind;
+  replicates_ = p.has({kind::role_change});
+  for (int i = 0; i < (replicates_ ? 2 : 1); ++i) {
+    nodes_.push_back({redis_model{plan_.epoch_us}, {}});
+    redis_model& model = nodes_.back().model;
+    model.set_own_pushes_after_reply(p.own_pushes_after_reply);
+    if (!p.may_kill) model.deny("client|kill");
+    if (p.watched) watch_channels(model);
+    if (!replicates_) continue;
+    model.replicate();
+    if (i == 1) {
+      model.restart(true);  // a run of its own
+      model.set_replica(true);
+    }
+  }
+}
+
+world::~world() = default;
+
+void world::say(std::string line) {
+  if (!trace_.on) return;
+  std::string const us = std::to_string(now_ / microsecond % 1000);
+  trace_.lines.push_back(std::to_string(now_ / millisecond) + "." + std::string(3 - us.size(), '0') + us + "  " + std::move(line));
+}
+
+// ---------------------------------------------------------------------------------------- time
+
+std::int64_t world::server_us(nanos true_time) const {
+  return plan_.epoch_us + drifted(true_time, plan_.server_drift_ppm) / microsecond + stepped_us_;
+}
+
+// When the server's clock has gone past this millisecond, if nobody sets it meanwhile.
+nanos world::true_time_of_server_ms(std::int64_t unix_ms) const {
+  std::int64_t const wanted = ((unix_ms + 1) * 1000 - plan_.epoch_us - stepped_us_) * microsecond;
+  nanos t = wanted;
+  for (int i = 0; i < 4; ++i) t += wanted - drifted(t, plan_.server_drift_ppm);  // each time the error is 200 times smaller
+  return t;
+}
+
+void world::set_clock() {
+  for (node& n : nodes_) {
+    n.model.set_time_us(server_us(now_));
+    if (plan_.expires_actively) n.model.expire_cycle();
+  }
+  observer_->clock_shows(server_us(now_) / 1000);
+}
+
+void world::pass_until(nanos until) {
+  while (!events_.empty() && events_.next() <= until) {
+    events_.run_next([this](nanos at) { now_ = at; });
+  }
+  now_ = std::max(now_, until);
+}
+
+void world::run() {
+  for (std::size_t i = 0; i < std::min(plan_.first_fences.size(), static_cast<std::size_t>(plan_.names)); ++i) {
+    std::int64_t const fence = plan_.first_fences[i];
+    if (fence == 0) continue;
+    std::string const key = "conch:{" + redis::escape_name(name_of(static_cast<int>(i))) + "}:f";
+    std::int64_t const ahead_ms = std::max<std::int64_t>(fence + protocol::fence_epoch_us - plan_.epoch_us, 0) / 1000;
+    admin({"SET", key, std::to_string(fence), "PX", std::to_string(ahead_ms + 20'000)});
+    observer_->first_fence(static_cast<int>(i), fence);
+  }
+  for (std::size_t i = 0; i < plan_.clients.size(); ++i) {
+    clients_.push_back(std::make_unique<sim_client>(*this, static_cast<int>(i)));
+    refused_until_.push_back(0);
+    sim_client* const c = clients_.back().get();
+    after(plan_.clients[i].start, [c] { c->start(); });
+  }
+  nanos last_fault = 0;
+  for (fault_plan const& f : plan_.faults) {
+    at(f.at, [this, &f] { apply(f); });
+    last_fault = std::max(last_fault, f.at + f.length + f.length2);
+  }
+  // Faults come to an end: what was promised "as soon as the server can be reached" is then due.
+  at(last_fault + millisecond, [this] { heal(); });
+
+  // Time enough for every actor to have its turn at the price of a lease each.
+  nanos limit = last_fault + plan_.set_back();
+  nanos const each = 2 * plan_.longest_lease() + second;
+  for (client_plan const& c : plan_.clients) {
+    for (actor_plan const& a : c.actors) {
+      for (operation const& o : a.work) limit += o.think + o.hold + o.after_loss + each;
+    }
+  }
+  nanos const step = std::max<nanos>(plan_.longest_lease() / 8, 10 * millisecond);
+  while (!(healing_ && all_done())) {
+    if (now_ > limit) {
+      std::string who;
+      for (auto const& c : clients_) who += c->describe();
+      throw violation{4, "somebody still waits after " + std::to_string(now_ / millisecond) + " ms:" + who};
+    }
+    pass_until(now_ + step);
+  }
+  settle_and_judge();
+}
+
+bool world::all_done() const {
+  return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); });
+}
+
+void world::settle_and_judge() {
+  // Everything owed is paid within some time-outs, pauses between attempts included.
+  nanos longest_timeout = 0;
+  for (client_plan const& c : plan_.clients) {
+    longest_timeout = std::max<nanos>(longest_timeout, c.settings.command_timeout.count());
+  }
+  nanos const patience = now_ + 4 * longest_timeout + 3 * second + 4 * plan_.spike + plan_.longest_lease();
+  auto const settled = [&] { return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->settled(); }); };
+  while (!settled()) {
+    if (now_ > patience) throw violation{6, "a clean-up is still owed long after everything was over"};
+    pass_until(now_ + 20 * millisecond);
+  }
+  // What the last scripts have pushed may still be under way, and be answered.
+  pass_until(now_ + 4 * (plan_.latency + plan_.jitter) + 2 * plan_.spike + 20 * millisecond);
+  while (!settled() && now_ <= patience + second) pass_until(now_ + 20 * millisecond);
+  set_clock();
+  observer_->nothing_owned_by_the_living();
+  observer_->cost();
+  pass_until(now_ + plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second);
+  set_clock();
+  observer_->nothing_left();
+}
+
+// ------------------------------------------------------------------------------------- network
+
+nanos world::delay(link& l) {
+  nanos d = plan_.latency + l.random.between(0, plan_.jitter);
+  if (plan_.spikes != 0 && !healing_ && l.random.below(1000) < plan_.spikes) d += l.random.between(0, plan_.spike);
+  return d;
+}
+
+void world::push(link_ptr const& l, bool up, std::string bytes, bool end) {
+  link::direction& way = up ? l->up : l->down;
+  nanos const late = !up && now_ < slow_until_ ? slow_by_ : 0;
+  nanos const when = std::max(way.last, now_ + delay(*l) + late);
+  way.last = when;
+  way.under_way.push_back({when, std::move(bytes), end});
+  at(when, [this, l, up] { pump(l, up); });
+}
+
+void world::pump(link_ptr const& l, bool up) {
+  link::direction& way = up ? l->up : l->down;
+  if (now_ < way.stalled_until) {
+    at(way.stalled_until, [this, l, up] { pump(l, up); });
+    return;
+  }
+  while (!way.under_way.empty() && way.under_way.front().at <= now_) {
+    link::piece p = std::move(way.under_way.front());
+    way.under_way.pop_front();
+    if (up) {
+      if (p.end) {
+        close_server_end(l, false);
+      } else if (l->server_open) {
+        serve(l, p.bytes);
+      } else if (l->accepted && !down_ && !l->cut) {
+        push(l, false, {}, true);  // RST: the server knows nothing of this connection
+      }
+    } else if (l->client_open) {
+      sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
+      if (!c.alive() || c.process() != l->process) continue;
+      if (p.end) {
+        c.connection_lost(l);
+      } else {
+        c.receive(l, std::move(p.bytes));
+      }
+    }
+  }
+}
+
+void world::connect(link_ptr const& l) {
+  links_.push_back(l);
+  at(now_ + plan_.connect_time + delay(*l), [this, l] {
+    sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
+    if (!c.alive() || c.process() != l->process || !l->client_open) return;
+    if (down_) {
+      if (!silent_) c.connection_lost(l);
+      return;
+    }
+    if (now_ < refused_until_[static_cast<std::size_t>(l->client)]) {
+      c.connection_lost(l);
+      return;
+    }
+    set_clock();
+    node& n = nodes_[address_];
+    l->node = address_;
+    l->id = n.model.connect("10.0.0." + std::to_string(l->client + 1) + ":" + std::to_string(++ports_));
+    l->accepted = l->server_open = true;
+    n.by_id[l->id] = l;
+    c.accepted(l);
+  });
+}
+
+/// The client has no connection while its last one is still heard.
+void world::refuse_until(int client, nanos until) {
+  refused_until_[static_cast<std::size_t>(client)] = until;
+  observer_->trouble(until, client);
+  say("  (no other connection of client " + std::to_string(client) + " until then)");
+}
+
+void world::send(link_ptr const& l, std::string bytes) {
+  if (l->cut || !l->client_open) return;
+  if (plan_.splits != 0 && bytes.size() > 1 && l->random.chance(plan_.splits)) {
+    auto const first = static_cast<std::size_t>(l->random.between(1, static_cast<std::int64_t>(bytes.size()) - 1));
+    push(l, true, bytes.substr(0, first), false);
+    push(l, true, bytes.substr(first), false);
+    return;
+  }
+  push(l, true, std::move(bytes), false);
+}
+
+void world::hang_up(link_ptr const& l) {
+  if (!l->client_open) return;
+  l->client_open = false;
+  if (!l->cut) push(l, true, {}, true);
+}
+
+void world::go_silent(link_ptr const& l, nanos server_notices) {
+  l->client_open = false;
+  l->cut = true;
+  at(now_ + server_notices, [this, l] { close_server_end(l, false); });
+}
+
+// `tell`: the client's end hears of it.
+void world::close_server_end(link_ptr const& l, bool tell) {
+  if (!l->server_open) return;
+  l->server_open = false;
+  set_clock();
+  nodes_[l->node].model.disconnect(l->id);
+  nodes_[l->node].by_id.erase(l->id);
+  if (tell && !l->cut) push(l, false, {}, true);
+}
+
+void world::break_link(link_ptr const& l, nanos client_notices, nanos server_notices) {
+  l->cut = true;
+  at(now_ + client_notices, [this, l] {
+    sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
+    if (l->client_open && c.alive() && c.process() == l->process) c.connection_lost(l);
+  });
+  at(now_ + server_notices, [this, l] { close_server_end(l, false); });
+}
+
+// -------------------------------------------------------------------------------------- server
+
+namespace {
+
+// Takes one command off the front; false: it is not all there yet. What comes here our own encoder has written.
+bool next_command(std::string_view& bytes, std::vector<std::string_view>& argv) {
+  std::string_view rest = bytes;
+  auto const number = [&](char mark) -> std::int64_t {
+    auto const end = rest.find("\r\n");
+    if (end == std::string_view::npos) return -1;
+    if (rest[0] != mark) throw violation{10, "the client sent something that is not RESP"};
+    std::int64_t n = -1;
+    std::from_chars(rest.data() + 1, rest.data() + end, n);
+    rest.remove_prefix(end + 2);
+    return n;
+  };
+  argv.clear();
+  std::int64_t const count = number('*');
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t const size = number('$');
+    if (size < 0 || rest.size() < static_cast<std::size_t>(size) + 2) return false;
+    argv.push_back(rest.substr(0, static_cast<std::size_t>(size)));
+    rest.remove_prefix(static_cast<std::size_t>(size) + 2);
+  }
+  if (count < 0) return false;
+  bytes = rest;
+  return true;
+}
+
+}  // namespace
+
+void world::serve(link_ptr const& l, std::string const& bytes) {
+  if (l->trap == link::trap::late) {
+    // They stay in a buffer on the way, while the client notices and connects anew.
+    l->trap = link::trap::none;
+    nanos const late = now_ + l->random.between(0, std::max(plan_.longest_lease(), l->trap_latest));
+    l->up.under_way.push_front({late, bytes});
+    l->up.stalled_until = late;
+    at(late, [this, l] { pump(l, true); });
+    break_link(l, l->trap_notice, late - now_ + l->random.between(0, plan_.longest_lease()));
+    say("  (the bytes stay behind for " + std::to_string((late - now_) / millisecond) + " ms)");
+    if (l->random.chance(30)) refuse_until(l->client, late);
+    return;
+  }
+  if (l->trap == link::trap::before) {
+    l->trap = link::trap::none;
+    l->up.under_way.clear();
+    break_link(l, l->trap_notice, l->random.between(0, plan_.longest_lease()));
+    say("  (the bytes are lost)");
+    return;
+  }
+  bool const snap = l->trap == link::trap::after;
+  l->trap = link::trap::none;
+  if (snap) l->cut = true;  // before the answers are made
+  l->received += bytes;
+  std::string_view rest = l->received;
+  std::vector<std::string_view> argv;
+  while (l->server_open && !rest.empty() && next_command(rest, argv)) execute(l, argv);
+  l->received.erase(0, l->received.size() - rest.size());
+  if (snap) {
+    break_link(l, l->trap_notice, l->random.between(0, plan_.longest_lease()));
+    say("  (the answer is lost)");
+  }
+}
+
+void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
+  set_clock();
+  ++executed_;
+  std::vector<std::string_view> changed{argv.begin(), argv.end()};
+  bool const script = argv[0].starts_with("EVAL");
+  node& n = nodes_[l->node];
+  // A replica writes nothing: its scripts have no effect that could be judged.
+  bool const judged = script && l->node == master_;
+  std::string_view const its_name = script ? script_name(argv[1]) : std::string_view{};
+  std::optional<order_in_hand> order;
+  if (script) {
+    changed[1] = mutated_script(argv[1]);
+    if (is_order(its_name)) order = take_order(its_name, argv, judged);
+    else if (judged) observer_->before(argv, l.get());
+  }
+  value const reply = n.model.execute(l->id, changed);
+  if (trace_.on && (script || argv[0] == "CLIENT")) {
+    std::string line = (l->node == master_ ? "server: client " : "replica: client ") + std::to_string(l->client) + " ";
+    line += script ? script_name(argv[1]) : "CLIENT";
+    for (std::size_t i = script ? 3 : 1; i < argv.size(); ++i) line += " " + std::string{argv[i]};
+    say(line + " -> " + describe(reply));
+  }
+  auto pushes = n.model.take_pushes();
+  // Few, and in the order in which they were first written to: not that of addresses, or no run would repeat.
+  std::vector<std::pair<link_ptr, std::string>> out;
+  auto const bytes_for = [&](link_ptr const& to) -> std::string& {
+    for (auto& [known, bytes] : out) {
+      if (known == to) return bytes;
+    }
+    return out.emplace_back(to, std::string{}).second;
+  };
+  auto const add = [&](bool after_reply) {
+    for (auto const& p : pushes) {
+      if (p.after_reply != after_reply) continue;
+      auto const to = n.by_id.find(p.to);
+      if (to != n.by_id.end()) append_resp(bytes_for(to->second), p.message);
+    }
+  };
+  add(false);
+  if (!reply.is(value::kind::none)) append_resp(bytes_for(l), reply);
+  add(true);
+  for (auto& [to, bytes] : out) {
+    if (to->cut) continue;
+    if (plan_.splits != 0 && bytes.size() > 1 && to->random.chance(plan_.splits)) {
+      auto const first = static_cast<std::size_t>(to->random.between(1, static_cast<std::int64_t>(bytes.size()) - 1));
+      push(to, false, bytes.substr(0, first), false);
+      bytes.erase(0, first);
+    }
+    push(to, false, std::move(bytes), false);
+  }
+  for (auto const id : n.model.take_killed()) {
+    auto const victim = n.by_id.find(id);
+    if (victim == n.by_id.end()) continue;
+    link_ptr const v = victim->second;
+    v->server_open = false;
+    n.by_id.erase(victim);
+    if (!v->cut) push(v, false, {}, true);
+  }
+  if (order) {
+    order_carried_out(*order, *l, reply, pushes);
+  } else if (script) {
+    judged ? observer_->after(argv, reply) : observer_->answered_by_replica(argv, reply);
+  }
+  replicate();
+}
+
+// What the master has changed reaches its replica a little later, in order.
+void world::replicate() {
+  if (!replicates_) return;
+  auto effects = server().take_effects();
+  if (effects.empty()) return;
+  stream_.push_back({++batches_, std::move(effects)});
+  after(plan_.replication_delay, [this, number = batches_] { catch_up(number); });
+}
+
+void world::catch_up(std::uint64_t until) {
+  set_clock();
+  std::size_t const to = 1 - master_;
+  while (!stream_.empty() && stream_.front().number <= until) {
+    for (auto const& effect : stream_.front().effects) nodes_[to].model.apply(effect);
+    stream_.pop_front();
+  }
+  (void)nodes_[to].model.take_effects();
+  distribute(to, nodes_[to].model.take_pushes());
+}
+
+// In good order: the replica has everything before it takes over, and the clients of the other stay where they are, or are
+// sent away. The address follows, sooner or later.
+void world::change_roles(fault_plan const& f) {
+  if (down_) return;
+  catch_up(batches_);
+  std::size_t const old = master_;
+  master_ = 1 - master_;
+  nodes_[old].model.set_replica(true);
+  server().set_replica(false);
+  observer_->roles_changed();
+  if ((f.variant & 1) != 0) {
+    auto const all = nodes_[old].by_id;
+    for (auto const& [id, l] : all) close_server_end(l, true);
+  }
+  if ((f.variant & 2) != 0) address_ = master_;
+  after(f.length2, [this] { address_ = master_; });
+}
+
+void world::admin(std::initializer_list<std::string_view> argv) {
+  set_clock();
+  auto const id = server().connect("10.0.9.9:1");
+  std::vector<std::string_view> const words{argv};
+  (void)server().execute(id, words);
+  server().disconnect(id);
+  replicate();
+}
+
+// -------------------------------------------------------------------------------------- faults
+
+link_ptr world::link_of(int client) {
+  if (static_cast<std::size_t>(client) >= clients_.size()) return nullptr;
+  return clients_[static_cast<std::size_t>(client)]->connection();
+}
+
+namespace {
+
+bool concerns_one_client(fault_plan::kind what) {
+  using kind = fault_plan::kind;
+  switch (what) {
+    case kind::cut:
+    case kind::cut_before:
+    case kind::cut_after:
+    case kind::stall_up:
+    case kind::stall_down:
+    case kind::pause:
+    case kind::die:
+    case kind::vanish:
+    case kind::close: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+void world::apply(fault_plan const& f) {
+  using kind = fault_plan::kind;
+  say("fault: " + to_words(f));
+  observer_->trouble(now_ + f.length + f.length2, concerns_one_client(f.what) ? f.client : -1);
+  if (static_cast<std::size_t>(f.client) >= clients_.size()) return;
+  sim_client& c = *clients_[static_cast<std::size_t>(f.client)];
+  link_ptr const l = link_of(f.client);
+  switch (f.what) {
+    case kind::cut:
+      if (l != nullptr) {
+        // What is under way may arrive yet, and late.
+        if ((f.variant & 1) != 0) l->up.under_way.clear();
+        if ((f.variant & 2) != 0) l->down.under_way.clear();
+        if ((f.variant & 4) != 0) l->up.stalled_until = now_ + l->random.between(0, f.length2);
+        break_link(l, f.length, f.length2);
+      }
+      break;
+    case kind::cut_before:
+    case kind::cut_after:
+      if (l != nullptr) {
+        l->trap = f.what == kind::cut_after ? link::trap::after : (f.variant & 1) != 0 ? link::trap::late : link::trap::before;
+        l->trap_notice = f.length;
+        l->trap_latest = f.length2;
+      }
+      break;
+    case kind::stall_up:
+      if (l != nullptr) l->up.stalled_until = now_ + f.length;
+      break;
+    case kind::stall_down:
+      if (l != nullptr) l->down.stalled_until = now_ + f.length;
+      break;
+    case kind::pause: c.pause(f.length); break;
+    case kind::die:
+    case kind::vanish:
+      if (c.alive()) {
+        c.die(f.what == kind::vanish, f.length2);
+        if ((f.variant & 1) != 0) after(f.length + millisecond, [&c] { c.start(); });
+      }
+      break;
+    case kind::close: c.close(); break;
+    case kind::server_restart: stop_server(f, true); break;
+    case kind::server_wiped: stop_server(f, false); break;
+    case kind::role_change: change_roles(f); break;
+    case kind::failover:
+      replica_.copy_data(server());
+      after(f.length / 4 + millisecond, [this, &f] { stop_server(f, false); });
+      break;
+    case kind::step_back: stepped_us_ -= f.length / microsecond; break;
+    case kind::step_forward:
+      stepped_us_ += f.length / microsecond;
+      observer_->clock_forward();
+      break;
+    case kind::flush_scripts: admin({"SCRIPT", "FLUSH"}); break;
+    case kind::delete_lock:
+      admin({"DEL", "conch:{" + redis::escape_name(name_of(f.name)) + "}"});
+      observer_->lock_tampered(f.name);
+      break;
+    case kind::clobber_lock: clobber(f); break;
+    case kind::spoil_fence: {
+      std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}:f";
+      static constexpr std::string_view values[] = {"2251799813685247", "2251799813685245", "1e300", "inf", "nan", "-7", "none", "list"};
+      std::string_view const written = values[static_cast<std::size_t>(f.variant) % std::size(values)];
+      admin({"DEL", key});
+      if (written == "list") {
+        admin({"HSET", key, "what", "else"});
+      } else {
+        admin({"SET", key, written});
+      }
+      admin({"PEXPIRE", key, "5000"});
+      observer_->lock_tampered(f.name);
+      observer_->fence_spoilt(f.name);
+      break;
+    }
+    case kind::refuse:
+    case kind::refuse_inside: inject(f); break;
+    case kind::intrude: intrude(f.name); break;
+    case kind::force: force(f.name, f.variant); break;
+    case kind::forge: forge(f.name, f.variant); break;
+    case kind::set_limit: set_limit(f.name, f.variant); break;
+    case kind::deny: deny(f, l); break;
+    case kind::refuse_greeting: refuse_greetings(f, l); break;
+    case kind::slow: slow_down(f); break;
+  }
+}
+
+void world::stop_server(fault_plan const& f, bool keep) {
+  if (down_) return;
+  down_ = true;
+  observer_->trouble(now_ + f.length2 + millisecond);
+  bool const silent = silent_ = (f.variant & 1) != 0;  // the machine is gone, and nobody says so
+  node& n = nodes_[master_];
+  auto const all = n.by_id;
+  for (auto const& [id, l] : all) {
+    l->received.clear();
+    if (silent) {
+      l->server_open = false;
+    } else {
+      close_server_end(l, true);
+    }
+  }
+  n.by_id.clear();
+  set_clock();
+  n.model.restart(keep);
+  if (plan_.watched) watch_channels(n.model);
+  if (!keep) {
+    observer_->data_lost();  // before its clock shows another time, at which fences may be forgotten
+    if (f.what == fault_plan::kind::failover) {
+      n.model.copy_data(replica_);
+      // The clocks of the two differ by less than the failover takes.
+      stepped_us_ += random_.between(-f.length2, f.length2) / microsecond;
+      set_clock();
+    }
+  }
+  after(f.length2 + millisecond, [this] {
+    down_ = false;
+    say("the server is back");
+  });
+}
+
+void world::inject(fault_plan const& f) {
+  static constexpr std::string_view errors[] = {
+      "OOM command not allowed when used memory > 'maxmemory'.",
+      "LOADING Redis is loading the dataset in memory",
+      "READONLY You can't write against a read only replica.",
+      "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+      "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+      "TRYAGAIN Multiple keys request during rehashing of slot",
+  };
+  if (f.what == fault_plan::kind::refuse) {
+    std::string const error{errors[static_cast<std::size_t>(f.variant) % std::size(errors)]};
+    std::size_t const times = static_cast<std::size_t>(f.variant / 8 + 1);
+    server().inject({"evalsha", error, 0, times, redis_model::where::client});
+    server().inject({"eval", error, 0, times, redis_model::where::client});
+    after(f.length + millisecond, [this] {
+      for (node& n : nodes_) n.model.clear_faults();
+    });
+    return;
+  }
+  // A script that has written once may go on writing in Redis: only its first write is refused.
+  if (f.variant % 3 == 0) {
+    server().set_out_of_memory(true);
+  } else if (f.variant % 3 == 1) {
+    server().inject({"publish", "ERR something unforeseen", 0, static_cast<std::size_t>(f.variant / 16 + 1), redis_model::where::script});
+  } else {
+    server().inject({"get", "ERR something unforeseen", 0, 1, redis_model::where::script});
+  }
+  after(f.length + millisecond, [this] {
+    server().clear_faults();
+    server().set_out_of_memory(false);
+  });
+}
+
+// Pushes caused by somebody who is not a client of ours.
+void world::distribute(std::size_t of, std::vector<redis_model::pushed> const& pushes) {
+  for (auto const& p : pushes) {
+    auto const to = nodes_[of].by_id.find(p.to);
+    if (to == nodes_[of].by_id.end() || to->second->cut) continue;
+    std::string bytes;
+    append_resp(bytes, p.message);
+    push(to->second, false, std::move(bytes), false);
+  }
+}
+
+void world::heal() {
+  say("all faults are over");
+  healing_ = true;
+  observer_->trouble(now_ + (plan_.spikes != 0 ? plan_.spike : 0));
+  for (node& n : nodes_) {
+    n.model.clear_faults();
+    for (char const* const one : {"subscribe", "publish", "eval", "evalsha"}) n.model.allow(one);
+  }
+  server().set_out_of_memory(false);
+  for (int name = 0; name < plan_.names; ++name) {
+    // A replica may have brought back what an operator wrote.
+    std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
+    bool const is_lock = !server().peek(key).is(plan_.permits == engine::permit_kind::none ? value::kind::map : value::kind::bulk);
+    if (plan_.has(fault_plan::kind::spoil_fence, name)) {
+      admin({"DEL", key + ":f"});
+      observer_->lock_tampered(name);
+      observer_->fence_spoilt(name);
+    }
+    if (!is_lock) {
+      admin({"DEL", key});
+      observer_->lock_tampered(name);
+    }
+  }
+  for (auto const& weak : links_) {
+    if (auto const l = weak.lock()) l->trap = link::trap::none;
+  }
+  refused_until_.assign(refused_until_.size(), 0);
+}
+
+}  // namespace conch::sim

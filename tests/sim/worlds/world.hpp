@@ -1,0 +1,197 @@
+// A simulated world: true time, one server with a clock of its own and, where roles change, its replica, the network between
+// them and the clients, and the faults of the plan. Everything in it follows from the plan.
+#pragma once
+
+#include "cohort/admin_request.hpp"
+#include "sim/judges/observer.hpp"
+#include "sim/model/redis_model.hpp"
+#include "sim/worlds/event_queue.hpp"
+#include "sim/worlds/plan.hpp"
+#include "sim/worlds/random.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::sim {
+
+class sim_client;
+class world;
+
+// One TCP connection. What is under way in it outlives both ends.
+struct link {
+  struct piece {
+    nanos at = 0;
+    std::string bytes;
+    bool end = false;  // FIN, or RST
+  };
+  struct direction {
+    std::deque<piece> under_way;
+    nanos last = 0;  // nothing overtakes
+    nanos stalled_until = 0;
+  };
+
+  link(int of, std::uint64_t of_process, std::uint64_t seed) : client{of}, process{of_process}, random{seed} {}
+
+  int client;
+  std::uint64_t process;  // which life of that client
+  std::size_t node = 0;   // of the two servers
+  redis_model::connection_id id = 0;
+  bool accepted = false;
+  bool client_open = true;
+  bool server_open = false;
+  bool cut = false;  // nothing sent from now on arrives
+  direction up, down;
+  std::string received;  // by the server, not yet a whole command
+  enum class trap : std::uint8_t { none, before, after, late } trap = trap::none;
+  nanos trap_notice = 0;
+  nanos trap_latest = 0;
+  random_source random;
+};
+
+using link_ptr = std::shared_ptr<link>;
+
+// Writes down what happens, in words, when somebody is going to read it.
+class trace {
+ public:
+  bool on = false;
+  std::vector<std::string> lines;
+};
+
+class world {
+ public:
+  world(plan const& p, bool traced);
+  ~world();
+
+  // Until everything has come to its end, or a promise is broken: then throws violation.
+  void run();
+
+  nanos now() const { return now_; }
+  template <class F>
+  void after(nanos delay, F&& what) {
+    at(now_ + delay, std::forward<F>(what));
+  }
+  template <class F>
+  void at(nanos when, F&& what) {
+    events_.at(std::max(when, now_), std::forward<F>(what));
+  }
+  bool tracing() const { return trace_.on; }
+  void say(std::string line);
+  std::vector<std::string> const& lines() const { return trace_.lines; }
+
+  plan const& schedule() const { return plan_; }
+  observer& watcher() { return *observer_; }
+  redis_model& server() { return nodes_[master_].model; }  // the one that decides
+  bool is_at_master(link const& l) const { return l.node == master_; }
+  std::int64_t server_us(nanos true_time) const;
+  nanos true_time_of_server_ms(std::int64_t unix_ms) const;
+  std::vector<std::unique_ptr<sim_client>> const& clients() const { return clients_; }
+  std::uint64_t executed() const { return executed_; }
+  bool healing() const { return healing_; }
+
+  // ---- what clients do to the network ----
+
+  void connect(link_ptr const& l);  // ends in sim_client::accepted or connection_lost
+  void send(link_ptr const& l, std::string bytes);
+  void hang_up(link_ptr const& l);
+  // The client's machine is gone: its end says nothing any more.
+  void go_silent(link_ptr const& l, nanos server_notices);
+
+  std::uint64_t new_process() { return ++processes_; }
+  // To an order of this client, lately.
+  bool was_said(std::string_view client, std::string_view script, int name, engine::admin_result const& result) const;
+
+ private:
+  nanos delay(link& l);
+  void push(link_ptr const& l, bool up, std::string bytes, bool end);
+  void pump(link_ptr const& l, bool up);
+  void serve(link_ptr const& l, std::string const& bytes);
+  void execute(link_ptr const& l, std::span<std::string_view const> argv);
+  void distribute(std::size_t node, std::vector<redis_model::pushed> const& pushes);
+  void replicate();
+  void catch_up(std::uint64_t until);
+  void change_roles(fault_plan const& f);
+  void close_server_end(link_ptr const& l, bool tell);
+  void break_link(link_ptr const& l, nanos client_notices, nanos server_notices);
+  void refuse_until(int client, nanos until);
+  link_ptr link_of(int client);
+  void apply(fault_plan const& f);
+  void stop_server(fault_plan const& f, bool keep);
+  void inject(fault_plan const& f);
+  void intrude(int name);
+  void force(int name, int variant);
+  void forge(int name, int variant);
+  void set_limit(int name, int limit);
+  value order(std::string_view script, int name, std::string_view number, std::vector<std::string>& pushed);
+  void heal();
+  // world_orders.cpp
+  void clobber(fault_plan const& f);
+  bool another_kind_takes(fault_plan const& f, std::string const& key);
+  struct order_in_hand {
+    std::string script;
+    int name;
+    std::int64_t number;  // a fence, a limit
+    observer::owner_fences owners;
+    bool at_master;
+    std::vector<std::int64_t> goes_on_from = {};  // what the script before it answered
+  };
+  static void watch_channels(redis_model& model);
+  static bool is_order(std::string_view script);
+  order_in_hand take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master);
+  void order_carried_out(order_in_hand const& o, link const& by, value const& reply, std::vector<redis_model::pushed> const& pushes);
+  void deny(fault_plan const& f, link_ptr const& l);
+  void refuse_greetings(fault_plan const& f, link_ptr const& l);
+  void slow_down(fault_plan const& f);
+  void set_clock();
+  bool all_done() const;
+  void pass_until(nanos until);
+  void settle_and_judge();
+  void admin(std::initializer_list<std::string_view> argv);
+
+  plan plan_;
+  nanos now_ = 0;
+  event_queue events_;
+  trace trace_;
+  random_source random_;
+  struct node {
+    redis_model model;
+    std::map<redis_model::connection_id, link_ptr> by_id;
+  };
+  struct batch {
+    std::uint64_t number;
+    std::vector<redis_model::effect> effects;
+  };
+  std::vector<node> nodes_;  // a server, and its replica
+  std::size_t master_ = 0;   // of these
+  std::size_t address_ = 0;  // where new connections go
+  bool replicates_ = false;
+  std::deque<batch> stream_;  // on its way to the replica
+  std::uint64_t batches_ = 0;
+  std::int64_t stepped_us_ = 0;
+  bool down_ = false;
+  bool silent_ = false;               // and nobody says so
+  std::vector<nanos> refused_until_;  // by client: it gets no connection before
+  bool healing_ = false;
+  redis_model replica_;
+  std::vector<std::weak_ptr<link>> links_;
+  std::vector<std::unique_ptr<sim_client>> clients_;
+  std::unique_ptr<observer> observer_;
+  struct saying {
+    std::string client, script;
+    int name;
+    std::vector<std::int64_t> numbers;
+  };
+  std::deque<saying> said_;
+  nanos slow_until_ = 0, slow_by_ = 0;
+  std::uint64_t processes_ = 0;
+  std::uint64_t executed_ = 0;
+  std::uint64_t ports_ = 40000;
+};
+
+}  // namespace conch::sim

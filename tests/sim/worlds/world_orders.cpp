@@ -1,0 +1,192 @@
+// Orders that come through a client's engine, as the server carries them out.
+#include "redis/codec.hpp"
+#include "sim/mutants/mutants.hpp"
+#include "sim/worlds/sim_client.hpp"
+#include "sim/worlds/words.hpp"
+#include "sim/worlds/world.hpp"
+
+#include <algorithm>
+
+namespace conch::sim {
+
+namespace {
+
+/// Read here once more, number by number: the code that is simulated may read it wrongly.
+bool is_report(engine::lock_report const& r, std::vector<std::int64_t> const& n) {
+  if (n.size() != 6 + 9 * r.owners.size()) return false;
+  bool same = static_cast<std::int64_t>(r.waiting) == n[1] && r.held == n[2] && r.taken == n[3] && r.limit == n[4] &&
+              static_cast<std::int64_t>(r.kind) == n[5];
+  for (std::size_t i = 0; i < r.owners.size(); ++i) {
+    auto const& o = r.owners[i];
+    std::int64_t const* const at = n.data() + 6 + 9 * i;
+    for (std::size_t word = 0; word < 4; ++word) same = same && o.client[word] == at[word];
+    same = same && o.fence == at[4] && o.left_ms == at[5] && o.permits == at[6] && o.segment == at[7] && o.confirmed == (at[8] != 0);
+  }
+  return same;
+}
+
+}  // namespace
+
+bool world::is_order(std::string_view script) { return script == "force" || script == "inspect" || script == "permit_limit"; }
+
+/// Before it is carried out: whom it will concern. A replica only says what it knows.
+world::order_in_hand world::take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master) {
+  order_in_hand o{std::string{script}, 0, 0, {}, at_master};
+  while (o.name < plan_.names && "conch:{" + redis::escape_name(name_of(o.name)) + "}" != argv[3]) ++o.name;
+  if (script == "inspect" || o.name == plan_.names || !at_master) return o;
+  std::span const words = argv.subspan(3 + static_cast<std::size_t>(number(argv[2])));
+  o.number = number(words[2]);
+  if (script == "force") {
+    o.owners = observer_->owners_of(o.name);
+    if (o.number != 0) std::erase_if(o.owners, [&](auto const& owner) { return owner.second != o.number; });
+    for (std::string_view const word : words.subspan(3)) o.goes_on_from.push_back(number(word));
+    // Whoever was granted it since it began is not meant.
+    if (!o.goes_on_from.empty()) std::erase_if(o.owners, [&](auto const& owner) { return owner.second > o.goes_on_from.front(); });
+    if (!o.owners.empty()) observer_->lock_tampered(o.name);
+  }
+  return o;
+}
+
+void world::order_carried_out(order_in_hand const& o, link const& by, value const& reply, std::vector<redis_model::pushed> const& pushes) {
+  if (reply.is_error()) {
+    if (reply.error_code() == "NOSCRIPT") return;
+    if (o.at_master) observer_->refused();
+    if (o.at_master && o.script == "permit_limit") observer_->limit_set(o.name, o.number, false, false);
+    observer_->ordered(o.name);
+    return;
+  }
+  std::vector<std::int64_t> numbers;
+  for (value const& item : reply.items) numbers.push_back(item.integer);
+  std::int64_t const flags = numbers.size() > 2 ? numbers[2] : 0;
+  auto const& c = *clients_[static_cast<std::size_t>(by.client)];
+  // What the client hears in the end is of them all. On a new connection it begins with the first owner again, whatever became of the script
+  // before: any answer may have been the last one that it heard.
+  std::vector<std::int64_t> before;
+  for (saying const& one : said_) {
+    bool const same = one.client == c.id() && one.script == o.script && one.name == o.name && one.numbers.size() == 7;
+    if (same && !o.goes_on_from.empty() && one.numbers[5] == o.goes_on_from[0] && (o.goes_on_from[1] == 0 || one.numbers[6] == o.goes_on_from[1]))
+      before.push_back(one.numbers[0]);
+  }
+  if (before.empty()) before.push_back(0);
+  for (std::int64_t const taken : before) {
+    said_.push_back({c.id(), o.script, o.name, numbers});
+    if (taken != 0) said_.back().numbers[0] += taken;
+  }
+  while (said_.size() > 64) said_.pop_front();
+  if (o.script == "inspect" || o.name == plan_.names || !o.at_master) return;
+  std::vector<std::string> pushed;
+  for (auto const& p : pushes) {
+    if (!p.message.items.empty()) pushed.push_back(p.message.items.back().text);
+  }
+  observer_->ordered(o.name);
+  constexpr std::int64_t more_to_take = 2, more_to_pass_on_after_force = 4, more_to_pass_on_after_limit = 2;
+  if (o.script == "force") {
+    observer::owner_fences taken = o.owners;
+    if ((flags & more_to_take) != 0) {
+      auto const still = observer_->owners_of(o.name);
+      std::erase_if(taken, [&](auto const& owner) { return still.contains(owner.first); });
+    }
+    observer_->forced(o.name, taken, pushed, (flags & (more_to_take | more_to_pass_on_after_force)) != 0);
+  }
+  if (o.script == "permit_limit") observer_->limit_set(o.name, o.number, true, (flags & more_to_pass_on_after_limit) != 0);
+}
+
+bool world::was_said(std::string_view client, std::string_view script, int name, engine::admin_result const& result) const {
+  return std::any_of(said_.begin(), said_.end(), [&](saying const& s) {
+    if (s.client != client || s.script != script || s.name != name) return false;
+    if (result.status) return is_report(*result.status, s.numbers);
+    bool const goes_on = s.numbers.size() == 7;
+    return !goes_on && !s.numbers.empty() && s.numbers[0] == result.count;
+  });
+}
+
+// -------------------------------------------------------------------------------------- something else under the same name
+
+/// An operator writes something else, or somebody uses the name for a lock of another kind: over what is there, or if it is free.
+void world::clobber(fault_plan const& f) {
+  std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}";
+  int const how = f.variant % 3;
+  if (how != 2) {
+    admin({"DEL", key});
+    observer_->lock_tampered(f.name);
+  }
+  if (how != 0) {
+    if (!another_kind_takes(f, key)) return;
+  } else if (plan_.permits == engine::permit_kind::none) {
+    admin({"HSET", key, "what", "else"});
+  } else {
+    admin({"SET", key, "something else"});
+  }
+  observer_->lock_tampered(f.name);
+  after(f.length + millisecond, [this, key, name = f.name] {
+    admin({"DEL", key});
+    observer_->lock_tampered(name);
+    observer_->trouble(now_);
+  });
+}
+
+bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
+  if (down_) return false;
+  set_clock();
+  std::string const queue = key + ":q", fence = key + ":f", lease = std::to_string(f.length / millisecond + 2);
+  std::string const another = "other." + std::to_string(now_);
+  auto const was = server().peek(key);
+  bool const a_mutex = plan_.permits != engine::permit_kind::none;
+  auto const script = mutated_source(a_mutex ? "acquire" : "permit_acquire");
+  std::vector<std::string_view> argv{"EVAL", script, "3", key, queue, fence, another, "try", lease, "100", "30000", "0", "0"};
+  if (!a_mutex) argv.insert(argv.end(), {"r", "1000", "1", "-", "0"});
+  auto const id = server().connect("10.0.9.9:4");
+  value const reply = server().execute(id, argv);
+  server().disconnect(id);
+  if (trace_.on) say("server: a lock of another kind -> " + describe(reply));
+  distribute(master_, server().take_pushes());
+  replicate();
+  bool const taken = !reply.is_error() && (reply.items.empty() || reply.items[0].integer == 1);
+  bool const there = was.is(a_mutex ? value::kind::map : value::kind::bulk);
+  if (there && taken) throw violation{1, "a lock of another kind was granted over lock " + std::to_string(f.name)};
+  if (there && !(server().peek(key) == was)) throw violation{7, "a lock of another kind changed lock " + std::to_string(f.name)};
+  return taken;
+}
+
+// ------------------------------------------------------------------------------------------ a user who may not, a slow server
+
+/// The user may not do what the protocol needs, for a while; its connection ends, as when its rights are changed.
+void world::deny(fault_plan const& f, link_ptr const& l) {
+  static std::vector<std::string> const what[] = {{"subscribe"}, {"publish"}, {"eval", "evalsha"}};
+  auto const& commands = what[static_cast<std::size_t>(f.variant) % std::size(what)];
+  for (std::string const& one : commands) {
+    for (node& n : nodes_) n.model.deny(one);
+  }
+  observer_->denied(now_ + f.length + millisecond);
+  if (l != nullptr) close_server_end(l, true);
+  after(f.length + millisecond, [this, &commands] {
+    for (std::string const& one : commands) {
+      for (node& n : nodes_) n.model.allow(one);
+    }
+  });
+}
+
+void world::refuse_greetings(fault_plan const& f, link_ptr const& l) {
+  static constexpr std::string_view errors[] = {
+      "NOPERM this user has no permissions to run the 'hello' command",
+      "WRONGPASS invalid username-password pair or user is disabled.",
+      "LOADING Redis is loading the dataset in memory",
+      "ERR max number of clients reached",
+  };
+  for (node& n : nodes_)
+    n.model.inject(
+        {"hello", std::string{errors[static_cast<std::size_t>(f.variant) % std::size(errors)]}, 0, redis_model::always, redis_model::where::client});
+  observer_->denied(now_ + f.length + millisecond);
+  if (l != nullptr) close_server_end(l, true);
+  after(f.length + millisecond, [this] {
+    for (node& n : nodes_) n.model.clear_faults();
+  });
+}
+
+/// It answers everything, late.
+void world::slow_down(fault_plan const& f) {
+  slow_until_ = now_ + f.length;
+  slow_by_ = f.length2;
+}
+
+}  // namespace conch::sim
