@@ -9,7 +9,7 @@ namespace conch::sim {
 namespace {
 
 TEST(MultiSimulation, SchedulesBreakNoPromise) {
-  auto const found = run_many(11, 0, 5000, 1, nullptr, {}, make_multi_plan);
+  auto const found = run_many(11, 0, share_of(5000), 1, nullptr, {}, make_multi_plan);
   if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make_multi_plan);
 }
 

@@ -36,6 +36,9 @@ std::string explain(std::uint64_t seed, outcome const& found, plan_maker const& 
 // The seed of the schedule at this place in a run.
 std::uint64_t seed_at(std::uint64_t first, std::uint64_t index);
 
+// Of a test's schedules: as many as this build runs (CONCH_SIM_SHARE).
+constexpr std::uint64_t share_of(std::uint64_t schedules) { return schedules / CONCH_SIM_SHARE; }
+
 struct finding {
   std::uint64_t index = 0;
   std::uint64_t seed = 0;

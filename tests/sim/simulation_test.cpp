@@ -13,7 +13,7 @@ namespace {
 class Schedules : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(Schedules, BreakNoPromise) {
-  auto const found = run_many(GetParam(), 0, 5000, 1, nullptr);
+  auto const found = run_many(GetParam(), 0, share_of(5000), 1, nullptr);
   if (found) {
     FAIL() << found->what.words << "\nseed " << found->seed << "\n"
            << explain(found->seed, found->what) << "replay: scripts/sim --replay " << found->seed;
