@@ -2,9 +2,7 @@
 #include "redis/connection.hpp"
 
 #include <boost/asio/dispatch.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/socket_base.hpp>
 
 #include <random>
 #include <utility>
@@ -15,7 +13,7 @@ using boost::system::error_code;
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address where)
     : host_{h}, on_{on}, fsm_{settings, client_id, std::move(where), std::random_device{}()},
-      in_one_thread_{settings.single_threaded}, resolver_{on}, socket_{on}, timer_{on} {}
+      in_one_thread_{settings.single_threaded}, stream_{on}, timer_{on} {}
 
 // ---------------------------------------------------------------------------------------------- from the protocol
 
@@ -99,9 +97,7 @@ void connection::carry_out() {
 
 void connection::close() {
   ++generation_;
-  error_code ignored;
-  socket_.close(ignored);
-  resolver_.cancel();
+  stream_.close();
   timer_.cancel();
 }
 
@@ -117,40 +113,27 @@ void connection::sleep(time_point until) {
 }
 
 void connection::resolve() {
-  resolver_.async_resolve(fsm_.where().host, std::to_string(fsm_.where().port), asio::ip::resolver_query_base::numeric_service,
-                          bound([this](error_code ec, asio::ip::tcp::resolver::results_type const& found) {
-                            endpoints_.clear();
-                            for (auto const& entry : found) endpoints_.emplace_back(entry.endpoint());
-                            input([&](time_point now) {
-                              if (ec) fsm_.failed("'" + fsm_.where().host + "': " + ec.message(), now);
-                              else fsm_.resolved(endpoints_.size(), now);
-                            });
-                          }));
+  stream_.async_resolve(fsm_.where(), bound([this](error_code ec, stream::found_addresses const& found) {
+                          std::size_t const addresses = stream_.take(found);
+                          input([&](time_point now) {
+                            if (ec) fsm_.failed("'" + fsm_.where().host + "': " + ec.message(), now);
+                            else fsm_.resolved(addresses, now);
+                          });
+                        }));
 }
 
 void connection::connect() {
-  bool const local = fsm_.where().what == address::kind::unix_socket;
-  if (local) endpoints_.assign(1, asio::local::stream_protocol::endpoint{fsm_.where().path});
-  error_code ignored;
-  socket_.close(ignored);
-  socket_.async_connect(endpoints_[fsm_.address_number()], bound([this](error_code ec) {
-                          error_code unsupported;  // a unix socket has neither
-                          if (!ec) {
-                            socket_.set_option(asio::ip::tcp::no_delay{true}, unsupported);
-                            socket_.set_option(asio::socket_base::keep_alive{true}, unsupported);
-                            socket_.non_blocking(true, unsupported);  // of write()
-                          }
+  stream_.async_connect(fsm_.where(), fsm_.address_number(), bound([this](error_code ec) {
+                          if (!ec) stream_.connected();
                           input([&](time_point now) { ec ? fsm_.refused(ec.message(), now) : fsm_.connected(now); });
                         }));
 }
 
-/// Writes at once what the socket takes, which is nearly always all.
+/// Writes at once what the stream takes, which is nearly always all.
 void connection::write() {
-  error_code later;
-  std::string_view const bytes = fsm_.bytes();
-  std::size_t const taken = socket_.write_some(asio::buffer(bytes), later);
+  std::size_t const taken = stream_.write_some(fsm_.bytes());
   if (taken != 0) return fsm_.written(taken);
-  socket_.async_write_some(asio::buffer(bytes), bound([this](error_code ec, std::size_t size) {
+  stream_.async_write_some(fsm_.bytes(), bound([this](error_code ec, std::size_t size) {
                              if (ec) {
                                input([&](time_point now) { fsm_.failed("write: " + ec.message(), now); });
                              } else {
@@ -161,8 +144,7 @@ void connection::write() {
 }
 
 void connection::read() {
-  std::span<char> const room = fsm_.room();
-  socket_.async_read_some(asio::buffer(room.data(), room.size()), bound([this](error_code ec, std::size_t size) {
+  stream_.async_read_some(fsm_.room(), bound([this](error_code ec, std::size_t size) {
                             input([&](time_point now) { ec ? fsm_.failed("read: " + ec.message(), now) : fsm_.received(size, now); });
                           }));
 }

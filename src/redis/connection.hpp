@@ -5,19 +5,16 @@
 #include "base/url.hpp"
 #include "protocol/transport.hpp"
 #include "redis/connection_fsm.hpp"
+#include "redis/stream.hpp"
 
 #include <conch/config.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace conch::redis {
 
@@ -56,10 +53,8 @@ class connection final : public transport {
   connection_fsm fsm_;
   std::uint64_t generation_ = 0;  // counts closes: a handler that finds it changed belongs to a closed stream
   bool const in_one_thread_;
-  asio::ip::tcp::resolver resolver_;
-  asio::generic::stream_protocol::socket socket_;
+  stream stream_;
   asio::steady_timer timer_;
-  std::vector<asio::generic::stream_protocol::endpoint> endpoints_;
 };
 
 }  // namespace conch::redis
