@@ -11,6 +11,8 @@
 #include <conch/clock.hpp>
 #include <conch/config.hpp>
 
+#include <boost/assert.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -96,7 +98,10 @@ class connection_fsm {
   std::size_t address_number() const noexcept { return next_address_; }
   address const& where() const noexcept { return where_; }
   /// The bytes to write. They stay in place until written(), or until the stream is closed.
-  std::string_view bytes() const noexcept { return std::string_view{writing_}.substr(written_); }
+  std::string_view bytes() const {
+    BOOST_ASSERT(written_ <= writing_.size());
+    return std::string_view{writing_}.substr(written_);
+  }
   std::span<char> room();
   bool is_up() const noexcept { return state_ == state::up; }
 

@@ -324,6 +324,7 @@ void quorum_client::ask(int which, time_point now) {
     // Impatient: once more, and perhaps by another kind, while the first is under way.
     if (r.chance(40)) cancel_after(first + r.between(0, 8 * world.latency), which);
   }
+  if (slow_at_next >= 0) world.ask_slowly(*this, std::exchange(slow_at_next, -1));
   cohort->acquire(h, name_of(h.name), now);
 }
 

@@ -44,7 +44,7 @@ void quorum_world::open_windows() {
   for (nanos at = 0; at < 3500 * millisecond; at += random_.between(50, 400) * millisecond) {
     after(at, [this] {
       server& s = *servers_[static_cast<std::size_t>(random_.between(1, servers_count - 1))];
-      s.stalled_until = now_ + random_.between(5, 100) * millisecond;
+      s.stalled_until = std::max(s.stalled_until, now_ + random_.between(5, 100) * millisecond);
       ill(s, s.stalled_until);
     });
   }
@@ -126,7 +126,7 @@ void quorum_world::strike() {
     case 1: break_connections(static_cast<int>(who), static_cast<int>(which), 300 * millisecond); return;
     case 2:
       say("fault: server ", which, " stands still");
-      servers_[which]->stalled_until = now_ + a_while;
+      servers_[which]->stalled_until = std::max(servers_[which]->stalled_until, now_ + a_while);
       ill(*servers_[which], now_ + a_while);
       return;
     case 3: stop_server(static_cast<int>(which), true, a_while); return;
@@ -149,8 +149,8 @@ void quorum_world::strike() {
           l->last_down = std::max(l->last_down, now_ + a_while / 2);
       }
       return;
-    case 8:
-    case 9: ask_slowly(c, static_cast<int>(which)); return;
+    case 8: ask_slowly(c, static_cast<int>(which)); return;
+    case 9: c.slow_at_next = static_cast<int>(which); return;
     case 10: answer_errors(static_cast<int>(which), a_while); return;
     case 11: be_slow(static_cast<int>(which), 2 * a_while); return;
     case 12:
@@ -164,19 +164,20 @@ void quorum_world::strike() {
 
 /// What the client writes now arrives when the claims of now are over, and so late is it heard.
 void quorum_world::ask_slowly(quorum_client& c, int slowest_server) {
+  if (healing_) return;
   say("fault: client ", c.number, " is slow to ask, and then stands still");
   nanos const begins = random_.between(0, claim / 2), length = random_.between(claim, 3 * claim), goes_on = begins + length;
-  bool const few = random_.chance(50);  // what it is granted then stands on few votes: one is still to come, and one is not confirmed
+  bool const few = random_.chance(80);  // what it is granted then stands on few votes: one is still to come, and one is not confirmed
   for (auto const& l : links_) {
-    if (l->client != c.number || !l->client_open || l->cut) continue;
+    if (l->client != c.number || !l->client_open || l->cut || l->held_up_until > now_) continue;
     bool const to_come = few && l->server == slowest_server;
     l->held_up_until = now_ + (to_come ? goes_on + random_.between(claim / 3, claim) : random_.between(claim / 2, 2 * claim));
   }
   trouble(now_ + (few ? 4 : 2) * claim);
   after(begins, [&c, length] { c.pause(length); });
   if (!few) return;
-  after(goes_on + random_.between(0, claim / 3),
-        [this, &c, which = (slowest_server + 1) % servers_count] { break_connections(c.number, which, 2 * claim); });
+  nanos const breaks = random_.chance(50) ? random_.between(0, claim / 3) : random_.between(0, 4 * latency);  // while it is confirmed
+  after(goes_on + breaks, [this, &c, which = (slowest_server + 1) % servers_count] { break_connections(c.number, which, 2 * claim); });
 }
 
 void quorum_world::break_connections(int client, int which, nanos latest) {

@@ -341,7 +341,8 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
   bool owns(std::string_view grant_id) const { return grant_id.size() > id.size() && grant_id[id.size()] == '.' && grant_id.starts_with(id); }
 
   bool alive = false, paused = false;
-  nanos disturbed = 0;  // the last time it was still
+  int slow_at_next = -1;  // a server: at the next acquire the client is slow to ask, and that server is the slowest
+  nanos disturbed = 0;    // the last time it was still
   std::uint64_t process = 0;
   nanos offset = 0;
   std::int64_t ppm = 0;

@@ -31,7 +31,7 @@ void sim_connection::send(protocol::command const& c) {
     return;
   }
   fsm_.flush();
-  if (fsm_.take().write) begin_write();
+  if (fsm_.take().write) write_at_most(habits_.slowest_write);
 }
 
 void sim_connection::want() {
@@ -47,7 +47,7 @@ bool sim_connection::drop(std::string_view why) {
 bool sim_connection::end_of_turn() {
   if (!std::exchange(flush_due_, false)) return false;
   fsm_.flush();
-  if (fsm_.take().write) begin_write();
+  if (fsm_.take().write) write_at_most(habits_.slowest_write);
   return true;
 }
 
@@ -154,14 +154,15 @@ void sim_connection::carry_out(time_point now) {
       }
     }
     flush_due_ = flush_due_ || todo.flush;
-    if (todo.write) begin_write();
+    if (todo.write) write_at_most(habits_.slowest_write);
     reading_ = reading_ || todo.read;
     if (todo.go_on) shell_.later(0, [this](time_point at) { input(at, [&] { fsm_.due(at); }); });
   }
 }
 
-/// All at once; or, where streams are slow, some of it, after a while. Until then the bytes must not change.
-void sim_connection::begin_write() {
+/// All at once; or, where streams are slow, some of it, after a while. Until then the bytes must not change. However many parts the
+/// stream makes of it, all that is there is written when `left` has passed.
+void sim_connection::write_at_most(nanos left) {
   while (!fsm_.bytes().empty()) {
     std::string_view const bytes = fsm_.bytes();
     if (habits_.slowest_write == 0 || random_.chance(50)) {
@@ -171,13 +172,14 @@ void sim_connection::begin_write() {
       continue;
     }
     under_way_ = bytes.substr(0, static_cast<std::size_t>(random_.between(1, static_cast<std::int64_t>(bytes.size()))));
-    shell_.later(random_.between(0, habits_.slowest_write), [this, mine = generation_](time_point) {
+    nanos const pause = random_.between(0, left);
+    shell_.later(pause, [this, left = left - pause, mine = generation_](time_point) {
       if (mine != generation_) return;
       if (!fsm_.bytes().starts_with(under_way_)) throw violation{10, "the bytes of a write that is under way have changed"};
       std::size_t const size = under_way_.size();
       shell_.write(*this, std::exchange(under_way_, {}));
       fsm_.written(size);
-      if (fsm_.take().write) begin_write();
+      if (fsm_.take().write) write_at_most(left);
     });
     return;
   }

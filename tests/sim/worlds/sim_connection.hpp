@@ -63,7 +63,7 @@ class sim_connection {
   void input(time_point now, F const& what);
   void carry_out(time_point now);
   void pauses(duration length, time_point now);
-  void begin_write();
+  void write_at_most(nanos left);
   void take_in(time_point now);
 
   shell& shell_;
