@@ -114,9 +114,10 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
   } else if (why == errc::closed) {
     must(c.is_closed(), "its client is open");
   } else if (why == errc::unreachable) {
-    // What was asked for somebody before may be answered with an error now.
+    // What was asked for somebody before may be answered with an error now. A client that stood still hears of it when it goes on.
     nanos const under_way = c.settings().settings.command_timeout.count() + plan_.spike;
-    bool const connected = c.up() && c.up_since() <= a.asked_at && refused_at_ < a.asked_at - under_way;
+    bool const stood_still = c.last_pause_end() != 0 && c.last_pause_end() >= a.asked_at - under_way;
+    bool const connected = c.up() && c.up_since() <= a.asked_at && refused_at_ < a.asked_at - under_way && !stood_still;
     must(!connected, "the server was there all the time");
   } else if (why == errc::wrong_type) {
     must(spoilt(a.lock_number), "nobody has written anything else to its key");

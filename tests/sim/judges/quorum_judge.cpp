@@ -83,6 +83,10 @@ void quorum_world::judge_holds() {
 /// still may hear of many at once. Once for each rival a vote is asked for again at once, and then more and more seldom.
 void quorum_world::given_back(int which, step const& one) {
   watch& w = locks_[static_cast<std::size_t>(one.name)];
+  // By its holder itself: it was leaving that line when the other votes were enough. A vote that comes late is given back, and asked for anew.
+  for (quorum_hold* h : w.active) {
+    if (is_vote_of(*h, one.id)) h->votes_since[static_cast<std::size_t>(which)] = 0;
+  }
   if (w.active.size() != 1 || w.active.front()->client->owns(one.id)) return;
   for (auto const& c : clients_) {
     if (!c->owns(one.id)) continue;
