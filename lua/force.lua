@@ -16,7 +16,7 @@ exact = true
 redis.call('ZREM', queue_key, '')
 
 local function tell(owner)
-  redis.call('PUBLISH', 'conch:' .. string.match(owner, '^[^.]*'), '!' .. owner .. ' ' .. lock_key)
+  redis.call('PUBLISH', string.match(lock_key, '^[^{]*') .. string.match(owner, '^[^.]*'), '!' .. owner .. ' ' .. lock_key)
 end
 
 if redis.call('TYPE', lock_key).ok ~= 'hash' then

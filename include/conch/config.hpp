@@ -72,7 +72,7 @@ struct config {
   duration local_slice = std::chrono::milliseconds{5};
 
   /// How long a client that was handed the lock may stay silent before the next in line gets it. At least 50 ms; with a
-  /// shorter lease, the lease. Several servers: see `quorum_config::vote_claim`.
+  /// shorter lease (of the client, or of the lock that it passes on), the lease. Several servers: see `quorum_config::vote_claim`.
   duration claim = std::chrono::seconds{3};
 
   /// True: the client asks the server before it believes a pushed grant. Without it, a user who may publish to `conch:*` and read the
@@ -83,7 +83,7 @@ struct config {
   duration fence_retention = std::chrono::minutes{10};
 
   /// After this long without an answer the connection counts as lost. At least 10 ms; it is lowered to a third of the
-  /// lease.
+  /// lease, and for the renewals of a lock with a shorter lease of its own to a third of that.
   duration command_timeout = std::chrono::seconds{3};
 
   /// The limit for name look-up, connection and greeting together. 10 ms to 1 hour.
@@ -103,6 +103,11 @@ struct config {
 
   /// The name of the connection in CLIENT LIST. 1 to 64 characters of printable ASCII without spaces.
   std::string client_name = "conch";
+
+  /// The beginning of all keys and channels. Clients with different prefixes do not see each other's locks, and an ACL of the server can keep
+  /// them apart (`~PREFIX*`, `&PREFIX*`). All clients that share locks need the same. 1 to 64 characters of printable ASCII without
+  /// spaces and braces.
+  std::string key_prefix = "conch:";
 
   /// Set it only if one thread alone runs the io_context and makes every call. The client then locks no mutex. It calls handlers
   /// that run on its own executor in the turn of the event loop in which they become due, instead of posting each. After 16 of

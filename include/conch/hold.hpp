@@ -10,12 +10,23 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <utility>
 
 namespace conch {
 
 namespace asio = boost::asio;
+
+/// What every hold offers: `hold`, `reentrant_hold`, `multi_hold`. Code that is written for it takes all kinds of locks.
+template <class H>
+concept lock_hold = std::movable<H> && std::default_initializable<H> && requires(H& h, H const& c) {
+  {static_cast<bool>(c)};
+  { c.valid() } -> std::same_as<bool>;
+  { c.deadline() } -> std::same_as<time_point>;
+  h.async_release(asio::deferred);
+  h.async_lost(asio::deferred);
+};
 
 /// A lock that is held, or an empty hold. Made by mutex::async_acquire.
 ///
@@ -72,6 +83,25 @@ class hold {
     return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{node_.get()}}, token, node_);
   }
 
+  /// Gives the hold another lease, from now on.
+  ///
+  /// Effects: the watchdog renews with `lease` from then on. A hold that is not renewed, or whose max_hold is over, is renewed this once.
+  /// deadline() never moves back: a shorter lease counts from the next renewal.
+  /// Result: true if the hold is good for that lease, counted from the call; false if it was lost.
+  /// `lease`: 100 ms to 1 day; over several servers not less than quorum_config::vote_claim.
+  /// Lifetimes: the hold may be destroyed once the operation is initiated, which ends it with errc::not_held.
+  /// Completion signature: void(error_code, bool)
+  /// Executor: as async_release.
+  /// Per-operation cancellation: none. Without an answer within `command_timeout` it completes with errc::unreachable; the hold is
+  /// as good as deadline() says.
+  /// Errors: errc::not_held (empty, or released), errc::invalid_config, errc::unreachable.
+  /// Thread safety: as the non-const functions of a hold. Several may be under way at a time: they complete together.
+  /// Round trips: one; none if the hold is good for that long already.
+  template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
+  auto async_extend(duration lease, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_extend{{node_.get()}}, token, node_, lease);
+  }
+
   /// Completes when the hold is lost. The error is the reason: errc::lost, or errc::closed when the client was closed.
   ///
   /// Result: the completion is posted before another client can be granted the lock. After an operator's DEL, or a loss of the
@@ -97,6 +127,12 @@ class hold {
     void operator()(Handler&& handler, detail::node_ref node) const {
       bool const on_own_executor = node && detail::runs_on_client_executor(detail::own_executor_of(node), handler);
       detail::start_release(std::move(node), std::forward<Handler>(handler), on_own_executor);
+    }
+  };
+  struct initiate_extend : detail::initiation_at<detail::hold_node> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::node_ref node, duration lease) const {
+      detail::start_extend(std::move(node), lease, std::forward<Handler>(handler));
     }
   };
   struct initiate_lost : detail::initiation_at<detail::hold_node> {

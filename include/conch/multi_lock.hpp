@@ -13,10 +13,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,9 +36,9 @@ class tries_listener {
   virtual ~tries_listener() = default;
   virtual void answered(std::size_t i, error_code ec, hold h) = 0;
 };
-/// Tries them, those of one client together. Each is answered by the end of `wait` whatever the server does; without `wait`
+/// Tries them, those of one client together. Each is answered by the end of `options.wait` whatever the server does; without it
 /// when the server has answered. None is answered before this returns.
-void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration> wait, asio::cancellation_slot slot,
+void start_tries(std::vector<settings_ptr> const& locks, acquire_options const& options, asio::cancellation_slot slot,
                  std::shared_ptr<tries_listener> listener);
 }  // namespace detail
 
@@ -54,6 +56,9 @@ class multi_hold {
   time_point deadline() const noexcept;
   /// The single holds, for their fencing tokens: in the order of acquiring, which is that of the bytes of the names.
   std::vector<hold> const& holds() const noexcept { return holds_; }
+  /// The fencing token of the hold with this index in holds(), or of the mutex of this name. 0: there is none.
+  std::int64_t fence(std::size_t index) const noexcept { return index < holds_.size() ? holds_[index].fence() : 0; }
+  std::int64_t fence(std::string_view name) const noexcept;
 
   /// Releases all of them, the last acquired first, and waits for the server's answers.
   ///
@@ -79,7 +84,8 @@ class multi_hold {
 
   /// Made by the library.
   // cppcheck-suppress passedByValue ; moved: a hold cannot be copied
-  explicit multi_hold(std::vector<hold> holds) noexcept : holds_{std::move(holds)} {}
+  multi_hold(std::vector<hold> holds, std::shared_ptr<std::vector<mutex> const> locks) noexcept
+      : holds_{std::move(holds)}, locks_{std::move(locks)} {}
 
  private:
   detail::hold_node const* first() const noexcept { return holds_.empty() ? nullptr : holds_.front().node().get(); }
@@ -98,6 +104,7 @@ class multi_hold {
   };
 
   std::vector<hold> holds_;
+  std::shared_ptr<std::vector<mutex> const> locks_;
 };
 
 /// Several mutexes, all or nothing.
@@ -124,7 +131,7 @@ class multi_lock {
   ///
   /// Result: a hold on all, or an error; never some of them, and never a lock left behind.
   /// `options.wait`: for all of them together. 0 or less: one complete attempt, as async_try_acquire; it ends with errc::timed_out
-  /// if not all are free.
+  /// if not all are free. `lease`, `renew` and `max_hold` are those of each.
   /// Completion signature: void(error_code, multi_hold)
   /// Executor: the handler's associated one, else that of the first mutex. Never completes inside the initiating function.
   /// Per-operation cancellation: as mutex::async_acquire, for each that is tried or waited for.
@@ -134,12 +141,12 @@ class multi_lock {
   /// more and a push. Each mutex behind it costs one more, and a push if it is busy, too.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
-    return start(options.wait, false, token);
+    return start(options, false, token);
   }
 
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
-    return start(std::nullopt, false, token);
+    return start({}, false, token);
   }
 
   /// Takes all of them if all are free. An empty hold means that somebody has one of them, which is no error. Never stands in line.
@@ -147,7 +154,7 @@ class multi_lock {
   /// before it are released after the answer.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
-    return start(std::nullopt, true, token);
+    return start({}, true, token);
   }
 
  private:
@@ -155,6 +162,7 @@ class multi_lock {
 
   struct acquire_op {
     list locks;
+    acquire_options options;  // of each
     detail::multi_plan plan;
     bool busy_is_late;  // `.wait = 0`, no try
     std::vector<hold> holds = {};
@@ -167,7 +175,7 @@ class multi_lock {
       acquire_options const rest = left();
       auto const slot = asio::get_associated_cancellation_slot(self);
       auto join = std::make_shared<tries<Self>>(std::move(self), all.size());
-      detail::start_tries(all, rest.wait, slot, std::move(join));
+      detail::start_tries(all, rest, slot, std::move(join));
     }
 
     template <class Self>
@@ -198,7 +206,7 @@ class multi_lock {
       bool valid = true;
       for (hold const& h : holds) valid = valid && h.valid();
       switch (plan.next(ec, self.cancelled() != asio::cancellation_type::none, valid)) {
-        case detail::multi_plan::step::done: self.complete({}, multi_hold{std::move(holds)}); return;
+        case detail::multi_plan::step::done: self.complete({}, multi_hold{std::move(holds), locks}); return;
         case detail::multi_plan::step::busy:
           holds.clear();
           self.complete(busy_is_late ? make_error_code(errc::timed_out) : error_code{}, multi_hold{});
@@ -218,7 +226,8 @@ class multi_lock {
     }
 
     acquire_options left() const {
-      acquire_options rest;
+      acquire_options rest = options;
+      rest.wait = std::nullopt;
       constexpr duration least{1};  // 0 would be an attempt of its own
       if (plan.until()) rest.wait = std::max(*plan.until() - clock::now(), least);
       return rest;
@@ -253,12 +262,13 @@ class multi_lock {
   };
 
   template <class Token>
-  auto start(std::optional<duration> wait, bool once, Token& token) {
+  auto start(acquire_options const& options, bool once, Token& token) {
+    std::optional<duration> const wait = options.wait;
     bool const at_once = wait && *wait <= duration::zero();
     std::optional<time_point> until;
     if (wait && !at_once) until = detail::later_by(clock::now(), *wait);
     detail::multi_plan const plan{locks_->size(), until, once || at_once};
-    return asio::async_compose<Token, void(error_code, multi_hold)>(acquire_op{locks_, plan, at_once}, token, get_executor());
+    return asio::async_compose<Token, void(error_code, multi_hold)>(acquire_op{locks_, options, plan, at_once}, token, get_executor());
   }
 
   list locks_;

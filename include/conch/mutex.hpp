@@ -9,15 +9,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 namespace conch {
 
 /// The options of one lock object, for all acquires made through it. Every kind of lock takes them.
 struct lock_options {
-  /// How long the lock outlives a holder that has died. Empty: config::lease. 100 ms to 1 day, and not less than
-  /// config::claim nor than three times config::command_timeout (with a short config::lease these two follow it).
+  /// How long the lock outlives a holder that has died. Empty: config::lease. 100 ms to 1 day; over several servers not less than
+  /// quorum_config::vote_claim. Where it is shorter than config::claim it takes the place of that when the lock is passed on, and
+  /// a third of it that of config::command_timeout for its renewals.
   std::optional<duration> lease = std::nullopt;
-  /// False: the lease is not renewed. The hold ends when the lease ends, even if its holder is alive.
+  /// False: the lease is not renewed. The hold ends when the lease ends, even if its holder is alive. Of a lock that was waited for the
+  /// lease begins up to a third of config::claim after the grant, if it is longer than that claim.
   bool renew = true;
   /// Empty: config::max_hold. At least 1 ms.
   std::optional<duration> max_hold = std::nullopt;
@@ -26,19 +29,27 @@ struct lock_options {
 /// The older name of lock_options.
 using mutex_options = lock_options;
 
-/// The options of one acquire. Trivially destructible, so that `co_await m.async_acquire({.wait = 2s})` is safe on g++ 12.
+/// The options of one acquire, of every kind of lock. Trivially destructible, so that `co_await m.async_acquire({.wait = 2s})` is safe
+/// on g++ 12. If `lease` or `max_hold` is out of range the acquire completes with errc::invalid_config, without a message.
 struct acquire_options {
   /// How long to wait. Empty, or duration::max(): until granted. 0 or less: one complete attempt, as a try makes. It connects
   /// (errc::unreachable after config::offline_timeout), sends the script if the server does not know it, and takes the lock if
   /// it is free. Else it ends with errc::timed_out, at once if this process holds the lock or asks for it.
   std::optional<duration> wait = std::nullopt;
+  /// How long this hold outlives its holder if that dies. Empty: lock_options::lease, whose range counts here, too.
+  std::optional<duration> lease = std::nullopt;
+  /// False: the hold ends when its lease ends. Empty: lock_options::renew.
+  std::optional<bool> renew = std::nullopt;
+  /// How long the watchdog renews this hold, at least 1 ms. Empty: lock_options::max_hold.
+  std::optional<duration> max_hold = std::nullopt;
 };
+static_assert(std::is_trivially_destructible_v<acquire_options>);
 
 namespace detail {
 
 asio::any_io_executor const& own_executor_of(settings_ptr const& lock) noexcept;
 
-void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler, bool on_own_executor = false);
+void start_acquire(settings_ptr lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor = false);
 
 /// The permit of a lock with several owners that an acquire wants.
 struct permit_request {
@@ -47,14 +58,14 @@ struct permit_request {
   std::string excluded_segments = "-";
 };
 
-void start_acquire_permit(settings_ptr lock, permit_request permit, std::optional<duration> wait, bool once, acquire_handler handler,
+void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_options const& options, bool once, acquire_handler handler,
                           bool on_own_executor = false);
 
 struct initiate_permit : initiation_at<lock_settings> {
   template <class Handler>
-  void operator()(Handler&& handler, settings_ptr lock, permit_request permit, std::optional<duration> wait, bool once) const {
+  void operator()(Handler&& handler, settings_ptr lock, permit_request permit, acquire_options const& options, bool once) const {
     bool const on_own_executor = runs_on_client_executor(own_executor_of(lock), handler);
-    start_acquire_permit(std::move(lock), std::move(permit), wait, once, std::forward<Handler>(handler), on_own_executor);
+    start_acquire_permit(std::move(lock), std::move(permit), options, once, std::forward<Handler>(handler), on_own_executor);
   }
 };
 
@@ -66,7 +77,7 @@ class mutex : public named_lock {
  public:
   /// `name`: 1 to 512 bytes of any value.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  mutex(client& owner, std::string name, lock_options options = {});
+  mutex(client& through, std::string name, lock_options options = {});
 
   /// Waits for the lock.
   ///
@@ -83,12 +94,12 @@ class mutex : public named_lock {
   /// Round trips: one if the lock is free; none if it is handed off in this process; else one and a push.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, options.wait, false);
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, options, false);
   }
 
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{}, false);
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, acquire_options{}, false);
   }
 
   /// Takes the lock if it is free. An empty hold means that somebody has the lock or asks for it, which is no error. Never stands
@@ -96,7 +107,7 @@ class mutex : public named_lock {
   /// the lock or asks for it.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, std::optional<duration>{}, true);
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, acquire_options{}, true);
   }
 
  private:
@@ -104,9 +115,9 @@ class mutex : public named_lock {
 
   struct initiate_acquire : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
-    void operator()(Handler&& handler, detail::settings_ptr lock, std::optional<duration> wait, bool once) const {
+    void operator()(Handler&& handler, detail::settings_ptr lock, acquire_options const& options, bool once) const {
       bool const on_own_executor = detail::runs_on_client_executor(detail::own_executor_of(lock), handler);
-      detail::start_acquire(std::move(lock), wait, once, std::forward<Handler>(handler), on_own_executor);
+      detail::start_acquire(std::move(lock), options, once, std::forward<Handler>(handler), on_own_executor);
     }
   };
 };

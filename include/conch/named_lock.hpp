@@ -42,6 +42,11 @@ struct lock_status {
   std::vector<lock_holder> holders{};       ///< the first 100 by their fences; empty if there are more than about 1000
 
   bool locked() const noexcept { return held != 0; }
+  /// The permits or segments that a new acquire could have if nobody waited. 0 also while more are held than a limit that was lowered.
+  std::uint32_t available() const noexcept { return limit > taken ? limit - taken : 0; }
+  /// Of a shared_mutex: is it held by a writer, and by how many readers? Of every other lock false and 0.
+  bool writer() const noexcept { return kind == kind_of_lock::shared_mutex && held != 0 && taken == limit; }
+  std::uint32_t readers() const noexcept { return kind == kind_of_lock::shared_mutex && !writer() ? held : 0; }
 };
 
 namespace detail {
@@ -65,7 +70,7 @@ using inspect_handler = asio::any_completion_handler<void(error_code, lock_statu
 using force_handler = asio::any_completion_handler<void(error_code, std::uint32_t)>;
 
 void start_inspect(settings_ptr lock, inspect_handler handler);
-/// `fence`: the token of the holder that is to lose the lock; 0: all holders.
+/// `fence`: the token of the holder that is to lose the lock; 0: all holders; negative: errc::invalid_config.
 void start_force(settings_ptr lock, std::int64_t fence, force_handler handler);
 
 }  // namespace detail
@@ -114,7 +119,13 @@ class named_lock {
   /// It may be repeated, and is repeated after a reconnect.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(lock_holder const& whom, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, whom.fence);
+    return async_force_release(whom.fence, std::forward<Token>(token));
+  }
+
+  /// The same for the holder with this fencing token. A token that is not positive is nobody's: errc::invalid_config, without a message.
+  template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
+  auto async_force_release(std::int64_t fence, Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, fence > 0 ? fence : -1);
   }
 
  protected:

@@ -70,6 +70,12 @@ class reentrant_hold {
     return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{level_.get()}}, token, std::move(*this));
   }
 
+  /// As hold::async_extend, for all levels of the owner in this process.
+  template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
+  auto async_extend(duration lease, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_extend{{level_.get()}}, token, level_, lease);
+  }
+
   /// As hold::async_lost.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_lost(Token&& token = {}) {
@@ -92,6 +98,12 @@ class reentrant_hold {
       detail::start_lost(level ? detail::hold_of_level(*level).node() : detail::node_ref{}, std::forward<Handler>(handler));
     }
   };
+  struct initiate_extend : detail::initiation_at<detail::shared_hold> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::shared_hold_ptr const& level, duration lease) const {
+      detail::start_extend(level ? detail::hold_of_level(*level).node() : detail::node_ref{}, lease, std::forward<Handler>(handler));
+    }
+  };
 
   detail::shared_hold_ptr level_;
 };
@@ -108,11 +120,12 @@ class reentrant_mutex : public named_lock {
   /// `name`: 1 to 512 bytes of any value. A lock of another kind under the same name uses the same key: each fails with
   /// errc::wrong_type while the other is in use.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  reentrant_mutex(client& owner, std::string name, lock_options options = {});
+  reentrant_mutex(client& through, std::string name, lock_options options = {});
 
   /// Waits for the lock on behalf of `who`.
   ///
-  /// Effects: one more level if `who` has the lock in this process. Else as mutex::async_acquire, with a place in line for each acquire.
+  /// Effects: one more level if `who` has the lock in this process; the hold keeps the lease and the limit of its first acquire. Else as
+  /// mutex::async_acquire, with a place in line for each acquire.
   /// Result: a level, or an error; never both.
   /// Lifetimes, cancellation, errors, thread safety: as mutex::async_acquire; errc::not_supported.
   /// Completion signature: void(error_code, reentrant_hold)
@@ -120,28 +133,33 @@ class reentrant_mutex : public named_lock {
   /// Round trips: none for a nested acquire; one if the lock is free or `who` has it in another process; else one and a push.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(owner const& who, acquire_options options, Token&& token = {}) {
-    return start(who, options.wait, false, token);
+    return start(who, options, false, token);
   }
 
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(owner const& who, Token&& token = {}) {
-    return start(who, std::nullopt, false, token);
+    return start(who, {}, false, token);
   }
 
   /// An empty hold means that another owner has the lock, which is no error. Round trips: none or one.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_try_acquire(owner const& who, Token&& token = {}) {
-    return start(who, std::nullopt, true, token);
+    return start(who, {}, true, token);
   }
 
   /// True if `who` has a valid hold of this lock in this process.
   bool held_by(owner const& who) const;
 
+  /// The same lock on behalf of `who`, for with_lock and for code that takes any kind of lock:
+  /// `auto mine = m.for_owner(me); co_await with_lock(mine, body);`
+  class owner_view;
+  owner_view for_owner(owner who) const;
+
  private:
   struct acquire_op {
     detail::settings_ptr lock;
     detail::owner_ptr who;
-    std::optional<duration> wait;
+    acquire_options options;
     bool once;
     detail::shared_hold_ptr level = nullptr;
 
@@ -160,10 +178,10 @@ class reentrant_mutex : public named_lock {
       }
       // Moving `self` moves *this away: copy the members before.
       auto const of = lock;
-      auto const patience = wait;
+      acquire_options const how = options;
       bool const attempt = once;
       auto const request = detail::request_of(who);
-      detail::start_acquire_permit(of, request, patience, attempt, std::move(self));
+      detail::start_acquire_permit(of, request, how, attempt, std::move(self));
     }
 
     template <class Self>
@@ -173,9 +191,39 @@ class reentrant_mutex : public named_lock {
   };
 
   template <class Token>
-  auto start(owner const& who, std::optional<duration> wait, bool once, Token& token) {
-    return asio::async_compose<Token, void(error_code, reentrant_hold)>(acquire_op{lock_, who.state(), wait, once}, token, get_executor());
+  auto start(owner const& who, acquire_options const& options, bool once, Token& token) {
+    return asio::async_compose<Token, void(error_code, reentrant_hold)>(acquire_op{lock_, who.state(), options, once}, token, get_executor());
   }
 };
+
+/// The result of for_owner(). Copies are cheap. Thread safety: as client.
+class reentrant_mutex::owner_view {
+ public:
+  using hold_type = reentrant_hold;
+
+  owner_view(reentrant_mutex of, owner who) : of_{std::move(of)}, who_{std::move(who)} {}
+
+  /// As those of reentrant_mutex.
+  template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
+  auto async_acquire(acquire_options options, Token&& token = {}) {
+    return of_.async_acquire(who_, options, std::forward<Token>(token));
+  }
+
+  template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
+  auto async_acquire(Token&& token = {}) {
+    return of_.async_acquire(who_, std::forward<Token>(token));
+  }
+
+  template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
+  auto async_try_acquire(Token&& token = {}) {
+    return of_.async_try_acquire(who_, std::forward<Token>(token));
+  }
+
+ private:
+  reentrant_mutex of_;
+  owner who_;
+};
+
+inline reentrant_mutex::owner_view reentrant_mutex::for_owner(owner who) const { return {*this, std::move(who)}; }
 
 }  // namespace conch

@@ -11,6 +11,7 @@ namespace conch {
 
 namespace detail {
 void start_set_permits(settings_ptr lock, std::uint32_t permits, force_handler handler);
+void start_release_permits(settings_ptr lock, node_ref of, std::uint32_t permits, asio::any_completion_handler<void(error_code)> handler);
 }  // namespace detail
 
 /// N permits under one name. Up to N holders have one each at a time; a holder may take several at once.
@@ -29,7 +30,7 @@ class semaphore : public named_lock {
   /// `name`: 1 to 512 bytes of any value. A mutex of the same name uses the same key: each fails with errc::wrong_type
   /// while the other is in use. `permits`: 1 to 1'000'000.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  semaphore(client& owner, std::string name, std::uint32_t permits, lock_options options = {});
+  semaphore(client& through, std::string name, std::uint32_t permits, lock_options options = {});
 
   /// The number that this object was made with. The limit on the server is lock_status::limit.
   std::uint32_t permits() const noexcept { return permits_; }
@@ -46,35 +47,53 @@ class semaphore : public named_lock {
   /// Round trips: one if there are enough permits; else one and a push.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(std::uint32_t count, acquire_options options, Token&& token = {}) {
-    return start(count, options.wait, false, token);
+    return start(count, options, false, token);
   }
 
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(std::uint32_t count, Token&& token = {}) {
-    return start(count, std::nullopt, false, token);
+    return start(count, {}, false, token);
   }
 
   /// One permit.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
-    return start(1, options.wait, false, token);
+    return start(1, options, false, token);
   }
 
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
-    return start(1, std::nullopt, false, token);
+    return start(1, {}, false, token);
   }
 
   /// Takes `count` permits if that many are free and nobody waits. Otherwise the hold is empty, without an error.
   /// Otherwise as async_acquire. Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(std::uint32_t count, Token&& token = {}) {
-    return start(count, std::nullopt, true, token);
+    return start(count, {}, true, token);
   }
 
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
-    return start(1, std::nullopt, true, token);
+    return start(1, {}, true, token);
+  }
+
+  /// Gives a part of the permits of a hold back, and keeps the rest.
+  ///
+  /// Effects: the permits go to the waiters at the head of the line that they are enough for. The hold keeps its token, its lease and its
+  /// watchdog. hold::async_release gives back what is left.
+  /// Preconditions: 1 <= permits, and the hold has more; else it completes with errc::invalid_config. A hold that asked for more than the
+  /// limit, and was given all of it, is taken for as large as it asked.
+  /// Lifetimes: the hold may be moved or released meanwhile.
+  /// Completion signature: void(error_code)
+  /// Executor, per-operation cancellation: as async_inspect; what was sent is carried out all the same.
+  /// Errors: errc::not_held (empty, released, or of another lock), errc::lost, errc::unreachable (the permits are given back when
+  /// the connection is there again, or with the hold), errc::invalid_config, and those of async_inspect.
+  /// Thread safety: as client. Several may be under way at a time.
+  /// Round trips: one, and a push for each waiter that is granted its permits.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_release(hold const& of, std::uint32_t permits, Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code)>(initiate_release_permits{{lock_.get()}}, token, lock_, of.node(), permits);
   }
 
   /// Sets the limit for all objects of this name, whatever number they were made with. Permits may be in use meanwhile.
@@ -94,6 +113,12 @@ class semaphore : public named_lock {
   }
 
  private:
+  struct initiate_release_permits : detail::initiation_at<detail::lock_settings> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr lock, detail::node_ref of, std::uint32_t permits) const {
+      detail::start_release_permits(std::move(lock), std::move(of), permits, std::forward<Handler>(handler));
+    }
+  };
   struct initiate_set_permits : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, std::uint32_t permits) const {
@@ -102,9 +127,9 @@ class semaphore : public named_lock {
   };
 
   template <class Token>
-  auto start(std::uint32_t count, std::optional<duration> wait, bool once, Token& token) {
+  auto start(std::uint32_t count, acquire_options const& options, bool once, Token& token) {
     return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_,
-                                                               detail::permit_request{'s', permits_, count}, wait, once);
+                                                               detail::permit_request{'s', permits_, count}, options, once);
   }
 
   std::uint32_t permits_;

@@ -30,7 +30,7 @@ class shared_mutex : public named_lock {
   /// `name`: 1 to 512 bytes of any value. A lock of another kind under the same name uses the same key: each fails with
   /// errc::wrong_type while the other is in use.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  shared_mutex(client& owner, std::string name, lock_options options = {});
+  shared_mutex(client& through, std::string name, lock_options options = {});
 
   /// Acquires as a writer: waits to be the only holder.
   ///
@@ -41,35 +41,35 @@ class shared_mutex : public named_lock {
   /// Round trips: one if the lock is free; else one and a push.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
-    return start(everything, options.wait, false, token);
+    return start(everything, options, false, token);
   }
 
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
-    return start(everything, std::nullopt, false, token);
+    return start(everything, {}, false, token);
   }
 
   /// Takes the lock as a writer if nobody holds it or waits. Otherwise the hold is empty, without an error. Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
-    return start(everything, std::nullopt, true, token);
+    return start(everything, {}, true, token);
   }
 
   /// Acquires as a reader: waits until no writer holds the lock or waits in front. Otherwise as async_acquire.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_shared(acquire_options options, Token&& token = {}) {
-    return start(1, options.wait, false, token);
+    return start(1, options, false, token);
   }
 
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_shared(Token&& token = {}) {
-    return start(1, std::nullopt, false, token);
+    return start(1, {}, false, token);
   }
 
   /// Takes the lock as a reader if no writer holds it or waits. Otherwise as async_try_acquire.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire_shared(Token&& token = {}) {
-    return start(1, std::nullopt, true, token);
+    return start(1, {}, true, token);
   }
 
   /// Turns a writer's hold into a reader's without releasing it: no other writer is granted in between.
@@ -120,9 +120,9 @@ class shared_mutex : public named_lock {
   };
 
   template <class Token>
-  auto start(std::uint32_t weight, std::optional<duration> wait, bool once, Token& token) {
+  auto start(std::uint32_t weight, acquire_options const& options, bool once, Token& token) {
     return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_,
-                                                               detail::permit_request{'r', everything, weight}, wait, once);
+                                                               detail::permit_request{'r', everything, weight}, options, once);
   }
 };
 

@@ -27,7 +27,7 @@ class striped_mutex : public named_lock {
   /// `name`: 1 to 512 bytes of any value. A lock of another kind under the same name uses the same key: each fails with
   /// errc::wrong_type while the other is in use. `segments`: 1 to 1'000.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  striped_mutex(client& owner, std::string name, std::uint32_t segments, lock_options options = {});
+  striped_mutex(client& through, std::string name, std::uint32_t segments, lock_options options = {});
 
   std::uint32_t segments() const noexcept { return segments_; }
 
@@ -40,42 +40,47 @@ class striped_mutex : public named_lock {
   /// Round trips: one if a segment is free; else one and a push.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_any(acquire_options options, Token&& token = {}) {
-    return start(no_segment, options.wait, false, token);
+    return start(no_segment, options, false, token);
   }
 
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_any(Token&& token = {}) {
-    return start(no_segment, std::nullopt, false, token);
+    return start(no_segment, {}, false, token);
   }
 
   /// The same, without the segments in `but` (1 to segments()). If `but` names all of them it completes with errc::invalid_config.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_any(std::vector<std::uint32_t> const& but, acquire_options options, Token&& token = {}) {
-    return start(but, options.wait, false, token);
+    return start(but, options, false, token);
   }
 
-  /// As async_acquire_any, for with_lock.
+  /// As async_acquire_any, under the name that all kinds of locks have.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
-    return start(no_segment, options.wait, false, token);
+    return start(no_segment, options, false, token);
+  }
+
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_acquire(Token&& token = {}) {
+    return start(no_segment, {}, false, token);
   }
 
   /// Takes a segment if one is free. An empty hold means that none is, which is no error. Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire_any(Token&& token = {}) {
-    return start(no_segment, std::nullopt, true, token);
+    return start(no_segment, {}, true, token);
   }
 
   /// The same, without the segments in `but`. If `but` names all of them it completes with errc::invalid_config.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire_any(std::vector<std::uint32_t> const& but, Token&& token = {}) {
-    return start(but, std::nullopt, true, token);
+    return start(but, {}, true, token);
   }
 
   /// As async_try_acquire_any, under the name that all kinds of locks have.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
-    return start(no_segment, std::nullopt, true, token);
+    return start(no_segment, {}, true, token);
   }
 
  private:
@@ -84,8 +89,8 @@ class striped_mutex : public named_lock {
   detail::permit_request request(std::vector<std::uint32_t> const& but) const;
 
   template <class Token>
-  auto start(std::vector<std::uint32_t> const& but, std::optional<duration> wait, bool once, Token& token) {
-    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_, request(but), wait, once);
+  auto start(std::vector<std::uint32_t> const& but, acquire_options const& options, bool once, Token& token) {
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_, request(but), options, once);
   }
 
   std::uint32_t segments_;

@@ -11,7 +11,7 @@
 local silent -- clients of which this script knows that they do not hear
 local exact = false
 local function reach(id, message)
-  local channel, set_repl, heard = 'conch:' .. string.match(id, '^[^.]*'), redis.set_repl, 0
+  local channel, set_repl, heard = string.match(lock_key, '^[^{]*') .. string.match(id, '^[^.]*'), redis.set_repl, 0
   local subscribers = exact and redis.pcall('PUBSUB', 'NUMSUB', channel)[2]
   if subscribers ~= 0 and not (silent and silent[channel]) then
     if set_repl then

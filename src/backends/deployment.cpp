@@ -19,7 +19,9 @@ namespace {
 
 std::unique_ptr<transport> transport_to(redis::address const& where, lent const& client) {
   if (where.what == redis::address::kind::memory) {
-    return std::make_unique<memory::connection>(client.shell, client.on, client.client_id, where.path);
+    // Clients with different prefixes do not see each other's locks.
+    std::string const store = where.path + '\n' + client.settings.key_prefix;
+    return std::make_unique<memory::connection>(client.shell, client.on, client.client_id, store);
   }
   return std::make_unique<redis::connection>(client.shell, client.on, client.settings, client.client_id, where);
 }

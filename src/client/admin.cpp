@@ -115,6 +115,7 @@ void start_inspect(settings_ptr lock, inspect_handler handler) {
 void start_force(settings_ptr lock, std::int64_t fence, force_handler handler) {
   auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, kind::force, lock->name, count_of, std::move(handler));
   q->fence = fence / engine::hand_offs_per_grant;
+  if (fence < 0) q->why = make_error_code(errc::invalid_config, "the fencing token of a holder is positive");
   ask(q);
 }
 
@@ -129,6 +130,16 @@ void start_downgrade(settings_ptr lock, node_ref writer, order_handler handler) 
   auto const q = std::make_shared<asked<>>(lock->core, kind::downgrade, lock->name, nothing_of, std::move(handler));
   q->size = 1;
   q->of_hold = std::move(writer);
+  if (!q->of_hold) q->why = make_error_code(errc::not_held);
+  ask(q);
+}
+
+void start_release_permits(settings_ptr lock, node_ref of, std::uint32_t permits, order_handler handler) {
+  auto const q = std::make_shared<asked<>>(lock->core, kind::downgrade, lock->name, nothing_of, std::move(handler));
+  q->of_kind = engine::permit_kind::semaphore;
+  q->given_back = permits;
+  q->of_hold = std::move(of);
+  if (permits == 0) q->why = make_error_code(errc::invalid_config, "the permits to give back must be at least 1");
   if (!q->of_hold) q->why = make_error_code(errc::not_held);
   ask(q);
 }
@@ -150,13 +161,17 @@ bool client_core::answered_here(client_request& q) {
     using phase = engine::acquisition::phase;
     if (n->at == phase::lost) {
       q.why = make_error_code(errc::lost);
-    } else if (n->at != phase::holding || n->core != q.core || n->permit.kind != engine::permit_kind::shared || n->lock->name != q.name) {
+    } else if (n->at != phase::holding || n->core != q.core || n->permit.kind != q.of_kind || n->lock->name != q.name) {
       q.why = make_error_code(errc::not_held);
-    } else if (n->permit.weight <= q.size) {
+    } else if (q.given_back >= n->permit.weight) {
+      q.why = make_error_code(errc::invalid_config, "the hold has " + std::to_string(n->permit.weight) + " permits, and not more than " +
+                                                        std::to_string(q.given_back) + "; hold::async_release gives all of them back");
+    } else if (q.given_back == 0 && n->permit.weight <= q.size) {
       return true;  // a reader already
     } else {
       q.held_at = n->lock->place.get();
       q.permit = n->permit;
+      if (q.given_back != 0) q.size = n->permit.weight -= q.given_back;  // at once: another part may be given back before the answer
       return false;
     }
   } else {
@@ -191,7 +206,7 @@ void client_core::on_admin_answered(engine::admin_request& i, engine::admin_resu
   auto& q = static_cast<client_request&>(i);
   q.result = result;
   q.why = why;
-  if (!why && q.of_hold) q.of_hold->permit.weight = q.size;
+  if (!why && q.of_hold) q.of_hold->permit.weight = std::min(q.of_hold->permit.weight, q.size);
   auto const place = *std::exchange(q.at_core, std::nullopt);
   ready_.push_back({ready::kind::answered, {}, {}, false, {}, std::move(*place)});
   client_requests_.erase(place);

@@ -26,7 +26,9 @@ class client_request : public engine::admin_request {
   virtual void drop() = 0;
 
   core_ptr const core;
-  node_ref of_hold;  // of a downgrade: the writer's hold
+  node_ref of_hold;                                           // of a downgrade: the hold that gives a part of it back
+  engine::permit_kind of_kind = engine::permit_kind::shared;  // of a downgrade: what the hold must be of
+  std::uint32_t given_back = 0;                               // of a downgrade of a semaphore: how many permits
   engine::admin_result result;
   error_code why;
   std::optional<std::list<std::shared_ptr<client_request>>::iterator> at_core;  // its entry in client_core::client_requests_; with the client locked

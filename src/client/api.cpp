@@ -23,6 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr duration shortest_lease = milliseconds{100};
 constexpr duration longest_lease = hours{24};
+constexpr duration shortest_hold = milliseconds{1};
 // Below these the messages would follow each other as fast as the server answers, without any use.
 constexpr duration shortest_renewal = milliseconds{10};
 constexpr duration shortest_keep_alive = milliseconds{10};
@@ -48,13 +49,31 @@ std::string text(duration d) {
   return "0";
 }
 
+std::string less_than(std::string const& member, duration d, duration least) {
+  return d < least ? member + " must be at least " + text(least) + ", and not " + text(d) : std::string{};
+}
+
 void at_least(std::string const& member, duration d, duration least) {
-  if (d < least) refuse(errc::invalid_config, member + " must be at least " + text(least) + ", and not " + text(d));
+  std::string const why = less_than(member, d, least);
+  require(why.empty(), why);
+}
+
+/// Why the value is refused; empty: it is not.
+std::string not_between(std::string const& member, duration d, duration least, duration most, std::string const& explained = {}) {
+  if (d >= least && d <= most) return {};
+  return member + " must be " + text(least) + " to " + text(most) + explained + ", and not " + text(d);
 }
 
 void between(std::string const& member, duration d, duration least, duration most, std::string const& explained = {}) {
-  if (d >= least && d <= most) return;
-  refuse(errc::invalid_config, member + " must be " + text(least) + " to " + text(most) + explained + ", and not " + text(d));
+  std::string const why = not_between(member, d, least, most, explained);
+  require(why.empty(), why);
+}
+
+/// The same for the lease of a lock, or of one acquire.
+std::string wrong_lease(std::string const& member, duration lease, config const& c) {
+  if (std::string why = not_between(member, lease, shortest_lease, longest_lease); !why.empty()) return why;
+  if (!backends::is_quorum(c) || lease >= c.quorum.vote_claim) return {};
+  return member + " must not be shorter than quorum_config::vote_claim (" + text(c.quorum.vote_claim) + "), and is " + text(lease);
 }
 
 /// The same, where 0 switches the member off.
@@ -76,6 +95,19 @@ void check_client_name(std::string const& name) {
   }
 }
 
+/// The prefix begins keys, channels, and words in messages that a blank ends; in a key a brace begins the hash tag.
+void check_key_prefix(std::string const& prefix) {
+  constexpr std::size_t longest = 64;
+  if (prefix.empty() || prefix.size() > longest) {
+    refuse(errc::invalid_config, "key_prefix must have 1 to " + std::to_string(longest) + " characters, and not " + std::to_string(prefix.size()));
+  }
+  for (std::size_t i = 0; i < prefix.size(); ++i) {
+    if (prefix[i] > ' ' && prefix[i] < 127 && prefix[i] != '{' && prefix[i] != '}') continue;
+    refuse(errc::invalid_config, "key_prefix must consist of printable ASCII characters without spaces and braces, and has byte " +
+                                     std::to_string(static_cast<unsigned char>(prefix[i])) + " at " + std::to_string(i));
+  }
+}
+
 /// Lowers what depends on the lease, and throws for values out of range.
 config checked(config c) {
   constexpr duration none = duration::zero();
@@ -83,7 +115,7 @@ config checked(config c) {
   zero_or_between("renew_every", c.renew_every, shortest_renewal, c.lease / 2, " (half of the lease)");
   at_least("stop_margin", c.stop_margin, none);
   c.stop_margin = std::min(c.stop_margin, c.lease / 2);
-  if (c.max_hold) at_least("max_hold", *c.max_hold, milliseconds{1});
+  if (c.max_hold) at_least("max_hold", *c.max_hold, shortest_hold);
   between("local_slice", c.local_slice, none, c.lease, " (the lease)");
   at_least("claim", c.claim, milliseconds{50});
   c.claim = std::min(c.claim, c.lease);
@@ -107,6 +139,7 @@ config checked(config c) {
   between("reconnect_max", c.reconnect_max, c.reconnect_min, hours{1}, " (not less than reconnect_min)");
   zero_or_between("keep_alive", c.keep_alive, shortest_keep_alive, hours{24});
   check_client_name(c.client_name);
+  check_key_prefix(c.key_prefix);
   return c;
 }
 
@@ -118,13 +151,23 @@ detail::settings_ptr detail::checked_lock(core_ptr core, std::string name, lock_
   if (name.size() > 512) refuse(errc::invalid_name, "it has " + std::to_string(name.size()));
   config const& c = core->settings();
   duration const lease = o.lease.value_or(c.lease);
-  between("lock_options::lease", lease, shortest_lease, longest_lease);
-  require(lease >= c.claim, "lock_options::lease must not be shorter than config::claim (" + text(c.claim) + "), and is " + text(lease));
-  require(lease / 3 >= c.command_timeout,
-          "lock_options::lease must be at least three times config::command_timeout (" + text(c.command_timeout) + "), and is " + text(lease));
-  if (o.max_hold) at_least("lock_options::max_hold", *o.max_hold, milliseconds{1});
+  if (std::string const why = wrong_lease("lock_options::lease", lease, c); !why.empty()) refuse(errc::invalid_config, why);
+  if (o.max_hold) at_least("lock_options::max_hold", *o.max_hold, shortest_hold);
   return std::make_shared<detail::lock_settings const>(
       detail::lock_settings{std::move(core), std::move(name), lease, o.renew, o.max_hold ? o.max_hold : c.max_hold, kind, limit});
+}
+
+error_code detail::checked_acquire(config const& c, acquire_options const& o) {
+  if (o.lease) {
+    if (error_code const wrong = checked_lease(c, "acquire_options::lease", *o.lease)) return wrong;
+  }
+  std::string const why = o.max_hold ? less_than("acquire_options::max_hold", *o.max_hold, shortest_hold) : std::string{};
+  return why.empty() ? error_code{} : make_error_code(errc::invalid_config, why);
+}
+
+error_code detail::checked_lease(config const& c, std::string const& what, duration lease) {
+  std::string const why = wrong_lease(what, lease, c);
+  return why.empty() ? error_code{} : make_error_code(errc::invalid_config, why);
 }
 
 client::client(executor_type executor, config settings) : core_{detail::client_core::make(std::move(executor), checked(std::move(settings)))} {}
@@ -143,7 +186,7 @@ std::string const& client::id() const noexcept { return core_->id(); }
 
 named_lock::executor_type named_lock::get_executor() const noexcept { return lock_->core->executor(); }
 
-mutex::mutex(client& owner, std::string name, lock_options options) : named_lock{detail::checked_lock(owner.core(), std::move(name), options)} {}
+mutex::mutex(client& through, std::string name, lock_options options) : named_lock{detail::checked_lock(through.core(), std::move(name), options)} {}
 
 hold::~hold() {
   if (node_) node_->core->abandon(*node_);

@@ -12,6 +12,12 @@ inline constexpr std::uint32_t most_permits = 1'000'000;
 /// errc::invalid_config unless a semaphore may have so many permits.
 error_code checked_permits(std::uint32_t permits);
 
+/// errc::invalid_config unless a lock of a client with these settings may have that lease; `what` is its name in the words.
+error_code checked_lease(config const& settings, std::string const& what, duration lease);
+
+/// errc::invalid_config unless a client with these settings may acquire so.
+error_code checked_acquire(config const& settings, acquire_options const& options);
+
 /// The settings of a lock object, after a check. Throws errc::invalid_name, errc::invalid_config.
 settings_ptr checked_lock(core_ptr core, std::string name, lock_options const& options,
                           lock_status::kind_of_lock kind = lock_status::kind_of_lock::mutex, std::uint32_t limit = 1);

@@ -4,6 +4,7 @@
 #include "base/identity.hpp"
 #include "base/readable.hpp"
 #include "client/admin.hpp"
+#include "client/checked.hpp"
 #include "client/completion.hpp"
 #include "client/registry.hpp"
 
@@ -29,9 +30,10 @@ engine::cancel_type strongest(asio::cancellation_type type) {
 }
 
 /// The handler may own a cancellation slot that refers to the watcher: this circle ends when the handler is destroyed.
-void forget(loss_watcher& w) {
-  lost_handler const dropped{std::move(w.handler)};
-  w.runs_on = {};
+template <class Call>
+void forget(Call& call) {
+  auto const dropped{std::move(call.handler)};
+  call.runs_on = {};
 }
 
 }  // namespace
@@ -98,14 +100,15 @@ statistics client_core::stats() {
   return copy;
 }
 
-node_ref client_core::prepare(settings_ptr const& lock, bool once, acquire_handler handler, bool on_own_executor, engine::permit permit) {
+node_ref client_core::prepare(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor,
+                              engine::permit permit) {
   node_ref node{new hold_node{lock->core, std::move(handler)}};
   nodes_.add(*node);
   if (!on_own_executor) node->runs_on = work_of(executor(), node->on_acquired);
   node->once = once;
-  node->fixed = !lock->renew;
-  node->lease = std::chrono::duration_cast<std::chrono::milliseconds>(lock->lease);
-  if (lock->max_hold) node->max_hold = *lock->max_hold;
+  node->fixed = !options.renew.value_or(lock->renew);
+  node->lease = std::chrono::duration_cast<std::chrono::milliseconds>(options.lease.value_or(lock->lease));
+  node->max_hold = options.max_hold.value_or(lock->max_hold.value_or(duration::max()));
   node->permit = std::move(permit);
   auto slot = asio::get_associated_cancellation_slot(node->on_acquired);
   if (slot.is_connected()) {
@@ -125,12 +128,16 @@ void client_core::begin(node_ref node, std::optional<duration> wait, time_point 
   if (wait) n.until = later_by(now, std::max(*wait, duration::zero()));
 }
 
-void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler, bool on_own_executor,
+void client_core::acquire(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor,
                           engine::permit permit) {
-  node_ref node = prepare(lock, once, std::move(handler), on_own_executor, std::move(permit));
+  if (error_code const wrong = checked_acquire(settings_, options)) {
+    post_at_once(executor(), std::move(handler), wrong, hold{});
+    return;
+  }
+  node_ref node = prepare(lock, options, once, std::move(handler), on_own_executor, std::move(permit));
   enter([&](time_point now) {
     hold_node& n = *node;
-    begin(std::move(node), wait, now);
+    begin(std::move(node), options.wait, now);
     if (n.permit.kind == engine::permit_kind::segments) {
       n.permit.start = static_cast<std::uint32_t>(random_()) % n.permit.limit;
     }
@@ -138,9 +145,9 @@ void client_core::acquire(settings_ptr const& lock, std::optional<duration> wait
   });
 }
 
-std::vector<node_ref> client_core::prepare_tries(std::vector<wanted>& locks) {
+std::vector<node_ref> client_core::prepare_tries(std::vector<wanted>& locks, acquire_options const& options) {
   std::vector<node_ref> nodes;
-  for (wanted& w : locks) nodes.push_back(prepare(w.lock, true, std::move(w.handler), true, {}));
+  for (wanted& w : locks) nodes.push_back(prepare(w.lock, options, true, std::move(w.handler), true, {}));
   return nodes;
 }
 
@@ -169,6 +176,21 @@ void client_core::release(node_ref n, release_handler handler, bool on_own_execu
     if (!n->runs_on) own_executor_.begin_operation();
     stop_watchers(*n, asio::error::operation_aborted);
     cohort_.release(*n, now);
+  });
+}
+
+void client_core::extend(node_ref n, duration lease, release_handler handler) {
+  error_code wrong = checked_lease(settings_, "the lease of async_extend", lease);
+  if (n->given_back) wrong = make_error_code(errc::not_held);
+  if (wrong) {
+    post_at_once(executor(), std::move(handler), wrong, false);
+    return;
+  }
+  auto const call = std::make_shared<extension_call>(extension_call{std::move(handler), {}});
+  call->runs_on = work_of(executor(), call->handler);
+  enter([&](time_point now) {
+    n->extensions.push_back(call);
+    cohort_.extend(*n, std::chrono::duration_cast<std::chrono::milliseconds>(lease), now);
   });
 }
 
@@ -279,6 +301,11 @@ void client_core::carry_out(std::vector<ready>& batch) {
         post_completion(executor(), std::exchange(r.watcher->runs_on, {}), std::move(handler), r.why);
         break;
       }
+      case ready::kind::extended: {
+        release_handler handler{std::move(r.extension->handler)};
+        post_completion(executor(), std::exchange(r.extension->runs_on, {}), std::move(handler), r.why, r.was_held);
+        break;
+      }
       case ready::kind::answered: r.asked->complete(executor()); break;
       case ready::kind::closed: close_call_.complete(executor(), r.why); break;
     }
@@ -348,6 +375,14 @@ void client_core::on_released(engine::acquisition& a, bool was_held, error_code 
   auto& n = static_cast<hold_node&>(a);
   if (!n.runs_on) own_executor_.end_operation();
   ready_.push_back({ready::kind::released, std::move(n.of_engine), why, was_held, nullptr});
+}
+
+/// All that have asked for another lease meanwhile: the last one has been reached.
+void client_core::on_extended(engine::acquisition& a, bool is_held, error_code why) {
+  auto& n = static_cast<hold_node&>(a);
+  for (auto& call : std::exchange(n.extensions, {})) {
+    ready_.push_back({ready::kind::extended, node_ref{&n}, why, is_held, nullptr, nullptr, std::move(call)});
+  }
 }
 
 void client_core::note(bool is_error, std::string_view words) { log(is_error ? log_level::error : log_level::warning, words); }
@@ -425,11 +460,13 @@ void client_core::context_gone() {
     std::list<std::shared_ptr<loss_watcher>> watchers;
     watchers.swap(n->watchers);
     for (auto const& w : watchers) forget(*w);
+    for (auto const& call : std::exchange(n->extensions, {})) forget(*call);
     n->runs_on = {};
     n->of_engine = {};
   }
   for (ready const& r : ready_) {
     if (r.watcher) forget(*r.watcher);
+    if (r.extension) forget(*r.extension);
     if (r.asked) r.asked->drop();
   }
   for (auto const& q : std::exchange(client_requests_, {})) {
@@ -459,8 +496,8 @@ asio::any_io_executor executor_of(lock_settings const* lock) noexcept { return l
 
 asio::any_io_executor executor_of(client_core const* core) noexcept { return core->executor(); }
 
-void start_acquire(settings_ptr lock, std::optional<duration> wait, bool once, acquire_handler handler, bool on_own_executor) {
-  lock->core->acquire(lock, wait, once, std::move(handler), on_own_executor);
+void start_acquire(settings_ptr lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor) {
+  lock->core->acquire(lock, options, once, std::move(handler), on_own_executor);
 }
 
 void start_release(node_ref node, release_handler handler, bool on_own_executor) {
@@ -470,6 +507,15 @@ void start_release(node_ref node, release_handler handler, bool on_own_executor)
   }
   client_core& core = *node->core;
   core.release(std::move(node), std::move(handler), on_own_executor);
+}
+
+void start_extend(node_ref node, duration lease, release_handler handler) {
+  if (!node) {
+    post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held), false);
+    return;
+  }
+  client_core& core = *node->core;
+  core.extend(std::move(node), lease, std::move(handler));
 }
 
 void start_lost(node_ref node, lost_handler handler) {

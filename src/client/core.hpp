@@ -52,17 +52,18 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   std::string const& id() const noexcept { return id_; }
 
   /// `on_own_executor`: the handler runs on the client's executor (runs_on_client_executor).
-  void acquire(settings_ptr const& lock, std::optional<duration> wait, bool once, acquire_handler handler, bool on_own_executor,
+  void acquire(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor,
                engine::permit permit = {});
-  /// Tries of mutexes of this client, in this order. All handlers run on the client's executor.
+  /// Tries of mutexes of this client, in this order. All handlers run on the client's executor. The options are checked already.
   struct wanted {
     settings_ptr lock;
     acquire_handler handler;
   };
-  std::vector<node_ref> prepare_tries(std::vector<wanted>& locks);
+  std::vector<node_ref> prepare_tries(std::vector<wanted>& locks, acquire_options const& options);
   void try_all(std::vector<wanted> const& locks, std::vector<node_ref> nodes, std::optional<duration> wait);
   void cancel(hold_node& n, asio::cancellation_type type);
   void release(node_ref n, release_handler handler, bool on_own_executor);
+  void extend(node_ref n, duration lease, release_handler handler);
   void abandon(hold_node& n);
   void watch_loss(node_ref n, lost_handler handler);
   void stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w);
@@ -82,19 +83,21 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   /// A completion that is carried out when the core is unlocked.
   struct ready {
-    enum class kind { granted, not_granted, watcher, released, answered, closed } what;
+    enum class kind { granted, not_granted, watcher, released, extended, answered, closed } what;
     node_ref node;
     error_code why;
     bool was_held = false;
     std::shared_ptr<loss_watcher> watcher;
     std::shared_ptr<client_request> asked = nullptr;
+    std::shared_ptr<extension_call> extension = nullptr;
   };
 
   /// Runs f(now) with the client locked, then carries out what came of it.
   template <class F>
   void enter(F&& f);
   void enter_for(std::function<void(time_point)> const& f);
-  node_ref prepare(settings_ptr const& lock, bool once, acquire_handler handler, bool on_own_executor, engine::permit permit);
+  node_ref prepare(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor,
+                   engine::permit permit);
   void begin(node_ref node, std::optional<duration> wait, time_point now);
   void settle(time_point now, std::vector<ready>& batch);
   void carry_out(std::vector<ready>& batch);
@@ -122,6 +125,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
+  void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
   void note(bool is_error, std::string_view words) override;
 
   own_executor own_executor_;     // empty once the context is gone, as is:

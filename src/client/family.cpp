@@ -32,16 +32,16 @@ std::uint32_t require(std::uint32_t n, error_code unless) {
 
 }  // namespace
 
-semaphore::semaphore(client& owner, std::string name, std::uint32_t permits, lock_options options)
-    : named_lock{detail::checked_lock(owner.core(), std::move(name), options, kind::semaphore, permits)}, permits_{require(
-                                                                                                              permits,
-                                                                                                              detail::checked_permits(permits))} {}
+semaphore::semaphore(client& through, std::string name, std::uint32_t permits, lock_options options)
+    : named_lock{detail::checked_lock(through.core(), std::move(name), options, kind::semaphore, permits)}, permits_{require(
+                                                                                                                permits,
+                                                                                                                detail::checked_permits(permits))} {}
 
-shared_mutex::shared_mutex(client& owner, std::string name, lock_options options)
-    : named_lock{detail::checked_lock(owner.core(), std::move(name), options, kind::shared_mutex, detail::most_permits)} {}
+shared_mutex::shared_mutex(client& through, std::string name, lock_options options)
+    : named_lock{detail::checked_lock(through.core(), std::move(name), options, kind::shared_mutex, detail::most_permits)} {}
 
-striped_mutex::striped_mutex(client& owner, std::string name, std::uint32_t segments, lock_options options)
-    : named_lock{detail::checked_lock(owner.core(), std::move(name), options, kind::striped_mutex, segments)},
+striped_mutex::striped_mutex(client& through, std::string name, std::uint32_t segments, lock_options options)
+    : named_lock{detail::checked_lock(through.core(), std::move(name), options, kind::striped_mutex, segments)},
       segments_{require(segments, between(segments, most_segments, "the segments of a striped_mutex"))} {}
 
 /// If all segments are excluded the weight is 0, which is refused: such an acquire could never be granted.
@@ -62,9 +62,9 @@ namespace detail {
 
 error_code checked_permits(std::uint32_t permits) { return between(permits, most_permits, "the permits of a semaphore"); }
 
-void start_acquire_permit(settings_ptr lock, permit_request permit, std::optional<duration> wait, bool once, acquire_handler handler,
+void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_options const& options, bool once, acquire_handler handler,
                           bool on_own_executor) {
-  lock->core->acquire(lock, wait, once, std::move(handler), on_own_executor,
+  lock->core->acquire(lock, options, once, std::move(handler), on_own_executor,
                       {.kind = static_cast<engine::permit_kind>(permit.kind),
                        .limit = permit.limit,
                        .weight = permit.weight,

@@ -25,6 +25,12 @@ struct loss_watcher {
   std::optional<std::list<std::shared_ptr<loss_watcher>>::iterator> at_hold = {};  // its entry in hold_node::watchers; with the client locked
 };
 
+/// One async_extend that has not completed.
+struct extension_call {
+  release_handler handler;
+  asio::any_completion_executor runs_on;  // work_of the handler
+};
+
 /// One acquire and the hold that it becomes: the cohort's record of it, and the handlers to be called. It is counted, because
 /// the cohort, a hold, operations under way and their cancellation slots refer to it.
 class hold_node final : public engine::acquisition {
@@ -36,7 +42,8 @@ class hold_node final : public engine::acquisition {
   release_handler on_released;
   asio::any_completion_executor runs_on;              // of the operation under way, work_of its handler; empty: it runs on the client's executor
   std::list<std::shared_ptr<loss_watcher>> watchers;  // with the client locked
-  error_code loss;                                    // with the client locked
+  std::vector<std::shared_ptr<extension_call>> extensions;  // likewise
+  error_code loss;                                          // with the client locked
   node_ref of_engine;                   // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
   std::atomic<bool> given_back{false};  // its hold is released or destroyed
   std::atomic<int> references{0};

@@ -1,4 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "client/checked.hpp"
 #include "client/completion.hpp"
 #include "client/core.hpp"
 
@@ -27,6 +28,13 @@ time_point multi_hold::deadline() const noexcept {
   return first;
 }
 
+std::int64_t multi_hold::fence(std::string_view name) const noexcept {
+  for (std::size_t i = 0; i < holds_.size(); ++i) {
+    if ((*locks_)[i].name() == name) return holds_[i].fence();
+  }
+  return 0;
+}
+
 multi_lock::multi_lock(std::vector<mutex> locks) {
   if (locks.empty()) {
     throw boost::system::system_error{make_error_code(errc::invalid_config, "a multi_lock needs at least one mutex")};
@@ -40,7 +48,7 @@ multi_lock::multi_lock(std::vector<mutex> locks) {
 
 namespace detail {
 
-void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration> wait, asio::cancellation_slot slot,
+void start_tries(std::vector<settings_ptr> const& locks, acquire_options const& options, asio::cancellation_slot slot,
                  std::shared_ptr<tries_listener> listener) {
   struct of_client {
     core_ptr core;
@@ -53,10 +61,18 @@ void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration>
     if (known == clients.end()) known = clients.emplace(clients.end(), of_client{locks[i]->core});
     known->wanted.push_back({locks[i], [listener, i](error_code ec, hold h) { listener->answered(i, ec, std::move(h)); }});
   }
+  for (settings_ptr const& lock : locks) {
+    error_code const wrong = checked_acquire(lock->core->settings(), options);
+    if (!wrong) continue;
+    asio::post(lock->core->executor(), [listener, wrong, n = locks.size()] {
+      for (std::size_t i = 0; i < n; ++i) listener->answered(i, wrong, {});
+    });
+    return;
+  }
   listener.reset();  // only the handlers keep it from now on: a client drops its handlers when its context goes
   std::vector<node_ref> all;
   for (of_client& c : clients) {
-    c.nodes = c.core->prepare_tries(c.wanted);
+    c.nodes = c.core->prepare_tries(c.wanted, options);
     all.insert(all.end(), c.nodes.begin(), c.nodes.end());
   }
   // Before any of them can be answered: the operation uses the same slot again after the answers.
@@ -66,7 +82,7 @@ void start_tries(std::vector<settings_ptr> const& locks, std::optional<duration>
       for (node_ref const& n : outlive) n->core->cancel(*n, type);
     });
   }
-  for (of_client& c : clients) c.core->try_all(c.wanted, std::move(c.nodes), wait);
+  for (of_client& c : clients) c.core->try_all(c.wanted, std::move(c.nodes), options.wait);
 }
 
 void start_multi_release(std::vector<hold> holds, multi_release_handler handler) {

@@ -121,8 +121,8 @@ owner::owner(std::string id) {
 
 std::string const& owner::id() const noexcept { return state_->id; }
 
-reentrant_mutex::reentrant_mutex(client& owner, std::string name, lock_options options)
-    : named_lock{detail::checked_lock(owner.core(), std::move(name), options, lock_status::kind_of_lock::reentrant_mutex, detail::most_permits)} {}
+reentrant_mutex::reentrant_mutex(client& through, std::string name, lock_options options)
+    : named_lock{detail::checked_lock(through.core(), std::move(name), options, lock_status::kind_of_lock::reentrant_mutex, detail::most_permits)} {}
 
 bool reentrant_mutex::held_by(owner const& who) const {
   auto const level = detail::level_of(who.state(), lock_);

@@ -196,6 +196,7 @@ void cohort::overdue(acquisition& a, time_point now) {
       enter(a, acquisition::phase::over);
       shell_.on_released(a, true, make_error_code(errc::unreachable));
       return;
+    case acquisition::phase::holding: end_extension(a, true, make_error_code(errc::unreachable)); return;
     default: return;
   }
 }
@@ -207,6 +208,7 @@ void cohort::abandon(acquisition& a, time_point now) { end_hold(a, false, now); 
 void cohort::end_hold(acquisition& a, bool tell, time_point now) {
   if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, make_error_code(errc::lost), now);
   bool const was_held = a.at == acquisition::phase::holding;
+  end_extension(a, false, make_error_code(errc::not_held));
   lock_entry* const e = a.lock;
   bool const owns = e != nullptr && e->holder == &a;
   a.lock = nullptr;
@@ -342,21 +344,35 @@ void cohort::deliver(lock_entry& e, time_point now) {
   a.due.cancel();
   enter(a, acquisition::phase::holding);
   a.granted = now;
+  // A fixed lease is over in time, also where the grant lasts longer: as a claim, or because another coroutine has asked for a longer lease.
+  time_point const fixed_end = a.fixed ? now + backend_->validity(a.lease) : time_point::max();
+  bool const is_long_enough = s.deadline >= fixed_end && !CONCH_MUTANT(lease_of_another_kept);
+  e.ends = is_long_enough ? fixed_end : time_point::max();
   a.fence = s.fence * hand_offs_per_grant + e.hand_offs;
   a.segment = s.segment;
-  a.valid_until.store(s.deadline.time_since_epoch().count(), std::memory_order_release);
+  a.valid_until.store(deadline_of(e).time_since_epoch().count(), std::memory_order_release);
   e.holder = &a;
   // The watch was set for the lease of the holder before.
   bool const other_lease = s.lease != a.lease;
   s.lease = a.lease;
-  s.renewable = !(a.fixed && s.confirmed);
-  bool const ends = !CONCH_MUTANT(no_max_hold) && a.max_hold < time_point::max() - std::max(now, time_point{});
-  s.renew_until = ends ? now + a.max_hold : time_point::max();
+  s.renewable = !(a.fixed && (s.confirmed || is_long_enough));
+  s.renew_until = watchdog_ends(a);
   --stats_.waiting;
   ++stats_.held;
   stats_.wait.add(now - a.asked);
   if (e.hand_offs == 0 || other_lease) schedule(e, now);
   shell_.on_acquired(a, acquired::granted, {});
+}
+
+/// When the watchdog stops renewing a hold.
+time_point cohort::watchdog_ends(acquisition const& a) {
+  bool const ends = !CONCH_MUTANT(no_max_hold) && a.max_hold < time_point::max() - std::max(a.granted, time_point{});
+  return ends ? a.granted + a.max_hold : time_point::max();
+}
+
+/// Is this a fixed lease that has begun? Then it is not renewed.
+bool cohort::is_over_after_lease(acquisition const& a, place const& s) {
+  return a.fixed && s.confirmed && !a.is_extending() && !CONCH_MUTANT(fixed_is_renewed);
 }
 
 /// May the next waiter get the lock in memory, without the server? Not if `local_slice` is over, because other clients may wait at the
@@ -368,7 +384,7 @@ bool cohort::can_hand_off(lock_entry& e, time_point now) {
       (e.hand_offs + 1 >= hand_offs_per_grant && !CONCH_MUTANT(index_past_its_limit)))
     return false;
   time_point const lost_at = lose_at(e);
-  return now + (e.place->deadline - lost_at) < lost_at;
+  return now + (deadline_of(e) - lost_at) < lost_at;
 }
 
 void cohort::give_back(lock_entry& e, receipt* r, time_point now) {
@@ -408,18 +424,19 @@ void cohort::finish(acquisition& a, acquired how, error_code why) {
 
 /// The whole validity of the present grant. A lease that is shorter than the one before it (of another coroutine, or the claim) has not
 /// moved the deadline. Its validity counts back from the deadline.
-duration cohort::validity_of(place const& s) const {
-  duration const granted = s.deadline - s.valid_from;
+duration cohort::validity_of(lock_entry const& e) const {
+  place const& s = *e.place;
+  duration const granted = deadline_of(e) - s.valid_from;
   return s.confirmed && !CONCH_MUTANT(renewal_storm) ? std::min(granted, backend_->validity(s.lease)) : granted;
 }
 
 time_point cohort::lose_at(lock_entry const& e) const {
-  place const& s = *e.place;
-  if (CONCH_MUTANT(loss_told_late)) return s.deadline + milliseconds{30};
-  if (CONCH_MUTANT(vote_margin_ignored)) return s.deadline;
-  if (CONCH_MUTANT(margin_ignored) || (CONCH_MUTANT(margin_of_claims_ignored) && !s.confirmed)) return s.deadline;
-  if (CONCH_MUTANT(margin_above_claim)) return s.deadline - settings_.stop_margin;
-  return s.deadline - std::min(settings_.stop_margin, validity_of(s) / 4);
+  time_point const deadline = deadline_of(e);
+  if (CONCH_MUTANT(loss_told_late)) return deadline + milliseconds{30};
+  if (CONCH_MUTANT(vote_margin_ignored)) return deadline;
+  if (CONCH_MUTANT(margin_ignored) || (CONCH_MUTANT(margin_of_claims_ignored) && !e.place->confirmed)) return deadline;
+  if (CONCH_MUTANT(margin_above_claim)) return deadline - settings_.stop_margin;
+  return deadline - std::min(settings_.stop_margin, validity_of(e) / 4);
 }
 
 /// Sets when to look at this hold again. A hold is renewed after a third of its validity, or with a full lease after `renew_every`. A claim
@@ -427,11 +444,11 @@ time_point cohort::lose_at(lock_entry const& e) const {
 /// the validity, so that renewals that are due together go together.
 void cohort::schedule(lock_entry& e, time_point now) {
   place const& s = *e.place;
-  duration const validity = validity_of(s);
+  duration const validity = validity_of(e);
   bool const full = s.confirmed && settings_.renew_every > duration::zero();
   duration const after = full ? std::min(settings_.renew_every, validity / 2) : validity / 3;
   duration const grid = std::max<duration>(validity / 64, milliseconds{1});
-  time_point at = s.deadline - validity + after;
+  time_point at = deadline_of(e) - validity + after;
   at -= at.time_since_epoch() % grid;
   e.renew_at = std::max(at, now);
   timers_.arm(e.watch, std::min(e.renew_at, lose_at(e)));
@@ -443,8 +460,8 @@ void cohort::watch(lock_entry& e, time_point now) {
   place& s = *e.place;
   if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
     if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost), now);
-    if (now < s.deadline) {
-      timers_.arm(e.watch, s.deadline);
+    if (now < deadline_of(e)) {
+      timers_.arm(e.watch, deadline_of(e));
       return;
     }
     // The hold is over, after its body had the margin. A renewal that was under way may have prolonged the lease: end it.
@@ -453,13 +470,57 @@ void cohort::watch(lock_entry& e, time_point now) {
     if (!CONCH_MUTANT(loss_not_released)) give_back(e, nullptr, now);
     return;
   }
-  if (a.fixed && s.confirmed && !CONCH_MUTANT(fixed_is_renewed)) s.renewable = false;
+  if (is_over_after_lease(a, s)) s.renewable = false;
   if (now >= s.renew_until) s.renewable = false;
   if (s.renewable && now >= e.renew_at) {
     if (s.confirmed || !CONCH_MUTANT(claim_not_confirmed)) due_.push_back(&s);
     e.renew_at = now + (CONCH_MUTANT(failed_renewal_not_repeated) ? duration{s.lease} : std::max<duration>(s.lease / 30, milliseconds{20}));
   }
   timers_.arm(e.watch, s.renewable ? std::min(e.renew_at, lose_at(e)) : lose_at(e));
+}
+
+void cohort::extend(acquisition& a, milliseconds lease, time_point now) {
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, make_error_code(errc::lost), now);
+  if (a.at != acquisition::phase::holding) {
+    shell_.on_extended(a, false, {});
+    return;
+  }
+  lock_entry& e = *a.lock;
+  place& s = *e.place;
+  a.lease = s.lease = lease;
+  time_point const until = now + backend_->validity(lease);
+  a.extend_to = std::max(a.extend_to, until);
+  timers_.arm(a.due, now + settings_.command_timeout);
+  s.renewable = true;
+  s.renew_until = std::max(s.renew_until, a.due.at());  // max_hold limits the watchdog, and this is asked for
+  go_on_extending(e, now);
+}
+
+/// Ends the extension if the deadline has been reached. Otherwise a renewal is due: none is under way, or one that was written too early.
+void cohort::go_on_extending(lock_entry& e, time_point now) {
+  acquisition& a = *e.holder;
+  if (e.place->deadline >= a.extend_to || CONCH_MUTANT(extended_at_once)) {
+    if (a.fixed) e.ends = std::max(deadline_of(e), a.extend_to);
+    a.valid_until.store(deadline_of(e).time_since_epoch().count(), std::memory_order_release);
+    end_extension(a, true, {});
+    schedule(e, now);
+    return;
+  }
+  if (CONCH_MUTANT(extension_not_sent)) return;
+  e.renew_at = now;
+  timers_.arm(e.watch, now);
+}
+
+void cohort::end_extension(acquisition& a, bool is_held, error_code why) {
+  if (!a.is_extending()) return;
+  a.extend_to = time_point::min();
+  a.due.cancel();
+  if (is_held) {
+    place& s = *a.lock->place;
+    s.renew_until = watchdog_ends(a);
+    if (is_over_after_lease(a, s)) s.renewable = false;
+  }
+  shell_.on_extended(a, is_held, why);
 }
 
 void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
@@ -470,6 +531,7 @@ void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
   --stats_.held;
   stats_.hold.add(now - a.granted);
   shell_.on_lost(a, why);
+  end_extension(a, false, {});
 }
 
 // ---------------------------------------------------------------------------------------------- the servers' side
@@ -517,13 +579,18 @@ void cohort::extended(place& s, time_point now) {
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
   if (a.at != acquisition::phase::holding) {
-    timers_.arm(e.watch, s.deadline);
+    timers_.arm(e.watch, deadline_of(e));
     return;
   }
-  if (a.fixed && s.confirmed && !CONCH_MUTANT(fixed_is_renewed)) s.renewable = false;  // not after a reconnect either
+  if (is_over_after_lease(a, s)) {
+    s.renewable = false;  // not after a reconnect either
+    // The answer may be to what was asked before, with the lease of another coroutine.
+    if (e.ends == time_point::max() && !CONCH_MUTANT(lease_of_another_kept)) e.ends = now + backend_->validity(a.lease);
+  }
   if (CONCH_MUTANT(index_starts_anew)) e.hand_offs = 0;
-  a.valid_until.store(s.deadline.time_since_epoch().count(), std::memory_order_release);
+  a.valid_until.store(deadline_of(e).time_since_epoch().count(), std::memory_order_release);
   schedule(e, now);
+  if (a.is_extending()) go_on_extending(e, now);
 }
 
 void cohort::renewal_failed(place&, time_point) {}  // the watchdog's retry is already scheduled

@@ -39,7 +39,8 @@ struct acquisition : list_hook<acquisition>, receipt {
   milliseconds lease{};
   time_point until = time_point::max();  // the end of the wait; now or earlier: one attempt
   duration max_hold = duration::max();
-  engine::permit permit;  // of a lock with several owners; else none
+  time_point extend_to = time_point::min();  // an extension of the hold is under way: to this deadline
+  engine::permit permit;                     // of a lock with several owners; else none
 
   // The result.
   phase at = phase::fresh;
@@ -52,6 +53,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   time_point asked{}, granted{};
   timer due;
 
+  bool is_extending() const noexcept { return extend_to != time_point::min(); }
   time_point deadline() const noexcept { return time_point{duration{valid_until.load(std::memory_order_acquire)}}; }
 };
 
@@ -87,6 +89,7 @@ class acquisition_events {
   virtual void on_acquired(acquisition& a, acquired how, error_code why) = 0;
   virtual void on_lost(acquisition& a, error_code why) = 0;
   virtual void on_released(acquisition& a, bool was_held, error_code why) = 0;
+  virtual void on_extended(acquisition&, bool /*is_held*/, error_code) {}
 
  protected:
   ~acquisition_events() = default;
@@ -104,7 +107,8 @@ struct lock_entry : list_hook<lock_entry> {
   std::unique_ptr<engine::place> const place;
   list<acquisition> waiting;  // in the order of asking
   acquisition* holder = nullptr;
-  int hand_offs = 0;  // of the present grant; the index in the fencing token
+  int hand_offs = 0;                    // of the present grant; the index in the fencing token
+  time_point ends = time_point::max();  // the hold is over then at the latest, whatever the servers say
   time_point slice_began{};
   time_point renew_at{};
   timer watch;
@@ -125,6 +129,8 @@ class cohort final : public backend_events {
   /// Tries different locks in the given order. When one is busy, the locks behind it may be reported as busy without a try.
   void try_all(std::span<named_acquisition const> all, time_point now);
   void cancel(acquisition& a, cancel_type type, time_point now);
+  /// Gives a hold another lease, from now on, and renews it if that moves its deadline on. Ends in on_extended, perhaps before this returns.
+  void extend(acquisition& a, milliseconds lease, time_point now);
   /// Ends in on_released.
   void release(acquisition& a, time_point now);
   /// Releases a hold that was dropped: there is no event, and `a` may be freed at once.
@@ -176,9 +182,14 @@ class cohort final : public backend_events {
   void tell_lost(acquisition& a, error_code why, time_point now);
   void end_hold(acquisition& a, bool tell, time_point now);
   void overdue(acquisition& a, time_point now);
+  void go_on_extending(lock_entry& e, time_point now);
+  void end_extension(acquisition& a, bool is_held, error_code why);
   void watch(lock_entry& e, time_point now);
   void schedule(lock_entry& e, time_point now);
-  duration validity_of(place const& s) const;
+  static time_point watchdog_ends(acquisition const& a);
+  static bool is_over_after_lease(acquisition const& a, place const& s);
+  duration validity_of(lock_entry const& e) const;
+  static time_point deadline_of(lock_entry const& e) noexcept { return std::min(e.place->deadline, e.ends); }
   time_point lose_at(lock_entry const& e) const;
   void retire(lock_entry& e);
 

@@ -234,7 +234,7 @@ void server::disconnected(std::string_view why, time_point now) {
 void server::end_requests() {
   fifo<in_flight> unanswered;
   unanswered.swap(in_flight_);
-  std::deque<std::vector<renewed>> unrenewed;
+  std::deque<renewal_batch> unrenewed;
   unrenewed.swap(renewing_);
   std::deque<tries> untried;
   untried.swap(trying_);
@@ -256,8 +256,8 @@ void server::end_requests() {
   unanswered.for_each([&](in_flight const& r) {
     if (r.at != nullptr) drop(*r.at);
   });
-  for (std::vector<renewed> const& batch : unrenewed) {
-    for (renewed const& one : batch) {
+  for (renewal_batch const& batch : unrenewed) {
+    for (renewed const& one : batch.places) {
       if (!CONCH_MUTANT(renewing_for_ever)) one.at->renewing = false;
       drop(*one.at);
     }
@@ -341,7 +341,7 @@ void server::push_request(in_flight r) {
   if (r.of == script::none) r.of = script_of(r);
   r.number = ++requests_;
   in_flight_.push_back(r);
-  if (!overdue_.armed()) timers_.arm(overdue_, r.written + settings_.command_timeout);
+  if (!overdue_.armed()) timers_.arm(overdue_, answer_due());
 }
 
 server::script server::script_of(in_flight const& r) {
@@ -367,12 +367,18 @@ bool server::source_is_due(in_flight const& r) {
   return true;
 }
 
-/// Drops the connection to a server that does not answer. A busy server comes late to what is due next, so the time counts from its last
-/// answer. It does not count from the last push: other clients' releases make pushes, and this client waits for answers.
+/// When the connection counts as lost if there is no answer until then. A busy server comes late to what is due next, so the time counts from
+/// its last answer. It does not count from the last push: other clients' releases make pushes, and this client waits for answers.
+time_point server::answer_due() const {
+  time_point due = std::max(in_flight_.front().written, last_answer_) + settings_.command_timeout;
+  for (renewal_batch const& r : renewing_) due = std::min(due, std::max(r.written, last_answer_) + r.answer_within);
+  return due;
+}
+
+/// Drops the connection to a server that does not answer.
 void server::answer_overdue(time_point now) {
   if (in_flight_.empty()) return;
-  time_point const since = std::max(in_flight_.front().written, last_answer_);
-  time_point const due = since + settings_.command_timeout;
+  time_point const due = answer_due();
   if (due > now) {
     timers_.arm(overdue_, due);
     return;

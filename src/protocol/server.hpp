@@ -162,6 +162,7 @@ class server final : public backend, public wire_events {
   static script script_of(in_flight const& r);
   bool source_is_due(in_flight const& r);
   void note_once(std::string_view words);
+  time_point answer_due() const;
   void answer_overdue(time_point now);
   void quiet(time_point now);
   std::int64_t not_after(time_point now) const;
@@ -218,6 +219,7 @@ class server final : public backend, public wire_events {
   void renew_answer(in_flight const& r, answer const& a, time_point now);
   void send_renewals(std::span<place* const> places, bool with_source, time_point now);
   void send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, bool with_source, time_point now);
+  milliseconds claim_of(milliseconds lease) const;
   milliseconds retention(duration lease) const { return whole_ms(settings_.fence_retention + lease); }
   bool fence_is_due(place const& s, time_point now) const;
   place* wanted(pushed_grant const& g);
@@ -255,9 +257,9 @@ class server final : public backend, public wire_events {
   void tell_released(cleanup& c, bool was_mine, time_point now);
   void go_on(place& s, grant_id dead, time_point now);
   static void seen(place& s, in_flight const& r);
-  void passed_on(place& s, time_point now);
+  void passed_on(place& s, milliseconds lease, time_point now);
   void look_after(place& s, grant_id dead, time_point now);
-  time_point after_claim(time_point now);
+  time_point after_claim(milliseconds claim, time_point now);
   void drop_kick(place& s);
   cleanup* pending_cleanup(grant_id id);
 
@@ -299,7 +301,12 @@ class server final : public backend, public wire_events {
     std::int64_t floor;
     bool keeps_fence;
   };
-  std::deque<std::vector<renewed>> renewing_;
+  struct renewal_batch {
+    std::vector<renewed> places;
+    time_point written;
+    duration answer_within;
+  };
+  std::deque<renewal_batch> renewing_;  // one for each renewal script in flight
   std::vector<renewal> scratch_;
   struct tries {
     std::vector<tried> in_script, later;

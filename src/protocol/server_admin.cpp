@@ -163,7 +163,7 @@ void server::order_done(order const& o, order_reply const& reply, time_point now
   if (nothing || CONCH_MUTANT(orders_not_looked_after)) return;
   place& s = made_here(reply.permit ? up_.make_permit_place(o.name, reply.permit) : up_.find_or_make(o.name));
   ++s.references;
-  if (reply.passed_on) passed_on(s, now);
+  if (reply.passed_on) passed_on(s, whole_ms(settings_.lease), now);
   if (reply.more_to_do) {
     go_on(s, next_id(s), now);
   } else {

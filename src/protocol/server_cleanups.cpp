@@ -51,8 +51,8 @@ void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_po
   c.sent = true;
   if (c.is_kick) ++stats_.kicks;
   ++stats_.scripts;
-  out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, whole_ms(settings_.claim), retention(c.lock->lease), new_id, with_source,
-                            c.floor, c.next_fence_floor, c.lock->permit ? &c.lock->permit : nullptr, 0, is_patient(now, c.patient_until)});
+  out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, claim_of(c.lock->lease), retention(c.lock->lease), new_id, with_source, c.floor,
+                            c.next_fence_floor, c.lock->permit ? &c.lock->permit : nullptr, 0, is_patient(now, c.patient_until)});
   push_request({request::cleanup, c.id, new_id, c.lock, &c, now});
 }
 
@@ -99,7 +99,7 @@ void server::cleanup_done(cleanup& c, in_flight const& r, release_reply const& r
   seen(s, r);
   // If this place stands in line again, it is a waiter too.
   bool const more = reply.more_in_line || s.at == place::state::in_line;
-  if (reply.passed_on && more && !(c.is_kick && CONCH_MUTANT(kick_not_followed))) passed_on(s, now);
+  if (reply.passed_on && more && !(c.is_kick && CONCH_MUTANT(kick_not_followed))) passed_on(s, r.lease, now);
   if (is_under(s, r.new_id)) ask_result(s, r, reply.again, now);
   bool const unfinished = reply.more_to_do;
   if (unfinished && !c.is_kick && !CONCH_MUTANT(unfinished_forgotten)) {
@@ -226,7 +226,13 @@ void server::seen(place& s, in_flight const& r) {
 /// The new owner may be dead behind a connection that the server still believes in. Then the waiters behind it sleep until the lease
 /// expires that the server named to them. The client that passed the lock on looks after it when the claim expires, whatever it does by
 /// then.
-void server::passed_on(place& s, time_point now) { s.follow_up = after_claim(now); }
+void server::passed_on(place& s, milliseconds lease, time_point now) { s.follow_up = after_claim(claim_of(lease), now); }
+
+/// The claim with which a lock of that lease is passed on. Nobody is waited for longer than a holder that has died.
+milliseconds server::claim_of(milliseconds lease) const {
+  bool const known = lease > milliseconds{};  // not of a place that was made to give back a stray grant
+  return known ? std::min(whole_ms(settings_.claim), lease) : whole_ms(settings_.claim);
+}
 
 /// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed the lock by then,
 /// the lock goes to the next waiter. The next waiter may be dead as well, and is looked after in the same way.
@@ -253,9 +259,9 @@ void server::look_after(place& s, grant_id dead, time_point now) {
 
 /// When to look after a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick that comes too early
 /// finds an owner, and no other kick follows it.
-time_point server::after_claim(time_point now) {
-  duration const drift = CONCH_MUTANT(kick_without_drift) ? duration{} : drift_of(settings_.claim);
-  return now + settings_.claim + drift + milliseconds{5} + jitter(settings_.claim / 20);
+time_point server::after_claim(milliseconds claim, time_point now) {
+  duration const drift = CONCH_MUTANT(kick_without_drift) ? duration{} : drift_of(claim);
+  return now + claim + drift + milliseconds{5} + jitter(claim / 20);
 }
 
 void server::drop_kick(place& s) {

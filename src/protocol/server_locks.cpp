@@ -123,7 +123,7 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
   std::int64_t const not_after_us = not_after(now);
   std::int64_t const proposal = s.terms.ticket != 0 ? s.terms.floor + 1 : 0;
   about_to_ask(s, not_after_us);
-  out_.send(acquire_command{s.name, s.id, s.wait, s.lease, whole_ms(settings_.claim), retention(s.lease),
+  out_.send(acquire_command{s.name, s.id, s.wait, s.lease, claim_of(s.lease), retention(s.lease),
                             CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == place::state::in_line) ? 0 : s.ticket,
                             not_after_us, with_source, proposal, part_of(s), is_patient(now)});
   in_flight asked{request::acquire, s.id, 0, &s, nullptr, now};
@@ -136,7 +136,7 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
   // The reply counts also where no caller waits for it any more.
   acquire_reply const reply = read_acquire(a, r.proposal);
   if (a.what == fault::none) seen(s, r);
-  if (reply.passed_on && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, now);
+  if (reply.passed_on && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, r.lease, now);
   if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != place::state::idle) {  // an answer for any other id grants nothing
     bool const waits = s.at == place::state::asking || s.at == place::state::in_line;
     s.asks_again = s.asks_again && waits && a.what == fault::no_script;  // that request is sent once more
@@ -459,8 +459,8 @@ void server::send_leave(place& s, bool with_source, time_point now) {
   s.check.cancel();
   tell(s);
   ++stats_.scripts;
-  out_.send(release_command{s.name, s.id, true, s.lease, whole_ms(settings_.claim), retention(s.lease), 0, with_source, s.terms.floor_asked(), 0,
-                            part_of(s), 0, is_patient(now)});
+  out_.send(release_command{s.name, s.id, true, s.lease, claim_of(s.lease), retention(s.lease), 0, with_source, s.terms.floor_asked(), 0, part_of(s),
+                            0, is_patient(now)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
 
@@ -471,7 +471,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
   bool const left = reply.what == kind::released || reply.what == kind::not_done;
   bool const handed_over = reply.passed_on && reply.more_in_line;
   if (left) seen(s, r);
-  if (handed_over) passed_on(s, now);
+  if (handed_over) passed_on(s, r.lease, now);
   if (s.id == r.id && (s.at == place::state::leaving || s.at == place::state::owned)) {
     if (a.what == fault::no_script && s.at == place::state::leaving) {
       send_leave(s, source_is_due(r), now);
@@ -601,7 +601,7 @@ bool server::fence_is_due(place const& s, time_point now) const {
 
 void server::send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, bool with_source, time_point now) {
   std::vector<renewed> batch;
-  milliseconds longest{};
+  milliseconds longest{}, shortest = milliseconds::max();
   scratch_.clear();
   auto const flush = [&] {
     if (batch.empty()) return;
@@ -613,11 +613,14 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     } else {
       out_.send(renew_command{scratch_, with_source, permits, keep_fences ? retention(longest) : milliseconds{}});
     }
-    renewing_.push_back(std::move(batch));
+    // A hold outlives a connection that has died silently: there is time for another renewal.
+    renewing_.push_back({std::move(batch), now, std::min<duration>(settings_.command_timeout, shortest / 3)});
+    timers_.arm(overdue_, std::min(overdue_.at(), now + renewing_.back().answer_within));
     in_flight asked{votes ? request::confirm : request::renew, 0, 0, nullptr, nullptr, now};
     if (permits) asked.of = script::permit_renew;
     push_request(asked);
     batch = {};
+    shortest = milliseconds::max();
     scratch_.clear();
   };
   std::size_t asked = 0;
@@ -634,13 +637,14 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     scratch_.push_back({s->name, s->id, s->lease, floor});
     batch.push_back({s, s->id, s->lease, floor, keep_fences});
     longest = std::max(longest, s->lease);
+    shortest = std::min(shortest, s->lease);
     if (batch.size() == renewals_per_script) flush();
   }
   flush();
 }
 
 void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
-  std::vector<renewed> const batch = std::move(renewing_.front());
+  std::vector<renewed> const batch = std::move(renewing_.front().places);
   renewing_.pop_front();
   auto const reply = read_renew(a, batch.size(), r.what == request::confirm);
   if (a.what == fault::none && !reply) drop_connection("an answer of the renew script that has the wrong length");

@@ -17,12 +17,10 @@ using engine::grant_id;
 using resp::command_writer;
 using resp::put;
 
-constexpr std::string_view key_prefix = "conch:{";
-
 /// The keys of one lock, as arguments. Most names are written as they are.
 class keys {
  public:
-  explicit keys(std::string_view name) : name_{name} {
+  keys(sender const& who, std::string_view name) : prefix_{who.prefix}, name_{name} {
     if (std::none_of(name.begin(), name.end(), [](char c) { return c == '%' || c == '}'; })) return;
     escaped_ = escape_name(name);
     name_ = escaped_;
@@ -43,16 +41,17 @@ class keys {
 
  private:
   void write(command_writer& w, std::string_view tail) const {
-    std::size_t const size = key_prefix.size() + name_.size() + tail.size();
+    std::size_t const size = prefix_.size() + 1 + name_.size() + tail.size();
     if (size > command_writer::longest_in_place) {
-      w.arg({key_prefix, name_, tail});
+      w.arg({prefix_, "{", name_, tail});
       return;
     }
-    char* const rest = put(put(w.begin(size), key_prefix), name_);
+    char* const rest = put(put(put(w.begin(size), prefix_), "{"), name_);
     put(rest, tail);
     w.end();
   }
 
+  std::string_view prefix_;
   std::string_view name_;
   std::string escaped_;
 };
@@ -101,7 +100,7 @@ class script_call {
 };
 
 struct encoder {
-  std::string_view client;
+  sender const& who;
   std::string& out;
 
   void operator()(protocol::acquire_command const& c) const {
@@ -111,10 +110,10 @@ struct encoder {
     bool const vote = c.proposal != 0;
     script_call const& call = c.permit != nullptr ? of_permit : vote ? of_vote : of_mutex;
     command_writer w = call.begin(out, c.with_source);
-    keys const k{c.name};
+    keys const k{who, c.name};
     k.all(w);
     if (c.permit != nullptr) k.ends(w);
-    write_id(w, client, c.id);
+    write_id(w, who.client, c.id);
     w.arg({c.wait ? "wait" : "try", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention)).arg(c.ticket).arg(c.not_after_us);
     if (vote) w.arg(c.proposal);
@@ -126,10 +125,10 @@ struct encoder {
     static script const& acquire_all = find_script("acquire_all");
     command_writer w{out, 3 + 2 + 5 * c.items.size()};
     write_script(w, acquire_all, c.with_source, 3 * c.items.size());
-    for (protocol::attempt const& item : c.items) keys{item.name}.all(w);
+    for (protocol::attempt const& item : c.items) keys{who, item.name}.all(w);
     w.arg(count(c.retention)).arg(c.not_after_us);
     for (protocol::attempt const& item : c.items) {
-      write_id(w, client, item.id);
+      write_id(w, who.client, item.id);
       w.arg(count(item.lease));
     }
   }
@@ -141,10 +140,10 @@ struct encoder {
     bool const vote = c.floor != 0;
     script_call const& call = c.permit != nullptr ? of_permit : vote ? of_vote : of_mutex;
     command_writer w = call.begin(out, c.with_source);
-    keys const k{c.name};
+    keys const k{who, c.name};
     k.all(w);
     if (c.permit != nullptr) k.ends(w);
-    write_id(w, client, c.id);
+    write_id(w, who.client, c.id);
     w.arg({c.keep ? "1" : "0", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
     if (c.permit != nullptr) {
@@ -152,7 +151,7 @@ struct encoder {
       return;
     }
     if (c.new_id != 0) {
-      write_id(w, client, c.new_id);
+      write_id(w, who.client, c.new_id);
     } else {
       w.arg("");
     }
@@ -166,15 +165,15 @@ struct encoder {
     std::size_t const keys_for_each = !keep ? 1 : c.permits ? 3 : 2;
     command_writer w{out, 3 + (keys_for_each + 2) * c.items.size() + (keep ? 1 : 0)};
     write_script(w, c.permits ? permit_renew : renew, c.with_source, keys_for_each * c.items.size());
-    for (protocol::renewal const& item : c.items) keys{item.name}.lock(w);
+    for (protocol::renewal const& item : c.items) keys{who, item.name}.lock(w);
     if (keep) {
-      for (protocol::renewal const& item : c.items) keys{item.name}.fence(w);
+      for (protocol::renewal const& item : c.items) keys{who, item.name}.fence(w);
       if (c.permits) {
-        for (protocol::renewal const& item : c.items) keys{item.name}.ends(w);
+        for (protocol::renewal const& item : c.items) keys{who, item.name}.ends(w);
       }
     }
     for (protocol::renewal const& item : c.items) {
-      write_id(w, client, item.id);
+      write_id(w, who.client, item.id);
       w.arg(count(item.lease));
     }
     if (keep) w.arg(count(c.retention));
@@ -185,13 +184,13 @@ struct encoder {
     command_writer w{out, 3 + 1 + 5 * c.items.size() + (c.keep_fences ? 1 : 0)};
     write_script(w, confirm, c.with_source, 2 * c.items.size());
     for (protocol::renewal const& item : c.items) {
-      keys const k{item.name};
+      keys const k{who, item.name};
       k.lock(w);
       k.fence(w);
     }
     w.arg(count(c.retention));
     for (protocol::renewal const& item : c.items) {
-      write_id(w, client, item.id);
+      write_id(w, who.client, item.id);
       w.arg(count(item.lease)).arg(item.floor);
     }
     if (c.keep_fences) w.arg("keep");
@@ -199,7 +198,7 @@ struct encoder {
 
   void operator()(protocol::inspect_command const& c) const {
     static script const& inspect = find_script("inspect");
-    keys const k{c.name};
+    keys const k{who, c.name};
     command_writer w{out, 3 + 2};
     write_script(w, inspect, c.with_source, 2);
     k.lock(w);
@@ -222,7 +221,7 @@ struct encoder {
   template <class Command, class Number>
   void order(command_writer& w, script const& s, Command const& c, Number number) const {
     write_script(w, s, c.with_source, 4);
-    keys const k{c.name};
+    keys const k{who, c.name};
     k.all(w);
     k.ends(w);
     w.arg(count(c.claim)).arg(count(c.retention)).arg(number);
@@ -233,9 +232,9 @@ struct encoder {
     w.arg("CLIENT").arg("KILL").arg("ID").arg(c.client_id).arg("ADDR").arg(c.address);
   }
 
-  void operator()(protocol::subscribe_command) const { resp::append_command(out, {"SUBSCRIBE", channel_of(client)}); }
+  void operator()(protocol::subscribe_command) const { resp::append_command(out, {"SUBSCRIBE", channel_of(who)}); }
 
-  void operator()(protocol::prove_publish_command) const { resp::append_command(out, {"PUBLISH", channel_of(client), ""}); }
+  void operator()(protocol::prove_publish_command) const { resp::append_command(out, {"PUBLISH", channel_of(who), ""}); }
 
   void operator()(protocol::ping_command) const { resp::append_command(out, {"PING"}); }
 };
@@ -260,10 +259,15 @@ void read_fence(std::string_view& text, std::int64_t& fence) {
   if (!read_number(text, fence) || fence <= 0 || fence >= protocol::fence_limit) fence = 0;
 }
 
+bool starts_as_key(std::string_view text, sender const& who) {
+  return text.starts_with(who.prefix) && text.substr(who.prefix.size()).starts_with('{');
+}
+
 /// False: malformed.
-bool read_key(std::string_view key, std::string& name) {
-  if (key.substr(0, key_prefix.size()) != key_prefix || key.size() <= key_prefix.size() + 1 || key.back() != '}') return false;
-  name = unescape_name(key.substr(key_prefix.size(), key.size() - key_prefix.size() - 1));
+bool read_key(std::string_view key, sender const& who, std::string& name) {
+  std::size_t const before = who.prefix.size() + 1;
+  if (!starts_as_key(key, who) || key.size() <= before + 1 || key.back() != '}') return false;
+  name = unescape_name(key.substr(before, key.size() - before - 1));
   return true;
 }
 
@@ -287,26 +291,26 @@ bool read_id(std::string_view& text, std::string_view client, grant_id& id) {
 }
 
 /// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua, or with a permit before KEY, by lua/lib/permits.lua.
-bool read_grant(std::string_view text, std::string_view client, std::string& name, protocol::pushed_grant& grant) {
+bool read_grant(std::string_view text, sender const& who, std::string& name, protocol::pushed_grant& grant) {
   std::int64_t claim = 0;
-  if (!read_id(text, client, grant.id)) return false;
+  if (!read_id(text, who.client, grant.id)) return false;
   read_fence(text, grant.fence);
   if (!read_number(text, grant.granted_us) || !read_number(text, claim)) return false;
   grant.kind = engine::permit_kind::none;
   grant.segment = 0;
-  if (text.substr(0, key_prefix.size()) != key_prefix && !text.empty() && !read_permit(text, grant)) return false;
+  if (!starts_as_key(text, who) && !text.empty() && !read_permit(text, grant)) return false;
   constexpr std::int64_t longest_claim_ms = 86'400'000;
   if (claim <= 0 || claim > longest_claim_ms || !exact_in_lua(grant.granted_us)) return false;
-  if (!read_key(text, name)) return false;
+  if (!read_key(text, who, name)) return false;
   grant.name = name;
   grant.claim = std::chrono::milliseconds{claim};
   return true;
 }
 
 /// "ID KEY", written by lua/force.lua behind a "!", and by reach in lua/lib/lock.lua behind a "?".
-bool read_place(std::string_view text, std::string_view client, std::string& name, protocol::pushed_grant& grant) {
+bool read_place(std::string_view text, sender const& who, std::string& name, protocol::pushed_grant& grant) {
   grant_id id;
-  if (!read_id(text, client, id) || !read_key(text, name)) return false;
+  if (!read_id(text, who.client, id) || !read_key(text, who, name)) return false;
   grant = {.name = name, .id = id};
   return true;
 }
@@ -345,9 +349,9 @@ std::string unescape_name(std::string_view escaped) {
   return name;
 }
 
-std::string channel_of(std::string_view client) { return "conch:" + std::string{client}; }
+std::string channel_of(sender const& who) { return std::string{who.prefix}.append(who.client); }
 
-void encode(protocol::command const& c, std::string_view client, std::string& out) { std::visit(encoder{client, out}, c); }
+void encode(protocol::command const& c, sender const& who, std::string& out) { std::visit(encoder{who, out}, c); }
 
 protocol::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers) {
   numbers.clear();
@@ -371,19 +375,19 @@ protocol::answer to_answer(std::span<resp::node const> message, std::vector<std:
   }
 }
 
-push_kind read_push(std::span<resp::node const> message, std::string_view client, std::string& name, protocol::pushed_grant& grant) {
+push_kind read_push(std::span<resp::node const> message, sender const& who, std::string& name, protocol::pushed_grant& grant) {
   if (message.size() < 2) return push_kind::malformed;
   std::string_view const what = message[1].text;
   if (what == "subscribe") return push_kind::subscribed;
   if (what != "message") return push_kind::other;
-  if (message.size() != 4 || message[2].text != channel_of(client)) return push_kind::other;
+  if (message.size() != 4 || message[2].text != channel_of(who)) return push_kind::other;
   std::string_view const text = message[3].text;
   if (text.empty()) return push_kind::other;  // from prove_publish_command: it shows that pushes arrive
   if (text.front() == '!' || text.front() == '?') {
-    if (!read_place(text.substr(1), client, name, grant)) return push_kind::malformed;
+    if (!read_place(text.substr(1), who, name, grant)) return push_kind::malformed;
     return text.front() == '!' ? push_kind::revoked : push_kind::missed;
   }
-  return read_grant(text, client, name, grant) ? push_kind::grant : push_kind::malformed;
+  return read_grant(text, who, name, grant) ? push_kind::grant : push_kind::malformed;
 }
 
 }  // namespace conch::redis

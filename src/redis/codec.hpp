@@ -19,11 +19,21 @@ namespace conch::redis {
 std::string escape_name(std::string_view name);
 std::string unescape_name(std::string_view escaped);
 
-/// The channel on which this client receives its pushes.
-std::string channel_of(std::string_view client);
+/// Whose commands and pushes they are. `client` is the first part of every grant id, `prefix` (config::key_prefix) that of all keys and channels.
+struct sender {
+  // cppcheck-suppress noExplicitConstructor ; most have the usual prefix
+  sender(std::string_view client_id, std::string_view key_prefix = "conch:") noexcept : client{client_id}, prefix{key_prefix} {}
+  sender(std::string const& client_id) noexcept : client{client_id} {}
+  sender(char const* client_id) noexcept : client{client_id} {}
 
-/// Appends the bytes of the command. `client` is the first part of every grant id.
-void encode(protocol::command const& c, std::string_view client, std::string& out);
+  std::string_view client, prefix = "conch:";
+};
+
+/// The channel on which this client receives its pushes.
+std::string channel_of(sender const& who);
+
+/// Appends the bytes of the command.
+void encode(protocol::command const& c, sender const& who, std::string& out);
 
 /// A reply in the terms of the protocol. `numbers` owns the memory that the answer points to.
 protocol::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers);
@@ -31,6 +41,6 @@ protocol::answer to_answer(std::span<resp::node const> message, std::vector<std:
 /// The kinds of pushes. `name` owns the memory that the grant points to. For a revocation or a missed turn only name and id are
 /// set.
 enum class push_kind { grant, revoked, missed, subscribed, other, malformed };
-push_kind read_push(std::span<resp::node const> message, std::string_view client, std::string& name, protocol::pushed_grant& grant);
+push_kind read_push(std::span<resp::node const> message, sender const& who, std::string& name, protocol::pushed_grant& grant);
 
 }  // namespace conch::redis

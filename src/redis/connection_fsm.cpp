@@ -24,7 +24,7 @@ constexpr duration steady_after = std::chrono::seconds{1};
 }  // namespace
 
 connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream)
-    : settings_{settings}, id_{client_id}, where_{std::move(where)}, stream_{stream}, random_{seed}, decoder_{wire_limits},
+    : settings_{settings}, who_{client_id, settings.key_prefix}, where_{std::move(where)}, stream_{stream}, random_{seed}, decoder_{wire_limits},
       outgoing_mutex_{!settings.single_threaded} {}
 
 void connection_fsm::log(log_level level, std::string words) {
@@ -38,7 +38,7 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
   bool first = false;
   {
     std::lock_guard const guard{outgoing_mutex_};
-    encode(c, id_, outgoing_);
+    encode(c, who_, outgoing_);
     first = !std::exchange(flush_due_, true);
   }
   bool const owed = unanswered_++ > 0;
@@ -257,7 +257,7 @@ void connection_fsm::hand_over(time_point now) {
 
 void connection_fsm::push(time_point now) {
   protocol::pushed_grant grant;
-  switch (read_push(decoder_.message(), id_, name_, grant)) {
+  switch (read_push(decoder_.message(), who_, name_, grant)) {
     case push_kind::grant: events_->granted(grant, now); break;
     case push_kind::revoked: events_->revoked(grant.name, grant.id, now); break;
     case push_kind::missed: events_->missed(grant.name, grant.id, now); break;

@@ -5,6 +5,7 @@
 #include "base/random.hpp"
 #include "base/url.hpp"
 #include "protocol/wire.hpp"
+#include "redis/codec.hpp"
 #include "redis/greeting.hpp"
 #include "resp/decoder.hpp"
 
@@ -123,7 +124,7 @@ class connection_fsm {
   void log(log_level level, std::string words);
 
   config const& settings_;
-  std::string const& id_;
+  sender const who_;
   address const where_;
   stream_kind const stream_;
   protocol::wire_events* events_ = nullptr;

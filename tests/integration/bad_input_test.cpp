@@ -260,6 +260,10 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
            {"byte 195 at 1", [](config& c) { c.client_name = "d\xc3\xa9j\xc3\xa0"; }},
            {"client_name", [](config& c) { c.client_name = "two words"; }},
            {"client_name", [](config& c) { c.client_name = "line\n"; }},
+           {"key_prefix must have 1 to 64 characters, and not 0", [](config& c) { c.key_prefix = ""; }},
+           {"key_prefix must have 1 to 64 characters, and not 65", [](config& c) { c.key_prefix = std::string(65, 'n'); }},
+           {"without spaces and braces, and has byte 123 at 1", [](config& c) { c.key_prefix = "a{b}"; }},
+           {"byte 32 at 1", [](config& c) { c.key_prefix = "a b"; }},
        }) {
     config c;
     spoil(c);
@@ -269,8 +273,12 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
   }
   client c{w.ctx.get_executor(), server().url()};
   std::string what;
-  EXPECT_EQ(error_of([&] { mutex(c, "m", {.lease = 1s}); }, &what), errc::invalid_config);
-  EXPECT_SAYS(what, "lease");
+  EXPECT_EQ(error_of([&] { mutex(c, "m", {.lease = 99ms}); }, &what), errc::invalid_config);
+  EXPECT_SAYS(what, "lock_options::lease must be 100 ms to 1 d, and not 99 ms");
+  client voted_for{w.ctx.get_executor(), "redlock://a,b,c"};
+  EXPECT_EQ(error_of([&] { mutex(voted_for, "m", {.lease = 499ms}); }, &what), errc::invalid_config);
+  EXPECT_SAYS(what, "lock_options::lease must not be shorter than quorum_config::vote_claim (500 ms), and is 499 ms");
+  EXPECT_EQ(error_of([&] { mutex(voted_for, "m", {.lease = 500ms}); }), error_code{});
   EXPECT_EQ(error_of([&] { mutex(c, "m", {.lease = 25h}); }, &what), errc::invalid_config);
   EXPECT_EQ(error_of([&] { mutex(c, "m", {.max_hold = 0s}); }, &what), errc::invalid_config);
   EXPECT_SAYS(what, "max_hold");

@@ -35,7 +35,7 @@ std::vector<kind_of_lock> const& kinds_of_locks() {
       {"reentrant",  // each acquire for an owner of its own; below the levels, which have a hold of another type
        [](client& c, std::string const& name, lock_options o, acquire_options w, bool once, told handler) {
          auto const lock = detail::checked_lock(c.core(), name, o);
-         detail::start_acquire_permit(lock, detail::request_of(owner{}.state()), w.wait, once, std::move(handler));
+         detail::start_acquire_permit(lock, detail::request_of(owner{}.state()), w, once, std::move(handler));
        }},
   };
   return all;

@@ -436,5 +436,70 @@ TEST_F(Rights, WithoutMgetRenewalsGoOn) {
   w.run(body);
 }
 
+/// The command of the guide, with another prefix than conch's.
+std::vector<std::string> with_prefix(std::vector<std::string> command, std::string const& prefix) {
+  for (std::string& word : command) {
+    if (word == "~conch:*" || word == "&conch:*") word = word.substr(0, 1) + prefix + "*";
+  }
+  return command;
+}
+
+class Prefixes : public Rights {
+ protected:
+  config with(std::string const& user, std::string const& prefix) {
+    config c = settings(user);
+    c.key_prefix = prefix;
+    return c;
+  }
+};
+
+TEST_F(Prefixes, ClientsWithAnotherDoNotSeeTheLock) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : {server().url(), std::string{"memory://prefixes"}}) {
+      config mine = quick(url);
+      mine.key_prefix = "mine:";
+      config others = quick(url);
+      client a{w.ctx.get_executor(), mine}, b{w.ctx.get_executor(), others};
+      mutex one{a, "stock"}, other{b, "stock"};
+      hold h = co_await one.async_acquire();
+      hold beside = co_await other.async_try_acquire();
+      EXPECT_TRUE(h.valid() && beside.valid()) << url;
+      std::uint32_t const from = co_await other.async_force_release();
+      EXPECT_EQ(from, 1u);
+      auto lost = co_await beside.async_lost(as_tuple);
+      EXPECT_EQ(std::get<0>(lost), errc::lost);
+      EXPECT_TRUE(h.valid()) << url;
+      lock_status const seen = co_await other.async_inspect();
+      EXPECT_EQ(seen.held, 0u) << url;
+    }
+  };
+  w.run(body);
+}
+
+TEST_F(Prefixes, AnAclKeepsApplicationsApart) {
+  ASSERT_EQ(probe.command(with_prefix(of_guide("one"), "one:")), "OK");
+  ASSERT_EQ(probe.command(with_prefix(of_guide("two"), "a/2#")), "OK");
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), with("one", "one:")}, b{w.ctx.get_executor(), with("one", "one:")};
+    client c{w.ctx.get_executor(), with("two", "a/2#")}, d{w.ctx.get_executor(), with("two", "a/2#")};
+    co_await hand_over([](client& through) { return mutex{through, "m"}.async_acquire(); }, a, b);
+    co_await hand_over([](client& through) { return mutex{through, "m"}.async_acquire(); }, c, d);
+    co_await hand_over([](client& through) { return semaphore{through, "s", 2}.async_acquire(2); }, c, d);
+    co_await hand_over([](client& through) { return striped_mutex{through, "g", 1}.async_acquire(); }, c, d);
+    EXPECT_EQ(refused_commands("one"), std::set<std::string>{"client|kill"});
+    EXPECT_EQ(refused_commands("two"), std::set<std::string>{"client|kill"});
+
+    client intruder{w.ctx.get_executor(), with("one", "a/2#")};
+    mutex theirs{intruder, "m"};
+    auto denied = co_await theirs.async_acquire(as_tuple);
+    EXPECT_EQ(std::get<0>(denied), errc::access_denied);
+    auto not_seen = co_await theirs.async_inspect(as_tuple);
+    EXPECT_EQ(std::get<0>(not_seen), errc::access_denied);
+    auto not_taken = co_await theirs.async_force_release(as_tuple);
+    EXPECT_EQ(std::get<0>(not_taken), errc::access_denied);
+  };
+  w.run(body);
+}
+
 }  // namespace
 }  // namespace conch::test

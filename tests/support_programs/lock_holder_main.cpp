@@ -77,7 +77,7 @@ class holder {
       conch::striped_mutex{client_, name, 1}.async_acquire_any(told);
     } else if (kind == "reentrant") {
       auto const lock = conch::detail::checked_lock(client_.core(), name, {});
-      conch::detail::start_acquire_permit(lock, conch::detail::request_of(conch::owner{}.state()), std::nullopt, false, told);
+      conch::detail::start_acquire_permit(lock, conch::detail::request_of(conch::owner{}.state()), {}, false, told);
     } else if (kind == "multi") {
       std::vector<conch::mutex> locks;
       bool const two = name.find(',') == std::string::npos;

@@ -254,6 +254,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
 
   protocol::place const& place_of(std::string_view lock) { return static_cast<protocol::place const&>(*cohort->find(lock)); }
   void release(caller& a) { cohort->release(a, now); }
+  void extend(caller& a, milliseconds lease) { cohort->extend(a, lease, now); }
   void cancel(caller& a, cancel_type type) { cohort->cancel(a, type, now); }
 
   // ---- the server's side ----
@@ -348,6 +349,9 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   void on_lost(acquisition& a, error_code why) override { events.push_back(static_cast<caller&>(a).label + " lost " + to_text(why)); }
   void on_released(acquisition& a, bool was_held, error_code why) override {
     events.push_back(static_cast<caller&>(a).label + (was_held ? " released " : " not released ") + to_text(why));
+  }
+  void on_extended(acquisition& a, bool is_held, error_code why) override {
+    events.push_back(static_cast<caller&>(a).label + (is_held ? " extended " : " not extended ") + to_text(why));
   }
 
   // wire

@@ -229,6 +229,96 @@ TEST_F(EngineWatchdog, SendsOneRenewalAtATime) {
   EXPECT_TRUE(sent().empty());
 }
 
+// A hold with a short lease outlives a connection that has died silently, as one with the client's lease does.
+TEST_F(EngineWatchdog, WaitsForTheAnswerToARenewalForAThirdOfItsLease) {
+  settings.command_timeout = 3s;
+  start_connected();
+  holding("a", "L", {.lease = 3s});
+  holding("b", "M");
+  sent_command const renewal = next_sent(3s);
+  EXPECT_EQ(renewal.text, "renew L 1");
+  advance(990ms);
+  EXPECT_TRUE(dropped().empty());
+  advance(20ms);
+  EXPECT_EQ(dropped(), texts{"the server did not answer in time"});
+}
+
+TEST_F(EngineWatchdog, CountsThatTimeFromTheLastAnswer) {
+  settings.command_timeout = 3s;
+  start_connected();
+  holding("a", "L", {.lease = 3s});
+  ask("b", "M");
+  take_sent();
+  next_sent(3s);
+  advance(900ms);
+  queue(30'000);
+  advance(990ms);
+  EXPECT_TRUE(dropped().empty());
+  advance(20ms);
+  EXPECT_EQ(dropped().size(), 1u);
+}
+
+// A claim, or the lease that another coroutine had asked for, may be longer.
+TEST_F(EngineWatchdog, EndsAFixedLeaseInTimeWhateverTheServerGranted) {
+  start_connected();
+  queued("gives up");
+  caller& a = ask("a", "L", {.fixed = true, .lease = 2s});
+  caller& b = ask("b", "L", {.fixed = true, .lease = 5s});
+  cancel(*callers[0], cancel_type::partial);
+  take_sent();
+  heard();
+  push(1, 100);
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(a.deadline(), now + 2s - 22ms);
+  time_point const deadline = a.deadline();
+  advance(2s);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(sent(), texts{"release L 1 again 2"});
+  released_and_granted(200);
+  EXPECT_EQ(heard(), texts{granted("b", 200)});
+  EXPECT_EQ(b.deadline(), deadline + 5s - 52ms);
+}
+
+// The push came before the answer to a request with the longer lease of another coroutine.
+TEST_F(EngineWatchdog, EndsAFixedLeaseInTimeAlsoWhereAnEarlierRequestIsAnsweredLater) {
+  start_connected();
+  queued("gives up");
+  caller& a = ask("a", "L", {.fixed = true, .lease = 10s});
+  disconnect();
+  connect();
+  settle_connection();
+  EXPECT_EQ(take_sent().back().text, "acquire L 1");
+  cancel(*callers[0], cancel_type::partial);
+  push(1, 100);
+  EXPECT_EQ(heard(), (texts{"gives up failed cancelled", granted("a", 100)}));
+  grant(100);
+  EXPECT_EQ(a.deadline(), now + 10s - 102ms);
+}
+
+TEST_F(EngineWatchdog, ConfirmsAFixedLeaseThatIsLongerThanTheClaim) {
+  start_connected();
+  caller& a = queued("a", "L", {.fixed = true, .lease = 5s});
+  push(1, 100);
+  heard();
+  sent_command const renewal = next_sent(3s);
+  EXPECT_EQ(renewal.text, "renew L 1");
+  renewed({1});
+  EXPECT_EQ(a.deadline(), renewal.at + 5s - 52ms);
+  advance(5s);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+}
+
+TEST_F(EngineWatchdog, PassesALockWithAShortLeaseOnForThatLong) {
+  start_connected();
+  caller& a = ask("a", "L", {.lease = 2s});
+  EXPECT_EQ(take_sent().at(0).claim, 2s);
+  grant(100);
+  release(a);
+  EXPECT_EQ(take_sent().at(0).claim, 2s);
+  ask("b", "M");
+  EXPECT_EQ(take_sent().at(0).claim, 3s);
+}
+
 TEST_F(EngineWatchdog, SendsTheSourceOfItsScriptWhenTheServerDoesNotKnowIt) {
   start_connected();
   holding("a");

@@ -364,10 +364,12 @@ void observer::checked(sim_client& c) {
       duration const claim{plan_.longest_claim()};  // the releaser's
       duration const slack = claim + c.settings().settings.command_timeout;
       duration longest = duration::max();
-      // The lease that the line was joined with may have been another coroutine's, and longer.
-      duration const lease{plan_.longest_lease()};
-      if (a->fixed) longest = lease + slack;
-      if (a->max_hold != duration::max()) longest = std::min(longest, a->max_hold + lease + slack);
+      // The lease that the line was joined with may have been another coroutine's, and longer. That does not make a fixed lease longer, which
+      // begins before its claim ends.
+      bool const extended = a->extended_at != time_point::min();
+      duration const before = extended ? a->extended_at - a->granted : duration{};
+      if (a->fixed) longest = before + (extended ? duration{plan_.longest_lease()} : duration{a->lease}) + claim;
+      if (a->max_hold != duration::max()) longest = std::min(longest, std::max(a->max_hold, before) + duration{plan_.longest_lease()} + slack);
       if (longest != duration::max() && a->deadline() > a->granted + longest) {
         throw violation{4, client_words(*a) + " prolongs " + lock_words(name) + " past what was asked for"};
       }
@@ -471,7 +473,9 @@ void observer::nothing_owned_by_the_living() {
       bool const a_claim = away && is.state == 'c';
       if (is.owned && mine(is.owner) && !a_claim) throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
       for (auto const& [id, ticket] : is.line) {
-        if (mine(id) && !away) throw violation{6, id + " is left behind in the line for " + lock_words(name)};
+        // After a role change, too, a client may be away for long.
+        bool const given_up = away || plan_.has({kind::role_change});
+        if (mine(id) && !given_up) throw violation{6, id + " is left behind in the line for " + lock_words(name)};
       }
     }
   }
@@ -500,11 +504,12 @@ void observer::nothing_left() {
 
 observer::spent observer::spent_by_all() const {
   spent s;
+  s.extensions = extensions_;
   s.shortest = plan_.longest_lease();
   for (client_plan const& c : plan_.clients) {
     s.shortest = std::min({s.shortest, count(c.settings.claim), count(c.settings.lease), count(c.settings.renew_every) * 2});
     for (actor_plan const& a : c.actors) {
-      for (operation const& o : a.work) s.shortest = std::min(s.shortest, o.lease);
+      for (operation const& o : a.work) s.shortest = std::min({s.shortest, o.lease, o.extend_after != 0 ? o.extend_to : o.lease});
     }
   }
   for (auto const& c : world_.clients()) {
@@ -526,14 +531,14 @@ void observer::not_over(std::string const& what, std::uint64_t spent, std::uint6
 
 void observer::cost() {
   if (!plan_.calm()) return;
-  auto const [checks, late, doubted, kicks, pushes, shortest] = spent_by_all();
+  auto const [checks, late, doubted, kicks, pushes, shortest, extensions] = spent_by_all();
   not_over("acquire scripts", acquire_scripts_, asked_ + checks + late + doubted + unknown_scripts_ + told_of_more_);
   not_over("release scripts", release_scripts_, owners_ + gave_up_ + kicks + unknown_scripts_ + told_of_more_);
   not_over("pushes", pushes, claims_);
   not_over("lost pushes", claims_, pushes);
   not_over("kicks", kicks, claims_);
   not_over("safety checks", checks, static_cast<std::uint64_t>(waited_ * 5 / 2 / shortest) + owners_ + asked_);
-  not_over("renewals", renew_scripts_, static_cast<std::uint64_t>(held_ * 4 / shortest) + owners_);
+  not_over("renewals", renew_scripts_, static_cast<std::uint64_t>(held_ * 4 / shortest) + owners_ + 2 * extensions);  // one may be under way already
 }
 
 }  // namespace conch::sim

@@ -95,6 +95,7 @@ class observer {
   void several_answered(sim_client const& c, several_locks const& s, bool granted) const;
   virtual void released(sim_acquisition& a);  // asked to be
   virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
+  void extended(sim_acquisition& a, bool is_held, error_code why);
   virtual void lost(sim_acquisition& a);
   virtual void gone(sim_acquisition& a);  // with its process
   virtual void writes(sim_client& c, protocol::command const& what);
@@ -112,6 +113,7 @@ class observer {
   struct spent {
     std::uint64_t checks = 0, late = 0, doubted = 0, kicks = 0, pushes = 0;
     nanos shortest = 0;
+    std::uint64_t extensions = 0;
   };
   spent spent_by_all() const;
   static void not_over(std::string const& what, std::uint64_t spent, std::uint64_t allowed);
@@ -252,6 +254,7 @@ class observer {
   std::uint64_t asked_ = 0, owners_ = 0, claims_ = 0, gave_up_ = 0;
   std::uint64_t acquire_scripts_ = 0, release_scripts_ = 0, renew_scripts_ = 0;
   nanos waited_ = 0, held_ = 0;
+  std::uint64_t extensions_ = 0;
 };
 
 }  // namespace conch::sim

@@ -47,7 +47,7 @@ std::optional<nanos> observer::well_since(sim_client const& c) const {
 /// P9: its holder is told `stop_margin` before the deadline, or a quarter of what the grant was good for, whichever is less.
 time_point observer::to_be_told_by(sim_acquisition const& a) const {
   engine::place const& s = *a.lock->place;
-  duration validity = s.deadline - s.valid_from;
+  duration validity = a.deadline() - s.valid_from;
   if (s.confirmed) validity = std::min<duration>(validity, a.lease - protocol::drift_of(a.lease));
   validity = std::max(validity, shortest_validity_);
   return a.deadline() - std::min(a.client->settings().settings.stop_margin, validity / 4);
@@ -98,6 +98,28 @@ void observer::needless_loss(sim_acquisition const& a, bool disowned, bool serve
     throw violation{9, holder_words(a) + " lost it because it was not renewed, although all had been well for " +
                            std::to_string((world_.now() - *well) / millisecond) + " ms"};
   }
+}
+
+/// An extended hold is good for as long as was asked for. The end of an extension says what was, and comes in time.
+void observer::extended(sim_acquisition& a, bool is_held, error_code why) {
+  ++extensions_;
+  sim_client const& c = *a.client;
+  std::string const who = holder_words(a) + ", which asked for another lease " + in_us(c.local_now() - a.extended_at) + " ago, ";
+  nanos const waited = world_.now() - std::exchange(a.extension_asked_at, -1);
+  if (waited > world_.now()) throw violation{11, who + "was answered twice"};
+  nanos const timeout = c.settings().settings.command_timeout.count();
+  if (why == errc::unreachable) {
+    if (c.local_now() - a.extended_at < duration{timeout}) throw violation{11, who + "was told too early that there is no answer"};
+    auto const well = well_since(c);
+    nanos const needed = timeout / 2 + 10 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
+    if (well && std::max(*well, a.granted_at) + needed < world_.now() - timeout)
+      throw violation{4, who + "was told that there is no answer, although all was well"};
+    return;
+  }
+  if (why && why != errc::not_held) throw violation{11, who + "was told of an error that it cannot have: " + why.message()};
+  if (is_held && why) throw violation{11, who + "was told that it is held, and an error"};
+  if (is_held != (a.at == phase::holding) && !why) throw violation{11, who + "was told the opposite of what is so"};
+  if (is_held && a.deadline() < a.extended_at + protocol::good_for(a.lease)) throw violation{3, who + "was told that it has it, and has it for less"};
 }
 
 /// P11: an error says what was.

@@ -642,14 +642,14 @@ void permits_observer::nothing_owned_by_the_living() {
 
 void permits_observer::cost() {
   if (!plan_.calm()) return;
-  auto const [checks, late, doubted, kicks, pushes, shortest] = spent_by_all();
+  auto const [checks, late, doubted, kicks, pushes, shortest, extensions] = spent_by_all();
   not_over("acquire scripts", acquires_, answered_ + checks + late + doubted + unknown_scripts_ + told_of_more_);
   not_over("release scripts", releases_, granted_ + gave_up_permits_ + kicks + unknown_scripts_ + told_of_more_);
   not_over("pushes", pushes, claimed_);
   not_over("lost pushes", claimed_, pushes);
   not_over("kicks", kicks, claimed_);
   not_over("safety checks", checks, static_cast<std::uint64_t>(waited_ * 5 / 2 / shortest) + granted_ + asked_permits_);
-  not_over("renewals", renewals_, static_cast<std::uint64_t>(held_ * 4 / shortest) + granted_);
+  not_over("renewals", renewals_, static_cast<std::uint64_t>(held_ * 4 / shortest) + granted_ + 2 * extensions);
 }
 
 }  // namespace conch::sim

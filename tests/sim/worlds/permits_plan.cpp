@@ -38,7 +38,13 @@ plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
         if (kind == permit_kind::semaphore && o.order == operation::orders::force_one && r.chance(50)) o.order = operation::orders::limit;
         o.inner = -1;  // a permit under a permit of the same lock would be a deadlock of the plan's own making
         switch (kind) {
-          case permit_kind::semaphore: o.weight = static_cast<std::uint32_t>(r.chance(60) ? 1 : r.between(1, p.limit)); break;
+          case permit_kind::semaphore:
+            o.weight = static_cast<std::uint32_t>(r.chance(60) ? 1 : r.between(1, p.limit));
+            if (o.weight > 1 && r.chance(40)) {
+              o.downgrade_after = 1 + r.between(0, std::max<nanos>(o.hold, millisecond));
+              o.downgrade_to = static_cast<std::uint32_t>(r.between(1, o.weight - 1));
+            }
+            break;
           case permit_kind::shared:
             o.weight = r.chance(30) ? p.limit : 1;
             if (o.weight > 1 && r.chance(50)) o.downgrade_after = 1 + r.between(0, std::max<nanos>(o.hold, millisecond));

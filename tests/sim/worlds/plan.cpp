@@ -182,7 +182,7 @@ nanos plan::longest_lease() const {
     longest = std::max<nanos>(longest, c.settings.lease.count());
     for (actor_plan const& a : c.actors) {
       for (operation const& o : a.work) {
-        longest = std::max(longest, o.lease);
+        longest = std::max({longest, o.lease, o.extend_to});
       }
     }
   }

@@ -44,7 +44,10 @@ struct operation {
   std::string visited = "-";
   std::vector<int> all;         // several locks at once, in this order; empty: `name` only
   orders order = orders::none;  // instead of an acquire
-  nanos downgrade_after = 0;    // a writer becomes a reader; 0: never
+  nanos downgrade_after = 0;    // a writer becomes a reader, or gives permits back; 0: never
+  std::uint32_t downgrade_to = 1;
+  nanos extend_after = 0;  // the hold is given another lease; 0: never
+  nanos extend_to = 0;     // that lease
 };
 
 struct actor_plan {

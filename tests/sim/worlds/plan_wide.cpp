@@ -80,6 +80,22 @@ void draw_orders(random_source& r, plan& p) {
   }
 }
 
+/// Holds that are given another lease while they last, and fixed leases that are much shorter than those around them.
+void draw_leases(plan& p) {
+  random_source r{p.seed ^ 0xe87e'4d00};
+  for (client_plan& c : p.clients) {
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) {
+        nanos const least = (100 + 24 * (p.latency + p.jitter) / millisecond) * millisecond;
+        if (o.fixed && r.chance(50)) o.lease = least;
+        if (!r.chance(10)) continue;
+        o.extend_after = r.between(1, std::max<nanos>(o.hold, 2));
+        o.extend_to = r.between(least, 2 * c.settings.lease.count()) / millisecond * millisecond;
+      }
+    }
+  }
+}
+
 /// Users who are denied something, and a server that answers late.
 void draw_refusals(random_source& r, plan& p) {
   if (p.faults.empty()) return;
@@ -131,6 +147,7 @@ void widen(plan& p) {
   draw_second_cancellations(r, p);
   draw_orders(r, p);
   draw_refusals(r, p);
+  draw_leases(p);
   for (client_plan& c : p.clients) {
     c.id_jumps = r.chance(p.may_kill ? 25 : 75);
     // They can be guessed: not where somebody forges.

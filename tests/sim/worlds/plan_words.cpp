@@ -82,6 +82,9 @@ std::string to_words(operation const& o) {
   if (o.cancel_again != operation::cancels::never) {
     text += std::string{", once more ("} + types[static_cast<int>(o.cancel_again)] + ") after " + ms(o.cancel_again_after);
   }
+  if (o.extend_after != 0) {
+    text += ", asks for a lease of " + ms(o.extend_to) + " after " + ms(o.extend_after);
+  }
   return text + ", holds for " + ms(o.hold) + (o.abandon ? " and drops it" : "");
 }
 

@@ -160,6 +160,7 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
   }
   a.at = actor::state::inside;
   if (o.downgrade_after != 0) later(a, o.downgrade_after, &sim_client::downgrade);
+  if (o.extend_after != 0) later(a, o.extend_after, &sim_client::extend);
   if (o.hold == 0) {
     leave(a, now);
   } else {
@@ -167,19 +168,33 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
   }
 }
 
-// As client_core does it: the hold is a reader's from here on.
+// As client_core does it: the hold is a reader's, or has fewer permits, from here on.
 void sim_client::downgrade(actor& a, time_point now) {
   if (a.outer == nullptr || a.at != actor::state::inside || a.outer->at != engine::acquisition::phase::holding) return;
-  world_.say("client " + std::to_string(number_) + " downgrades its hold of lock " + std::to_string(a.outer->lock_number));
+  if (a.outer->permit.weight <= current(a).downgrade_to) return;
+  world_.say("client " + std::to_string(number_) + " makes its permit smaller of lock " + std::to_string(a.outer->lock_number));
   a.downgrade = std::make_unique<engine::admin_request>();
   engine::admin_request& i = *a.downgrade;
   i.what = engine::admin_request::kind::downgrade;
   i.name = name_of(a.outer->lock_number);
   i.id = a.outer->id;
-  i.size = 1;
+  i.size = current(a).downgrade_to;
   i.permit = a.outer->permit;
-  a.outer->permit.weight = 1;
+  a.outer->permit.weight = i.size;
   server_->administer(i, *this, now);
+}
+
+void sim_client::extend(actor& a, time_point now) {
+  if (a.outer == nullptr || a.at != actor::state::inside) return;
+  operation const& o = current(a);
+  sim_acquisition& x = *a.outer;
+  if (world_.tracing()) {
+    world_.say("client " + std::to_string(number_) + " asks for a lease of " + std::to_string(o.extend_to / millisecond) + " ms for lock " +
+               std::to_string(x.lock_number));
+  }
+  x.extended_at = now;
+  x.extension_asked_at = world_.now();
+  engine_->extend(x, as_ms(o.extend_to), now);
 }
 
 void sim_client::on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) {
@@ -191,7 +206,8 @@ void sim_client::on_admin_answered(engine::admin_request& i, engine::admin_resul
     }
   }
   bool const done = !why && result.count == 1;
-  if (world_.tracing()) world_.say("client " + std::to_string(number_) + (done ? " is a reader of " : " is no reader of ") + i.name);
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + (done ? " has a smaller permit of " : " has no smaller permit of ") + i.name);
 }
 
 void sim_client::go_deeper(actor& a, time_point now) {

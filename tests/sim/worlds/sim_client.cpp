@@ -413,4 +413,8 @@ void sim_client::on_released(engine::acquisition& a, bool was_held, error_code w
   notices_.push_back({notice::kind::released, &mine, {}, why, was_held, local_now()});
 }
 
+void sim_client::on_extended(engine::acquisition& a, bool is_held, error_code why) {
+  world_.watcher().extended(static_cast<sim_acquisition&>(a), is_held, why);
+}
+
 }  // namespace conch::sim

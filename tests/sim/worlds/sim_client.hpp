@@ -46,7 +46,9 @@ struct sim_acquisition : engine::acquisition {
   time_point seen_deadline{};
   time_point first_deadline{};
   nanos granted_at = 0;
-  time_point tell_by = time_point::max();  // of its loss, and of what deadline that is the margin
+  time_point extended_at = time_point::min();  // when it last asked for another lease
+  nanos extension_asked_at = -1;               // in true time; -1: none is under way
+  time_point tell_by = time_point::max();      // of its loss, and of what deadline that is the margin
   time_point seat_deadline{};
   time_point prolonged_at{};  // when that was heard
 };
@@ -162,6 +164,7 @@ class sim_client final : public protocol::wire,
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
+  void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
   void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;
   // engine::log_sink
   void note(bool is_error, std::string_view words) override;
@@ -184,6 +187,7 @@ class sim_client final : public protocol::wire,
   void cancel_again(actor& a, time_point now);
   void renewed_at_once(time_point now) const;
   void downgrade(actor& a, time_point now);
+  void extend(actor& a, time_point now);
   // sim_orders.cpp: an operator's
   void give_orders(actor& a, time_point now);
   void no_order_may_repeat() const;
