@@ -11,6 +11,7 @@ namespace conch {
 
 namespace detail {
 void start_set_permits(settings_ptr lock, std::uint32_t permits, force_handler handler);
+void start_change_permits(settings_ptr lock, std::int64_t by, std::uint32_t permits, bool if_unset, force_handler handler);
 void start_release_permits(settings_ptr lock, node_ref of, std::uint32_t permits, asio::any_completion_handler<void(error_code)> handler);
 }  // namespace detail
 
@@ -78,6 +79,29 @@ class semaphore : public named_lock {
     return start(1, {}, true, token);
   }
 
+  /// Adds `by` to the limit, for all objects of this name, or takes `-by` away. What two clients add at a time adds up.
+  ///
+  /// Effects: as async_set_permits. The limit stays between 1 and 1'000'000. Where the server knows nothing of the semaphore, permits() of
+  /// this object is what is added to.
+  /// Result: the limit from now on.
+  /// Preconditions: by != 0; else it completes with errc::invalid_config.
+  /// Completion signature: void(error_code, std::uint32_t)
+  /// Lifetimes, executor, cancellation, thread safety, round trips: as async_set_permits.
+  /// Errors: those of async_set_permits. errc::unreachable if the connection ended before the answer: whether it was carried out is not
+  /// known, and it is not repeated.
+  template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
+  auto async_add_permits(std::int32_t by, Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_change_permits{{lock_.get()}}, token, lock_, by, permits_, false);
+  }
+
+  /// Sets the limit if nobody has set it: the first of many processes that start decides. Result: the limit from now on. Otherwise as
+  /// async_set_permits.
+  template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
+  auto async_set_permits_if_unset(std::uint32_t permits, Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_change_permits{{lock_.get()}}, token, lock_, std::int32_t{0},
+                                                                        permits, true);
+  }
+
   /// Gives a part of the permits of a hold back, and keeps the rest.
   ///
   /// Effects: the permits go to the waiters at the head of the line that they are enough for. The hold keeps its token, its lease and its
@@ -113,6 +137,12 @@ class semaphore : public named_lock {
   }
 
  private:
+  struct initiate_change_permits : detail::initiation_at<detail::lock_settings> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr lock, std::int32_t by, std::uint32_t permits, bool if_unset) const {
+      detail::start_change_permits(std::move(lock), by, permits, if_unset, std::forward<Handler>(handler));
+    }
+  };
   struct initiate_release_permits : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, detail::node_ref of, std::uint32_t permits) const {

@@ -101,6 +101,8 @@ std::tuple<lock_status> status_of(lock_settings const& of, engine::admin_result 
 
 std::tuple<std::uint32_t> count_of(engine::admin_result const& result) { return {static_cast<std::uint32_t>(result.count)}; }
 
+std::tuple<std::uint32_t> limit_of(engine::admin_result const& result) { return {result.limit}; }
+
 std::tuple<> nothing_of(engine::admin_result const&) { return {}; }
 
 using kind = engine::admin_request::kind;
@@ -123,6 +125,16 @@ void start_set_permits(settings_ptr lock, std::uint32_t permits, force_handler h
   auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, kind::set_limit, lock->name, count_of, std::move(handler));
   q->size = permits;
   q->why = checked_permits(permits);
+  ask(q);
+}
+
+void start_change_permits(settings_ptr lock, std::int64_t by, std::uint32_t permits, bool if_unset, force_handler handler) {
+  auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, kind::set_limit, lock->name, limit_of, std::move(handler));
+  q->size = permits;
+  q->by = by;
+  q->if_unset = if_unset;
+  q->why = checked_permits(permits);
+  if (by == 0 && !if_unset) q->why = make_error_code(errc::invalid_config, "0 permits to add or to take away");
   ask(q);
 }
 

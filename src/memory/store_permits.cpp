@@ -445,12 +445,17 @@ store::ordered store::set_limit(script_context& m, protocol::limit_command const
   engine::permit const wanted{.kind = engine::permit_kind::semaphore, .limit = c.limit, .weight = 1};
   permit_context p{m, wanted, {}};
   if (!p.load()) return std::nullopt;
-  p.was_set = true;
-  p.limit = c.limit;
-  p.write();
+  if (!p.was_set || !c.if_unset) {
+    constexpr std::int64_t most = 1'000'000;
+    p.was_set = true;
+    p.limit = c.by != 0 ? std::clamp<std::int64_t>(p.limit + c.by, 1, most) : c.limit;
+    p.write();
+  }
+  engine::permit after = wanted;
+  after.limit = static_cast<std::uint32_t>(p.limit);
   auto const next = p.admit({}, 0, 0);
   bool const more = !m.e.line.empty();
-  return protocol::order_reply{.count = p.used, .passed_on = next.others > 0 && more, .more_to_do = p.unfinished && more, .permit = wanted};
+  return protocol::order_reply{.count = p.used, .passed_on = next.others > 0 && more, .more_to_do = p.unfinished && more, .permit = after};
 }
 
 void store::revoke(std::string_view id, std::string_view name) {

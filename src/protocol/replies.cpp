@@ -178,7 +178,7 @@ std::optional<order_reply> read_limit(answer const& a, std::uint32_t limit) {
   return order_reply{.count = n[0],
                      .passed_on = (flags & passed_on_flag) != 0,
                      .more_to_do = (flags & unfinished_flag) != 0,
-                     .permit = {.kind = permit_kind::semaphore, .limit = limit, .weight = 1}};
+                     .permit = {.kind = permit_kind::semaphore, .limit = n.size() > 3 ? static_cast<std::uint32_t>(n[3]) : limit, .weight = 1}};
 }
 
 /// COUNT · nothing

@@ -466,7 +466,7 @@ void server::drop(place& s) {
   assert_consistent(s);
   --s.references;
   if (s.references != 0 || s.at != place::state::idle) return;
-  s.follow_up = time_point::max();  // as for a new place
+  s.nothing_to_check();  // as for a new place
   up_.settled(s);
 }
 

@@ -44,7 +44,7 @@ void server::send_admin(admin_request& i, bool with_source, time_point now) {
   switch (i.what) {
     case admin_request::kind::inspect: out_.send(inspect_command{i.name, with_source}); break;
     case admin_request::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us}); break;
-    case admin_request::kind::set_limit: out_.send(limit_command{i.name, claim, kept, i.size, with_source}); break;
+    case admin_request::kind::set_limit: out_.send(limit_command{i.name, claim, kept, i.size, with_source, i.by, i.if_unset}); break;
     case admin_request::kind::downgrade:
       out_.send(release_command{.name = i.name,
                                 .id = i.id,
@@ -73,7 +73,9 @@ void server::end_unrepeatable_admin(std::string_view why) {
   admin_requests_.for_each([&](admin_request& i) {
     if (CONCH_MUTANT(force_repeated)) return;
     // An order that goes on names the owners that it means.
-    if (i.written && i.what == admin_request::kind::force && i.fence == 0 && i.last == 0) end_admin(i, {}, make_error_code(errc::unreachable, why));
+    bool const takes_from_all = i.what == admin_request::kind::force && i.fence == 0 && i.last == 0;
+    bool const adds = i.what == admin_request::kind::set_limit && i.by != 0 && !CONCH_MUTANT(change_repeated);
+    if (i.written && (takes_from_all || adds)) end_admin(i, {}, make_error_code(errc::unreachable, why));
   });
 }
 
@@ -153,7 +155,7 @@ void server::order_answer(admin_request& i, answer const& a, time_point now) {
   }
   grant_id const id = i.id;
   bool const gone = i.what == admin_request::kind::downgrade && reply->count == 0;
-  end_admin(i, {i.taken, {}}, gone ? make_error_code(errc::lost) : error_code{});
+  end_admin(i, {i.taken, {}, reply->permit.limit}, gone ? make_error_code(errc::lost) : error_code{});
   if (gone) taken_away(wanted_permit(id), id, now);
 }
 

@@ -36,9 +36,10 @@ cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
 }
 
 /// When the server has forgotten by itself what it has carried out until `now`: after the lock's lease, or the configured lease if that is
-/// longer. Nothing of this place is renewed after that.
+/// longer. Nothing of this place is renewed after that. A place in line lasts as long as the server has said.
 time_point server::forgotten_by(place const& s, time_point now) const {
-  auto const lease = std::max<duration>(s.lease, settings_.lease);
+  duration lease = std::max<duration>(s.lease, settings_.lease);
+  if (s.listed_until > now) lease = std::max(lease, s.listed_until - now);
   return now + lease + drift_of(lease) + settings_.command_timeout;
 }
 
@@ -196,7 +197,7 @@ void server::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
   if (whom != nullptr) forget(*whom);
   if (c.is_kick) {
     if (s.kick == &c) s.kick = nullptr;
-    if (s.follow_up <= now) s.follow_up = time_point::max();
+    s.checked_until(now);
   } else {
     --cleanups_;
   }
@@ -220,13 +221,37 @@ time_point server::late_after(receipt const& r) const {
 
 /// A script that was written after the claim had expired has dealt with a dead new owner, or has shown that the owner is alive.
 void server::seen(place& s, in_flight const& r) {
-  if (r.written >= s.follow_up) s.follow_up = time_point::max();
+  s.checked_until(r.written);
 }
 
 /// The new owner may be dead behind a connection that the server still believes in. Then the waiters behind it sleep until the lease
 /// expires that the server named to them. The client that passed the lock on looks after it when the claim expires, whatever it does by
 /// then.
-void server::passed_on(place& s, milliseconds lease, time_point now) { s.follow_up = after_claim(claim_of(lease), now); }
+void server::passed_on(place& s, milliseconds lease, time_point now) { s.look_later(after_claim(claim_of(lease), now)); }
+
+void place::look_later(time_point when) {
+  bool const only_one = !permit || follow_up == time_point::max();  // a mutex that is passed on again has no other new owner
+  if (only_one) {
+    follow_up = when;
+    return;
+  }
+  constexpr std::size_t most = 32;  // far more than a place can pass on within one claim
+  if (when < follow_up) std::swap(when, follow_up);
+  if (later_follow_ups.size() < most) later_follow_ups.insert(std::upper_bound(later_follow_ups.begin(), later_follow_ups.end(), when), when);
+  else later_follow_ups.back() = std::max(later_follow_ups.back(), when);
+}
+
+void place::checked_until(time_point now) {
+  while (follow_up <= now) {
+    follow_up = later_follow_ups.empty() ? time_point::max() : later_follow_ups.front();
+    if (!later_follow_ups.empty()) later_follow_ups.erase(later_follow_ups.begin());
+  }
+}
+
+void place::nothing_to_check() noexcept {
+  follow_up = time_point::max();
+  later_follow_ups.clear();
+}
 
 /// The claim with which a lock of that lease is passed on. Nobody is waited for longer than a holder that has died.
 milliseconds server::claim_of(milliseconds lease) const {
@@ -276,7 +301,7 @@ void server::drop_kicks() {
   std::vector<place*> places;
   auto const look = [&](cleanup& c) {
     if (c.is_kick && !c.sent) places.push_back(c.lock);
-    c.lock->follow_up = time_point::max();
+    c.lock->nothing_to_check();
   };
   pending_cleanups_.for_each(look);
   resting_cleanups_.for_each(look);

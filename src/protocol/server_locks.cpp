@@ -88,7 +88,7 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   if (s.permit) permits_.emplace(s.id, &s);
   s.ticket = s.terms.ticket;
   s.written = s.asks_again = s.by_push = false;
-  s.late_until = s.echo_until = time_point::min();
+  s.late_until = s.echo_until = s.listed_until = time_point::min();
   s.trouble_since = {};
   bool const others_first = !resting_.empty() && !failing_;  // they asked earlier
   (others_first ? resting_ : active_).push_back(s);
@@ -220,7 +220,7 @@ void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point 
   if (deadline <= now && !CONCH_MUTANT(late_grant_used)) return give_back_late(s, now);
   enter(s, place::state::owned);
   s.check.cancel();
-  if (!s.permit) s.follow_up = time_point::max();  // of a lock with several owners another permit was passed on
+  if (!s.permit) s.nothing_to_check();  // of a lock with several owners another permit was passed on
   s.fence = fence;
   s.segment = static_cast<std::uint32_t>(segment);
   s.fence_until = pushed ? from : from + settings_.fence_retention + lease;  // the client that passed it on may keep fences for less
@@ -281,6 +281,7 @@ void server::in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_p
   if (CONCH_MUTANT(no_safety_check)) return;
   if (CONCH_MUTANT(polls)) left_ms = 20;
   s.ticket = ticket;
+  s.listed_until = now + milliseconds{std::clamp<std::int64_t>(left_ms, 0, 86'400'000)} + s.lease;
   // The server's clock may be slower than ours. A check that comes too early is told what is left, and asks again. That costs one request
   // more, but the check is not late by as much as the clocks may differ.
   auto const left = milliseconds{std::clamp<std::int64_t>(left_ms, 20, 86'400'000)};
@@ -541,7 +542,7 @@ void server::release(place& s, std::optional<milliseconds> again, receipt* r, ti
       s.ticket = s.terms.ticket;
       s.written = true;
       s.asks_again = s.by_push = false;
-      s.late_until = s.echo_until = time_point::min();
+      s.late_until = s.echo_until = s.listed_until = time_point::min();
       s.trouble_since = {};
       active_.push_back(s);
       send_cleanup(c, s.id, false, now);

@@ -122,12 +122,16 @@ struct force_command {
   std::int64_t from_us = 0;  // only owners whose lease ends after this
 };
 
-/// Sets the limit of a semaphore.
+/// Sets or changes the limit of a semaphore.
 struct limit_command {
   std::string_view name;
   milliseconds claim{}, retention{};
   std::uint32_t limit = 0;
   bool with_source = false;
+  std::int64_t by = 0;    // is added to the present limit, or to `limit` if the server knows nothing of the lock; 0: `limit` is the new one
+  bool if_unset = false;  // not if the limit was set before
+
+  bool changes() const noexcept { return by != 0 || if_unset; }
 };
 
 /// One connection as the server knows it.

@@ -214,8 +214,9 @@ struct encoder {
 
   void operator()(protocol::limit_command const& c) const {
     static script const& limit = find_script("permit_limit");
-    command_writer w{out, 3 + 4 + 3};
+    command_writer w{out, c.changes() ? 3u + 4 + 5 : 3u + 4 + 3};
     order(w, limit, c, c.limit);
+    if (c.changes()) w.arg(c.by).arg(c.if_unset ? "1" : "0");
   }
 
   template <class Command, class Number>

@@ -45,6 +45,69 @@ TEST_F(Semaphore, NeverMorePermitsAreOutThanThereAre) {
   w.run(body);
 }
 
+TEST_F(Semaphore, PermitsAreAddedAndTakenAway) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : {server().url(), std::string{"memory://changed permits"}}) {
+      client a{w.ctx.get_executor(), quick(url)};
+      client b{w.ctx.get_executor(), quick(url)};
+      semaphore s{a, "changed", 2};
+      semaphore t{b, "changed", 5};
+      hold h = co_await s.async_acquire(2);
+      hold waiting;
+      t.async_acquire(1, [&](error_code, hold got) { waiting = std::move(got); });
+      std::uint32_t limit = co_await t.async_add_permits(1);
+      EXPECT_EQ(limit, 3u) << "of what it is, not of what this object says";
+      auto const granted = [&] { return waiting.valid(); };
+      co_await until(granted, "the added permit is granted");
+      limit = co_await s.async_add_permits(-2);
+      EXPECT_EQ(limit, 1u);
+      EXPECT_TRUE(h.valid() && waiting.valid());
+      limit = co_await s.async_add_permits(-5);
+      EXPECT_EQ(limit, 1u) << "never less";
+      limit = co_await s.async_set_permits_if_unset(9);
+      EXPECT_EQ(limit, 1u) << "it was set";
+      lock_status const now = co_await s.async_inspect();
+      EXPECT_EQ(now.limit, 1u);
+      EXPECT_EQ(now.available(), 0u);
+
+      semaphore fresh{a, "never used", 4};
+      limit = co_await fresh.async_set_permits_if_unset(6);
+      EXPECT_EQ(limit, 6u);
+      semaphore other{a, "not used either", 4};
+      limit = co_await other.async_add_permits(3);
+      EXPECT_EQ(limit, 7u) << "of what this object says";
+      auto const none = co_await other.async_add_permits(0, as_tuple);
+      EXPECT_EQ(std::get<0>(none), errc::invalid_config);
+      auto const too_many = co_await other.async_set_permits_if_unset(2'000'000, as_tuple);
+      EXPECT_EQ(std::get<0>(too_many), errc::invalid_config);
+    }
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, TwoClientsAddAtATime) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), quick(server())};
+    client b{w.ctx.get_executor(), quick(server())};
+    semaphore s{a, "both add", 1};
+    semaphore t{b, "both add", 1};
+    int answered = 0;
+    for (int i = 0; i < 50; ++i) {
+      for (semaphore* one : {&s, &t}) {
+        one->async_add_permits(2, [&](error_code ec, std::uint32_t) {
+          EXPECT_EQ(ec, error_code{});
+          ++answered;
+        });
+      }
+    }
+    auto const all = [&] { return answered == 100; };
+    co_await until(all, "all added");
+    lock_status const now = co_await s.async_inspect();
+    EXPECT_EQ(now.limit, 201u);
+  };
+  w.run(body);
+}
+
 TEST_F(Semaphore, P5ALargeRequestIsNotOvertakenBySmallOnes) {
   auto const body = [&]() -> asio::awaitable<void> {
     client a{w.ctx.get_executor(), steady_config(server())};

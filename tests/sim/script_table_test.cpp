@@ -271,6 +271,12 @@ renew_command lasting(std::vector<renewal> const& items, bool permits = false) {
 
 force_command force(std::int64_t fence = 0) { return {.name = "L", .claim = claim, .retention = retention, .fence = fence}; }
 
+limit_command change_limit(std::uint32_t otherwise, std::int64_t by) {
+  return {.name = "L", .claim = claim, .retention = retention, .limit = otherwise, .by = by};
+}
+limit_command limit_if_unset(std::uint32_t permits) {
+  return {.name = "L", .claim = claim, .retention = retention, .limit = permits, .if_unset = true};
+}
 limit_command limit(std::uint32_t permits) { return {.name = "L", .claim = claim, .retention = retention, .limit = permits}; }
 
 // ---- the tables ----
@@ -464,6 +470,19 @@ std::vector<row> const& orders() {
        "c: c.1 {clock} {now} 3000 s0 conch:{L}\n"},
       {"limit: a smaller one takes nothing from anybody", "HSET L sums 's 3 3 {now+1000000} 0 ' b.1 '3 9 h {now+1000000} 0'\nPEXPIRE L 1000", "",
        limit(1), "[3 {now}]", "L={b.1=3 9 h {now+1000000} 0, sums=s 1 3 {now+1000000} 1 } (600000)\n"},
+      {"limit: changed for a lock that nobody uses, from what the asker has", "", "", change_limit(5, 2), "[0 {now} 0 7]",
+       "L={sums=s 7 0 0 1 } (600000)\n"},
+      {"limit: changed from what it is, and lets those in for whom it is enough",
+       "HSET L sums 's 2 2 {now+1000000} 0 ' b.1 '2 9 h {now+1000000} 0'\nPEXPIRE L 1000\nZADD L:q 5 'c.1 1 -' 6 'd.1 1 -'", "cd", change_limit(7, 1),
+       "[3 {now} 1 3]",
+       "L={b.1=2 9 h {now+1000000} 0, c.1=1 {clock} c {now+3000000} 0, sums=s 3 3 {now+1000000} 1 } (600000)\nL:f={clock} (600000)\n"
+       "L:q=[d.1 1 -@6]\n",
+       "c: c.1 {clock} {now} 3000 s0 conch:{L}\n"},
+      {"limit: never less than 1", "HSET L sums 's 3 0 0 1 '\nPEXPIRE L 600000", "", change_limit(5, -4), "[0 {now} 0 1]",
+       "L={sums=s 1 0 0 1 } (600000)\n"},
+      {"limit: set if it was not", "", "", limit_if_unset(5), "[0 {now} 0 5]", "L={sums=s 5 0 0 1 } (600000)\n"},
+      {"limit: not set where it was", "HSET L sums 's 3 0 0 1 '\nPEXPIRE L 600000", "", limit_if_unset(5), "[0 {now} 0 3]",
+       "L={sums=s 3 0 0 1 } (600000)\n"},
       {"limit: of a lock of another kind", "HSET L sums 'r 1000000 1 {now+1000000} 0 ' b.1 '1 9 h {now+1000000} 0'", "", limit(1), "error WRONGTYPE",
        "L={b.1=1 9 h {now+1000000} 0, sums=r 1000000 1 {now+1000000} 0 }\n"},
   };

@@ -154,6 +154,24 @@ TEST_F(EngineInquiry, IsRepeatedAfterAReconnectIfThatHasTheEffectOfOnce) {
   EXPECT_EQ(commands, (texts{"inspect L", "force L from 30", "limit L 7", "force L"}));
 }
 
+TEST_F(EngineInquiry, AChangeOfALimitIsNotRepeated) {
+  admin_request* const written = &administer("written", kind::set_limit);
+  written->by = 0;
+  take_sent();
+  answer({1, 5});
+  heard();
+  asked& q = administer("change", kind::inspect);
+  remote->withdraw(q);
+  disconnect();
+  asked& change = administer("later", kind::set_limit);
+  change.by = 2;
+  connect("1");
+  settle_connection();
+  EXPECT_EQ(take_sent().back().text, "limit L 7");
+  disconnect();
+  EXPECT_EQ(heard(), texts{"later unreachable"});  // it may have been carried out
+}
+
 TEST_F(EngineInquiry, IsForgottenWhenItIsWithdrawn) {
   asked& q = administer("q", kind::inspect);
   remote->withdraw(q);

@@ -46,6 +46,26 @@ TEST_F(EngineCleanup, ResendsAReleaseAndTakesNotMineForSuccess) {  // P8
   expect_clean();
 }
 
+// The place lasts for the lease of the holder, which is longer than any of this client's.
+TEST_F(EngineCleanup, LeavesALineForAsLongAsTheServerKeepsIt) {
+  start_connected();
+  caller& a = ask("a", "L", {.lease = 6s});
+  take_sent();
+  queue(60'000);
+  cancel(a, cancel_type::partial);
+  time_point const listed_until = now + 66s;
+  while (now < listed_until) {
+    EXPECT_FALSE(remote->settled()) << (listed_until - now).count();
+    while (!unanswered.empty()) answer(fault::refused, "MISCONF");
+    advance(1s);
+  }
+  for (int i = 0; i < 5; ++i) {
+    while (!unanswered.empty()) answer(fault::refused, "MISCONF");
+    advance(1s);
+  }
+  EXPECT_TRUE(remote->settled());
+}
+
 TEST_F(EngineCleanup, TakesNotMineForWhatItIsWhenTheReleaseWasNeverWrittenBefore) {
   start_connected();
   caller& a = holding("a");

@@ -109,6 +109,29 @@ TEST_F(EnginePermits, AGrantDoesNotEndTheLookAfterAPermitThatWasPassedOn) {
   EXPECT_EQ(heard(), texts{});
 }
 
+// P4: two permits were passed on at different times, and each new owner may be dead.
+TEST_F(EnginePermits, EachPermitThatWasPassedOnIsLookedAfterAtTheEndOfItsOwnClaim) {
+  caller& a = ask_permit("a");
+  take_sent();
+  answer({0, 1000, server_us(), 77, 1});  // in line, and it passed on one permit
+  advance(1200ms);
+  EXPECT_EQ(sent(), texts{"acquire L 1 permit 1 of 3"});
+  answer({0, 1900, server_us(), 77, 1});  // still in line, and it passed on another one
+  advance(500ms);
+  cancel(a, cancel_type::terminal);
+  EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 3"});
+  answer({0, 0, 0, server_us()});
+  heard();
+  advance(1500ms);
+  EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 3"}) << "a claim after the first";
+  answer({0, 0, 0, server_us()});
+  advance(1200ms);
+  EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 3"}) << "a claim after the second";
+  answer({0, 0, 0, server_us()});
+  advance(10s);
+  EXPECT_EQ(sent(), texts{});
+}
+
 TEST_F(EnginePermits, AGrantThatNobodyWantsGoesBackAsWhatItWas) {
   push_permit(9, 100);
   EXPECT_EQ(sent(), texts{"release L 9 permit 1 of 0"});

@@ -204,6 +204,11 @@ TEST(Replies, OfOrders) {
   EXPECT_TRUE(limit->passed_on && limit->more_to_do);
   EXPECT_EQ(limit->permit.limit, 7u);
 
+  auto const changed = read_limit(sent({5, clock_us, 0, 9}), 7);
+  ASSERT_TRUE(changed);
+  EXPECT_FALSE(changed->passed_on || changed->more_to_do);
+  EXPECT_EQ(changed->permit.limit, 9u);
+
   EXPECT_FALSE(read_force(sent({2})));
   EXPECT_FALSE(read_limit(sent({}), 7));
 }

@@ -44,8 +44,12 @@ class random_permits {
     switch (pick(0, 11)) {
       case 10: return protocol::inspect_command{name()};
       case 11:
-        if (pick(0, 1) == 0)
-          return protocol::limit_command{pick(0, 9) == 0 ? name() : names_[0], claim, retention, static_cast<std::uint32_t>(pick(1, 7))};
+        if (pick(0, 1) == 0) {
+          protocol::limit_command c{pick(0, 9) == 0 ? name() : names_[0], claim, retention, static_cast<std::uint32_t>(pick(1, 7))};
+          if (pick(0, 2) == 0) c.by = pick(-4, 4);
+          c.if_unset = c.by == 0 && pick(0, 2) == 0;
+          return c;
+        }
         return protocol::force_command{name(), claim, retention, pick(0, 3) == 0 ? now_us_ - 1'577'836'800'000'000 : 0};
       case 0:
       case 1:

@@ -70,7 +70,8 @@ class observer {
   virtual void ordered(int name);
   virtual owner_fences owners_of(int name) const;
   virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do);
-  virtual void limit_set(int, std::int64_t, bool, bool) {}  // or perhaps set, when the script failed
+  virtual std::int64_t limit_set_of(int) const { return 0; }  // 0: nobody has set one
+  virtual void limit_set(int, std::int64_t, bool, bool) {}    // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;
   void misdescribed(std::string const& id) { misdescribed_.insert(id); }        // as a permit that it is not; nobody believes that
   void forged(std::string const& id) { forged_.insert(id); }                    // a grant, by somebody who knows the id

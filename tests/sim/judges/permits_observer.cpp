@@ -438,11 +438,18 @@ void permits_observer::forced(int name, owner_fences const& owners, std::vector<
   if (!owners.empty() && !more_to_do) judge_line(name, look_at(name));
 }
 
+std::int64_t permits_observer::limit_set_of(int name) const {
+  return look_at(name).there ? watches_[static_cast<std::size_t>(name)].limit_set : 0;  // nobody has come for its retention
+}
+
 void permits_observer::limit_set(int name, std::int64_t limit, bool surely, bool more_to_do) {
   permit_watch& w = watches_[static_cast<std::size_t>(name)];
   w.limit_set = surely ? limit : 0;
-  w.highest_limit = std::max(w.highest_limit, limit);
-  w.lowest_limit = w.lowest_limit == 0 ? limit : std::min(w.lowest_limit, limit);
+  // What failed may have been carried out, and may have been a change.
+  std::int64_t const highest = surely ? limit : std::max({limit, w.highest_limit, static_cast<std::int64_t>(plan_.limit)}) + greatest_change;
+  std::int64_t const lowest = surely ? limit : 1;
+  w.highest_limit = std::max(w.highest_limit, highest);
+  w.lowest_limit = w.lowest_limit == 0 ? lowest : std::min(w.lowest_limit, lowest);
   if (!surely) return;
   permits_state const is = look_at(name);
   if (is.limit != limit) throw violation{8, "the limit of " + lock_words(name) + " was set to " + std::to_string(limit) + " and is another"};

@@ -20,6 +20,7 @@ class permits_observer final : public observer {
   void ordered(int name) override;
   owner_fences owners_of(int name) const override;
   void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do) override;
+  std::int64_t limit_set_of(int name) const override;
   void limit_set(int name, std::int64_t limit, bool surely, bool more_to_do) override;
   void fence_spoilt(int name) override;
   void clock_shows(std::int64_t ms) override;

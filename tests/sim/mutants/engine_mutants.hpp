@@ -57,6 +57,7 @@ enum class engine_mutant : std::uint8_t {
   fixed_is_renewed,
   lease_of_another_kept,
   extended_at_once,
+  change_repeated,
   extension_not_sent,
   no_max_hold,
   loss_told_late,

@@ -134,6 +134,11 @@ constexpr mutant mutants[] = {
      "math.ceil((first_end - now) / 1000)", "math.ceil((first_end - now) / 1000) + 30000"},
     {"permits-granted-as-a-mutex", "a mutex of the same name is passed on to who waits for a permit", "srge P10", engine_mutant::none, "acquire",
      "not string.find(id, ' ', 1, true) and ", ""},
+    {"permits-change-repeated", "an order to add permits is repeated after a reconnect", "s P8", engine_mutant::change_repeated},
+    {"permits-added-to-the-asked", "permits are added to what the asker says, not to the limit", "s P8", engine_mutant::none, "permit_limit",
+     "limit + by", "asked_limit + by"},
+    {"permits-unset-ignored", "a limit that is to be set only if nobody has set it is set again", "s P8", engine_mutant::none, "permit_limit",
+     "was_set and ARGV[5] == '1'", "false"},
     {"permits-dead-head-stays", "who asks again does not find out that the head of the line is dead", "sr P4", engine_mutant::none, "permit_acquire",
      "reach(string.match(head, '^%S+'), '')", "true"},
 };

@@ -19,6 +19,8 @@ constexpr nanos microsecond = 1'000;
 constexpr nanos millisecond = 1'000'000;
 constexpr nanos second = 1'000'000'000;
 
+constexpr std::int64_t greatest_change = 3;  // of a limit, up or down, by one order
+
 // One acquire and what is done under the lock.
 struct operation {
   enum class way : std::uint8_t { wait, timed, attempt };

@@ -308,7 +308,8 @@ void make_regroup(random_source& r, plan& p) {
       death.variant = 0;
       p.faults.push_back(death);
     }
-    at += 800 * millisecond;  // all are back before the next
+    at += 800 * millisecond;  // all are back before the next; of a change of roles they hear when they ask again
+    if (f.what == kind::role_change) at += 2 * lease;
   }
   std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
 }

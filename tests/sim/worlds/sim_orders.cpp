@@ -37,6 +37,11 @@ void sim_client::give_orders(actor& a, time_point now) {
     one.asked_at = world_.now();
     one.fence = fence;
     one.size = static_cast<std::uint32_t>(1 + o.patience % 7);
+    if (what == kind::set_limit) {
+      nanos const drawn = o.patience / 7;
+      if (drawn % 3 == 1) one.by = drawn / 3 % 7 - greatest_change;
+      one.if_unset = drawn % 3 == 2;
+    }
   };
   // One of those that are told to act only if nobody else has it by now knows the fence from before.
   auto const owners = world_.watcher().owners_of(o.name);
@@ -57,7 +62,8 @@ void sim_client::give_orders(actor& a, time_point now) {
 void sim_client::no_order_may_repeat() const {
   for (auto const& a : actors_) {
     for (auto const& one : a->orders) {
-      bool const acts_again = one->what == kind::force && one->fence == 0 && one->last == 0 && one->written;
+      bool const takes_from_all = one->what == kind::force && one->fence == 0 && one->last == 0;
+      bool const acts_again = (takes_from_all || (one->what == kind::set_limit && one->by != 0)) && one->written;
       if (acts_again && !one->answered) throw violation{8, order_words(*this, *one) + " will be repeated, though it may have been carried out"};
     }
   }

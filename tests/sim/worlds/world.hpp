@@ -137,6 +137,9 @@ class world {
     std::string script;
     int name;
     std::int64_t number;  // a fence, a limit
+    std::int64_t by = 0;  // how a limit is to change
+    bool if_unset = false;
+    std::int64_t set_before = 0;  // the limit that had been set; 0: none
     observer::owner_fences owners;
     bool at_master;
     std::vector<std::int64_t> goes_on_from = {};  // what the script before it answered

@@ -31,11 +31,16 @@ bool world::is_order(std::string_view script) { return script == "force" || scri
 
 /// Before it is carried out: whom it will concern. A replica only says what it knows.
 world::order_in_hand world::take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master) {
-  order_in_hand o{std::string{script}, 0, 0, {}, at_master};
+  order_in_hand o{.script = std::string{script}, .name = 0, .number = 0, .owners = {}, .at_master = at_master};
   while (o.name < plan_.names && "conch:{" + redis::escape_name(name_of(o.name)) + "}" != argv[3]) ++o.name;
   if (script == "inspect" || o.name == plan_.names || !at_master) return o;
   std::span const words = argv.subspan(3 + static_cast<std::size_t>(number(argv[2])));
   o.number = number(words[2]);
+  if (script == "permit_limit") {
+    if (words.size() > 3) o.by = number(words[3]);
+    o.if_unset = words.size() > 4 && words[4] == "1";
+    o.set_before = observer_->limit_set_of(o.name);
+  }
   if (script == "force") {
     o.owners = observer_->owners_of(o.name);
     if (o.number != 0) std::erase_if(o.owners, [&](auto const& owner) { return owner.second != o.number; });
@@ -88,7 +93,14 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
     }
     observer_->forced(o.name, taken, pushed, (flags & (more_to_take | more_to_pass_on_after_force)) != 0);
   }
-  if (o.script == "permit_limit") observer_->limit_set(o.name, o.number, true, (flags & more_to_pass_on_after_limit) != 0);
+  if (o.script == "permit_limit") {
+    std::int64_t const limit = numbers.size() > 3 ? numbers[3] : o.number;
+    std::int64_t const changed = o.if_unset ? o.set_before : o.by != 0 ? std::max<std::int64_t>(o.set_before + o.by, 1) : o.number;
+    if (o.set_before != 0 && limit != changed) {
+      throw violation{8, "the limit of lock " + std::to_string(o.name) + " is " + std::to_string(limit) + " and not " + std::to_string(changed)};
+    }
+    observer_->limit_set(o.name, limit, true, (flags & more_to_pass_on_after_limit) != 0);
+  }
 }
 
 bool world::was_said(std::string_view client, std::string_view script, int name, engine::admin_result const& result) const {
@@ -96,7 +108,8 @@ bool world::was_said(std::string_view client, std::string_view script, int name,
     if (s.client != client || s.script != script || s.name != name) return false;
     if (result.status) return is_report(*result.status, s.numbers);
     bool const goes_on = s.numbers.size() == 7;
-    return !goes_on && !s.numbers.empty() && s.numbers[0] == result.count;
+    bool const same_limit = s.numbers.size() != 4 || s.numbers[3] == result.limit;
+    return !goes_on && !s.numbers.empty() && s.numbers[0] == result.count && same_limit;
   });
 }
 
