@@ -28,7 +28,7 @@ enum class errc {
   invalid_config,  ///< a member of conch::config or of the options is out of range
   invalid_url,     ///< the URL could not be understood
   not_supported,   ///< this backend does not offer that
-  would_deadlock,  ///< a reader asked to become a writer: two such readers would wait for each other
+  would_deadlock,  ///< a reader asked to become a writer; or a blocking call would wait for its own thread
 };
 
 /// Groups of errors, for code that only wants to know what to do next.

@@ -28,7 +28,7 @@ std::string_view plain_message(errc e) {
     case errc::invalid_config: return "invalid configuration";
     case errc::invalid_url: return "invalid URL";
     case errc::not_supported: return "not supported by this backend";
-    case errc::would_deadlock: return "a reader cannot become a writer, or two would wait for each other: release, then acquire";
+    case errc::would_deadlock: return "it would wait for ever";
   }
   return "unknown error";
 }

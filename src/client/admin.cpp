@@ -158,7 +158,7 @@ void start_release_permits(settings_ptr lock, node_ref of, std::uint32_t permits
 
 void refuse_upgrade(settings_ptr const& lock, order_handler handler) {
   auto const q = std::make_shared<asked<>>(lock->core, kind::downgrade, lock->name, nothing_of, std::move(handler));
-  q->why = make_error_code(errc::would_deadlock);
+  q->why = make_error_code(errc::would_deadlock, "a reader cannot become a writer, or two would wait for each other: release, then acquire");
   ask(q);
 }
 

@@ -7,5 +7,6 @@ namespace conch::test {
 extern char const* const guide_file;
 extern char const* const lock_holder_program;
 extern char const* const redlock_crowd_program;
+extern char const* const scoped_locks_program;
 
 }  // namespace conch::test

@@ -1,0 +1,501 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include <conch/blocking.hpp>
+
+#include <conch/shared_mutex.hpp>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/system/system_error.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <iterator>
+#include <mutex>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+// It uses the public classes only.
+namespace conch::blocking {
+
+namespace detail {
+
+namespace {
+
+config for_many_threads(config settings) {
+  if (settings.single_threaded) {
+    throw boost::system::system_error{
+        make_error_code(errc::invalid_config, "single_threaded must be false: the locks are called from other threads than the client's own")};
+  }
+  return settings;
+}
+
+/// Names the calling thread. Unlike a std::thread::id it is not used again when the thread has ended.
+std::uint64_t this_thread() {
+  static std::atomic<std::uint64_t> last{0};
+  thread_local std::uint64_t const mine = ++last;
+  return mine;
+}
+
+}  // namespace
+
+/// The thread of a client, and its io_context. The client, its locks and the thread itself share it.
+///
+/// The thread ends when the client is closed and no call of another thread is inside. It then destroys the io_context. So nobody
+/// uses that meanwhile: each use of the client below is a `visit`.
+class runtime : public std::enable_shared_from_this<runtime> {
+ public:
+  // cppcheck-suppress passedByValue ; it is moved on
+  explicit runtime(config settings)
+      : context_{std::in_place, 1}, work_{asio::make_work_guard(*context_)}, client_{context_->get_executor(),
+                                                                                     for_many_threads(std::move(settings))} {}
+
+  void start() {
+    thread_ = std::thread{[self = shared_from_this()] { self->run(); }};
+    id_ = thread_.get_id();
+  }
+
+  /// Called once, by the client's destructor.
+  void close() {
+    client_.async_close(duration::zero(), [self = shared_from_this()](error_code) {
+      std::lock_guard const guard{self->mutex_};
+      self->closed_ = true;
+      self->stop_if_unused();
+    });
+    if (is_own_thread()) {
+      thread_.detach();
+    } else {
+      thread_.join();
+    }
+  }
+
+  bool is_own_thread() const noexcept { return std::this_thread::get_id() == id_; }
+
+  conch::client& client() noexcept { return client_; }
+
+  /// A use of the client below, from any thread. False: there is none any more.
+  class visit {
+   public:
+    explicit visit(runtime& to) : of_{to} {
+      std::lock_guard const guard{of_.mutex_};
+      inside_ = !of_.stopped_;
+      if (inside_) ++of_.visits_;
+    }
+    visit(visit const&) = delete;
+    visit& operator=(visit const&) = delete;
+    ~visit() {
+      if (!inside_) return;
+      std::lock_guard const guard{of_.mutex_};
+      --of_.visits_;
+      of_.stop_if_unused();
+    }
+    explicit operator bool() const noexcept { return inside_; }
+
+   private:
+    runtime& of_;
+    bool inside_;
+  };
+
+  /// A thread holds a lock with this name, which must live until forget().
+  void remember(std::uint64_t thread, std::string_view name) {
+    std::lock_guard const guard{mutex_};
+    held_.emplace(thread, name);
+  }
+  void forget(std::uint64_t thread, std::string_view name) noexcept {
+    std::lock_guard const guard{mutex_};
+    auto const found = held_.find({thread, name});
+    if (found != held_.end()) held_.erase(found);
+  }
+  /// True: it holds a lock, and the name of each is less than this one.
+  bool holds_only_lesser(std::uint64_t thread, std::string_view name) const {
+    std::lock_guard const guard{mutex_};
+    auto const next = held_.lower_bound({thread + 1, {}});
+    return next != held_.begin() && std::prev(next)->first == thread && std::prev(next)->second < name;
+  }
+
+  /// Releases the lock without waiting for the answer.
+  void give_back(hold h) noexcept {
+    visit const here{*this};
+    if (!here && !is_own_thread()) {
+      // The release is dropped with the io_context. It must not be posted there while that is destroyed.
+      std::unique_lock guard{mutex_};
+      destroyed_.wait(guard, [this] { return is_destroyed_; });
+    }
+    hold const dropped{std::move(h)};  // before the end of the visit
+  }
+
+ private:
+  void run() {
+    context_->run();
+    { std::lock_guard const guard{mutex_}; }  // the one who stopped it has left stop()
+    work_.reset();
+    context_.reset();
+    {
+      std::lock_guard const guard{mutex_};
+      is_destroyed_ = true;
+    }
+    destroyed_.notify_all();
+  }
+
+  /// With mutex_ locked.
+  void stop_if_unused() {
+    if (!closed_ || visits_ != 0 || stopped_) return;
+    stopped_ = true;
+    context_->stop();
+  }
+
+  std::optional<asio::io_context> context_;  // until the thread ends
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  conch::client client_;
+  std::thread thread_;
+  std::thread::id id_;
+
+  mutable std::mutex mutex_;                                        // guards what follows
+  std::multiset<std::pair<std::uint64_t, std::string_view>> held_;  // a thread, and the name of a lock that it holds
+  std::condition_variable destroyed_;
+  std::size_t visits_ = 0;
+  bool closed_ = false;        // the close of the client has completed
+  bool stopped_ = false;       // nobody may visit any more
+  bool is_destroyed_ = false;  // the io_context
+};
+
+namespace {
+
+/// One acquire and the thread that waits for it.
+class waiting_call {
+ public:
+  explicit waiting_call(asio::any_io_executor own) : own_{std::move(own)} {}
+
+  void complete(error_code why, hold h) {
+    std::lock_guard const guard{mutex_};
+    why_ = why;
+    hold_ = std::move(h);
+    done_ = true;
+    completed_.notify_one();
+  }
+
+  error_code wait(hold& granted) {
+    std::unique_lock guard{mutex_};
+    completed_.wait(guard, [this] { return done_; });
+    granted = std::move(hold_);
+    return why_;
+  }
+
+  asio::cancellation_slot slot() noexcept { return cancel_.slot(); }
+
+  /// On any thread, once the operation is initiated. The signal is the client's thread's, which clears it when the operation completes.
+  static void cancel(std::shared_ptr<waiting_call> const& call) {
+    asio::post(call->own_, [call] { call->cancel_.emit(asio::cancellation_type::terminal); });
+  }
+
+ private:
+  asio::any_io_executor const own_;
+  asio::cancellation_signal cancel_;
+  std::mutex mutex_;
+  std::condition_variable completed_;
+  bool done_ = false;
+  error_code why_;
+  hold hold_;
+};
+
+/// The last try of a thread that did not wait.
+struct last_try {
+  bool failed = false;
+  duration took{};
+};
+thread_local last_try last;
+
+[[noreturn]] void fail(error_code why) { throw boost::system::system_error{why}; }
+
+}  // namespace
+
+/// A lock object: its holds, and who is told of a loss. Shared, since a loss may be on its way to it when the object is destroyed.
+class lock_state : public std::enable_shared_from_this<lock_state> {
+ public:
+  using any_lock = std::variant<conch::mutex, conch::shared_mutex>;
+
+  lock_state(std::shared_ptr<runtime> of, any_lock lock) : runtime_{std::move(of)}, lock_{std::move(lock)} {}
+
+  std::string const& name() const noexcept {
+    return std::visit([](auto const& lock) -> std::string const& { return lock.name(); }, lock_);
+  }
+
+  /// True: taken. False: not within `wait`, or a stop was requested.
+  bool acquire(share how, std::optional<duration> wait, std::stop_token const& stop) {
+    if (runtime_->is_own_thread()) {
+      fail(make_error_code(errc::would_deadlock, "a blocking call on the client's own thread, which would have to complete it"));
+    }
+    bool const without_limit = !wait || *wait == duration::max();
+    if (without_limit && would_wait_for_itself(how)) fail(make_error_code(errc::would_deadlock, "this thread holds the lock already"));
+    if (stop.stop_requested()) return false;
+    runtime::visit const here{*runtime_};
+    if (!here) fail(make_error_code(errc::closed));
+    if (without_limit || *wait > duration::zero()) return acquire_within(how, wait, stop);
+
+    duration const waits = patience();
+    time_point const began = clock::now();
+    bool const taken = acquire_within(how, waits, stop);
+    last = {!taken, waits > duration::zero() ? last.took : clock::now() - began};
+    return taken;
+  }
+
+  void release(share how) noexcept {
+    hold given_back;
+    {
+      std::lock_guard const guard{mutex_};
+      auto const found = to_be_released(how);
+      if (found == holds_.end()) return;
+      given_back = std::move(found->h);
+      runtime_->forget(found->by, name());
+      holds_.erase(found);
+    }
+    runtime_->give_back(std::move(given_back));
+  }
+
+  /// read(hold) of the hold that a const function is about; `none` without a hold.
+  template <class Result, class Read>
+  Result read(Result none, Read const& read) const {
+    std::lock_guard const guard{mutex_};
+    if (holds_.empty()) return none;
+    auto const mine = std::find_if(holds_.rbegin(), holds_.rend(), [me = this_thread()](kept const& k) { return k.by == me; });
+    return read(mine != holds_.rend() ? mine->h : holds_.back().h);
+  }
+
+  void on_lost(lost_callback told) {
+    auto next = told ? std::make_shared<lost_callback const>(std::move(told)) : nullptr;
+    std::unique_lock guard{mutex_};
+    told_.swap(next);
+    if (told_) {
+      if (runtime::visit const here{*runtime_}; here) {
+        for (kept& k : holds_) watch(k);
+      }
+    }
+    wait_for_callback(guard);
+    guard.unlock();  // before the one before is destroyed
+  }
+
+  /// The object is destroyed.
+  void end() {
+    std::vector<kept> given_back;
+    std::shared_ptr<lost_callback const> callback;
+    {
+      std::unique_lock guard{mutex_};
+      given_back.swap(holds_);
+      callback.swap(told_);
+      wait_for_callback(guard);
+    }
+    for (kept& k : given_back) {
+      runtime_->forget(k.by, name());
+      runtime_->give_back(std::move(k.h));
+    }
+  }
+
+ private:
+  struct kept {
+    hold h;
+    share how;
+    std::uint64_t by;  // this_thread() of the thread that locked
+    bool watched = false;
+  };
+
+  /// How long a try may wait: as a rule not at all.
+  ///
+  /// std::lock() holds one lock and tries the next. If that is busy, it gives back what it has, locks the busy one, and tries the first. Two
+  /// processes that do so in step fail together, thousands of times in a row. Therefore, if the last try of this thread failed, and the name of
+  /// this lock is greater than those of all locks that the thread holds, it stands in line. Of two threads that hold each other's lock just
+  /// one does: the other fails at once, and leaves its lock to the one that waits.
+  duration patience() const {
+    using std::chrono::milliseconds;
+    if (!last.failed || !runtime_->holds_only_lesser(this_thread(), name())) return duration::zero();
+    // The other has to fail, to release, and to be heard.
+    return std::clamp<duration>(4 * std::min<duration>(last.took, milliseconds{250}), milliseconds{20}, milliseconds{1000});
+  }
+
+  bool would_wait_for_itself(share how) const {
+    std::lock_guard const guard{mutex_};
+    return std::any_of(holds_.begin(), holds_.end(), [how, me = this_thread()](kept const& k) {
+      return k.by == me && (how == share::alone || k.how == share::alone) && k.h.valid();
+    });
+  }
+
+  template <class Lock, class Token>
+  static void initiate(Lock& lock, std::optional<duration> wait, Token&& token) {
+    if (wait && *wait <= duration::zero()) {
+      lock.async_try_acquire(std::forward<Token>(token));
+    } else {
+      lock.async_acquire({.wait = wait}, std::forward<Token>(token));
+    }
+  }
+
+  /// With the client visited.
+  bool acquire_within(share how, std::optional<duration> wait, std::stop_token const& stop) {
+    hold granted;
+    error_code const why = wait_for(how, wait, stop, granted);
+    if (why == errc::timed_out || (why == asio::error::operation_aborted && stop.stop_requested())) return false;
+    if (why) fail(why);
+    if (!granted) return false;
+    keep(std::move(granted), how);
+    return true;
+  }
+
+  error_code wait_for(share how, std::optional<duration> wait, std::stop_token const& stop, hold& granted) {
+    auto const call = std::make_shared<waiting_call>(runtime_->client().get_executor());
+    auto token = asio::bind_cancellation_slot(call->slot(), [call](error_code why, hold h) { call->complete(why, std::move(h)); });
+    if (auto* const of_one = std::get_if<conch::mutex>(&lock_)) {
+      initiate(*of_one, wait, std::move(token));
+    } else if (auto& of_many = std::get<conch::shared_mutex>(lock_); how == share::alone) {
+      initiate(of_many, wait, std::move(token));
+    } else {
+      auto as_reader = of_many.readers();
+      initiate(as_reader, wait, std::move(token));
+    }
+    std::stop_callback const on_stop{stop, [&call] { waiting_call::cancel(call); }};
+    return call->wait(granted);
+  }
+
+  /// With the client visited.
+  void keep(hold granted, share how) {
+    std::lock_guard const guard{mutex_};
+    holds_.push_back({std::move(granted), how, this_thread()});
+    runtime_->remember(this_thread(), name());
+    if (told_) watch(holds_.back());
+  }
+
+  /// With mutex_ locked. A hold that was lost and is not unlocked yet may stand before one that another thread has got since.
+  std::vector<kept>::iterator to_be_released(share how) {
+    auto found = holds_.end();
+    for (auto at = holds_.begin(); at != holds_.end(); ++at) {
+      if (at->how != how) continue;
+      if (at->by == this_thread()) return at;
+      if (found == holds_.end()) found = at;
+    }
+    return found;
+  }
+
+  /// With mutex_ locked and the client visited.
+  void watch(kept& k) {
+    if (std::exchange(k.watched, true)) return;
+    k.h.async_lost([self = shared_from_this(), fence = k.h.fence()](error_code why) {
+      if (why != asio::error::operation_aborted) self->tell(why, fence);
+    });
+  }
+
+  /// On the client's thread.
+  void tell(error_code why, std::int64_t fence) {
+    std::shared_ptr<lost_callback const> callback;
+    {
+      std::lock_guard const guard{mutex_};
+      bool const is_kept = std::any_of(holds_.begin(), holds_.end(), [fence](kept const& k) { return k.h.fence() == fence; });
+      if (!told_ || !is_kept) return;
+      callback = told_;
+      telling_ = true;
+    }
+    (*callback)(why, fence);
+    callback.reset();
+    {
+      std::lock_guard const guard{mutex_};
+      telling_ = false;
+    }
+    told_over_.notify_all();
+  }
+
+  void wait_for_callback(std::unique_lock<std::mutex>& guard) {
+    if (runtime_->is_own_thread()) return;
+    told_over_.wait(guard, [this] { return !telling_; });
+  }
+
+  std::shared_ptr<runtime> const runtime_;  // outlives the lock
+  any_lock lock_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::vector<kept> holds_;   // in the order of their grants
+  std::shared_ptr<lost_callback const> told_;
+  bool telling_ = false;  // the callback runs
+  std::condition_variable told_over_;
+};
+
+}  // namespace detail
+
+// ----------------------------------------------------------------------------------------------------------- client
+
+client::client(config settings) : runtime_{std::make_shared<detail::runtime>(std::move(settings))} { runtime_->start(); }
+
+namespace {
+
+config with_url(std::string url) {
+  config c;
+  c.url = std::move(url);
+  return c;
+}
+
+}  // namespace
+
+client::client(std::string url) : client{with_url(std::move(url))} {}
+
+client::~client() { runtime_->close(); }
+
+conch::client& client::async() noexcept { return runtime_->client(); }
+
+config const& client::settings() const noexcept { return runtime_->client().settings(); }
+
+std::string const& client::id() const noexcept { return runtime_->client().id(); }
+
+statistics client::stats() const { return runtime_->client().stats(); }
+
+// ------------------------------------------------------------------------------------------------------------ locks
+
+timed_lock::timed_lock(std::shared_ptr<detail::lock_state> state) noexcept : state_{std::move(state)} {}
+
+timed_lock::~timed_lock() { state_->end(); }
+
+bool timed_lock::acquire(detail::share how, std::optional<duration> wait, std::stop_token stop) { return state_->acquire(how, wait, stop); }
+
+void timed_lock::release(detail::share how) noexcept { state_->release(how); }
+
+void timed_lock::lock() { acquire(detail::share::alone, std::nullopt, {}); }
+
+bool timed_lock::lock(std::stop_token stop) { return acquire(detail::share::alone, std::nullopt, std::move(stop)); }
+
+bool timed_lock::try_lock() { return acquire(detail::share::alone, duration::zero(), {}); }
+
+void timed_lock::unlock() noexcept { release(detail::share::alone); }
+
+bool timed_lock::valid() const noexcept {
+  return state_->read(false, [](hold const& h) { return h.valid(); });
+}
+
+time_point timed_lock::deadline() const noexcept {
+  return state_->read(time_point::min(), [](hold const& h) { return h.deadline(); });
+}
+
+std::int64_t timed_lock::fence() const noexcept {
+  return state_->read(std::int64_t{0}, [](hold const& h) { return h.fence(); });
+}
+
+void timed_lock::on_lost(lost_callback told) { state_->on_lost(std::move(told)); }
+
+std::string const& timed_lock::name() const noexcept { return state_->name(); }
+
+mutex::mutex(client& through, std::string name, lock_options options)
+    : timed_lock{std::make_shared<detail::lock_state>(through.runtime(), conch::mutex{through.async(), std::move(name), options})} {}
+
+shared_mutex::shared_mutex(client& through, std::string name, lock_options options)
+    : timed_lock{std::make_shared<detail::lock_state>(through.runtime(), conch::shared_mutex{through.async(), std::move(name), options})} {}
+
+void shared_mutex::lock_shared() { acquire(detail::share::with_readers, std::nullopt, {}); }
+
+bool shared_mutex::lock_shared(std::stop_token stop) { return acquire(detail::share::with_readers, std::nullopt, std::move(stop)); }
+
+bool shared_mutex::try_lock_shared() { return acquire(detail::share::with_readers, duration::zero(), {}); }
+
+void shared_mutex::unlock_shared() noexcept { release(detail::share::with_readers); }
+
+}  // namespace conch::blocking
