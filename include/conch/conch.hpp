@@ -5,6 +5,7 @@
 #include <conch/clock.hpp>
 #include <conch/config.hpp>
 #include <conch/error.hpp>
+#include <conch/guard.hpp>
 #include <conch/hold.hpp>
 #include <conch/multi_lock.hpp>
 #include <conch/mutex.hpp>

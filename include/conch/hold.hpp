@@ -4,6 +4,7 @@
 #include <conch/clock.hpp>
 #include <conch/detail/hold_node.hpp>
 #include <conch/error.hpp>
+#include <conch/guard.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
@@ -59,6 +60,14 @@ class hold {
   /// The fencing token: positive, and greater than that of every earlier grant of the same name. A guarded resource that
   /// remembers the greatest token it has seen, and refuses smaller ones, cannot be changed by a stale holder. 0 when empty.
   std::int64_t fence() const noexcept;
+
+  /// For a write that the server itself refuses once this hold has ended: key, id and token, for guarded_command() and for scripts of yours.
+  /// Coroutines to which this client hands the lock on in memory (config::local_slice) share one id: the server cannot tell them apart.
+  ///
+  /// Result: empty if this is empty, released or lost. A guard that was made before the loss stays, and is refused.
+  /// Throws boost::system::system_error: errc::not_supported if the lock is not on one Redis server (a quorum, memory://).
+  /// Thread safety: as the const functions. Round trips: none.
+  write_guard guard() const;
 
   /// The segment of a striped_mutex: 1 to the number of segments. 0 for every other lock, and when empty.
   std::uint32_t segment() const noexcept;

@@ -54,7 +54,7 @@ class multi_hold {
   bool valid() const noexcept;
   /// That of the hold that ends first. time_point::min() when empty.
   time_point deadline() const noexcept;
-  /// The single holds, for their fencing tokens: in the order of acquiring, which is that of the bytes of the names.
+  /// The single holds, for their fencing tokens and guards: in the order of acquiring, which is that of the bytes of the names.
   std::vector<hold> const& holds() const noexcept { return holds_; }
   /// The fencing token of the hold with this index in holds(), or of the mutex of this name. 0: there is none.
   std::int64_t fence(std::size_t index) const noexcept { return index < holds_.size() ? holds_[index].fence() : 0; }

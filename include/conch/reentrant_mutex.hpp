@@ -56,6 +56,8 @@ class reentrant_hold {
   bool valid() const noexcept { return level_ && detail::hold_of_level(*level_).valid(); }
   time_point deadline() const noexcept { return level_ ? detail::hold_of_level(*level_).deadline() : time_point::min(); }
   std::int64_t fence() const noexcept { return level_ ? detail::hold_of_level(*level_).fence() : 0; }
+  /// As hold::guard(); the same for all levels of one owner in one process.
+  write_guard guard() const { return level_ ? detail::hold_of_level(*level_).guard() : write_guard{}; }
   /// How many levels its owner has in this process. 0 when empty.
   std::uint32_t depth() const noexcept { return level_ ? detail::depth_of_level(*level_) : 0; }
 

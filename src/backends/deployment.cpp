@@ -6,7 +6,9 @@
 #include "memory/connection.hpp"
 #include "protocol/server.hpp"
 #include "quorum/quorum.hpp"
+#include "redis/codec.hpp"
 #include "redis/connection.hpp"
+#include "redis/scripts.hpp"
 
 #include <boost/system/system_error.hpp>
 
@@ -47,6 +49,8 @@ std::vector<redis::address> servers_of(config const& c) {
 
 bool is_quorum(config const& c) { return !c.quorum.servers.empty() || c.url.starts_with("redlock://"); }
 
+bool is_one_redis(config const& c) { return !is_quorum(c) && servers_of(c).front().what != redis::address::kind::memory; }
+
 deployment make(lent const& client) {
   deployment d;
   std::vector<redis::address> const servers = servers_of(client.settings);
@@ -70,5 +74,20 @@ deployment make(lent const& client) {
   if (several) d.backend = std::move(several);
   return d;
 }
+
+namespace {
+
+script_text text_of(std::string_view name) {
+  redis::script const& script = redis::find_script(name);
+  return {script.source, script.sha1};
+}
+
+}  // namespace
+
+std::string lock_key(config const& c, std::string_view name) { return redis::lock_key({{}, c.key_prefix}, name); }
+
+script_text guard_prelude() noexcept { return text_of("guard"); }
+
+script_text guarded_script() noexcept { return text_of("guarded"); }
 
 }  // namespace conch::backends

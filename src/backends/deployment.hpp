@@ -14,6 +14,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // From a URL and a config to a backend and its transports: the only place that knows all of them.
@@ -37,6 +38,9 @@ std::vector<redis::address> servers_of(config const& c);
 /// Does a majority of the servers decide? It also does for a single server, if the URL or `config::quorum.servers` asks for it.
 bool is_quorum(config const& c);
 
+/// Is a lock a key on one Redis server? Throws as servers_of.
+bool is_one_redis(config const& c);
+
 /// What a client lends to its backend and transports. It outlives both.
 struct lent {
   config const& settings;
@@ -58,5 +62,16 @@ struct deployment {
 
 /// Throws as servers_of.
 deployment make(lent const& client);
+
+// What a user's script needs to check the owner of a lock on one Redis server.
+
+/// The key of a lock.
+std::string lock_key(config const& c, std::string_view name);
+
+struct script_text {
+  std::string_view source, sha1;
+};
+script_text guard_prelude() noexcept;
+script_text guarded_script() noexcept;
 
 }  // namespace conch::backends

@@ -65,6 +65,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void release(node_ref n, release_handler handler, bool on_own_executor);
   void extend(node_ref n, duration lease, release_handler handler);
   void abandon(hold_node& n);
+  /// hold::guard().
+  write_guard guard_of(hold_node const& n);
   void watch_loss(node_ref n, lost_handler handler);
   void stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w);
   void ask(std::shared_ptr<client_request> q);

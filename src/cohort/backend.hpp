@@ -140,6 +140,9 @@ class backend {
   virtual std::uint64_t progress() const noexcept = 0;
   /// The client is about to close: drops the work that is done for other clients, and ends the admin_requests.
   virtual void prepare_close(time_point now) = 0;
+
+  /// The id under which the server keeps the grant of an owned place. 0: no single server does.
+  virtual grant_id grant_of(place const&) const noexcept { return 0; }
 };
 
 /// What the backend tells the cohort.

@@ -76,6 +76,7 @@ class server final : public backend, public wire_events {
   bool settled() const noexcept override { return cleanups_ == lapsed_ && active_.empty() && resting_.empty(); }
   std::uint64_t progress() const noexcept override { return progress_; }
   void prepare_close(time_point now) override;
+  grant_id grant_of(engine::place const& s) const noexcept override { return static_cast<place const&>(s).id; }
 
   // From src/quorum, for votes.
   void ask_vote(place& s, vote_terms const& terms, bool wait, milliseconds lease, time_point now);

@@ -333,6 +333,8 @@ std::string escape_name(std::string_view name) {
   return escaped;
 }
 
+std::string lock_key(sender const& who, std::string_view name) { return std::string{who.prefix} + '{' + escape_name(name) + '}'; }
+
 std::string unescape_name(std::string_view escaped) {
   std::string name;
   name.reserve(escaped.size());

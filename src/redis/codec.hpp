@@ -29,6 +29,9 @@ struct sender {
   std::string_view client, prefix = "conch:";
 };
 
+/// The key of a lock.
+std::string lock_key(sender const& who, std::string_view name);
+
 /// The channel on which this client receives its pushes.
 std::string channel_of(sender const& who);
 

@@ -464,6 +464,10 @@ TEST_F(Prefixes, ClientsWithAnotherDoNotSeeTheLock) {
       hold h = co_await one.async_acquire();
       hold beside = co_await other.async_try_acquire();
       EXPECT_TRUE(h.valid() && beside.valid()) << url;
+      if (url == server().url()) {
+        std::string const written = probe.command(guarded_set(h.guard(), "resource", "41"));
+        EXPECT_EQ(written, "OK");
+      }
       std::uint32_t const from = co_await other.async_force_release();
       EXPECT_EQ(from, 1u);
       auto lost = co_await beside.async_lost(as_tuple);

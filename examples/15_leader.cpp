@@ -1,0 +1,152 @@
+// Leader election: a body that runs in one process at a time. It is cancelled when the lock is lost; then another process leads.
+//
+//   example_15_leader [URL]                  two candidates in one process: the first hands over to the second
+//   example_15_leader URL NAME [LEASE_MS]    one candidate, until SIGTERM or SIGINT; at SIGUSR1 it steps down and campaigns again
+//
+// The default of URL is $CONCH_URL (the place for a password), else memory://.
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <conch/with_lock.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <utility>
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+class candidate {
+ public:
+  candidate(asio::io_context& ctx, conch::config settings, std::string name)
+      : client_{ctx.get_executor(), std::move(settings)}, office_{client_, "example:leader"}, request_{ctx}, pause_{ctx}, name_{std::move(name)} {}
+
+  std::function<void()> on_lead = [] {};
+  std::function<void()> on_end = [] {};
+
+  void start() {
+    auto end = [this](std::exception_ptr) {
+      client_.async_close(1s, [](conch::error_code) {});
+      on_end();
+    };
+    asio::co_spawn(request_.get_executor(), campaign(), asio::bind_cancellation_slot(stop_.slot(), end));
+  }
+  // Ends the campaign. The office has been given back when on_end is called.
+  void stop() { stop_.emit(asio::cancellation_type::terminal); }
+  // Ends the present term, if there is one.
+  void step_down() { request_.cancel(); }
+
+ private:
+  // The work of a leader. It ends by itself, by a loss of the lock, or with the campaign.
+  asio::awaitable<void> lead(conch::hold& office) {
+    std::int64_t const fence = office.fence();
+    say("leads with fence " + std::to_string(fence));  // send it with everything that the leader orders
+    on_lead();
+    request_.expires_at(asio::steady_timer::time_point::max());
+    co_await request_.async_wait(asio::as_tuple(asio::use_awaitable));
+    say(office.valid() ? "steps down" : "has lost the office");
+  }
+
+  // All that an election needs on top of with_lock: campaign again, whatever ended the term.
+  asio::awaitable<void> campaign() {
+    auto term = [this](conch::hold& office) { return lead(office); };
+    for (;;) {
+      conch::error_code why;
+      try {
+        co_await conch::with_lock(office_, term);
+      } catch (boost::system::system_error const& error) {
+        if (error.code() == asio::error::operation_aborted) throw;  // stop()
+        why = error.code();
+      }
+      if (why) say("campaigns again: " + why.message());
+      bool const at_once = !why || why == conch::errc::lost;
+      pause_.expires_after(at_once ? 0s : 1s);  // the server refuses something: that may last
+      co_await pause_.async_wait(asio::use_awaitable);
+    }
+  }
+
+  // The clock is the same in all processes of a machine.
+  void say(std::string const& what) const {
+    std::cout << name_ << ' ' << what << ", at " << conch::clock::now().time_since_epoch().count() << std::endl;
+  }
+
+  conch::client client_;
+  conch::mutex office_;
+  asio::steady_timer request_;
+  asio::steady_timer pause_;
+  asio::cancellation_signal stop_;
+  std::string name_;
+};
+
+// Each hands over as often as it leads, until both have led.
+bool hand_over(std::string const& url) {
+  asio::io_context ctx;
+  candidate first{ctx, {.url = url}, "first"};
+  candidate second{ctx, {.url = url}, "second"};
+  bool first_led = false;
+  bool second_led = false;
+  int ended = 0;
+  auto led = [&](candidate& who, bool& its) {
+    its = true;
+    auto next = [&] {
+      if (!first_led || !second_led) {
+        who.step_down();
+        return;
+      }
+      first.stop();
+      second.stop();
+    };
+    asio::post(ctx, next);
+  };
+  first.on_lead = [&] { led(first, first_led); };
+  second.on_lead = [&] { led(second, second_led); };
+  first.on_end = second.on_end = [&] { ++ended; };
+  first.start();
+  second.start();
+  ctx.run();
+  return first_led && second_led && ended == 2;
+}
+
+void run_candidate(std::string const& url, std::string const& name, std::chrono::milliseconds lease) {
+  asio::io_context ctx;
+  candidate me{ctx, {.url = url, .lease = lease}, name};
+  asio::signal_set end{ctx, SIGTERM, SIGINT};
+  asio::signal_set request{ctx, SIGUSR1};
+  std::function<void(conch::error_code, int)> const step_down = [&](conch::error_code ec, int) {
+    if (ec) return;
+    me.step_down();
+    request.async_wait(step_down);
+  };
+  request.async_wait(step_down);
+  end.async_wait([&](conch::error_code ec, int) {
+    if (!ec) me.stop();
+  });
+  me.on_end = [&] {
+    end.cancel();
+    request.cancel();
+  };
+  me.start();
+  ctx.run();
+}
+
+int main(int argc, char** argv) try {
+  char const* const set = std::getenv("CONCH_URL");
+  char const* const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  if (argc > 2) {
+    run_candidate(url, argv[2], std::chrono::milliseconds{argc > 3 ? std::atoi(argv[3]) : 10'000});
+    return 0;
+  }
+  return hand_over(url) ? 0 : 1;
+} catch (std::exception const& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
+}

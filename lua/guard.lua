@@ -1,0 +1,2 @@
+-- The beginning of a user's own script (conch::guard_prelude): it only defines conch_is_owner(key, grant).
+-- @include lib/guard.lua
