@@ -89,7 +89,7 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   s.ticket = s.terms.ticket;
   s.written = s.asks_again = s.by_push = false;
   s.late_until = s.echo_until = s.listed_until = time_point::min();
-  s.trouble_since = {};
+  s.trouble_since = s.late_since = {};
   bool const others_first = !resting_.empty() && !failing_;  // they asked earlier
   (others_first ? resting_ : active_).push_back(s);
   if (denied_) {
@@ -250,10 +250,17 @@ void server::give_back_late(place& s, time_point now) {
   bool const wait = s.wait;
   bool const asked = s.at != place::state::leaving;
   milliseconds const again = s.lease;
+  time_point const since = s.late_since == time_point{} ? now : s.late_since;
+  if (asked && !wait && now - since >= settings_.offline_timeout) {
+    // One attempt ends some time, also where no grant arrives within its lease.
+    fail(s, make_error_code(errc::unreachable, "grants of " + std::to_string(again.count()) + " ms arrive too late"), now);
+    return;
+  }
   owe(s, s.id, nullptr, now);
   become_idle(s);
   if (asked) {
     ask(s, wait, again, now);
+    s.late_since = since;
   } else {
     up_.left(s, now);
   }

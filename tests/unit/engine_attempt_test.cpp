@@ -67,6 +67,27 @@ TEST_F(EngineAttempt, NeverStandsInLineAndSaysWhetherTheLockIsFree) {
   });
 }
 
+TEST_F(EngineAttempt, P4EndsThoughEachGrantArrivesTooLateForItsLease) {
+  each_way([&](way const& one) {
+    start_connected();
+    wanted what = one.what;
+    what.lease = 100ms;
+    time_point const asked = now;
+    ask("a", "L", what);
+    for (std::int64_t fence = 100; heard_message.empty() && now < asked + 60s; ++fence) {
+      advance(200ms);
+      while (unanswered.size() > 1) released();
+      grant(fence);
+    }
+    EXPECT_NE(heard_message.find("grants of 100 ms arrive too late"), std::string::npos) << heard_message;
+    EXPECT_EQ(heard(), texts{"a failed unreachable"});
+    EXPECT_LE(now - asked, settings.offline_timeout + 1s);
+    released();
+    expect_clean();
+    heard_message.clear();
+  });
+}
+
 TEST_F(EngineAttempt, SendsTheScriptToAServerThatDoesNotKnowIt) {
   each_way([&](way const& one) {
     start_connected();

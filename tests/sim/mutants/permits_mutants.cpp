@@ -81,7 +81,7 @@ constexpr mutant mutants[] = {
      "admit(nil, 0, #chosen > 0 and chosen[#chosen][2].fence or 0)", "nil, nil, 0, false"},
     {"permits-revocation-ignored", "a client does not tell its holder that its permit was taken away", "srge P9", engine_mutant::revocation_ignored},
     {"permits-limit-not-set", "a limit that is set is not written down", "s P8", engine_mutant::none, "permit_limit",
-     "was_set, limit = '1', asked_limit", "was_set = '1'"},
+     "was_set, limit = '1', by ~= 0", "was_set, limit = '1', by == 0 and limit or by ~= 0"},
     {"permits-limit-lets-nobody-in", "a greater limit wakes nobody", "s P4", engine_mutant::none, "permit_limit", "admit(nil, 0, 0)",
      "nil, nil, 0, nil"},
     {"permits-limit-forgotten", "a limit that was set is forgotten with the last permit", "s P8", engine_mutant::none, "",
