@@ -3,8 +3,8 @@
 //   example_13_blocking [URL]        default: $CONCH_URL (the place for a password), else memory://
 
 #include <boost/asio/use_future.hpp>
-#include <condition_variable>
 #include <conch/blocking.hpp>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <iostream>

@@ -17,8 +17,9 @@ namespace conch {
 ///
 /// Thread safety: as a struct of strings.
 struct write_guard {
-  std::string key;         ///< of the lock on the server, for KEYS: config::key_prefix and `{NAME}`, NAME with `%` as `%25` and `}` as `%7D`. Empty: no guard
-  std::string id;          ///< of the grant
+  std::string
+      key;         ///< of the lock on the server, for KEYS: config::key_prefix and `{NAME}`, NAME with `%` as `%25` and `}` as `%7D`. Empty: no guard
+  std::string id;  ///< of the grant
   std::int64_t fence = 0;  ///< hold::fence(). The server knows only fence / 4096: the grant, not the hand-off inside this process
   /// 0: a mutex. Else the lock has several owners, and this is the least share that the owner must still have: 1'000'000 for the writer of
   /// a shared_mutex, which is refused after a downgrade; 1 for all others.

@@ -41,13 +41,9 @@ std::vector<std::string> guarded_command(write_guard const& guard, std::vector<s
   if (command.size() - 2 > most_arguments) refuse(errc::invalid_config, "a guarded command has at most 7000 arguments behind its key");
   backends::script_text const script = backends::guarded_script();
   bool const by_source = how == script_by::source;
-  std::vector<std::string> words{by_source ? "EVAL" : "EVALSHA",
-                                 std::string{by_source ? script.source : script.sha1},
-                                 "2",
-                                 guard.key,
-                                 std::move(command[1]),
-                                 guard.grant(),
-                                 std::move(command[0])};
+  std::vector<std::string> words{
+      by_source ? "EVAL" : "EVALSHA", std::string{by_source ? script.source : script.sha1}, "2", guard.key, std::move(command[1]), guard.grant(),
+      std::move(command[0])};
   words.insert(words.end(), std::move_iterator{command.begin() + 2}, std::move_iterator{command.end()});
   return words;
 }

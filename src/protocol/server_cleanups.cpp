@@ -220,9 +220,7 @@ time_point server::late_after(receipt const& r) const {
 }
 
 /// A script that was written after the claim had expired has dealt with a dead new owner, or has shown that the owner is alive.
-void server::seen(place& s, in_flight const& r) {
-  s.checked_until(r.written);
-}
+void server::seen(place& s, in_flight const& r) { s.checked_until(r.written); }
 
 /// The new owner may be dead behind a connection that the server still believes in. Then the waiters behind it sleep until the lease
 /// expires that the server named to them. The client that passed the lock on looks after it when the claim expires, whatever it does by

@@ -167,7 +167,8 @@ constexpr std::array<char const*, 3> names{"stopped", "forced", "deleted"};
 /// One lock, its writers, and the one of them that is held up.
 class scene {
  public:
-  scene(redis_server const& server, std::string lock_kind, int rounds) : kind_{std::move(lock_kind)}, url_{server.url()}, probe_{server}, rounds_{rounds} {
+  scene(redis_server const& server, std::string lock_kind, int rounds)
+      : kind_{std::move(lock_kind)}, url_{server.url()}, probe_{server}, rounds_{rounds} {
     for (int i = 0; i < 3; ++i) writers_.push_back(std::make_unique<writer>(url_, kind_));
     began_ = steady::now();
   }

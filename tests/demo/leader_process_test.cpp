@@ -36,7 +36,9 @@ struct said {
 
 class Leader : public testing::Test {
  protected:
-  program candidate(std::string const& name, milliseconds lease) { return program{{CONCH_LEADER, server_.url(), name, std::to_string(lease.count())}}; }
+  program candidate(std::string const& name, milliseconds lease) {
+    return program{{CONCH_LEADER, server_.url(), name, std::to_string(lease.count())}};
+  }
 
   said leads(program& p, std::string const& name) { return said{p.wait_for(name + " leads", 60s)}; }
 

@@ -36,7 +36,9 @@ class GuardOfEachKind : public with_each_kind<GuardOfEachKind> {
   }
   std::string value(std::string const& what) { return user.command({"GET", resource(what)}); }
   /// What the server keeps of the grant.
-  std::string kept(write_guard const& g) { return user.command(g.least_share == 0 ? std::vector<std::string>{"GET", g.key} : std::vector<std::string>{"HGET", g.key, g.id}); }
+  std::string kept(write_guard const& g) {
+    return user.command(g.least_share == 0 ? std::vector<std::string>{"GET", g.key} : std::vector<std::string>{"HGET", g.key, g.id});
+  }
   bool claimed(write_guard const& g) { return kept(g).find(" c") != std::string::npos; }
 
   redis_probe user{server()};
@@ -500,9 +502,9 @@ TEST_F(Guard, NeedsTheRightsOfTheGuideAndGivesNoneToTheLocks) {
       EXPECT_EQ(shop.command(guarded_command(g, {"RPUSH", "shop:8", "x"})).substr(0, 7) == "(error)", false);
       EXPECT_TRUE(shop.command(guarded_set(g, g.key, "stolen")).starts_with("(error)"));
       EXPECT_TRUE(shop.command(guarded_set(g, "other:7", "x")).starts_with("(error)"));
-      for (std::string const script : {"return redis.call('DEL', KEYS[1])", "return redis.call('SET', KEYS[1], 'x')",
-                                       "return redis.call('PEXPIRE', KEYS[1], 1)", "return redis.call('HDEL', KEYS[1], 'sums')",
-                                       "return redis.call('PUBLISH', 'conch:x', 'x')"}) {
+      for (std::string const script :
+           {"return redis.call('DEL', KEYS[1])", "return redis.call('SET', KEYS[1], 'x')", "return redis.call('PEXPIRE', KEYS[1], 1)",
+            "return redis.call('HDEL', KEYS[1], 'sums')", "return redis.call('PUBLISH', 'conch:x', 'x')"}) {
         EXPECT_TRUE(shop.command({"EVAL", script, "1", g.key}).starts_with("(error)")) << script;
       }
       for (std::vector<std::string> const& command : std::vector<std::vector<std::string>>{
