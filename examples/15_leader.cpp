@@ -1,7 +1,8 @@
 // Leader election: a body that runs in one process at a time. It is cancelled when the lock is lost; then another process leads.
 //
 //   example_15_leader [URL]                  two candidates in one process: the first hands over to the second
-//   example_15_leader URL NAME [LEASE_MS]    one candidate, until SIGTERM or SIGINT; at SIGUSR1 it steps down and campaigns again
+//   example_15_leader URL NAME [LEASE_MS]    one candidate, until SIGTERM or SIGINT; at SIGUSR1, and when
+//                                            another client asks for the office, it steps down and campaigns again
 //
 // The default of URL is $CONCH_URL (the place for a password), else memory://.
 
@@ -52,6 +53,9 @@ class candidate {
     say("leads with fence " + std::to_string(fence));  // send it with everything that the leader orders
     on_lead();
     request_.expires_at(asio::steady_timer::time_point::max());
+    office.async_requested([this](conch::error_code ec) {
+      if (!ec) step_down();  // another program asks for the office, as before a restart
+    });
     co_await request_.async_wait(asio::as_tuple(asio::use_awaitable));
     say(office.valid() ? "steps down" : "has lost the office");
   }

@@ -126,6 +126,19 @@ class hold {
     return asio::async_initiate<Token, void(error_code)>(initiate_lost{{node_.get()}}, token, node_);
   }
 
+  /// Completes without an error when another client asks for the lock (async_request_release), so that this one can let it go, or go on.
+  /// At once if that was asked since the grant. Once asked for, the lock is not handed on to another coroutine of this client in memory: when it is
+  /// released, it goes to the server's line.
+  ///
+  /// Completion signature: void(error_code)
+  /// Executor, cancellation, thread safety: as async_lost.
+  /// Errors: as async_lost, when the hold is lost or released first; errc::not_supported over several servers.
+  /// Round trips: one, which nobody waits for; a push tells of the request. After a reconnect the server is asked once more.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_requested(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(initiate_requested{{node_.get()}}, token, node_);
+  }
+
   /// Made by the library.
   explicit hold(detail::node_ref node) noexcept : node_{std::move(node)} {}
   detail::node_ref const& node() const noexcept { return node_; }
@@ -148,6 +161,13 @@ class hold {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
       detail::start_lost(std::move(node), std::forward<Handler>(handler));
+    }
+  };
+
+  struct initiate_requested : detail::initiation_at<detail::hold_node> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::node_ref node) const {
+      detail::start_requested(std::move(node), std::forward<Handler>(handler));
     }
   };
 

@@ -20,13 +20,15 @@ namespace conch {
 
 /// A holder of a lock or of permits, as the server saw it.
 struct lock_holder {
-  std::string client;                             ///< client::id() of the holder; zeros: it does not use this library
-  std::int64_t fence = 0;                         ///< its token; hand-offs inside that process add up to 4095
-  std::chrono::system_clock::time_point since{};  ///< time of the grant by the server's clock; later if the clock was set back before
-  duration lease_left{};                          ///< until it ends without a renewal
-  bool confirmed = false;                         ///< false: the lock was handed over to it and not renewed since
-  std::uint32_t permits = 1;                      ///< of a semaphore; a shared_mutex: 1'000'000 for a writer, else 1
-  std::uint32_t segment = 0;                      ///< of a striped_mutex; else 0
+  std::string client;                                ///< client::id() of the holder; zeros: it does not use this library
+  std::int64_t fence = 0;                            ///< its token; hand-offs inside that process add up to 4095
+  std::chrono::system_clock::time_point since{};     ///< time of the grant by the server's clock; later if the clock was set back before
+  duration lease_left{};                             ///< until it ends without a renewal
+  bool confirmed = false;                            ///< false: the lock was handed over to it and not renewed since
+  std::uint32_t permits = 1;                         ///< of a semaphore; a shared_mutex: 1'000'000 for a writer, else 1
+  std::uint32_t segment = 0;                         ///< of a striped_mutex; else 0
+  std::string asked_by{};                            ///< client::id() of the last client that asked it to let go (async_request_release); empty: none
+  std::chrono::system_clock::time_point asked_at{};  ///< when, by the server's clock
 };
 
 /// A lock at one moment.
@@ -71,7 +73,9 @@ using force_handler = asio::any_completion_handler<void(error_code, std::uint32_
 
 void start_inspect(settings_ptr lock, inspect_handler handler);
 /// `fence`: the token of the holder that is to lose the lock; 0: all holders; negative: errc::invalid_config.
-void start_force(settings_ptr lock, std::int64_t fence, force_handler handler);
+void start_force(settings_ptr const& lock, std::int64_t fence, force_handler handler);
+/// The same, of the holder that is asked to let go.
+void start_request(settings_ptr const& lock, std::int64_t fence, force_handler handler);
 
 }  // namespace detail
 
@@ -128,6 +132,32 @@ class named_lock {
     return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, fence > 0 ? fence : -1);
   }
 
+  /// Asks the holders to let the lock go, and takes nothing away: each goes on or releases, as its program decides (hold::async_requested).
+  ///
+  /// Effects: one script writes down who asks, for as long as the leases of now, and pushes a message to each holder. It gives no place in
+  /// line: who wants the lock acquires it besides. Of more than 100 holders those with the lowest fences are asked; of more than 1000 none.
+  /// Result: the number of holders that are asked; 0: there is none. Not whether they listen: async_inspect shows who has been asked.
+  /// Completion signature: void(error_code, std::uint32_t)
+  /// Lifetimes, executor, cancellation, thread safety: as async_force_release.
+  /// Errors: those of async_inspect. It is repeated after a reconnect; a holder may hear twice, and hears once.
+  /// Round trips: one, and a push for each holder.
+  template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
+  auto async_request_release(Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_, std::int64_t{0});
+  }
+
+  /// The same for one holder only: if the lock has another holder by now, that one is not asked.
+  template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
+  auto async_request_release(lock_holder const& of, Token&& token = {}) const {
+    return async_request_release(of.fence, std::forward<Token>(token));
+  }
+
+  /// The same for the holder with this fencing token. A token that is not positive: errc::invalid_config, without a message.
+  template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
+  auto async_request_release(std::int64_t fence, Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_, fence > 0 ? fence : -1);
+  }
+
  protected:
   explicit named_lock(detail::settings_ptr lock) noexcept : lock_{std::move(lock)} {}
   named_lock(named_lock const&) = default;
@@ -145,10 +175,16 @@ class named_lock {
       detail::start_inspect(std::move(lock), std::forward<Handler>(handler));
     }
   };
+  struct initiate_request : detail::initiation_at<detail::lock_settings> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr lock, std::int64_t fence) const {
+      detail::start_request(lock, fence, std::forward<Handler>(handler));
+    }
+  };
   struct initiate_force : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, std::int64_t fence) const {
-      detail::start_force(std::move(lock), fence, std::forward<Handler>(handler));
+      detail::start_force(lock, fence, std::forward<Handler>(handler));
     }
   };
 };

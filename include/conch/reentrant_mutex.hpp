@@ -84,6 +84,12 @@ class reentrant_hold {
     return asio::async_initiate<Token, void(error_code)>(initiate_lost{{level_.get()}}, token, level_);
   }
 
+  /// As hold::async_requested.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_requested(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(initiate_requested{{level_.get()}}, token, level_);
+  }
+
   /// Made by the library.
   explicit reentrant_hold(detail::shared_hold_ptr level) noexcept : level_{std::move(level)} {}
 
@@ -98,6 +104,12 @@ class reentrant_hold {
     template <class Handler>
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level) const {
       detail::start_lost(level ? detail::hold_of_level(*level).node() : detail::node_ref{}, std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_requested : detail::initiation_at<detail::shared_hold> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::shared_hold_ptr const& level) const {
+      detail::start_requested(level ? detail::hold_of_level(*level).node() : detail::node_ref{}, std::forward<Handler>(handler));
     }
   };
   struct initiate_extend : detail::initiation_at<detail::shared_hold> {

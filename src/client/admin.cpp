@@ -11,6 +11,7 @@
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -68,6 +69,16 @@ void ask(std::shared_ptr<asked<Results...>> const& q) {
   q->core->ask(q);
 }
 
+std::string in_hex(std::array<std::uint32_t, 4> const& client) {
+  std::string text;
+  for (std::uint32_t const word : client) {
+    char digits[9];
+    std::snprintf(digits, sizeof digits, "%08lx", static_cast<unsigned long>(word));
+    text += digits;
+  }
+  return text;
+}
+
 std::tuple<lock_status> status_of(lock_settings const& of, engine::admin_result const& result) {
   engine::lock_report const& told = *result.status;
   lock_status s;
@@ -83,10 +94,10 @@ std::tuple<lock_status> status_of(lock_settings const& of, engine::admin_result 
   }
   for (engine::lock_report::owner const& owner : told.owners) {
     lock_holder h;
-    for (std::uint32_t const word : owner.client) {
-      char digits[9];
-      std::snprintf(digits, sizeof digits, "%08lx", static_cast<unsigned long>(word));
-      h.client += digits;
+    h.client = in_hex(owner.client);
+    if (owner.asked_us != 0) {
+      h.asked_by = in_hex(owner.asked_by);
+      h.asked_at = std::chrono::system_clock::time_point{std::chrono::microseconds{owner.asked_us}};
     }
     h.fence = owner.fence * engine::hand_offs_per_grant;
     h.since = std::chrono::system_clock::time_point{std::chrono::microseconds{owner.fence + protocol::fence_epoch_us}};
@@ -114,11 +125,24 @@ void start_inspect(settings_ptr lock, inspect_handler handler) {
   ask(std::make_shared<asked<lock_status>>(lock->core, kind::inspect, lock->name, std::move(read), std::move(handler)));
 }
 
-void start_force(settings_ptr lock, std::int64_t fence, force_handler handler) {
-  auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, kind::force, lock->name, count_of, std::move(handler));
+namespace {
+
+/// `fence`: that of the one holder that is meant.
+void ask_of_holders(kind what, settings_ptr const& lock, std::int64_t fence, force_handler handler) {
+  auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, what, lock->name, count_of, std::move(handler));
   q->fence = fence / engine::hand_offs_per_grant;
   if (fence < 0) q->why = make_error_code(errc::invalid_config, "the fencing token of a holder is positive");
   ask(q);
+}
+
+}  // namespace
+
+void start_force(settings_ptr const& lock, std::int64_t fence, force_handler handler) {
+  ask_of_holders(kind::force, lock, fence, std::move(handler));
+}
+
+void start_request(settings_ptr const& lock, std::int64_t fence, force_handler handler) {
+  ask_of_holders(kind::request, lock, fence, std::move(handler));
 }
 
 void start_set_permits(settings_ptr lock, std::uint32_t permits, force_handler handler) {

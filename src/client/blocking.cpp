@@ -442,6 +442,7 @@ client::client(std::string url) : client{with_url(std::move(url))} {}
 
 client::~client() { runtime_->close(); }
 
+// cppcheck-suppress returnTempReference ; it takes runtime::client() for this class
 conch::client& client::async() noexcept { return runtime_->client(); }
 
 config const& client::settings() const noexcept { return runtime_->client().settings(); }

@@ -203,8 +203,8 @@ void client_core::abandon(hold_node& n) {
   });
 }
 
-void client_core::watch_loss(node_ref n, lost_handler handler) {
-  auto const w = std::make_shared<loss_watcher>(loss_watcher{std::move(handler), {}});
+void client_core::watch(node_ref n, bool of_request, lost_handler handler) {
+  auto const w = std::make_shared<hold_watcher>(hold_watcher{std::move(handler), of_request});
   w->runs_on = work_of(executor(), w->handler);
   auto slot = asio::get_associated_cancellation_slot(w->handler);
   if (slot.is_connected()) {
@@ -213,9 +213,12 @@ void client_core::watch_loss(node_ref n, lost_handler handler) {
       outlives->core->stop_watching(*outlives, std::shared_ptr{w});
     });
   }
-  enter([&](time_point) {
-    if (n->at == engine::acquisition::phase::holding) {
+  enter([&](time_point now) {
+    if (of_request && !deployment_.backend->offers().inspection) {
+      ready_.push_back({ready::kind::watcher, n, make_error_code(errc::not_supported, deployment_.backend->offers().instead), false, w});
+    } else if (n->at == engine::acquisition::phase::holding) {
       w->at_hold = n->watchers.insert(n->watchers.end(), w);
+      if (of_request) cohort_.watch_requests(*n, now);
     } else {
       error_code const why = n->loss && !n->given_back ? n->loss : make_error_code(errc::not_held);
       ready_.push_back({ready::kind::watcher, n, why, false, w});
@@ -223,7 +226,7 @@ void client_core::watch_loss(node_ref n, lost_handler handler) {
   });
 }
 
-void client_core::stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w) {
+void client_core::stop_watching(hold_node& n, std::shared_ptr<hold_watcher> const& w) {
   enter([&](time_point) {
     if (!w->at_hold) return;
     n.watchers.erase(*std::exchange(w->at_hold, std::nullopt));
@@ -371,6 +374,20 @@ void client_core::on_lost(engine::acquisition& a, error_code why) {
   stop_watchers(n, why);
 }
 
+void client_core::on_requested(engine::acquisition& a) {
+  auto& n = static_cast<hold_node&>(a);
+  for (auto at = n.watchers.begin(); at != n.watchers.end();) {
+    std::shared_ptr<hold_watcher> const w = *at;
+    if (!w->of_request) {
+      ++at;
+      continue;
+    }
+    at = n.watchers.erase(at);
+    w->at_hold.reset();
+    ready_.push_back({ready::kind::watcher, node_ref{&n}, {}, false, w});
+  }
+}
+
 void client_core::on_released(engine::acquisition& a, bool was_held, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   if (!n.runs_on) own_executor_.end_operation();
@@ -457,7 +474,7 @@ void client_core::context_gone() {
     acquire_handler acquired{std::move(n->on_acquired)};
     release_handler released;
     released.swap(n->on_released);
-    std::list<std::shared_ptr<loss_watcher>> watchers;
+    std::list<std::shared_ptr<hold_watcher>> watchers;
     watchers.swap(n->watchers);
     for (auto const& w : watchers) forget(*w);
     for (auto const& call : std::exchange(n->extensions, {})) forget(*call);
@@ -518,14 +535,22 @@ void start_extend(node_ref node, duration lease, release_handler handler) {
   core.extend(std::move(node), lease, std::move(handler));
 }
 
-void start_lost(node_ref node, lost_handler handler) {
+namespace {
+
+void start_watching(node_ref node, bool of_request, lost_handler handler) {
   if (!node) {
     post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held));
     return;
   }
   client_core& core = *node->core;
-  core.watch_loss(std::move(node), std::move(handler));
+  core.watch(std::move(node), of_request, std::move(handler));
 }
+
+}  // namespace
+
+void start_lost(node_ref node, lost_handler handler) { start_watching(std::move(node), false, std::move(handler)); }
+
+void start_requested(node_ref node, lost_handler handler) { start_watching(std::move(node), true, std::move(handler)); }
 
 void start_close(core_ptr core, duration timeout, close_handler handler) { core->close(timeout, std::move(handler)); }
 

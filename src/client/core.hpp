@@ -67,8 +67,9 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void abandon(hold_node& n);
   /// hold::guard().
   write_guard guard_of(hold_node const& n);
-  void watch_loss(node_ref n, lost_handler handler);
-  void stop_watching(hold_node& n, std::shared_ptr<loss_watcher> const& w);
+  /// hold::async_lost, and with `of_request` hold::async_requested.
+  void watch(node_ref n, bool of_request, lost_handler handler);
+  void stop_watching(hold_node& n, std::shared_ptr<hold_watcher> const& w);
   void ask(std::shared_ptr<client_request> q);
   void withdraw(std::shared_ptr<client_request> const& q);
   void close(duration timeout, close_handler handler);
@@ -89,7 +90,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
     node_ref node;
     error_code why;
     bool was_held = false;
-    std::shared_ptr<loss_watcher> watcher;
+    std::shared_ptr<hold_watcher> watcher;
     std::shared_ptr<client_request> asked = nullptr;
     std::shared_ptr<extension_call> extension = nullptr;
   };
@@ -128,6 +129,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
+  void on_requested(engine::acquisition& a) override;
   void note(bool is_error, std::string_view words) override;
 
   own_executor own_executor_;     // empty once the context is gone, as is:

@@ -18,11 +18,12 @@
 
 namespace conch::detail {
 
-/// One async_lost that has not completed.
-struct loss_watcher {
+/// One async_lost or async_requested that has not completed.
+struct hold_watcher {
   lost_handler handler;
-  asio::any_completion_executor runs_on;                                           // work_of the handler: keeps its context at work
-  std::optional<std::list<std::shared_ptr<loss_watcher>>::iterator> at_hold = {};  // its entry in hold_node::watchers; with the client locked
+  bool of_request = false;
+  asio::any_completion_executor runs_on = {};                                      // work_of the handler: keeps its context at work
+  std::optional<std::list<std::shared_ptr<hold_watcher>>::iterator> at_hold = {};  // its entry in hold_node::watchers; with the client locked
 };
 
 /// One async_extend that has not completed.
@@ -41,7 +42,7 @@ class hold_node final : public engine::acquisition {
   acquire_handler on_acquired;
   release_handler on_released;
   asio::any_completion_executor runs_on;              // of the operation under way, work_of its handler; empty: it runs on the client's executor
-  std::list<std::shared_ptr<loss_watcher>> watchers;  // with the client locked
+  std::list<std::shared_ptr<hold_watcher>> watchers;  // with the client locked
   std::vector<std::shared_ptr<extension_call>> extensions;  // likewise
   error_code loss;                                          // with the client locked
   node_ref of_engine;                   // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked

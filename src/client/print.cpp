@@ -75,6 +75,7 @@ std::string to_string(lock_holder const& h) {
       "client " + h.client + " since " + in_utc(h.since) + ", fence " + std::to_string(h.fence) + ", " + seconds(h.lease_left) + " left";
   if (h.permits > 1) text += ", " + std::to_string(h.permits) + " permits";
   if (h.segment != 0) text += ", segment " + std::to_string(h.segment);
+  if (!h.asked_by.empty()) text += ", asked to let go by " + h.asked_by;
   return text;
 }
 

@@ -23,13 +23,14 @@ struct order {
   enum class kind : std::uint8_t {
     inspect,    // asks for the owners of the lock
     force,      // takes the lock from its owners
+    request,    // asks its owners to let it go
     set_limit,  // sets the limit of a semaphore
     downgrade,  // makes the client's own permit smaller
   };
 
   kind what = kind::inspect;
   std::string name;
-  std::int64_t fence = 0;  // force: the fence of the owner that loses the lock; 0: all owners lose it
+  std::int64_t fence = 0;  // force, request: the fence of the owner that is meant; 0: all owners are
   std::uint32_t size = 0;  // set_limit: the new limit; downgrade: what is left of the permit
   std::int64_t by = 0;     // set_limit: is added to the present limit, or to `size` if the lock is not in use; 0: `size` is the new limit
   bool if_unset = false;   // set_limit: not if it was set before
@@ -65,6 +66,8 @@ struct lock_report {
     std::int64_t fence, left_ms;
     std::uint32_t permits, segment;
     bool confirmed;
+    std::array<std::uint32_t, 4> asked_by{};  // the client that asked it to let go ...
+    std::int64_t asked_us = 0;                // ... and when, by the server's clock; 0: none did
 
     bool operator==(owner const&) const = default;
   };
@@ -78,7 +81,7 @@ struct lock_report {
 };
 
 struct admin_result {
-  std::int64_t count = 0;             // force: how many owners lost the lock; set_limit: how many permits are taken
+  std::int64_t count = 0;             // force: how many owners lost the lock; request: how many are asked; set_limit: how many permits are taken
   std::optional<lock_report> status;  // inspect
   std::uint32_t limit = 0;            // set_limit: from now on
 };

@@ -125,6 +125,9 @@ class backend {
   /// How long a grant of that lease is valid, counted from place::valid_from.
   virtual duration validity(milliseconds lease) const noexcept = 0;
 
+  /// From now on requested is called if another client asks the owner of this place to let go. The place must be owned.
+  virtual void watch_requests(place&, time_point) {}
+
   /// Sends a question or an order; only where `inspection` is offered. Ends in on_admin_answered, perhaps before this returns.
   virtual void administer(admin_request&, admin_events&, time_point) {}
   /// The answer is not wanted any more. The server may carry out the order all the same.
@@ -157,6 +160,8 @@ class backend_events {
   virtual void extended(place& s, time_point now) = 0;
   virtual void renewal_failed(place& s, time_point now) = 0;
   virtual void lost(place& s, time_point now) = 0;
+  /// Another client asks for the lock.
+  virtual void requested(place&, time_point) {}
   virtual void released(receipt& r, bool was_mine, error_code why, time_point now) = 0;
   /// Nothing refers to this idle place any more.
   virtual void settled(place& s) = 0;

@@ -380,6 +380,7 @@ bool cohort::is_over_after_lease(acquisition const& a, place const& s) {
 /// before its loss is reported. Not if the next waiter wants a fixed lease, which must start anew.
 bool cohort::can_hand_off(lock_entry& e, time_point now) {
   if (e.waiting.empty() || (e.waiting.front().fixed && !CONCH_MUTANT(fixed_handed_off)) || !e.place->renewable) return false;
+  if (e.requested && !CONCH_MUTANT(handed_on_though_asked)) return false;  // to let go is to let the others in
   if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) ||
       (e.hand_offs + 1 >= hand_offs_per_grant && !CONCH_MUTANT(index_past_its_limit)))
     return false;
@@ -496,6 +497,15 @@ void cohort::extend(acquisition& a, milliseconds lease, time_point now) {
   go_on_extending(e, now);
 }
 
+void cohort::watch_requests(acquisition& a, time_point now) {
+  if (a.at != acquisition::phase::holding) return;
+  if (a.lock->requested) {
+    shell_.on_requested(a);
+  } else {
+    backend_->watch_requests(*a.lock->place, now);
+  }
+}
+
 /// Ends the extension if the deadline has been reached. Otherwise a renewal is due: none is under way, or one that was written too early.
 void cohort::go_on_extending(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
@@ -541,6 +551,7 @@ void cohort::granted(place& s, bool pushed, time_point now) {
   ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
   e.slice_began = now;
   e.hand_offs = 0;
+  e.requested = false;
   if (s.permit && timers_.next_urgent() <= now && !CONCH_MUTANT(granted_before_loss)) {
     // After a pause of this process one of its holds may be over, and may have freed this permit. Its loss is reported before the new grant
     // is delivered.
@@ -605,6 +616,12 @@ void cohort::lost(place& s, time_point now) {
     a->lock = nullptr;
   }
   ask_if_needed(e, now);
+}
+
+void cohort::requested(place& s, time_point) {
+  lock_entry& e = entry_of(s);
+  e.requested = true;
+  if (e.holder != nullptr && e.holder->at == acquisition::phase::holding && !CONCH_MUTANT(request_not_told)) shell_.on_requested(*e.holder);
 }
 
 void cohort::released(receipt& r, bool was_mine, error_code why, time_point now) {

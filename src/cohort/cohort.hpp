@@ -90,6 +90,7 @@ class acquisition_events {
   virtual void on_lost(acquisition& a, error_code why) = 0;
   virtual void on_released(acquisition& a, bool was_held, error_code why) = 0;
   virtual void on_extended(acquisition&, bool /*is_held*/, error_code) {}
+  virtual void on_requested(acquisition&) {}
 
  protected:
   ~acquisition_events() = default;
@@ -108,6 +109,7 @@ struct lock_entry : list_hook<lock_entry> {
   list<acquisition> waiting;  // in the order of asking
   acquisition* holder = nullptr;
   int hand_offs = 0;                    // of the present grant; the index in the fencing token
+  bool requested = false;               // another client asks for the present grant
   time_point ends = time_point::max();  // the hold is over then at the latest, whatever the servers say
   time_point slice_began{};
   time_point renew_at{};
@@ -131,6 +133,8 @@ class cohort final : public backend_events {
   void cancel(acquisition& a, cancel_type type, time_point now);
   /// Gives a hold another lease, from now on, and renews it if that moves its deadline on. Ends in on_extended, perhaps before this returns.
   void extend(acquisition& a, milliseconds lease, time_point now);
+  /// From now on on_requested tells if another client asks the holder to let go, perhaps before this returns.
+  void watch_requests(acquisition& a, time_point now);
   /// Ends in on_released.
   void release(acquisition& a, time_point now);
   /// Releases a hold that was dropped: there is no event, and `a` may be freed at once.
@@ -156,6 +160,7 @@ class cohort final : public backend_events {
   void extended(place& s, time_point now) override;
   void renewal_failed(place& s, time_point now) override;
   void lost(place& s, time_point now) override;
+  void requested(place& s, time_point now) override;
   void released(receipt& r, bool was_mine, error_code why, time_point now) override;
   void settled(place& s) override;
   place* find(std::string_view name) override;

@@ -66,4 +66,13 @@ void connection::on_revoke(std::string_view name, engine::grant_id id) {
   });
 }
 
+/// As on_grant.
+void connection::on_request(std::string_view name, engine::grant_id id) {
+  auto keep = host_.keep();
+  if (keep == nullptr) return;
+  asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id] {
+    host_.enter_and_complete([&](time_point now) { events().requested(name, id, now); });
+  });
+}
+
 }  // namespace conch::memory

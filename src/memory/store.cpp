@@ -29,7 +29,7 @@ protocol::acquire_reply::owner voter_of(std::string_view id, bool claimed) {
 
 std::int64_t store::entry::next_expiry() const noexcept {
   std::int64_t first = none;
-  for (std::int64_t const until : {owner_until, line_until, fence_until, permits.until}) {
+  for (std::int64_t const until : {owner_until, line_until, fence_until, permits.until, requests_until}) {
     if (until != none && (first == none || until < first)) first = until;
   }
   return first;
@@ -92,6 +92,15 @@ engine::lock_report store::answer_to(protocol::inspect_command const& c, std::st
 
 protocol::order_reply store::answer_to(protocol::force_command const& c, std::string_view client, std::int64_t now_us) {
   return at_entry(c, client, now_us, [&](script_context& m) { return force(m, c); });
+}
+
+protocol::order_reply store::answer_to(protocol::request_command const& c, std::string_view client, std::int64_t now_us) {
+  return at_entry(c, client, now_us, [&](script_context& m) { return request(m, c, client); });
+}
+
+protocol::session_reply store::answer_to(protocol::requested_command const& c, std::string_view, std::int64_t) {
+  entry const* const known = find(c.name);
+  return {.count = known != nullptr && known->requests.contains(c.fence) ? 1 : 0};
 }
 
 store::ordered store::answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us) {
@@ -283,6 +292,10 @@ void store::drop_expired(std::int64_t now_ms) {
     }
     if (e.fence_until < now_ms) e.fence_until = none;
     if (e.permits.until < now_ms) e.permits = {};
+    if (e.requests_until < now_ms) {
+      e.requests.clear();
+      e.requests_until = none;
+    }
     put_on_agenda(e);
   }
 }

@@ -32,6 +32,8 @@ class store {
     virtual void on_grant(protocol::pushed_grant const& g) = 0;
     /// Called in the same way: the lock was taken away by force.
     virtual void on_revoke(std::string_view name, engine::grant_id id) = 0;
+    /// Called in the same way: somebody asks for the lock.
+    virtual void on_request(std::string_view name, engine::grant_id id) = 0;
 
    protected:
     ~listener() = default;
@@ -120,7 +122,7 @@ class store {
     void forget_ends();
   };
 
-  /// The three keys of a lock, each with the millisecond after which it is gone.
+  /// The keys of a lock, each with the millisecond after which it is gone.
   struct entry {
     std::string name;
 
@@ -138,6 +140,13 @@ class store {
     std::int64_t fence = 0;
     std::int64_t fence_until = none;
 
+    struct request {
+      std::string asker;
+      std::int64_t at_us = 0;
+    };
+    std::map<std::int64_t, request> requests;  // by the fence of the owner that is asked to let go
+    std::int64_t requests_until = none;
+
     std::int64_t looked_at = none;  // its place in agenda_
 
     bool owned() const noexcept { return owner_until != none; }
@@ -150,6 +159,7 @@ class store {
   /// One command that is carried out: what lua/lib/lock.lua keeps in locals.
   struct script_context;
   struct permit_context;
+  struct seen_owners;
 
   // Empty: WRONGTYPE.
   using acquired = std::optional<protocol::acquire_reply>;
@@ -165,6 +175,8 @@ class store {
   renewed answer_to(protocol::confirm_command const& c, std::string_view client, std::int64_t now_us);
   engine::lock_report answer_to(protocol::inspect_command const& c, std::string_view client, std::int64_t now_us);
   protocol::order_reply answer_to(protocol::force_command const& c, std::string_view client, std::int64_t now_us);
+  protocol::order_reply answer_to(protocol::request_command const& c, std::string_view client, std::int64_t now_us);
+  protocol::session_reply answer_to(protocol::requested_command const& c, std::string_view, std::int64_t);
   ordered answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us);
   protocol::session_reply answer_to(protocol::prove_publish_command const&, std::string_view client, std::int64_t) const {
     return {.count = listeners_.contains(client) ? 1 : 0};
@@ -187,8 +199,9 @@ class store {
   renewed renew_permits(protocol::renew_command const& c, std::string_view client, std::int64_t now_us);
   ordered set_limit(script_context& m, protocol::limit_command const& c);
   protocol::order_reply force(script_context& m, protocol::force_command const& c);
+  protocol::order_reply request(script_context& m, protocol::request_command const& c, std::string_view asker);
   engine::lock_report inspect(script_context& m);
-  void revoke(std::string_view id, std::string_view name);
+  void tell(std::string_view id, std::string_view name, void (listener::*what)(std::string_view, engine::grant_id));
 
   entry* find(std::string_view name);
   entry& find_or_make(std::string_view name);

@@ -2,6 +2,7 @@
 #include "memory/script_context.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <set>
@@ -458,19 +459,19 @@ store::ordered store::set_limit(script_context& m, protocol::limit_command const
   return protocol::order_reply{.count = p.used, .passed_on = next.others > 0 && more, .more_to_do = p.unfinished && more, .permit = after};
 }
 
-void store::revoke(std::string_view id, std::string_view name) {
+void store::tell(std::string_view id, std::string_view name, void (listener::*what)(std::string_view, engine::grant_id)) {
   auto const dot = id.find('.');
   auto const heard = listeners_.find(id.substr(0, dot));
   if (heard == listeners_.end()) return;
   engine::grant_id number;
   std::string_view text = id.substr(dot + 1);
-  if (engine::read_grant_id(text, number)) heard->second->on_revoke(name, number);
+  if (engine::read_grant_id(text, number)) (heard->second->*what)(name, number);
 }
 
 protocol::order_reply store::force(script_context& m, protocol::force_command const& c) {
   if (m.e.permits.until == none) {
     if (!m.e.owned() || c.last != 0 || (c.fence > 0 && m.e.owner_fence != c.fence)) return {};
-    revoke(m.e.owner.text, m.e.name);
+    tell(m.e.owner.text, m.e.name, &listener::on_revoke);
     script_context::passed const next = m.e.line.empty() ? script_context::passed{} : m.pass_on({}, 0, m.e.owner_fence);
     if (!next.taken) m.e.owner_until = none;
     protocol::order_reply reply{.count = 1, .passed_on = next.taken && !m.e.line.empty(), .more_to_do = next.unfinished};
@@ -501,7 +502,7 @@ protocol::order_reply store::force(script_context& m, protocol::force_command co
   }
   if (rest && last == 0) last = c.fence > 0 ? c.fence : m.next_fence(0);
   for (auto const& [fence, one] : chosen) {
-    revoke(one.first, m.e.name);
+    tell(one.first, m.e.name, &listener::on_revoke);
     p.take_back(one.first, one.second);
   }
   permit_context::admitted next;
@@ -516,13 +517,64 @@ protocol::order_reply store::force(script_context& m, protocol::force_command co
   return reply;
 }
 
-engine::lock_report store::inspect(script_context& m) {
-  struct seen {
+namespace {
+
+/// A client's 128 bits. 0 where a word is not hexadecimal.
+std::array<std::uint32_t, 4> words_of(std::string_view client) {
+  std::array<std::uint32_t, 4> words{};
+  for (std::size_t word = 0; word < words.size(); ++word) {
+    std::string_view const digits = client.size() > 8 * word ? client.substr(8 * word, 8) : std::string_view{};
+    std::int64_t bits = 0;
+    auto const read = std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
+    bool const whole = !digits.empty() && read.ptr == digits.data() + digits.size();
+    words[word] = whole ? static_cast<std::uint32_t>(bits & 0xffff'ffff) : 0;
+  }
+  return words;
+}
+
+}  // namespace
+
+/// Whom an order can mean; `owners` only of a lock that has at most 1000 of them.
+struct store::seen_owners {
+  struct one {
     std::string_view id;
     std::int64_t left, weight, segment;
     bool claimed;
   };
-  std::map<std::int64_t, seen> owners;  // by fence
+
+  explicit seen_owners(script_context const& m) {
+    permits_hash const& hash = m.e.permits;
+    if (hash.until == none) {
+      if (m.e.owned()) by_fence.emplace(m.e.owner_fence, one{m.e.owner.text, m.owner_left(), 1, 0, m.e.claimed});
+      return;
+    }
+    if (hash.owners.size() > 1000) return;
+    for (auto const& [id, owner] : hash.owners) {
+      if (owner.ends_us <= m.now_us) continue;
+      by_fence.emplace(owner.fence, one{id, (owner.ends_us - m.now_us + 999) / 1000, owner.weight, owner.segment, owner.claimed});
+    }
+  }
+
+  std::map<std::int64_t, one> by_fence;
+};
+
+protocol::order_reply store::request(script_context& m, protocol::request_command const& c, std::string_view asker) {
+  constexpr std::int64_t most = 100;
+  protocol::order_reply reply;
+  std::int64_t longest = 1;
+  seen_owners const owners{m};
+  for (auto const& [fence, owner] : owners.by_fence) {
+    if (reply.count == most || (c.fence != 0 && fence != c.fence)) continue;
+    ++reply.count;
+    longest = std::max(longest, owner.left);
+    m.e.requests[fence] = {std::string{asker}, m.now_us};
+    tell(owner.id, m.e.name, &listener::on_request);
+  }
+  if (reply.count > 0) m.e.requests_until = std::max(m.e.requests_until, m.now_us / 1000 + longest);
+  return reply;
+}
+
+engine::lock_report store::inspect(script_context& m) {
   engine::lock_report report;
   report.waiting = m.e.line.size();
   report.limit = 1;
@@ -536,28 +588,18 @@ engine::lock_report store::inspect(script_context& m) {
       report.taken = static_cast<std::uint32_t>(hash.used);
       return report;
     }
-    for (auto const& [id, owner] : hash.owners) {
-      if (owner.ends_us <= m.now_us) continue;
-      owners.emplace(owner.fence, seen{id, (owner.ends_us - m.now_us + 999) / 1000, owner.weight, owner.segment, owner.claimed});
-      taken += owner.weight;
-    }
-  } else if (m.e.owned()) {
-    owners.emplace(m.e.owner_fence, seen{m.e.owner.text, m.owner_left(), 1, 0, m.e.claimed});
-    taken = 1;
   }
-
-  report.held = static_cast<std::uint32_t>(owners.size());
+  seen_owners const owners{m};
+  for (auto const& [fence, owner] : owners.by_fence) taken += owner.weight;
+  report.held = static_cast<std::uint32_t>(owners.by_fence.size());
   report.taken = static_cast<std::uint32_t>(taken);
-  for (auto const& [fence, owner] : owners) {
+  for (auto const& [fence, owner] : owners.by_fence) {
     if (report.owners.size() == 100) break;
     engine::lock_report::owner& one = report.owners.emplace_back();
-    std::string_view const client = owner.id.substr(0, owner.id.find('.'));
-    for (std::size_t word = 0; word < one.client.size(); ++word) {
-      std::string_view const digits = client.size() > 8 * word ? client.substr(8 * word, 8) : std::string_view{};
-      std::int64_t bits = 0;
-      auto const read = std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
-      bool const whole = !digits.empty() && read.ptr == digits.data() + digits.size();
-      one.client[word] = whole ? static_cast<std::uint32_t>(bits & 0xffff'ffff) : 0;
+    one.client = words_of(owner.id.substr(0, owner.id.find('.')));
+    if (auto const asked = m.e.requests.find(fence); asked != m.e.requests.end()) {
+      one.asked_by = words_of(asked->second.asker);
+      one.asked_us = asked->second.at_us;
     }
     one.fence = fence;
     one.left_ms = owner.left;

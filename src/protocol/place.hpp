@@ -50,17 +50,23 @@ struct place final : engine::place, list_hook<place> {
   std::int64_t ticket = 0;
   bool renewing = false;                        // a renewal is under way
   bool asks_again = false;                      // asked again because of a push; not answered yet
+  bool requested = false;                       // owned: another client has asked for the lock
+  bool watches_requests = false;                // owned: the cohort is to hear of it
   bool by_push = false;                         // its grant was pushed first: the client that passed the lock on decides how long the fence is kept
   time_point fence_until{};                     // owned: the server keeps the fence until then at least, without a renewal that prolongs it
   time_point late_until = time_point::min();    // after this the server refuses every request under this id that was written so far
   time_point echo_until = time_point::min();    // the same, for requests that an earlier connection may still hold
   time_point listed_until = time_point::min();  // the server keeps the place in line until then: for the lease of whoever has the lock, and its own
   time_point trouble_since{};                   // asking: since when the server gives no answer, or "later"; zero: no trouble
+  milliseconds longest_lease{};                 // that was asked for under this id: the cohort may ask for less later
   time_point late_since{};                      // asking: since when its grants were too old to be used; zero: none was
   /// This client passed the lock on while others waited: when to check that the new owner has taken it (server::look_after); max: nothing
   /// to check.
   time_point follow_up = time_point::max();
   std::vector<time_point> later_follow_ups;  // of a permit: others were passed on while that was to be checked; in order
+
+  /// A request with the lease that is asked for is about to be sent.
+  void asks_for_lease() noexcept { longest_lease = std::max(longest_lease, lease); }
 
   void look_later(time_point when);
   /// What was passed on with a claim that ends by `now` needs no check any more.

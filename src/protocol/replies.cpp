@@ -3,6 +3,8 @@
 
 #include <boost/assert.hpp>
 
+#include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -127,27 +129,43 @@ std::optional<renew_reply> read_renew(answer const& a, std::size_t locks, bool c
   return r;
 }
 
-/// CLOCK WAITING HELD TAKEN LIMIT KIND, and for each owner four words of its client, FENCE LEFT_MS PERMITS SEGMENT CONFIRMED
+/// CLOCK WAITING HELD TAKEN LIMIT KIND, for each owner four words of its client, FENCE LEFT_MS PERMITS SEGMENT CONFIRMED, and for each that was
+/// asked to let go its number, four words of the client that asks, and when
 std::optional<lock_report> read_inspect(answer const& a) {
   if (a.what != fault::none) return std::nullopt;
   if (auto* const ready = ready_made<lock_report>(a)) return std::move(*ready);
   std::span n = a.numbers();
-  constexpr std::size_t head = 6, each = 9;
-  if (n.size() < head || (n.size() - head) % each != 0 || !is_lock_kind(n[5])) return std::nullopt;
+  constexpr std::size_t head = 6, each = 9, each_request = 6;
+  if (n.size() < head || !is_lock_kind(n[5])) return std::nullopt;
+  std::size_t const named = n[2] < 0 || n[2] > 1000 ? 0 : std::min<std::size_t>(static_cast<std::size_t>(n[2]), 100);
+  std::size_t const before_requests = head + named * each;
+  if (n.size() < before_requests || (n.size() - before_requests) % each_request != 0) return std::nullopt;
+  auto const words_of = [](std::span<std::int64_t const> words) {
+    std::array<std::uint32_t, 4> client{};
+    for (std::size_t word = 0; word < client.size(); ++word) client[word] = static_cast<std::uint32_t>(words[word] & 0xffff'ffff);
+    return client;
+  };
+  std::span requests = n.subspan(before_requests);
   lock_report r;
   r.waiting = static_cast<std::uint64_t>(n[1]);
   r.held = static_cast<std::uint32_t>(n[2]);
   r.taken = static_cast<std::uint32_t>(n[3]);
   r.limit = static_cast<std::uint32_t>(n[4]);
   r.kind = static_cast<permit_kind>(n[5]);
-  for (n = n.subspan(head); !n.empty(); n = n.subspan(each)) {
+  for (n = n.subspan(head, named * each); !n.empty(); n = n.subspan(each)) {
     lock_report::owner& o = r.owners.emplace_back();
-    for (std::size_t word = 0; word < o.client.size(); ++word) o.client[word] = static_cast<std::uint32_t>(n[word] & 0xffff'ffff);
+    o.client = words_of(n);
     o.fence = n[4];
     o.left_ms = n[5];
     o.permits = static_cast<std::uint32_t>(n[6]);
     o.segment = static_cast<std::uint32_t>(n[7]);
     o.confirmed = n[8] != 0;
+  }
+  for (; !requests.empty(); requests = requests.subspan(each_request)) {
+    if (requests[0] < 1 || requests[0] > std::ssize(r.owners)) return std::nullopt;
+    lock_report::owner& o = r.owners[static_cast<std::size_t>(requests[0] - 1)];
+    o.asked_by = words_of(requests.subspan(1));
+    o.asked_us = requests[5];
   }
   return r;
 }

@@ -165,6 +165,9 @@ void server::ask_everything_again(std::size_t& left, time_point now) {
     for (place* s : renewals) lose_and_give_back(*s, now);
   }
   if (!CONCH_MUTANT(not_renewed_on_reconnect)) send_renewals(renewals, false, now);
+  for (place* s : renewals) {
+    if (s->at == place::state::owned && s->watches_requests && !s->requested) ask_for_requests(*s, now);
+  }
 }
 
 /// After a restart of the server, or at another server, the waiters of the run before may have no connection yet. Scripts pass over none of
@@ -219,7 +222,7 @@ void server::disconnected(std::string_view why, time_point now) {
   pending_cleanups_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
     // The server may have carried it out at any time until now: after a standstill, or as the server of before a role change.
-    if (!c.is_kick) c.over = std::max(c.over, forgotten_by(*c.lock, now));
+    if (!c.is_kick) c.over = std::max(c.over, forgotten_by(c, now));
     c.echo_until = c.late_until;
     c.sent = false;
   });
@@ -293,6 +296,7 @@ void server::answered(answer const& as_sent, time_point now) {
     case request::renew:
     case request::confirm: renew_answer(r, a, now); break;
     case request::admin_request: admin_answer(r, a, now); break;
+    case request::requested: requested_answer(r, a, now); break;
     case request::kill:
     case request::subscribe:
     case request::prove_publish:
@@ -445,7 +449,7 @@ void server::become_idle(place& s) {
   enter(s, place::state::idle);
   s.unlink();
   s.check.cancel();
-  s.renewing = false;
+  s.renewing = s.requested = s.watches_requests = false;
 }
 
 /// Asserts what is true of a place at the end of every input that concerns it.

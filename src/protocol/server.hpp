@@ -51,6 +51,7 @@ class server final : public backend, public wire_events {
   void answered(answer const& a, time_point now) override;
   void granted(pushed_grant const& g, time_point now) override;
   void revoked(std::string_view name, grant_id id, time_point now) override;
+  void requested(std::string_view name, grant_id id, time_point now) override;
   void missed(std::string_view name, grant_id id, time_point now) override;
 
   // From the cohort.
@@ -69,6 +70,7 @@ class server final : public backend, public wire_events {
   capabilities offers() const noexcept override { return {.several_owners = true, .inspection = true}; }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
 
+  void watch_requests(engine::place& s, time_point now) override;
   void administer(admin_request& i, admin_events& whose, time_point now) override;
   void withdraw(admin_request& i) noexcept override;
   void admin_due(admin_request& i, time_point now) override;
@@ -112,7 +114,20 @@ class server final : public backend, public wire_events {
   void drop_kicks();
 
  private:
-  enum class request : std::uint8_t { acquire, acquire_all, leave, cleanup, renew, confirm, admin_request, kill, subscribe, prove_publish, ping };
+  enum class request : std::uint8_t {
+    acquire,
+    acquire_all,
+    leave,
+    cleanup,
+    renew,
+    confirm,
+    admin_request,
+    requested,
+    kill,
+    subscribe,
+    prove_publish,
+    ping
+  };
   /// A server may know some of these scripts and not others.
   enum class script : std::uint8_t {
     none,
@@ -126,6 +141,7 @@ class server final : public backend, public wire_events {
     confirm,
     inspect,
     force,
+    request,
     limit,
     count
   };
@@ -241,10 +257,15 @@ class server final : public backend, public wire_events {
   void end_all_admin(error_code why, time_point now);
   void end_admin(admin_request& i, admin_result const& result, error_code why);
   void taken_away(place* s, grant_id id, time_point now);
+  place* owned_under(std::string_view name, grant_id id);
+  void ask_for_requests(place& s, time_point now);
+  void requested_answer(in_flight const& r, answer const& a, time_point now);
+  void asked_to_let_go(place& s, time_point now);
 
   // server_cleanups.cpp: clean-ups and kicks
   cleanup& owe(place& s, grant_id id, receipt* r, time_point now);
-  time_point forgotten_by(place const& s, time_point now) const;
+  duration kept_for(place const& s, time_point now) const;
+  time_point forgotten_by(cleanup const& c, time_point now) const;
   void extend(cleanup& c, time_point until);
   void send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now);
   void cleanup_answer(in_flight const& r, answer const& a, time_point now);

@@ -44,6 +44,7 @@ void server::send_admin(admin_request& i, bool with_source, time_point now) {
   switch (i.what) {
     case admin_request::kind::inspect: out_.send(inspect_command{i.name, with_source}); break;
     case admin_request::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us}); break;
+    case admin_request::kind::request: out_.send(request_command{i.name, i.fence, with_source}); break;
     case admin_request::kind::set_limit: out_.send(limit_command{i.name, claim, kept, i.size, with_source, i.by, i.if_unset}); break;
     case admin_request::kind::downgrade:
       out_.send(release_command{.name = i.name,
@@ -61,6 +62,7 @@ void server::send_admin(admin_request& i, bool with_source, time_point now) {
   switch (i.what) {
     case admin_request::kind::inspect: asked.of = script::inspect; break;
     case admin_request::kind::force: asked.of = script::force; break;
+    case admin_request::kind::request: asked.of = script::request; break;
     case admin_request::kind::set_limit: asked.of = script::limit; break;
     case admin_request::kind::downgrade: asked.of = script::permit_release; break;
   }
@@ -128,7 +130,7 @@ void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
 
 /// The `count` of a downgrade is 1, or 0 if the permit was not this client's any more.
 std::optional<order_reply> server::read_order(order const& o, answer const& a) {
-  if (o.what == order::kind::force) return read_force(a);
+  if (o.what == order::kind::force || o.what == order::kind::request) return read_force(a);
   if (o.what == order::kind::set_limit) return read_limit(a, o.size);
   release_reply const reply = read_release(a, false, true);
   if (reply.what != release_reply::kind::released) return std::nullopt;
@@ -192,9 +194,14 @@ void server::end_admin(admin_request& i, admin_result const& result, error_code 
 /// An operator has taken the lock away.
 void server::revoked(std::string_view name, grant_id id, time_point now) {
   last_heard_ = now;
+  taken_away(owned_under(name, id), id, now);
+}
+
+/// The place that has the lock of that name under that id, or none.
+place* server::owned_under(std::string_view name, grant_id id) {
   place* const permit = wanted_permit(id);
   place* const s = permit != nullptr ? permit : made_here(up_.find(name));
-  if (s != nullptr && s->name == name) taken_away(s, id, now);
+  return s != nullptr && s->name == name && s->id == id && s->at == place::state::owned ? s : nullptr;
 }
 
 /// Reports the loss to the holder. Then a release goes to the server, which may have failed to pass on the lock.
@@ -206,6 +213,47 @@ void server::taken_away(place* s, grant_id id, time_point now) {
   up_.lost(*s, now);
   owe(*s, id, nullptr, now);
   drop(*s);
+}
+
+// ------------------------------------------------------------------------------------------ to be asked to let go
+
+/// Pushes tell of a request. The server is asked once here, and on every new connection, because a request may have come before that.
+void server::watch_requests(engine::place& whose, time_point now) {
+  place& s = made_here(whose);
+  if (std::exchange(s.watches_requests, true)) return;
+  if (s.requested) {
+    up_.requested(s, now);
+  } else if (connected_) {
+    ask_for_requests(s, now);
+  }
+}
+
+void server::ask_for_requests(place& s, time_point now) {
+  out_.send(requested_command{s.name, s.fence});
+  push_request({request::requested, s.id, 0, &s, nullptr, now});
+}
+
+void server::requested_answer(in_flight const& r, answer const& a, time_point now) {
+  place& s = *r.at;
+  bool const still = s.id == r.id && s.at == place::state::owned;
+  if (a.what == fault::reconnect) {
+    drop_connection(a.words);
+  } else if (a.what == fault::none && still && (read_session(a).count != 0 || CONCH_MUTANT(request_imagined))) {
+    asked_to_let_go(s, now);
+  } else if (a.what != fault::none) {
+    note_once(a.words);  // the pushes still tell
+  }
+  drop(s);
+}
+
+void server::requested(std::string_view name, grant_id id, time_point now) {
+  last_heard_ = now;
+  if (place* const s = owned_under(name, id)) asked_to_let_go(*s, now);
+}
+
+void server::asked_to_let_go(place& s, time_point now) {
+  if (std::exchange(s.requested, true)) return;
+  up_.requested(s, now);
 }
 
 }  // namespace conch::protocol

@@ -26,7 +26,8 @@ cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   if (s.run != run_ && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
   c->floor = s.terms.floor_asked();
   c->next_fence_floor = s.terms.next_fence_floor;
-  c->over = forgotten_by(s, now);
+  c->kept_for = kept_for(s, now);
+  c->over = forgotten_by(*c, now);
   c->whom = r;
   if (r != nullptr) r->pending = c;
   pending_cleanups_.push_back(*c);
@@ -35,17 +36,22 @@ cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   return *c;
 }
 
-/// When the server has forgotten by itself what it has carried out until `now`: after the lock's lease, or the configured lease if that is
-/// longer. Nothing of this place is renewed after that. A place in line lasts as long as the server has said.
-time_point server::forgotten_by(place const& s, time_point now) const {
-  duration lease = std::max<duration>(s.lease, settings_.lease);
+/// The longest lease that was asked for under its id, or the configured lease if that is longer. A place in line lasts as long as the server
+/// has said.
+duration server::kept_for(place const& s, time_point now) const {
+  duration lease = std::max<duration>(std::max(s.lease, s.longest_lease), settings_.lease);
   if (s.listed_until > now) lease = std::max(lease, s.listed_until - now);
-  return now + lease + drift_of(lease) + settings_.command_timeout;
+  return lease;
+}
+
+/// When the server has forgotten by itself what it has carried out until `now`: nothing of it is renewed after that.
+time_point server::forgotten_by(cleanup const& c, time_point now) const {
+  return now + c.kept_for + drift_of(c.kept_for) + settings_.command_timeout;
 }
 
 /// Keeps the clean-up for what the server may have carried out of its id until `until`.
 void server::extend(cleanup& c, time_point until) {
-  if (until != time_point::min() && !CONCH_MUTANT(late_cleanup_not_extended)) c.over = std::max(c.over, forgotten_by(*c.lock, until));
+  if (until != time_point::min() && !CONCH_MUTANT(late_cleanup_not_extended)) c.over = std::max(c.over, forgotten_by(c, until));
 }
 
 void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now) {

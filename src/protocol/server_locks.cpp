@@ -90,6 +90,7 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   s.written = s.asks_again = s.by_push = false;
   s.late_until = s.echo_until = s.listed_until = time_point::min();
   s.trouble_since = s.late_since = {};
+  s.longest_lease = {};
   bool const others_first = !resting_.empty() && !failing_;  // they asked earlier
   (others_first ? resting_ : active_).push_back(s);
   if (denied_) {
@@ -123,6 +124,7 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
   std::int64_t const not_after_us = not_after(now);
   std::int64_t const proposal = s.terms.ticket != 0 ? s.terms.floor + 1 : 0;
   about_to_ask(s, not_after_us);
+  s.asks_for_lease();
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, claim_of(s.lease), retention(s.lease),
                             CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == place::state::in_line) ? 0 : s.ticket,
                             not_after_us, with_source, proposal, part_of(s), is_patient(now)});
@@ -467,6 +469,7 @@ void server::send_leave(place& s, bool with_source, time_point now) {
   s.check.cancel();
   tell(s);
   ++stats_.scripts;
+  s.asks_for_lease();
   out_.send(release_command{s.name, s.id, true, s.lease, claim_of(s.lease), retention(s.lease), 0, with_source, s.terms.floor_asked(), 0, part_of(s),
                             0, is_patient(now)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
@@ -543,7 +546,7 @@ void server::release(place& s, std::optional<milliseconds> again, receipt* r, ti
     if (together) {
       enter(s, place::state::asking);
       s.wait = true;
-      s.lease = *again;
+      s.lease = s.longest_lease = *again;
       if (!CONCH_MUTANT(id_used_again)) s.id = next_id(s);
       s.run = run_;
       s.ticket = s.terms.ticket;
@@ -642,6 +645,7 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     tell(*s);
     ++s->references;
     std::int64_t const floor = s->terms.floor_asked();
+    s->asks_for_lease();
     scratch_.push_back({s->name, s->id, s->lease, floor});
     batch.push_back({s, s->id, s->lease, floor, keep_fences});
     longest = std::max(longest, s->lease);

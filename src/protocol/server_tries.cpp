@@ -57,6 +57,7 @@ void server::send_tries(std::span<place* const> places, std::vector<tried> later
     about_to_ask(*s, CONCH_MUTANT(tries_never_too_late) ? 0 : not_after_us);
     if (CONCH_MUTANT(tries_not_written)) s->written = false;
     ++s->references;
+    s->asks_for_lease();
     items.push_back({s->name, s->id, s->lease});
     batch.push_back({s, s->id, s->lease});
   }

@@ -122,6 +122,19 @@ struct force_command {
   std::int64_t from_us = 0;  // only owners whose lease ends after this
 };
 
+/// Asks the owners of a lock to let it go.
+struct request_command {
+  std::string_view name;
+  std::int64_t fence = 0;  // only the owner with this fence; 0: all owners
+  bool with_source = false;
+};
+
+/// Has the owner with this fence been asked to let go?
+struct requested_command {
+  std::string_view name;
+  std::int64_t fence = 0;
+};
+
 /// Sets or changes the limit of a semaphore.
 struct limit_command {
   std::string_view name;
@@ -154,7 +167,7 @@ struct prove_publish_command {};
 struct ping_command {};
 
 using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command, inspect_command, force_command,
-                             limit_command, kill_command, subscribe_command, prove_publish_command, ping_command>;
+                             request_command, requested_command, limit_command, kill_command, subscribe_command, prove_publish_command, ping_command>;
 
 /// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
 enum class fault {
@@ -221,6 +234,8 @@ class wire_events {
   virtual void granted(pushed_grant const& g, time_point now) = 0;
   /// The lock was taken away by force.
   virtual void revoked(std::string_view name, grant_id id, time_point now) = 0;
+  /// Somebody asks the owner to let the lock go.
+  virtual void requested(std::string_view name, grant_id id, time_point now) = 0;
   /// Our turn came, and no subscriber heard of it: ask again.
   virtual void missed(std::string_view name, grant_id id, time_point now) = 0;
 

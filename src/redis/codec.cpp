@@ -32,6 +32,7 @@ class keys {
   void queue(command_writer& w) const { write(w, "}:q"); }
   void fence(command_writer& w) const { write(w, "}:f"); }
   void ends(command_writer& w) const { write(w, "}:e"); }
+  void requests(command_writer& w) const { write(w, "}:r"); }
 
   void all(command_writer& w) const {
     lock(w);
@@ -199,10 +200,11 @@ struct encoder {
   void operator()(protocol::inspect_command const& c) const {
     static script const& inspect = find_script("inspect");
     keys const k{who, c.name};
-    command_writer w{out, 3 + 2};
-    write_script(w, inspect, c.with_source, 2);
+    command_writer w{out, 3 + 3};
+    write_script(w, inspect, c.with_source, 3);
     k.lock(w);
     k.queue(w);
+    k.requests(w);
   }
 
   void operator()(protocol::force_command const& c) const {
@@ -226,6 +228,23 @@ struct encoder {
     k.all(w);
     k.ends(w);
     w.arg(count(c.claim)).arg(count(c.retention)).arg(number);
+  }
+
+  void operator()(protocol::request_command const& c) const {
+    static script const& request = find_script("request");
+    command_writer w{out, 3 + 2 + 2};
+    write_script(w, request, c.with_source, 2);
+    keys const k{who, c.name};
+    k.lock(w);
+    k.requests(w);
+    w.arg(c.fence).arg(who.client);
+  }
+
+  void operator()(protocol::requested_command const& c) const {
+    command_writer w{out, 3};
+    w.arg("HEXISTS");
+    keys{who, c.name}.requests(w);
+    w.arg(c.fence);
   }
 
   void operator()(protocol::kill_command const& c) const {
@@ -308,7 +327,7 @@ bool read_grant(std::string_view text, sender const& who, std::string& name, pro
   return true;
 }
 
-/// "ID KEY", written by lua/force.lua behind a "!", and by reach in lua/lib/lock.lua behind a "?".
+/// "ID KEY", written by lua/force.lua behind a "!", by lua/request.lua behind a "*", and by reach in lua/lib/reach.lua behind a "?".
 bool read_place(std::string_view text, sender const& who, std::string& name, protocol::pushed_grant& grant) {
   grant_id id;
   if (!read_id(text, who.client, id) || !read_key(text, who, name)) return false;
@@ -386,9 +405,9 @@ push_kind read_push(std::span<resp::node const> message, sender const& who, std:
   if (message.size() != 4 || message[2].text != channel_of(who)) return push_kind::other;
   std::string_view const text = message[3].text;
   if (text.empty()) return push_kind::other;  // from prove_publish_command: it shows that pushes arrive
-  if (text.front() == '!' || text.front() == '?') {
+  if (text.front() == '!' || text.front() == '*' || text.front() == '?') {
     if (!read_place(text.substr(1), who, name, grant)) return push_kind::malformed;
-    return text.front() == '!' ? push_kind::revoked : push_kind::missed;
+    return text.front() == '!' ? push_kind::revoked : text.front() == '*' ? push_kind::requested : push_kind::missed;
   }
   return read_grant(text, who, name, grant) ? push_kind::grant : push_kind::malformed;
 }

@@ -260,6 +260,7 @@ void connection_fsm::push(time_point now) {
   switch (read_push(decoder_.message(), who_, name_, grant)) {
     case push_kind::grant: events_->granted(grant, now); break;
     case push_kind::revoked: events_->revoked(grant.name, grant.id, now); break;
+    case push_kind::requested: events_->requested(grant.name, grant.id, now); break;
     case push_kind::missed: events_->missed(grant.name, grant.id, now); break;
     case push_kind::subscribed:
       --unanswered_;

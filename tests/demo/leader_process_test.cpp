@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
 #include <sstream>
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include <conch/clock.hpp>
+#include <conch/mutex.hpp>
 
 #include "demo/program.hpp"
 #include "support/redis_server.hpp"
@@ -74,6 +76,33 @@ TEST_F(Leader, ThatIsToldToEndHandsOverAtOnce) {
   b.signal(SIGTERM);
   EXPECT_EQ(b.wait_for_end(), 0);
   EXPECT_EQ(probe_.integer({"EXISTS", "conch:{example:leader}", "conch:{example:leader}:q"}), 0);
+}
+
+TEST_F(Leader, ThatIsAskedForItsOfficeHandsOver) {
+  constexpr milliseconds lease = 60s;
+  program a = candidate("a", lease);
+  said const first = leads(a, "a");
+  program b = candidate("b", lease);
+  wait_until_one_is_in_line();
+  boost::asio::io_context ctx;
+  client c{ctx.get_executor(), server_.url()};
+  mutex const office{c, "example:leader"};
+  std::uint32_t asked = 0;
+  office.async_request_release([&](error_code ec, std::uint32_t holders) {
+    EXPECT_FALSE(ec) << ec.message();
+    asked = holders;
+    c.async_close(1s, [](error_code) {});
+  });
+  ctx.run();
+  EXPECT_EQ(asked, 1u);
+  said const down{a.wait_for("a steps down")};
+  said const second = leads(b, "b");
+  EXPECT_LE(down.at, second.at);
+  EXPECT_GT(second.fence, first.fence);
+  for (program* p : {&a, &b}) {
+    p->signal(SIGTERM);
+    EXPECT_EQ(p->wait_for_end(), 0);
+  }
 }
 
 TEST_F(Leader, ThatIsKilledIsFollowedWhenItsLeaseHasEnded) {

@@ -46,9 +46,10 @@ void any_text(std::string_view text) {
   switch (kind) {
     case redis::push_kind::grant: break;
     case redis::push_kind::revoked:
+    case redis::push_kind::requested:
     case redis::push_kind::missed: {
       require(grant.id.count > 0 && grant.name == name && !name.empty(), "a place that makes no sense");
-      char const mark = kind == redis::push_kind::revoked ? '!' : '?';
+      char const mark = kind == redis::push_kind::revoked ? '!' : kind == redis::push_kind::requested ? '*' : '?';
       std::string const again = mark + std::string{client} + '.' + engine::to_text(grant.id) + " conch:{" + redis::escape_name(name) + '}';
       std::string name2;
       protocol::pushed_grant grant2;

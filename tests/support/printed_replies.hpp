@@ -11,7 +11,7 @@ namespace conch::engine {
 
 inline void PrintTo(lock_report::owner const& o, std::ostream* out) {
   *out << "client " << testing::PrintToString(o.client) << " fence " << o.fence << " left " << o.left_ms << " permits " << o.permits << " segment "
-       << o.segment << (o.confirmed ? " confirmed" : " claimed");
+       << o.segment << (o.confirmed ? " confirmed" : " claimed") << (o.asked_us != 0 ? ", asked" : "");
 }
 
 inline void PrintTo(lock_report const& r, std::ostream* out) {

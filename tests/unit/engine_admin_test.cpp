@@ -32,7 +32,11 @@ class EngineInquiry : public engine_test, public admin_events {
   }
 
   /// Of an inspect: so many have it.
-  std::vector<std::int64_t> held_by(std::int64_t n) const { return {server_us(), 0, n, n, 1, 0}; }
+  std::vector<std::int64_t> held_by(std::int64_t n) const {
+    std::vector<std::int64_t> report{server_us(), 0, n, n, 1, 0};
+    report.resize(report.size() + 9 * static_cast<std::size_t>(n));
+    return report;
+  }
 
   using kind = admin_request::kind;
   std::deque<std::unique_ptr<asked>> admin_requests;  // outlive the server's list

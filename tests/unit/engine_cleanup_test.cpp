@@ -66,6 +66,25 @@ TEST_F(EngineCleanup, LeavesALineForAsLongAsTheServerKeepsIt) {
   EXPECT_TRUE(remote->settled());
 }
 
+TEST_F(EngineCleanup, P6ReleasesForAsLongAsAnEarlierLeaseLasts) {
+  start_connected();
+  caller& a = holding("a", "L", {.lease = 120s});
+  extend(a, 5s);
+  heard();
+  release(a);
+  time_point const kept_until = now + 120s;
+  while (now < kept_until) {
+    EXPECT_FALSE(remote->settled()) << (kept_until - now).count();
+    while (!unanswered.empty()) answer(fault::refused, "MISCONF");
+    advance(1s);
+  }
+  for (int i = 0; i < 6; ++i) {
+    while (!unanswered.empty()) answer(fault::refused, "MISCONF");
+    advance(1s);
+  }
+  EXPECT_TRUE(remote->settled());
+}
+
 TEST_F(EngineCleanup, TakesNotMineForWhatItIsWhenTheReleaseWasNeverWrittenBefore) {
   start_connected();
   caller& a = holding("a");

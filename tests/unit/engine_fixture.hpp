@@ -91,6 +91,10 @@ inline sent_command write_down(command const& c) {
     script(f->with_source, "force " + std::string{f->name} + (f->fence != 0 ? " from " + std::to_string(f->fence) : ""));
     out.claim = f->claim;
     out.retention = f->retention;
+  } else if (auto const* request = std::get_if<request_command>(&c)) {
+    script(request->with_source, "request " + std::string{request->name} + (request->fence != 0 ? " from " + std::to_string(request->fence) : ""));
+  } else if (auto const* requested = std::get_if<requested_command>(&c)) {
+    out.text = "requested " + std::string{requested->name} + ' ' + std::to_string(requested->fence);
   } else if (auto const* l = std::get_if<limit_command>(&c)) {
     script(l->with_source, "limit " + std::string{l->name} + ' ' + std::to_string(l->limit));
     out.claim = l->claim;

@@ -36,6 +36,11 @@ struct grant_queue final : store::listener {
     grants.push_back({std::string{g.name}, g.id, g.fence});
   }
 
+  void on_request(std::string_view name, engine::grant_id id) override {
+    std::lock_guard const lock{mutex};
+    requests.push_back({std::string{name}, id, 0});
+  }
+
   /// As a grant without a fence.
   void on_revoke(std::string_view name, engine::grant_id id) override {
     std::lock_guard const lock{mutex};
@@ -48,7 +53,7 @@ struct grant_queue final : store::listener {
   }
 
   std::mutex mutex;
-  std::deque<heard> grants;
+  std::deque<heard> grants, requests;
 };
 
 protocol::acquire_command acquire(std::string_view name, engine::grant_id id) { return {name, id, true, 30s, 3s, 10min}; }

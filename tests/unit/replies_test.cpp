@@ -166,6 +166,17 @@ TEST(Replies, OfInspections) {
   EXPECT_EQ(r->owners[0].left_ms, 900);
   EXPECT_EQ(r->owners[0].permits, 2u);
   EXPECT_TRUE(r->owners[0].confirmed);
+  EXPECT_EQ(r->owners[0].asked_us, 0);
+  numbers asked = report;
+  asked.insert(asked.end(), {1, 5, 6, 7, 8, clock_us});
+  auto const with_request = read_inspect(sent(asked));
+  ASSERT_TRUE(with_request);
+  EXPECT_EQ(with_request->owners[0].asked_by, (std::array<std::uint32_t, 4>{5, 6, 7, 8}));
+  EXPECT_EQ(with_request->owners[0].asked_us, clock_us);
+  asked[15] = 2;
+  EXPECT_FALSE(read_inspect(sent(asked))) << "of an owner that is not there";
+  asked.pop_back();
+  EXPECT_FALSE(read_inspect(sent(asked))) << "half a request";
   report[5] = 'x';
   EXPECT_FALSE(read_inspect(sent(report))) << "no kind of lock";
   report[5] = 0;

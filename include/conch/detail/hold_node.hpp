@@ -84,6 +84,7 @@ bool runs_on_client_executor(boost::asio::any_io_executor const& own_executor, H
 /// `on_own_executor`: the result of runs_on_client_executor.
 void start_release(node_ref node, release_handler handler, bool on_own_executor = false);
 void start_lost(node_ref node, lost_handler handler);
+void start_requested(node_ref node, lost_handler handler);
 void start_extend(node_ref node, duration lease, release_handler handler);
 
 }  // namespace detail

@@ -54,6 +54,8 @@ class random_client_side {
       case 12: return protocol::inspect_command{name()};
       case 13:
         if (pick(0, 1) == 0) return protocol::inspect_command{name()};
+        if (pick(0, 1) == 0) return protocol::request_command{name(), pick(0, 2) == 0 ? some_fence() : 0};
+        if (pick(0, 2) == 0) return protocol::requested_command{name(), some_fence()};
         return protocol::force_command{name(), claim, retention, pick(0, 4) == 0 ? some_fence() : 0};
       case 14: {
         attempts_.clear();
@@ -152,6 +154,9 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
       ++happened["force " + std::to_string(answer[0]) + (pushed.size() > 1 ? " and pass on" : "")];
     }
     if (std::holds_alternative<protocol::inspect_command>(command)) ++happened["inspect " + std::to_string(answer[2])];
+    if (std::holds_alternative<protocol::inspect_command>(command) && answer.size() > 15) ++happened["inspect a request"];
+    if (std::holds_alternative<protocol::request_command>(command)) ++happened["request " + std::to_string(answer[0])];
+    if (std::holds_alternative<protocol::requested_command>(command)) ++happened["requested " + std::to_string(answer[0])];
   };
   ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 12'000, GetParam() % 2 == 0, note));
   // A generator that never gets into a state proves nothing about it.
@@ -177,6 +182,11 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
                            "force 1 and pass on",
                            "inspect 0",
                            "inspect 1",
+                           "inspect a request",
+                           "request 0",
+                           "request 1",
+                           "requested 0",
+                           "requested 1",
                            "tries 0",
                            "tries 1",
                            "tries 2",

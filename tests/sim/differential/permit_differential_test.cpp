@@ -42,7 +42,9 @@ class random_permits {
     auto const retention = milliseconds{pick(0, 3) == 0 ? 1 : 2'000};
     auto const claim = milliseconds{pick(1, 4) * 50};
     switch (pick(0, 11)) {
-      case 10: return protocol::inspect_command{name()};
+      case 10:
+        if (pick(0, 2) == 0) return protocol::request_command{name(), pick(0, 3) == 0 ? now_us_ - 1'577'836'800'000'000 : 0};
+        return protocol::inspect_command{name()};
       case 11:
         if (pick(0, 1) == 0) {
           protocol::limit_command c{pick(0, 9) == 0 ? name() : names_[0], claim, retention, static_cast<std::uint32_t>(pick(1, 7))};
@@ -154,6 +156,8 @@ TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
       if (pushed.size() > static_cast<std::size_t>(answer[0])) ++happened["force and pass on"];
     } else if (std::holds_alternative<protocol::inspect_command>(command)) {
       ++happened["inspect " + std::to_string(std::min<std::int64_t>(answer[2], 2))];
+    } else if (std::holds_alternative<protocol::request_command>(command)) {
+      ++happened["request " + std::to_string(std::min<std::int64_t>(answer[0], 2))];
     } else if (std::holds_alternative<protocol::limit_command>(command)) {
       ++happened[pushed.empty() ? "limit" : "limit and pass on"];
     } else {
@@ -162,10 +166,12 @@ TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
   };
   ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 12000, small, note));
   // A generator that never gets into a state proves nothing about it.
-  for (char const* what : {"several pushes", "push s",     "push r",    "push g",           "push e",    "acquire 0",         "acquire 1",
-                           "acquire 2",      "acquire 3",  "release 0", "release 1",        "release 2", "renew 0",           "renew 1",
-                           "another kind",   "revocation", "force 0",   "force 1",          "force 2",   "force and pass on", "inspect 0",
-                           "inspect 1",      "inspect 2",  "limit",     "limit and pass on"}) {
+  for (char const* what : {"several pushes", "push s",    "push r",    "push g",    "push e",
+                           "acquire 0",      "acquire 1", "acquire 2", "acquire 3", "release 0",
+                           "release 1",      "release 2", "renew 0",   "renew 1",   "another kind",
+                           "revocation",     "force 0",   "force 1",   "force 2",   "force and pass on",
+                           "inspect 0",      "inspect 1", "inspect 2", "limit",     "limit and pass on",
+                           "request 0",      "request 1", "request 2"}) {
     EXPECT_GT(happened[what], 3) << what;
   }
   for (char const* what : {"more", "acquire 4"}) {
@@ -189,6 +195,7 @@ std::string told_the_time(std::string source) {
       {"redis.call('PEXPIRE', ends_key, lease + retention)", "redis.call('PEXPIRE', ends_key, 3600000)"},
       {"redis.call('PEXPIRE', ends_key, math.max(redis.call('PTTL', lock_key), 0) + retention)", "redis.call('PEXPIRE', ends_key, 3600000)"},
       {"redis.call('PEXPIRE', KEYS[2 * count + i], lease + retention)", "redis.call('PEXPIRE', KEYS[2 * count + i], 3600000)"},
+      {"redis.call('PEXPIRE', requests_key, longest)", "redis.call('PEXPIRE', requests_key, 3600000)"},
       {"redis.call('PEXPIRE', key, lease)", "redis.call('PEXPIRE', key, 3600000)"}};
   for (auto const& [from, to] : changes) {
     for (auto at = source.find(from); at != std::string::npos; at = source.find(from, at + to.size())) source.replace(at, from.size(), to);
@@ -219,6 +226,7 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
     argv[0] = "EVAL";
     bool const forces = std::holds_alternative<protocol::force_command>(command);
     bool const limits = std::holds_alternative<protocol::limit_command>(command);
+    bool const requests = std::holds_alternative<protocol::request_command>(command);
     bool const inspects = std::holds_alternative<protocol::inspect_command>(command);
     std::size_t const keys = 3 + static_cast<std::size_t>(std::stoi(argv[2]));
     if (acquires || releases) argv[keys + 4] = "3600000";
@@ -229,6 +237,7 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
                                                        : forces   ? "force"
                                                        : limits   ? "permit_limit"
                                                        : inspects ? "inspect"
+                                                       : requests ? "request"
                                                                   : "permit_renew")});
     argv.push_back(std::to_string(side.now() / 1'000'000));
     argv.push_back(std::to_string(side.now() % 1'000'000));
@@ -239,6 +248,7 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
     ASSERT_TRUE(both.run_same(who, {"HGETALL", key})) << "step " << step;
     ASSERT_TRUE(both.run_same(who, {"ZRANGE", key + ":q", "0", "-1", "WITHSCORES"})) << "step " << step;
     ASSERT_TRUE(both.run_same(who, {"GET", key + ":f"})) << "step " << step;
+    ASSERT_TRUE(both.run_same(who, {"HGETALL", key + ":r"})) << "step " << step;
     ASSERT_TRUE(both.run_same(who, {"ZRANGE", key + ":e", "0", "-1", "WITHSCORES"})) << "step " << step;
   }
   use_small_steps(false);

@@ -36,6 +36,7 @@ struct reply_reader {
   any_reply operator()(protocol::confirm_command const& c) const { return whole(protocol::read_renew(a, c.items.size(), true)); }
   any_reply operator()(protocol::inspect_command const&) const { return whole(protocol::read_inspect(a)); }
   any_reply operator()(protocol::force_command const&) const { return whole(protocol::read_force(a)); }
+  any_reply operator()(protocol::request_command const&) const { return whole(protocol::read_force(a)); }
   any_reply operator()(protocol::limit_command const& c) const { return whole(protocol::read_limit(a, c.limit)); }
   template <class Command>
   any_reply operator()(Command const&) const {
@@ -88,6 +89,9 @@ inline seen_grant seen(std::string_view client, protocol::pushed_grant const& g)
   return {std::string{client}, std::string{g.name}, g.id, g.fence, g.granted_us, g.claim.count(), g.kind, g.segment};
 }
 
+/// The fence of a push that tells of a request.
+constexpr std::int64_t requested_mark = -1;
+
 /// lua/*.lua on the model, fed and read through the codec the client uses.
 class scripted_server {
  public:
@@ -130,6 +134,7 @@ class scripted_server {
       if (auto* inspect = std::get_if<protocol::inspect_command>(&with_source)) inspect->with_source = true;
       if (auto* force = std::get_if<protocol::force_command>(&with_source)) force->with_source = true;
       if (auto* limit = std::get_if<protocol::limit_command>(&with_source)) limit->with_source = true;
+      if (auto* request = std::get_if<protocol::request_command>(&with_source)) request->with_source = true;
       reply = execute(with_source, client);
     }
     outcome result = read(c, reply);
@@ -194,7 +199,8 @@ class scripted_server {
       std::string name;
       protocol::pushed_grant grant;
       auto const kind = redis::read_push(in.message(), client, name, grant);
-      if (kind == redis::push_kind::grant || kind == redis::push_kind::revoked) {
+      if (kind == redis::push_kind::grant || kind == redis::push_kind::revoked || kind == redis::push_kind::requested) {
+        if (kind == redis::push_kind::requested) grant.fence = requested_mark;
         out.push_back(seen(client, grant));
       } else {
         EXPECT_NE(kind, redis::push_kind::malformed);
@@ -211,6 +217,9 @@ class listening_client final : public memory::store::listener {
  public:
   listening_client(std::string id, seen_grants& out) : id_{std::move(id)}, out_{out} {}
   void on_grant(protocol::pushed_grant const& g) override { out_.push_back(seen(id_, g)); }
+  void on_request(std::string_view name, engine::grant_id id) override {
+    out_.push_back(seen(id_, {.name = name, .id = id, .fence = requested_mark}));
+  }
   void on_revoke(std::string_view name, engine::grant_id id) override { out_.push_back(seen(id_, {.name = name, .id = id})); }
 
  private:

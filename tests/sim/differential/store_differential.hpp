@@ -16,7 +16,8 @@ namespace conch::sim {
 
 /// The server's time that a script tells, and that no reply of the store has; otherwise `now_us`.
 inline std::int64_t clock_beside_reply(protocol::command const& c, std::vector<std::int64_t> const& numbers, std::int64_t now_us) {
-  bool const orders = std::holds_alternative<protocol::force_command>(c) || std::holds_alternative<protocol::limit_command>(c);
+  bool const orders = std::holds_alternative<protocol::force_command>(c) || std::holds_alternative<protocol::limit_command>(c) ||
+                      std::holds_alternative<protocol::request_command>(c);
   if (orders && numbers.size() > 1) return numbers[1];
   if (std::holds_alternative<protocol::inspect_command>(c) && !numbers.empty()) return numbers[0];
   return now_us;

@@ -138,6 +138,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
   a.granted_at = now;
   a.seen_deadline = a.deadline();
   look_at_hold(a);
+  not_handed_on_though_asked(a);
   std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number) + ", fence " + std::to_string(a.fence);
 
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
@@ -314,6 +315,7 @@ void observer::released(sim_acquisition& a) {
   w.stirred(a.serial, world_.now());
   if (!a.active) return;
   if (a.at == phase::holding) told_in_time(a);
+  heard_of_requests(a);
   a.released_valid = is_believed(a);
   a.release_asked_at = world_.now();
   nanos const end = std::min(world_.now(), a.client->true_time(a.seen_deadline));

@@ -70,6 +70,7 @@ class observer {
   virtual void ordered(int name);
   virtual owner_fences owners_of(int name) const;
   virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do);
+  void requested(owner_fences const& owners, bool surely);
   virtual std::int64_t limit_set_of(int) const { return 0; }  // 0: nobody has set one
   virtual void limit_set(int, std::int64_t, bool, bool) {}    // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;
@@ -97,6 +98,7 @@ class observer {
   virtual void released(sim_acquisition& a);  // asked to be
   virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
   void extended(sim_acquisition& a, bool is_held, error_code why);
+  void told_of_request(sim_acquisition& a);
   virtual void lost(sim_acquisition& a);
   virtual void gone(sim_acquisition& a);  // with its process
   virtual void writes(sim_client& c, protocol::command const& what);
@@ -131,7 +133,15 @@ class observer {
   nanos patience_with(sim_client const& c) const;
 
   std::int64_t least_kept_ms() const;
+  // observer_requests.cpp
+  void not_handed_on_though_asked(sim_acquisition const& a) const;
+  void heard_of_requests(sim_acquisition const& a) const;
+  bool knows_request(sim_acquisition const& a) const;
+  std::map<std::string, nanos> requests_;  // by the id of the owner: when it was last asked to let go
+  std::unordered_set<std::string> heard_;  // those who have heard of that
+  std::uint64_t requests_told_ = 0;
   // observer_holds.cpp
+  static std::string holder_words(sim_acquisition const& a);
   std::optional<nanos> well_since(sim_client const& c) const;
   time_point to_be_told_by(sim_acquisition const& a) const;
   void look_at_hold(sim_acquisition& a);

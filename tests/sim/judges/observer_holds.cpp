@@ -13,13 +13,13 @@ namespace {
 
 using phase = engine::acquisition::phase;
 
-std::string holder_words(sim_acquisition const& a) {
-  return "client " + std::to_string(a.client->number()) + " with fence " + std::to_string(a.fence) + " of lock " + std::to_string(a.lock_number);
-}
-
 std::string in_us(duration d) { return std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(d).count()) + " us"; }
 
 }  // namespace
+
+std::string observer::holder_words(sim_acquisition const& a) {
+  return "client " + std::to_string(a.client->number()) + " with fence " + std::to_string(a.fence) + " of lock " + std::to_string(a.lock_number);
+}
 
 void observer::trouble(nanos until, int client) {
   trouble_until_ = std::max(trouble_until_, until);

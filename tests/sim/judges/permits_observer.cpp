@@ -566,6 +566,7 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
 void permits_observer::released(sim_acquisition& a) {
   if (!a.active) return;
   if (a.at == phase::holding) told_in_time(a);
+  heard_of_requests(a);
   a.released_valid = believed(a);
   a.release_asked_at = world_.now();
   held_ += world_.now() - a.asked_at;

@@ -25,7 +25,7 @@ constexpr std::int64_t greatest_change = 3;  // of a limit, up or down, by one o
 struct operation {
   enum class way : std::uint8_t { wait, timed, attempt };
   enum class cancels : std::uint8_t { never, total, partial, terminal };
-  enum class orders : std::uint8_t { none, inspect, force, force_one, limit };
+  enum class orders : std::uint8_t { none, inspect, force, force_one, limit, request, request_one };
 
   int name = 0;
   int inner = -1;  // a second lock taken under the first; always a later name, so nobody deadlocks
@@ -50,6 +50,8 @@ struct operation {
   std::uint32_t downgrade_to = 1;
   nanos extend_after = 0;  // the hold is given another lease; 0: never
   nanos extend_to = 0;     // that lease
+  bool listens = false;    // for requests of others ...
+  bool lets_go = false;    // ... and releases when it hears one
 };
 
 struct actor_plan {

@@ -96,6 +96,27 @@ void draw_leases(plan& p) {
   }
 }
 
+/// Holders that listen for requests, and clients that ask for what others hold.
+void draw_requests(plan& p) {
+  random_source r{p.seed ^ 0x4e90'e575};
+  if (!r.chance(25)) return;
+  using orders = operation::orders;
+  for (client_plan& c : p.clients) {
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) {
+        if (o.order != orders::none) continue;
+        if (r.chance(15) && o.all.empty()) {
+          o.order = r.chance(60) ? orders::request : orders::request_one;
+          o.inner = -1;
+        } else {
+          o.listens = r.chance(50);
+          o.lets_go = r.chance(50);
+        }
+      }
+    }
+  }
+}
+
 /// Users who are denied something, and a server that answers late.
 void draw_refusals(random_source& r, plan& p) {
   if (p.faults.empty()) return;
@@ -148,6 +169,7 @@ void widen(plan& p) {
   draw_orders(r, p);
   draw_refusals(r, p);
   draw_leases(p);
+  draw_requests(p);
   for (client_plan& c : p.clients) {
     c.id_jumps = r.chance(p.may_kill ? 25 : 75);
     // They can be guessed: not where somebody forges.

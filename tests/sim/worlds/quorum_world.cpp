@@ -281,7 +281,9 @@ void quorum_world::refuse(link_ptr const& l, std::span<std::string_view const> a
   // What was held up comes all at once, also what connections sent that are gone.
   if (!l->client_open || s.stalled_until == now_ || l->held_up_until == now_) return;
   auto& [times, since] = clients_[static_cast<std::size_t>(l->client)]->refused_[{l->server, std::string{vote_of(id)}}];
-  if (times++ == 0) since = now_;
+  if (times == 0) since = l->last_down;  // when that is heard
+  if (times != 0 && now_ < since) return;
+  if (times++ == 0) return;
   constexpr nanos shortest_pause = 15 * millisecond;
   if (times > 6 + (now_ - since) / shortest_pause) {
     throw violation{10, "client " + std::to_string(l->client) + " has asked server " + std::to_string(l->server) + " " + std::to_string(times) +

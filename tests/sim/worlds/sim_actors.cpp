@@ -159,6 +159,10 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
     return;
   }
   a.at = actor::state::inside;
+  if (o.listens && !is_inner && x.at == engine::acquisition::phase::holding) {
+    x.listens_since = world_.now();
+    engine_->watch_requests(x, now);
+  }
   if (o.downgrade_after != 0) later(a, o.downgrade_after, &sim_client::downgrade);
   if (o.extend_after != 0) later(a, o.extend_after, &sim_client::extend);
   if (o.hold == 0) {

@@ -315,6 +315,11 @@ void sim_client::granted(protocol::pushed_grant const& g, time_point now) {
   if (!live && !flooded && server_->pending() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
 }
 
+void sim_client::requested(std::string_view name, engine::grant_id id, time_point now) {
+  if (world_.tracing()) world_.say("client " + std::to_string(number_) + " is asked for " + engine::to_text(id) + " of " + std::string{name});
+  server_->requested(name, id, now);
+}
+
 void sim_client::revoked(std::string_view name, engine::grant_id id, time_point now) {
   if (world_.tracing())
     world_.say("client " + std::to_string(number_) + " is told that " + engine::to_text(id) + " for " + std::string{name} + " was taken away");
@@ -411,6 +416,15 @@ void sim_client::on_released(engine::acquisition& a, bool was_held, error_code w
   auto& mine = static_cast<sim_acquisition&>(a);
   world_.watcher().release_answered(mine, was_held, static_cast<bool>(why));
   notices_.push_back({notice::kind::released, &mine, {}, why, was_held, local_now()});
+}
+
+void sim_client::on_requested(engine::acquisition& a) {
+  auto& mine = static_cast<sim_acquisition&>(a);
+  if (mine.listens_since < 0) return;  // none of its operations waits for that
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + " hears that another client asks for lock " + std::to_string(mine.lock_number));
+  world_.watcher().told_of_request(mine);
+  if (current(*mine.who).lets_go) later(*mine.who, 0, &sim_client::leave);
 }
 
 void sim_client::on_extended(engine::acquisition& a, bool is_held, error_code why) {

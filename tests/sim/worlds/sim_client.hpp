@@ -47,8 +47,10 @@ struct sim_acquisition : engine::acquisition {
   time_point first_deadline{};
   nanos granted_at = 0;
   time_point extended_at = time_point::min();  // when it last asked for another lease
-  nanos extension_asked_at = -1;               // in true time; -1: none is under way
-  time_point tell_by = time_point::max();      // of its loss, and of what deadline that is the margin
+  nanos listens_since = -1;                    // for requests; -1: not at all
+  bool told_of_request = false;
+  nanos extension_asked_at = -1;           // in true time; -1: none is under way
+  time_point tell_by = time_point::max();  // of its loss, and of what deadline that is the margin
   time_point seat_deadline{};
   time_point prolonged_at{};  // when that was heard
 };
@@ -152,6 +154,7 @@ class sim_client final : public protocol::wire,
   void answered(protocol::answer const& a, time_point now) override;
   void granted(protocol::pushed_grant const& g, time_point now) override;
   void revoked(std::string_view name, engine::grant_id id, time_point now) override;
+  void requested(std::string_view name, engine::grant_id id, time_point now) override;
   void missed(std::string_view name, engine::grant_id id, time_point now) override;
   // sim_connection::shell
   void later(nanos delay, std::function<void(time_point)> what) override;
@@ -165,6 +168,7 @@ class sim_client final : public protocol::wire,
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
+  void on_requested(engine::acquisition& a) override;
   void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;
   // engine::log_sink
   void note(bool is_error, std::string_view words) override;

@@ -14,6 +14,7 @@ char const* word_of(kind what) {
     case kind::inspect: return "inspect";
     case kind::force: return "force";
     case kind::set_limit: return "permit_limit";
+    case kind::request: return "request";
     case kind::downgrade: break;
   }
   return "?";
@@ -52,6 +53,8 @@ void sim_client::give_orders(actor& a, time_point now) {
     case operation::orders::force: add(kind::force, 0); break;
     case operation::orders::force_one: add(kind::force, fence); break;
     case operation::orders::limit: add(kind::set_limit, 0); break;
+    case operation::orders::request: add(kind::request, 0); break;
+    case operation::orders::request_one: add(kind::request, fence); break;
   }
   if (o.order != operation::orders::inspect && o.abandon) add(kind::inspect, 0);
   world_.say("client " + std::to_string(number_) + " gives an order about lock " + std::to_string(o.name));

@@ -13,7 +13,15 @@ namespace {
 
 /// Read here once more, number by number: the code that is simulated may read it wrongly.
 bool is_report(engine::lock_report const& r, std::vector<std::int64_t> const& n) {
-  if (n.size() != 6 + 9 * r.owners.size()) return false;
+  std::size_t const before_requests = 6 + 9 * r.owners.size();
+  if (n.size() < before_requests || (n.size() - before_requests) % 6 != 0) return false;
+  std::vector<std::int64_t> asked_at(r.owners.size()), asker(r.owners.size());
+  for (std::size_t at = before_requests; at < n.size(); at += 6) {
+    auto const owner = static_cast<std::size_t>(n[at] - 1);
+    if (owner >= r.owners.size()) return false;
+    asker[owner] = n[at + 1];
+    asked_at[owner] = n[at + 5];
+  }
   bool same = static_cast<std::int64_t>(r.waiting) == n[1] && r.held == n[2] && r.taken == n[3] && r.limit == n[4] &&
               static_cast<std::int64_t>(r.kind) == n[5];
   for (std::size_t i = 0; i < r.owners.size(); ++i) {
@@ -21,13 +29,14 @@ bool is_report(engine::lock_report const& r, std::vector<std::int64_t> const& n)
     std::int64_t const* const at = n.data() + 6 + 9 * i;
     for (std::size_t word = 0; word < 4; ++word) same = same && o.client[word] == at[word];
     same = same && o.fence == at[4] && o.left_ms == at[5] && o.permits == at[6] && o.segment == at[7] && o.confirmed == (at[8] != 0);
+    same = same && o.asked_us == asked_at[i] && o.asked_by[0] == asker[i];
   }
   return same;
 }
 
 }  // namespace
 
-bool world::is_order(std::string_view script) { return script == "force" || script == "inspect" || script == "permit_limit"; }
+bool world::is_order(std::string_view script) { return script == "force" || script == "inspect" || script == "permit_limit" || script == "request"; }
 
 /// Before it is carried out: whom it will concern. A replica only says what it knows.
 world::order_in_hand world::take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master) {
@@ -35,6 +44,12 @@ world::order_in_hand world::take_order(std::string_view script, std::span<std::s
   while (o.name < plan_.names && "conch:{" + redis::escape_name(name_of(o.name)) + "}" != argv[3]) ++o.name;
   if (script == "inspect" || o.name == plan_.names || !at_master) return o;
   std::span const words = argv.subspan(3 + static_cast<std::size_t>(number(argv[2])));
+  if (script == "request") {
+    o.number = number(words[0]);
+    o.owners = observer_->owners_of(o.name);
+    if (o.number != 0) std::erase_if(o.owners, [&](auto const& owner) { return owner.second != o.number; });
+    return o;
+  }
   o.number = number(words[2]);
   if (script == "permit_limit") {
     if (words.size() > 3) o.by = number(words[3]);
@@ -56,6 +71,10 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   if (reply.is_error()) {
     if (reply.error_code() == "NOSCRIPT") return;
     if (o.at_master) observer_->refused();
+    if (o.script == "request") {
+      observer_->requested(o.owners, false);
+      return;
+    }
     if (o.at_master && o.script == "permit_limit") observer_->limit_set(o.name, o.number, false, false);
     observer_->ordered(o.name);
     return;
@@ -79,6 +98,13 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   }
   while (said_.size() > 64) said_.pop_front();
   if (o.script == "inspect" || o.name == plan_.names || !o.at_master) return;
+  if (o.script == "request") {
+    bool const of_another_kind = plan_.has(fault_plan::kind::clobber_lock, o.name) && o.owners.empty();
+    if (!of_another_kind && (numbers.empty() || numbers[0] != std::ssize(o.owners)))
+      throw violation{11, "so many owners of a lock are said to be asked for it, and others are"};
+    observer_->requested(o.owners, true);
+    return;
+  }
   std::vector<std::string> pushed;
   for (auto const& p : pushes) {
     if (!p.message.items.empty()) pushed.push_back(p.message.items.back().text);

@@ -1,0 +1,37 @@
+-- Asks who has a lock to let it go: writes down who asks, and tells each owner by a push "*ID KEY". Takes nothing away.
+-- KEYS lock requests   ARGV fence(0: all owners; else the one whose it is) asker
+-- Answers {how many are asked, now}: of many the first 100 by their fences; of more than 1000 none, as in inspect
+local lock_key, requests_key = KEYS[1], KEYS[2]
+local only, asker = tonumber(ARGV[1]), ARGV[2]
+-- @include lib/lock.lua
+-- @include lib/owners.lua
+
+-- Changes nothing, but is a write: at a replica the script fails here, and not after it has told the owners.
+redis.call('HDEL', requests_key, '')
+
+local owners = owners_of(lock_key)
+if not owners then
+  return not_a_lock()
+end
+local asked, fields, longest = {}, {}, math.max(redis.call('PTTL', requests_key), 1)
+for _, owner in ipairs(owners.all) do
+  if #asked < 100 and (only == 0 or owner.fence == only) then
+    asked[#asked + 1] = owner.id
+    fields[#fields + 1] = text(owner.fence)
+    fields[#fields + 1] = asker .. ' ' .. text(now)
+    longest = math.max(longest, owner.left)
+  end
+end
+if #asked == 0 then
+  return {0, now}
+end
+redis.call('HSET', requests_key, unpack(fields))
+local kept = redis.pcall('PEXPIRE', requests_key, longest)
+if type(kept) == 'table' then
+  redis.call('DEL', requests_key) -- rather than to keep it for ever
+  return kept
+end
+for _, id in ipairs(asked) do
+  redis.call('PUBLISH', string.match(lock_key, '^[^{]*') .. string.match(id, '^[^.]*'), '*' .. id .. ' ' .. lock_key)
+end
+return {#asked, now}
