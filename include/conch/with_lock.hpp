@@ -31,9 +31,13 @@ namespace conch {
 namespace detail {
 
 template <class T>
-struct awaited;
+struct awaited {
+  static constexpr bool is_awaitable = false;
+  using type = void;
+};
 template <class T, class Executor>
 struct awaited<asio::awaitable<T, Executor>> {
+  static constexpr bool is_awaitable = true;
   using type = T;
 };
 
@@ -111,6 +115,24 @@ struct hold_of<Lock> {
 template <class Lock>
 using hold_of_t = typename hold_of<Lock>::type;
 
+/// What a body under a lock results in. The sentences are for whoever wrote a body that does not fit.
+template <class Lock, class Body>
+struct body_result {
+  static constexpr bool takes_hold = std::is_invocable_v<Body&, hold_of_t<Lock>&>;
+  static_assert(takes_hold,
+                "conch::with_lock: the body is called with a hold of the lock, as [](conch::hold&) -> boost::asio::awaitable<void>; "
+                "for a reentrant_mutex with a reentrant_hold&, for a multi_lock with a multi_hold&");
+  using returned =
+      typename std::conditional_t<takes_hold, std::invoke_result<Body&, hold_of_t<Lock>&>, std::type_identity<asio::awaitable<void>>>::type;
+  static_assert(awaited<returned>::is_awaitable, "conch::with_lock: the body is a coroutine, which returns a boost::asio::awaitable");
+  using type = typename awaited<returned>::type;
+};
+template <class Lock, class Body>
+using body_result_t = typename body_result<Lock, Body>::type;
+
+template <class>
+constexpr bool never = false;
+
 }  // namespace detail
 
 /// A lock that with_lock can hold: a mutex, a semaphore (one permit), a shared_mutex, a striped_mutex (any segment), a multi_lock.
@@ -134,9 +156,8 @@ concept lockable = requires(L& l, acquire_options options) {
 /// Thread safety: as client.
 /// Round trips: those of acquire and release.
 template <lockable Lock, class Body>
-auto with_lock(Lock& m, acquire_options options, Body& body)
-    -> asio::awaitable<typename detail::awaited<std::invoke_result_t<Body&, detail::hold_of_t<Lock>&>>::type> {
-  using result = typename detail::awaited<std::invoke_result_t<Body&, detail::hold_of_t<Lock>&>>::type;
+auto with_lock(Lock& m, acquire_options options, Body& body) -> asio::awaitable<detail::body_result_t<Lock, Body>> {
+  using result = detail::body_result_t<Lock, Body>;
   using signature = typename detail::body_signature<result>::type;
 
   auto const executor = co_await asio::this_coro::executor;
@@ -174,6 +195,22 @@ auto with_lock(Lock& m, acquire_options options, Body& body)
 template <lockable Lock, class Body>
 auto with_lock(Lock& m, Body& body) {
   return with_lock(m, acquire_options{}, body);
+}
+
+/// Not for bodies without a name, which end before the awaitable is awaited.
+template <lockable Lock, class Body>
+requires(!std::is_lvalue_reference_v<Body>) void with_lock(Lock&, acquire_options, Body&&) {
+  static_assert(detail::never<Body>,
+                "conch::with_lock: give the body a name (auto body = ...; co_await conch::with_lock(m, body)): it must outlive the awaitable");
+}
+template <lockable Lock, class Body>
+requires(!std::is_lvalue_reference_v<Body>) void with_lock(Lock& m, Body&& body) { with_lock(m, acquire_options{}, std::forward<Body>(body)); }
+
+/// Not for what is no lock.
+template <class NoLock, class... Arguments>
+requires(!lockable<NoLock>) void with_lock(NoLock&, Arguments&&...) {
+  static_assert(detail::never<NoLock>,
+                "conch::with_lock: the first argument is a lock, with async_acquire(acquire_options, token); of a reentrant_mutex: for_owner(me)");
 }
 
 }  // namespace conch
