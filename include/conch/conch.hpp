@@ -12,6 +12,7 @@
 #include <conch/named_lock.hpp>
 #include <conch/owner.hpp>
 #include <conch/reentrant_mutex.hpp>
+#include <conch/reentrant_shared_mutex.hpp>
 #include <conch/semaphore.hpp>
 #include <conch/shared_mutex.hpp>
 #include <conch/stats.hpp>

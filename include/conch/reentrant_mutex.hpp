@@ -4,16 +4,14 @@
 #include <conch/mutex.hpp>
 #include <conch/owner.hpp>
 
-#include <boost/asio/compose.hpp>
-#include <boost/asio/post.hpp>
-
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 namespace conch {
+
+class reentrant_hold;
 
 namespace detail {
 
@@ -21,20 +19,37 @@ namespace detail {
 struct shared_hold;
 using shared_hold_ptr = std::shared_ptr<shared_hold>;
 
-shared_hold_ptr enter_again(owner_ptr const& who, settings_ptr const& lock);
-shared_hold_ptr enter_first(owner_ptr const& who, settings_ptr const& lock, hold h);
-/// Leaves one level. The hold itself, if that was the last one; else empty.
-hold leave_level(shared_hold_ptr const& level) noexcept;
-shared_hold_ptr level_of(owner_ptr const& who, settings_ptr const& lock);
+/// What a level is for. All levels of a reentrant_mutex write.
+enum class level_use : bool { read, write };
+
+struct level_request {
+  level_use use;
+  bool once;
+};
+
+using level_handler = asio::any_completion_handler<void(error_code, reentrant_hold)>;
+
+void start_acquire_level(settings_ptr lock, owner_ptr who, level_request wanted, acquire_options const& options, level_handler handler);
+void leave_level(shared_hold_ptr level, level_use use) noexcept;
+void start_level_release(shared_hold_ptr level, level_use use, release_handler handler);
 hold const& hold_of_level(shared_hold const& level) noexcept;
 std::uint32_t depth_of_level(shared_hold const& level) noexcept;
+/// True if `who` has a valid hold of this lock in this process, with a level for `use`; of a writer all levels may read.
+bool has_level(owner_ptr const& who, settings_ptr const& lock, level_use use);
 permit_request request_of(owner_ptr const& who);
 asio::any_io_executor executor_of(shared_hold const* level) noexcept;
-void start_level_release(shared_hold_ptr level, release_handler handler);
+
+struct initiate_level : initiation_at<lock_settings> {
+  template <class Handler>
+  void operator()(Handler&& handler, settings_ptr lock, owner_ptr who, level_request wanted, acquire_options const& options) const {
+    start_acquire_level(std::move(lock), std::move(who), wanted, options, std::forward<Handler>(handler));
+  }
+};
 
 }  // namespace detail
 
-/// One level of a reentrant_mutex that is held, or an empty hold. The last level of an owner releases the lock.
+/// One level of a reentrant_mutex or of a reentrant_shared_mutex that is held, or an empty hold. The last level of an owner releases
+/// the lock.
 ///
 /// Its destructor leaves the level and does not wait for an answer. Thread safety: as hold.
 class reentrant_hold {
@@ -47,9 +62,12 @@ class reentrant_hold {
     return *this;
   }
   ~reentrant_hold() {
-    if (level_) detail::leave_level(level_);
+    if (level_) detail::leave_level(std::move(level_), use_);
   }
-  void swap(reentrant_hold& other) noexcept { level_.swap(other.level_); }
+  void swap(reentrant_hold& other) noexcept {
+    level_.swap(other.level_);
+    std::swap(use_, other.use_);
+  }
 
   explicit operator bool() const noexcept { return level_ != nullptr; }
   /// As those of hold; the same for all levels of one owner in one process.
@@ -58,15 +76,18 @@ class reentrant_hold {
   std::int64_t fence() const noexcept { return level_ ? detail::hold_of_level(*level_).fence() : 0; }
   /// As hold::guard(); the same for all levels of one owner in one process.
   write_guard guard() const { return level_ ? detail::hold_of_level(*level_).guard() : write_guard{}; }
-  /// How many levels its owner has in this process. 0 when empty.
+  /// How many levels its owner has in this process, for reading and for writing. 0 when empty.
   std::uint32_t depth() const noexcept { return level_ ? detail::depth_of_level(*level_) : 0; }
 
-  /// Leaves this level. The last level releases the lock and waits for the server's answer.
+  /// Leaves this level. The last level releases the lock and waits for the server's answer. Of a reentrant_shared_mutex, so does the last
+  /// level that writes: it makes a reader of the owner's hold if levels that read are left.
   ///
   /// Result: true if the lock was held until then; false if it had been lost. This object is empty from the call on.
   /// Completion signature: void(error_code, bool)
-  /// Executor, cancellation, errors: as hold::async_release.
-  /// Round trips: none, or one for the last level.
+  /// Executor, cancellation: as hold::async_release.
+  /// Errors: as hold::async_release. Where a writer becomes a reader those of shared_mutex::async_downgrade but errc::lost, and
+  /// errc::unreachable comes after config::offline_timeout: the level is left all the same, and the server hears of it once it is back.
+  /// Round trips: none; or one for the last level, and for the last one that writes.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{level_.get()}}, token, std::move(*this));
@@ -91,13 +112,13 @@ class reentrant_hold {
   }
 
   /// Made by the library.
-  explicit reentrant_hold(detail::shared_hold_ptr level) noexcept : level_{std::move(level)} {}
+  reentrant_hold(detail::shared_hold_ptr level, detail::level_use use) noexcept : level_{std::move(level)}, use_{use} {}
 
  private:
   struct initiate_release : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, reentrant_hold of) const {  // that leaves its level also if it never comes to this
-      detail::start_level_release(std::exchange(of.level_, nullptr), std::forward<Handler>(handler));
+      detail::start_level_release(std::exchange(of.level_, nullptr), of.use_, std::forward<Handler>(handler));
     }
   };
   struct initiate_lost : detail::initiation_at<detail::shared_hold> {
@@ -120,6 +141,7 @@ class reentrant_hold {
   };
 
   detail::shared_hold_ptr level_;
+  detail::level_use use_ = detail::level_use::write;
 };
 
 /// A lock by its name. Its owner may acquire it again while it holds it.
@@ -170,43 +192,10 @@ class reentrant_mutex : public named_lock {
   owner_view for_owner(owner who) const;
 
  private:
-  struct acquire_op {
-    detail::settings_ptr lock;
-    detail::owner_ptr who;
-    acquire_options options;
-    bool once;
-    detail::shared_hold_ptr level = nullptr;
-
-    template <class Self>
-    void operator()(Self& self) {
-      if (level) {
-        self.complete(error_code{}, reentrant_hold{std::exchange(level, nullptr)});
-        return;
-      }
-      self.reset_cancellation_state(asio::enable_total_cancellation());
-      level = detail::enter_again(who, lock);
-      if (level) {
-        auto const io = self.get_io_executor();
-        asio::post(io, std::move(self));
-        return;
-      }
-      // Moving `self` moves *this away: copy the members before.
-      auto const of = lock;
-      acquire_options const how = options;
-      bool const attempt = once;
-      auto const request = detail::request_of(who);
-      detail::start_acquire_permit(of, request, how, attempt, std::move(self));
-    }
-
-    template <class Self>
-    void operator()(Self& self, error_code ec, hold h) {
-      self.complete(ec, h ? reentrant_hold{detail::enter_first(who, lock, std::move(h))} : reentrant_hold{});
-    }
-  };
-
   template <class Token>
   auto start(owner const& who, acquire_options const& options, bool once, Token& token) {
-    return asio::async_compose<Token, void(error_code, reentrant_hold)>(acquire_op{lock_, who.state(), options, once}, token, get_executor());
+    return asio::async_initiate<Token, void(error_code, reentrant_hold)>(detail::initiate_level{{lock_.get()}}, token, lock_, who.state(),
+                                                                         detail::level_request{detail::level_use::write, once}, options);
   }
 };
 

@@ -118,6 +118,42 @@ std::tuple<> nothing_of(engine::admin_result const&) { return {}; }
 
 using kind = engine::admin_request::kind;
 
+/// The downgrade of a hold with levels. A loss is no error here, but a level that was not held any more.
+class level_downgrade final : public client_request {
+ public:
+  level_downgrade(settings_ptr lock, node_ref writer, release_handler handler)
+      : client_request{lock->core, kind::downgrade, lock->name}, lock_{std::move(lock)}, handler_{std::move(handler)} {
+    size = 1;
+    of_hold = std::move(writer);
+    gives_up = static_cast<bool>(handler_);
+    if (handler_) runs_on_ = work_of(core->executor(), handler_);
+  }
+
+  void complete(asio::any_io_executor const& io) override {
+    node_ref const writer = std::move(of_hold);
+    // Another level may have been the last one meanwhile. It gives back all there is, and has its own answer.
+    bool const ended = writer->given_back;
+    bool const was_held = why != errc::lost && (ended || clock::now() < writer->deadline());
+    bool const again = why == errc::unreachable && !ended && was_held;
+    error_code const told = was_held && why != errc::not_held ? why : error_code{};
+    if (again && handler_) start_level_downgrade(lock_, writer, {});
+    if (!handler_) return;
+    release_handler handler{std::move(handler_)};
+    post_completion(io, std::exchange(runs_on_, {}), std::move(handler), told, was_held);
+  }
+
+  void drop() override {
+    release_handler const dropped{std::move(handler_)};
+    runs_on_ = {};
+    of_hold = {};
+  }
+
+ private:
+  settings_ptr const lock_;
+  release_handler handler_;
+  asio::any_completion_executor runs_on_;  // keeps the handler's context at work
+};
+
 }  // namespace
 
 void start_inspect(settings_ptr lock, inspect_handler handler) {
@@ -168,6 +204,10 @@ void start_downgrade(settings_ptr lock, node_ref writer, order_handler handler) 
   q->of_hold = std::move(writer);
   if (!q->of_hold) q->why = make_error_code(errc::not_held);
   ask(q);
+}
+
+void start_level_downgrade(settings_ptr const& lock, node_ref writer, release_handler handler) {
+  lock->core->ask(std::make_shared<level_downgrade>(lock, std::move(writer), std::move(handler)));
 }
 
 void start_release_permits(settings_ptr lock, node_ref of, std::uint32_t permits, order_handler handler) {

@@ -1,40 +1,32 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/identity.hpp"
+#include "client/admin.hpp"
 #include "client/checked.hpp"
 #include "client/completion.hpp"
 #include "client/core.hpp"
+#include "client/levels.hpp"
 
 #include <conch/reentrant_mutex.hpp>
+#include <conch/reentrant_shared_mutex.hpp>
 
+#include <boost/asio/compose.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 
-#include <map>
+#include <algorithm>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
-// An owner knows its holds in this process, so that a nested acquire finds them.
+// The locks that an owner may acquire again: the operations over the levels of an owner.
 namespace conch {
 
 namespace detail {
 
-using level_key = std::pair<client_core const*, std::string>;
-
-struct owner_state {
-  std::string const id;
-  std::mutex mutex;
-  std::map<level_key, shared_hold_ptr> levels;
-};
-
-struct shared_hold {
-  owner_ptr const by;
-  level_key const key;
-  hold held;
-  std::uint32_t depth = 1;  // with the owner locked
-};
-
 namespace {
-
-level_key key_of(settings_ptr const& lock) { return {lock->core.get(), lock->name}; }
 
 std::string in_hex(std::string_view bytes) {
   constexpr char digits[] = "0123456789abcdef";
@@ -48,63 +40,162 @@ std::string in_hex(std::string_view bytes) {
   return text;
 }
 
+permit_request request_of(owner_ptr const& who, settings_ptr const& lock, level_use use) {
+  if (lock->kind == lock_status::kind_of_lock::reentrant_mutex) return request_of(who);
+  return {'r', most_permits, use == level_use::write ? most_permits : 1};
+}
+
+/// One acquire of a level: it nests, waits for another acquire of its owner, or asks the server.
+struct acquire_level {
+  settings_ptr lock;
+  owner_ptr who;
+  level_request wanted;
+  acquire_options options;
+  std::optional<time_point> until = std::nullopt;
+  enum class phase : std::uint8_t { begins, ends_at_once, awaited } at = phase::begins;
+  shared_hold_ptr level = nullptr;
+  error_code why = {};
+  level_place place = {};
+  level_turn turn = {};
+
+  bool is_attempt() const noexcept { return wanted.once || (options.wait && *options.wait <= duration::zero()); }
+
+  template <class Self>
+  void operator()(Self& self) {
+    if (at == phase::ends_at_once) {
+      end(self);
+      return;
+    }
+    self.reset_cancellation_state(asio::enable_total_cancellation());
+    if (options.wait && !is_attempt()) until = later_by(clock::now(), *options.wait);
+    enter(self);
+  }
+
+  /// The end of the wait for another acquire: it was called, it is late, or it was cancelled.
+  template <class Self>
+  void operator()(Self& self, error_code) {
+    at = phase::awaited;
+    auto [called, mine] = place.leave();
+    if (self.cancelled() != asio::cancellation_type::none) {
+      mine = level_turn{};  // the next one's
+      why = asio::error::operation_aborted;
+      end(self);
+    } else if (!called) {
+      why = make_error_code(errc::timed_out);
+      end(self);
+    } else if (mine) {
+      turn = std::move(mine);
+      ask(self);
+    } else {
+      enter(self);
+    }
+  }
+
+  /// The server has answered.
+  template <class Self>
+  void operator()(Self& self, error_code ec, hold h) {
+    at = phase::awaited;
+    if (h) level = enter_first(who, lock, wanted.use, std::move(h), turn);
+    turn = level_turn{};
+    why = ec;
+    end(self);
+  }
+
+  template <class Self>
+  void enter(Self& self) {
+    level_entry entered = enter_level(who, lock, wanted.use, is_attempt());
+    using step = level_entry::step;
+    switch (entered.next) {
+      case step::nested: level = std::move(entered.level); break;
+      case step::refused:
+        why = make_error_code(errc::would_deadlock,
+                              "its owner reads, and a reader cannot become a writer, or two would wait for each other: release all levels "
+                              "that read and acquire again, or write from the beginning");
+        break;
+      case step::busy:
+        if (!wanted.once) why = make_error_code(errc::timed_out);
+        break;
+      case step::wait:
+        place = std::move(entered.place);
+        wait(self);
+        return;
+      case step::ask:
+        turn = std::move(entered.turn);
+        ask(self);
+        return;
+    }
+    if (at == phase::awaited) {
+      end(self);
+      return;
+    }
+    at = phase::ends_at_once;
+    auto const io = self.get_io_executor();
+    asio::post(io, std::move(self));
+  }
+
+  // Moving `self` moves *this away: both copy the members that they use before.
+
+  template <class Self>
+  void wait(Self& self) {
+    owner_ptr const on = who;
+    waiting_level_ptr const one = place.waiting();
+    auto const late = alarm_time(until.value_or(time_point::max()));
+    std::lock_guard const guard{on->mutex};
+    if (!one->called) one->alarm.expires_at(late);
+    one->alarm.async_wait(std::move(self));
+  }
+
+  template <class Self>
+  void ask(Self& self) {
+    settings_ptr const of = lock;
+    permit_request const request = request_of(who, lock, wanted.use);
+    bool const once = wanted.once;
+    acquire_options how = options;
+    constexpr duration least{1};  // 0 would be an attempt
+    if (until) how.wait = std::max(*until - clock::now(), least);
+    start_acquire_permit(of, request, how, once, std::move(self));
+  }
+
+  template <class Self>
+  void end(Self& self) {
+    error_code const ec = why;
+    self.complete(ec, level ? reentrant_hold{std::move(level), wanted.use} : reentrant_hold{});
+  }
+};
+
 }  // namespace
 
-shared_hold_ptr level_of(owner_ptr const& who, settings_ptr const& lock) {
-  std::lock_guard const guard{who->mutex};
-  auto const found = who->levels.find(key_of(lock));
-  return found == who->levels.end() ? nullptr : found->second;
+void start_acquire_level(settings_ptr lock, owner_ptr who, level_request wanted, acquire_options const& options, level_handler handler) {
+  asio::any_io_executor const io = lock->core->executor();
+  acquire_level op{std::move(lock), std::move(who), wanted, options};
+  asio::async_compose<level_handler, void(error_code, reentrant_hold)>(std::move(op), handler, io);
 }
 
-/// One more level, or null if `who` has no valid hold. The levels of a lost hold end by themselves.
-shared_hold_ptr enter_again(owner_ptr const& who, settings_ptr const& lock) {
-  std::lock_guard const guard{who->mutex};
-  auto const found = who->levels.find(key_of(lock));
-  if (found == who->levels.end() || !found->second->held.valid()) return nullptr;
-  ++found->second->depth;
-  return found->second;
+void leave_level(shared_hold_ptr level, level_use use) noexcept {
+  level_exit left = exit_level(*level, use);
+  if (left.becomes_reader) start_level_downgrade(level->lock, std::move(left.becomes_reader), {});
 }
 
-/// The first level of a new hold. If two coroutines of one owner were granted holds at the same time, nested levels use the younger one.
-shared_hold_ptr enter_first(owner_ptr const& who, settings_ptr const& lock, hold h) {
-  auto const level = std::make_shared<shared_hold>(shared_hold{who, key_of(lock), std::move(h)});
-  std::lock_guard const guard{who->mutex};
-  who->levels.insert_or_assign(level->key, level);
-  return level;
-}
-
-hold leave_level(shared_hold_ptr const& level) noexcept {
-  owner_state& state = *level->by;
-  std::lock_guard const guard{state.mutex};
-  if (--level->depth != 0) return {};
-  auto const known = state.levels.find(level->key);
-  if (known != state.levels.end() && known->second == level) state.levels.erase(known);
-  return std::move(level->held);
-}
-
-hold const& hold_of_level(shared_hold const& level) noexcept { return level.held; }
-
-std::uint32_t depth_of_level(shared_hold const& level) noexcept {
-  std::lock_guard const guard{level.by->mutex};
-  return level.depth;
-}
-
-asio::any_io_executor executor_of(shared_hold const* level) noexcept { return executor_of(level != nullptr ? level->held.node().get() : nullptr); }
-
-void start_level_release(shared_hold_ptr level, release_handler handler) {
+void start_level_release(shared_hold_ptr level, level_use use, release_handler handler) {
   if (!level) {
     start_release(node_ref{}, std::move(handler));
     return;
   }
-  node_ref node = level->held.node();
+  node_ref node = level->held.node();  // as long as this level is there
   bool const valid = level->held.valid();
-  hold const last = leave_level(level);
-  if (last) {
+  level_exit left = exit_level(*level, use);
+  if (left.last) {
     start_release(std::move(node), std::move(handler));
-    return;
+  } else if (left.becomes_reader) {
+    start_level_downgrade(level->lock, std::move(left.becomes_reader), std::move(handler));
+  } else {
+    post_at_once(node->core->executor(), std::move(handler), error_code{}, valid);
   }
-  post_at_once(node->core->executor(), std::move(handler), error_code{}, valid);
 }
+
+hold const& hold_of_level(shared_hold const& level) noexcept { return level.held; }
+
+asio::any_io_executor executor_of(shared_hold const* level) noexcept { return executor_of(level != nullptr ? level->held.node().get() : nullptr); }
 
 permit_request request_of(owner_ptr const& who) { return {'e', most_permits, 1, in_hex(who->id)}; }
 
@@ -124,9 +215,13 @@ std::string const& owner::id() const noexcept { return state_->id; }
 reentrant_mutex::reentrant_mutex(client& through, std::string name, lock_options options)
     : named_lock{detail::checked_lock(through.core(), std::move(name), options, lock_status::kind_of_lock::reentrant_mutex, detail::most_permits)} {}
 
-bool reentrant_mutex::held_by(owner const& who) const {
-  auto const level = detail::level_of(who.state(), lock_);
-  return level && detail::hold_of_level(*level).valid();
-}
+bool reentrant_mutex::held_by(owner const& who) const { return detail::has_level(who.state(), lock_, detail::level_use::write); }
+
+reentrant_shared_mutex::reentrant_shared_mutex(client& through, std::string name, lock_options options)
+    : named_lock{detail::checked_lock(through.core(), std::move(name), options, lock_status::kind_of_lock::shared_mutex, detail::most_permits)} {}
+
+bool reentrant_shared_mutex::held_by(owner const& who) const { return detail::has_level(who.state(), lock_, read); }
+
+bool reentrant_shared_mutex::written_by(owner const& who) const { return detail::has_level(who.state(), lock_, write); }
 
 }  // namespace conch

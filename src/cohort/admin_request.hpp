@@ -48,6 +48,7 @@ struct admin_request : order, list_hook<admin_request> {
   ~admin_request();  // withdraws the request if it is not answered yet
 
   struct place const* held_at = nullptr;  // downgrade: the place that holds the permit
+  bool gives_up = true;                   // false: not after `offline_timeout`
 
   // Set by the backend.
   class backend* at = nullptr;

@@ -13,7 +13,7 @@ void server::administer(admin_request& i, admin_events& whose, time_point now) {
   i.at = this;
   i.serial = ++last_admin_;
   if (i.held_at != nullptr) i.id = static_cast<place const&>(*i.held_at).id;
-  i.until = now + settings_.offline_timeout;
+  i.until = i.gives_up ? now + settings_.offline_timeout : timer_queue::never;
   admin_events_ = &whose;
   admin_requests_.push_back(i);
   by_serial_.emplace(i.serial, &i);
@@ -22,7 +22,7 @@ void server::administer(admin_request& i, admin_events& whose, time_point now) {
     drop_connection("denied so far; the next connection shows whether it still is");
     return;
   }
-  if (!CONCH_MUTANT(admin_without_end)) timers_.arm(i.due, i.until);
+  if (i.gives_up && !CONCH_MUTANT(admin_without_end)) timers_.arm(i.due, i.until);
   if (connected_) {
     send_admin(i, false, now);
   } else {

@@ -64,6 +64,14 @@ std::map<std::string, attempt> const& kinds() {
          owner const me;
          t ? m.async_try_acquire(me, telling(s, std::move(o))) : m.async_acquire(me, no_time, telling(s, std::move(o)));
        }},
+      {"writer_again",
+       [](client& c, auto& n, bool t, auto s, outcome o) {
+         start(reentrant_shared_mutex{c, n}.for_owner(owner{}), t, s, std::move(o));
+       }},
+      {"readers_again",
+       [](client& c, auto& n, bool t, auto s, outcome o) {
+         start(reentrant_shared_mutex{c, n}.for_owner(owner{}).readers(), t, s, std::move(o));
+       }},
       {"multi",
        [](client& c, auto& n, bool t, auto s, outcome o) {
          std::vector<mutex> both;
@@ -184,8 +192,8 @@ TEST_P(Attempt, P11OfALockThatSomebodyHasSaysSo) {
     auto const held = co_await one(holder, "busy");
     EXPECT_TRUE(held.second) << held.first.message();
     client other{w.ctx.get_executor(), settings()};
-    for (client* const c : {&other, &other, &holder}) {  // also in the process that has it
-      if (GetParam().kind == "readers") break;           // they have it together
+    for (client* const c : {&other, &other, &holder}) {   // also in the process that has it
+      if (GetParam().kind.starts_with("readers")) break;  // they have it together
       auto const r = co_await one(*c, "busy");
       EXPECT_FALSE(r.second);
       if (GetParam().as_try) {

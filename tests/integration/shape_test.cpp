@@ -12,7 +12,8 @@ namespace {
 static_assert(lock_hold<hold> && lock_hold<reentrant_hold> && lock_hold<multi_hold>);
 static_assert(!lock_hold<int> && !lock_hold<mutex>);
 static_assert(lockable<mutex> && lockable<semaphore> && lockable<shared_mutex> && lockable<shared_mutex::shared_view> && lockable<striped_mutex> &&
-              lockable<reentrant_mutex::owner_view> && lockable<multi_lock>);
+              lockable<reentrant_mutex::owner_view> && lockable<reentrant_shared_mutex::owner_view> &&
+              lockable<reentrant_shared_mutex::reader_view> && lockable<multi_lock>);
 
 /// What async_release says.
 struct told_of_release {
@@ -183,6 +184,11 @@ TEST_F(Shape, EachKindOfHoldGivesTheSameSignals) {
     reentrant_mutex nests{c, "a reentrant mutex"};
     auto mine = nests.for_owner(owner{});
     co_await one_signal(c, mine, "a reentrant mutex");
+    reentrant_shared_mutex nests_both{c, "a reentrant shared mutex"};
+    auto writes = nests_both.for_owner(owner{});
+    co_await one_signal(c, writes, "a reentrant shared mutex");
+    auto reads = writes.readers();
+    co_await one_signal(c, reads, "a reentrant shared mutex");
     std::vector<mutex> members{mutex{c, "member 1"}, mutex{c, "member 2"}};
     multi_lock all{members};
     co_await one_signal(c, all, "member 2");

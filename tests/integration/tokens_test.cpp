@@ -70,6 +70,7 @@ TEST_F(Tokens, EveryInitiationTellsItsExecutor) {
   shared_mutex r{c, "executors"};
   striped_mutex g{c, "executors", 2};
   reentrant_mutex e{c, "executors"};
+  reentrant_shared_mutex n{c, "executors"};
   multi_lock all{{m}};
   owner const who;
   hold held;
@@ -100,6 +101,9 @@ TEST_F(Tokens, EveryInitiationTellsItsExecutor) {
       {"any but", [&](asked t) { g.async_acquire_any({1}, acquire_options{}, t); }},
       {"reentrant", [&](asked t) { e.async_acquire(who, t); }},
       {"reentrant, try", [&](asked t) { e.async_try_acquire(who, t); }},
+      {"reentrant writer", [&](asked t) { n.async_acquire(who, t); }},
+      {"reentrant reader", [&](asked t) { n.async_acquire_shared(who, {.wait = 1s}, t); }},
+      {"reentrant reader, try", [&](asked t) { n.async_try_acquire_shared(who, t); }},
       {"all", [&](asked t) { all.async_acquire(t); }},
       {"lost", [&](asked t) { held.async_lost(t); }},
       {"release", [&](asked t) { held.async_release(t); }},

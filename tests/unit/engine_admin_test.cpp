@@ -256,6 +256,35 @@ TEST_F(EngineInquiry, ARevocationTakesOnlyThePermitItNames) {
   EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"});
 }
 
+TEST_F(EngineInquiry, AnOrderThatDoesNotGiveUpIsSentWheneverTheServerIsBack) {
+  permit const writer{.kind = permit_kind::shared, .limit = 1000, .weight = 1000};
+  ask("a", "L", {.permit = writer});
+  answer({1, 100, server_us(), 0});
+  heard();
+  disconnect();
+  take_sent();
+  for (bool const gives_up : {true, false}) {
+    auto& i = *admin_requests.emplace_back(std::make_unique<asked>());
+    i.label = gives_up ? "gives up" : "goes on";
+    i.what = kind::downgrade;
+    i.name = "L";
+    i.id = 1;
+    i.size = 1;
+    i.permit = writer;
+    i.gives_up = gives_up;
+    remote->administer(i, *this, now);
+  }
+  advance(settings.offline_timeout - 1ms);
+  EXPECT_EQ(heard(), texts{});
+  advance(1ms);
+  EXPECT_EQ(heard(), texts{"gives up unreachable"});
+  advance(settings.offline_timeout);
+  EXPECT_EQ(heard(), texts{});
+  connect("1");
+  settle_connection();
+  EXPECT_EQ(sent().back(), "release L 1 permit 1000 of 1000 rest 1");
+}
+
 TEST_F(EngineInquiry, AWriterThatIsWeakenedAndHasLostItIsTold) {
   permit const writer{.kind = permit_kind::shared, .limit = 1000, .weight = 1000};
   ask("a", "L", {.permit = writer});
