@@ -505,6 +505,7 @@ protocol::order_reply store::force(script_context& m, protocol::force_command co
     tell(one.first, m.e.name, &listener::on_revoke);
     p.take_back(one.first, one.second);
   }
+  rest = rest && p.used > 0;
   permit_context::admitted next;
   bool const admits = !chosen.empty() || (last != 0 && !rest);
   if (admits) next = p.admit({}, 0, chosen.empty() ? 0 : chosen.rbegin()->first);

@@ -140,5 +140,27 @@ TEST_F(BoundedWork, AnOrderTakesItFromAllOwners) {
   w.run(body);
 }
 
+// 100 owners are taken by one script: behind the last of 200 there is nothing more to take, but there are many to let in.
+TEST_F(BoundedWork, P4AnOrderLetsAllInThatWaited) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), steady_config(server())};
+    client b{w.ctx.get_executor(), steady_config(server())};
+    semaphore s{a, "two hundred", 200};
+    semaphore t{b, "two hundred", 200};
+    std::vector<hold> owners, next;
+    for (int i = 0; i < 200; ++i) s.async_acquire([&](error_code, hold got) { owners.push_back(std::move(got)); });
+    auto const all = [&] { return owners.size() == 200; };
+    co_await until(all, "all have it");
+    for (int i = 0; i < 90; ++i) t.async_acquire([&](error_code, hold got) { next.push_back(std::move(got)); });
+    auto const stand = in_lines("two hundred", 90);
+    co_await until(stand, "the others in line");
+    std::uint32_t const from = co_await t.async_force_release();
+    EXPECT_EQ(from, 200u);
+    auto const have_it = [&] { return next.size() == 90; };
+    co_await until(have_it, "all in line have it");
+  };
+  w.run(body);
+}
+
 }  // namespace
 }  // namespace conch::test

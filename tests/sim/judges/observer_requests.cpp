@@ -44,6 +44,7 @@ void observer::heard_of_requests(sim_acquisition const& a) const {
   if (a.listens_since < 0 || a.told_of_request || a.at != phase::holding) return;
   auto const asked = requests_.find(owner_id(a));
   if (asked == requests_.end() || asked->second > world_.now()) return;
+  if (plan_.has({fault_plan::kind::deny})) return;  // it may be connected and hear nothing
   sim_client const& c = *a.client;
   auto const well = well_since(c);
   if (!well) return;
