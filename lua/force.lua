@@ -91,7 +91,8 @@ for _, one in ipairs(chosen) do
   tell(one[1])
   take_back(one[1], one[2])
 end
-rest = rest and used > 0 -- without owners there may be no lock, of which the next script would know whom to let in
+-- Without owners there may be no lock, of which the next script would know whom to let in.
+rest = rest and used > 0
 local others, more = 0, false
 if #chosen > 0 or (last and not rest) then
   local _

@@ -28,7 +28,8 @@ end
 redis.call('HSET', requests_key, unpack(fields))
 local kept = redis.pcall('PEXPIRE', requests_key, longest)
 if type(kept) == 'table' then
-  redis.call('DEL', requests_key) -- rather than to keep it for ever
+  -- Rather than to keep it for ever.
+  redis.call('DEL', requests_key)
   return kept
 end
 for _, id in ipairs(asked) do

@@ -195,7 +195,7 @@ std::string told_the_time(std::string source) {
       {"redis.call('PEXPIRE', ends_key, lease + retention)", "redis.call('PEXPIRE', ends_key, 3600000)"},
       {"redis.call('PEXPIRE', ends_key, math.max(redis.call('PTTL', lock_key), 0) + retention)", "redis.call('PEXPIRE', ends_key, 3600000)"},
       {"redis.call('PEXPIRE', KEYS[2 * count + i], lease + retention)", "redis.call('PEXPIRE', KEYS[2 * count + i], 3600000)"},
-      {"redis.call('PEXPIRE', requests_key, longest)", "redis.call('PEXPIRE', requests_key, 3600000)"},
+      {"redis.pcall('PEXPIRE', requests_key, longest)", "redis.pcall('PEXPIRE', requests_key, 3600000)"},
       {"redis.call('PEXPIRE', key, lease)", "redis.call('PEXPIRE', key, 3600000)"}};
   for (auto const& [from, to] : changes) {
     for (auto at = source.find(from); at != std::string::npos; at = source.find(from, at + to.size())) source.replace(at, from.size(), to);

@@ -69,9 +69,10 @@ constexpr mutant mutants[] = {
     {"permits-force-tells-nobody", "who is taken a permit from is not told", "srge P9", engine_mutant::none, "force", "tell(one[1])",
      "parse_part(one[1])"},
     {"permits-force-tells-too-late", "who is taken a permit from is told after the next owner", "srge P9", engine_mutant::none, "force",
-     "tell(one[1])\ntake_back(one[1], one[2])\nend\nlocal others, more = 0, false\nif #chosen > 0 or (last and not rest) then\nlocal _\n"
+     "tell(one[1])\ntake_back(one[1], one[2])\nend\nrest = rest and used > 0\nlocal others, more = 0, false\nif #chosen > 0 or (last and not rest) "
+     "then\nlocal _\n"
      "_, _, others, more = admit(nil, 0, #chosen > 0 and chosen[#chosen][2].fence or 0)",
-     "take_back(one[1], one[2])\nend\nlocal others, more = 0, false\nif #chosen > 0 or (last and not rest) then\nlocal _\n"
+     "take_back(one[1], one[2])\nend\nrest = rest and used > 0\nlocal others, more = 0, false\nif #chosen > 0 or (last and not rest) then\nlocal _\n"
      "_, _, others, more = admit(nil, 0, #chosen > 0 and chosen[#chosen][2].fence or 0)\nfor _, one in ipairs(chosen) do\ntell(one[1])\nend"},
     {"permits-force-leaves-it", "what was taken away is still its owner's", "srge P7", engine_mutant::none, "force",
      "redis.call('HDEL', lock_key, owner_id)", ""},
