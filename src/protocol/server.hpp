@@ -284,6 +284,7 @@ class server final : public backend, public wire_events {
   time_point after_claim(milliseconds claim, time_point now);
   void drop_kick(place& s);
   cleanup* pending_cleanup(grant_id id);
+  bool owes_cleanup(place const& s);
 
   config const& settings_;
   timer_queue& timers_;

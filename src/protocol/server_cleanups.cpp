@@ -316,6 +316,15 @@ void server::drop_kicks() {
   }
 }
 
+/// Is an earlier grant or place of this one still to be given back?
+bool server::owes_cleanup(place const& s) {
+  bool found = false;
+  auto const look = [&](cleanup& c) { found = found || (c.lock == &s && !c.is_kick); };
+  pending_cleanups_.for_each(look);
+  resting_cleanups_.for_each(look);
+  return found;
+}
+
 cleanup* server::pending_cleanup(grant_id id) {
   cleanup* found = nullptr;
   auto const look = [&](cleanup& c) {

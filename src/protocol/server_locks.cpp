@@ -178,6 +178,11 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
       return;
     case kind::busy:
       if (s.at == place::state::leaving) return;  // the answer to its leave follows
+      if (s.late_since != time_point{} && owes_cleanup(s)) {
+        // Perhaps by its own grant that came too late, of which the release was not carried out before.
+        timers_.arm(s.check, again_at(now));
+        return;
+      }
       become_idle(s);
       if (may_echo(echo_until(s), r.written)) {
         owe(s, s.id, nullptr, now);

@@ -88,6 +88,28 @@ TEST_F(EngineAttempt, P4EndsThoughEachGrantArrivesTooLateForItsLease) {
   });
 }
 
+TEST_F(EngineAttempt, P11IsNotBusyByItsOwnGrantThatCameTooLate) {
+  each_way([&](way const& one) {
+    start_connected();
+    wanted what = one.what;
+    what.lease = 100ms;
+    ask("a", "L", what);
+    take_sent();
+    advance(200ms);
+    grant(100);
+    EXPECT_EQ(sent(), (texts{"release L 1", "try L 2"}));
+    answer(fault::no_script, "NOSCRIPT");
+    EXPECT_EQ(sent(), texts{"source release L 1"});
+    tell_busy();
+    EXPECT_EQ(heard(), texts{}) << "the owner is its own grant";
+    released();
+    advance(100ms);
+    EXPECT_EQ(sent(), texts{"try L 2"});
+    grant(101);
+    EXPECT_EQ(heard(), texts{granted("a", 101)});
+  });
+}
+
 TEST_F(EngineAttempt, SendsTheScriptToAServerThatDoesNotKnowIt) {
   each_way([&](way const& one) {
     start_connected();
