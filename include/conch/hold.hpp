@@ -13,6 +13,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 namespace conch {
@@ -111,6 +112,27 @@ class hold {
     return asio::async_initiate<Token, void(error_code, bool)>(initiate_extend{{node_.get()}}, token, node_, lease);
   }
 
+  /// Lets the hold leave this client without releasing it, so that another client, perhaps of another process, takes it over with async_adopt:
+  /// across an exec, from the old process of a restart to the new one, from one job of a queue to the next.
+  ///
+  /// Effects: the hold is renewed once more, for its whole lease, also if it is not renewed otherwise or its max_hold is over. Then this client
+  /// neither renews nor releases it: it is nobody's, and ends with its lease unless somebody adopts it. Until then no other client is
+  /// granted the lock. valid() is false from the initiation on. Coroutines of this client that wait for the lock wait at the server.
+  /// Result: a text without spaces and control characters. It contains the lock's name, the grant's id, the token and the lease. Keep it
+  /// as a secret: whoever has it, and may use the server, can take the hold over.
+  /// Lifetimes: the hold may be destroyed once the operation is initiated.
+  /// Completion signature: void(error_code, std::string)
+  /// Executor: as async_release.
+  /// Per-operation cancellation: none. Without an answer within `command_timeout` it completes with errc::unreachable.
+  /// Errors: errc::not_held (empty, or released before), errc::lost, errc::unreachable, errc::closed; errc::not_supported over several
+  /// servers: then the hold stays as it is. After any other error it is released in the background, as by the destructor.
+  /// Thread safety: as the non-const functions of a hold.
+  /// Round trips: one.
+  template <asio::completion_token_for<void(error_code, std::string)> Token = asio::deferred_t>
+  auto async_detach(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, std::string)>(initiate_detach{{node_.get()}}, token, node_);
+  }
+
   /// Completes when the hold is lost. The error is the reason: errc::lost, or errc::closed when the client was closed.
   ///
   /// Result: the completion is posted before another client can be granted the lock. After an operator's DEL, or a loss of the
@@ -155,6 +177,12 @@ class hold {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node, duration lease) const {
       detail::start_extend(std::move(node), lease, std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_detach : detail::initiation_at<detail::hold_node> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::node_ref node) const {
+      detail::start_detach(std::move(node), std::forward<Handler>(handler));
     }
   };
   struct initiate_lost : detail::initiation_at<detail::hold_node> {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace conch {
 
@@ -69,6 +70,17 @@ struct initiate_permit : initiation_at<lock_settings> {
   }
 };
 
+/// `permit`: its weight does not count. A kind of 0 is a mutex.
+void start_adopt(settings_ptr lock, permit_request permit, std::string detached, acquire_handler handler, bool on_own_executor = false);
+
+struct initiate_adopt : initiation_at<lock_settings> {
+  template <class Handler>
+  void operator()(Handler&& handler, settings_ptr lock, permit_request permit, std::string detached) const {
+    bool const on_own_executor = runs_on_client_executor(own_executor_of(lock), handler);
+    start_adopt(std::move(lock), std::move(permit), std::move(detached), std::forward<Handler>(handler), on_own_executor);
+  }
+};
+
 }  // namespace detail
 
 /// A lock by its name. It costs nothing on the server until it is acquired. Several objects of one name are one lock.
@@ -108,6 +120,25 @@ class mutex : public named_lock {
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, acquire_options{}, true);
+  }
+
+  /// Takes over a hold of this lock that hold::async_detach has let go, here or in another process.
+  ///
+  /// Effects: the hold has the lease that it had, from now on, and what this object's options say of renewal and max_hold. No other client is granted
+  /// the lock in between. Exactly one of those that try gets it. It never stands in line, and does not wait for coroutines of this client
+  /// that hold or want the lock: it is a place of its own, as that of another client, and its release goes to the server.
+  /// Result: a hold, or an error; never both. Its token is greater than that of the hold that was detached (the same after 4095 hand-offs
+  /// in a row without a new grant), and smaller than that of the next grant.
+  /// Lifetimes, executor, cancellation, thread safety: as async_acquire. An operation that is cancelled may have taken the hold over: then it
+  /// is released. Otherwise the text is as good as before.
+  /// Completion signature: void(error_code, hold)
+  /// Errors: those of async_acquire. errc::lost: it was taken over, or has ended, by its lease or an operator. errc::invalid_config: the text is not
+  /// what async_detach gives, or is of another lock; without a message. errc::not_supported over several servers.
+  /// Round trips: one.
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_adopt(std::string detached, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_adopt{{lock_.get()}}, token, lock_, detail::permit_request{0, 1, 1},
+                                                               std::move(detached));
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace conch {
 
@@ -100,6 +101,13 @@ class semaphore : public named_lock {
   auto async_set_permits_if_unset(std::uint32_t permits, Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_change_permits{{lock_.get()}}, token, lock_, std::int32_t{0},
                                                                         permits, true);
+  }
+
+  /// Takes over a hold of this semaphore, with its permits, that hold::async_detach has let go. Otherwise as mutex::async_adopt.
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_adopt(std::string detached, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_adopt{{lock_.get()}}, token, lock_,
+                                                               detail::permit_request{'s', permits_, 1}, std::move(detached));
   }
 
   /// Gives a part of the permits of a hold back, and keeps the rest.

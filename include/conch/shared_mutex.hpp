@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace conch {
 
@@ -70,6 +71,13 @@ class shared_mutex : public named_lock {
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire_shared(Token&& token = {}) {
     return start(1, {}, true, token);
+  }
+
+  /// Takes over a writer's or a reader's hold of this lock that hold::async_detach has let go. Otherwise as mutex::async_adopt.
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_adopt(std::string detached, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_adopt{{lock_.get()}}, token, lock_,
+                                                               detail::permit_request{'r', everything, 1}, std::move(detached));
   }
 
   /// Turns a writer's hold into a reader's without releasing it: no other writer is granted in between.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace conch {
@@ -81,6 +82,13 @@ class striped_mutex : public named_lock {
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return start(no_segment, {}, true, token);
+  }
+
+  /// Takes over a hold of one segment that hold::async_detach has let go: the same segment. Otherwise as mutex::async_adopt.
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_adopt(std::string detached, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_adopt{{lock_.get()}}, token, lock_,
+                                                               detail::permit_request{'g', segments_, 1}, std::move(detached));
   }
 
  private:

@@ -7,6 +7,7 @@
 #include "client/checked.hpp"
 #include "client/completion.hpp"
 #include "client/registry.hpp"
+#include "cohort/detached.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -194,6 +195,53 @@ void client_core::extend(node_ref n, duration lease, release_handler handler) {
   });
 }
 
+void client_core::detach(node_ref n, detach_handler handler) {
+  engine::capabilities const offered = deployment_.backend->offers();
+  error_code wrong = offered.adoption ? error_code{} : make_error_code(errc::not_supported, offered.instead);
+  if (!wrong && n->given_back.exchange(true)) wrong = make_error_code(errc::not_held);
+  if (wrong) {
+    post_at_once(executor(), std::move(handler), wrong, std::string{});
+    return;
+  }
+  auto const call = std::make_shared<detach_call>(detach_call{std::move(handler), {}});
+  call->runs_on = work_of(executor(), call->handler);
+  enter([&](time_point now) {
+    n->detaching = call;
+    stop_watchers(*n, asio::error::operation_aborted);
+    cohort_.detach(*n, now);
+  });
+}
+
+void client_core::adopt(settings_ptr const& lock, std::string_view detached, acquire_handler handler, bool on_own_executor, engine::permit permit) {
+  auto const from = engine::read_detached(detached);
+  error_code wrong;
+  if (!from) {
+    wrong = make_error_code(errc::invalid_config, "this text is not what hold::async_detach gives");
+  } else if (from->kind != permit.kind) {
+    wrong = make_error_code(errc::invalid_config, "the detached hold is of a lock of another kind");
+  } else if (from->name != lock->name) {
+    wrong =
+        make_error_code(errc::invalid_config, "the detached hold is of the lock " + readable(from->name) + ", and this is " + readable(lock->name));
+  } else {
+    wrong = checked_lease(settings_, "the lease of the detached hold", from->lease);
+  }
+  if (wrong) {
+    post_at_once(executor(), std::move(handler), wrong, hold{});
+    return;
+  }
+  if (permit) permit.weight = from->share;
+  acquire_options options;
+  options.lease = from->lease;
+  node_ref node = prepare(lock, options, true, std::move(handler), on_own_executor, std::move(permit));
+  node->origin = from->origin();
+  node->first_index = from->next_index();
+  enter([&](time_point now) {
+    hold_node& n = *node;
+    begin(std::move(node), std::nullopt, now);
+    cohort_.acquire(n, lock->name, now);
+  });
+}
+
 void client_core::abandon(hold_node& n) {
   if (n.given_back.exchange(true)) return;
   enter([&](time_point now) {
@@ -309,6 +357,11 @@ void client_core::carry_out(std::vector<ready>& batch) {
         post_completion(executor(), std::exchange(r.extension->runs_on, {}), std::move(handler), r.why, r.was_held);
         break;
       }
+      case ready::kind::detached: {
+        detach_handler handler{std::move(r.detachment->handler)};
+        post_completion(executor(), std::exchange(r.detachment->runs_on, {}), std::move(handler), r.why, std::move(r.detachment->text));
+        break;
+      }
       case ready::kind::answered: r.asked->complete(executor()); break;
       case ready::kind::closed: close_call_.complete(executor(), r.why); break;
     }
@@ -402,6 +455,18 @@ void client_core::on_extended(engine::acquisition& a, bool is_held, error_code w
   }
 }
 
+void client_core::on_detached(engine::acquisition& a, error_code why) {
+  auto& n = static_cast<hold_node&>(a);
+  auto call = std::move(n.detaching);
+  if (!why) {
+    engine::place const& s = *n.lock->place;
+    std::uint32_t const share = n.permit ? n.permit.weight : 1;
+    call->text = engine::to_text(
+        engine::detached{n.lock->name, id_ + '.' + engine::to_text(deployment_.backend->grant_of(s)), n.fence, s.lease, n.permit.kind, share});
+  }
+  ready_.push_back({ready::kind::detached, std::move(n.of_engine), why, false, nullptr, nullptr, nullptr, std::move(call)});
+}
+
 void client_core::note(bool is_error, std::string_view words) { log(is_error ? log_level::error : log_level::warning, words); }
 
 void client_core::log(log_level level, std::string_view words) {
@@ -478,12 +543,14 @@ void client_core::context_gone() {
     watchers.swap(n->watchers);
     for (auto const& w : watchers) forget(*w);
     for (auto const& call : std::exchange(n->extensions, {})) forget(*call);
+    if (auto const call = std::move(n->detaching)) forget(*call);
     n->runs_on = {};
     n->of_engine = {};
   }
   for (ready const& r : ready_) {
     if (r.watcher) forget(*r.watcher);
     if (r.extension) forget(*r.extension);
+    if (r.detachment) forget(*r.detachment);
     if (r.asked) r.asked->drop();
   }
   for (auto const& q : std::exchange(client_requests_, {})) {
@@ -533,6 +600,20 @@ void start_extend(node_ref node, duration lease, release_handler handler) {
   }
   client_core& core = *node->core;
   core.extend(std::move(node), lease, std::move(handler));
+}
+
+void start_detach(node_ref node, detach_handler handler) {
+  if (!node) {
+    post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held), std::string{});
+    return;
+  }
+  client_core& core = *node->core;
+  core.detach(std::move(node), std::move(handler));
+}
+
+void start_adopt(settings_ptr lock, permit_request permit, std::string detached, acquire_handler handler, bool on_own_executor) {
+  lock->core->adopt(lock, detached, std::move(handler), on_own_executor,
+                    {.kind = static_cast<engine::permit_kind>(permit.kind), .limit = permit.limit, .weight = permit.weight});
 }
 
 namespace {

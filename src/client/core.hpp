@@ -64,6 +64,9 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void cancel(hold_node& n, asio::cancellation_type type);
   void release(node_ref n, release_handler handler, bool on_own_executor);
   void extend(node_ref n, duration lease, release_handler handler);
+  void detach(node_ref n, detach_handler handler);
+  /// `permit`: as of an acquire, but for its weight.
+  void adopt(settings_ptr const& lock, std::string_view detached, acquire_handler handler, bool on_own_executor, engine::permit permit);
   void abandon(hold_node& n);
   /// hold::guard().
   write_guard guard_of(hold_node const& n);
@@ -86,13 +89,14 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   /// A completion that is carried out when the core is unlocked.
   struct ready {
-    enum class kind { granted, not_granted, watcher, released, extended, answered, closed } what;
+    enum class kind { granted, not_granted, watcher, released, extended, detached, answered, closed } what;
     node_ref node;
     error_code why;
     bool was_held = false;
     std::shared_ptr<hold_watcher> watcher;
     std::shared_ptr<client_request> asked = nullptr;
     std::shared_ptr<extension_call> extension = nullptr;
+    std::shared_ptr<detach_call> detachment = nullptr;
   };
 
   /// Runs f(now) with the client locked, then carries out what came of it.
@@ -130,6 +134,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
   void on_requested(engine::acquisition& a) override;
+  void on_detached(engine::acquisition& a, error_code why) override;
   void note(bool is_error, std::string_view words) override;
 
   own_executor own_executor_;     // empty once the context is gone, as is:

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace conch::detail {
@@ -32,6 +33,13 @@ struct extension_call {
   asio::any_completion_executor runs_on;  // work_of the handler
 };
 
+/// The async_detach of a hold, not completed.
+struct detach_call {
+  detach_handler handler;
+  asio::any_completion_executor runs_on;  // work_of the handler
+  std::string text = {};
+};
+
 /// One acquire and the hold that it becomes: the cohort's record of it, and the handlers to be called. It is counted, because
 /// the cohort, a hold, operations under way and their cancellation slots refer to it.
 class hold_node final : public engine::acquisition {
@@ -44,6 +52,7 @@ class hold_node final : public engine::acquisition {
   asio::any_completion_executor runs_on;              // of the operation under way, work_of its handler; empty: it runs on the client's executor
   std::list<std::shared_ptr<hold_watcher>> watchers;  // with the client locked
   std::vector<std::shared_ptr<extension_call>> extensions;  // likewise
+  std::shared_ptr<detach_call> detaching;                   // likewise
   error_code loss;                                          // with the client locked
   node_ref of_engine;                   // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
   std::atomic<bool> given_back{false};  // its hold is released or destroyed

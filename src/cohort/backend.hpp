@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 // The port between the cohort, which keeps the waiters and the holders of this process, and the servers.
@@ -60,6 +61,8 @@ struct place {
   time_point valid_from{};                     // owned: the validity that ends at the deadline counts from here
   std::int64_t fence = 0;                      // owned: the server's part of the fence
   std::uint32_t segment = 0;                   // owned: the number of the segment; 0: the lock has no segments
+  time_point heard_from{};                     // owned: the request whose answer last said so was written then
+  std::string origin;                          // takes over what that grant, "CLIENT.N FENCE", has left; empty: asks for the lock
   std::uint32_t references = 0;                // references from the backend; the cohort may destroy the place only when there are none
   void* owner = nullptr;                       // belongs to the receiver of the events
 
@@ -90,6 +93,7 @@ struct receipt {
 struct capabilities {
   bool several_owners = false;  // semaphores, readers and writers, segments, a reentrant lock
   bool inspection = false;      // questions and orders (admin_request)
+  bool adoption = false;        // a hold may leave this client, and another client may take it over
   std::string_view instead{};   // the advice in the error where something is not offered
 };
 
@@ -112,6 +116,9 @@ class backend {
   virtual void give_up(place& s, receipt* r, time_point now) = 0;
   /// Gives an owned lock back, and asks for it again if `again` holds a lease. Ends in released for `r`.
   virtual void release(place& s, std::optional<milliseconds> again, receipt* r, time_point now) = 0;
+  /// Forgets an owned place without giving it back: another client may take the grant over. The place is idle at once. The caller looks whether
+  /// the place is still needed.
+  virtual void detach(place&, time_point) {}
   /// Renews the places that are owned and renewable. Each ends in extended, lost or renewal_failed.
   virtual void renew(std::span<place* const> places, time_point now) = 0;
   /// The caller does not wait for that answer any more.

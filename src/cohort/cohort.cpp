@@ -20,13 +20,15 @@ acquisition::acquisition()
             a.in->overdue(a, now);
           }} {}
 
-lock_entry::lock_entry(std::string lock_name, cohort& owner, permit const& share)
-    : name{std::move(lock_name)}, in{owner}, place{owner.backend_->make_place(name, share)}, watch{this,
-                                                                                                   [](void* self, time_point now) {
-                                                                                                     auto& e = *static_cast<lock_entry*>(self);
-                                                                                                     e.in.watch(e, now);
-                                                                                                   },
-                                                                                                   true} {
+lock_entry::lock_entry(std::string lock_name, cohort& owner, permit const& share, bool is_single)
+    : name{std::move(lock_name)}, in{owner}, single{is_single}, place{owner.backend_->make_place(name, share)}, watch{this,
+                                                                                                                      [](void* self, time_point now) {
+                                                                                                                        auto& e =
+                                                                                                                            *static_cast<lock_entry*>(
+                                                                                                                                self);
+                                                                                                                        e.in.watch(e, now);
+                                                                                                                      },
+                                                                                                                      true} {
   place->owner = this;
 }
 
@@ -55,8 +57,8 @@ cohort::cohort(config const& settings, timer_queue& timers, acquisition_events& 
                                                                                 }} {}
 
 cohort::~cohort() {
-  permit_entries_.splice_back(unseen_);
-  while (!permit_entries_.empty()) delete &permit_entries_.pop_front();
+  single_entries_.splice_back(unseen_);
+  while (!single_entries_.empty()) delete &single_entries_.pop_front();
 }
 
 // ---------------------------------------------------------------------------------------------- the caller's side
@@ -79,12 +81,18 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
     finish(a, acquired::failed, not_offered(backend_->offers()));
     return;
   }
+  bool const adopts = !a.origin.empty();
+  if (adopts && !backend_->offers().adoption) {
+    finish(a, acquired::failed, not_offered(backend_->offers()));
+    return;
+  }
   if (error_code const why = a.permit ? refused(a.permit) : error_code{}) {
     finish(a, acquired::failed, why);
     return;
   }
-  lock_entry& e = a.permit ? new_permit_entry(name, a.permit) : entry(name);
+  lock_entry& e = a.permit || adopts ? new_single_entry(name, a.permit) : entry(name);
   a.lock = &e;
+  if (adopts) a.once = true;  // it stands in no line
   // A neighbour here holds, asks or waits. A place that is being left has no waiter any more: the attempt follows the leave.
   bool const neighbour = e.holder != nullptr || !e.waiting.empty();
   bool const being_left = e.place->at == place::state::leaving && !CONCH_MUTANT(try_refused_by_a_leave);
@@ -197,6 +205,7 @@ void cohort::overdue(acquisition& a, time_point now) {
       shell_.on_released(a, true, make_error_code(errc::unreachable));
       return;
     case acquisition::phase::holding: end_extension(a, true, make_error_code(errc::unreachable)); return;
+    case acquisition::phase::detaching: end_detaching(a, make_error_code(errc::unreachable), now); return;
     default: return;
   }
 }
@@ -238,14 +247,14 @@ void cohort::end_hold(acquisition& a, bool tell, time_point now) {
 
 void cohort::close(time_point now) {
   closed_ = end_waits_ = true;
-  unseen_.splice_back(permit_entries_);
+  unseen_.splice_back(single_entries_);
   go_on_ending(now);
 }
 
 void cohort::give_back_everything(time_point now) {
   end_holds_ = true;
   if (end_waits_) return;  // the waits are ended first
-  unseen_.splice_back(permit_entries_);
+  unseen_.splice_back(single_entries_);
   go_on_ending(now);
 }
 
@@ -264,7 +273,7 @@ void cohort::go_on_ending(time_point now) {
 bool cohort::end_one(time_point now) {
   if (!unseen_.empty()) {
     lock_entry& e = unseen_.pop_front();
-    permit_entries_.push_back(e);
+    single_entries_.push_back(e);
     return end_something(e, now);
   }
   if (buckets_ != entries_.bucket_count()) {  // the table has grown since, and its entries have moved
@@ -280,7 +289,7 @@ bool cohort::end_one(time_point now) {
   }
   bucket_ = buckets_ = 0;
   if (!std::exchange(end_waits_, false)) end_holds_ = false;
-  if (end_holds_) unseen_.splice_back(permit_entries_);
+  if (end_holds_) unseen_.splice_back(single_entries_);
   return false;
 }
 
@@ -298,6 +307,10 @@ bool cohort::end_something(lock_entry& e, time_point now) {
   }
   if (e.holder == nullptr) return false;
   acquisition& a = *e.holder;
+  if (a.at == acquisition::phase::detaching) {
+    end_detaching(a, make_error_code(errc::closed), now);
+    return true;
+  }
   if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::closed), now);
   e.holder = nullptr;
   a.lock = nullptr;
@@ -330,6 +343,7 @@ void cohort::ask_if_needed(lock_entry& e, time_point now) {
     return;
   }
   acquisition& first = e.waiting.front();
+  e.place->origin = first.origin;
   backend_->ask(*e.place, !first.once, first.lease, now);  // may end in failed, and destroy the entry
 }
 
@@ -360,7 +374,7 @@ void cohort::deliver(lock_entry& e, time_point now) {
   --stats_.waiting;
   ++stats_.held;
   stats_.wait.add(now - a.asked);
-  if (e.hand_offs == 0 || other_lease) schedule(e, now);
+  if (e.hand_offs == 0 || other_lease || !e.watch.armed()) schedule(e, now);  // one that was taken over begins with another index
   shell_.on_acquired(a, acquired::granted, {});
 }
 
@@ -372,7 +386,7 @@ time_point cohort::watchdog_ends(acquisition const& a) {
 
 /// Is this a fixed lease that has begun? Then it is not renewed.
 bool cohort::is_over_after_lease(acquisition const& a, place const& s) {
-  return a.fixed && s.confirmed && !a.is_extending() && !CONCH_MUTANT(fixed_is_renewed);
+  return a.fixed && s.confirmed && !a.is_extending() && a.at != acquisition::phase::detaching && !CONCH_MUTANT(fixed_is_renewed);
 }
 
 /// May the next waiter get the lock in memory, without the server? Not if `local_slice` is over, because other clients may wait at the
@@ -459,6 +473,10 @@ void cohort::watch(lock_entry& e, time_point now) {
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
   place& s = *e.place;
+  if (a.at == acquisition::phase::detaching && now >= lose_at(e)) {
+    end_detaching(a, make_error_code(errc::lost), now);
+    return;
+  }
   if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
     if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost), now);
     if (now < deadline_of(e)) {
@@ -533,6 +551,77 @@ void cohort::end_extension(acquisition& a, bool is_held, error_code why) {
   shell_.on_extended(a, is_held, why);
 }
 
+void cohort::detach(acquisition& a, time_point now) {
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, make_error_code(errc::lost), now);
+  if (a.at != acquisition::phase::holding) {
+    bool const lost = a.at == acquisition::phase::lost;
+    end_hold(a, false, now);
+    shell_.on_detached(a, make_error_code(lost ? errc::lost : errc::not_held));
+    return;
+  }
+  end_extension(a, false, make_error_code(errc::not_held));
+  lock_entry& e = *a.lock;
+  place& s = *e.place;
+  enter(a, acquisition::phase::detaching);
+  --stats_.held;
+  stats_.hold.add(now - a.granted);
+  a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
+  a.detached_at = now;
+  timers_.arm(a.due, now + settings_.command_timeout);
+  e.ends = time_point::max();
+  s.renewable = true;  // this once: whoever takes it over has the whole lease
+  s.renew_until = std::max(s.renew_until, a.due.at());
+  go_on_detaching(e, now);
+}
+
+/// The hold leaves when a renewal that was written after the call was answered. So nothing that this connection has still under way renews it
+/// later, and a claim is a hold by then.
+void cohort::go_on_detaching(lock_entry& e, time_point now) {
+  acquisition& a = *e.holder;
+  place& s = *e.place;
+  bool const renewed = s.confirmed && s.heard_from >= a.detached_at;
+  if (!renewed && !CONCH_MUTANT(detached_at_once)) {
+    e.renew_at = now;
+    timers_.arm(e.watch, now);
+    return;
+  }
+  if (now >= s.deadline) {  // after a pause of this process
+    end_detaching(a, make_error_code(errc::lost), now);
+    return;
+  }
+  if (CONCH_MUTANT(detached_is_handed_on) && can_hand_off(e, now)) {
+    a.due.cancel();
+    e.holder = nullptr;
+    enter(a, acquisition::phase::over);
+    shell_.on_detached(a, {});
+    a.lock = nullptr;
+    ++e.hand_offs;
+    deliver(e, now);
+    return;
+  }
+  e.watch.cancel();
+  std::erase(due_, &s);
+  a.due.cancel();
+  s.renewable = false;
+  e.holder = nullptr;
+  enter(a, acquisition::phase::over);
+  shell_.on_detached(a, {});
+  a.lock = nullptr;
+  backend_->detach(s, now);
+  ask_if_needed(e, now);
+}
+
+/// It could not be detached, or it is not known whether it is still ours.
+void cohort::end_detaching(acquisition& a, error_code why, time_point now) {
+  lock_entry* const e = a.lock;
+  a.due.cancel();
+  e->holder = nullptr;
+  a.lock = nullptr;
+  enter(a, acquisition::phase::over);
+  shell_.on_detached(a, why);
+  if (e->place->at == place::state::owned) give_back(*e, nullptr, now);
+}
+
 void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
   enter(a, acquisition::phase::lost);
   a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
@@ -550,24 +639,29 @@ void cohort::granted(place& s, bool pushed, time_point now) {
   lock_entry& e = entry_of(s);
   ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
   e.slice_began = now;
-  e.hand_offs = 0;
   e.requested = false;
-  if (s.permit && timers_.next_urgent() <= now && !CONCH_MUTANT(granted_before_loss)) {
+  e.hand_offs = s.origin.empty() || e.waiting.empty() || CONCH_MUTANT(adopted_index_anew) ? 0 : e.waiting.front().first_index;
+  if (timers_.next_urgent() <= now && !CONCH_MUTANT(granted_before_loss)) {
     // After a pause of this process one of its holds may be over, and may have freed this permit. Its loss is reported before the new grant
     // is delivered.
     auto const tell = [&](lock_entry& other) {
       bool const over = other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= lose_at(other);
       if (over && other.name == e.name) tell_lost(*other.holder, make_error_code(errc::lost), now);
     };
-    permit_entries_.for_each(tell);
+    single_entries_.for_each(tell);
     unseen_.for_each(tell);
+    if (auto const at = entries_.find(e.name); e.single && at != entries_.end()) tell(*at->second);
   }
   deliver(e, now);
 }
 
 void cohort::busy(place& s, time_point now) {
   lock_entry& e = entry_of(s);
-  if (!e.waiting.empty() && e.waiting.front().once) finish(e.waiting.front(), acquired::busy, {});
+  if (!e.waiting.empty() && e.waiting.front().once) {
+    acquisition& a = e.waiting.front();
+    bool const adopts = !a.origin.empty();  // the lock is not the origin's any more
+    finish(a, adopts ? acquired::failed : acquired::busy, adopts ? make_error_code(errc::lost) : error_code{});
+  }
   ask_if_needed(e, now);
 }
 
@@ -589,6 +683,10 @@ void cohort::extended(place& s, time_point now) {
   lock_entry& e = entry_of(s);
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
+  if (a.at == acquisition::phase::detaching) {
+    go_on_detaching(e, now);
+    return;
+  }
   if (a.at != acquisition::phase::holding) {
     timers_.arm(e.watch, deadline_of(e));
     return;
@@ -613,7 +711,11 @@ void cohort::lost(place& s, time_point now) {
   if (acquisition* const a = e.holder) {
     e.holder = nullptr;
     if (a->at == acquisition::phase::holding && !CONCH_MUTANT(loss_not_told)) tell_lost(*a, make_error_code(errc::lost), now);
-    a->lock = nullptr;
+    if (a->at == acquisition::phase::detaching) {
+      end_detaching(*a, make_error_code(errc::lost), now);
+    } else {
+      a->lock = nullptr;
+    }
   }
   ask_if_needed(e, now);
 }
@@ -644,23 +746,23 @@ lock_entry& cohort::entry(std::string_view name) {
   if (at != entries_.end()) return *at->second;
   if (spare_ && spare_.key() == name) return *entries_.insert(std::move(spare_)).position->second;
   static permit const of_one_owner;
-  auto made = std::make_unique<lock_entry>(std::string{name}, *this, of_one_owner);
+  auto made = std::make_unique<lock_entry>(std::string{name}, *this, of_one_owner, false);
   std::string_view const key = made->name;
   return *entries_.emplace(key, std::move(made)).first->second;
 }
 
-lock_entry& cohort::new_permit_entry(std::string_view name, permit const& permit) {
-  auto* const made = new lock_entry{std::string{name}, *this, permit};
-  permit_entries_.push_back(*made);
+lock_entry& cohort::new_single_entry(std::string_view name, permit const& permit) {
+  auto* const made = new lock_entry{std::string{name}, *this, permit, true};
+  single_entries_.push_back(*made);
   return *made;
 }
 
-place& cohort::make_permit_place(std::string_view name, permit const& permit) { return *new_permit_entry(name, permit).place; }
+place& cohort::make_permit_place(std::string_view name, permit const& permit) { return *new_single_entry(name, permit).place; }
 
 template <class F>
 void cohort::for_each_entry(F f) {
   for (auto& [name, e] : entries_) f(*e);
-  permit_entries_.for_each(f);
+  single_entries_.for_each(f);
   unseen_.for_each(f);
 }
 
@@ -676,7 +778,7 @@ void cohort::settled(place& s) { retire(entry_of(s)); }
 void cohort::retire(lock_entry& e) {
   place const& s = *e.place;
   if (e.holder != nullptr || !e.waiting.empty() || s.at != place::state::idle || s.references != 0) return;
-  if (s.permit) {
+  if (e.single) {
     delete &e;
   } else {
     e.watch.cancel();

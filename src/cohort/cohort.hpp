@@ -25,6 +25,7 @@ struct acquisition : list_hook<acquisition>, receipt {
     staying,  // its wait is over, but a grant that comes now is still taken
     leaving,  // its wait is over; its end is reported when the server has answered
     holding,
+    detaching,  // the server is asked once more whether it is ours; then another client may take it over
     lost,       // its loss was reported; it is not released yet
     releasing,  // the release is not answered yet
     over,
@@ -40,7 +41,10 @@ struct acquisition : list_hook<acquisition>, receipt {
   time_point until = time_point::max();  // the end of the wait; now or earlier: one attempt
   duration max_hold = duration::max();
   time_point extend_to = time_point::min();  // an extension of the hold is under way: to this deadline
+  time_point detached_at{};                  // when its hold was detached
   engine::permit permit;                     // of a lock with several owners; else none
+  std::string origin;                        // a detached hold is taken over, place::origin; empty: the lock is asked for
+  int first_index = 0;                       // of its token, as lock_entry::hand_offs
 
   // The result.
   phase at = phase::fresh;
@@ -58,13 +62,15 @@ struct acquisition : list_hook<acquisition>, receipt {
 };
 
 /// The phases that may follow each phase of an acquisition.
-constexpr state_table<acquisition::phase, 8> acquisition_phases{{
+constexpr state_table<acquisition::phase, 9> acquisition_phases{{
     {acquisition::phase::fresh, any_of(acquisition::phase::waiting, acquisition::phase::over)},
     {acquisition::phase::waiting,
      any_of(acquisition::phase::staying, acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
     {acquisition::phase::staying, any_of(acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
     {acquisition::phase::leaving, any_of(acquisition::phase::over)},
-    {acquisition::phase::holding, any_of(acquisition::phase::lost, acquisition::phase::releasing, acquisition::phase::over)},
+    {acquisition::phase::holding,
+     any_of(acquisition::phase::detaching, acquisition::phase::lost, acquisition::phase::releasing, acquisition::phase::over)},
+    {acquisition::phase::detaching, any_of(acquisition::phase::over)},
     {acquisition::phase::lost, any_of(acquisition::phase::over)},
     {acquisition::phase::releasing, any_of(acquisition::phase::over)},
     {acquisition::phase::over, any_of(acquisition::phase::over)},  // a second release, which is answered with "not held"
@@ -91,6 +97,8 @@ class acquisition_events {
   virtual void on_released(acquisition& a, bool was_held, error_code why) = 0;
   virtual void on_extended(acquisition&, bool /*is_held*/, error_code) {}
   virtual void on_requested(acquisition&) {}
+  /// Without an error the place of `a` is still owned during the call: its id and its fence are what another client takes over.
+  virtual void on_detached(acquisition&, error_code) {}
 
  protected:
   ~acquisition_events() = default;
@@ -99,12 +107,14 @@ class acquisition_events {
 enum class cancel_type { total, partial, terminal };
 
 /// All that a client knows of one lock in use. For a lock with several owners each acquire has an entry of its own, with its own place in
-/// the server's line.
+/// the server's line. So has an acquire that takes a detached hold over: others of this client may stand in the server's line for that very
+/// lock, behind the hold.
 struct lock_entry : list_hook<lock_entry> {
-  lock_entry(std::string lock_name, class cohort& owner, permit const& share);
+  lock_entry(std::string lock_name, class cohort& owner, permit const& share, bool is_single);
 
   std::string const name;
   class cohort& in;
+  bool const single;  // of one acquire
   std::unique_ptr<engine::place> const place;
   list<acquisition> waiting;  // in the order of asking
   acquisition* holder = nullptr;
@@ -135,6 +145,9 @@ class cohort final : public backend_events {
   void extend(acquisition& a, milliseconds lease, time_point now);
   /// From now on on_requested tells if another client asks the holder to let go, perhaps before this returns.
   void watch_requests(acquisition& a, time_point now);
+  /// The hold leaves this client without being released. Ends in on_detached, perhaps before this returns: without an error when the server has
+  /// renewed it for its whole lease, and then nothing here renews or releases it any more. Otherwise it is released.
+  void detach(acquisition& a, time_point now);
   /// Ends in on_released.
   void release(acquisition& a, time_point now);
   /// Releases a hold that was dropped: there is no event, and `a` may be freed at once.
@@ -175,7 +188,7 @@ class cohort final : public backend_events {
   bool end_one(time_point now);
   bool end_something(lock_entry& e, time_point now);
   lock_entry& entry(std::string_view name);
-  lock_entry& new_permit_entry(std::string_view name, permit const& permit);
+  lock_entry& new_single_entry(std::string_view name, permit const& permit);
   template <class F>
   void for_each_entry(F f);
   void ask_if_needed(lock_entry& e, time_point now);
@@ -188,6 +201,8 @@ class cohort final : public backend_events {
   void end_hold(acquisition& a, bool tell, time_point now);
   void overdue(acquisition& a, time_point now);
   void go_on_extending(lock_entry& e, time_point now);
+  void go_on_detaching(lock_entry& e, time_point now);
+  void end_detaching(acquisition& a, error_code why, time_point now);
   void end_extension(acquisition& a, bool is_held, error_code why);
   void watch(lock_entry& e, time_point now);
   void schedule(lock_entry& e, time_point now);
@@ -207,9 +222,9 @@ class cohort final : public backend_events {
   using entries = std::unordered_map<std::string_view, std::unique_ptr<lock_entry>>;  // keys live in the entries
   entries entries_;
   entries::node_type spare_;         // the entry that was retired last: a lock is often asked for again at once
-  list<lock_entry> permit_entries_;  // owned
+  list<lock_entry> single_entries_;  // owned
   bool end_waits_ = false, end_holds_ = false;
-  list<lock_entry> unseen_;               // entries of locks with several owners that the present ending has not reached yet
+  list<lock_entry> unseen_;               // those of single_entries_ that the present ending has not reached yet
   std::size_t bucket_ = 0, buckets_ = 0;  // how far the present ending has come in entries_
   timer rest_;
   std::vector<place*> due_;  // to be renewed at the end of this tick

@@ -75,7 +75,10 @@ auto store::at_entry(Command const& c, std::string_view client, std::int64_t now
 }
 
 store::acquired store::answer_to(protocol::acquire_command const& c, std::string_view client, std::int64_t now_us) {
-  return at_entry(c, client, now_us, [&](script_context& m) { return c.permit != nullptr ? acquire_permit(m, c) : acquire(m, c); });
+  return at_entry(c, client, now_us, [&](script_context& m) {
+    if (!c.origin.empty()) return c.permit != nullptr ? adopt_permit(m, c) : adopt(m, c);
+    return c.permit != nullptr ? acquire_permit(m, c) : acquire(m, c);
+  });
 }
 
 store::released store::answer_to(protocol::release_command const& c, std::string_view client, std::int64_t now_us) {
@@ -105,6 +108,24 @@ protocol::session_reply store::answer_to(protocol::requested_command const& c, s
 
 store::ordered store::answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us) {
   return at_entry(c, client, now_us, [&](script_context& m) { return set_limit(m, c); });
+}
+
+/// lua/adopt.lua
+store::acquired store::adopt(script_context& m, protocol::acquire_command const& c) {
+  using reply = protocol::acquire_reply;
+  using kind = reply::kind;
+  entry& e = m.e;
+  if (c.not_after_us > 0 && m.now_us > c.not_after_us) return reply{.what = kind::too_late, .server_us = m.now_us};
+  if (e.permits.until != none) return std::nullopt;
+  if (e.owned_by(m.client, c.id)) {
+    m.extend(c.lease.count());
+  } else if (e.owned() && e.owner.text + ' ' + std::to_string(e.owner_fence) == c.origin) {
+    m.own({id_text(m.client, c.id), c.id}, e.owner_fence, false, c.lease.count());
+  } else {
+    return reply{.what = kind::busy, .server_us = m.now_us};
+  }
+  m.keep_fence(e.owner_fence);
+  return m.granted(e.owner_fence);
 }
 
 store::acquired store::acquire(script_context& m, protocol::acquire_command const& c) {

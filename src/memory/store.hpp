@@ -190,11 +190,13 @@ class store {
   auto at_entry(Command const& c, std::string_view client, std::int64_t now_us, F&& f);
 
   acquired acquire(script_context& m, protocol::acquire_command const& c);
+  acquired adopt(script_context& m, protocol::acquire_command const& c);
   released release(script_context& m, protocol::release_command const& c);
   renewed renew(protocol::renew_command const& c, std::string_view client, std::int64_t now_us);
 
   // store_permits.cpp: locks with several owners
   acquired acquire_permit(script_context& m, protocol::acquire_command const& c);
+  acquired adopt_permit(script_context& m, protocol::acquire_command const& c);
   released release_permit(script_context& m, protocol::release_command const& c);
   renewed renew_permits(protocol::renew_command const& c, std::string_view client, std::int64_t now_us);
   ordered set_limit(script_context& m, protocol::limit_command const& c);

@@ -380,6 +380,42 @@ store::acquired store::acquire_permit(script_context& m, protocol::acquire_comma
   return reply{.what = kind::queued, .left_ms = sleep, .ticket = place, .server_us = m.now_us};
 }
 
+/// lua/permit_adopt.lua
+store::acquired store::adopt_permit(script_context& m, protocol::acquire_command const& c) {
+  using reply = protocol::acquire_reply;
+  using kind = reply::kind;
+  permits_hash& hash = m.e.permits;
+  if (c.not_after_us > 0 && m.now_us > c.not_after_us) return reply{.what = kind::too_late, .server_us = m.now_us};
+  if (m.e.owned() || (hash.until != none && hash.kind != c.permit->kind)) return std::nullopt;
+  std::int64_t const lease = c.lease.count(), ends = m.now_us + lease * 1000;
+  std::string const id = id_text(m.client, c.id);
+  auto const alive = [&](auto const& at) { return at != hash.owners.end() && at->second.weight > 0 && at->second.ends_us > m.now_us; };
+  auto mine = hash.owners.find(id);
+  auto const gap = c.origin.find(' ');
+  auto const from = hash.owners.find(c.origin.substr(0, gap));
+  if (alive(mine)) {
+    mine->second.claimed = false;
+    mine->second.ends_us = std::max(mine->second.ends_us, ends);
+  } else if (alive(from) && std::to_string(from->second.fence) == c.origin.substr(gap + 1)) {
+    permit_owner part = from->second;
+    part.claimed = false;
+    part.ends_us = ends;
+    if (hash.indexed) {
+      if (hash.ends_until < m.now_ms()) hash.forget_ends();
+      hash.note_end(id, ends);
+      hash.forget_end(from->first);
+      hash.ends_until = m.now_ms() + lease + m.retention;
+    }
+    hash.owners.erase(from);
+    mine = hash.owners.insert_or_assign(id, part).first;
+  } else {
+    return reply{.what = kind::busy, .server_us = m.now_us};
+  }
+  if (left_until(hash.until, m.now_ms()) < lease) hash.until = m.now_ms() + lease;
+  m.keep_fence(mine->second.fence);
+  return m.granted(mine->second.fence, mine->second.segment);
+}
+
 store::released store::release_permit(script_context& m, protocol::release_command const& c) {
   using reply = protocol::release_reply;
   using kind = reply::kind;

@@ -75,6 +75,7 @@ struct place final : engine::place, list_hook<place> {
   std::uint32_t run = 0;      // the run of the server at which the place was asked for (server::run_)
   std::uint32_t told_on = 0;  // the last connection on which something about this place was written
   cleanup* kick = nullptr;
+  bool adopts() const noexcept { return !origin.empty(); }
   timer check;  // safety check, retry, or the end of patience with an absent server
 
   // A vote:

@@ -351,7 +351,9 @@ void server::push_request(in_flight r) {
 server::script server::script_of(in_flight const& r) {
   bool const permit = r.at != nullptr && r.at->permit;
   switch (r.what) {
-    case request::acquire: return permit ? script::permit_acquire : script::acquire;
+    case request::acquire:
+      if (r.at->adopts()) return permit ? script::permit_adopt : script::adopt;
+      return permit ? script::permit_acquire : script::acquire;
     case request::acquire_all: return script::acquire_all;
     case request::leave:
     case request::cleanup: return permit ? script::permit_release : script::release;

@@ -62,12 +62,13 @@ class server final : public backend, public wire_events {
   void leave_unless_granted(engine::place& s, time_point now) override { leave_unless_granted(made_here(s), now); }
   void give_up(engine::place& s, receipt* r, time_point now) override { give_up(made_here(s), r, now); }
   void release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) override { release(made_here(s), again, r, now); }
+  void detach(engine::place& s, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override;
   void forget(receipt& r) noexcept override;
   time_point late_after(receipt const& r) const override;
   bool connected() const noexcept override { return connected_; }
   error_code too_late(engine::place const& s) const override;
-  capabilities offers() const noexcept override { return {.several_owners = true, .inspection = true}; }
+  capabilities offers() const noexcept override { return {.several_owners = true, .inspection = true, .adoption = true}; }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
 
   void watch_requests(engine::place& s, time_point now) override;
@@ -133,6 +134,8 @@ class server final : public backend, public wire_events {
     none,
     acquire,
     permit_acquire,
+    adopt,
+    permit_adopt,
     acquire_all,
     release,
     permit_release,
@@ -345,7 +348,8 @@ class server final : public backend, public wire_events {
   std::uint32_t connection_ = 1;    // counts the connections; without one it is the number of the next
   std::uint64_t requests_ = 0;      // written on this connection
   std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that last carried each source
-  std::unordered_map<grant_id, place*> permits_;                                  // the places of locks with several owners, by their last id
+  // By their last id: the places of which a client may have several at one lock, those of locks with several owners and those that adopt.
+  std::unordered_map<grant_id, place*> permits_;
   list<cleanup> pending_cleanups_;
   std::size_t cleanups_ = 0;
   std::uint64_t progress_ = 0;                   // counts the requests that the server has carried out, or can when it has the script's source

@@ -22,8 +22,8 @@ cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   c->late_until = s.late_until;
   c->echo_until = echo_until(s);
   // A waiter from before the server's role changed may still be connected to the replica. It learns of its turn by a message, and the
-  // release waits for it.
-  if (s.run != run_ && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
+  // release waits for it. A hold that was taken over may be from before, too.
+  if ((s.run != run_ || s.adopts()) && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
   c->floor = s.terms.floor_asked();
   c->next_fence_floor = s.terms.next_fence_floor;
   c->kept_for = kept_for(s, now);

@@ -48,7 +48,7 @@ place::place(server& keeper, std::string_view lock_name, engine::permit const& s
                                                          }} {}
 
 place::~place() {
-  if (permit) of.forget_id(*this);
+  if (permit || adopts()) of.forget_id(*this);
 }
 
 std::unique_ptr<engine::place> server::make_place(std::string_view name, engine::permit const& share) {
@@ -85,7 +85,7 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   forget_id(s);
   s.id = next_id(s);
   s.run = run_;
-  if (s.permit) permits_.emplace(s.id, &s);
+  if (s.permit || s.adopts()) permits_.emplace(s.id, &s);
   s.ticket = s.terms.ticket;
   s.written = s.asks_again = s.by_push = false;
   s.late_until = s.echo_until = s.listed_until = time_point::min();
@@ -116,7 +116,7 @@ void server::about_to_ask(place& s, std::int64_t not_after_us) {
 }
 
 void server::send_acquire(place& s, bool with_source, time_point now) {
-  if (gathering_ && !s.wait && s.terms.ticket == 0 && !s.permit) {
+  if (gathering_ && !s.wait && s.terms.ticket == 0 && !s.permit && !s.adopts()) {
     gathered_.push_back(&s);
     return;
   }
@@ -127,7 +127,7 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
   s.asks_for_lease();
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, claim_of(s.lease), retention(s.lease),
                             CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == place::state::in_line) ? 0 : s.ticket,
-                            not_after_us, with_source, proposal, part_of(s), is_patient(now)});
+                            not_after_us, with_source, proposal, part_of(s), is_patient(now), s.origin});
   in_flight asked{request::acquire, s.id, 0, &s, nullptr, now};
   asked.proposal = proposal;
   push_request(asked);
@@ -232,7 +232,7 @@ void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point 
   s.segment = static_cast<std::uint32_t>(segment);
   s.fence_until = pushed ? from : from + settings_.fence_retention + lease;  // the client that passed it on may keep fences for less
   s.deadline = deadline;
-  s.valid_from = from;
+  s.valid_from = s.heard_from = from;
   s.confirmed = confirmed;
   s.renewing = false;
   if (s.follow_up != time_point::max()) look_after(s, next_id(s), now);
@@ -249,6 +249,7 @@ void server::own_still(place& s, std::int64_t fence, time_point from, time_point
     s.valid_from = from;
   }
   s.confirmed = s.confirmed || confirmed;
+  s.heard_from = std::max(s.heard_from, from);
   up_.extended(s, now);
 }
 
@@ -349,7 +350,10 @@ void server::check(place& s, time_point now) {
 }
 
 /// The place that the grant is for. A lock with several owners may have several places here.
-place* server::wanted(pushed_grant const& g) { return g.kind == permit_kind::none ? made_here(up_.find(g.name)) : wanted_permit(g.id); }
+place* server::wanted(pushed_grant const& g) {
+  place* const by_id = wanted_permit(g.id);
+  return g.kind == permit_kind::none && by_id == nullptr ? made_here(up_.find(g.name)) : by_id;
+}
 
 place* server::wanted_permit(grant_id id) const {
   auto const found = permits_.find(id);
@@ -370,7 +374,7 @@ void server::granted(pushed_grant const& g, time_point now) {
     stray(g, now);
     return;
   }
-  if (s->at == place::state::owned) return;
+  if (s->at == place::state::owned || s->adopts()) return;  // the one that adopts stands in no line
   s->by_push = true;
   if (settings_.verify_pushes && !CONCH_MUTANT(push_not_verified)) {
     ask_because_of_push(*s, now);
@@ -569,6 +573,14 @@ void server::release(place& s, std::optional<milliseconds> again, receipt* r, ti
     send_cleanup(c, 0, false, now);
   }
   drop(s);
+}
+
+/// Nothing is owed for it: no clean-up may name this id from now on. A request that an earlier connection still holds can only make its lease
+/// longer, or stand in line for a client that gives back what it did not ask for.
+void server::detach(engine::place& of_cohort, time_point now) {
+  place& s = made_here(of_cohort);
+  if (CONCH_MUTANT(detached_still_released)) owe(s, s.id, nullptr, now);
+  become_idle(s);
 }
 
 void server::lose(place& s, time_point now) {

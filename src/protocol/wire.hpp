@@ -52,6 +52,7 @@ struct acquire_command {
   std::int64_t proposal = 0;               // a vote: no fence below this; 0: not a vote
   engine::permit const* permit = nullptr;  // of a lock with several owners; none: a mutex
   bool patient = false;                    // the first in line may not have connected again yet, and is not passed over
+  std::string_view origin = {};            // takes over what that grant, "CLIENT.N FENCE", has left, or nothing; empty: asks for the lock
 };
 
 /// A try of one mutex among many.

@@ -104,7 +104,25 @@ struct encoder {
   sender const& who;
   std::string& out;
 
+  void adopt(protocol::acquire_command const& c) const {
+    static script const& of_mutex = find_script("adopt");
+    static script const& of_permit = find_script("permit_adopt");
+    bool const permit = c.permit != nullptr;
+    command_writer w{out, permit ? 3u + 4 + 6 : 3u + 3 + 5};
+    write_script(w, permit ? of_permit : of_mutex, c.with_source, permit ? 4 : 3);
+    keys const k{who, c.name};
+    k.all(w);
+    if (permit) k.ends(w);
+    write_id(w, who.client, c.id);
+    w.arg(count(c.lease)).arg(count(c.retention)).arg(c.not_after_us).arg(c.origin);
+    if (permit) w.arg(letter(*c.permit));
+  }
+
   void operator()(protocol::acquire_command const& c) const {
+    if (!c.origin.empty()) {
+      adopt(c);
+      return;
+    }
     static script_call const of_mutex{"acquire", 3, 7};
     static script_call const of_vote{"acquire", 3, 8};
     static script_call const of_permit{"permit_acquire", 4, 12};

@@ -325,6 +325,72 @@ std::vector<row> const& acquires() {
   return rows;
 }
 
+acquire_command adopt(std::string_view origin, permit const* share = nullptr, std::int64_t not_after = 0) {
+  acquire_command c = take("L", false);
+  c.not_after_us = not_after;
+  c.permit = share;
+  c.origin = origin;
+  return c;
+}
+
+std::vector<row> const& adoptions() {
+  static std::vector<row> const rows{
+      {"the origin's: mine from now on, with its fence, for the lease", "SET L 'b.7 {clock-9} h' PX 20000\nSET L:f {clock-9} PX 50000", "",
+       adopt("b.7 999999999991"), "[1 {clock-9} {now}]", "L=a.1 {clock-9} h (30000)\nL:f={clock-9} (600000)\n"},
+      {"the origin's, a claim: held", "SET L 'b.7 {clock-9} c' PX 2000", "", adopt("b.7 999999999991"), "[1 {clock-9} {now}]",
+       "L=a.1 {clock-9} h (30000)\nL:f={clock-9} (600000)\n"},
+      {"the line stays as it is, and is told nothing", "SET L 'b.7 {clock-9} h' PX 20000\nZADD L:q {now-9} c.1\nPEXPIRE L:q 60000", "c",
+       adopt("b.7 999999999991"), "[1 {clock-9} {now}]", "L=a.1 {clock-9} h (30000)\nL:f={clock-9} (600000)\nL:q=[c.1@{now-9}] (60000)\n"},
+      {"mine already: renewed, and answered as before", "SET L 'a.1 {clock-9} h' PX 20000", "", adopt("b.7 999999999991"), "[1 {clock-9} {now}]",
+       "L=a.1 {clock-9} h (30000)\nL:f={clock-9} (600000)\n"},
+      {"somebody has taken it over", "SET L 'c.3 {clock-9} h' PX 20000", "", adopt("b.7 999999999991"), "[2 0 {now}]", "L=c.3 {clock-9} h (20000)\n"},
+      {"the origin with another fence: it was granted anew since", "SET L 'b.7 {clock-8} h' PX 20000", "", adopt("b.7 999999999991"), "[2 0 {now}]",
+       "L=b.7 {clock-8} h (20000)\n"},
+      {"an id that begins like the origin is not it", "SET L 'b.71 {clock-9} h' PX 20000", "", adopt("b.7 999999999991"), "[2 0 {now}]",
+       "L=b.71 {clock-9} h (20000)\n"},
+      {"free: not the origin's", "ZADD L:q {now-9} c.1\nPEXPIRE L:q 60000", "c", adopt("b.7 999999999991"), "[2 0 {now}]",
+       "L:q=[c.1@{now-9}] (60000)\n"},
+      {"after its not-after: not done", "SET L 'b.7 {clock-9} h' PX 20000", "", adopt("b.7 999999999991", nullptr, now_us - 1), "[3 0 {now}]",
+       "L=b.7 {clock-9} h (20000)\n"},
+      {"something else", "SET L 'something else'", "", adopt("b.7 999999999991"), "error WRONGTYPE", "L=something else\n"},
+      {"another kind", "HSET L sums 's 3 0 {now+9} 0 '", "", adopt("b.7 999999999991"), "error WRONGTYPE", "L={sums=s 3 0 {now+9} 0 }\n"},
+  };
+  return rows;
+}
+
+std::vector<row> const& adoptions_of_permits() {
+  static std::vector<row> const rows{
+      {"the origin's share: mine, with its weight and fence",
+       "HSET L sums 's 3 3 {now+9} 0 ' b.7 '2 {clock-9} c {now+9} 0' c.1 '1 {clock-8} h {now+9} 0'\nPEXPIRE L 1000", "",
+       adopt("b.7 999999999991", &two_of_3), "[1 {clock-9} {now} 0]",
+       "L={a.1=2 {clock-9} h {now+30000000} 0, c.1=1 {clock-8} h {now+9} 0, sums=s 3 3 {now+9} 0 } (30000)\nL:f={clock-9} (600000)\n"},
+      {"a segment", "HSET L sums 'g 3 1 {now+9} 0 010' b.7 '1 {clock-9} h {now+9} 2'\nPEXPIRE L 90000", "", adopt("b.7 999999999991", &segment_of_3),
+       "[1 {clock-9} {now} 2]", "L={a.1=1 {clock-9} h {now+30000000} 2, sums=g 3 1 {now+9} 0 010} (90000)\nL:f={clock-9} (600000)\n"},
+      {"one of many: in the set of ends in place of the origin",
+       "HSET L sums 's 3 2 0{now+9} 0 ' b.7 '1 {clock-9} h {now+9} 0' c.1 '1 {clock-8} h {now+9} 0'\nPEXPIRE L 1000\nZADD L:e {now+9} b.7 {now+9} "
+       "c.1\nPEXPIRE L:e 1000",
+       "", adopt("b.7 999999999991", &one_of_3), "[1 {clock-9} {now} 0]",
+       "L={a.1=1 {clock-9} h {now+30000000} 0, c.1=1 {clock-8} h {now+9} 0, sums=s 3 2 0{now+9} 0 } (30000)\nL:e=[c.1@{now+9} a.1@{now+30000000}] "
+       "(630000)\nL:f={clock-9} (600000)\n"},
+      {"mine already: renewed, and answered as before", "HSET L sums 's 3 1 {now+9} 0 ' a.1 '1 {clock-9} h {now+9} 0'\nPEXPIRE L 1000", "",
+       adopt("b.7 999999999991", &one_of_3), "[1 {clock-9} {now} 0]",
+       "L={a.1=1 {clock-9} h {now+30000000} 0, sums=s 3 1 {now+9} 0 } (30000)\nL:f={clock-9} (600000)\n"},
+      {"its lease is over, and nobody has ended it yet", "HSET L sums 's 3 1 {now} 0 ' b.7 '1 {clock-9} h {now} 0'\nPEXPIRE L 1000", "",
+       adopt("b.7 999999999991", &one_of_3), "[2 0 {now}]", "L={b.7=1 {clock-9} h {now} 0, sums=s 3 1 {now} 0 } (1000)\n"},
+      {"the origin with another fence", "HSET L sums 's 3 1 {now+9} 0 ' b.7 '1 {clock-8} h {now+9} 0'\nPEXPIRE L 1000", "",
+       adopt("b.7 999999999991", &one_of_3), "[2 0 {now}]", "L={b.7=1 {clock-8} h {now+9} 0, sums=s 3 1 {now+9} 0 } (1000)\n"},
+      {"somebody has taken it over", "HSET L sums 's 3 1 {now+9} 0 ' c.1 '1 {clock-9} h {now+9} 0'\nPEXPIRE L 1000", "",
+       adopt("b.7 999999999991", &one_of_3), "[2 0 {now}]", "L={c.1=1 {clock-9} h {now+9} 0, sums=s 3 1 {now+9} 0 } (1000)\n"},
+      {"nothing there", "", "", adopt("b.7 999999999991", &one_of_3), "[2 0 {now}]", ""},
+      {"after its not-after: not done", "HSET L sums 's 3 1 {now+9} 0 ' b.7 '1 {clock-9} h {now+9} 0'\nPEXPIRE L 1000", "",
+       adopt("b.7 999999999991", &one_of_3, now_us - 1), "[3 0 {now}]", "L={b.7=1 {clock-9} h {now+9} 0, sums=s 3 1 {now+9} 0 } (1000)\n"},
+      {"another kind", "HSET L sums 's 3 1 {now+9} 0 ' b.7 '1 {clock-9} h {now+9} 0'\nPEXPIRE L 1000", "", adopt("b.7 999999999991", &reader),
+       "error WRONGTYPE", "L={b.7=1 {clock-9} h {now+9} 0, sums=s 3 1 {now+9} 0 } (1000)\n"},
+      {"a mutex", "SET L 'b.7 {clock-9} h' PX 20000", "", adopt("b.7 999999999991", &one_of_3), "error WRONGTYPE", "L=b.7 {clock-9} h (20000)\n"},
+  };
+  return rows;
+}
+
 std::vector<row> const& acquires_of_all() {
   acquire_all_command const all{.items = three_tries, .retention = retention};
   acquire_all_command const too_late{.items = three_tries, .retention = retention, .not_after_us = now_us - 1};
@@ -612,7 +678,8 @@ std::vector<row> const& permits() {
 
 std::vector<row> all_rows() {
   std::vector<row> all;
-  for (auto const* table : {&acquires(), &acquires_of_all(), &releases(), &renewals(), &confirmations(), &orders(), &permits()}) {
+  for (auto const* table :
+       {&acquires(), &acquires_of_all(), &releases(), &renewals(), &confirmations(), &orders(), &permits(), &adoptions(), &adoptions_of_permits()}) {
     all.insert(all.end(), table->begin(), table->end());
   }
   return all;
@@ -630,6 +697,8 @@ TEST(ScriptTables, Renew) { expect_all(renewals()); }
 TEST(ScriptTables, Confirm) { expect_all(confirmations()); }
 TEST(ScriptTables, InspectForceAndLimit) { expect_all(orders()); }
 TEST(ScriptTables, Permits) { expect_all(permits()); }
+TEST(ScriptTables, Adopt) { expect_all(adoptions()); }
+TEST(ScriptTables, AdoptAPermit) { expect_all(adoptions_of_permits()); }
 
 // ---- what the tables are good for: mistakes of which each must show in a row ----
 
@@ -667,6 +736,15 @@ TEST(ScriptTables, EachMistakeShowsInARow) {
            {"renew", "retention and answer[i + 1] == 1", "retention"},
            {"permit_renew", "keep_fence(KEYS[count + i], tonumber(match(before, ' (%d+)')), retention)", ""},
            {"permit_renew", "ends <= now", "ends < now"},
+           {"adopt", "owner == id", "false"},
+           {"adopt", "owner .. ' ' .. fence == origin", "string.find(origin, owner, 1, true)"},
+           {"adopt", "own(id, fence, 'h', lease)", "own(owner, fence, 'h', lease)"},
+           {"adopt", "keep_fence(fence_key, tonumber(fence), retention)", ""},
+           {"permit_adopt", "part.ends > now", "part.ends >= now"},
+           {"permit_adopt", "text(part.fence) == its_fence", "true"},
+           {"permit_adopt", "redis.call('HDEL', lock_key, from)", ""},
+           {"permit_adopt", "redis.call('ZADD', ends_key, text(mine.ends), id)", ""},
+           {"permit_adopt", "redis.call('ZREM', ends_key, from)", ""},
            {"permit_renew", "max(ends, now + lease * 1000)", "now + lease * 1000"},
        }) {
     mutant const m{.name = "mistake", .words = "", .rule = "", .script = script, .from = from, .to = to};

@@ -154,6 +154,15 @@ TEST(Encode, WritesAnAcquire) {
                    "try", "1", "2", "3", "1700000000000001", "1700000000000002"}));
 }
 
+TEST(Encode, WritesWhatTakesADetachedHoldOver) {
+  protocol::acquire_command c{.name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min, .not_after_us = 5, .origin = "c2.9 100"};
+  EXPECT_EQ(encoded(c), (words{"EVALSHA", sha("adopt"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "30000", "600000", "5", "c2.9 100"}));
+  engine::permit const permit{engine::permit_kind::semaphore, 3, 1, 0, "-"};
+  c.permit = &permit;
+  EXPECT_EQ(encoded(c), (words{"EVALSHA", sha("permit_adopt"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "30000",
+                               "600000", "5", "c2.9 100", "s"}));
+}
+
 TEST(Encode, WritesTheTriesOfManyLocks) {
   std::vector<protocol::attempt> const items{{"a", 7, 30s}, {"}", 8, 5s}};
   EXPECT_EQ(encoded(protocol::acquire_all_command{items, 10min, 1'700'000'000'000'002}),

@@ -51,7 +51,8 @@ inline sent_command write_down(command const& c) {
   auto const script = [&](bool with_source, std::string text) { out.text = (with_source ? "source " : "") + text; };
   auto const numbered = [](std::string_view name, grant_id id) { return std::string{name} + ' ' + to_text(id); };
   if (auto const* a = std::get_if<acquire_command>(&c)) {
-    script(a->with_source, (a->wait ? "acquire " : "try ") + numbered(a->name, a->id) + described(a->permit));
+    std::string const what = !a->origin.empty() ? "adopt " + std::string{a->origin} + " as " : a->wait ? "acquire " : "try ";
+    script(a->with_source, what + numbered(a->name, a->id) + described(a->permit));
     out.id = a->id;
     out.lease = a->lease;
     out.claim = a->claim;
@@ -138,6 +139,8 @@ struct wanted {
   duration wait = duration::max();
   duration max_hold = duration::max();
   engine::permit permit = {};
+  std::string origin = {};  // takes it over from there
+  int first_index = 0;
 };
 
 struct caller : acquisition {
@@ -233,6 +236,8 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     a.lease = w.lease.count() != 0 ? w.lease : std::chrono::duration_cast<milliseconds>(settings.lease);
     a.max_hold = w.max_hold;
     a.permit = w.permit;
+    a.origin = w.origin;
+    a.first_index = w.first_index;
     if (w.wait != duration::max()) a.until = now + w.wait;
     return a;
   }
@@ -258,6 +263,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
 
   protocol::place const& place_of(std::string_view lock) { return static_cast<protocol::place const&>(*cohort->find(lock)); }
   void release(caller& a) { cohort->release(a, now); }
+  void detach(caller& a) { cohort->detach(a, now); }
   void extend(caller& a, milliseconds lease) { cohort->extend(a, lease, now); }
   void cancel(caller& a, cancel_type type) { cohort->cancel(a, type, now); }
 
@@ -356,6 +362,10 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   }
   void on_extended(acquisition& a, bool is_held, error_code why) override {
     events.push_back(static_cast<caller&>(a).label + (is_held ? " extended " : " not extended ") + to_text(why));
+  }
+  void on_detached(acquisition& a, error_code why) override {
+    std::string const id = why || a.lock == nullptr ? "" : " as " + to_text(remote->grant_of(*a.lock->place));
+    events.push_back(static_cast<caller&>(a).label + " detached" + (why ? " " + to_text(why) : id));
   }
 
   // wire

@@ -7,6 +7,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_executor.hpp>
 
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -49,6 +50,7 @@ class node_ref {
 };
 
 using release_handler = boost::asio::any_completion_handler<void(error_code, bool)>;
+using detach_handler = boost::asio::any_completion_handler<void(error_code, std::string)>;
 using lost_handler = boost::asio::any_completion_handler<void(error_code)>;
 using acquire_handler = boost::asio::any_completion_handler<void(error_code, hold)>;
 using close_handler = boost::asio::any_completion_handler<void(error_code)>;
@@ -86,6 +88,7 @@ void start_release(node_ref node, release_handler handler, bool on_own_executor 
 void start_lost(node_ref node, lost_handler handler);
 void start_requested(node_ref node, lost_handler handler);
 void start_extend(node_ref node, duration lease, release_handler handler);
+void start_detach(node_ref node, detach_handler handler);
 
 }  // namespace detail
 }  // namespace conch

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <random>
 
@@ -56,6 +58,14 @@ class random_client_side {
   protocol::command command(std::string const& client) {
     auto const retention = milliseconds{pick(0, 3) == 0 ? 1 : 2'000};
     auto const claim = milliseconds{pick(1, 4) * 50};
+    if (!asked_.empty() && pick(0, 11) == 0) {
+      asked const& from = asked_[static_cast<std::size_t>(pick(0, std::ssize(asked_) - 1))];
+      origin_ = from.origin;
+      protocol::acquire_command c{pick(0, 9) == 0 ? name() : *from.name, some_id(client), false, lease(), claim, retention};
+      if (pick(0, 5) == 0) c.not_after_us = now_us_ + pick(-2, 2);
+      c.origin = origin_;
+      return c;
+    }
     switch (pick(0, 15)) {
       case 15: return protocol::requested_command{seen_of_, pick(0, 3) == 0 ? some_fence() : seen_fence_};
       case 12: return protocol::inspect_command{name()};
@@ -79,6 +89,10 @@ class random_client_side {
           c.id = some_vote(client);
           c.proposal = pick(0, 1) == 0 ? 1 : some_fence();
         }
+        // If it is granted at once, mostly with this fence.
+        auto const at = std::find(names_.begin(), names_.end(), c.name);
+        asked_.push_back({&*at, client + "." + engine::to_text(c.id) + " " + std::to_string(now_us_ - protocol::fence_epoch_us)});
+        if (asked_.size() > 6) asked_.pop_front();
         return c;
       }
       case 4:
@@ -135,6 +149,12 @@ class random_client_side {
   std::string seen_of_ = "stock:{1}%7D";
   std::int64_t seen_fence_ = 1;
   std::map<std::string, std::uint64_t> last_;
+  struct asked {
+    std::string const* name;
+    std::string origin;  // of one that takes it over
+  };
+  std::deque<asked> asked_;
+  std::string origin_;
   std::vector<protocol::renewal> items_;
   std::vector<protocol::attempt> attempts_;
   std::int64_t now_us_ = 1'700'000'000'000'000;
@@ -147,7 +167,9 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
   std::map<std::string, int> happened;
   auto const note = [&](protocol::command const& command, std::vector<std::int64_t> const& answer, seen_grants const& pushed) {
     if (!pushed.empty()) ++happened["push"];
-    if (std::holds_alternative<protocol::acquire_command>(command)) ++happened["acquire " + std::to_string(answer[0])];
+    if (auto const* const c = std::get_if<protocol::acquire_command>(&command)) {
+      ++happened[(c->origin.empty() ? "acquire " : "adopt ") + std::to_string(answer[0])];
+    }
     if (std::holds_alternative<protocol::acquire_all_command>(command)) {
       ++happened[answer[0] == 3 ? "tries too late" : "tries " + std::to_string(answer.size() - 1)];
     }
@@ -176,6 +198,9 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
                            "acquire 1",
                            "acquire 2",
                            "acquire 3",
+                           "adopt 1",
+                           "adopt 2",
+                           "adopt 3",
                            "release 0",
                            "release 1",
                            "release 2",

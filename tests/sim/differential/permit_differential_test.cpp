@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <random>
 
@@ -41,6 +42,17 @@ class random_permits {
   protocol::command command(std::string const& client) {
     auto const retention = milliseconds{pick(0, 3) == 0 ? 1 : 2'000};
     auto const claim = milliseconds{pick(1, 4) * 50};
+    if (!asked_.empty() && pick(0, 9) == 0) {
+      asked const& from = asked_[static_cast<std::size_t>(pick(0, std::ssize(asked_) - 1))];
+      origin_ = from.origin;
+      permit_ = from.share;
+      name_ = pick(0, 19) == 0 ? pick(0, 3) : from.name;
+      protocol::acquire_command c{names_[static_cast<std::size_t>(name_)], some_id(client), false, lease(), claim, retention};
+      if (pick(0, 9) == 0) c.not_after_us = now_us_ + pick(-2, 2);
+      c.origin = origin_;
+      c.permit = &permit_;
+      return c;
+    }
     switch (pick(0, 11)) {
       case 10:
         if (pick(0, 2) == 0) return protocol::request_command{name(), pick(0, 3) == 0 ? now_us_ - 1'577'836'800'000'000 : 0};
@@ -63,6 +75,9 @@ class random_permits {
         if (pick(0, 3) == 0) c.ticket = now_us_ + pick(-300'000, 100'000);
         if (pick(0, 9) == 0) c.not_after_us = now_us_ + pick(-2, 2);
         c.permit = permit(id);
+        // If it is granted at once, mostly with this fence.
+        asked_.push_back({name_, permit_, client + "." + engine::to_text(id) + " " + std::to_string(now_us_ - protocol::fence_epoch_us)});
+        if (asked_.size() > 6) asked_.pop_front();
         return c;
       }
       case 5:
@@ -127,6 +142,13 @@ class random_permits {
   std::vector<std::string> const names_{"permits", "a}b", "%7D", "again"};
   std::int64_t name_ = 0;
   engine::permit permit_;
+  struct asked {
+    std::int64_t name;
+    engine::permit share;
+    std::string origin;  // of one that takes it over
+  };
+  std::deque<asked> asked_;
+  std::string origin_;
   std::map<std::string, std::uint64_t> last_;
   std::vector<protocol::renewal> items_;
   std::int64_t now_us_ = 1'700'000'000'000'000;
@@ -147,8 +169,8 @@ TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
     if (std::holds_alternative<protocol::force_command>(command) && answer.size() == 7) ++happened["more to take"];
     if (answer.empty()) {
       ++happened["another kind"];
-    } else if (std::holds_alternative<protocol::acquire_command>(command)) {
-      ++happened["acquire " + std::to_string(answer[0])];
+    } else if (auto const* const c = std::get_if<protocol::acquire_command>(&command)) {
+      ++happened[(c->origin.empty() ? "acquire " : "adopt ") + std::to_string(answer[0])];
     } else if (std::holds_alternative<protocol::release_command>(command)) {
       ++happened["release " + std::to_string(answer[0])];
     } else if (std::holds_alternative<protocol::force_command>(command)) {
@@ -166,12 +188,37 @@ TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
   };
   ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 12000, small, note));
   // A generator that never gets into a state proves nothing about it.
-  for (char const* what : {"several pushes", "push s",    "push r",    "push g",    "push e",
-                           "acquire 0",      "acquire 1", "acquire 2", "acquire 3", "release 0",
-                           "release 1",      "release 2", "renew 0",   "renew 1",   "another kind",
-                           "revocation",     "force 0",   "force 1",   "force 2",   "force and pass on",
-                           "inspect 0",      "inspect 1", "inspect 2", "limit",     "limit and pass on",
-                           "request 0",      "request 1", "request 2"}) {
+  for (char const* what : {"several pushes",
+                           "push s",
+                           "push r",
+                           "push g",
+                           "push e",
+                           "acquire 0",
+                           "acquire 1",
+                           "adopt 1",
+                           "adopt 2",
+                           "adopt 3",
+                           "acquire 2",
+                           "acquire 3",
+                           "release 0",
+                           "release 1",
+                           "release 2",
+                           "renew 0",
+                           "renew 1",
+                           "another kind",
+                           "revocation",
+                           "force 0",
+                           "force 1",
+                           "force 2",
+                           "force and pass on",
+                           "inspect 0",
+                           "inspect 1",
+                           "inspect 2",
+                           "limit",
+                           "limit and pass on",
+                           "request 0",
+                           "request 1",
+                           "request 2"}) {
     EXPECT_GT(happened[what], 3) << what;
   }
   for (char const* what : {"more", "acquire 4"}) {
@@ -229,10 +276,17 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
     bool const requests = std::holds_alternative<protocol::request_command>(command);
     bool const inspects = std::holds_alternative<protocol::inspect_command>(command);
     std::size_t const keys = 3 + static_cast<std::size_t>(std::stoi(argv[2]));
-    if (acquires || releases) argv[keys + 4] = "3600000";
+    auto const* const acquire = std::get_if<protocol::acquire_command>(&command);
+    bool const adopts = acquire != nullptr && !acquire->origin.empty();
+    if (adopts) {
+      argv[keys + 2] = "3600000";
+    } else if (acquires || releases) {
+      argv[keys + 4] = "3600000";
+    }
     if (forces || limits) argv[keys + 1] = "3600000";
     use_small_steps(step % 2 == 0);
-    argv[1] = told_the_time(std::string{mutated_source(acquires   ? "permit_acquire"
+    argv[1] = told_the_time(std::string{mutated_source(adopts     ? "permit_adopt"
+                                                       : acquires ? "permit_acquire"
                                                        : releases ? "permit_release"
                                                        : forces   ? "force"
                                                        : limits   ? "permit_limit"

@@ -75,6 +75,7 @@ void observer::data_lost() {
     w.disowned = std::max(w.disowned, w.highest_written);
     w.passed = {};
   }
+  adopted_.clear();  // where that is forgotten, the origin may be back
 }
 
 void observer::lock_tampered(int name) {
@@ -143,6 +144,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
 
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
   if (a.fence <= 0) throw violation{2, who + ", which is no token"};
+  bool const adopts = !a.origin.empty();
   if (a.fence <= w.highest_granted && !is_disowned(a)) {
     throw violation{2, who + ", after fence " + std::to_string(w.highest_granted)};
   }
@@ -156,15 +158,17 @@ void observer::answered(sim_acquisition& a, bool granted) {
   }
   for (sim_acquisition const* other : w.waiting) {
     bool const leaving = other->cancelled || other->until <= a.client->local_now();
-    if (other->client == a.client && other->order < a.order && !leaving) {
+    if (other->client == a.client && other->order < a.order && !leaving && !adopts && other->origin.empty()) {
       throw violation{5, who + ", before another coroutine of that client that asked earlier"};
     }
   }
-  if (a.fixed && a.fence % hand_offs_per_grant != 0 && a.deadline() < a.client->local_now() + a.lease * 9 / 10) {
+  if (a.fixed && !adopts && a.fence % hand_offs_per_grant != 0 && a.deadline() < a.client->local_now() + a.lease * 9 / 10) {
     throw violation{3, who + " locally, with what is left of another's lease instead of its own"};
   }
   auto& began = w.slice_began[a.client->number()];
-  if (a.fence % hand_offs_per_grant == 0) {
+  if (adopts) {
+    // Not handed on in memory: its index is that of the grant that it goes on with.
+  } else if (a.fence % hand_offs_per_grant == 0) {
     began = a.client->local_now();
   } else if (a.client->local_now() - began >= a.client->settings().settings.local_slice) {
     throw violation{5, who + " locally, past the slice of its client"};
@@ -325,6 +329,47 @@ void observer::released(sim_acquisition& a) {
   std::erase(w.active, &a);
 }
 
+/// It is not believed any more from here on, and renewed once more.
+void observer::detaching(sim_acquisition& a) {
+  watch(a.lock_number).stirred(a.serial, world_.now());
+  if (a.active && a.at == phase::holding) told_in_time(a);
+}
+
+/// P3: whoever takes it over has the whole lease. P1: nobody here believes in it, and nothing that this client sends names it any more.
+void observer::detached(sim_acquisition& a, error_code why) {
+  lock_watch& w = watch(a.lock_number);
+  w.stirred(a.serial, world_.now());
+  std::string const who = client_words(a) + ", which let go of " + lock_words(a.lock_number) + ",";
+  if (!a.active) throw violation{11, who + " was answered twice"};
+  a.active = false;
+  std::erase(w.active, &a);
+  sim_client const& c = *a.client;
+  nanos const waited = world_.now() - a.detach_asked_at;
+  nanos const timeout = count(c.settings().settings.command_timeout) * 102 / 100 + 3 * millisecond + plan_.timer_lateness;
+  if (!c.paused() && c.last_pause_end() < a.detach_asked_at && waited > timeout) throw violation{4, who + " was answered too late"};
+  w.last_end = std::max(w.last_end, world_.now());
+  // Nothing is to be given back of what has left, nor of what the server has nothing of any more.
+  bool const server_said_lost = why == errc::lost && (a.lock == nullptr || a.lock->place->at == engine::place::state::idle);
+  if (!why || server_said_lost) a.client->open_ids_.erase(a.id);
+  if (why) {
+    bool const may = why == errc::lost || why == errc::unreachable || (why == errc::closed && c.is_closed());
+    if (!may) throw violation{11, who + " was told of an error that it cannot have: " + why.message()};
+    if (why == errc::unreachable && waited < count(c.settings().settings.command_timeout) * 98 / 100)
+      throw violation{11, who + " was told too early that there is no answer"};
+    return;
+  }
+  detached_.insert(owner_id(a));
+  detached_.insert(owner_id(a) + " " + std::to_string(a.fence / hand_offs_per_grant));
+  lock_state const is = look(a.lock_number);
+  if (is.owned) w.last_end = std::max(w.last_end, world_.true_time_of_server_ms(is.expires_ms));
+  w.passed = {};
+  if (is_disowned(a)) return;
+  if (!is.owned || is.owner != owner_id(a)) throw violation{3, who + " was told that others may have it, and the server's owner is " + is.owner};
+  if (is.state != 'h') throw violation{3, who + " has left a claim"};
+  std::int64_t const asked_ms = world_.server_us(a.detach_asked_at) / 1000;
+  if (!clock_steps_ && is.expires_ms < asked_ms + a.lease.count()) throw violation{3, who + " has left less than its lease"};
+}
+
 void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) {
   watch(a.lock_number).stirred(a.serial, world_.now());
   std::string const who = client_words(a) + " released " + lock_words(a.lock_number);
@@ -434,8 +479,9 @@ void observer::writes(sim_client& c, protocol::command const& what) {
     for (protocol::renewal const& item : renew->items) {
       int const name = number_of(item.name);
       auto const& active = watch(name).active;
-      bool const held = std::any_of(active.begin(), active.end(),
-                                    [&](sim_acquisition const* a) { return a->client == &c && a->id == item.id && a->at == phase::holding; });
+      bool const held = std::any_of(active.begin(), active.end(), [&](sim_acquisition const* a) {
+        return a->client == &c && a->id == item.id && (a->at == phase::holding || a->at == phase::detaching);
+      });
       if (!held) throw violation{6, "client " + std::to_string(c.number()) + " renews " + lock_words(name) + ", which it no longer holds"};
     }
   }
@@ -473,7 +519,9 @@ void observer::nothing_owned_by_the_living() {
       // While a server is away, a place in its line outlives the patience of a clean-up: it is given back when it is
       // pushed, or passed over. Where the push went to a connection that was gone, it is over with its claim.
       bool const a_claim = away && is.state == 'c';
-      if (is.owned && mine(is.owner) && !a_claim) throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
+      // What was let go ends with its lease, if nobody takes it over.
+      bool const let_go = detached_.contains(is.owner);
+      if (is.owned && mine(is.owner) && !a_claim && !let_go) throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
       for (auto const& [id, ticket] : is.line) {
         // After a role change, too, a client may be away for long.
         bool const given_up = away || plan_.has({kind::role_change});

@@ -99,6 +99,8 @@ class observer {
   virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
   void extended(sim_acquisition& a, bool is_held, error_code why);
   void told_of_request(sim_acquisition& a);
+  void detaching(sim_acquisition& a);  // asked to be
+  void detached(sim_acquisition& a, error_code why);
   virtual void lost(sim_acquisition& a);
   virtual void gone(sim_acquisition& a);  // with its process
   virtual void writes(sim_client& c, protocol::command const& what);
@@ -221,7 +223,9 @@ class observer {
   // One script on one lock: what it was told, and what was there.
   struct step {
     int name;
-    bool acquires, releases;  // neither: renews
+    bool acquires, releases;  // neither: renews, or adopts
+    bool adopts = false;
+    std::string_view origin = {};  // "ID FENCE"
     std::string_view id, new_id;
     bool keep = false, waits = false;
     bool patient = false;
@@ -239,6 +243,7 @@ class observer {
   bool is_forged(sim_acquisition const& a) const;
   void judge_forged(sim_acquisition const& a) const;
   void judge(step const& s, lock_state const& is, value const& reply);
+  void judge_adoption(step const& s, lock_state const& is, value const& reply);
   void judge_try(step const& s, lock_state const& is, value const& reply) const;
   void judge_owner(step const& s, lock_state const& is);
   void judge_new_owner(step const& s, lock_state const& is);
@@ -252,6 +257,9 @@ class observer {
   void nothing_forgotten(sim_client& c);
   void backed_by_server(sim_acquisition const& a);
   void waited_too_long(sim_acquisition const& a);
+
+  std::unordered_set<std::string> detached_;              // ids that their clients have let go
+  std::unordered_map<std::string, std::string> adopted_;  // by origin: by whom
 
   std::vector<lock_watch> locks_;
   std::vector<step> steps_;

@@ -130,6 +130,12 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
     if (!so) throw violation{11, who + ", although " + although};
   };
   if (a.cancelled && why == engine::cancelled()) return;
+  if (why == errc::lost && !a.origin.empty()) {
+    lock_state const is = look(a.lock_number);
+    bool const rewound = plan_.has({fault_plan::kind::failover, fault_plan::kind::step_back});
+    must(rewound || !is.owned || is.owner + " " + std::to_string(is.fence) != a.origin, "what it was told of is still there");
+    return;
+  }
   if (fence_spoilt_once(a.lock_number) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;
   if (why == errc::timed_out) {
     must(a.until <= c.local_now() || a.busy_is_late, "its time was not over");

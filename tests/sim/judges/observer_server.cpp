@@ -134,6 +134,16 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
       s.index = i;
       steps_.push_back(std::move(s));
     }
+  } else if (what == "adopt") {
+    step s{};
+    s.name = named(argv[3]);
+    if (s.name < 0) return;
+    s.adopts = true;
+    s.id = rest[0];
+    s.lease = number(rest[1]);
+    s.retention = number(rest[2]);
+    s.origin = rest[4];
+    steps_.push_back(std::move(s));
   } else {
     step s{};
     s.name = named(argv[3]);
@@ -173,9 +183,16 @@ void observer::after(std::span<std::string_view const>, value const& reply) {
 
 void observer::judge(step const& s, lock_state const& is, value const& reply) {
   lock_state const& was = s.was;
+  if (s.adopts) {
+    if (was.readable && is.readable) judge_adoption(s, is, reply);
+    return;
+  }
   if (!s.acquires && !s.releases) judge_renewal(s, is, reply);
   if (!was.readable || !is.readable) return;
   judge_owner(s, is);
+  // Under the same id the lock may be granted anew: what a replica has brought back into the line, or a late request has put there.
+  bool const let_go = was.owned && was.owner == s.id && detached_.contains(was.owner + " " + std::to_string(was.fence));
+  if (s.releases && !s.keep && let_go && !forged_.contains(was.owner)) throw violation{6, was.owner + " releases what it has let go"};
   if (is.owned) {
     watch(s.name).kept_until_ms = is.expires_ms + least_kept_ms();
   } else if (was.owned) {
@@ -239,6 +256,38 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   }
 }
 
+// P1: of those that show the same origin one at most is told that it has the lock. P2, P7: the grant stays what it was; who is told
+// otherwise has changed nothing.
+void observer::judge_adoption(step const& s, lock_state const& is, value const& reply) {
+  lock_state const& was = s.was;
+  std::string const who = std::string{s.id} + ", which takes over what " + std::string{s.origin} + " has let go,";
+  if (is.line != was.line) throw violation{7, who + " changed the line"};
+  bool const is_owner_now = is.owned && is.owner == s.id;
+  if (reply.is_error() || told_by(reply) != 1) {
+    bool const same = is.owned == was.owned && is.owner == was.owner && is.expires_ms == was.expires_ms && is.fence == was.fence;
+    if (!same && !refuses_) throw violation{7, who + " was told that it has nothing, and has changed lock " + std::to_string(s.name)};
+    if (is_owner_now) watch(s.name).kept_until_ms = is.expires_ms + least_kept_ms();
+    bool const was_there = was.owned && was.owner + " " + std::to_string(was.fence) == s.origin;
+    if (!reply.is_error() && told_by(reply) == 2 && was_there) throw violation{11, who + " was told that it is gone, which it was not"};
+    return;
+  }
+  judge_confirmed(s, s.id, is);
+  auto const [by, is_first] = adopted_.emplace(s.origin, s.id);
+  if (!is_first && by->second != s.id) throw violation{1, who + " came after " + by->second + ", which has it"};
+  bool const from_origin = was.owned && (was.owner == s.id || was.owner + " " + std::to_string(was.fence) == s.origin);
+  if (!from_origin) throw violation{7, who + " took it from " + was.owner};
+  if (is.fence != was.fence) throw violation{2, who + " changed its fence"};
+  std::int64_t const now_ms = world_.server_us(world_.now()) / 1000;
+  if (!fence_spoilt_once(s.name) && (is.kept_fence < is.fence || is.fence_expires_ms < now_ms + s.retention))
+    throw violation{2, who + " does not keep the fence for the retention"};
+  for (sim_acquisition const* a : watch(s.name).active) {
+    if (is_believed(*a) && !is_disowned(*a) && owner_id(*a) != is.owner)
+      throw violation{1, who + " has it, while " + owner_id(*a) + " still believes it holds the lock"};
+  }
+  watch(s.name).kept_until_ms = is.expires_ms + least_kept_ms();
+  watch(s.name).passed = {};
+}
+
 // P6: what several tries do not take they do not touch.
 void observer::judge_try(step const& s, lock_state const& is, value const& reply) const {
   if (!reply.is_error() && told_by(reply) == 1) return;
@@ -294,7 +343,7 @@ void observer::judge_echo(step const& s, lock_state const& is) const {
   auto const stands = [&](lock_state const& l) {
     return (l.owned && l.owner == s.id) || std::any_of(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == s.id; });
   };
-  if (!stands(is) || stands(s.was)) return;
+  if (!stands(is) || stands(s.was) || detached_.contains(std::string{s.id})) return;  // what stands for that is given back when its turn comes
   for (auto const& c : world_.clients()) {
     if (!c->alive() || c->id() != client_of(s.id) || c->owed() != 0) continue;
     protocol::place const* const place = c->place(s.name);

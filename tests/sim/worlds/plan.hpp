@@ -48,10 +48,14 @@ struct operation {
   orders order = orders::none;  // instead of an acquire
   nanos downgrade_after = 0;    // a writer becomes a reader, or gives permits back; 0: never
   std::uint32_t downgrade_to = 1;
-  nanos extend_after = 0;  // the hold is given another lease; 0: never
-  nanos extend_to = 0;     // that lease
-  bool listens = false;    // for requests of others ...
-  bool lets_go = false;    // ... and releases when it hears one
+  nanos extend_after = 0;             // the hold is given another lease; 0: never
+  nanos extend_to = 0;                // that lease
+  bool listens = false;               // for requests of others ...
+  bool lets_go = false;               // ... and releases when it hears one
+  bool detach = false;                // instead of being released the hold leaves its client ...
+  int adopt_by = -1, adopt_too = -1;  // ... and this client takes it over, and this one tries; less than 0: nobody
+  nanos adopt_after = 0, adopt_too_after = 0;
+  nanos adopted_hold = 0;
 };
 
 struct actor_plan {
@@ -135,6 +139,7 @@ struct plan {
   bool timers_first = false;                      // on waking: timers before what the network brought
   std::int64_t epoch_us = 1'700'000'000'000'000;  // the server's clock when it begins
   std::vector<std::int64_t> first_fences;         // what the fence of each name is above; 0: there is none
+  bool detaches = false;                          // holds change their clients, or end between two
   bool orders = false;                            // somebody takes locks away, or changes limits, through an engine
   std::size_t steps_in_one_turn = 1'000;          // CONCH_IN_ONE_TURN
   std::vector<client_plan> clients;
@@ -144,7 +149,7 @@ struct plan {
   bool has(std::initializer_list<fault_plan::kind> kinds) const;
   bool has(fault_plan::kind what, int name) const;
   // Nothing happens that could make anybody wait longer than the network takes.
-  bool calm() const { return faults.empty() && !orders && spikes == 0 && may_kill; }
+  bool calm() const { return faults.empty() && !orders && !detaches && spikes == 0 && may_kill; }
   // Whatever happens, it is to one lock alone, or to none.
   bool harms_no_other(int name, bool roles_may_change = false) const;
   nanos longest_lease() const;
@@ -156,6 +161,7 @@ struct plan {
 plan make_plan(std::uint64_t seed);
 // What is drawn for a plan besides (plan_wide.cpp).
 void widen(plan& p);
+void keep_holds(plan& p);  // no hold leaves its client
 void make_standstill(plan& p);
 
 // The same schedule, but all its locks have several owners.

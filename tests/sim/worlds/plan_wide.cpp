@@ -117,6 +117,31 @@ void draw_requests(plan& p) {
   }
 }
 
+/// Holds that leave their client. Another takes them over, or two try, or nobody does and the lease ends them.
+void draw_detaches(plan& p) {
+  random_source r{p.seed ^ 0xde7a'c4ed};
+  if (!r.chance(20)) return;
+  auto const clients = static_cast<std::int64_t>(p.clients.size());
+  for (client_plan& c : p.clients) {
+    nanos const lease = c.settings.lease.count();
+    auto const later = [&] {
+      return r.chance(50) ? r.between(0, 4 * (p.latency + p.jitter)) : r.chance(80) ? r.between(0, lease / 2) : r.between(0, 2 * lease);
+    };
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) {
+        if (!r.chance(40) || o.order != operation::orders::none) continue;
+        o.detach = p.detaches = true;
+        o.inner = -1;
+        if (r.chance(80)) o.adopt_by = static_cast<int>(r.below(clients));
+        if (r.chance(30)) o.adopt_too = static_cast<int>(r.below(clients));
+        o.adopt_after = later();
+        o.adopt_too_after = r.chance(50) ? o.adopt_after : later();
+        o.adopted_hold = r.chance(70) ? r.between(0, 20 * millisecond) : r.between(0, 2 * lease);
+      }
+    }
+  }
+}
+
 /// Users who are denied something, and a server that answers late.
 void draw_refusals(random_source& r, plan& p) {
   if (p.faults.empty()) return;
@@ -157,6 +182,15 @@ void make_marathon(random_source& r, plan& p) {
 
 }  // namespace
 
+void keep_holds(plan& p) {
+  p.detaches = false;
+  for (client_plan& c : p.clients) {
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) o.detach = false;
+    }
+  }
+}
+
 void widen(plan& p) {
   random_source r{p.seed ^ 0x51de'0bed}, of_before{p.seed ^ 0x0b5e'0100};
   if (r.below(1500) == 0) {
@@ -170,6 +204,7 @@ void widen(plan& p) {
   draw_refusals(r, p);
   draw_leases(p);
   draw_requests(p);
+  draw_detaches(p);
   for (client_plan& c : p.clients) {
     c.id_jumps = r.chance(p.may_kill ? 25 : 75);
     // They can be guessed: not where somebody forges.

@@ -117,6 +117,12 @@ void sim_client::hear(notice const& n) {
       world_.say("client " + std::to_string(number_) + " loses lock " + std::to_string(x.lock_number));
       if (a.at == actor::state::inside || a.at == actor::state::acquiring) later(a, current(a).after_loss, &sim_client::leave);
       return;
+    case notice::kind::detached:
+      world_.say("client " + std::to_string(number_) + " has let go of lock " + std::to_string(x.lock_number) +
+                 (n.why ? ": " + n.why.message() : std::string{}));
+      a.outer.reset();
+      if (--a.releasing == 0) next_round(a);
+      return;
     case notice::kind::released:
       world_.say("client " + std::to_string(number_) + " has released lock " + std::to_string(x.lock_number) +
                  (n.was_held ? "" : ", which it no longer had") + (n.why ? " (" + n.why.message() + ")" : ""));
@@ -233,12 +239,61 @@ void sim_client::leave(actor& a, time_point now) {
     }
     return;
   }
+  if (current(a).detach && a.outer != nullptr && a.inner == nullptr) {
+    let_go(a, now);
+    return;
+  }
   a.at = actor::state::releasing;
   ++a.round;
   a.releasing = (a.inner != nullptr ? 1 : 0) + (a.outer != nullptr ? 1 : 0);
   if (a.inner != nullptr) give(a, a.inner, now);
   if (a.outer != nullptr) give(a, a.outer, now);
   if (a.releasing == 0) next_round(a);
+}
+
+void sim_client::let_go(actor& a, time_point now) {
+  sim_acquisition& x = *a.outer;
+  if (world_.tracing()) world_.say("client " + std::to_string(number_) + " lets go of lock " + std::to_string(x.lock_number));
+  a.at = actor::state::releasing;
+  ++a.round;
+  a.releasing = 1;
+  x.detach_asked_at = world_.now();
+  world_.watcher().detaching(x);
+  engine_->detach(x, now);
+}
+
+void sim_client::adopt(detached_hold const& d) {
+  if (!alive_) return;
+  input([this, d](time_point now) { take_over(d, now); });
+}
+
+/// By an actor that is there for nothing else.
+void sim_client::take_over(detached_hold const& d, time_point now) {
+  operation o;
+  o.name = d.name;
+  o.lease = d.lease;
+  o.hold = d.hold;
+  o.fixed = random_.chance(10);
+  o.abandon = random_.chance(15);
+  if (random_.chance(15)) o.cancel = static_cast<operation::cancels>(random_.between(1, 3));
+  nanos const cancel_after = random_.between(0, 4 * (world_.schedule().latency + world_.schedule().jitter));
+  adoptions_.push_back({{o}});
+  actor& a = *actors_.emplace_back(std::make_unique<actor>());
+  a.todo = &adoptions_.back();
+  a.at = actor::state::acquiring;
+  a.outer = std::make_unique<sim_acquisition>();
+  sim_acquisition& x = *a.outer;
+  x.client = this;
+  x.who = &a;
+  x.lock_number = d.name;
+  x.order = ++asked_;
+  x.fixed = o.fixed;
+  x.lease = as_ms(d.lease);
+  x.origin = d.origin;
+  x.first_index = d.first_index;
+  world_.watcher().asked(x);
+  if (o.cancel != operation::cancels::never) later(a, cancel_after, &sim_client::cancel_now);
+  engine_->acquire(x, name_of(d.name), now);
 }
 
 void sim_client::give(actor& a, std::unique_ptr<sim_acquisition>& slot, time_point now) {

@@ -1,5 +1,7 @@
 #include "sim/worlds/sim_client.hpp"
 
+#include "cohort/detached.hpp"
+
 #include <algorithm>
 
 // The process and its shell; sim_actors.cpp has what the user does with it.
@@ -425,6 +427,19 @@ void sim_client::on_requested(engine::acquisition& a) {
     world_.say("client " + std::to_string(number_) + " hears that another client asks for lock " + std::to_string(mine.lock_number));
   world_.watcher().told_of_request(mine);
   if (current(*mine.who).lets_go) later(*mine.who, 0, &sim_client::leave);
+}
+
+void sim_client::on_detached(engine::acquisition& a, error_code why) {
+  auto& mine = static_cast<sim_acquisition&>(a);
+  operation const& o = current(*mine.who);
+  world_.watcher().detached(mine, why);
+  if (!why) {
+    engine::detached const text{name_of(mine.lock_number), id_ + "." + engine::to_text(mine.id), mine.fence, mine.lock->place->lease};
+    detached_hold const d{mine.lock_number, text.origin(), text.next_index(), text.lease.count() * millisecond, o.adopted_hold};
+    world_.send_detached(o.adopt_by, o.adopt_after, d);
+    world_.send_detached(o.adopt_too, o.adopt_too_after, d);
+  }
+  notices_.push_back({notice::kind::detached, &mine, {}, why, false, local_now()});
 }
 
 void sim_client::on_extended(engine::acquisition& a, bool is_held, error_code why) {

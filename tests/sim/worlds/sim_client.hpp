@@ -50,6 +50,7 @@ struct sim_acquisition : engine::acquisition {
   nanos listens_since = -1;                    // for requests; -1: not at all
   bool told_of_request = false;
   nanos extension_asked_at = -1;           // in true time; -1: none is under way
+  nanos detach_asked_at = -1;              // likewise
   time_point tell_by = time_point::max();  // of its loss, and of what deadline that is the margin
   time_point seat_deadline{};
   time_point prolonged_at{};  // when that was heard
@@ -108,6 +109,7 @@ class sim_client final : public protocol::wire,
   void pause(nanos length);
   void die(bool silently, nanos server_notices);
   void close();
+  void adopt(detached_hold const& d);
 
   bool alive() const { return alive_; }
   bool paused() const { return paused_; }
@@ -135,7 +137,7 @@ class sim_client final : public protocol::wire,
 
  private:
   struct notice {
-    enum class kind : std::uint8_t { acquired, lost, released } what;
+    enum class kind : std::uint8_t { acquired, lost, released, detached } what;
     sim_acquisition* about;
     engine::acquired how;
     error_code why;
@@ -169,6 +171,7 @@ class sim_client final : public protocol::wire,
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
   void on_requested(engine::acquisition& a) override;
+  void on_detached(engine::acquisition& a, error_code why) override;
   void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;
   // engine::log_sink
   void note(bool is_error, std::string_view words) override;
@@ -192,6 +195,8 @@ class sim_client final : public protocol::wire,
   void renewed_at_once(time_point now) const;
   void downgrade(actor& a, time_point now);
   void extend(actor& a, time_point now);
+  void let_go(actor& a, time_point now);
+  void take_over(detached_hold const& d, time_point now);
   // sim_orders.cpp: an operator's
   void give_orders(actor& a, time_point now);
   void no_order_may_repeat() const;
@@ -249,6 +254,7 @@ class sim_client final : public protocol::wire,
   std::vector<engine::grant_id> renewals_written_;  // likewise
   bool cleanups_are_due_ = false;                   // the present connection has not written all that is owed
   std::vector<std::unique_ptr<actor>> actors_;
+  std::deque<actor_plan> adoptions_;  // what the actors do that are there for detached holds only
   bool in_input_ = false;
 
   friend class observer;

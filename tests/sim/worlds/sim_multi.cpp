@@ -94,6 +94,7 @@ void sim_client::hear_several(notice const& n, time_point now) {
     case notice::kind::lost:
       if (a.at == actor::state::inside) later(a, current(a).after_loss, &sim_client::leave_several);
       return;
+    case notice::kind::detached: return;  // not of several at once
     case notice::kind::released:
       slot->reset();
       if (--a.releasing == 0) end_several(a);

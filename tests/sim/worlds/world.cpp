@@ -106,7 +106,8 @@ void world::run() {
   nanos const each = 2 * plan_.longest_lease() + second;
   for (client_plan const& c : plan_.clients) {
     for (actor_plan const& a : c.actors) {
-      for (operation const& o : a.work) limit += o.think + o.hold + o.after_loss + each;
+      for (operation const& o : a.work)
+        limit += o.think + o.hold + o.after_loss + each + (o.detach ? o.adopt_after + o.adopt_too_after + o.adopted_hold + each : 0);
     }
   }
   nanos const step = std::max<nanos>(plan_.longest_lease() / 8, 10 * millisecond);
@@ -122,7 +123,17 @@ void world::run() {
 }
 
 bool world::all_done() const {
-  return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); });
+  return letters_ == 0 && std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); });
+}
+
+void world::send_detached(int to, nanos delay, detached_hold const& d) {
+  if (to < 0 || static_cast<std::size_t>(to) >= clients_.size()) return;  // a plan that is made smaller may have lost that client
+  ++letters_;
+  after(delay, [this, to, d] {
+    --letters_;
+    say("client " + std::to_string(to) + " is told of a hold of lock " + std::to_string(d.name) + " that was let go");
+    clients_[static_cast<std::size_t>(to)]->adopt(d);
+  });
 }
 
 void world::settle_and_judge() {

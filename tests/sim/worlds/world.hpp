@@ -24,6 +24,15 @@ namespace conch::sim {
 class sim_client;
 class world;
 
+// What hold::async_detach tells, and what becomes of it.
+struct detached_hold {
+  int name = 0;
+  std::string origin;
+  int first_index = 0;
+  nanos lease = 0;
+  nanos hold = 0;  // how long whoever takes it over has it
+};
+
 // One TCP connection. What is under way in it outlives both ends.
 struct link {
   struct piece {
@@ -92,6 +101,8 @@ class world {
   std::int64_t server_us(nanos true_time) const;
   nanos true_time_of_server_ms(std::int64_t unix_ms) const;
   std::vector<std::unique_ptr<sim_client>> const& clients() const { return clients_; }
+  /// The client is told of it after that time; less than 0: nobody is.
+  void send_detached(int to, nanos delay, detached_hold const& d);
   std::uint64_t executed() const { return executed_; }
   bool healing() const { return healing_; }
 
@@ -181,6 +192,7 @@ class world {
   bool silent_ = false;               // and nobody says so
   std::vector<nanos> refused_until_;  // by client: it gets no connection before
   bool healing_ = false;
+  int letters_ = 0;  // detached holds of which somebody will be told
   redis_model replica_;
   std::vector<std::weak_ptr<link>> links_;
   std::vector<std::unique_ptr<sim_client>> clients_;
