@@ -259,6 +259,10 @@ local function admit(me, my_lease, fence)
         break
       end
       local head_id, size, unwanted = string.match(head, '^(%S+) (%d+) (%S+)$')
+      -- Whoever has just given back, or has its part, does not wait any more, whatever it asked for at that place.
+      if head_id == id and not me then
+        head_id = nil
+      end
       local segment = head_id and fit(tonumber(size), unwanted, 0)
       -- Who wants none of all there are costs no step: the next script would come no further.
       if used > 0 or segment or not head_id then

@@ -287,6 +287,11 @@ struct store::permit_context {
           break;
         }
         waiter const head = parse(one.text);
+        if (head.id == me.text && who.empty()) {
+          --steps;
+          m.leave_line(one.text);
+          continue;
+        }
         auto const segment = fit(head.weight, head.excluded_segments, 0);
         if (used > 0 || segment) --steps;
         if (!segment) {
