@@ -144,7 +144,7 @@ class hold {
   /// Thread safety: any number of these may wait at the same time.
   /// Round trips: none.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
-  auto async_lost(Token&& token = {}) {
+  auto async_lost(Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code)>(initiate_lost{{node_.get()}}, token, node_);
   }
 
@@ -157,7 +157,7 @@ class hold {
   /// Errors: as async_lost, when the hold is lost or released first; errc::not_supported over several servers.
   /// Round trips: one, which nobody waits for; a push tells of the request. After a reconnect the server is asked once more.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
-  auto async_requested(Token&& token = {}) {
+  auto async_requested(Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code)>(initiate_requested{{node_.get()}}, token, node_);
   }
 

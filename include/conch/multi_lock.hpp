@@ -26,9 +26,9 @@ namespace conch {
 
 namespace detail {
 using multi_release_handler = asio::any_completion_handler<void(error_code, bool)>;
-using multi_lost_handler = asio::any_completion_handler<void(error_code)>;
+using multi_watch_handler = asio::any_completion_handler<void(error_code)>;
 void start_multi_release(std::vector<hold> holds, multi_release_handler handler);
-void start_multi_lost(std::vector<node_ref> const& nodes, multi_lost_handler handler);
+void start_multi_watch(std::vector<node_ref> const& nodes, bool of_request, multi_watch_handler handler);
 
 /// Receives the results of several tries.
 class tries_listener {
@@ -73,13 +73,16 @@ class multi_hold {
     return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{first()}}, token, std::move(holds_));
   }
 
-  /// Completes when any of them is lost. Otherwise as hold::async_lost, but without per-operation cancellation: a release
-  /// ends it.
+  /// Completes when any of them is lost. Otherwise as hold::async_lost.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
-  auto async_lost(Token&& token = {}) {
-    std::vector<detail::node_ref> nodes;
-    for (hold const& h : holds_) nodes.push_back(h.node());
-    return asio::async_initiate<Token, void(error_code)>(initiate_lost{{first()}}, token, std::move(nodes));
+  auto async_lost(Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first()}}, token, nodes(), false);
+  }
+
+  /// Completes without an error when any of them is asked for; `holds()[i].async_requested()` tells of one. Otherwise as hold::async_requested.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_requested(Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first()}}, token, nodes(), true);
   }
 
   /// Made by the library.
@@ -90,16 +93,22 @@ class multi_hold {
  private:
   detail::hold_node const* first() const noexcept { return holds_.empty() ? nullptr : holds_.front().node().get(); }
 
+  std::vector<detail::node_ref> nodes() const {
+    std::vector<detail::node_ref> all;
+    for (hold const& h : holds_) all.push_back(h.node());
+    return all;
+  }
+
   struct initiate_release : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, std::vector<hold> holds) const {
       detail::start_multi_release(std::move(holds), std::forward<Handler>(handler));
     }
   };
-  struct initiate_lost : detail::initiation_at<detail::hold_node> {
+  struct initiate_watch : detail::initiation_at<detail::hold_node> {
     template <class Handler>
-    void operator()(Handler&& handler, std::vector<detail::node_ref> const& nodes) const {
-      detail::start_multi_lost(nodes, std::forward<Handler>(handler));
+    void operator()(Handler&& handler, std::vector<detail::node_ref> const& nodes, bool of_request) const {
+      detail::start_multi_watch(nodes, of_request, std::forward<Handler>(handler));
     }
   };
 

@@ -251,7 +251,7 @@ void client_core::abandon(hold_node& n) {
   });
 }
 
-void client_core::watch(node_ref n, bool of_request, lost_handler handler) {
+std::shared_ptr<hold_watcher> client_core::watch(node_ref n, bool of_request, lost_handler handler) {
   auto const w = std::make_shared<hold_watcher>(hold_watcher{std::move(handler), of_request});
   w->runs_on = work_of(executor(), w->handler);
   auto slot = asio::get_associated_cancellation_slot(w->handler);
@@ -272,6 +272,7 @@ void client_core::watch(node_ref n, bool of_request, lost_handler handler) {
       ready_.push_back({ready::kind::watcher, n, why, false, w});
     }
   });
+  return w;
 }
 
 void client_core::stop_watching(hold_node& n, std::shared_ptr<hold_watcher> const& w) {

@@ -71,7 +71,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   /// hold::guard().
   write_guard guard_of(hold_node const& n);
   /// hold::async_lost, and with `of_request` hold::async_requested.
-  void watch(node_ref n, bool of_request, lost_handler handler);
+  std::shared_ptr<hold_watcher> watch(node_ref n, bool of_request, lost_handler handler);
   void stop_watching(hold_node& n, std::shared_ptr<hold_watcher> const& w);
   void ask(std::shared_ptr<client_request> q);
   void withdraw(std::shared_ptr<client_request> const& q);

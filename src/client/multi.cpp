@@ -2,6 +2,7 @@
 #include "client/checked.hpp"
 #include "client/completion.hpp"
 #include "client/core.hpp"
+#include "client/hold_node.hpp"
 
 #include <conch/multi_lock.hpp>
 
@@ -115,23 +116,66 @@ void start_multi_release(std::vector<hold> holds, multi_release_handler handler)
   }
 }
 
-void start_multi_lost(std::vector<node_ref> const& nodes, multi_lost_handler handler) {
+namespace {
+
+/// Watches several holds. The first that has something to tell ends it, or its cancellation.
+class multi_watch final : public std::enable_shared_from_this<multi_watch> {
+ public:
+  multi_watch(asio::any_io_executor executor, multi_watch_handler handler)
+      : executor_{std::move(executor)}, runs_on_{work_of(executor_, handler)}, done_{std::move(handler)} {}
+
+  void start(std::vector<node_ref> const& nodes, bool of_request) {
+    auto slot = asio::get_associated_cancellation_slot(done_);
+    if (slot.is_connected()) {
+      // Weak: the slot may belong to what the handler keeps.
+      slot.assign([me = weak_from_this()](asio::cancellation_type) {
+        if (auto const self = me.lock()) self->end(asio::error::operation_aborted);
+      });
+    }
+    for (node_ref const& node : nodes) {
+      auto told = asio::bind_executor(executor_, [self = shared_from_this()](error_code ec) { self->end(ec); });
+      std::shared_ptr<hold_watcher> const one = node->core->watch(node, of_request, std::move(told));
+      std::lock_guard const guard{mutex_};
+      watchers_.emplace_back(node, one);
+    }
+    if (ended_) stop();
+  }
+
+ private:
+  void end(error_code ec) {
+    if (ended_.exchange(true)) return;
+    post_completion(executor_, std::move(runs_on_), std::move(done_), ec);
+    stop();
+  }
+
+  void stop() {
+    std::vector<std::pair<node_ref, std::weak_ptr<hold_watcher>>> rest;
+    {
+      std::lock_guard const guard{mutex_};
+      rest.swap(watchers_);
+    }
+    for (auto const& [node, watcher] : rest) {
+      if (auto const one = watcher.lock()) node->core->stop_watching(*node, one);
+    }
+  }
+
+  asio::any_io_executor executor_;
+  asio::any_completion_executor runs_on_;
+  multi_watch_handler done_;
+  std::atomic<bool> ended_{false};
+  std::mutex mutex_;
+  std::vector<std::pair<node_ref, std::weak_ptr<hold_watcher>>> watchers_;  // weak: each keeps this alive
+};
+
+}  // namespace
+
+void start_multi_watch(std::vector<node_ref> const& nodes, bool of_request, multi_watch_handler handler) {
   if (nodes.empty()) {
     start_lost(node_ref{}, std::move(handler));
     return;
   }
-  struct first {
-    explicit first(multi_lost_handler h) : done{std::move(h)} {}
-    multi_lost_handler done;
-    std::atomic<bool> told{false};
-  };
-  asio::any_io_executor const executor = nodes.front()->core->executor();
-  auto const state = std::make_shared<first>(std::move(handler));
-  for (node_ref const& node : nodes) {
-    start_lost(node, asio::bind_executor(executor, [state, executor](error_code ec) {
-                 if (!state->told.exchange(true)) post_at_once(executor, std::move(state->done), ec);
-               }));
-  }
+  auto const watch = std::make_shared<multi_watch>(nodes.front()->core->executor(), std::move(handler));
+  watch->start(nodes, of_request);
 }
 
 }  // namespace detail

@@ -263,5 +263,68 @@ TEST_F(RequestsOf, AListenerThatIsCancelledHearsNothing) {
   w.run(body);
 }
 
+TEST_F(RequestsOf, SeveralLocksAreHeardOfEachOfThem) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : {server().url(), std::string{"memory://requests of several"}}) {
+      SCOPED_TRACE(url);
+      client one{w.ctx.get_executor(), quick(url, 30s)}, two{w.ctx.get_executor(), quick(url, 30s)}, other{w.ctx.get_executor(), quick(url, 30s)};
+      multi_lock both{{mutex{one, "left"}, mutex{other, "right"}}};
+      multi_hold h = co_await both.async_acquire();
+      int heard = 0;
+      error_code why;
+      auto const count = [&](error_code ec) {
+        ++heard;
+        why = ec;
+      };
+      asio::cancellation_signal stop;
+      error_code of_cancelled;
+      h.async_requested(asio::bind_cancellation_slot(stop.slot(), [&](error_code ec) { of_cancelled = ec; }));
+      stop.emit(asio::cancellation_type::total);
+      h.async_requested(count);
+      h.async_requested(count);
+      mutex const right{two, "right"};
+      std::uint32_t asked = co_await right.async_request_release(asio::use_awaitable);
+      EXPECT_EQ(asked, 1u);
+      co_await until([&] { return heard == 2; }, "both have heard");
+      EXPECT_FALSE(why);
+      EXPECT_EQ(of_cancelled, asio::error::operation_aborted);
+      co_await h.async_requested();  // whoever listens later hears it, too
+      co_await h.holds()[1].async_requested();
+      mutex const left{two, "left"};
+      asked = co_await left.async_request_release(asio::use_awaitable);
+      EXPECT_EQ(asked, 1u);
+      co_await h.holds()[0].async_requested();
+      EXPECT_EQ(heard, 2) << "once for each that listens";
+      EXPECT_TRUE(h.valid()) << "nothing is taken away";
+      co_await h.async_release();
+      auto const after = co_await h.async_requested(as_tuple);
+      EXPECT_EQ(std::get<0>(after), errc::not_held);
+    }
+  };
+  w.run(body);
+}
+
+TEST_F(RequestsOf, SeveralLocksEndWithTheHold) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), quick(server(), 30s)}, two{w.ctx.get_executor(), quick(server(), 30s)};
+    multi_lock both{{mutex{one, "left"}, mutex{one, "right"}}};
+    multi_hold h = co_await both.async_acquire();
+    error_code released;
+    h.async_requested([&](error_code ec) { released = ec; });
+    co_await h.async_release();
+    co_await until([&] { return static_cast<bool>(released); }, "told of the release");
+    EXPECT_EQ(released, asio::error::operation_aborted);
+
+    h = co_await both.async_acquire();
+    error_code lost;
+    h.async_requested([&](error_code ec) { lost = ec; });
+    mutex const left{two, "left"};
+    co_await left.async_force_release(asio::use_awaitable);
+    co_await until([&] { return static_cast<bool>(lost); }, "told of the loss");
+    EXPECT_EQ(lost, errc::lost);
+  };
+  w.run(body);
+}
+
 }  // namespace
 }  // namespace conch::test
