@@ -1,8 +1,8 @@
 -- Takes a part of a lock that has several owners, or stands in line for it.
 -- KEYS lock queue fence ends
 -- ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0: none) not_after(0: none) kind(s|r|g|e) limit weight visited start
--- The limit is that of whoever comes first; it stays as long as anybody owns a part.
--- Answers {1 fence now segment} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
+-- The limit is that of whoever comes first; it stays as long as anybody owns a part. A weight of 0, only of a try without segments: all that is free.
+-- Answers {1 fence now segment(weight 0: how much)} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
 -- · {4 0 now ticket(0: a try)} not known yet, there was more to do than one script does: to be asked again at once
 -- In line, busy or not known, a fifth number if this script passed something on: 1 if somebody waits behind its new owners
 -- Granted, a fifth number 2 if there was more to do: somebody is to send a release at once
@@ -23,8 +23,8 @@ if nobody_waits and not known.err and not known[2] and not_after == 0 and (known
     its_limit, taken, first_end, map = string.match(known[1], '^' .. kind .. ' (%d+) (%d+) ([1-9]%d*) 0 (.*)$')
     its_limit, taken, first_end = tonumber(its_limit), tonumber(taken), tonumber(first_end)
   end
-  local size = its_limit and math.min(weight, its_limit)
-  local fits = its_limit and (not first_end or first_end > now) and taken < few_owners and taken + size <= its_limit
+  local size = its_limit and (weight == '0' and its_limit - taken or math.min(weight, its_limit))
+  local fits = its_limit and size > 0 and (not first_end or first_end > now) and taken < few_owners and taken + size <= its_limit
   local segment = 0
   if kind == 'g' and fits then
     local from = start % its_limit
@@ -43,7 +43,7 @@ if nobody_waits and not known.err and not known[2] and not_after == 0 and (known
     if redis.call('PTTL', lock_key) < lease then
       redis.call('PEXPIRE', lock_key, lease)
     end
-    return {1, fence, now, segment}
+    return {1, fence, now, weight == '0' and size or segment}
   end
 end
 -- @include lib/line.lua
@@ -58,7 +58,7 @@ exact = true
 if mine then
   extend_part(lease)
   admit(nil, 0, 0)
-  return {1, mine.fence, now, mine.segment, unfinished and 2 or nil}
+  return {1, mine.fence, now, told_of(mine), unfinished and 2 or nil}
 end
 
 -- How long a waiter may sleep: until the first lease ends. Looked up when the rough answer would wake it within half a claim:
@@ -126,8 +126,9 @@ end
 local segment = (nobody_waits or kind == 'g' or kind == 'e') and fit(weight, visited, start)
 if segment then
   local fence = next_fence(0)
-  own_part(id, math.min(weight, limit), fence, 'h', lease, segment, visited)
-  return {1, fence, now, segment}
+  local size = weight == 0 and limit - used or math.min(weight, limit)
+  own_part(id, size, fence, 'h', lease, segment, visited)
+  return {1, fence, now, told_of({weight = size, segment = segment})}
 end
 if unfinished then
   return {4, 0, now, wait and stand_in_line() or 0, passed_on}

@@ -2,7 +2,7 @@
 -- KEYS lock queue fence ends
 -- ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention kind limit weight visited rest(0: gives all back, else
 --      how much of it stays mine)
--- Answers {was_owner passed_on more_wait now}, for a patient one perhaps {3 0 1 now} as in release.lua, for a keep that found itself owner {2 fence segment now};
+-- Answers {was_owner passed_on more_wait now}, for a patient one perhaps {3 0 1 now} as in release.lua, for a keep that found itself owner {2 fence segment(weight 0: how much) now};
 -- 2 more in passed_on, and a fifth number 2 for that owner: there was more to do than one script does; somebody is to repeat a release at once
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local keep, patient = string.sub(ARGV[2], 1, 1) == '1', string.sub(ARGV[2], -1) == '!'
@@ -40,7 +40,7 @@ exact = patient or not mine
 if mine and keep then
   extend_part(lease)
   admit(nil, 0, 0)
-  return {2, mine.fence, mine.segment, now, unfinished and 2 or nil}
+  return {2, mine.fence, told_of(mine), now, unfinished and 2 or nil}
 end
 
 local floor = 0

@@ -73,6 +73,10 @@ class hold {
   /// The segment of a striped_mutex: 1 to the number of segments. 0 for every other lock, and when empty.
   std::uint32_t segment() const noexcept;
 
+  /// Of a semaphore: how many permits the hold has. Of any other lock 1, and 0 when empty. Who asked for more than the limit, and was given
+  /// all of it, is taken for as large as it asked.
+  std::uint32_t permits() const;
+
   /// Releases the lock and waits for the server's answer.
   ///
   /// Effects: the lock goes to the next in line: inside this process without a message, else by one script. valid() is

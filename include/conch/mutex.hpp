@@ -57,6 +57,7 @@ struct permit_request {
   char kind;  // as in src/cohort/permit.hpp
   std::uint32_t limit, weight;
   std::string excluded_segments = "-";
+  bool all_free = false;
 };
 
 void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_options const& options, bool once, acquire_handler handler,

@@ -80,6 +80,14 @@ class semaphore : public named_lock {
     return start(1, {}, true, token);
   }
 
+  /// Takes all permits that are free now, if nobody waits for one. hold::permits() says how many that were. The hold is empty, without an error, if
+  /// none was free. Otherwise as async_try_acquire. Round trips: one.
+  template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
+  auto async_drain(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_,
+                                                               detail::permit_request{'s', permits_, 0, "-", true}, acquire_options{}, true);
+  }
+
   /// Adds `by` to the limit, for all objects of this name, or takes `-by` away. What two clients add at a time adds up.
   ///
   /// Effects: as async_set_permits. The limit stays between 1 and 1'000'000. Where the server knows nothing of the semaphore, permits() of

@@ -181,6 +181,11 @@ local function own_part(owner_id, size, fence, state, lease, segment, for_whom)
   end
 end
 
+-- What an owner is told of its part: the segment. Who asked for all that is free (a weight of 0), how much that was.
+local function told_of(owner)
+  return weight == 0 and owner.weight or owner.segment
+end
+
 -- What is free for it: a segment, 0 where there are none, or nil. More than the limit counts as all of it: the limit may
 -- have been lowered since.
 local hopeless -- of kind g: for whom this script has found none; it never has more to give than before

@@ -198,6 +198,8 @@ time_point hold::deadline() const noexcept { return node_ ? node_->deadline() : 
 
 std::uint32_t hold::segment() const noexcept { return node_ ? node_->segment : 0; }
 
+std::uint32_t hold::permits() const { return node_ ? node_->core->permits_of(*node_) : 0; }
+
 std::int64_t hold::fence() const noexcept { return node_ ? node_->fence : 0; }
 
 }  // namespace conch

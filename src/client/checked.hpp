@@ -1,13 +1,15 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "cohort/permit.hpp"
+
 #include <conch/mutex.hpp>
 
 #include <string>
 
 namespace conch::detail {
 
-inline constexpr std::uint32_t most_permits = 1'000'000;
+inline constexpr std::uint32_t most_permits = engine::most_permits;
 
 /// errc::invalid_config unless a semaphore may have so many permits.
 error_code checked_permits(std::uint32_t permits);

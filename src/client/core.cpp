@@ -251,6 +251,11 @@ void client_core::abandon(hold_node& n) {
   });
 }
 
+std::uint32_t client_core::permits_of(hold_node const& n) {
+  std::lock_guard const guard{mutex_};
+  return n.permit.kind == engine::permit_kind::semaphore ? n.permit.weight : 1;
+}
+
 std::shared_ptr<hold_watcher> client_core::watch(node_ref n, bool of_request, lost_handler handler) {
   auto const w = std::make_shared<hold_watcher>(hold_watcher{std::move(handler), of_request});
   w->runs_on = work_of(executor(), w->handler);

@@ -70,6 +70,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void abandon(hold_node& n);
   /// hold::guard().
   write_guard guard_of(hold_node const& n);
+  std::uint32_t permits_of(hold_node const& n);
   /// hold::async_lost, and with `of_request` hold::async_requested.
   std::shared_ptr<hold_watcher> watch(node_ref n, bool of_request, lost_handler handler);
   void stop_watching(hold_node& n, std::shared_ptr<hold_watcher> const& w);

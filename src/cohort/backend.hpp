@@ -60,7 +60,7 @@ struct place {
   time_point deadline{};                       // owned: the grant is not valid after this time
   time_point valid_from{};                     // owned: the validity that ends at the deadline counts from here
   std::int64_t fence = 0;                      // owned: the server's part of the fence
-  std::uint32_t segment = 0;                   // owned: the number of the segment; 0: the lock has no segments
+  std::uint32_t segment = 0;                   // owned: the number of the segment, or of the permits where all that were free were asked for; else 0
   time_point heard_from{};                     // owned: the request whose answer last said so was written then
   std::string origin;                          // takes over what that grant, "CLIENT.N FENCE", has left; empty: asks for the lock
   std::uint32_t references = 0;                // references from the backend; the cohort may destroy the place only when there are none

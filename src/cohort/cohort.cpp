@@ -34,8 +34,6 @@ lock_entry::lock_entry(std::string lock_name, cohort& owner, permit const& share
 
 namespace {
 
-constexpr std::uint32_t most_permits = 1'000'000;  // also the greatest limit
-
 error_code not_offered(capabilities const& of) { return make_error_code(errc::not_supported, of.instead); }
 
 /// Refuses a permit that could never be given. A permit above the limit that this object knows is not refused: another limit may have been
@@ -44,7 +42,7 @@ error_code refused(permit const& p) {
   if (p.kind == permit_kind::segments && p.weight == 0) {
     return make_error_code(errc::invalid_config, "`but` names all of the " + std::to_string(p.limit) + " segments");
   }
-  if (p.weight >= 1 && p.weight <= most_permits) return {};
+  if (p.all_free || (p.weight >= 1 && p.weight <= most_permits)) return {};
   return make_error_code(errc::invalid_config,
                          "count must be 1 to " + std::to_string(most_permits) + " permits, and not " + std::to_string(p.weight));
 }
@@ -363,7 +361,11 @@ void cohort::deliver(lock_entry& e, time_point now) {
   bool const is_long_enough = s.deadline >= fixed_end && !CONCH_MUTANT(lease_of_another_kept);
   e.ends = is_long_enough ? fixed_end : time_point::max();
   a.fence = s.fence * hand_offs_per_grant + e.hand_offs;
-  a.segment = s.segment;
+  if (a.permit.all_free) {
+    a.permit.weight = CONCH_MUTANT(drained_number_ignored) ? a.permit.limit : s.segment;
+  } else {
+    a.segment = s.segment;
+  }
   a.valid_until.store(deadline_of(e).time_since_epoch().count(), std::memory_order_release);
   e.holder = &a;
   // The watch was set for the lease of the holder before.

@@ -199,6 +199,8 @@ struct store::permit_context {
     return used == 0 ? m.claim : (first_end - m.now_us + 999) / 1000;
   }
 
+  std::int64_t told_of(permit_owner const& owner) const { return permit.weight == 0 ? owner.weight : owner.segment; }
+
   std::optional<std::int64_t> fit(std::int64_t size, std::string_view unwanted, std::int64_t start) {
     if (used >= limit) return std::nullopt;
     if (reentrant()) return used == 0 || map == unwanted ? std::optional<std::int64_t>{0} : std::nullopt;
@@ -340,8 +342,8 @@ store::acquired store::acquire_permit(script_context& m, protocol::acquire_comma
   if (!p.load()) return std::nullopt;
   std::int64_t const lease = c.lease.count();
   std::int64_t ticket = c.ticket;
-  auto const granted = [&](std::int64_t fence, std::int64_t segment) {
-    reply r = m.granted(fence, segment);
+  auto const granted = [&](std::int64_t fence, std::int64_t told) {
+    reply r = m.granted(fence, told);
     r.more_to_do = p.unfinished && !m.e.line.empty();
     return r;
   };
@@ -349,7 +351,7 @@ store::acquired store::acquire_permit(script_context& m, protocol::acquire_comma
   if (p.mine) {
     p.extend_part(lease);
     p.admit({}, 0, 0);
-    return granted(p.mine->fence, p.mine->segment);
+    return granted(p.mine->fence, p.told_of(*p.mine));
   }
 
   bool nobody_waits = m.e.line.empty();
@@ -372,8 +374,9 @@ store::acquired store::acquire_permit(script_context& m, protocol::acquire_comma
       nobody_waits || p.segmented() || p.reentrant() ? p.fit(c.permit->weight, c.permit->excluded_segments, c.permit->start) : std::nullopt;
   if (segment) {
     std::int64_t const fence = m.next_fence(0);
-    p.own_permit(p.me.text, std::min<std::int64_t>(c.permit->weight, p.limit), fence, false, lease, *segment, c.permit->excluded_segments);
-    return m.granted(fence, *segment);
+    std::int64_t const size = c.permit->weight == 0 ? p.limit - p.used : std::min<std::int64_t>(c.permit->weight, p.limit);
+    p.own_permit(p.me.text, size, fence, false, lease, *segment, c.permit->excluded_segments);
+    return m.granted(fence, p.told_of({.weight = size, .segment = *segment}));
   }
   if (p.unfinished) {
     std::int64_t const place = c.wait ? p.stand_in_line(c.id, ticket, lease) : 0;
@@ -433,7 +436,7 @@ store::released store::release_permit(script_context& m, protocol::release_comma
                  .more_to_do = p.unfinished && !m.e.line.empty(),
                  .server_us = m.now_us,
                  .fence = p.mine->fence,
-                 .segment = p.mine->segment};
+                 .segment = p.told_of(*p.mine)};
   }
 
   bool const was_mine = p.mine.has_value();

@@ -16,15 +16,16 @@ using std::chrono::microseconds;
 
 bool is_usable(std::int64_t fence) { return fence > 0 && fence < fence_limit; }
 
-/// Does the lock have that segment? A lock without segments has segment 0. Two objects of one name may have been made with different
-/// numbers of segments.
+/// Does the lock have that segment, or as many permits where all that are free were asked for? A lock without segments has segment 0. Two objects of
+/// one name may have been made with different numbers of segments.
 bool has_segment(permit const& p, std::int64_t segment) {
   if (CONCH_MUTANT(segment_not_compared)) return true;
+  if (p.all_free) return segment >= 1 && segment <= engine::most_permits;
   return p.kind == permit_kind::segments ? segment >= 1 && segment <= p.limit : segment == 0;
 }
 
 error_code no_such_segment(place const& s, std::int64_t segment) {
-  std::string const which = "segment " + std::to_string(segment);
+  std::string const which = (s.permit.all_free ? "permits " : "segment ") + std::to_string(segment);
   if (s.permit.kind != permit_kind::segments || segment < 1) return to_error(fault::malformed, of_lock(s, "granted " + which));
   return make_error_code(errc::invalid_config,
                          of_lock(s, "granted " + which + ", and this object was made with " + std::to_string(s.permit.limit) + " segments"));

@@ -85,6 +85,108 @@ TEST_F(Semaphore, PermitsAreAddedAndTakenAway) {
   w.run(body);
 }
 
+TEST_F(Semaphore, AllThatIsFreeIsTakenAtOnce) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : {server().url(), std::string{"memory://drained permits"}}) {
+      SCOPED_TRACE(url);
+      client a{w.ctx.get_executor(), quick(url)};
+      client b{w.ctx.get_executor(), quick(url)};
+      semaphore s{a, "drained", 5}, t{b, "drained", 5};
+      hold all = co_await s.async_drain();
+      EXPECT_EQ(all.permits(), 5u);
+      EXPECT_EQ(all.segment(), 0u);
+      EXPECT_GT(all.fence(), 0);
+      hold nothing = co_await t.async_drain();
+      EXPECT_FALSE(nothing) << "none is free";
+      EXPECT_EQ(nothing.permits(), 0u);
+      lock_status now = co_await t.async_inspect();
+      EXPECT_EQ(now.taken, 5u);
+      CO_ASSERT(now.holders.size() == 1);
+      EXPECT_EQ(now.holders[0].permits, 5u);
+
+      co_await s.async_release(all, 3);
+      EXPECT_EQ(all.permits(), 2u);
+      hold rest = co_await t.async_drain();
+      EXPECT_EQ(rest.permits(), 3u);
+      auto const too_much = co_await t.async_release(rest, 3, as_tuple);
+      EXPECT_EQ(std::get<0>(too_much), errc::invalid_config) << "it has no more than these";
+
+      hold waiting;
+      t.async_acquire(1, [&](error_code, hold got) { waiting = std::move(got); });
+      for (lock_status seen; seen.waiting != 1;) seen = co_await s.async_inspect();
+      nothing = co_await s.async_drain();
+      EXPECT_FALSE(nothing);
+      std::uint32_t const limit = co_await s.async_add_permits(4);
+      EXPECT_EQ(limit, 9u);
+      co_await until([&] { return waiting.valid(); }, "an added permit is granted");
+      EXPECT_EQ(waiting.permits(), 1u);
+      hold added = co_await s.async_drain();
+      EXPECT_EQ(added.permits(), 3u) << "of a limit that this object does not know";
+      co_await all.async_release();
+      co_await rest.async_release();
+      co_await added.async_release();
+      now = co_await t.async_inspect();
+      EXPECT_EQ(now.taken, 1u);
+    }
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, WhatWasDrainedChangesItsProcessWhole) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), quick(server())};
+    client b{w.ctx.get_executor(), quick(server())};
+    semaphore s{a, "drained away", 5}, t{b, "drained away", 5};
+    hold one = co_await s.async_acquire();
+    hold all = co_await t.async_drain();
+    EXPECT_EQ(all.permits(), 4u);
+    std::string const text = co_await all.async_detach();
+    hold adopted = co_await s.async_adopt(text);
+    EXPECT_EQ(adopted.permits(), 4u);
+    co_await adopted.async_release();
+    lock_status const now = co_await s.async_inspect();
+    EXPECT_EQ(now.taken, 1u);
+  };
+  w.run(body);
+}
+
+TEST_F(Semaphore, TwoThatDrainShareWhatThereIs) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    std::deque<client> clients;
+    for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), quick(server()));
+    std::uint32_t out = 0, most = 0;
+    int ended = 0, got = 0;
+    auto const worker = [&](client& c, bool drains) -> asio::awaitable<void> {
+      semaphore s{c, "shared out", 7};
+      for (int i = 0; i < 50; ++i) {
+        hold h;
+        if (drains) {
+          h = co_await s.async_drain();
+        } else {
+          h = co_await s.async_try_acquire(2);
+        }
+        out += h.permits();
+        most = std::max(most, out);
+        got += h ? 1 : 0;
+        co_await pause_for(200us);
+        out -= h.permits();
+        if (h) co_await h.async_release();
+      }
+    };
+    for (int i = 0; i < 4; ++i) {
+      asio::co_spawn(w.ctx, worker(clients[static_cast<std::size_t>(i)], i % 2 == 0), [&](std::exception_ptr e) {
+        EXPECT_FALSE(e);
+        ++ended;
+      });
+    }
+    co_await until([&] { return ended == 4; }, "all workers done");
+    EXPECT_EQ(most, 7u);
+    EXPECT_GE(got, 50);
+    EXPECT_TRUE(is_free(probe, "shared out"));
+  };
+  w.run(body);
+}
+
 TEST_F(Semaphore, TwoClientsAddAtATime) {
   auto const body = [&]() -> asio::awaitable<void> {
     client a{w.ctx.get_executor(), quick(server())};

@@ -77,6 +77,24 @@ TEST_F(EnginePermits, TheSegmentIsThatOfTheAnswerThePushOrTheLeave) {
   EXPECT_EQ(c.segment, 19u);
 }
 
+TEST_F(EnginePermits, WhoAsksForAllThatIsFreeIsToldHowMuch) {
+  permit const all{.kind = permit_kind::semaphore, .limit = 3, .all_free = true};
+  caller& a = ask_permit("a", all, {.once = true});
+  EXPECT_EQ(sent(), texts{"try L 1 permit 0 of 3"});
+  answer({1, 100, server_us(), 7});
+  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(a.permit.weight, 7u) << "of a limit that somebody has set";
+  EXPECT_EQ(a.segment, 0u);
+  ask_permit("b", all, {.once = true});
+  take_sent();
+  tell_busy();
+  EXPECT_EQ(heard(), texts{"b busy"});
+  ask_permit("c", all, {.once = true});
+  take_sent();
+  answer({1, 101, server_us(), 0});
+  EXPECT_TRUE(heard().at(0).starts_with("c failed")) << "a server that does not say how much: of an older version";
+}
+
 TEST_F(EnginePermits, PermitsAndMutexesAreRenewedByScriptsOfTheirOwn) {
   ask_permit("a");
   answer({1, 100, server_us(), 0});

@@ -75,6 +75,7 @@ class random_permits {
         if (pick(0, 3) == 0) c.ticket = now_us_ + pick(-300'000, 100'000);
         if (pick(0, 9) == 0) c.not_after_us = now_us_ + pick(-2, 2);
         c.permit = permit(id);
+        if (!c.wait && permit_.kind == engine::permit_kind::semaphore && pick(0, 2) == 0) permit_.weight = 0;
         // If it is granted at once, mostly with this fence.
         asked_.push_back({name_, permit_, client + "." + engine::to_text(id) + " " + std::to_string(now_us_ - protocol::fence_epoch_us)});
         if (asked_.size() > 6) asked_.pop_front();
@@ -87,6 +88,7 @@ class random_permits {
         auto const id = some_id(client);
         protocol::release_command c{name(), id, pick(0, 3) == 0, lease(), claim, retention};
         c.permit = permit(id);
+        if (permit_.kind == engine::permit_kind::semaphore && pick(0, 5) == 0) permit_.weight = 0;
         if (pick(0, 4) == 0) c.rest = 1;
         return c;
       }

@@ -70,7 +70,7 @@ permits_observer::permits_state permits_observer::look_at(int name) const {
 bool permits_observer::fits(permits_state const& is, waiter const& w) const {
   std::int64_t const limit = is.there ? is.limit : plan_.limit;
   if (plan_.permits == engine::permit_kind::reentrant) return is.used == 0 || is.map == w.visited;
-  if (plan_.permits != engine::permit_kind::segments) return is.used + std::min(w.weight, limit) <= limit;
+  if (plan_.permits != engine::permit_kind::segments) return is.used < limit && is.used + std::min(w.weight, limit) <= limit;
   for (std::int64_t segment = 1; segment <= limit; ++segment) {
     bool const free = !is.there || is.map[static_cast<std::size_t>(segment - 1)] == '0';
     if (free && w.visited.find("," + std::to_string(segment) + ",") == std::string::npos) return true;
@@ -375,6 +375,11 @@ void permits_observer::judge_answer(permit_step const& s, permits_state const& i
     if (mine == is.owners.end()) throw violation{3, who + ", which it does not"};
     if (mine->second.state != 'h') throw violation{3, who + ", which is written down as a claim"};
     if (mine->second.ends_us < now + s.lease * 1000) throw violation{3, who + ", but not for its lease"};
+    if (s.acquires && s.me.weight == 0) {
+      if (reply.items[3].integer != mine->second.weight) throw violation{8, who + ", but not how much"};
+      bool const had_it = s.was.owners.contains(s.id);
+      if (!had_it && is.used < is.limit) throw violation{8, s.id + " asked for all that is free of " + lock_words(s.name) + ", and there is more"};
+    }
   }
   bool const in_order = plan_.permits == engine::permit_kind::semaphore || plan_.permits == engine::permit_kind::shared;
   bool const not_done = s.patient && s.releases && told == 3;
@@ -534,6 +539,14 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
   std::string const who = client_words(a) + " was granted a permit of " + lock_words(a.lock_number);
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
   if (!a.fixed && a.fence % hand_offs_per_grant != 0) throw violation{8, who + " in memory"};
+  if (a.permit.all_free && !disowned(a)) {
+    permits_state const is = look_at(a.lock_number);
+    auto const given = is.owners.find(owner_id(a));
+    if (given != is.owners.end() && given->second.weight != a.permit.weight) {
+      throw violation{8,
+                      who + " and counts " + std::to_string(a.permit.weight) + ", where the server counts " + std::to_string(given->second.weight)};
+    }
+  }
   if (w.lowest_limit != 0) {
     // More than the limit was all of it.
     permits_state const is = look_at(a.lock_number);

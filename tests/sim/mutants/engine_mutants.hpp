@@ -66,6 +66,7 @@ enum class engine_mutant : std::uint8_t {
   detached_at_once,
   detached_is_handed_on,
   adopted_index_anew,
+  drained_number_ignored,
   no_max_hold,
   loss_told_late,
   margin_above_claim,

@@ -41,9 +41,10 @@ plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
         switch (kind) {
           case permit_kind::semaphore:
             o.weight = static_cast<std::uint32_t>(r.chance(60) ? 1 : r.between(1, p.limit));
-            if (o.weight > 1 && r.chance(40)) {
+            if (o.how == operation::way::attempt && r.chance(50)) o.weight = 0;
+            if (o.weight != 1 && r.chance(40)) {
               o.downgrade_after = 1 + r.between(0, std::max<nanos>(o.hold, millisecond));
-              o.downgrade_to = static_cast<std::uint32_t>(r.between(1, o.weight - 1));
+              o.downgrade_to = static_cast<std::uint32_t>(r.between(1, o.weight == 0 ? p.limit : o.weight - 1));
             }
             break;
           case permit_kind::shared:

@@ -42,7 +42,7 @@ struct operation {
   cancels cancel_again = cancels::never;  // the same wait once more, so long after the first time
   nanos cancel_again_after = 0;
   bool abandon = false;
-  std::uint32_t weight = 1;  // of a lock with several owners
+  std::uint32_t weight = 1;  // of a lock with several owners; 0: all that is free
   std::string visited = "-";
   std::vector<int> all;         // several locks at once, in this order; empty: `name` only
   orders order = orders::none;  // instead of an acquire

@@ -63,7 +63,7 @@ std::string to_words(fault_plan const& f) {
 }
 
 std::string to_words(operation const& o) {
-  std::string text = o.how == operation::way::attempt ? "tries lock " : "acquires lock ";
+  std::string text = o.weight == 0 ? "takes all that is free of lock " : o.how == operation::way::attempt ? "tries lock " : "acquires lock ";
   text += std::to_string(o.name);
   if (o.inner >= 0) {
     text += " and then lock " + std::to_string(o.inner);

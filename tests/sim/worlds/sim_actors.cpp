@@ -72,7 +72,7 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
   }
   plan const& all = world_.schedule();
   if (all.permits != engine::permit_kind::none) {
-    x.permit = {all.permits, all.limit, o.weight, static_cast<std::uint32_t>(random_.below(all.limit)), o.visited};
+    x.permit = {all.permits, all.limit, o.weight, static_cast<std::uint32_t>(random_.below(all.limit)), o.visited, o.weight == 0};
   }
   world_.watcher().asked(x);
   if (plan_.id_jumps && server_->last_id() < 1'000'000'000'000 && random_.chance(60)) {
