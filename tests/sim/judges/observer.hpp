@@ -27,6 +27,7 @@ class sim_client;
 struct sim_acquisition;
 struct several_locks;
 struct link;
+struct guarded_write;
 
 /// In place of a promise: an assertion in the code that is simulated.
 constexpr int of_an_assertion = 99;
@@ -71,6 +72,8 @@ class observer {
   virtual owner_fences owners_of(int name) const;
   virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do);
   void requested(owner_fences const& owners, bool surely);
+  virtual bool owns(guarded_write const& w) const;
+  static void guarded(guarded_write const& w, bool owns, value const& reply);
   virtual std::int64_t limit_set_of(int) const { return 0; }  // 0: nobody has set one
   virtual void limit_set(int, std::int64_t, bool, bool) {}    // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;

@@ -506,6 +506,21 @@ observer::owner_fences observer::owners_of(int name) const {
   return is.owned ? owner_fences{{is.owner, is.fence}} : owner_fences{};
 }
 
+bool observer::owns(guarded_write const& w) const {
+  auto const owners = owners_of(w.name);
+  auto const its = owners.find(w.id);
+  return its != owners.end() && its->second == w.fence;
+}
+
+/// A guarded write is carried out for the owner, and for nobody else.
+void observer::guarded(guarded_write const& w, bool owns, value const& reply) {
+  bool const refused = reply.is_error() && reply.error_code() == "NOTOWNER";
+  if (reply.is_error() && !refused) return;
+  std::string const what = "a guarded write of " + w.id + " with fence " + std::to_string(w.fence) + " for lock " + std::to_string(w.name);
+  if (refused && owns) throw violation{11, what + " was refused, and it is the owner"};
+  if (!refused && !owns) throw violation{1, what + " was carried out, and it is not the owner"};
+}
+
 /// Whoever lost it was told, and before anybody was granted it.
 void observer::judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const {
   auto const still = owners_of(name);

@@ -438,6 +438,12 @@ permits_observer::owner_fences permits_observer::owners_of(int name) const {
   return ids;
 }
 
+bool permits_observer::owns(guarded_write const& w) const {
+  if (!observer::owns(w)) return false;
+  permits_state const is = look_at(w.name);
+  return is.owners.at(w.id).weight >= w.least_share;
+}
+
 void permits_observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do) {
   judge_force(name, owners, pushed);
   if (!owners.empty() && !more_to_do) judge_line(name, look_at(name));

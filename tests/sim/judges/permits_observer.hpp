@@ -19,6 +19,7 @@ class permits_observer final : public observer {
   void lock_tampered(int name) override;
   void ordered(int name) override;
   owner_fences owners_of(int name) const override;
+  bool owns(guarded_write const& w) const override;
   void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do) override;
   std::int64_t limit_set_of(int name) const override;
   void limit_set(int name, std::int64_t limit, bool surely, bool more_to_do) override;

@@ -48,12 +48,13 @@ struct operation {
   orders order = orders::none;  // instead of an acquire
   nanos downgrade_after = 0;    // a writer becomes a reader, or gives permits back; 0: never
   std::uint32_t downgrade_to = 1;
-  nanos extend_after = 0;             // the hold is given another lease; 0: never
-  nanos extend_to = 0;                // that lease
-  bool listens = false;               // for requests of others ...
-  bool lets_go = false;               // ... and releases when it hears one
-  bool detach = false;                // instead of being released the hold leaves its client ...
-  int adopt_by = -1, adopt_too = -1;  // ... and this client takes it over, and this one tries; less than 0: nobody
+  nanos extend_after = 0;                    // the hold is given another lease; 0: never
+  nanos extend_to = 0;                       // that lease
+  nanos guard_after = -1, guard_flight = 0;  // then it sends a guarded write, and so long the write is under way; less than 0: never
+  bool listens = false;                      // for requests of others ...
+  bool lets_go = false;                      // ... and releases when it hears one
+  bool detach = false;                       // instead of being released the hold leaves its client ...
+  int adopt_by = -1, adopt_too = -1;         // ... and this client takes it over, and this one tries; less than 0: nobody
   nanos adopt_after = 0, adopt_too_after = 0;
   nanos adopted_hold = 0;
 };

@@ -142,6 +142,22 @@ void draw_detaches(plan& p) {
   }
 }
 
+/// Guarded writes of holders: some arrive when the hold has ended long since.
+void draw_guarded_writes(plan& p) {
+  random_source r{p.seed ^ 0x6a4d'ed00};
+  if (!r.chance(30)) return;
+  for (client_plan& c : p.clients) {
+    nanos const lease = c.settings.lease.count();
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) {
+        if (!r.chance(50)) continue;
+        o.guard_after = r.between(0, o.hold);
+        o.guard_flight = r.chance(40) ? 0 : r.chance(50) ? r.between(0, 4 * (p.latency + p.jitter)) : r.between(0, 2 * lease);
+      }
+    }
+  }
+}
+
 /// Users who are denied something, and a server that answers late.
 void draw_refusals(random_source& r, plan& p) {
   if (p.faults.empty()) return;
@@ -205,6 +221,7 @@ void widen(plan& p) {
   draw_leases(p);
   draw_requests(p);
   draw_detaches(p);
+  draw_guarded_writes(p);
   for (client_plan& c : p.clients) {
     c.id_jumps = r.chance(p.may_kill ? 25 : 75);
     // They can be guessed: not where somebody forges.

@@ -85,6 +85,7 @@ std::string to_words(operation const& o) {
   if (o.extend_after != 0) {
     text += ", asks for a lease of " + ms(o.extend_to) + " after " + ms(o.extend_after);
   }
+  if (o.guard_after >= 0) text += ", sends a guarded write after " + ms(o.guard_after) + " that takes " + ms(o.guard_flight);
   if (o.detach) text += ", lets it go to client " + std::to_string(o.adopt_by) + " after " + ms(o.adopt_after);
   return text + ", holds for " + ms(o.hold) + (o.abandon ? " and drops it" : "");
 }

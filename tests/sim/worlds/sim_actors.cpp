@@ -171,6 +171,7 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
   }
   if (o.downgrade_after != 0) later(a, o.downgrade_after, &sim_client::downgrade);
   if (o.extend_after != 0) later(a, o.extend_after, &sim_client::extend);
+  if (o.guard_after >= 0) later(a, o.guard_after, &sim_client::write_guarded);
   if (o.hold == 0) {
     leave(a, now);
   } else {
@@ -192,6 +193,15 @@ void sim_client::downgrade(actor& a, time_point now) {
   i.permit = a.outer->permit;
   a.outer->permit.weight = i.size;
   server_->administer(i, *this, now);
+}
+
+// As client_core::guard_of makes it. The user's connection is not this client's.
+void sim_client::write_guarded(actor& a, time_point) {
+  if (a.outer == nullptr || a.at != actor::state::inside || a.outer->at != engine::acquisition::phase::holding) return;
+  sim_acquisition const& x = *a.outer;
+  guarded_write w{x.lock_number, id_ + "." + engine::to_text(x.id), x.fence / engine::hand_offs_per_grant};
+  if (x.permit) w.least_share = x.permit.kind == engine::permit_kind::shared ? x.permit.weight : 1;
+  world_.send_guarded(w, current(a).guard_flight);
 }
 
 void sim_client::extend(actor& a, time_point now) {

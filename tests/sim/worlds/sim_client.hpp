@@ -194,6 +194,7 @@ class sim_client final : public protocol::wire,
   void cancel_again(actor& a, time_point now);
   void renewed_at_once(time_point now) const;
   void downgrade(actor& a, time_point now);
+  void write_guarded(actor& a, time_point now);
   void extend(actor& a, time_point now);
   void let_go(actor& a, time_point now);
   void take_over(detached_hold const& d, time_point now);

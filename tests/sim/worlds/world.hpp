@@ -33,6 +33,14 @@ struct detached_hold {
   nanos hold = 0;  // how long whoever takes it over has it
 };
 
+// A write of a user that the server carries out only for the owner (conch::write_guard).
+struct guarded_write {
+  int name = 0;
+  std::string id;
+  std::int64_t fence = 0;        // the server's part
+  std::int64_t least_share = 0;  // 0: of a mutex
+};
+
 // One TCP connection. What is under way in it outlives both ends.
 struct link {
   struct piece {
@@ -103,6 +111,8 @@ class world {
   std::vector<std::unique_ptr<sim_client>> const& clients() const { return clients_; }
   /// The client is told of it after that time; less than 0: nobody is.
   void send_detached(int to, nanos delay, detached_hold const& d);
+  /// Arrives at the server after that time, over no connection of a client's.
+  void send_guarded(guarded_write const& w, nanos delay);
   std::uint64_t executed() const { return executed_; }
   bool healing() const { return healing_; }
 

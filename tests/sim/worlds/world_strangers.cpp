@@ -150,6 +150,24 @@ void world::forge(int name, int variant) {
   replicate();
 }
 
+void world::send_guarded(guarded_write const& w, nanos delay) {
+  after(delay, [this, w] {
+    if (down_) return;
+    set_clock();
+    std::string const lock = "conch:{" + redis::escape_name(name_of(w.name)) + "}", resource = "resource:" + lock;
+    std::string const grant = w.id + ' ' + std::to_string(w.fence) + (w.least_share == 0 ? "" : ' ' + std::to_string(w.least_share));
+    bool const owns = observer_->owns(w);
+    auto const id = server().connect("10.0.9.9:6");
+    std::string_view const argv[] = {"EVAL", mutated_source("guarded"), "2", lock, resource, grant, "DEL"};
+    value const reply = server().execute(id, argv);
+    server().disconnect(id);
+    if (trace_.on) say("server: a guarded write of " + grant + " -> " + describe(reply));
+    observer_->guarded(w, owns, reply);
+    distribute(master_, server().take_pushes());
+    replicate();
+  });
+}
+
 void world::set_limit(int name, int limit) {
   if (down_) return;
   std::vector<std::string> pushed;
