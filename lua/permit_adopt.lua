@@ -39,7 +39,8 @@ if mine then
   mine.state, mine.ends = 'h', math.max(mine.ends, now + lease * 1000)
   redis.call('HSET', lock_key, id, part_text(mine))
 elseif part and text(part.fence) == its_fence then
-  mine = {weight = part.weight, fence = part.fence, state = 'h', ends = now + lease * 1000, segment = part.segment}
+  -- Not before its end so far, which FIRST_END may be: the clock may have gone back.
+  mine = {weight = part.weight, fence = part.fence, state = 'h', ends = math.max(part.ends, now + lease * 1000), segment = part.segment}
   part.weight, part.segment = 0, 0
   -- The new owner is in the set of ends before it is an owner, and the old one is written down as nothing in the step that makes the new
   -- one: a script that ends half-way leaves no owner out and counts none twice.

@@ -548,7 +548,7 @@ void cohort::end_extension(acquisition& a, bool is_held, error_code why) {
   if (is_held) {
     place& s = *a.lock->place;
     s.renew_until = watchdog_ends(a);
-    if (is_over_after_lease(a, s)) s.renewable = false;
+    if (a.fixed && (s.confirmed || s.deadline >= a.lock->ends)) s.renewable = false;  // as in deliver()
   }
   shell_.on_extended(a, is_held, why);
 }
@@ -577,11 +577,11 @@ void cohort::detach(acquisition& a, time_point now) {
 }
 
 /// The hold leaves when a renewal that was written after the call was answered. So nothing that this connection has still under way renews it
-/// later, and a claim is a hold by then.
+/// later, and a claim is a hold by then. One of the same moment may have been written before, with an earlier lease.
 void cohort::go_on_detaching(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
   place& s = *e.place;
-  bool const renewed = s.confirmed && s.heard_from >= a.detached_at;
+  bool const renewed = s.confirmed && s.heard_from >= a.detached_at && s.deadline >= a.detached_at + backend_->validity(s.lease);
   if (!renewed && !CONCH_MUTANT(detached_at_once)) {
     e.renew_at = now;
     timers_.arm(e.watch, now);

@@ -407,10 +407,10 @@ store::acquired store::adopt_permit(script_context& m, protocol::acquire_command
   } else if (alive(from) && std::to_string(from->second.fence) == c.origin.substr(gap + 1)) {
     permit_owner part = from->second;
     part.claimed = false;
-    part.ends_us = ends;
+    part.ends_us = std::max(part.ends_us, ends);
     if (hash.indexed) {
       if (hash.ends_until < m.now_ms()) hash.forget_ends();
-      hash.note_end(id, ends);
+      hash.note_end(id, part.ends_us);
       hash.forget_end(from->first);
       hash.ends_until = m.now_ms() + lease + m.retention;
     }

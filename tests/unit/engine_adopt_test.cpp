@@ -64,6 +64,23 @@ TEST_F(EngineDetach, WaitsForARenewalThatWasWrittenAfterIt) {
   expect_clean();
 }
 
+TEST_F(EngineDetach, WaitsForARenewalWithTheLeaseThatItTells) {
+  start_connected();
+  caller& a = holding("a");
+  advance(10s);
+  EXPECT_EQ(sent(), texts{"renew L 1"});
+  extend(a, 60s);
+  engine_test::detach(a);  // in the same moment
+  heard();
+  EXPECT_TRUE(sent_now().empty()) << "one at a time";
+  renewed({1});
+  EXPECT_TRUE(heard().empty()) << "that one was for the lease before";
+  EXPECT_EQ(sent_now(), texts{"renew L 1"});
+  renewed({1});
+  EXPECT_EQ(heard(), texts{"a detached as 1"});
+  expect_clean();
+}
+
 TEST_F(EngineDetach, RenewsWhatIsNotRenewedOtherwise) {
   start_connected();
   caller& fixed = holding("fixed", "L", {.fixed = true, .lease = 5s});

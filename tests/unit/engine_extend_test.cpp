@@ -55,6 +55,23 @@ TEST_F(EngineExtend, RenewsAFixedLeaseOnce) {
   EXPECT_EQ(sent(), texts{"release L 1"});
 }
 
+TEST_F(EngineExtend, DoesNotConfirmAClaimThatIsLongEnough) {
+  start_connected();
+  caller& a = queued("a", "L", {.fixed = true, .lease = 1s});
+  push(1, 100, 3s);
+  advance(500ms);
+  heard();
+  extend(a, 2s);  // the claim is long enough
+  EXPECT_EQ(heard(), texts{"a extended ok"});
+  time_point const ends = a.deadline();
+  EXPECT_EQ(ends, now + 2s - 22ms);
+  advance(ends - now - 501ms);
+  EXPECT_TRUE(sent().empty()) << "nothing is left to confirm: a renewal that succeeds late would only make the margin smaller";
+  EXPECT_TRUE(heard().empty());
+  advance(1ms);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+}
+
 TEST_F(EngineExtend, GivesAFixedLeaseMoreOfALongerGrantWithoutAMessage) {
   start_connected();
   queued("gives up");

@@ -340,26 +340,13 @@ void observer::detached(sim_acquisition& a, error_code why) {
   lock_watch& w = watch(a.lock_number);
   w.stirred(a.serial, world_.now());
   std::string const who = client_words(a) + ", which let go of " + lock_words(a.lock_number) + ",";
-  if (!a.active) throw violation{11, who + " was answered twice"};
-  a.active = false;
+  bool const is_gone = let_go(a, why, who);
   std::erase(w.active, &a);
-  sim_client const& c = *a.client;
-  nanos const waited = world_.now() - a.detach_asked_at;
-  nanos const timeout = count(c.settings().settings.command_timeout) * 102 / 100 + 3 * millisecond + plan_.timer_lateness;
-  if (!c.paused() && c.last_pause_end() < a.detach_asked_at && waited > timeout) throw violation{4, who + " was answered too late"};
   w.last_end = std::max(w.last_end, world_.now());
   // Nothing is to be given back of what has left, nor of what the server has nothing of any more.
   bool const server_said_lost = why == errc::lost && (a.lock == nullptr || a.lock->place->at == engine::place::state::idle);
-  if (!why || server_said_lost) a.client->open_ids_.erase(a.id);
-  if (why) {
-    bool const may = why == errc::lost || why == errc::unreachable || (why == errc::closed && c.is_closed());
-    if (!may) throw violation{11, who + " was told of an error that it cannot have: " + why.message()};
-    if (why == errc::unreachable && waited < count(c.settings().settings.command_timeout) * 98 / 100)
-      throw violation{11, who + " was told too early that there is no answer"};
-    return;
-  }
-  detached_.insert(owner_id(a));
-  detached_.insert(owner_id(a) + " " + std::to_string(a.fence / hand_offs_per_grant));
+  if (is_gone || server_said_lost) a.client->open_ids_.erase(a.id);
+  if (!is_gone) return;
   lock_state const is = look(a.lock_number);
   if (is.owned) w.last_end = std::max(w.last_end, world_.true_time_of_server_ms(is.expires_ms));
   w.passed = {};
@@ -368,6 +355,32 @@ void observer::detached(sim_acquisition& a, error_code why) {
   if (is.state != 'h') throw violation{3, who + " has left a claim"};
   std::int64_t const asked_ms = world_.server_us(a.detach_asked_at) / 1000;
   if (!clock_steps_ && is.expires_ms < asked_ms + a.lease.count()) throw violation{3, who + " has left less than its lease"};
+}
+
+/// The end of a detach. Has the hold left its client?
+bool observer::let_go(sim_acquisition& a, error_code why, std::string const& who) {
+  if (!a.active) throw violation{11, who + " was answered twice"};
+  a.active = false;
+  sim_client const& c = *a.client;
+  nanos const waited = world_.now() - a.detach_asked_at;
+  nanos const timeout = count(c.settings().settings.command_timeout) * 102 / 100 + 3 * millisecond + plan_.timer_lateness;
+  if (!c.paused() && c.last_pause_end() < a.detach_asked_at && waited > timeout) throw violation{4, who + " was answered too late"};
+  if (why) {
+    bool const may = why == errc::lost || why == errc::unreachable || (why == errc::closed && c.is_closed());
+    if (!may) throw violation{11, who + " was told of an error that it cannot have: " + why.message()};
+    if (why == errc::unreachable && waited < count(c.settings().settings.command_timeout) * 98 / 100)
+      throw violation{11, who + " was told too early that there is no answer"};
+    return false;
+  }
+  detached_.insert(owner_id(a));
+  detached_.insert(owner_id(a) + " " + std::to_string(a.fence / hand_offs_per_grant));
+  return true;
+}
+
+/// P1: of those that show the same origin one at most is told that it has the lock.
+void observer::only_one_adopts(std::string const& origin, std::string const& id, std::string const& who) {
+  auto const [by, is_first] = adopted_.emplace(origin, id);
+  if (!is_first && by->second != id) throw violation{1, who + " came after " + by->second + ", which has it"};
 }
 
 void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) {
@@ -523,8 +536,9 @@ void observer::nothing_owned_by_the_living() {
       bool const let_go = detached_.contains(is.owner);
       if (is.owned && mine(is.owner) && !a_claim && !let_go) throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
       for (auto const& [id, ticket] : is.line) {
-        // After a role change, too, a client may be away for long.
-        bool const given_up = away || plan_.has({kind::role_change});
+        // After a role change, too, a client may be away for long; or when it cannot connect. The longer leases of others keep the line.
+        bool const was_away = c->longest_absence() > count(c->settings().settings.lease);
+        bool const given_up = away || was_away || plan_.has({kind::role_change});
         if (mine(id) && !given_up) throw violation{6, id + " is left behind in the line for " + lock_words(name)};
       }
     }

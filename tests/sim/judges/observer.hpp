@@ -102,8 +102,8 @@ class observer {
   virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
   void extended(sim_acquisition& a, bool is_held, error_code why);
   void told_of_request(sim_acquisition& a);
-  void detaching(sim_acquisition& a);  // asked to be
-  void detached(sim_acquisition& a, error_code why);
+  virtual void detaching(sim_acquisition& a);  // asked to be
+  virtual void detached(sim_acquisition& a, error_code why);
   virtual void lost(sim_acquisition& a);
   virtual void gone(sim_acquisition& a);  // with its process
   virtual void writes(sim_client& c, protocol::command const& what);
@@ -154,6 +154,8 @@ class observer {
   void told_in_time(sim_acquisition const& a) const;
   void told_busy(int name, std::string_view id);
   void needless_loss(sim_acquisition const& a, bool disowned, bool server_has_it) const;
+  bool let_go(sim_acquisition& a, error_code why, std::string const& who);
+  void only_one_adopts(std::string const& origin, std::string const& id, std::string const& who);
   bool spoilt(int name) const;
   bool fence_spoilt_once(int name) const;
   bool denied_since(sim_client const& c, nanos asked_at) const;
@@ -163,8 +165,9 @@ class observer {
   plan const& plan_;
   std::vector<std::string> keys_;
   bool forward_ = false;
-  bool refuses_ = false;     // commands fail by themselves
-  nanos denied_until_ = -1;  // users may not do what they need; before 0: never so far
+  bool clock_steps_ = false;  // of the server, a failover included
+  bool refuses_ = false;      // commands fail by themselves
+  nanos denied_until_ = -1;   // users may not do what they need; before 0: never so far
   nanos trouble_until_ = 0;
   nanos unwell_until_ = 0;                 // of the server
   std::unordered_map<int, nanos> unwell_;  // of a client's connection
@@ -174,6 +177,8 @@ class observer {
   std::unordered_set<std::string> released_as_nobody_;    // the first script said so
   std::map<std::pair<int, std::string>, nanos> busy_at_;  // by lock and client: when a script last said so
   std::unordered_set<std::string> forged_, revoked_falsely_, misdescribed_;
+  std::unordered_set<std::string> detached_;              // ids that their clients have let go, and "ID FENCE"
+  std::unordered_map<std::string, std::string> adopted_;  // by origin: by whom
 
  private:
   // What was handed to somebody who may be dead, while more were waiting.
@@ -261,14 +266,10 @@ class observer {
   void backed_by_server(sim_acquisition const& a);
   void waited_too_long(sim_acquisition const& a);
 
-  std::unordered_set<std::string> detached_;              // ids that their clients have let go
-  std::unordered_map<std::string, std::string> adopted_;  // by origin: by whom
-
   std::vector<lock_watch> locks_;
   std::vector<step> steps_;
   link const* by_ = nullptr;
   bool clobbers_ = false;
-  bool clock_steps_ = false;                               // of the server, a failover included
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
   std::unordered_map<std::string, nanos> not_before_;      // when who waits may ask again, nothing being wrong
 

@@ -256,8 +256,7 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   }
 }
 
-// P1: of those that show the same origin one at most is told that it has the lock. P2, P7: the grant stays what it was; who is told
-// otherwise has changed nothing.
+// P2, P7: the grant stays what it was; who is told otherwise has changed nothing.
 void observer::judge_adoption(step const& s, lock_state const& is, value const& reply) {
   lock_state const& was = s.was;
   std::string const who = std::string{s.id} + ", which takes over what " + std::string{s.origin} + " has let go,";
@@ -272,8 +271,7 @@ void observer::judge_adoption(step const& s, lock_state const& is, value const& 
     return;
   }
   judge_confirmed(s, s.id, is);
-  auto const [by, is_first] = adopted_.emplace(s.origin, s.id);
-  if (!is_first && by->second != s.id) throw violation{1, who + " came after " + by->second + ", which has it"};
+  only_one_adopts(std::string{s.origin}, std::string{s.id}, who);
   bool const from_origin = was.owned && (was.owner == s.id || was.owner + " " + std::to_string(was.fence) == s.origin);
   if (!from_origin) throw violation{7, who + " took it from " + was.owner};
   if (is.fence != was.fence) throw violation{2, who + " changed its fence"};

@@ -91,10 +91,13 @@ void permits_observer::before(std::span<std::string_view const> argv, link const
     if (s.name < 0) continue;
     s.index = i;
     s.id = rest[renews ? 2 * i : 0];
-    s.lease = number(rest[renews ? 2 * i + 1 : 2]);
     s.acquires = what == "permit_acquire";
     s.releases = what == "permit_release";
-    if (!renews) s.claim = number(rest[3]);
+    s.adopts = what == "permit_adopt";
+    s.lease = number(rest[renews ? 2 * i + 1 : s.adopts ? 1 : 2]);
+    bool const asks = s.acquires || s.releases;
+    if (asks) s.claim = number(rest[3]);
+    if (s.adopts) s.origin = rest[4];
     if (s.acquires) {
       s.waits = rest[1].starts_with("wait");
       s.ticket = number(rest[5]);
@@ -104,11 +107,11 @@ void permits_observer::before(std::span<std::string_view const> argv, link const
       s.knows_limit = rest[6] != "0";
       s.rest = number(rest[9]);
     }
-    if (!renews) s.patient = rest[1].ends_with('!');
+    if (asks) s.patient = rest[1].ends_with('!');
     s.was = look_at(s.name);
     judge_hand_overs(s);
     permit_watch& w = watches_[static_cast<std::size_t>(s.name)];
-    if (!renews && w.left) judge_left_over(s.name, *std::exchange(w.left, {}));
+    if (asks && w.left) judge_left_over(s.name, *std::exchange(w.left, {}));
     permit_steps_.push_back(std::move(s));
   }
 }
@@ -117,7 +120,7 @@ void permits_observer::after(std::span<std::string_view const>, value const& rep
   if (reply.is_error() && reply.error_code() != "NOSCRIPT") refused();
   for (permit_step const& s : permit_steps_) {
     permits_state const is = look_at(s.name);
-    bool const renews = !s.acquires && !s.releases;
+    bool const renews = !s.acquires && !s.releases && !s.adopts;
     if (renews && !s.was.readable && !reply.is_error() && reply.items[s.index + 1].integer == -1) {
       throw violation{9, "the owner of a permit of " + lock_words(s.name) + " was not told that its key holds something else"};
     }
@@ -126,7 +129,8 @@ void permits_observer::after(std::span<std::string_view const>, value const& rep
     judge_owners(s, is);
     watch_hand_over(s, is, by_);
     note_moves(s, is);
-    if (reply.is_error()) continue;
+    if (s.adopts) judge_adoption(s, is, reply);
+    if (reply.is_error() || s.adopts) continue;
     if (told_of_more(s.acquires, s.releases, reply)) {
       ++told_of_more_;
       // Or whoever asks again would ask without end. To stand in line is something: with an old ticket others are looked at anew.
@@ -161,6 +165,7 @@ void permits_observer::judge_sums(permit_step const& s, permits_state const& is)
   (void)now;
   // A limit that was lowered takes nothing from anybody, but nobody gets more.
   auto const is_new = [&](auto const& one) {
+    if (s.adopts && one.first == s.id) return false;
     auto const before = s.was.owners.find(one.first);
     return before == s.was.owners.end() || before->second.fence != one.second.fence;
   };
@@ -189,7 +194,8 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
   for (auto const& [id, o] : s.was.owners) {
     auto const still = is.owners.find(id);
     if (still == is.owners.end()) {
-      bool const may = (s.releases && !s.keep && s.rest == 0 && s.id == id) || o.ends_us <= now;
+      bool const adopted = s.adopts && s.origin == id + " " + std::to_string(o.fence) && is.owners.contains(s.id);
+      bool const may = (s.releases && !s.keep && s.rest == 0 && s.id == id) || adopted || o.ends_us <= now;
       if (!may) throw violation{7, script + " took the permit of " + id};
       continue;
     }
@@ -208,6 +214,13 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
     auto const earlier_permit = s.was.owners.find(id);
     if (earlier_permit != s.was.owners.end() && earlier_permit->second.fence == o.fence) continue;
     std::string const who = id + " became an owner";
+    if (s.adopts && id == s.id) {
+      auto const from = s.was.owners.find(s.origin.substr(0, s.origin.find(' ')));
+      bool const same = from != s.was.owners.end() && from->second.ends_us > now && s.origin == from->first + " " + std::to_string(o.fence) &&
+                        from->second.fence == o.fence && from->second.weight == o.weight && from->second.segment == o.segment;
+      if (!same) throw violation{7, who + " by taking over what was not there"};
+      continue;
+    }
     ++granted_;
     if (o.state == 'c') ++claimed_;
     if (!s.acquires && !s.releases) throw violation{7, who + " by a renewal"};
@@ -364,6 +377,33 @@ void permits_observer::watch_hand_over(permit_step const& s, permits_state const
   }
 }
 
+// As observer::judge_adoption; that the permit stays what it was judge_owners has seen.
+void permits_observer::judge_adoption(permit_step const& s, permits_state const& is, value const& reply) {
+  std::string const who = s.id + ", which takes over what " + s.origin + " has let go,";
+  if (is.line != s.was.line) throw violation{7, who + " changed the line"};
+  std::int64_t const now = world_.server_us(world_.now());
+  auto const from = s.was.owners.find(s.origin.substr(0, s.origin.find(' ')));
+  bool const was_there =
+      from != s.was.owners.end() && from->second.ends_us > now && s.origin == from->first + " " + std::to_string(from->second.fence);
+  if (reply.is_error()) return;
+  std::int64_t const told = reply.items[0].integer;
+  if (told == 2 && was_there) throw violation{11, who + " was told that it is gone, which it was not"};
+  auto const mine = is.owners.find(s.id);
+  if (told != 1) {
+    if (is.owners != s.was.owners) throw violation{7, who + " was told that it has nothing, and has changed " + lock_words(s.name)};
+    return;
+  }
+  if (mine == is.owners.end()) throw violation{3, who + " was told that it has it, which it has not"};
+  if (mine->second.state != 'h') throw violation{3, who + " is written down as a claim"};
+  if (mine->second.ends_us < now + s.lease * 1000) throw violation{3, who + " has it, but not for its lease"};
+  if (!fence_spoilt_once(s.name) && is.kept_fence < mine->second.fence) throw violation{2, who + " does not keep the fence"};
+  only_one_adopts(s.origin, s.id, who);
+  for (sim_acquisition const* a : watches_[static_cast<std::size_t>(s.name)].active) {
+    if (believed(*a) && !disowned(*a) && owner_id(*a) + " " + std::to_string(a->fence / hand_offs_per_grant) == s.origin)
+      throw violation{1, who + " has it, while that one still believes it has"};
+  }
+}
+
 // Whoever is told to own a permit has it, as a hold, for its whole lease.
 void permits_observer::judge_answer(permit_step const& s, permits_state const& is, value const& reply) {
   auto const told = reply.items[s.acquires || s.releases ? 0 : s.index + 1].integer;
@@ -392,6 +432,8 @@ void permits_observer::judge_answer(permit_step const& s, permits_state const& i
   auto const before = s.was.owners.find(s.id);
   bool const owned = before != s.was.owners.end() && before->second.ends_us > now;
   if (s.releases && !s.keep && s.rest == 0) {
+    bool const had_left = owned && detached_.contains(s.id + " " + std::to_string(before->second.fence));
+    if (had_left && !misdescribed_.contains(s.id)) throw violation{6, s.id + " releases what it has let go"};
     if (mine != is.owners.end()) throw violation{6, s.id + " gave its permit back and still has it"};
     if ((told == 1) != owned) throw violation{7, s.id + " gave its permit back and was told something else"};
     (owned ? released_as_owner_ : released_as_nobody_).insert(s.id);
@@ -408,6 +450,7 @@ void permits_observer::data_lost() {
     w.limit_set = 0;
     w.passed.clear();
   }
+  adopted_.clear();  // where that is forgotten, the origin may be back
 }
 
 void permits_observer::fence_spoilt(int name) { watches_[static_cast<std::size_t>(name)].highest_written = 0; }
@@ -544,7 +587,7 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
   look_at_hold(a);
   std::string const who = client_words(a) + " was granted a permit of " + lock_words(a.lock_number);
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
-  if (!a.fixed && a.fence % hand_offs_per_grant != 0) throw violation{8, who + " in memory"};
+  if (!a.fixed && a.origin.empty() && a.fence % hand_offs_per_grant != 0) throw violation{8, who + " in memory"};
   if (a.permit.all_free && !disowned(a)) {
     permits_state const is = look_at(a.lock_number);
     auto const given = is.owners.find(owner_id(a));
@@ -591,6 +634,24 @@ void permits_observer::released(sim_acquisition& a) {
   held_ += world_.now() - a.asked_at;
   a.active = false;
   std::erase(watches_[static_cast<std::size_t>(a.lock_number)].active, &a);
+}
+
+void permits_observer::detaching(sim_acquisition& a) {
+  if (a.active && a.at == phase::holding) told_in_time(a);
+}
+
+void permits_observer::detached(sim_acquisition& a, error_code why) {
+  std::string const who = client_words(a) + ", which let go of a permit of " + lock_words(a.lock_number) + ",";
+  bool const is_gone = let_go(a, why, who);
+  std::erase(watches_[static_cast<std::size_t>(a.lock_number)].active, &a);
+  held_ += world_.now() - a.asked_at;
+  if (!is_gone || disowned(a)) return;
+  permits_state const is = look_at(a.lock_number);
+  auto const mine = is.owners.find(owner_id(a));
+  if (mine == is.owners.end()) throw violation{3, who + " was told that others may have it, and the server knows nothing of it"};
+  if (mine->second.state != 'h') throw violation{3, who + " has left a claim"};
+  if (!clock_steps_ && mine->second.ends_us < world_.server_us(a.detach_asked_at) + a.lease.count() * 1000)
+    throw violation{3, who + " has left less than its lease"};
 }
 
 void permits_observer::release_answered(sim_acquisition& a, bool was_held, bool failed) { observer::release_answered(a, was_held, failed); }
@@ -657,11 +718,14 @@ void permits_observer::nothing_owned_by_the_living() {
       permits_state const is = look_at(name);
       for (auto const& [id, o] : is.owners) {
         if (o.ends_us <= world_.server_us(world_.now())) continue;  // over, and swept by whoever comes next
+        if (detached_.contains(id)) continue;                       // ends with its lease, if nobody takes it over
         if (client_of(id) == c->id()) throw violation{6, "a permit of " + lock_words(name) + " is left behind, owned by " + id};
       }
-      // Nobody can leave the line of a lock whose key holds something else.
+      // Nobody can leave the line of a lock whose key holds something else. The longer leases of others keep it for who was away for longer.
+      bool const was_away = c->longest_absence() > c->settings().settings.lease.count();
       for (waiter const& x : is.line) {
-        if (client_of(x.id) == c->id() && !spoilt(name)) throw violation{6, x.id + " is left behind in the line for " + lock_words(name)};
+        if (client_of(x.id) == c->id() && !spoilt(name) && !was_away)
+          throw violation{6, x.id + " is left behind in the line for " + lock_words(name)};
       }
     }
   }

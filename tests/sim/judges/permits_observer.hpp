@@ -30,6 +30,8 @@ class permits_observer final : public observer {
   void answered(sim_acquisition& a, bool granted) override;
   void released(sim_acquisition& a) override;
   void release_answered(sim_acquisition& a, bool was_held, bool failed) override;
+  void detaching(sim_acquisition& a) override;
+  void detached(sim_acquisition& a, error_code why) override;
   void lost(sim_acquisition& a) override;
   void gone(sim_acquisition& a) override;
   void writes(sim_client& c, protocol::command const& what) override;
@@ -62,8 +64,8 @@ class permits_observer final : public observer {
   };
   struct permit_step {
     int name = -1;
-    bool acquires = false, releases = false;
-    std::string id;
+    bool acquires = false, releases = false, adopts = false;
+    std::string id, origin = {};  // of an adoption: "ID FENCE"
     bool keep = false, waits = false, patient = false;
     std::int64_t rest = 0;  // of a release: what stays
     bool knows_limit = true;
@@ -101,6 +103,7 @@ class permits_observer final : public observer {
   void judge_owners(permit_step const& s, permits_state const& is);
   void judge_places(permit_step const& s, permits_state const& is, value const& reply) const;
   void judge_answer(permit_step const& s, permits_state const& is, value const& reply);
+  void judge_adoption(permit_step const& s, permits_state const& is, value const& reply);
   void waited_for_nothing(sim_acquisition const& a) const;
   void note_moves(permit_step const& s, permits_state const& is);
   bool fits(permits_state const& is, waiter const& w) const;

@@ -8,7 +8,7 @@ namespace conch::sim {
 plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
   using engine::permit_kind;
   plan p = make_plan(seed);
-  keep_holds(p);
+  if (kind == permit_kind::reentrant) keep_holds(p);
   random_source r{seed ^ 0x9a27'5f00};
   p.permits = kind;
   p.limit = kind == permit_kind::shared || kind == permit_kind::reentrant

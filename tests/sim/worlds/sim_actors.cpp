@@ -301,6 +301,8 @@ void sim_client::take_over(detached_hold const& d, time_point now) {
   x.lease = as_ms(d.lease);
   x.origin = d.origin;
   x.first_index = d.first_index;
+  plan const& all = world_.schedule();
+  if (all.permits != engine::permit_kind::none) x.permit = {all.permits, all.limit, d.share};
   world_.watcher().asked(x);
   if (o.cancel != operation::cancels::never) later(a, cancel_after, &sim_client::cancel_now);
   engine_->acquire(x, name_of(d.name), now);

@@ -278,6 +278,7 @@ void sim_client::receive(link_ptr const& l, std::string bytes) {
 void sim_client::connected_as(protocol::session const& s, time_point now) {
   up_ = true;
   up_since_ = world_.now();
+  longest_absence_ = std::max(longest_absence_, up_since_ - down_since_);
   releases_written_ = 0;
   renewals_written_.clear();
   server_->connected_as(s, now);
@@ -296,6 +297,7 @@ void sim_client::connect_failed(protocol::fault what, std::string_view words, ti
 void sim_client::disconnected(std::string_view why, time_point now) {
   if (why != "the connection is gone" && why != drop_why_)
     throw violation{10, "the connection does not understand what the server sent: " + std::string{why}};
+  if (up_) down_since_ = world_.now();
   up_ = cleanups_are_due_ = false;
   server_->disconnected(why, now);
   no_order_may_repeat();
@@ -435,7 +437,7 @@ void sim_client::on_detached(engine::acquisition& a, error_code why) {
   world_.watcher().detached(mine, why);
   if (!why) {
     engine::detached const text{name_of(mine.lock_number), id_ + "." + engine::to_text(mine.id), mine.fence, mine.lock->place->lease};
-    detached_hold const d{mine.lock_number, text.origin(), text.next_index(), text.lease.count() * millisecond, o.adopted_hold};
+    detached_hold const d{mine.lock_number, text.origin(), text.next_index(), text.lease.count() * millisecond, o.adopted_hold, mine.permit.weight};
     world_.send_detached(o.adopt_by, o.adopt_after, d);
     world_.send_detached(o.adopt_too, o.adopt_too_after, d);
   }

@@ -118,6 +118,7 @@ class sim_client final : public protocol::wire,
   bool settled() const;   // and nothing is owed to the server
   bool up() const { return up_; }
   nanos up_since() const { return up_since_; }
+  nanos longest_absence() const { return longest_absence_; }  // between two connections
   link_ptr const& connection() const { return link_; }
   int number() const { return number_; }
   std::uint64_t process() const { return process_; }
@@ -245,6 +246,7 @@ class sim_client final : public protocol::wire,
   link_ptr link_;
   bool up_ = false;
   nanos up_since_ = 0;
+  nanos down_since_ = 0, longest_absence_ = 0;
   std::string drop_why_;
   std::deque<notice> notices_;
   std::vector<std::string> names_;

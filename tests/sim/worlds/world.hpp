@@ -30,7 +30,8 @@ struct detached_hold {
   std::string origin;
   int first_index = 0;
   nanos lease = 0;
-  nanos hold = 0;  // how long whoever takes it over has it
+  nanos hold = 0;           // how long whoever takes it over has it
+  std::uint32_t share = 0;  // of a lock with several owners
 };
 
 // A write of a user that the server carries out only for the owner (conch::write_guard).
