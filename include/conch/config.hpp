@@ -2,6 +2,7 @@
 #pragma once
 
 #include <conch/clock.hpp>
+#include <conch/error.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -43,12 +44,59 @@ struct quorum_config {
   duration min_server_uptime = duration::zero();
 };
 
+/// How a connection over TLS (`rediss://`) is made. TLS 1.2 or newer. All files are PEM. The client looks at them before each connection and
+/// reads them again when they have changed; if it then cannot use them, it logs that and goes on with those of before.
+struct tls_config {
+  /// Certificates of the authorities to trust: a file, and a folder (as made by `openssl rehash`). Both empty: those of the system.
+  std::string ca_file{};
+  std::string ca_path{};
+
+  /// The client's own certificate, with its chain, and its private key, which must not be encrypted. Empty `key_file`: the key is in
+  /// `cert_file` too.
+  std::string cert_file{};
+  std::string key_file{};
+
+  /// The name, or the address, that the certificate of the server must be for. Empty: the host of the URL.
+  std::string server_name{};
+
+  /// False: any certificate is accepted, so whoever is on the way to the server can read and change everything. For tests only.
+  bool verify = true;
+};
+
+/// User and password for one server.
+struct credentials {
+  std::string user{};  // empty: "default"
+  std::string password{};
+
+  /// How long they are good for, at least 10 ms. When nine tenths of it have passed the provider is called again, and its answer goes to the
+  /// server on the live connection (AUTH): holds and places in line are not touched. If that fails it is logged and tried again
+  /// `config::reconnect_max` later. duration::max(): until the connection ends.
+  duration refresh_after = duration::max();
+};
+
+/// To be called once, from any thread (config::single_threaded: from its one thread), also before the provider has returned; later calls are ignored.
+/// With an error there are no credentials.
+using credentials_handler = std::function<void(error_code, credentials)>;
+
+/// Called before each connection, and when `credentials::refresh_after` is near, with the URL of the server without its password. It runs on a
+/// thread of the io_context and must not block. What it starts, such as a request to a store of secrets, ends with a call of the handler, within
+/// `config::connect_timeout`. An exception counts as an error; its words are logged, so they must not contain a secret.
+using credentials_provider = std::function<void(std::string const& server, credentials_handler done)>;
+
 /// The settings of a client. They are validated once, when the client is made; an error names the member.
 struct config {
-  /// The server: `redis://[user:password@]host[:port][/db]`, `unix:///path[?db=n]` or
+  /// The server: `redis://[user:password@]host[:port][/db]`, the same over TLS with `rediss://`, `unix:///path[?db=n]` or
   /// `memory://[name]` (this process only, for unit tests). Or 1 to 9 independent servers, of which a majority decides:
-  /// `redlock://host:port,host:port,host:port`, each written as after `redis://`.
+  /// `redlock://host:port,host:port,host:port`, each written as after `redis://`. `valkey://` and `valkeys://` are other names of
+  /// `redis://` and `rediss://`.
   std::string url = "redis://127.0.0.1:6379";
+
+  /// For `rediss://`, which needs a conch that was built with CONCH_TLS. A URL can name the files, too:
+  /// `rediss://host?cacert=FILE&cacertdir=FOLDER&cert=FILE&key=FILE&sni=NAME`; they count for that server, instead of those here.
+  tls_config tls{};
+
+  /// Gives user and password, instead of the URL: passwords that change, tokens that expire. Empty: those of the URL.
+  conch::credentials_provider credentials_provider = nullptr;
 
   /// For several servers, which `quorum.servers` or a `redlock://` URL names.
   quorum_config quorum{};
@@ -86,7 +134,7 @@ struct config {
   /// lease, and for the renewals of a lock with a shorter lease of its own to a third of that.
   duration command_timeout = std::chrono::seconds{3};
 
-  /// The limit for name look-up, connection and greeting together. 10 ms to 1 hour.
+  /// The limit for name look-up, connection, TLS handshake and greeting together. 10 ms to 1 hour.
   duration connect_timeout = std::chrono::seconds{5};
 
   /// How long an acquire waits for a server that cannot be reached before it fails with errc::unreachable. 0 to 30 days.

@@ -29,6 +29,7 @@ enum class errc {
   invalid_url,     ///< the URL could not be understood
   not_supported,   ///< this backend does not offer that
   would_deadlock,  ///< a reader asked to become a writer; or a blocking call would wait for its own thread
+  tls_failed,      ///< TLS to the server failed: a certificate is not accepted, or a file of config::tls cannot be used
 };
 
 /// Groups of errors, for code that only wants to know what to do next.

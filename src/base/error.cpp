@@ -29,6 +29,7 @@ std::string_view plain_message(errc e) {
     case errc::invalid_url: return "invalid URL";
     case errc::not_supported: return "not supported by this backend";
     case errc::would_deadlock: return "it would wait for ever";
+    case errc::tls_failed: return "no TLS connection to the lock server";
   }
   return "unknown error";
 }

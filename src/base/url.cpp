@@ -21,7 +21,7 @@ int hex(char c) {
   return -1;
 }
 
-std::string percent_decoded(std::string_view text) {
+std::string percent_decoded(std::string_view text, std::string const& where) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {
@@ -30,7 +30,7 @@ std::string percent_decoded(std::string_view text) {
     }
     int const high = i + 2 < text.size() ? hex(text[i + 1]) : -1;
     int const low = i + 2 < text.size() ? hex(text[i + 2]) : -1;
-    if (high < 0 || low < 0) refuse("'%' in user or password must be followed by two hexadecimal digits");
+    if (high < 0 || low < 0) refuse("'%' in " + where + " must be followed by two hexadecimal digits");
     plain += static_cast<char>(high * 16 + low);
     i += 2;
   }
@@ -54,8 +54,8 @@ void read_database(std::string_view text, address& to) {
 void read_credentials(std::string_view text, address& to) {
   auto const colon = text.find(':');
   if (colon == std::string_view::npos) refuse("before '@' stands user:password, or :password");
-  to.user = percent_decoded(text.substr(0, colon));
-  to.password = percent_decoded(text.substr(colon + 1));
+  to.user = percent_decoded(text.substr(0, colon), "user or password");
+  to.password = percent_decoded(text.substr(colon + 1), "user or password");
   if (to.password.empty()) refuse("the password before '@' is empty");
 }
 
@@ -84,9 +84,43 @@ void read_host_and_port(std::string_view text, address& to) {
   to.port = *number;
 }
 
+/// The words of redis-cli.
+std::string* setting_of_tls(std::string_view word, tls_config& to) {
+  if (word == "cacert") return &to.ca_file;
+  if (word == "cacertdir") return &to.ca_path;
+  if (word == "cert") return &to.cert_file;
+  if (word == "key") return &to.key_file;
+  if (word == "sni") return &to.server_name;
+  return nullptr;
+}
+
+/// `cacert=/etc/ca.pem&sni=redis.internal`. A word is not shown: it may be the rest of a password.
+void read_tls(std::string_view query, tls_config& to) {
+  for (;;) {
+    std::string_view const one = query.substr(0, query.find('&'));
+    auto const equals = one.find('=');
+    std::string* const setting = setting_of_tls(one.substr(0, equals), to);
+    if (setting == nullptr || equals == std::string_view::npos) {
+      refuse("behind '?' rediss:// takes cacert=, cacertdir=, cert=, key= and sni=; only config::tls.verify switches the verification off");
+    }
+    if (!setting->empty()) refuse("behind '?' a word stands twice");
+    *setting = percent_decoded(one.substr(equals + 1), "what follows '?'");
+    if (setting->empty() || setting->find('\0') != std::string::npos) refuse("behind '?' a value is empty or contains a NUL");
+    if (one.size() == query.size()) break;
+    query.remove_prefix(one.size() + 1);
+  }
+  if (to.cert_file.empty() && !to.key_file.empty()) refuse("behind '?' key= needs cert=");
+}
+
 void read_tcp(std::string_view rest, address& to) {
-  if (auto const extra = rest.find_first_of("?#"); extra != std::string_view::npos) {
-    refuse("redis:// takes no '?' and no '#'; percent-encode them in a password");
+  constexpr auto npos = std::string_view::npos;
+  if (to.over_tls ? rest.find('#') != npos : rest.find_first_of("?#") != npos) {
+    refuse(to.over_tls ? "rediss:// takes no '#'; percent-encode it in a password"
+                       : "redis:// takes no '?' and no '#'; percent-encode them in a password");
+  }
+  if (auto const query = rest.find('?'); query != npos) {
+    read_tls(rest.substr(query + 1), to.tls);
+    rest = rest.substr(0, query);
   }
   if (auto const slash = rest.find('/'); slash != std::string_view::npos) {
     std::string_view const database = rest.substr(slash + 1);
@@ -123,11 +157,13 @@ void read_unix(std::string_view rest, address& to) {
 address parse_url(std::string_view url) {
   address to;
   auto const scheme_end = url.find("://");
-  if (scheme_end == std::string_view::npos) refuse("a URL begins with redis://, unix:// or memory://");
+  if (scheme_end == std::string_view::npos) refuse("a URL begins with redis://, rediss://, unix:// or memory://");
   std::string_view const scheme = url.substr(0, scheme_end);
   std::string_view const rest = url.substr(scheme_end + 3);
-  if (scheme == "redis") {
+  bool const plain = scheme == "redis" || scheme == "valkey";
+  if (plain || scheme == "rediss" || scheme == "valkeys") {
     to.what = address::kind::tcp;
+    to.over_tls = !plain;
     read_tcp(rest, to);
   } else if (scheme == "unix") {
     to.what = address::kind::unix_socket;
@@ -136,7 +172,7 @@ address parse_url(std::string_view url) {
     to.what = address::kind::memory;
     to.path = rest;
   } else {
-    refuse("the scheme must be redis, unix, memory or, for a list of servers, redlock");
+    refuse("the scheme must be redis, rediss (TLS), valkey, valkeys (TLS), unix, memory or, for a list of servers, redlock");
   }
   return to;
 }
@@ -162,16 +198,35 @@ std::vector<address> parse_servers(std::vector<std::string> const& urls) {
     address one = parse_url(url);
     for (address const& other : all) {
       // With two votes of one server fewer servers than a majority could win.
-      if (other.shown() == one.shown()) refuse("two of the servers are the same: " + one.shown());
+      address same = other;
+      same.over_tls = one.over_tls;
+      if (same.shown() == one.shown()) refuse("two of the servers are the same: " + one.shown());
     }
     all.push_back(std::move(one));
   }
   return all;
 }
 
+tls_config tls_of(address const& where, tls_config const& configured) {
+  tls_config all = configured;
+  tls_config const& named = where.tls;
+  // Together: an authority, or a key, of the one does not belong to a file of the other.
+  if (!named.ca_file.empty() || !named.ca_path.empty()) {
+    all.ca_file = named.ca_file;
+    all.ca_path = named.ca_path;
+  }
+  if (!named.cert_file.empty() || !named.key_file.empty()) {
+    all.cert_file = named.cert_file;
+    all.key_file = named.key_file;
+  }
+  if (!named.server_name.empty()) all.server_name = named.server_name;
+  return all;
+}
+
 std::string address::shown() const {
   switch (what) {
-    case kind::tcp: return "redis://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+    case kind::tcp:
+      return (over_tls ? "rediss://" : "redis://") + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
     case kind::unix_socket: return "unix://" + path;
     case kind::memory: return "memory://" + path;
   }

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/config.hpp>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,14 +21,20 @@ struct address {
   std::string user;  // empty: "default" if there is a password
   std::string password;
   int database = 0;
+  bool over_tls = false;  // tcp
+  tls_config tls{};       // what the URL says of TLS; its `verify` says nothing
 
   /// The address without the password, for messages.
   std::string shown() const;
 };
 
-/// `redis://[user:password@]host[:port][/db]`, `unix://[user:password@]/path[?db=n]`, `memory://[name]`.
-/// User and password are percent-decoded. Throws boost::system::system_error{errc::invalid_url}; what() says which part.
+/// `redis://[user:password@]host[:port][/db]` (also `valkey://`), `rediss://...[?cacert=&cacertdir=&cert=&key=&sni=]` (also `valkeys://`),
+/// `unix://[user:password@]/path[?db=n]`, `memory://[name]`. User, password and what follows '?' are percent-decoded. Throws
+/// boost::system::system_error{errc::invalid_url}; what() says which part.
 address parse_url(std::string_view url);
+
+/// The settings of TLS for this server: those of the URL, and of the configuration where the URL says nothing.
+tls_config tls_of(address const& where, tls_config const& configured);
 
 /// The servers that a client works with: `redlock://` and a list of `[user:password@]host[:port][/db]`, separated by commas; or one of the
 /// above. Throws as parse_url.

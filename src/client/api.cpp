@@ -108,6 +108,19 @@ void check_key_prefix(std::string const& prefix) {
   }
 }
 
+/// Who sets something of TLS means to use it.
+void check_tls(config const& c) {
+  tls_config const& t = c.tls;
+  require(t.key_file.empty() || !t.cert_file.empty(), "tls.key_file needs tls.cert_file");
+  for (std::string const* text : {&t.ca_file, &t.ca_path, &t.cert_file, &t.key_file, &t.server_name}) {
+    require(text->find('\0') == std::string::npos, "a member of tls contains a NUL");
+  }
+  bool const is_set = !t.verify || !(t.ca_file + t.ca_path + t.cert_file + t.server_name).empty();
+  auto const servers = backends::servers_of(c);
+  bool const used = std::any_of(servers.begin(), servers.end(), [](auto const& one) { return one.over_tls; });
+  require(!is_set || used, "tls is set, and no URL begins with rediss://");
+}
+
 /// Lowers what depends on the lease, and throws for values out of range.
 config checked(config c) {
   constexpr duration none = duration::zero();
@@ -140,6 +153,12 @@ config checked(config c) {
   zero_or_between("keep_alive", c.keep_alive, shortest_keep_alive, hours{24});
   check_client_name(c.client_name);
   check_key_prefix(c.key_prefix);
+  check_tls(c);
+  if (c.credentials_provider) {
+    auto const servers = backends::servers_of(c);
+    bool const twice = std::any_of(servers.begin(), servers.end(), [](auto const& one) { return !one.password.empty(); });
+    require(!twice, "credentials_provider is set, and a URL contains a password");
+  }
   return c;
 }
 

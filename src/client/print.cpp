@@ -66,6 +66,7 @@ std::string to_string(errc e) {
     case errc::invalid_url: return "invalid_url";
     case errc::not_supported: return "not_supported";
     case errc::would_deadlock: return "would_deadlock";
+    case errc::tls_failed: return "tls_failed";
   }
   return "errc(" + std::to_string(static_cast<int>(e)) + ")";
 }

@@ -24,6 +24,7 @@ error_code to_error(fault what, std::string_view words) {
     case fault::access_denied: return make_error_code(errc::access_denied, words);
     case fault::refused: return make_error_code(errc::server_refused, words);
     case fault::malformed: return make_error_code(errc::protocol, words);
+    case fault::tls_failed: return make_error_code(errc::tls_failed, words);
     default: return make_error_code(errc::unreachable, words);
   }
 }
@@ -188,8 +189,8 @@ bool server::is_patient(time_point now, time_point until) const { return now < s
 void server::connect_failed(fault what, std::string_view words, time_point now) {
   trouble_ = words;
   was_replica_ = was_replica_ || what == fault::reconnect;
-  // A wrong password does not get better by waiting; everything else may.
-  bool const final = what == fault::access_denied || what == fault::malformed || what == fault::refused;
+  // A wrong password or certificate does not get better by waiting; everything else may.
+  bool const final = what == fault::access_denied || what == fault::malformed || what == fault::refused || what == fault::tls_failed;
   if (final && !CONCH_MUTANT(refused_greeting_fails_nobody)) {
     fail_all_asking(to_error(what, words), now);
     up_.connection_refused(to_error(what, words), now);

@@ -180,6 +180,7 @@ enum class fault {
   access_denied,  // report
   refused,        // report; a release tries again
   malformed,      // not an answer to what was asked: report
+  tls_failed,     // TLS does not come about: report
 };
 
 /// The flags for "passed on" in the answer of a release (lua/release.lua, lua/permit_release.lua) or of an order.

@@ -4,6 +4,8 @@
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 
+#include <exception>
+#include <memory>
 #include <random>
 #include <utility>
 
@@ -11,9 +13,9 @@ namespace conch::redis {
 
 using boost::system::error_code;
 
-connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address where)
-    : host_{h}, on_{on}, fsm_{settings, client_id, std::move(where), std::random_device{}()},
-      in_one_thread_{settings.single_threaded}, stream_{on}, timer_{on} {}
+connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where)
+    : host_{h}, settings_{settings}, on_{on}, fsm_{settings, client_id, where, std::random_device{}(), {.handshakes = where.over_tls}},
+      in_one_thread_{settings.single_threaded}, stream_{on, where, settings.tls}, timer_{on} {}
 
 // ---------------------------------------------------------------------------------------------- from the protocol
 
@@ -82,8 +84,10 @@ void connection::carry_out() {
     }
     if (todo.close) close();
     if (todo.sleep) sleep(todo.until);
+    if (todo.ask) ask();
     if (todo.resolve) resolve();
     if (todo.connect) connect();
+    if (todo.handshake) handshake();
     if (todo.flush && !in_one_thread_) flush_later();  // behind the handlers of this turn, which were posted
     if (todo.flush && in_one_thread_) {
       fsm_.flush();
@@ -112,6 +116,28 @@ void connection::sleep(time_point until) {
   }));
 }
 
+/// The provider may answer from any thread, at once, late, twice or never; the client may be gone by then.
+void connection::ask() {
+  std::weak_ptr<void> const client = host_.keep();
+  auto const answer = [this, client, mine = ++question_](std::string const& why, credentials found) {
+    auto const keep = client.lock();
+    if (!keep) return;
+    auto posted = [this, keep, mine, why, c = std::move(found)] {
+      if (mine != question_) return;
+      ++question_;  // the next answer to it is ignored
+      input([&](time_point now) { why.empty() ? fsm_.credentials_found(c, now) : fsm_.no_credentials(why, now); });
+    };
+    // From within: then the io_context is still there.
+    host_.enter([&](time_point) { asio::post(on_, std::move(posted)); });
+  };
+  try {
+    settings_.credentials_provider(fsm_.where().shown(),
+                                   [answer](error_code ec, credentials found) { answer(ec ? ec.message() : std::string{}, std::move(found)); });
+  } catch (std::exception const& e) {
+    answer(e.what(), {});
+  }
+}
+
 void connection::resolve() {
   stream_.async_resolve(fsm_.where(), bound([this](error_code ec, stream::found_addresses const& found) {
                           std::size_t const addresses = stream_.take(found);
@@ -129,13 +155,24 @@ void connection::connect() {
                         }));
 }
 
+void connection::handshake() {
+  std::string warning;
+  std::string const wrong =
+      stream_.async_handshake(warning, bound([this](error_code ec) {
+                                input([&](time_point now) { ec ? fsm_.failed(stream_.words(ec), now, tls_fault(ec)) : fsm_.handshaken(now); });
+                              }));
+  if (!warning.empty()) host_.log(log_level::warning, fsm_.where().shown() + ": goes on with the files of before: " + warning);
+  if (wrong.empty()) return;
+  asio::post(on_, bound([this, wrong] { input([&](time_point now) { fsm_.failed(wrong, now, protocol::fault::tls_failed); }); }));
+}
+
 /// Writes at once what the stream takes, which is nearly always all.
 void connection::write() {
   std::size_t const taken = stream_.write_some(fsm_.bytes());
   if (taken != 0) return fsm_.written(taken);
   stream_.async_write_some(fsm_.bytes(), bound([this](error_code ec, std::size_t size) {
                              if (ec) {
-                               input([&](time_point now) { fsm_.failed("write: " + ec.message(), now); });
+                               input([&](time_point now) { fsm_.write_failed("write: " + stream_.words(ec), now); });
                              } else {
                                fsm_.written(size);
                                carry_out();
@@ -144,9 +181,10 @@ void connection::write() {
 }
 
 void connection::read() {
-  stream_.async_read_some(fsm_.room(), bound([this](error_code ec, std::size_t size) {
-                            input([&](time_point now) { ec ? fsm_.failed("read: " + ec.message(), now) : fsm_.received(size, now); });
-                          }));
+  stream_.async_read_some(
+      fsm_.room(), bound([this](error_code ec, std::size_t size) {
+        input([&](time_point now) { ec ? fsm_.failed("read: " + stream_.words(ec), now, tls_fault(ec)) : fsm_.received(size, now); });
+      }));
 }
 
 }  // namespace conch::redis

@@ -22,7 +22,7 @@ namespace conch::redis {
 class connection final : public transport {
  public:
   /// `on`: a strand, unless config::single_threaded.
-  connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address where);
+  connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where);
 
   // protocol::wire, with the client locked
   void send(protocol::command const& c) override;
@@ -43,14 +43,18 @@ class connection final : public transport {
   void carry_out();
   void close();
   void sleep(time_point until);
+  void ask();
   void resolve();
   void connect();
+  void handshake();
   void write();
   void read();
 
   host& host_;
+  config const& settings_;
   asio::any_io_executor const on_;
   connection_fsm fsm_;
+  std::uint64_t question_ = 0;    // counts questions for credentials: an answer to an earlier one is too late
   std::uint64_t generation_ = 0;  // counts closes: a handler that finds it changed belongs to a closed stream
   bool const in_one_thread_;
   stream stream_;

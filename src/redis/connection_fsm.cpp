@@ -4,6 +4,7 @@
 #include "base/mutant.hpp"
 #include "base/turns.hpp"
 #include "redis/codec.hpp"
+#include "resp/encoder.hpp"
 
 #include <boost/assert.hpp>
 
@@ -20,6 +21,7 @@ namespace {
 constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_text = 64 << 10, .max_message = 1 << 20};
 constexpr std::size_t good_read = 16 << 10;
 constexpr duration steady_after = std::chrono::seconds{1};
+constexpr duration shortest_renewal = std::chrono::milliseconds{10};  // of credentials
 
 }  // namespace
 
@@ -66,15 +68,18 @@ void connection_fsm::due(time_point now) {
     case state::idle:
       if (wanted_) connect(now);
       return;
+    case state::asking:
     case state::resolving:
     case state::connecting:
     case state::handshaking:
     case state::greeting:
       if (now < until_) return sleep(until_);
       if (CONCH_MUTANT(no_connect_timeout)) return;
-      return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
+      return too_late(now);
     case state::up:
       if (dropping_ && !CONCH_MUTANT(drop_ignored)) return lost(protocol::fault::reconnect, why_dropped_, now);
+      if (now >= renew_at_) refresh(now);
+      else if (renew_at_ != time_point::max()) sleep(renew_at_);
       if (std::exchange(unfinished_, false)) hand_over(now);
       return;
     case state::pausing:
@@ -86,6 +91,12 @@ void connection_fsm::due(time_point now) {
 
 void connection_fsm::connect(time_point now) {
   sleep(detail::later_by(now, settings_.connect_timeout));
+  if (!settings_.credentials_provider) return look_up();
+  state_ = state::asking;
+  actions_.ask = true;
+}
+
+void connection_fsm::look_up() {
   next_address_ = 0;
   if (where_.what == address::kind::unix_socket) {
     addresses_ = 1;
@@ -102,6 +113,62 @@ void connection_fsm::resolved(std::size_t addresses, time_point now) {
   addresses_ = addresses;
   connect_next();
 }
+
+/// Of the provider: for a connection that is to be made, or for the present one.
+void connection_fsm::credentials_found(credentials found, time_point now) {
+  bool const of_live = state_ == state::up && renewal_ == renewal::asking;
+  if (state_ != state::asking && !of_live) return;  // too late
+  where_.user = std::move(found.user);
+  where_.password = std::move(found.password);
+  good_for_ = std::max<duration>(found.refresh_after, shortest_renewal);
+  if (!of_live) return look_up();
+  if (where_.password.empty()) return authenticated(now);
+  // Encoded, not sent: the protocol must not wait for an answer that is not its own.
+  {
+    std::lock_guard const guard{outgoing_mutex_};
+    resp::append_command(outgoing_, {"AUTH", where_.user.empty() ? std::string_view{"default"} : where_.user, where_.password});
+  }
+  answers_before_ours_ = unanswered_;
+  renewal_ = renewal::sent;
+  renew_at_ = time_point::max();
+  if (claim_flush()) actions_.flush = true;
+}
+
+void connection_fsm::no_credentials(std::string_view why, time_point now) {
+  std::string const words = "credentials_provider: " + std::string{why};
+  if (state_ == state::asking) return lost(protocol::fault::try_later, words, now);
+  if (state_ == state::up && renewal_ == renewal::asking) refresh_failed(words, now);
+}
+
+/// The time has come to renew the credentials of the live connection, or to ask once more.
+void connection_fsm::refresh(time_point now) {
+  if (renewal_ == renewal::asking) return refresh_failed("credentials_provider: no answer within connect_timeout", now);
+  renewal_ = renewal::asking;
+  renew_at_ = detail::later_by(now, settings_.connect_timeout);
+  sleep(renew_at_);
+  actions_.ask = true;
+}
+
+/// The server goes on with the old ones for as long as it likes: the connection is kept.
+void connection_fsm::refresh_failed(std::string_view why, time_point now) {
+  log(log_level::warning, where_.shown() + ": cannot renew the credentials: " + std::string{why});
+  renewal_ = renewal::due_later;
+  renew_at_ = detail::later_by(now, settings_.reconnect_max);
+  sleep(renew_at_);
+}
+
+/// The present credentials are known to the server.
+void connection_fsm::authenticated(time_point now) {
+  renewal_ = renewal::none;
+  renew_at_ = time_point::max();
+  if (!settings_.credentials_provider || good_for_ == duration::max()) return;
+  renewal_ = renewal::due_later;
+  renew_at_ = detail::later_by(now, good_for_ / 10 * 9);
+  sleep(renew_at_);
+}
+
+/// Is the next answer that of our AUTH, and not the protocol's? To be called for each.
+bool connection_fsm::answer_is_ours() { return renewal_ == renewal::sent && answers_before_ours_-- == 0; }
 
 void connection_fsm::connect_next() {
   state_ = state::connecting;
@@ -121,6 +188,14 @@ void connection_fsm::connected(time_point now) {
   actions_.handshake = true;
 }
 
+void connection_fsm::too_late(time_point now) {
+  if (state_ == state::asking) return no_credentials("no answer within connect_timeout", now);
+  if (state_ != state::handshaking) return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
+  // A server without TLS waits for the end of what it takes for a command. One that has spoken TLS before is only slow.
+  auto const what = was_up_ ? protocol::fault::try_later : protocol::fault::tls_failed;
+  lost(what, "no answer to the TLS handshake within connect_timeout; is this a TLS port?", now);
+}
+
 void connection_fsm::handshaken(time_point now) {
   BOOST_ASSERT(state_ == state::handshaking);
   greet(now);
@@ -131,13 +206,22 @@ void connection_fsm::greet(time_point now) {
   if (!CONCH_MUTANT(half_message_kept)) decoder_.reset();
   writing_ = greeting_.begin(where_, settings_.client_name);
   greeted_at_ = now;
+  heard_ = false;
   write();
   actions_.read = true;
 }
 
-void connection_fsm::failed(std::string_view why, time_point now) {
+void connection_fsm::failed(std::string_view why, time_point now, protocol::fault what) {
   BOOST_ASSERT(state_ != state::idle && state_ != state::pausing && state_ != state::closed);
-  lost(protocol::fault::try_later, why, now);
+  // So ends a plain connection to a TLS port.
+  bool const unheard = state_ == state::greeting && !heard_ && !stream_.handshakes && where_.what == address::kind::tcp;
+  if (unheard) return lost(what, std::string{why} + "; if this is a TLS port, the URL begins with rediss://", now);
+  lost(what, why, now);
+}
+
+void connection_fsm::write_failed(std::string_view why, time_point now) {
+  if (state_ == state::greeting && stream_.handshakes) return;
+  failed(why, now);
 }
 
 /// The end of this connection, or of the attempt to make one.
@@ -147,6 +231,8 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   actions_ = {.log = actions_.log, .close = true};
   state_ = state::pausing;
   write_under_way_ = flush_missed_ = unfinished_ = false;
+  renewal_ = renewal::none;
+  renew_at_ = time_point::max();
   log(log_level::warning, (was_up ? "lost the connection to " : "cannot connect to ") + where_.shown() + ": " + why);
   if (!was_up) {
     events_->connect_failed(what, where_.shown() + ": " + why, now);
@@ -187,6 +273,7 @@ std::span<char> connection_fsm::room() { return decoder_.prepare(good_read); }
 void connection_fsm::received(std::size_t size, time_point now) {
   BOOST_ASSERT(state_ == state::greeting || state_ == state::up);
   decoder_.commit(size);
+  heard_ = true;
   if (state_ == state::greeting) hear_greeting(now);
   else hand_over(now);
 }
@@ -211,7 +298,9 @@ void connection_fsm::hear_greeting(time_point now) {
 void connection_fsm::greeted(time_point now) {
   state_ = state::up;
   sleep(time_point::max());
+  authenticated(now);
   up_since_ = now;
+  was_up_ = true;
   told_of_foreign_pushes_ = false;
   if (!CONCH_MUTANT(drop_outlives_connection)) dropping_ = false;
   unanswered_ = 0;
@@ -248,6 +337,10 @@ void connection_fsm::hand_over(time_point now) {
     }
     if (decoder_.is_push()) {
       push(now);
+    } else if (answer_is_ours()) {
+      auto const& said = decoder_.message()[0];
+      bool const refused = said.what == resp::kind::simple_error || said.what == resp::kind::bulk_error;
+      refused ? refresh_failed(said.text, now) : authenticated(now);
     } else {
       --unanswered_;
       events_->answered(to_answer(decoder_.message(), numbers_), now);
@@ -264,6 +357,7 @@ void connection_fsm::push(time_point now) {
     case push_kind::missed: events_->missed(grant.name, grant.id, now); break;
     case push_kind::subscribed:
       --unanswered_;
+      answer_is_ours();
       if (!CONCH_MUTANT(subscription_unanswered)) events_->answered({}, now);
       break;
     case push_kind::other: break;

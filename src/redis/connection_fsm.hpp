@@ -30,6 +30,7 @@ struct connection_actions {
   bool log = false;        // log the lines of take_log()
   bool close = false;      // close the stream, and cancel the name look-up and the sleep; report none of their ends
   bool sleep = false;      // until `until`, then call due(). It replaces an earlier sleep; time_point::max(): cancel that one only
+  bool ask = false;        // the provider for credentials; then call credentials_found() or no_credentials()
   bool resolve = false;    // the name of the host; then call resolved() or failed()
   bool connect = false;    // a new stream to address_number(); then call connected() or refused()
   bool handshake = false;  // of the stream (TLS); then call handshaken() or failed()
@@ -39,7 +40,7 @@ struct connection_actions {
   bool go_on = false;      // call due() in a later turn
   time_point until{};
 
-  bool any() const noexcept { return log || close || sleep || resolve || connect || handshake || flush || write || read || go_on; }
+  bool any() const noexcept { return log || close || sleep || ask || resolve || connect || handshake || flush || write || read || go_on; }
   friend bool operator==(connection_actions const&, connection_actions const&) = default;
 };
 
@@ -78,6 +79,8 @@ class connection_fsm {
   [[nodiscard]] bool drop_connection(std::string_view why);
 
   // ---- from the interpreter: locked
+  void credentials_found(credentials found, time_point now);
+  void no_credentials(std::string_view why, time_point now);
   void resolved(std::size_t addresses, time_point now);
   void connected(time_point now);
   /// This address does not answer; another one may.
@@ -85,7 +88,10 @@ class connection_fsm {
   void handshaken(time_point now);
   void received(std::size_t size, time_point now);
   /// A read, a write or a handshake of the stream has failed, or the name look-up.
-  void failed(std::string_view why, time_point now);
+  void failed(std::string_view why, time_point now, protocol::fault what = protocol::fault::try_later);
+  /// The same for a write. With TLS a server that refuses our certificate says so only in what is read behind the handshake, and may have
+  /// closed before the greeting is written: then the read tells why.
+  void write_failed(std::string_view why, time_point now);
   void due(time_point now);
 
   // ---- from the interpreter: need not be locked, so that a write never waits for the client's mutex
@@ -107,10 +113,16 @@ class connection_fsm {
   bool is_up() const noexcept { return state_ == state::up; }
 
  private:
-  enum class state : std::uint8_t { idle, resolving, connecting, handshaking, greeting, up, pausing, closed };
+  enum class state : std::uint8_t { idle, asking, resolving, connecting, handshaking, greeting, up, pausing, closed };
 
   void connect(time_point now);
+  void look_up();
   void connect_next();
+  void refresh(time_point now);
+  void refresh_failed(std::string_view why, time_point now);
+  void authenticated(time_point now);
+  bool answer_is_ours();
+  void too_late(time_point now);
   void greet(time_point now);
   void greeted(time_point now);
   void hear_greeting(time_point now);
@@ -125,7 +137,7 @@ class connection_fsm {
 
   config const& settings_;
   sender const who_;
-  address const where_;
+  address where_;  // with the user and password of now
   stream_kind const stream_;
   protocol::wire_events* events_ = nullptr;
 
@@ -137,11 +149,20 @@ class connection_fsm {
   unsigned attempts_ = 0;  // in a row without success
   engine::random_numbers random_;
 
+  // Credentials of a provider, and their renewal on the live connection.
+  enum class renewal : std::uint8_t { none, due_later, asking, sent };
+  renewal renewal_ = renewal::none;
+  duration good_for_ = duration::max();      // the credentials
+  time_point renew_at_ = time_point::max();  // or, while the provider is asked, when that takes too long
+  std::int64_t answers_before_ours_ = 0;     // while AUTH is sent
+
   greeting greeting_;
   time_point greeted_at_{}, up_since_{};
   resp::decoder decoder_;
   std::vector<std::int64_t> numbers_;
   std::string name_;
+  bool heard_ = false;                   // the peer of this connection has said something
+  bool was_up_ = false;                  // some connection before this one was
   bool told_of_foreign_pushes_ = false;  // the log has a line about them for this connection
   bool unfinished_ = false;              // the last turn has left messages
 

@@ -6,6 +6,9 @@
 
 namespace conch::redis {
 
+stream::stream(asio::any_io_executor const& on, address const& where, tls_config const& configured)
+    : resolver_{on}, socket_{on}, tls_{where.over_tls ? make_tls(tls_of(where, configured), where.host) : nullptr} {}
+
 std::size_t stream::take(found_addresses const& found) {
   endpoints_.clear();
   for (auto const& entry : found) endpoints_.emplace_back(entry.endpoint());
@@ -25,7 +28,16 @@ void stream::connected() {
   socket_.non_blocking(true, unsupported);  // of write_some()
 }
 
+std::string stream::begin_tls(std::string& warning) {
+  over_tls_ = tls_->make(std::move(socket_));
+  if (!over_tls_) return tls_->trouble();
+  warning = tls_->trouble();
+  return {};
+}
+
 std::size_t stream::write_some(std::string_view bytes) {
+  // Never with TLS: when the socket is full, a record would have been written in part.
+  if (over_tls_) return 0;
   error_code later;
   return socket_.write_some(asio::buffer(bytes), later);
 }
@@ -33,6 +45,8 @@ std::size_t stream::write_some(std::string_view bytes) {
 void stream::close() {
   error_code ignored;
   socket_.close(ignored);
+  if (over_tls_) over_tls_->close();
+  over_tls_.reset();
   resolver_.cancel();
 }
 

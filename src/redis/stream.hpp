@@ -3,20 +3,24 @@
 
 #include "base/asio_compat.hpp"
 #include "base/url.hpp"
+#include "protocol/wire.hpp"
+#include "redis/tls.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace conch::redis {
 
-/// The stream of bytes to a server, over TCP or a unix socket, and the addresses of the server's host. It knows nothing of what the
+/// The stream of bytes to a server, over TCP, TLS or a unix socket, and the addresses of the server's host. It knows nothing of what the
 /// bytes mean. One operation of each kind at a time; close() ends all of them, and a handler may still be called as if it had ended
 /// before.
 class stream {
@@ -24,7 +28,8 @@ class stream {
   using error_code = boost::system::error_code;
   using found_addresses = asio::ip::tcp::resolver::results_type;
 
-  explicit stream(asio::any_io_executor const& on) : resolver_{on}, socket_{on} {}
+  /// Throws errc::not_supported if conch was built without TLS, and the server is to be reached with it.
+  stream(asio::any_io_executor const& on, address const& where, tls_config const& configured);
 
   /// handler(error_code, found_addresses): what it found is given to take().
   template <class Handler>
@@ -43,26 +48,43 @@ class stream {
   }
   void connected();
 
-  /// Writes what the socket takes at once. 0: nothing, or it failed; then async_write_some() says which.
+  /// Behind connected(), if the server is to be reached over TLS. handler(error_code), whose words() say more; or nothing comes, and it
+  /// returns what is wrong with the settings. `warning`: what is wrong with files of which the older version still serves.
+  template <class Handler>
+  std::string async_handshake(std::string& warning, Handler&& handler) {
+    if (std::string wrong = begin_tls(warning); !wrong.empty()) return wrong;
+    over_tls_->async_handshake(std::forward<Handler>(handler));
+    return {};
+  }
+
+  /// Writes what the socket takes at once. 0: nothing, or it failed, or TLS cannot; async_write_some() says more.
   std::size_t write_some(std::string_view bytes);
 
   /// handler(error_code, size).
   template <class Handler>
   void async_write_some(std::string_view bytes, Handler&& handler) {
+    if (over_tls_) return over_tls_->async_write_some(bytes, std::forward<Handler>(handler));
     socket_.async_write_some(asio::buffer(bytes), std::forward<Handler>(handler));
   }
   template <class Handler>
   void async_read_some(std::span<char> room, Handler&& handler) {
+    if (over_tls_) return over_tls_->async_read_some(room, std::forward<Handler>(handler));
     socket_.async_read_some(asio::buffer(room.data(), room.size()), std::forward<Handler>(handler));
   }
 
   void close();
 
+  /// The words for an error of this connection.
+  std::string words(error_code ec) const { return over_tls_ ? over_tls_->words(ec) : ec.message(); }
+
  private:
+  std::string begin_tls(std::string& warning);
   void prepare(address const& where);
 
   asio::ip::tcp::resolver resolver_;
   asio::generic::stream_protocol::socket socket_;
+  std::unique_ptr<tls_maker> const tls_;  // none: the server is reached without
+  std::shared_ptr<tls_stream> over_tls_;  // has taken the socket
   std::vector<asio::generic::stream_protocol::endpoint> endpoints_;
 };
 

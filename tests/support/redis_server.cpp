@@ -124,7 +124,10 @@ void redis_server::clean_up() noexcept {
   fs::remove_all(directory_, ignored);
 }
 
-std::string redis_server::url() const { return port_ != 0 ? "redis://127.0.0.1:" + std::to_string(port_) : "unix://" + socket_path(); }
+std::string redis_server::url() const {
+  if (port_ == 0) return "unix://" + socket_path();
+  return (options_.tls ? "rediss://127.0.0.1:" : "redis://127.0.0.1:") + std::to_string(port_);
+}
 
 std::string redis_server::socket_path() const { return (directory_ / "redis.sock").string(); }
 
@@ -195,7 +198,7 @@ void redis_server::end_orderly() {
 }
 
 void redis_server::start() {
-  bool const choose_port = options_.tcp && port_ == 0;
+  bool const choose_port = (options_.tcp || options_.tls) && port_ == 0;
   constexpr int attempts = 5;
   for (int attempt = 1;; ++attempt) {
     if (choose_port) {
@@ -288,7 +291,7 @@ std::vector<std::string> redis_server::command_line() const {
   std::vector<std::string> line = {
       options_.executable,
       "--port",
-      std::to_string(port_),
+      std::to_string(options_.tls ? 0 : port_),
       "--bind",
       "127.0.0.1",
       "--unixsocket",
@@ -306,6 +309,7 @@ std::vector<std::string> redis_server::command_line() const {
       "--daemonize",
       "no",
   };
+  if (options_.tls) line.insert(line.end(), {"--tls-port", std::to_string(port_)});
   line.insert(line.end(), options_.arguments.begin(), options_.arguments.end());
   return line;
 }

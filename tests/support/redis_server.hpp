@@ -17,6 +17,9 @@ struct redis_server_options {
   /// Listen on a free port of 127.0.0.1 too; `url()` then names it.
   bool tcp = false;
 
+  /// The same port, with TLS only. `arguments` name the certificate: `{"--tls-cert-file", ...}`.
+  bool tls = false;
+
   /// Write every command to disk before it is answered. Without it `restart(keep_data)` keeps
   /// the data only if the server was not killed before.
   bool appendonly = false;
@@ -47,13 +50,13 @@ class redis_server {
   redis_server(redis_server const&) = delete;
   redis_server& operator=(redis_server const&) = delete;
 
-  /// `unix://PATH`, or `redis://127.0.0.1:PORT` with `tcp`. Stays the same over a restart.
+  /// `unix://PATH`, `redis://127.0.0.1:PORT` with `tcp`, or `rediss://127.0.0.1:PORT` with `tls`. Stays the same over a restart.
   std::string url() const;
 
   /// There in both modes.
   std::string socket_path() const;
 
-  /// 0 without `tcp`.
+  /// 0 without `tcp` and `tls`.
   std::uint16_t port() const noexcept { return port_; }
 
   /// 0 while it does not run.

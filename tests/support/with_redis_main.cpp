@@ -1,7 +1,8 @@
 // Runs a command with a Redis server of its own.
 //
-//   conch_with_redis COMMAND [ARGUMENT...]
+//   conch_with_redis [--tls] COMMAND [ARGUMENT...]
 //
+// With --tls it is reached over TLS and needs a password: $CONCH_CA is the authority's certificate, $CONCH_PASSWORD_FILE has the password.
 // `{url}` in an argument becomes the server's URL, which is in $CONCH_URL as well. The exit code is
 // that of the command, or 128 + the signal that ended it.
 
@@ -14,9 +15,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "support/certificates.hpp"
 #include "support/redis_server.hpp"
 
 namespace {
@@ -44,18 +48,35 @@ int run(std::vector<std::string> command) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/// Options of a server that is reached over TLS.
+conch::test::redis_server_options over_tls(conch::test::certificates& files) {
+  files.authority("ca");
+  files.signed_by("ca", "server", "IP:127.0.0.1");
+  std::ofstream{files.path("password")} << "a password\n";
+  ::setenv("CONCH_CA", files.certificate("ca").c_str(), 1);
+  ::setenv("CONCH_PASSWORD_FILE", files.path("password").c_str(), 1);
+  conch::test::redis_server_options options;
+  options.tls = true;
+  options.arguments = {
+      "--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"), "--tls-auth-clients", "no", "--requirepass",
+      "a password"};
+  return options;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: conch_with_redis COMMAND [ARGUMENT...]\n");
+  bool const tls = argc > 1 && std::string_view{argv[1]} == "--tls";
+  if (argc < (tls ? 3 : 2)) {
+    std::fprintf(stderr, "usage: conch_with_redis [--tls] COMMAND [ARGUMENT...]\n");
     return 2;
   }
   try {
-    conch::test::redis_server const server({.tcp = true});
+    conch::test::certificates files;
+    conch::test::redis_server const server(tls ? over_tls(files) : conch::test::redis_server_options{.tcp = true});
     std::string const url = server.url();
     ::setenv("CONCH_URL", url.c_str(), 1);
-    std::vector<std::string> command(argv + 1, argv + argc);
+    std::vector<std::string> command(argv + (tls ? 2 : 1), argv + argc);
     constexpr std::string_view placeholder = "{url}";
     for (auto& argument : command) {
       if (auto const at = argument.find(placeholder); at != argument.npos) {

@@ -40,6 +40,11 @@ TEST(Url, EachFormMeansThis) {
            {"redis://u:p:q@a", kind::tcp, "a", 6379, "", "u", "p:q", 0, "redis://a:6379"},
            {"redis://u:p@q@a", kind::tcp, "a", 6379, "", "u", "p@q", 0, "redis://a:6379"},
            {"redis://u%3a:p%40%2F%25%00x@a", kind::tcp, "a", 6379, "", "u:", std::string{"p@/%\0x", 6}, 0, "redis://a:6379"},
+           {"valkey://u:p@a:7/2", kind::tcp, "a", 7, "", "u", "p", 2, "redis://a:7"},
+           {"rediss://u:p@a:7/2", kind::tcp, "a", 7, "", "u", "p", 2, "rediss://a:7"},
+           {"rediss://a", kind::tcp, "a", 6379, "", "", "", 0, "rediss://a:6379"},
+           {"valkeys://[::1]:7", kind::tcp, "::1", 7, "", "", "", 0, "rediss://[::1]:7"},
+           {"rediss://u:p@a/3?cacert=/ca@b/c&sni=n", kind::tcp, "a", 6379, "", "u", "p", 3, "rediss://a:6379"},
            {"unix:///run/r.sock", kind::unix_socket, "", 6379, "/run/r.sock", "", "", 0, "unix:///run/r.sock"},
            {"unix:///run/r.sock?db=3", kind::unix_socket, "", 6379, "/run/r.sock", "", "", 3, "unix:///run/r.sock"},
            {"unix://u:p@/run/r.sock", kind::unix_socket, "", 6379, "/run/r.sock", "u", "p", 0, "unix:///run/r.sock"},
@@ -81,7 +86,23 @@ TEST(Url, WhatMeansNothingIsRefusedWithTheReasonAndWithoutThePassword) {
            {"redis:/a", "a URL begins with"},
            {"http://a", "the scheme"},
            {"REDIS://a", "the scheme"},
-           {"rediss://a", "the scheme"},
+           {"rediss", "a URL begins with"},
+           {"redisss://a", "the scheme"},
+           {"rediss://", "the host is missing"},
+           {"rediss://a#x", "'#'"},
+           {"rediss://a?", "cacert="},
+           {"rediss://a?cacert", "cacert="},
+           {"rediss://a?insecure=1", "config::tls.verify"},
+           {"rediss://a?verify=false", "config::tls.verify"},
+           {"rediss://a?cacert=", "empty"},
+           {"rediss://a?cacert=x%00y", "NUL"},
+           {"rediss://a?cacert=x%0", "'%'"},
+           {"rediss://a?cacert=x&", "cacert="},
+           {"rediss://a?key=x", "key= needs cert="},
+           {"rediss://a?cacert=x&cacert=y", "twice"},
+           {"rediss://u:p?sekret@a", "cacert="},
+           {"valkey://a?db=1", "'?'"},
+           {"redlock://a,rediss://b", "database"},
            {"redis://", "the host is missing"},
            {"redis://:7", "the host is missing"},
            {"redis://u:sekret@", "the host is missing"},
@@ -127,6 +148,49 @@ TEST(Url, WhatMeansNothingIsRefusedWithTheReasonAndWithoutThePassword) {
     EXPECT_NE(said.find(why), std::string::npos) << url << ": " << said;
     EXPECT_EQ(said.find("sekret"), std::string::npos) << said;
   }
+}
+
+TEST(Url, OfTlsNamesItsFilesAndTheServer) {
+  address const a = parse_url("rediss://a?cacert=/etc/c%20a.pem&cacertdir=/d&cert=/x&key=/y%26&sni=redis.internal");
+  EXPECT_TRUE(a.over_tls);
+  EXPECT_EQ(a.tls.ca_file, "/etc/c a.pem");
+  EXPECT_EQ(a.tls.ca_path, "/d");
+  EXPECT_EQ(a.tls.cert_file, "/x");
+  EXPECT_EQ(a.tls.key_file, "/y&");
+  EXPECT_EQ(a.tls.server_name, "redis.internal");
+  EXPECT_FALSE(parse_url("redis://a").over_tls);
+}
+
+TEST(Url, WhatItSaysOfTlsCountsInsteadOfTheConfiguration) {
+  tls_config c;
+  c.ca_file = "ca";
+  c.ca_path = "folder";
+  c.cert_file = "cert";
+  c.key_file = "key";
+  c.server_name = "name";
+  c.verify = false;
+  tls_config const same = tls_of(parse_url("rediss://a"), c);
+  EXPECT_EQ(same.ca_file + same.ca_path + same.cert_file + same.key_file + same.server_name, "cafoldercertkeyname");
+  EXPECT_FALSE(same.verify) << "no URL says anything of it";
+  tls_config const other_ca = tls_of(parse_url("rediss://a?cacert=x"), c);
+  EXPECT_EQ(other_ca.ca_file + other_ca.ca_path, "x") << "the configuration's folder is not trusted besides";
+  EXPECT_EQ(other_ca.cert_file + other_ca.key_file + other_ca.server_name, "certkeyname");
+  tls_config const other_key = tls_of(parse_url("rediss://a?cert=both&sni=n"), c);
+  EXPECT_EQ(other_key.cert_file + other_key.key_file, "both") << "the key of another certificate is no help";
+  EXPECT_EQ(other_key.ca_file + other_key.ca_path + other_key.server_name, "cafoldern");
+}
+
+TEST(Url, OneServerIsTheSameWithTlsAndWithout) {
+  auto const refused = [](std::vector<std::string> const& urls) {
+    try {
+      parse_servers(urls);
+    } catch (boost::system::system_error const& e) {
+      return e.code().message();
+    }
+    return std::string{"nothing"};
+  };
+  EXPECT_NE(refused({"redis://a:1", "rediss://a:1"}).find("the same"), std::string::npos);
+  EXPECT_EQ(refused({"redis://a:1", "rediss://a:2"}), "nothing");
 }
 
 TEST(Url, SeveralServersKeepTheirOrder) {
