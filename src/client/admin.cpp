@@ -3,6 +3,7 @@
 
 #include "client/checked.hpp"
 #include "client/completion.hpp"
+#include "cohort/levels.hpp"
 #include "protocol/wire.hpp"
 
 #include <conch/named_lock.hpp>
@@ -118,7 +119,7 @@ std::tuple<> nothing_of(engine::admin_result const&) { return {}; }
 
 using kind = engine::admin_request::kind;
 
-/// The downgrade of a hold with levels. A loss is no error here, but a level that was not held any more.
+/// The downgrade of a hold with levels.
 class level_downgrade final : public client_request {
  public:
   level_downgrade(settings_ptr lock, node_ref writer, release_handler handler)
@@ -131,11 +132,7 @@ class level_downgrade final : public client_request {
 
   void complete(asio::any_io_executor const& io) override {
     node_ref const writer = std::move(of_hold);
-    // Another level may have been the last one meanwhile. It gives back all there is, and has its own answer.
-    bool const ended = writer->given_back;
-    bool const was_held = why != errc::lost && (ended || clock::now() < writer->deadline());
-    bool const again = why == errc::unreachable && !ended && was_held;
-    error_code const told = was_held && why != errc::not_held ? why : error_code{};
+    auto const [told, was_held, again] = engine::end_of_reader_order(why, writer->given_back, clock::now() < writer->deadline());
     if (again && handler_) start_level_downgrade(lock_, writer, {});
     if (!handler_) return;
     release_handler handler{std::move(handler_)};

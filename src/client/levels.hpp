@@ -2,58 +2,42 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
+#include "cohort/levels.hpp"
 
 #include <conch/reentrant_mutex.hpp>
 
 #include <boost/asio/steady_timer.hpp>
 
 #include <cstdint>
-#include <functional>
-#include <list>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 
-// What an owner has and wants of each lock in this process, so that a nested acquire finds it. It decides who nests, who is refused, who asks
-// the server and who waits; it sends nothing.
+// The shell around engine::owner_levels: locks the owner, reads the clock, and has the timers of those that wait.
 namespace conch::detail {
 
-/// The kind counts: a level of a reentrant_mutex must not nest in the hold of a reentrant_shared_mutex of the same name.
-using level_key = std::tuple<client_core const*, std::string, lock_status::kind_of_lock>;
-
 /// With the owner locked, but for `held`: that is moved away with the last level only, so each level may read it without.
-struct shared_hold {
+struct shared_hold final : engine::leveled_hold {
+  shared_hold(owner_ptr who, settings_ptr of, level_use first, hold h) noexcept;
+
+  time_point deadline() const noexcept override { return held.deadline(); }
+
   owner_ptr const by;
   settings_ptr const lock;
   hold held;
-  std::uint32_t writes = 0, reads = 0;
-
-  std::uint32_t& count(level_use use) noexcept { return use == level_use::write ? writes : reads; }
 };
-
-struct waiting_level;
-using waiting_level_ptr = std::shared_ptr<waiting_level>;
 
 struct owner_state {
   explicit owner_state(std::string of) : id{std::move(of)} {}
 
-  struct at_lock {
-    shared_hold_ptr level;              // may be lost
-    bool asked_for = false;             // there is a level_turn
-    std::list<waiting_level_ptr> line;  // only while there is one
-  };
-
   std::string const id;
   std::mutex mutex;
-  std::map<level_key, at_lock, std::less<>> locks;
+  engine::owner_levels levels;  // with the owner locked
 };
 
-/// The right to ask the server for a reentrant_shared_mutex on behalf of an owner. One acquire has it at a time: two holds of one owner
-/// could not tell whether it reads or writes, and a reader in line would wait for its own writer.
+/// The right to ask the server for a reentrant_shared_mutex on behalf of an owner. One acquire has it at a time. Where it is destroyed the
+/// acquire was not granted, and the next in the owner's line has it.
 class level_turn {
  public:
   level_turn() noexcept = default;
@@ -62,13 +46,10 @@ class level_turn {
   level_turn& operator=(level_turn&& other) noexcept;
   ~level_turn() { pass_on(); }
 
-  explicit operator bool() const noexcept { return who_ != nullptr; }
-
-  /// The acquire was granted, and the first level stands: all that wait look anew. With the owner locked.
-  void granted(owner_state::at_lock& at) noexcept;
+  /// The acquire was granted: nobody has the turn any more. With the owner locked.
+  void granted() noexcept;
 
  private:
-  /// The acquire was not granted: the next in the owner's line has the turn.
   void pass_on() noexcept;
 
   owner_ptr who_;  // empty: it is none
@@ -76,63 +57,56 @@ class level_turn {
 };
 
 /// An acquire that waits for another acquire of its owner. Used with the owner locked.
-struct waiting_level {
-  explicit waiting_level(asio::any_io_executor const& io) : alarm{io} {}
+struct level_alarm final : engine::waiting_level {
+  explicit level_alarm(asio::any_io_executor const& io) : timer{io} {}
+
+  /// The timer fires also if the wait for it begins only now.
+  void wake() noexcept override { timer.expires_at(asio::steady_timer::time_point::min()); }
 
   // `.wait` is measured by this timer, and so does not count the time in which the machine sleeps.
-  asio::steady_timer alarm;        // fires when the acquire is called, too late, or cancelled
-  bool called = false;             // and not in the line any more
-  std::optional<level_turn> turn;  // called to ask the server; else to look anew
+  asio::steady_timer timer;  // fires when the acquire is called, too late, or cancelled
 };
+
+using level_alarm_ptr = std::shared_ptr<level_alarm>;
 
 /// An acquire's place in the line of its owner. It leaves the line when it is destroyed, also with the context: the owner may live longer
 /// than that, and must not keep a timer of it.
 class level_place {
  public:
-  struct end_of_wait {
-    bool called;
+  struct end {
+    engine::owner_levels::wait_end why;
     level_turn turn;
   };
 
   level_place() noexcept = default;
-  level_place(owner_ptr who, settings_ptr lock, waiting_level_ptr one) noexcept
-      : who_{std::move(who)}, lock_{std::move(lock)}, one_{std::move(one)} {}
+  level_place(owner_ptr who, settings_ptr lock, level_alarm_ptr one) noexcept : who_{std::move(who)}, lock_{std::move(lock)}, one_{std::move(one)} {}
   level_place(level_place&&) noexcept = default;
   level_place& operator=(level_place&& other) noexcept;
-  ~level_place() { leave(); }
+  ~level_place() { leave(true); }
 
-  waiting_level_ptr const& waiting() const noexcept { return one_; }
-  end_of_wait leave() noexcept;
+  level_alarm_ptr const& waiting() const noexcept { return one_; }
+  end leave(bool cancelled) noexcept;
 
  private:
   owner_ptr who_;
   settings_ptr lock_;
-  waiting_level_ptr one_;
+  level_alarm_ptr one_;
 };
 
 /// When the timer of a waiting acquire fires.
 asio::steady_timer::time_point alarm_time(time_point until) noexcept;
 
-/// What an acquire of a level does next.
+/// What an acquire of a level does next, and with what.
 struct level_entry {
-  enum class step : std::uint8_t {
-    nested,   // `level` has one more level
-    refused,  // it would wait for its own owner
-    busy,     // an attempt, while another acquire of its owner is under way
-    wait,     // at `place`
-    ask,      // the server, with `turn`
-  };
-
-  step next;
-  shared_hold_ptr level = nullptr;
-  level_place place = {};
-  level_turn turn = {};
+  engine::owner_levels::step next;
+  shared_hold_ptr level = nullptr;  // that it nests in
+  level_place place = {};           // where it waits
+  level_turn turn = {};             // with which it asks the server
 };
 
 /// `attempt`: it does not wait.
 level_entry enter_level(owner_ptr const& who, settings_ptr const& lock, level_use use, bool attempt);
-/// The first level of a new hold. If two coroutines of one owner were granted a reentrant_mutex at the same time, nested levels use the
-/// younger hold.
+/// The first level of a new hold.
 shared_hold_ptr enter_first(owner_ptr const& who, settings_ptr const& lock, level_use use, hold h, level_turn& turn);
 
 /// What is left to be done when a level is left.

@@ -18,7 +18,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 // The locks that an owner may acquire again: the operations over the levels of an owner.
@@ -28,21 +27,10 @@ namespace detail {
 
 namespace {
 
-std::string in_hex(std::string_view bytes) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(bytes.size() * 2);
-  for (char const c : bytes) {
-    auto const byte = static_cast<unsigned char>(c);
-    text += digits[byte >> 4u];
-    text += digits[byte & 15u];
-  }
-  return text;
-}
-
-permit_request request_of(owner_ptr const& who, settings_ptr const& lock, level_use use) {
-  if (lock->kind == lock_status::kind_of_lock::reentrant_mutex) return request_of(who);
-  return {'r', most_permits, use == level_use::write ? most_permits : 1};
+permit_request request_of(owner_ptr const& who, lock_status::kind_of_lock kind, level_use use) {
+  auto const of_lock = static_cast<engine::permit_kind>(kind);
+  engine::permit const p = engine::permit_of_level(of_lock, who->id, use == level_use::write ? engine::level_use::write : engine::level_use::read);
+  return {static_cast<char>(p.kind), p.limit, p.weight, p.excluded_segments};
 }
 
 /// One acquire of a level: it nests, waits for another acquire of its owner, or asks the server.
@@ -75,20 +63,18 @@ struct acquire_level {
   template <class Self>
   void operator()(Self& self, error_code) {
     at = phase::awaited;
-    auto [called, mine] = place.leave();
-    if (self.cancelled() != asio::cancellation_type::none) {
-      mine = level_turn{};  // the next one's
-      why = asio::error::operation_aborted;
-      end(self);
-    } else if (!called) {
-      why = make_error_code(errc::timed_out);
-      end(self);
-    } else if (mine) {
-      turn = std::move(mine);
-      ask(self);
-    } else {
-      enter(self);
+    level_place::end ended = place.leave(self.cancelled() != asio::cancellation_type::none);
+    using wait_end = engine::owner_levels::wait_end;
+    switch (ended.why) {
+      case wait_end::is_cancelled: why = asio::error::operation_aborted; break;
+      case wait_end::timed_out: why = make_error_code(errc::timed_out); break;
+      case wait_end::looks_anew: enter(self); return;
+      case wait_end::asks:
+        turn = std::move(ended.turn);
+        ask(self);
+        return;
     }
+    end(self);
   }
 
   /// The server has answered.
@@ -104,9 +90,9 @@ struct acquire_level {
   template <class Self>
   void enter(Self& self) {
     level_entry entered = enter_level(who, lock, wanted.use, is_attempt());
-    using step = level_entry::step;
+    using step = engine::owner_levels::step;
     switch (entered.next) {
-      case step::nested: level = std::move(entered.level); break;
+      case step::nests: level = std::move(entered.level); break;
       case step::refused:
         why = make_error_code(errc::would_deadlock,
                               "its owner reads, and a reader cannot become a writer, or two would wait for each other: release all levels "
@@ -115,11 +101,11 @@ struct acquire_level {
       case step::busy:
         if (!wanted.once) why = make_error_code(errc::timed_out);
         break;
-      case step::wait:
+      case step::waits:
         place = std::move(entered.place);
         wait(self);
         return;
-      case step::ask:
+      case step::asks:
         turn = std::move(entered.turn);
         ask(self);
         return;
@@ -138,17 +124,17 @@ struct acquire_level {
   template <class Self>
   void wait(Self& self) {
     owner_ptr const on = who;
-    waiting_level_ptr const one = place.waiting();
+    level_alarm_ptr const one = place.waiting();
     auto const late = alarm_time(until.value_or(time_point::max()));
     std::lock_guard const guard{on->mutex};
-    if (!one->called) one->alarm.expires_at(late);
-    one->alarm.async_wait(std::move(self));
+    if (!one->called) one->timer.expires_at(late);
+    one->timer.async_wait(std::move(self));
   }
 
   template <class Self>
   void ask(Self& self) {
     settings_ptr const of = lock;
-    permit_request const request = request_of(who, lock, wanted.use);
+    permit_request const request = request_of(who, lock->kind, wanted.use);
     bool const once = wanted.once;
     acquire_options how = options;
     constexpr duration least{1};  // 0 would be an attempt
@@ -197,7 +183,7 @@ hold const& hold_of_level(shared_hold const& level) noexcept { return level.held
 
 asio::any_io_executor executor_of(shared_hold const* level) noexcept { return executor_of(level != nullptr ? level->held.node().get() : nullptr); }
 
-permit_request request_of(owner_ptr const& who) { return {'e', most_permits, 1, in_hex(who->id)}; }
+permit_request request_of(owner_ptr const& who) { return request_of(who, lock_status::kind_of_lock::reentrant_mutex, level_use::write); }
 
 }  // namespace detail
 

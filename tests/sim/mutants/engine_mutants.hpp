@@ -183,6 +183,22 @@ enum class engine_mutant : std::uint8_t {
   majority_renewed_only,
   late_vote_not_counted,
   only_slow_servers_missing,
+  // src/cohort/levels
+  levels_ask_for_any_owner,
+  levels_of_any_lock,
+  levels_nest_in_a_lost_hold,
+  levels_never_nest,
+  levels_let_a_reader_write,
+  levels_counted_twice,
+  levels_ask_side_by_side,
+  levels_attempt_waits,
+  levels_cancelled_turn_kept,
+  levels_waiters_not_called,
+  levels_turn_not_passed_on,
+  levels_writer_stays,
+  levels_lost_hold_ends_the_next,
+  levels_last_exit_keeps_it,
+  levels_reader_order_not_repeated,
 };
 
 extern thread_local engine_mutant active_engine_mutant;
