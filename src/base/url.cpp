@@ -3,6 +3,7 @@
 
 #include <conch/error.hpp>
 
+#include <boost/assert.hpp>
 #include <boost/system/system_error.hpp>
 
 #include <charconv>
@@ -59,6 +60,100 @@ void read_credentials(std::string_view text, address& to) {
   if (to.password.empty()) refuse("the password before '@' is empty");
 }
 
+/// The words of redis-cli.
+std::string* setting_of_tls(std::string_view word, tls_config& to) {
+  if (word == "cacert") return &to.ca_file;
+  if (word == "cacertdir") return &to.ca_path;
+  if (word == "cert") return &to.cert_file;
+  if (word == "key") return &to.key_file;
+  if (word == "sni") return &to.server_name;
+  return nullptr;
+}
+
+/// `cacert=/etc/ca.pem&sni=redis.internal`. `find(word)`: where its value goes; null: there is no such word, and `known` tells which there are.
+/// A word is not shown: it may be the rest of a password.
+template <class Find>
+void read_query(std::string_view query, Find const& find, std::string_view known) {
+  for (;;) {
+    std::string_view const one = query.substr(0, query.find('&'));
+    auto const equals = one.find('=');
+    std::string* const value = find(one.substr(0, equals));
+    if (value == nullptr || equals == std::string_view::npos) refuse(known);
+    if (!value->empty()) refuse("behind '?' a word stands twice");
+    *value = percent_decoded(one.substr(equals + 1), "what follows '?'");
+    if (value->empty() || value->find('\0') != std::string::npos) refuse("behind '?' a value is empty or contains a NUL");
+    if (one.size() == query.size()) break;
+    query.remove_prefix(one.size() + 1);
+  }
+}
+
+void check_key(tls_config const& t) {
+  if (t.cert_file.empty() && !t.key_file.empty()) refuse("behind '?' key= needs cert=");
+}
+
+void read_tls(std::string_view query, tls_config& to) {
+  read_query(
+      query, [&](std::string_view word) { return setting_of_tls(word, to); },
+      "behind '?' rediss:// takes cacert=, cacertdir=, cert=, key= and sni=; only config::tls.verify switches the verification off");
+  check_key(to);
+}
+
+/// Takes `/db` and `user:password@` away.
+std::string_view read_around_host(std::string_view rest, address& to) {
+  if (auto const slash = rest.find('/'); slash != std::string_view::npos) {
+    std::string_view const database = rest.substr(slash + 1);
+    if (!database.empty()) read_database(database, to);
+    rest = rest.substr(0, slash);
+  }
+  if (auto const at = rest.rfind('@'); at != std::string_view::npos) {
+    read_credentials(rest.substr(0, at), to);
+    rest = rest.substr(at + 1);
+  }
+  return rest;
+}
+
+void read_tcp(std::string_view rest, address& to) {
+  constexpr auto npos = std::string_view::npos;
+  if (to.over_tls ? rest.find('#') != npos : rest.find_first_of("?#") != npos) {
+    refuse(to.over_tls ? "rediss:// takes no '#'; percent-encode it in a password"
+                       : "redis:// takes no '?' and no '#'; percent-encode them in a password");
+  }
+  if (auto const query = rest.find('?'); query != npos) {
+    read_tls(rest.substr(query + 1), to.tls);
+    rest = rest.substr(0, query);
+  }
+  read_host_and_port(read_around_host(rest, to), to);
+}
+
+void read_unix(std::string_view rest, address& to) {
+  if (auto const query = rest.find('?'); query != std::string_view::npos) {
+    std::string_view const text = rest.substr(query + 1);
+    if (!text.starts_with("db=")) refuse("unix:// knows only ?db=n");
+    read_database(text.substr(3), to);
+    rest = rest.substr(0, query);
+  }
+  if (auto const at = rest.find('@'); at != std::string_view::npos && at < rest.find('/')) {
+    read_credentials(rest.substr(0, at), to);
+    rest = rest.substr(at + 1);
+  }
+  if (!rest.starts_with('/')) refuse("unix:// is followed by an absolute path: unix:///run/redis.sock");
+  constexpr std::size_t longest = 107;  // sun_path, with its closing 0
+  if (rest.size() > longest) refuse("the socket's path is longer than 107 bytes");
+  if (rest.find('\0') != std::string_view::npos) refuse("the socket's path contains a NUL");
+  to.path = rest;
+}
+
+constexpr std::string_view plain_sentinels = "redis-sentinel://", tls_sentinels = "rediss-sentinel://";
+
+/// What Sentinel takes for a name.
+void check_master(std::string_view name) {
+  for (char const c : name) {
+    if (c <= ' ' || c == 127) refuse("the name of the master contains a space or a control character");
+  }
+}
+
+}  // namespace
+
 void read_host_and_port(std::string_view text, address& to) {
   std::string_view port;
   if (text.starts_with('[')) {
@@ -84,76 +179,6 @@ void read_host_and_port(std::string_view text, address& to) {
   to.port = *number;
 }
 
-/// The words of redis-cli.
-std::string* setting_of_tls(std::string_view word, tls_config& to) {
-  if (word == "cacert") return &to.ca_file;
-  if (word == "cacertdir") return &to.ca_path;
-  if (word == "cert") return &to.cert_file;
-  if (word == "key") return &to.key_file;
-  if (word == "sni") return &to.server_name;
-  return nullptr;
-}
-
-/// `cacert=/etc/ca.pem&sni=redis.internal`. A word is not shown: it may be the rest of a password.
-void read_tls(std::string_view query, tls_config& to) {
-  for (;;) {
-    std::string_view const one = query.substr(0, query.find('&'));
-    auto const equals = one.find('=');
-    std::string* const setting = setting_of_tls(one.substr(0, equals), to);
-    if (setting == nullptr || equals == std::string_view::npos) {
-      refuse("behind '?' rediss:// takes cacert=, cacertdir=, cert=, key= and sni=; only config::tls.verify switches the verification off");
-    }
-    if (!setting->empty()) refuse("behind '?' a word stands twice");
-    *setting = percent_decoded(one.substr(equals + 1), "what follows '?'");
-    if (setting->empty() || setting->find('\0') != std::string::npos) refuse("behind '?' a value is empty or contains a NUL");
-    if (one.size() == query.size()) break;
-    query.remove_prefix(one.size() + 1);
-  }
-  if (to.cert_file.empty() && !to.key_file.empty()) refuse("behind '?' key= needs cert=");
-}
-
-void read_tcp(std::string_view rest, address& to) {
-  constexpr auto npos = std::string_view::npos;
-  if (to.over_tls ? rest.find('#') != npos : rest.find_first_of("?#") != npos) {
-    refuse(to.over_tls ? "rediss:// takes no '#'; percent-encode it in a password"
-                       : "redis:// takes no '?' and no '#'; percent-encode them in a password");
-  }
-  if (auto const query = rest.find('?'); query != npos) {
-    read_tls(rest.substr(query + 1), to.tls);
-    rest = rest.substr(0, query);
-  }
-  if (auto const slash = rest.find('/'); slash != std::string_view::npos) {
-    std::string_view const database = rest.substr(slash + 1);
-    if (!database.empty()) read_database(database, to);
-    rest = rest.substr(0, slash);
-  }
-  if (auto const at = rest.rfind('@'); at != std::string_view::npos) {
-    read_credentials(rest.substr(0, at), to);
-    rest = rest.substr(at + 1);
-  }
-  read_host_and_port(rest, to);
-}
-
-void read_unix(std::string_view rest, address& to) {
-  if (auto const query = rest.find('?'); query != std::string_view::npos) {
-    std::string_view const text = rest.substr(query + 1);
-    if (!text.starts_with("db=")) refuse("unix:// knows only ?db=n");
-    read_database(text.substr(3), to);
-    rest = rest.substr(0, query);
-  }
-  if (auto const at = rest.find('@'); at != std::string_view::npos && at < rest.find('/')) {
-    read_credentials(rest.substr(0, at), to);
-    rest = rest.substr(at + 1);
-  }
-  if (!rest.starts_with('/')) refuse("unix:// is followed by an absolute path: unix:///run/redis.sock");
-  constexpr std::size_t longest = 107;  // sun_path, with its closing 0
-  if (rest.size() > longest) refuse("the socket's path is longer than 107 bytes");
-  if (rest.find('\0') != std::string_view::npos) refuse("the socket's path contains a NUL");
-  to.path = rest;
-}
-
-}  // namespace
-
 address parse_url(std::string_view url) {
   address to;
   auto const scheme_end = url.find("://");
@@ -172,7 +197,11 @@ address parse_url(std::string_view url) {
     to.what = address::kind::memory;
     to.path = rest;
   } else {
-    refuse("the scheme must be redis, rediss (TLS), valkey, valkeys (TLS), unix, memory or, for a list of servers, redlock");
+    if (names_sentinels(url)) refuse("redis-sentinel:// cannot stand here: each server of a quorum is named by itself");
+    refuse(
+        "the scheme must be redis, rediss (TLS), valkey, valkeys (TLS), redis-sentinel, rediss-sentinel (TLS), unix, memory or, for a list of "
+        "servers, "
+        "redlock");
   }
   return to;
 }
@@ -207,6 +236,49 @@ std::vector<address> parse_servers(std::vector<std::string> const& urls) {
   return all;
 }
 
+bool names_sentinels(std::string_view url) noexcept { return url.starts_with(plain_sentinels) || url.starts_with(tls_sentinels); }
+
+sentinel_url parse_sentinels(std::string_view url) {
+  BOOST_ASSERT(names_sentinels(url));
+  constexpr std::size_t most = 9;
+  sentinel_url all;
+  address& server = all.server;
+  server.over_tls = url.starts_with(tls_sentinels);
+  std::string_view rest = url.substr(server.over_tls ? tls_sentinels.size() : plain_sentinels.size());
+  if (rest.find('#') != std::string_view::npos) refuse("redis-sentinel:// takes no '#'; percent-encode it in a password");
+  if (auto const query = rest.find('?'); query != std::string_view::npos) {
+    auto const setting = [&server](std::string_view word) {
+      if (word == "sentinelMasterId") return &server.master;
+      return server.over_tls ? setting_of_tls(word, server.tls) : nullptr;
+    };
+    read_query(rest.substr(query + 1), setting,
+               server.over_tls ? "behind '?' rediss-sentinel:// takes sentinelMasterId=, cacert=, cacertdir=, cert=, key= and sni="
+                               : "behind '?' redis-sentinel:// takes only sentinelMasterId=; percent-encode a '?' in a password");
+    check_key(server.tls);
+    check_master(server.master);
+    rest = rest.substr(0, query);
+  }
+  if (auto const at = rest.rfind('@'); rest.find(',') < at && at != std::string_view::npos) {
+    refuse("user and password stand once, before the first host; percent-encode a ',' in them");
+  }
+  for (rest = read_around_host(rest, server);;) {
+    auto const comma = rest.find(',');
+    address one;
+    one.port = 26379;
+    one.over_tls = server.over_tls;
+    one.tls = server.tls;
+    one.is_sentinel = true;
+    read_host_and_port(rest.substr(0, comma), one);
+    for (address const& other : all.sentinels) {
+      if (other.shown() == one.shown()) refuse("two of the Sentinels are the same: " + one.shown());
+    }
+    all.sentinels.push_back(std::move(one));
+    if (all.sentinels.size() > most) refuse("there are more than 9 Sentinels; they name the others themselves");
+    if (comma == std::string_view::npos) return all;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 tls_config tls_of(address const& where, tls_config const& configured) {
   tls_config all = configured;
   tls_config const& named = where.tls;
@@ -226,7 +298,9 @@ tls_config tls_of(address const& where, tls_config const& configured) {
 std::string address::shown() const {
   switch (what) {
     case kind::tcp:
-      return (over_tls ? "rediss://" : "redis://") + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+      if (host.empty()) return "the master '" + master + "'";
+      return (over_tls ? "rediss" : "redis") + std::string{is_sentinel ? "-sentinel://" : "://"} +
+             (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
     case kind::unix_socket: return "unix://" + path;
     case kind::memory: return "memory://" + path;
   }

@@ -23,6 +23,8 @@ struct address {
   int database = 0;
   bool over_tls = false;  // tcp
   tls_config tls{};       // what the URL says of TLS; its `verify` says nothing
+  bool is_sentinel = false;
+  std::string master{};  // the name under which Sentinels know the server; `host` is empty until one has said where it is
 
   /// The address without the password, for messages.
   std::string shown() const;
@@ -42,5 +44,20 @@ std::vector<address> parse_servers(std::string_view url);
 
 /// The same for a list of URLs, each of one server. At most 9, and no two may be the same.
 std::vector<address> parse_servers(std::vector<std::string> const& urls);
+
+/// Sentinels, and the server that they know.
+struct sentinel_url {
+  std::vector<address> sentinels;  // without user and password
+  address server;                  // all but host and port
+};
+
+bool names_sentinels(std::string_view url) noexcept;
+
+/// `redis-sentinel://[user:password@]host[:26379],host,...[/db]?sentinelMasterId=NAME`, and the same over TLS with `rediss-sentinel://`, which
+/// takes the words of `rediss://` too. User, password and database are those of the server. The name may be missing. Throws as parse_url.
+sentinel_url parse_sentinels(std::string_view url);
+
+/// `host:port`, where an IPv6 address stands in brackets. Throws as parse_url.
+void read_host_and_port(std::string_view text, address& to);
 
 }  // namespace conch::redis

@@ -13,8 +13,6 @@ namespace conch::redis {
 
 namespace {
 
-bool is_error(std::span<resp::node const> reply) { return reply[0].what == resp::kind::simple_error || reply[0].what == resp::kind::bulk_error; }
-
 std::int64_t number(std::string_view text) {
   std::int64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
@@ -39,15 +37,22 @@ std::string_view field(std::string_view info, std::string_view label) {
 
 }  // namespace
 
-std::string greeting::begin(address const& where, std::string const& client_name) {
-  *this = greeting{};
-  selects_ = where.database != 0;
+bool is_error(std::span<resp::node const> reply) { return reply[0].what == resp::kind::simple_error || reply[0].what == resp::kind::bulk_error; }
+
+std::string hello_command(address const& where, std::string const& client_name) {
   std::string out;
   bool const authenticates = !where.password.empty();
   resp::command_writer hello{out, 2u + (authenticates ? 3u : 0u) + (client_name.empty() ? 0u : 2u)};
   hello.arg("HELLO").arg("3");
   if (authenticates) hello.arg("AUTH").arg(where.user.empty() ? std::string_view{"default"} : where.user).arg(where.password);
   if (!client_name.empty()) hello.arg("SETNAME").arg(client_name);
+  return out;
+}
+
+std::string greeting::begin(address const& where, std::string const& client_name) {
+  *this = greeting{};
+  selects_ = where.database != 0;
+  std::string out = hello_command(where, client_name);
   if (selects_) resp::append_command(out, {"SELECT", std::to_string(where.database)});
   resp::append_command(out, {"CLIENT", "INFO"});
   resp::append_command(out, {"TIME"});
@@ -106,6 +111,9 @@ greeting::progress greeting::hello(std::span<resp::node const> reply) {
     if (reply[i].text == "id") client_id_ = static_cast<std::uint64_t>(reply[i + 1].integer);
     if (reply[i].text == "role" && reply[i + 1].text == "replica") {
       return fail(protocol::fault::reconnect, "the server is a replica");
+    }
+    if (reply[i].text == "mode" && reply[i + 1].text == "sentinel") {
+      return fail(protocol::fault::refused, "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
     }
     if (reply[i].text == "mode" && reply[i + 1].text == "cluster") {
       return fail(protocol::fault::refused, "the server is a Cluster node; this URL form is for one server");

@@ -12,6 +12,11 @@
 
 namespace conch::redis {
 
+bool is_error(std::span<resp::node const> reply);
+
+/// HELLO 3 with the user and password of `where`, and this name in CLIENT LIST.
+std::string hello_command(address const& where, std::string const& client_name);
+
 /// The first exchange of a connection: HELLO 3 with credentials and name, SELECT, CLIENT INFO, the server's time, its eviction
 /// policy and its run. It is sent in one piece. No script goes out before it is answered. No I/O.
 class greeting {

@@ -43,6 +43,14 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   } catch (boost::system::system_error const& error) {
     require(error.code() == conch::errc::invalid_url, "refused with another error");
   }
+  try {
+    auto const found = conch::redis::parse_sentinels("rediss-sentinel://" + std::string{reinterpret_cast<char const*>(data), size});
+    require(!found.sentinels.empty() && found.sentinels.size() <= 9, "no Sentinels, or too many");
+    for (address const& one : found.sentinels) require(!one.host.empty() && one.port != 0 && one.password.empty(), "not a Sentinel");
+    require(found.server.user.empty() || !found.server.password.empty(), "a user without a password");
+  } catch (boost::system::system_error const& error) {
+    require(error.code() == conch::errc::invalid_url, "refused with another error");
+  }
   auto const url = parse({reinterpret_cast<char const*>(data), size});
   if (!url) return 0;
   require(url->database >= 0, "a database below 0");

@@ -142,6 +142,7 @@ TEST(Greeting, WhatEndsIt) {
            {0, hello("x.y"), fault::malformed, "6.2 is needed"},
            {0, hello("7.0.15", "replica"), fault::reconnect, "replica"},
            {0, hello("7.0.15", "master", "cluster"), fault::refused, "Cluster"},
+           {0, hello("7.0.15", "", "sentinel"), fault::refused, "redis-sentinel://"},
            {2, "-NOPERM no TIME\r\n", fault::access_denied, "NOPERM"},
            {2, "*1\r\n" + bulk("1"), fault::malformed, "not a time"},
            {2, "*3\r\n" + bulk("1") + bulk("2") + bulk("3"), fault::malformed, "not a time"},

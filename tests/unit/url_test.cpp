@@ -193,6 +193,83 @@ TEST(Url, OneServerIsTheSameWithTlsAndWithout) {
   EXPECT_EQ(refused({"redis://a:1", "rediss://a:2"}), "nothing");
 }
 
+TEST(Url, OfSentinelsNamesThemAndWhatIsKnownOfTheServer) {
+  sentinel_url const all = parse_sentinels("redis-sentinel://u:p%40@a,b:1,[::1]:2/3?sentinelMasterId=my-master");
+  ASSERT_EQ(all.sentinels.size(), 3u);
+  EXPECT_EQ(all.sentinels[0].shown(), "redis-sentinel://a:26379");
+  EXPECT_EQ(all.sentinels[1].shown(), "redis-sentinel://b:1");
+  EXPECT_EQ(all.sentinels[2].shown(), "redis-sentinel://[::1]:2");
+  for (address const& one : all.sentinels) EXPECT_EQ(one.user + one.password, "") << "those are the server's";
+  EXPECT_EQ(all.server.user, "u");
+  EXPECT_EQ(all.server.password, "p@");
+  EXPECT_EQ(all.server.database, 3);
+  EXPECT_EQ(all.server.master, "my-master");
+  EXPECT_EQ(all.server.host, "");
+  EXPECT_EQ(all.server.shown(), "the master 'my-master'");
+  EXPECT_FALSE(all.server.over_tls);
+  EXPECT_EQ(parse_sentinels("redis-sentinel://a").server.master, "") << "the configuration may name it";
+  EXPECT_EQ(parse_sentinels("redis-sentinel://a/?sentinelMasterId=%2b").server.master, "+");
+}
+
+TEST(Url, OfSentinelsOverTlsMeansBothKindsOfServers) {
+  sentinel_url const all = parse_sentinels("rediss-sentinel://:p@a,b?cacert=/ca&sentinelMasterId=m&sni=n");
+  EXPECT_TRUE(all.server.over_tls);
+  EXPECT_EQ(all.server.tls.ca_file, "/ca");
+  EXPECT_EQ(all.server.tls.server_name, "n");
+  for (address const& one : all.sentinels) {
+    EXPECT_TRUE(one.over_tls);
+    EXPECT_EQ(one.tls.ca_file, "/ca");
+  }
+  EXPECT_EQ(all.sentinels[1].shown(), "rediss-sentinel://b:26379");
+}
+
+TEST(Url, OfSentinelsThatMeansNothingIsRefusedWithTheReason) {
+  struct row {
+    std::string url, why;
+  };
+  for (auto const& [url, why] : std::vector<row>{
+           {"redis-sentinel://", "the host is missing"},
+           {"redis-sentinel://a,", "the host is missing"},
+           {"redis-sentinel://,a", "the host is missing"},
+           {"redis-sentinel://a,b,a:26379", "two of the Sentinels are the same: redis-sentinel://a:26379"},
+           {"redis-sentinel://a,b,c,d,e,f,g,h,i,j", "more than 9"},
+           {"redis-sentinel://a#m", "'#'"},
+           {"redis-sentinel://a?", "sentinelMasterId="},
+           {"redis-sentinel://a?master=m", "sentinelMasterId="},
+           {"redis-sentinel://a?cacert=x", "sentinelMasterId="},
+           {"redis-sentinel://a?sentinelMasterId=", "empty"},
+           {"redis-sentinel://a?sentinelMasterId=m&sentinelMasterId=n", "twice"},
+           {"redis-sentinel://a?sentinelMasterId=a%20b", "the name of the master"},
+           {"redis-sentinel://a?sentinelMasterId=a%0ab", "the name of the master"},
+           {"rediss-sentinel://a?sentinelMasterId=m&insecure=1", "sentinelMasterId="},
+           {"rediss-sentinel://a?sentinelMasterId=m&key=x", "key= needs cert="},
+           {"redis-sentinel://u:sekret@a,u:sekret@b", "before the first host"},
+           {"redis-sentinel://u:sek,ret@a", "percent-encode a ','"},
+           {"redis-sentinel://u:sekret?@a", "sentinelMasterId="},
+           {"redis-sentinel://sekret@a", "user:password"},
+           {"redis-sentinel://a/x", "database"},
+           {"redis-sentinel://a:0", "port"},
+       }) {
+    std::string said = "nothing";
+    try {
+      parse_sentinels(url);
+    } catch (boost::system::system_error const& e) {
+      EXPECT_EQ(e.code(), errc::invalid_url) << url;
+      said = e.code().message();
+    }
+    EXPECT_NE(said.find(why), std::string::npos) << url << ": " << said;
+    EXPECT_EQ(said.find("sekret"), std::string::npos) << said;
+  }
+}
+
+TEST(Url, OfSentinelsCannotBeAServerOfAQuorum) {
+  for (std::string const url : {"redis-sentinel://a", "rediss-sentinel://a?sentinelMasterId=m"}) {
+    EXPECT_TRUE(names_sentinels(url));
+    EXPECT_NE(refusal(url).find("each server of a quorum"), std::string::npos) << refusal(url);
+  }
+  EXPECT_FALSE(names_sentinels("redis://redis-sentinel://"));
+}
+
 TEST(Url, SeveralServersKeepTheirOrder) {
   auto const all = parse_servers("redlock://u:p@a:1/2,b,[::1]:3");
   ASSERT_EQ(all.size(), 3u);

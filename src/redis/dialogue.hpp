@@ -1,0 +1,39 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/url.hpp"
+#include "protocol/wire.hpp"
+#include "resp/decoder.hpp"
+
+#include <conch/clock.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace conch::redis {
+
+/// What is said on a connection to a server that keeps no locks. No I/O.
+class dialogue {
+ public:
+  enum class progress : std::uint8_t {
+    greeting,  // it is not clear yet whether the server is the right one
+    good,      // it is
+    failed,    // it is not, or has said what it should not: fault() and why() say more
+  };
+
+  /// The bytes that begin a connection.
+  virtual std::string begin(address const& where, std::string const& client_name) = 0;
+  virtual progress heard(std::span<resp::node const> message, bool is_push, time_point now) = 0;
+  /// The end of a connection, or of an attempt to make one.
+  virtual void ended(protocol::fault what, std::string_view why) = 0;
+
+  virtual protocol::fault fault() const noexcept = 0;
+  virtual std::string const& why() const noexcept = 0;
+
+ protected:
+  ~dialogue() = default;
+};
+
+}  // namespace conch::redis
