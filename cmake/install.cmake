@@ -11,8 +11,6 @@ install(TARGETS conch EXPORT conchTargets
 install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.hpp")
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 if(TARGET conch-cli)
-  conch_harden(conch-cli)
-  set_property(GLOBAL APPEND PROPERTY CONCH_PROGRAMS conch-cli)
   install(TARGETS conch-cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 

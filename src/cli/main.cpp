@@ -1,0 +1,72 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/process.hpp"
+#include "cli/show.hpp"
+
+#include <boost/system/system_error.hpp>
+
+#include <exception>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+// The command `conch`. docs/cli.md describes it.
+namespace conch::cli {
+
+void say(arguments const& given, std::string const& words, int code) {
+  if (given.json) {
+    boost::json::object o;
+    o["error"] = shown(words);
+    o["exit_code"] = code;
+    std::cerr << one_line(o);
+  } else {
+    std::cerr << "conch: " + words + '\n';
+  }
+}
+
+log_hook log_to_standard_error() {
+  return [](log_level, std::string_view words) { std::cerr << "conch: " + std::string{words} + '\n'; };
+}
+
+namespace {
+
+using command = int (*)(arguments const&, connection const&);
+
+constexpr std::pair<std::string_view, command> commands[]{{"run", run}, {"status", status}, {"unlock", unlock}};
+
+int carry_out(std::vector<std::string> const& words) {
+  arguments given;
+  try {
+    request const asked = parse_command_line(words);
+    if (!asked.command) {
+      std::cout << asked.text;
+      return exit_code::done;
+    }
+    given = *asked.command;
+    connection const servers = read_connection(given.connect);
+    for (auto const& [name, function] : commands) {
+      if (name == given.command) return function(given, servers);
+    }
+    return exit_code::internal;
+  } catch (failure const& error) {
+    say(given, error.what(), error.code);
+    return error.code;
+  } catch (boost::system::system_error const& error) {
+    int const code = exit_code_of(error.code());
+    say(given, error.code().message(), code);
+    return code;
+  } catch (std::exception const& error) {
+    say(given, error.what(), exit_code::internal);
+    return exit_code::internal;
+  }
+}
+
+}  // namespace
+}  // namespace conch::cli
+
+int main(int argc, char** argv) {
+  conch::cli::fill_standard_streams();
+  return conch::cli::carry_out(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,85 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/operator.hpp"
+
+#include <conch/mutex.hpp>
+
+#include <boost/system/system_error.hpp>
+
+#include <chrono>
+#include <utility>
+
+namespace conch::cli {
+
+namespace {
+
+config settings_of(connection const& servers, std::string const& url, log_hook log) {
+  config c = servers.settings;
+  c.url = url;
+  c.log = std::move(log);
+  c.offline_timeout = std::chrono::seconds{3};  // somebody waits for the answer
+  return c;
+}
+
+}  // namespace
+
+operator_client::operator_client(connection const& servers, std::string const& url, log_hook log)
+    : client_{context_.get_executor(), settings_of(servers, url, std::move(log))} {}
+
+void operator_client::wait_for(bool const& done) {
+  context_.restart();
+  while (!done && context_.run_one() != 0) {
+  }
+}
+
+lock_status operator_client::inspect(std::string const& name) {
+  bool done = false;
+  error_code why;
+  lock_status result;
+  mutex{client_, name}.async_inspect([&](error_code e, lock_status s) {
+    done = true;
+    why = e;
+    result = std::move(s);
+  });
+  wait_for(done);
+  if (why) throw boost::system::system_error{why};
+  return result;
+}
+
+std::vector<std::optional<lock_status>> operator_client::inspect(std::vector<std::string> const& names) {
+  std::vector<std::optional<lock_status>> all(names.size());
+  std::size_t left = names.size();
+  bool done = names.empty();
+  error_code why;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    mutex{client_, names[i]}.async_inspect([&, i](error_code e, lock_status s) {
+      if (e && e != errc::wrong_type) why = e;
+      if (!e) all[i] = std::move(s);
+      done = --left == 0;
+    });
+  }
+  wait_for(done);
+  if (why) throw boost::system::system_error{why};
+  return all;
+}
+
+std::uint32_t operator_client::force_release(std::string const& name, std::optional<std::int64_t> fence) {
+  bool done = false;
+  error_code why;
+  std::uint32_t count = 0;
+  auto told = [&](error_code e, std::uint32_t n) {
+    done = true;
+    why = e;
+    count = n;
+  };
+  mutex const lock{client_, name};
+  if (fence) {
+    lock.async_force_release(*fence, std::move(told));
+  } else {
+    lock.async_force_release(std::move(told));
+  }
+  wait_for(done);
+  if (why) throw boost::system::system_error{why};
+  return count;
+}
+
+}  // namespace conch::cli

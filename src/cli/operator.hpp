@@ -1,0 +1,37 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "cli/settings.hpp"
+
+#include <conch/client.hpp>
+#include <conch/named_lock.hpp>
+
+#include <boost/asio/io_context.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace conch::cli {
+
+/// Asks one server, and waits for the answers. An operation fails as the library's does: these functions throw boost::system::system_error.
+class operator_client {
+ public:
+  /// `url`: one of connection::servers.
+  operator_client(connection const& servers, std::string const& url, log_hook log = nullptr);
+
+  lock_status inspect(std::string const& name);
+  /// The same of many, asked together. A lock that cannot be told of is an empty entry.
+  std::vector<std::optional<lock_status>> inspect(std::vector<std::string> const& names);
+  /// `fence`: empty: from all holders. Result: from how many it was taken.
+  std::uint32_t force_release(std::string const& name, std::optional<std::int64_t> fence);
+
+ private:
+  void wait_for(bool const& done);
+
+  asio::io_context context_{1};
+  client client_;
+};
+
+}  // namespace conch::cli

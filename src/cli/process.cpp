@@ -1,0 +1,244 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/process.hpp"
+
+#include "cli/exit_code.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+namespace conch::cli {
+
+namespace {
+
+/// No signal reaches this thread while one of these lives.
+class signals_blocked {
+ public:
+  signals_blocked() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  signals_blocked(signals_blocked const&) = delete;
+  signals_blocked& operator=(signals_blocked const&) = delete;
+
+  sigset_t const& before() const noexcept { return before_; }
+
+ private:
+  sigset_t before_{};
+};
+
+[[noreturn]] void cannot(char const* what) {
+  throw failure{exit_code::internal, std::string{what} + ": " + std::strerror(errno)};
+}
+
+void kill_group(pid_t group) noexcept {
+  if (group > 1) ::kill(-group, SIGKILL);
+}
+
+}  // namespace
+
+void fill_standard_streams() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest number that is free
+  }
+}
+
+std::vector<int> inherited_descriptors() {
+  std::vector<int> all;
+  DIR* const folder = ::opendir("/proc/self/fd");
+  if (folder == nullptr) return all;
+  while (dirent const* const entry = ::readdir(folder)) {
+    int const fd = std::atoi(entry->d_name);
+    int const flags = fd > 2 && fd != ::dirfd(folder) ? ::fcntl(fd, F_GETFD) : -1;
+    if (flags != -1 && (flags & FD_CLOEXEC) == 0) all.push_back(fd);
+  }
+  ::closedir(folder);
+  return all;
+}
+
+// ----------------------------------------------------------------------------------------------- the terminal
+
+terminal::terminal() : fd_{::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)} {}
+
+terminal::~terminal() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool terminal::is_mine() const noexcept { return is_of(::getpgrp()); }
+
+bool terminal::is_of(pid_t group) const noexcept { return fd_ >= 0 && ::tcgetpgrp(fd_) == group; }
+
+void terminal::give_to(pid_t group) const noexcept {
+  if (fd_ < 0) return;
+  signals_blocked const quiet;  // a group in the background would be stopped by TTOU
+  ::tcsetpgrp(fd_, group);
+}
+
+// ----------------------------------------------------------------------------------------------- the guardian
+
+struct guardian::shared {
+  std::atomic<duration::rep> deadline{duration::max().count()};
+  std::atomic<pid_t> group{0};
+};
+
+namespace {
+
+/// The code of the guardian's process. Only what is safe behind a fork with other threads.
+template <class Shared>
+[[noreturn]] void guard(Shared& page, int pipe) noexcept {
+  ::prctl(PR_SET_NAME, "conch-guard");
+  ::setsid();  // out of reach of the terminal, and of a kill of conch's group
+  if (pipe > 0) ::close_range(0, static_cast<unsigned>(pipe) - 1, 0);
+  ::close_range(static_cast<unsigned>(pipe) + 1, UINT_MAX, 0);
+  int const timer = ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);  // as conch::clock
+  for (;;) {
+    duration const until{page.deadline.load()};
+    if (conch::clock::now().time_since_epoch() >= until) kill_group(page.group.load());
+    itimerspec at{};
+    bool const passed = conch::clock::now().time_since_epoch() >= until;
+    if (!passed && until != duration::max()) {
+      at.it_value.tv_sec = until.count() / 1'000'000'000;
+      at.it_value.tv_nsec = until.count() % 1'000'000'000;
+    }
+    if (passed) at.it_value.tv_sec = static_cast<time_t>(conch::clock::now().time_since_epoch().count() / 1'000'000'000) + 1;  // look again
+    ::timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, nullptr);
+    pollfd wait[2]{{pipe, POLLIN, 0}, {timer, POLLIN, 0}};
+    if (::poll(wait, 2, -1) < 0) continue;
+    if (wait[0].revents != 0) {  // conch has ended
+      kill_group(page.group.load());
+      ::_exit(0);
+    }
+  }
+}
+
+}  // namespace
+
+guardian::guardian() {
+  void* const page = ::mmap(nullptr, sizeof(shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) cannot("mmap");
+  page_ = new (page) shared;
+  static_assert(std::atomic<duration::rep>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) cannot("pipe");
+  {
+    signals_blocked const quiet;  // and for all of the guardian's life
+    pid_ = ::fork();
+    if (pid_ == 0) guard(*page_, ends[0]);
+  }
+  ::close(ends[0]);
+  pipe_ = ends[1];
+  if (pid_ < 0) cannot("fork");
+}
+
+guardian::~guardian() {
+  ::close(pipe_);
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  ::munmap(page_, sizeof(shared));
+}
+
+void guardian::watch(pid_t group) noexcept { page_->group.store(group); }
+
+void guardian::set_deadline(time_point t) noexcept { page_->deadline.store(t.time_since_epoch().count()); }
+
+// ----------------------------------------------------------------------------------------------- the child
+
+namespace {
+
+/// In the child, until it is another program. `report`: takes errno if that fails.
+[[noreturn]] void become(char* const* command, child_options const& options, sigset_t const& mask, pid_t parent, int tty_of_group, int report) noexcept {
+  if (options.dies_with_parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(exit_code::internal);  // it has ended before
+  }
+  ::setpgid(0, 0);
+  if (tty_of_group >= 0) ::tcsetpgrp(tty_of_group, ::getpid());
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction now {};
+    // What conch was told to ignore, as by nohup, stays ignored. Handlers must not run in this process: they are conch's.
+    if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) ::signal(number, SIG_DFL);
+  }
+  // Asio's sockets would be inherited: the server would keep the connection of a conch that is dead.
+  ::close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+  for (int const fd : options.descriptors) ::fcntl(fd, F_SETFD, 0);
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  ::execvp(command[0], command);
+  int const why = errno;
+  [[maybe_unused]] auto const written = ::write(report, &why, sizeof why);
+  ::_exit(exit_code::not_found);
+}
+
+int exec_failure_of(int report) {
+  int why = 0;
+  ssize_t size = 0;
+  do {
+    size = ::read(report, &why, sizeof why);
+  } while (size < 0 && errno == EINTR);
+  return size == sizeof why ? why : 0;
+}
+
+}  // namespace
+
+pid_t start_child(child_options const& options, terminal const& tty) {
+  for (auto const& [name, value] : options.environment) {
+    if (value.empty()) {
+      ::unsetenv(name.c_str());
+    } else {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
+  std::vector<char*> command;
+  for (std::string const& word : options.command) command.push_back(const_cast<char*>(word.c_str()));
+  command.push_back(nullptr);
+  int report[2];
+  if (::pipe2(report, O_CLOEXEC) != 0) cannot("pipe");
+  int const terminal_fd = options.gets_terminal ? ::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY) : -1;
+  pid_t const parent = ::getpid();
+  pid_t child = 0;
+  {
+    signals_blocked const quiet;
+    child = ::fork();
+    if (child == 0) become(command.data(), options, quiet.before(), parent, terminal_fd, report[1]);
+  }
+  int const fork_failure = errno;
+  ::close(report[1]);
+  if (terminal_fd >= 0) ::close(terminal_fd);
+  if (child < 0) {
+    ::close(report[0]);
+    errno = fork_failure;
+    cannot("fork");
+  }
+  ::setpgid(child, child);  // as the child does: whoever is first
+  int const why = exec_failure_of(report[0]);
+  ::close(report[0]);
+  if (why == 0) return child;
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (tty.is_of(child)) tty.give_to(::getpgrp());
+  int const code = why == ENOENT || why == ENOTDIR ? exit_code::not_found : exit_code::not_executable;
+  throw failure{code, options.command.front() + ": " + std::strerror(why)};
+}
+
+bool group_is_there(pid_t group) noexcept { return ::kill(-group, 0) == 0 || errno == EPERM; }
+
+void adopt_orphans() noexcept { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+}  // namespace conch::cli

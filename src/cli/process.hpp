@@ -1,0 +1,81 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/clock.hpp>
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+// Processes, their groups and the terminal, for `conch run`. Everything here is for the main thread.
+namespace conch::cli {
+
+/// Where standard input, output or error is closed, opens /dev/null there: else a socket would get that number. A program that is executed
+/// finds them closed, as conch did.
+void fill_standard_streams();
+
+/// The descriptors from 3 on that are open now and that a program which is executed would inherit: those that conch was started with.
+std::vector<int> inherited_descriptors();
+
+/// The terminal of this process, as far as it has one.
+class terminal {
+ public:
+  terminal();
+  ~terminal();
+  terminal(terminal const&) = delete;
+  terminal& operator=(terminal const&) = delete;
+
+  /// Does the process group of this process have it?
+  bool is_mine() const noexcept;
+  bool is_of(pid_t group) const noexcept;
+  /// To another process group of this session. Nothing happens without a terminal.
+  void give_to(pid_t group) const noexcept;
+
+ private:
+  int fd_;
+};
+
+/// Kills a process group when this process ends, however it ends, or when a deadline has passed: also if this process stands still. It is a
+/// process of its own, in a session of its own, and does nothing else.
+class guardian {
+ public:
+  /// Throws failure.
+  guardian();
+  ~guardian();
+  guardian(guardian const&) = delete;
+  guardian& operator=(guardian const&) = delete;
+
+  /// The group to kill; 0: none any more.
+  void watch(pid_t group) noexcept;
+  /// By conch::clock; it kills when this has passed.
+  void set_deadline(time_point t) noexcept;
+  pid_t pid() const noexcept { return pid_; }
+
+ private:
+  struct shared;
+  shared* page_;
+  int pipe_ = -1;
+  pid_t pid_ = 0;
+};
+
+struct child_options {
+  std::vector<std::string> command;
+  std::vector<std::pair<std::string, std::string>> environment;  // to set; an empty text removes the variable
+  std::vector<int> descriptors;  // besides 0, 1 and 2; it gets no other one, as a connection of conch
+  bool dies_with_parent = true;
+  bool gets_terminal = false;
+};
+
+/// Starts the command in a process group of its own.
+/// Result: its process id, which is that of its group. Throws failure: not_found, not_executable, internal.
+pid_t start_child(child_options const& options, terminal const& tty);
+
+/// Does the process group still have a process?
+bool group_is_there(pid_t group) noexcept;
+
+/// Orphans of this process' descendants become its children, so that they are waited for.
+void adopt_orphans() noexcept;
+
+}  // namespace conch::cli

@@ -1,0 +1,226 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/settings.hpp"
+
+#include "cli/exit_code.hpp"
+#include "cli/toml.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace conch::cli {
+
+namespace {
+
+[[noreturn]] void refuse(std::string const& why) { throw failure{exit_code::wrong_config, why}; }
+
+std::optional<std::string> environment(char const* name) {
+  char const* const found = std::getenv(name);
+  if (found == nullptr || *found == '\0') return std::nullopt;
+  return found;
+}
+
+struct open_file {
+  explicit open_file(std::string const& path) : fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)} {}
+  ~open_file() {
+    if (fd >= 0) ::close(fd);
+  }
+  open_file(open_file const&) = delete;
+  open_file& operator=(open_file const&) = delete;
+  int const fd;
+};
+
+std::string mode_of(mode_t mode) {
+  char text[8];
+  std::snprintf(text, sizeof text, "%04o", static_cast<unsigned>(mode & 07777));
+  return text;
+}
+
+/// What is open is looked at, not the path: it cannot become another file in between.
+void refuse_unless_private(int fd, std::string const& path, std::string const& what) {
+  struct stat about {};
+  if (::fstat(fd, &about) != 0) refuse(what + ' ' + path + ": " + std::strerror(errno));
+  if (S_ISDIR(about.st_mode)) refuse(what + ' ' + path + " is a folder");
+  if (!S_ISREG(about.st_mode)) return;  // a pipe, as <(...) gives it
+  if ((about.st_mode & 077) != 0) {
+    refuse(what + ' ' + path + " can be read or written by others (mode " + mode_of(about.st_mode) + "): chmod 600 " + path);
+  }
+  if (about.st_uid != ::geteuid() && about.st_uid != 0) refuse(what + ' ' + path + " belongs to another user");
+}
+
+std::string read_all(int fd, std::string const& path, std::string const& what) {
+  constexpr std::size_t most = 1 << 20;
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    ssize_t const size = ::read(fd, buffer, sizeof buffer);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) refuse(what + ' ' + path + ": " + std::strerror(errno));
+    if (size == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(size));
+    if (text.size() > most) refuse(what + ' ' + path + " is longer than 1 MiB");
+  }
+}
+
+std::string password_in(std::string const& path) {
+  std::string text = read_private_file(path, "the password file");
+  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+  if (text.empty()) refuse("the password file " + path + " is empty");
+  return text;
+}
+
+/// user:password@ in a URL, or in one of the servers of redlock://.
+bool names_a_password(std::string const& url) {
+  auto const begin = url.find("://");
+  if (begin == std::string::npos) return false;
+  // As the library reads a URL: the '@' of unix:// stands in front of the path.
+  bool const of_path = url.starts_with("unix://");
+  auto const end = of_path ? url.find('/', begin + 3) : std::string::npos;
+  return url.substr(begin + 3, end == std::string::npos ? end : end - begin - 3).find('@') != std::string::npos;
+}
+
+std::vector<std::string> servers_of(std::string const& url) {
+  constexpr std::string_view several = "redlock://";
+  if (!url.starts_with(several)) return {url};
+  std::vector<std::string> all;
+  for (std::string_view rest = std::string_view{url}.substr(several.size());;) {
+    auto const comma = rest.find(',');
+    all.push_back("redis://" + std::string{rest.substr(0, comma)});
+    if (comma == std::string_view::npos) return all;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+/// What a configuration file says. Paths in it are relative to its folder.
+struct file_settings {
+  std::map<std::string, std::string> values;
+
+  std::optional<std::string> get(std::string const& key) const {
+    auto const found = values.find(key);
+    if (found == values.end() || found->second.empty()) return std::nullopt;
+    return found->second;
+  }
+};
+
+constexpr std::string_view known_keys[]{"url",  "user",     "password", "password-file",   "key-prefix", "tls-ca-file", "tls-ca-path", "tls-cert-file", "tls-key-file",
+                                        "tls-server-name"};
+
+std::optional<std::string> default_file() {
+  std::optional<std::string> folder = environment("XDG_CONFIG_HOME");
+  if (!folder) {
+    std::optional<std::string> const home = environment("HOME");
+    if (home) folder = *home + "/.config";
+  }
+  if (!folder) return std::nullopt;
+  std::string path = *folder + "/conch.toml";
+  if (::access(path.c_str(), F_OK) != 0) return std::nullopt;
+  return path;
+}
+
+file_settings read_file(std::string const& given) {
+  file_settings all;
+  std::optional<std::string> const path = given.empty() ? default_file() : given;
+  if (!path) return all;
+  for (toml_entry& entry : parse_toml(read_private_file(*path, "the configuration file"), *path)) {
+    bool known = false;
+    for (std::string_view const key : known_keys) known = known || key == entry.key;
+    if (!known) refuse(*path + ':' + std::to_string(entry.line) + ": there is no setting " + entry.key);
+    bool const is_path = entry.key.ends_with("-file") || entry.key.ends_with("-path");
+    if (is_path && !entry.value.empty() && !entry.value.starts_with('/')) {
+      auto const slash = path->rfind('/');
+      if (slash != std::string::npos) entry.value = path->substr(0, slash + 1) + entry.value;
+    }
+    all.values[entry.key] = std::move(entry.value);
+  }
+  return all;
+}
+
+std::optional<std::string> password_of(connection_options const& given, file_settings const& file) {
+  if (!given.password_file.empty()) return password_in(given.password_file);
+  if (auto set = environment("CONCH_PASSWORD")) return set;
+  if (auto set = file.get("password")) return set;
+  if (auto const path = file.get("password-file")) return password_in(*path);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string read_private_file(std::string const& path, std::string const& what) {
+  open_file const file{path};
+  if (file.fd < 0) refuse(what + ' ' + path + ": " + std::strerror(errno));
+  refuse_unless_private(file.fd, path, what);
+  return read_all(file.fd, path, what);
+}
+
+std::string without_password(std::string const& url) {
+  auto const begin = url.find("://");
+  if (begin == std::string::npos || !names_a_password(url)) return url;
+  std::string shown = url.substr(0, begin + 3);
+  if (shown == "unix://") return shown + url.substr(url.find('/', begin + 3));
+  for (std::string_view rest = std::string_view{url}.substr(begin + 3);;) {
+    auto const comma = rest.find(',');
+    std::string_view const one = rest.substr(0, comma);
+    auto const at = one.rfind('@');
+    shown += at == std::string_view::npos ? one : one.substr(at + 1);
+    if (comma == std::string_view::npos) return shown;
+    shown += ',';
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+connection read_connection(connection_options const& given) {
+  if (names_a_password(given.url)) {
+    throw failure{exit_code::usage,
+                  "--url: everybody on this machine can read arguments, so the password does not belong there; use CONCH_PASSWORD, --password-file or the "
+                  "configuration file, and --user for the user"};
+  }
+  file_settings const file = read_file(given.config_file);
+  connection all;
+  if (!given.url.empty()) {
+    all.settings.url = given.url;
+  } else if (auto set = environment("CONCH_URL")) {
+    all.settings.url = *set;
+  } else if (auto in_file = file.get("url")) {
+    all.settings.url = *in_file;
+  }
+  if (all.settings.url.starts_with("memory://")) refuse("memory:// is in one process only: this command needs a server");
+  if (!given.key_prefix.empty()) {
+    all.settings.key_prefix = given.key_prefix;
+  } else if (auto in_file = file.get("key-prefix")) {
+    all.settings.key_prefix = *in_file;
+  }
+  all.settings.tls.ca_file = file.get("tls-ca-file").value_or("");
+  all.settings.tls.ca_path = file.get("tls-ca-path").value_or("");
+  all.settings.tls.cert_file = file.get("tls-cert-file").value_or("");
+  all.settings.tls.key_file = file.get("tls-key-file").value_or("");
+  all.settings.tls.server_name = file.get("tls-server-name").value_or("");
+
+  std::string user = given.user;
+  if (user.empty()) user = environment("CONCH_USER").value_or("");
+  if (user.empty()) user = file.get("user").value_or("");
+  std::optional<std::string> password = password_of(given, file);
+  if (password) {
+    credentials login;
+    login.user = user;
+    login.password = std::move(*password);
+    all.settings.credentials_provider = [login](std::string const&, credentials_handler const& done) { done({}, login); };
+    all.login = std::move(login);
+  } else if (!user.empty()) {
+    refuse("a user without a password: set CONCH_PASSWORD, --password-file, or password in the configuration file");
+  }
+  all.servers = servers_of(all.settings.url);
+  all.settings.client_name = "conch-cli";
+  all.settings.single_threaded = true;
+  return all;
+}
+
+}  // namespace conch::cli

@@ -1,0 +1,45 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/config.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+// Where the server is and how one gets in: from the command line, the environment and a file, in this order of importance.
+namespace conch::cli {
+
+/// As the command line said it. Empty: it did not.
+struct connection_options {
+  std::string url;
+  std::string config_file;
+  std::string user;
+  std::string password_file;
+  std::string key_prefix;
+};
+
+/// All that the commands need to know of the servers.
+struct connection {
+  config settings;                   // url, credentials_provider, key_prefix, tls are set
+  std::vector<std::string> servers;  // the URL of each server, without words of a password where there is one below
+  std::optional<credentials> login;  // from CONCH_PASSWORD and its like; it goes before what a URL says
+
+  /// The lock is kept by several servers of which a majority decides.
+  bool quorum() const noexcept { return settings.url.starts_with("redlock://"); }
+};
+
+/// Reads the environment (CONCH_URL, CONCH_USER, CONCH_PASSWORD) and the configuration file: that of the options, which must exist, else
+/// $XDG_CONFIG_HOME/conch.toml or ~/.config/conch.toml if it is there.
+/// Throws failure: usage (a password in `--url`, which everybody on the machine can read), wrong_config (the file cannot be read, others can
+/// read it, it has an unknown key, or a value makes no sense).
+connection read_connection(connection_options const& given);
+
+/// A regular file that others than its owner may read is refused, and so is one that belongs to somebody else than the user or root.
+/// `what`: for the error. Throws failure.
+std::string read_private_file(std::string const& path, std::string const& what);
+
+/// The URL for messages: without user and password.
+std::string without_password(std::string const& url);
+
+}  // namespace conch::cli

@@ -1,0 +1,144 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/show.hpp"
+
+#include "cli/duration.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+
+#include <cstdio>
+#include <ctime>
+#include <string_view>
+
+namespace conch::cli {
+
+namespace {
+
+/// The length of the UTF-8 sequence at the beginning; 0: there is none.
+std::size_t sequence_at(std::string_view text) {
+  auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  std::size_t const length = byte(0) < 0x80 ? 1 : byte(0) < 0xc2 ? 0 : byte(0) < 0xe0 ? 2 : byte(0) < 0xf0 ? 3 : byte(0) < 0xf5 ? 4 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  bool const overlong = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
+  bool const no_character = (byte(0) == 0xed && byte(1) >= 0xa0) || (byte(0) == 0xf4 && byte(1) >= 0x90);
+  bool const control = length == 2 && byte(0) == 0xc2 && byte(1) < 0xa0;
+  return overlong || no_character || control ? 0 : length;
+}
+
+std::string share_of(lock_status const& s, lock_holder const& h) {
+  switch (s.kind) {
+    case lock_status::kind_of_lock::semaphore: return std::to_string(h.permits) + (h.permits == 1 ? " permit, " : " permits, ");
+    case lock_status::kind_of_lock::shared_mutex: return s.writer() ? "writes, " : "reads, ";
+    case lock_status::kind_of_lock::striped_mutex: return "segment " + std::to_string(h.segment) + ", ";
+    case lock_status::kind_of_lock::mutex:
+    case lock_status::kind_of_lock::reentrant_mutex: break;
+  }
+  return {};
+}
+
+std::string state_of(lock_status const& s) {
+  if (!s.locked()) return "free";
+  switch (s.kind) {
+    case lock_status::kind_of_lock::semaphore: return std::to_string(s.taken) + " of " + std::to_string(s.limit) + " permits held";
+    case lock_status::kind_of_lock::striped_mutex: return std::to_string(s.taken) + " of " + std::to_string(s.limit) + " segments held";
+    case lock_status::kind_of_lock::shared_mutex: return s.writer() ? "held by a writer" : "held by " + std::to_string(s.held) + (s.held == 1 ? " reader" : " readers");
+    case lock_status::kind_of_lock::mutex:
+    case lock_status::kind_of_lock::reentrant_mutex: break;
+  }
+  return "held";
+}
+
+boost::json::object as_json(lock_holder const& h) {
+  boost::json::object o;
+  o["client"] = h.client;
+  o["fence"] = std::to_string(h.fence);
+  o["since"] = in_utc(h.since);
+  o["lease_left_ms"] = std::chrono::duration_cast<std::chrono::milliseconds>(h.lease_left).count();
+  o["confirmed"] = h.confirmed;
+  o["permits"] = h.permits;
+  if (h.segment != 0) o["segment"] = h.segment;
+  if (!h.asked_by.empty()) {
+    o["asked_by"] = h.asked_by;
+    o["asked_at"] = in_utc(h.asked_at);
+  }
+  return o;
+}
+
+}  // namespace
+
+char const* name_of(lock_status::kind_of_lock kind) noexcept {
+  switch (kind) {
+    case lock_status::kind_of_lock::mutex: return "mutex";
+    case lock_status::kind_of_lock::semaphore: return "semaphore";
+    case lock_status::kind_of_lock::shared_mutex: return "shared_mutex";
+    case lock_status::kind_of_lock::striped_mutex: return "striped_mutex";
+    case lock_status::kind_of_lock::reentrant_mutex: return "reentrant_mutex";
+  }
+  return "unknown";
+}
+
+std::string in_utc(std::chrono::system_clock::time_point t) {
+  std::time_t const at = std::chrono::system_clock::to_time_t(t);
+  std::tm parts{};
+  ::gmtime_r(&at, &parts);
+  char text[40];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return text;
+}
+
+std::string as_text(std::string const& name, lock_status const& s, std::chrono::system_clock::time_point now) {
+  std::string text = shown(name) + ": ";
+  if (s.locked() || s.kind != lock_status::kind_of_lock::mutex) text += std::string{name_of(s.kind)} + ", ";
+  text += state_of(s);
+  if (s.locked() || s.waiting != 0) text += ", " + std::to_string(s.waiting) + " waiting";
+  text += '\n';
+  for (lock_holder const& h : s.holders) {
+    text += "  client " + h.client + ", " + share_of(s, h) + "fence " + std::to_string(h.fence) + ", since " + in_utc(h.since) + " (" + readable(now - h.since) +
+            "), " + readable(h.lease_left) + " left";
+    if (!h.confirmed) text += ", not confirmed yet";
+    if (!h.asked_by.empty()) text += ", asked to let go at " + in_utc(h.asked_at);
+    text += '\n';
+  }
+  if (s.held > s.holders.size()) text += "  and " + std::to_string(s.held - s.holders.size()) + " more\n";
+  return text;
+}
+
+boost::json::object as_json(std::string const& name, lock_status const& s) {
+  boost::json::object o;
+  o["name"] = shown(name);
+  o["kind"] = name_of(s.kind);
+  o["locked"] = s.locked();
+  o["held"] = s.held;
+  o["taken"] = s.taken;
+  o["limit"] = s.limit;
+  o["waiting"] = s.waiting;
+  boost::json::array holders;
+  for (lock_holder const& h : s.holders) holders.push_back(as_json(h));
+  o["holders"] = std::move(holders);
+  return o;
+}
+
+std::string one_line(boost::json::object const& o) { return boost::json::serialize(o) + '\n'; }
+
+std::string shown(std::string const& text) {
+  std::string out;
+  for (std::string_view rest = text; !rest.empty();) {
+    std::size_t const length = sequence_at(rest);
+    bool const plain = length > 1 || (length == 1 && static_cast<unsigned char>(rest.front()) >= 0x20 && rest.front() != 0x7f);
+    if (plain) {
+      out += rest.substr(0, length);
+      rest.remove_prefix(length);
+    } else {
+      char code[5];
+      std::snprintf(code, sizeof code, "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(rest.front())));
+      out += code;
+      rest.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+}  // namespace conch::cli
