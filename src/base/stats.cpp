@@ -17,6 +17,11 @@ class exposition {
   explicit exposition(std::string_view labels) : labels_{labels} {}
 
   void counter(std::string_view name, std::string_view help, std::uint64_t value) { plain(name, help, "counter", value); }
+  void results(std::string_view name, std::string_view help, std::uint64_t ok, std::uint64_t failed) {
+    head(name, help, "counter");
+    sample(name, {}, "result=\"ok\"", std::to_string(ok));
+    sample(name, {}, "result=\"failed\"", std::to_string(failed));
+  }
   void gauge(std::string_view name, std::string_view help, std::uint64_t value) { plain(name, help, "gauge", value); }
 
   void latency(std::string_view name, std::string_view help, histogram const& h) {
@@ -107,9 +112,16 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.counter("disconnects_total", "Connections lost.", s.disconnects);
   e.counter("votes_given_back_total", "Votes that were too few for the lock, passed on.", s.votes_given_back);
   e.counter("fence_rounds_total", "Grants whose fence took a second round trip.", s.fence_rounds);
+  e.results("tls_handshakes_total", "Attempts to connect over TLS.", s.tls_handshakes, s.tls_handshakes_failed);
+  e.results("reauthentications_total", "Credentials renewed on live connections.", s.reauthentications, s.reauthentications_failed);
   e.gauge("cleanups_pending", "Releases and leaves not yet answered.", s.cleanups_pending);
   e.gauge("waiting", "Acquires under way.", s.waiting);
   e.gauge("held", "Holds.", s.held);
+  // Where there is no certificate, there is no line: an alert on an early end would fire.
+  if (s.tls_peer_expires != std::chrono::sys_seconds{}) {
+    e.gauge("tls_peer_certificate_expires_seconds", "Unix time at which the first of the servers' certificates ends.",
+            static_cast<std::uint64_t>(s.tls_peer_expires.time_since_epoch().count()));
+  }
   e.latency("wait_seconds", "From the call to the grant.", s.wait);
   e.latency("hold_seconds", "From the grant to the release or loss.", s.hold);
   return e.take();

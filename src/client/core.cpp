@@ -98,6 +98,7 @@ statistics client_core::stats() {
   std::lock_guard const guard{mutex_};
   statistics copy = stats_;
   deployment_.backend->report(copy);
+  for (auto const& to_server : deployment_.transports) to_server->report(copy);
   return copy;
 }
 

@@ -4,6 +4,7 @@
 #include "protocol/wire.hpp"
 
 #include <conch/config.hpp>
+#include <conch/stats.hpp>
 
 #include <memory>
 #include <string_view>
@@ -64,6 +65,8 @@ class transport : public protocol::wire {
   virtual ~transport() = default;
   /// Sets the receiver of the wire events. Call it once, before the first command.
   virtual void report_to(protocol::wire_events& e) noexcept { events_ = &e; }
+  /// Adds what it has counted. With the engine locked.
+  virtual void report(statistics&) const noexcept {}
   /// Ends the connection, for good. From any thread.
   virtual void shut_down() = 0;
 

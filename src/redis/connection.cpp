@@ -35,6 +35,16 @@ void connection::drop_connection(std::string_view why) {
   if (fsm_.drop_connection(why)) go_on_later();
 }
 
+void connection::report(statistics& s) const noexcept {
+  connection_fsm::counts const& all = fsm_.counted();
+  s.tls_handshakes += all.handshakes;
+  s.tls_handshakes_failed += all.handshakes_failed;
+  s.reauthentications += all.renewals;
+  s.reauthentications_failed += all.renewals_failed;
+  constexpr std::chrono::sys_seconds none{};
+  if (peer_expires_ != none && (s.tls_peer_expires == none || peer_expires_ < s.tls_peer_expires)) s.tls_peer_expires = peer_expires_;
+}
+
 void connection::shut_down() {
   asio::post(on_, [this, keep = host_.keep()] {
     fsm_.shut_down();
@@ -135,6 +145,8 @@ void connection::ask() {
                                    [answer](error_code ec, credentials found) { answer(ec ? ec.message() : std::string{}, std::move(found)); });
   } catch (std::exception const& e) {
     answer(e.what(), {});
+  } catch (...) {
+    answer("it has thrown what is no std::exception", {});
   }
 }
 
@@ -157,10 +169,12 @@ void connection::connect() {
 
 void connection::handshake() {
   std::string warning;
-  std::string const wrong =
-      stream_.async_handshake(warning, bound([this](error_code ec) {
-                                input([&](time_point now) { ec ? fsm_.failed(stream_.words(ec), now, tls_fault(ec)) : fsm_.handshaken(now); });
-                              }));
+  std::string const wrong = stream_.async_handshake(warning, bound([this](error_code ec) {
+                                                      input([&](time_point now) {
+                                                        peer_expires_ = stream_.peer_expires();
+                                                        ec ? fsm_.failed(stream_.words(ec), now, tls_fault(ec)) : fsm_.handshaken(now);
+                                                      });
+                                                    }));
   if (!warning.empty()) host_.log(log_level::warning, fsm_.where().shown() + ": goes on with the files of before: " + warning);
   if (wrong.empty()) return;
   asio::post(on_, bound([this, wrong] { input([&](time_point now) { fsm_.failed(wrong, now, protocol::fault::tls_failed); }); }));

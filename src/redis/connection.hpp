@@ -12,6 +12,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ class connection final : public transport {
   void drop_connection(std::string_view why) override;
 
   void report_to(protocol::wire_events& e) noexcept override { fsm_.report_to(e); }
+  void report(statistics& s) const noexcept override;
   void shut_down() override;
 
  private:
@@ -54,8 +56,9 @@ class connection final : public transport {
   config const& settings_;
   asio::any_io_executor const on_;
   connection_fsm fsm_;
-  std::uint64_t question_ = 0;    // counts questions for credentials: an answer to an earlier one is too late
-  std::uint64_t generation_ = 0;  // counts closes: a handler that finds it changed belongs to a closed stream
+  std::uint64_t question_ = 0;               // counts questions for credentials: an answer to an earlier one is too late
+  std::chrono::sys_seconds peer_expires_{};  // the certificate of the latest connection
+  std::uint64_t generation_ = 0;             // counts closes: a handler that finds it changed belongs to a closed stream
   bool const in_one_thread_;
   stream stream_;
   asio::steady_timer timer_;

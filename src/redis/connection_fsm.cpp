@@ -151,6 +151,7 @@ void connection_fsm::refresh(time_point now) {
 
 /// The server goes on with the old ones for as long as it likes: the connection is kept.
 void connection_fsm::refresh_failed(std::string_view why, time_point now) {
+  ++counted_.renewals_failed;
   log(log_level::warning, where_.shown() + ": cannot renew the credentials: " + std::string{why});
   renewal_ = renewal::due_later;
   renew_at_ = detail::later_by(now, settings_.reconnect_max);
@@ -227,6 +228,8 @@ void connection_fsm::write_failed(std::string_view why, time_point now) {
 /// The end of this connection, or of the attempt to make one.
 void connection_fsm::lost(protocol::fault what, std::string_view reason, time_point now) {
   bool const was_up = state_ == state::up;
+  // A certificate of ours is refused only behind the handshake.
+  if (state_ == state::handshaking || (state_ == state::greeting && what == protocol::fault::tls_failed)) ++counted_.handshakes_failed;
   std::string const why{reason};
   actions_ = {.log = actions_.log, .close = true};
   state_ = state::pausing;
@@ -273,7 +276,7 @@ std::span<char> connection_fsm::room() { return decoder_.prepare(good_read); }
 void connection_fsm::received(std::size_t size, time_point now) {
   BOOST_ASSERT(state_ == state::greeting || state_ == state::up);
   decoder_.commit(size);
-  heard_ = true;
+  if (!std::exchange(heard_, true) && stream_.handshakes) ++counted_.handshakes;
   if (state_ == state::greeting) hear_greeting(now);
   else hand_over(now);
 }
@@ -340,6 +343,7 @@ void connection_fsm::hand_over(time_point now) {
     } else if (answer_is_ours()) {
       auto const& said = decoder_.message()[0];
       bool const refused = said.what == resp::kind::simple_error || said.what == resp::kind::bulk_error;
+      if (!refused) ++counted_.renewals;
       refused ? refresh_failed(said.text, now) : authenticated(now);
     } else {
       --unanswered_;

@@ -55,6 +55,11 @@ class connection_fsm {
   struct stream_kind {
     bool handshakes = false;
   };
+  /// Over all connections.
+  struct counts {
+    std::uint64_t handshakes = 0, handshakes_failed = 0;
+    std::uint64_t renewals = 0, renewals_failed = 0;  // of credentials
+  };
   /// When flush() is to be called.
   enum class flush_due { no, at_once, later };
   struct log_line {
@@ -111,6 +116,7 @@ class connection_fsm {
   }
   std::span<char> room();
   bool is_up() const noexcept { return state_ == state::up; }
+  counts const& counted() const noexcept { return counted_; }
 
  private:
   enum class state : std::uint8_t { idle, asking, resolving, connecting, handshaking, greeting, up, pausing, closed };
@@ -144,6 +150,7 @@ class connection_fsm {
   state state_ = state::idle;
   connection_actions actions_;
   std::vector<log_line> log_;
+  counts counted_;
   std::size_t addresses_ = 0, next_address_ = 0;
   time_point until_{};     // of the attempt, or of the pause
   unsigned attempts_ = 0;  // in a row without success

@@ -10,6 +10,7 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -74,6 +75,8 @@ class stream {
 
   void close();
 
+  /// When the certificate that the server has shown ends; 0: it has shown none.
+  std::chrono::sys_seconds peer_expires() const { return over_tls_ ? over_tls_->peer_expires() : std::chrono::sys_seconds{}; }
   /// The words for an error of this connection.
   std::string words(error_code ec) const { return over_tls_ ? over_tls_->words(ec) : ec.message(); }
 

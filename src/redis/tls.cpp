@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 namespace conch::redis {
@@ -114,20 +115,38 @@ class stream_over_tls final : public tls_stream, public std::enable_shared_from_
     stream_.lowest_layer().close(ignored);
   }
 
+  std::chrono::sys_seconds peer_expires() const override {
+    X509* const shown = SSL_get1_peer_certificate(native());
+    if (shown == nullptr) return {};
+    std::tm end{};
+    bool const known = ASN1_TIME_to_tm(X509_get0_notAfter(shown), &end) == 1;
+    X509_free(shown);
+    return std::chrono::sys_seconds{std::chrono::seconds{known ? ::timegm(&end) : 0}};
+  }
+
   std::string words(error_code ec) const override {
     std::string text = ec.message();
     if (ec.category() != asio::error::get_ssl_category()) return text;
-    long const verdict = SSL_get_verify_result(const_cast<ssl::stream<socket>&>(stream_).native_handle());
+    long const verdict = SSL_get_verify_result(native());
     if (verdict != X509_V_OK) text.append(": ").append(X509_verify_cert_error_string(verdict));
     if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH) text += " (it is not for '" + peer_.name + "')";
     int const reason = ERR_GET_REASON(static_cast<unsigned long>(ec.value()));
     if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG || reason == SSL_R_RECORD_LENGTH_MISMATCH) {
       text += "; is this a TLS port?";
     }
+    if (nobody_vouches(verdict)) text += "; tls.ca_file names the authority to trust";
+    if (reason == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED) text += "; the server wants a certificate of the client: tls.cert_file";
     return "TLS: " + text;
   }
 
  private:
+  SSL* native() const { return const_cast<ssl::stream<socket>&>(stream_).native_handle(); }
+
+  static bool nobody_vouches(long verdict) {
+    return verdict == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY || verdict == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT ||
+           verdict == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT || verdict == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN;
+  }
+
   /// The close_notify, as far as the socket takes it at once. asio::ssl would wait for the peer's, for ever if need be.
   void say_good_bye() {
     SSL* const on = stream_.native_handle();
@@ -228,7 +247,7 @@ class maker_of_tls final : public tls_maker {
     }
     if (!settings_.ca_path.empty()) {
       std::string const named = "tls.ca_path '" + settings_.ca_path + "': ";
-      if (std::string const why = unreadable(settings_.ca_path); !why.empty()) return named + why;
+      if (std::string const why = unreadable(settings_.ca_path, S_IFDIR); !why.empty()) return named + why;
       if (c.add_verify_path(settings_.ca_path, ec)) return named + words_of(ec);
     }
     return {};
@@ -247,8 +266,12 @@ class maker_of_tls final : public tls_maker {
     return {};
   }
 
-  static std::string unreadable(std::string const& path) {
-    return ::access(path.c_str(), R_OK) == 0 ? std::string{} : error_code{errno, boost::system::system_category()}.message();
+  /// Also what is no file: to open a pipe would wait for its other end.
+  static std::string unreadable(std::string const& path, mode_t wanted = S_IFREG) {
+    struct stat found {};
+    if (::stat(path.c_str(), &found) != 0 || ::access(path.c_str(), R_OK) != 0) return error_code{errno, boost::system::system_category()}.message();
+    if ((found.st_mode & S_IFMT) == wanted) return {};
+    return wanted == S_IFDIR ? "it is not a folder" : "it is not a file";
   }
 
   tls_config const settings_;

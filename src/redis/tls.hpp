@@ -8,6 +8,7 @@
 
 #include <boost/asio/generic/stream_protocol.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -32,6 +33,8 @@ class tls_stream {
   virtual void async_read_some(std::span<char> room, std::function<void(error_code, std::size_t)> handler) = 0;
   /// Tells the peer, if that is possible at once, and closes the socket. It does not wait for the peer.
   virtual void close() = 0;
+  /// When the certificate that the peer has shown ends; 0: it has shown none.
+  virtual std::chrono::sys_seconds peer_expires() const = 0;
   /// What went wrong, with OpenSSL's words.
   virtual std::string words(error_code ec) const = 0;
 

@@ -115,6 +115,10 @@ TEST_F(Credentials, ThatCannotBeHadAreUnreachableWithTheReason) {
   r = acquire_once(c);
   EXPECT_EQ(r.ec, errc::unreachable);
   EXPECT_NE(r.words().find("credentials_provider: the vault is sealed"), std::string::npos) << r.words();
+  c.credentials_provider = [](std::string const&, credentials_handler const&) { throw 42; };
+  r = acquire_once(c);
+  EXPECT_EQ(r.ec, errc::unreachable);
+  EXPECT_NE(r.words().find("credentials_provider: it has thrown"), std::string::npos) << r.words();
   c.connect_timeout = 50ms;
   c.credentials_provider = [](std::string const&, credentials_handler const&) {};
   r = acquire_once(c);
@@ -194,6 +198,8 @@ TEST_F(Credentials, D34AreRenewedOnTheLiveConnectionUnderLoad) {
       ++acquired;
     }
     EXPECT_EQ(one.stats().disconnects, 0u);
+    EXPECT_GE(one.stats().reauthentications, 6u) << "the first question was for the greeting, the last may not be answered";
+    EXPECT_EQ(one.stats().reauthentications_failed, 0u);
   };
   w.run(body);
   EXPECT_GT(acquired, 8);
@@ -220,6 +226,9 @@ TEST_F(Credentials, D34ARefusedRenewalIsLoggedAndTriedAgainOnTheSameConnection) 
     bool const was_held = co_await h.async_release();
     EXPECT_TRUE(was_held);
     EXPECT_EQ(one.stats().disconnects, 0u);
+    EXPECT_GE(one.stats().reauthentications_failed, 1u);
+    std::string const text = to_prometheus(one.stats());
+    EXPECT_EQ(text.find("conch_reauthentications_total{result=\"failed\"} 0\n"), std::string::npos) << text;
   };
   w.run(body);
 }

@@ -429,6 +429,29 @@ TEST_F(Rights, EachOfTheGuideIsNeededAsItSays) {
   }
 }
 
+// AUTH and HELLO are everybody's.
+TEST_F(Rights, OfTheGuideAreEnoughForCredentialsThatChange) {
+  std::vector<std::string> rights = of_guide("renewing");
+  rights.emplace_back(">other");
+  ASSERT_EQ(probe.command(rights), "OK");
+  config c = settings("renewing");
+  c.url = "redis://127.0.0.1:" + std::to_string(server().port()) + "/1";
+  int asked = 0;
+  c.credentials_provider = [&](std::string const&, credentials_handler const& done) {
+    done({}, {.user = "renewing", .password = ++asked % 2 == 0 ? "other" : "pw", .refresh_after = 50ms});
+  };
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), c}, b{w.ctx.get_executor(), c};
+    co_await hand_over([](client& through) { return mutex{through, "renewing"}.async_acquire(); }, a, b);
+    auto const renewed = [&] { return a.stats().reauthentications > 3 && b.stats().reauthentications > 3; };
+    co_await until(renewed, "renewals of the credentials");
+    EXPECT_EQ(a.stats().reauthentications_failed + b.stats().reauthentications_failed, 0u);
+    EXPECT_EQ(a.stats().disconnects + b.stats().disconnects, 0u);
+  };
+  w.run(body);
+  EXPECT_EQ(refused_commands("renewing"), std::set<std::string>{"client|kill"});
+}
+
 TEST_F(Rights, WithoutMgetRenewalsGoOn) {
   std::vector<std::string> rights = of_guide("slow");
   ASSERT_EQ(std::erase(rights, "+mget"), 1u);

@@ -7,6 +7,8 @@
 
 #include <boost/asio/write.hpp>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
 #include <fstream>
@@ -99,6 +101,7 @@ TEST_F(Tls, AWrongCertificateIsAnErrorAtOnceWithOpenSslsWords) {
     std::string const words = refused(over_tls(server.url(), files), errc::tls_failed);
     EXPECT_SAYS(words, says);
     EXPECT_SAYS(words, server.url());
+    EXPECT_EQ(words.find("tls.ca_file") != std::string::npos, certificate != "old") << words;
     config c = quick(server.url());
     c.tls.verify = false;
     attempt_result const r = acquire_once(c);
@@ -139,6 +142,7 @@ TEST_F(Tls, AFileThatCannotBeUsedIsNamed) {
   redis_server server{files.options("server", "yes")};
   std::ofstream{files.path("nonsense")} << "no certificate\n";
   std::ofstream{files.key("locked")} << "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIG=\n-----END ENCRYPTED PRIVATE KEY-----\n";
+  ASSERT_EQ(::mkfifo(files.path("pipe").c_str(), 0600), 0);
   files.authority("other");
   struct row {
     std::string says;
@@ -148,6 +152,8 @@ TEST_F(Tls, AFileThatCannotBeUsedIsNamed) {
            {"tls.ca_file '/no/such/file': No such file", [](tls_config& t) { t.ca_file = "/no/such/file"; }},
            {"tls.ca_file", [&](tls_config& t) { t.ca_file = files.path("nonsense"); }},
            {"tls.ca_path '/no/such': No such file", [](tls_config& t) { t.ca_path = "/no/such"; }},
+           {"it is not a folder", [&](tls_config& t) { t.ca_path = files.certificate("ca"); }},
+           {"it is not a file", [&](tls_config& t) { t.ca_file = files.path("pipe"); }},  // to open it would wait for ever
            {"tls.cert_file '/no/such': No such file", [](tls_config& t) { t.cert_file = "/no/such"; }},
            {"tls.cert_file", [&](tls_config& t) { t.cert_file = files.path("nonsense"); }},
            {"the key in tls.cert_file", [&](tls_config& t) { t.cert_file = files.certificate("client"); }},
@@ -226,6 +232,7 @@ TEST_F(Tls, D29ARefusedClientCertificateIsAnErrorAtOnce) {
     for (int round = 0; round < 5; ++round) {
       std::string const none = refused(c, errc::tls_failed);
       EXPECT_SAYS(none, "alert");
+      EXPECT_EQ(none.find("wants a certificate of the client: tls.cert_file") != std::string::npos, versions == std::string_view{"TLSv1.3"}) << none;
     }
     c.tls.cert_file = files.certificate("stranger");
     c.tls.key_file = files.key("stranger");
@@ -236,6 +243,44 @@ TEST_F(Tls, D29ARefusedClientCertificateIsAnErrorAtOnce) {
     attempt_result const right = acquire_once(c);
     EXPECT_FALSE(right.ec) << right.words();
   }
+}
+
+TEST_F(Tls, IsCountedAndTheEndOfTheCertificateIsTold) {
+  files.authority("other");
+  files.signed_by("other", "stranger", "IP:127.0.0.1");
+  redis_server server{files.options()}, wrong{files.options("stranger")}, wants_one{files.options("server", "yes")}, plain{{.tcp = true}};
+  world w;
+  auto const seen = [&](std::string const& url, int failures) {
+    config c = over_tls(url, files);
+    if (!url.starts_with("rediss")) c.tls = {};
+    c.connect_timeout = url == server.url() ? 5s : 500ms;
+    statistics s;
+    auto const body = [&]() -> asio::awaitable<void> {
+      client one{w.ctx.get_executor(), c};
+      mutex m{one, "m"};
+      auto got = co_await m.async_acquire(as_tuple);
+      EXPECT_EQ(!std::get<0>(got), failures == 0) << std::get<0>(got).message();
+      auto const failed = [&] { return one.stats().tls_handshakes_failed >= static_cast<std::uint64_t>(failures); };
+      co_await until(failed, "the failures of " + url);
+      s = one.stats();
+    };
+    w.run(body);
+    return s;
+  };
+  statistics const good = seen(server.url(), 0);
+  EXPECT_EQ(good.tls_handshakes, 1u);
+  EXPECT_EQ(good.tls_handshakes_failed, 0u);
+  auto const left = good.tls_peer_expires - std::chrono::system_clock::now();
+  EXPECT_GT(left, 47h) << "made for two days";
+  EXPECT_LE(left, 48h);
+  EXPECT_SAYS(to_prometheus(good), "\nconch_tls_handshakes_total{result=\"ok\"} 1\n");
+  for (auto const& url : {wrong.url(), wants_one.url(), "rediss://127.0.0.1:" + std::to_string(plain.port()), server.url() + "?cacert=/no/such"}) {
+    statistics const bad = seen(url, 3);
+    EXPECT_EQ(bad.tls_handshakes, 0u) << url;
+  }
+  statistics const without = seen(plain.url(), 0);
+  EXPECT_EQ(without.tls_handshakes + without.tls_handshakes_failed, 0u);
+  EXPECT_EQ(without.tls_peer_expires, std::chrono::sys_seconds{});
 }
 
 TEST_F(Tls, D30APortWithoutTlsIsAskedForInWords) {
@@ -518,6 +563,23 @@ TEST_F(Tls, D35NoSecretIsInAnyWord) {
   config without = quick(url(server.port(), "redis"));
   collect(without);
   EXPECT_SAYS(said, "WRONGPASS");
+  // What a quorum says of its servers.
+  config several = over_tls(config{}.url, files);
+  several.tls.cert_file = files.certificate("client");
+  several.tls.key_file = files.key("client");
+  several.quorum.servers = {url(server.port(), "rediss")};
+  several.offline_timeout = 300ms;
+  world w;
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), several};
+    mutex m{one, "m"};
+    auto got = co_await m.async_acquire(as_tuple);
+    EXPECT_TRUE(std::get<0>(got));
+    statistics const s = one.stats();
+    EXPECT_SAYS(s.servers.at(0).last_trouble, "WRONGPASS");
+    said += std::get<0>(got).message() + s.servers.at(0).last_trouble + s.servers.at(0).url + to_prometheus(s);
+  };
+  w.run(body);
   for (std::string const& word : {secret, std::string{".key'"}, files.key("client"), files.key("ca"), std::string{"missing.key"}}) {
     EXPECT_EQ(said.find(word), std::string::npos) << said;
   }

@@ -83,6 +83,46 @@ TEST(ConnectionFsmTls, D30APlainConnectionThatEndsBeforeAWordIsAskedWhetherItSho
   EXPECT_EQ(m.heard(), texts{"failed 2: redis://h:6379: read: reset"}) << "it speaks RESP";
 }
 
+TEST(ConnectionFsmTls, AnAttemptIsCountedOnce) {
+  machine m{machine::tcp(), over_tls};
+  auto const counts = [&] { return std::pair{m.fsm.counted().handshakes, m.fsm.counted().handshakes_failed}; };
+  auto const begin = [&] {
+    m.due();
+    m.resolved(1);
+    m.connected();
+  };
+  EXPECT_TRUE(m.fsm.want_connection());
+  begin();
+  m.fsm.failed("wrong", m.now, protocol::fault::tls_failed);
+  EXPECT_EQ(counts(), std::pair(std::uint64_t{0}, std::uint64_t{1}));
+  m.now += 10s;
+  begin();
+  m.now += 10s;
+  m.due();
+  EXPECT_EQ(counts(), std::pair(std::uint64_t{0}, std::uint64_t{2})) << "too late";
+  m.now += 10s;
+  begin();
+  m.handshaken();
+  m.fsm.failed("read: certificate required", m.now, protocol::fault::tls_failed);
+  EXPECT_EQ(counts(), std::pair(std::uint64_t{0}, std::uint64_t{3})) << "behind the handshake";
+  m.now += 10s;
+  begin();
+  m.handshaken();
+  m.written();
+  m.received(greeting_answer);
+  EXPECT_EQ(counts(), std::pair(std::uint64_t{1}, std::uint64_t{3}));
+  m.flush();
+  m.fsm.failed("read: bad record", m.now, protocol::fault::tls_failed);
+  EXPECT_EQ(counts(), std::pair(std::uint64_t{1}, std::uint64_t{3})) << "that was no handshake";
+}
+
+TEST(ConnectionFsmTls, NothingIsCountedWithoutIt) {
+  machine m;
+  m.until_up();
+  m.failed("read: end");
+  EXPECT_EQ(m.fsm.counted().handshakes + m.fsm.counted().handshakes_failed, 0u);
+}
+
 // ------------------------------------------------------------------------------------------------------ credentials
 
 config with_provider() {
@@ -183,6 +223,8 @@ TEST(ConnectionFsmCredentials, D34AreRenewedOnTheLiveConnectionAndTheAnswerIsNob
   EXPECT_EQ(m.received("+OK\r\n"), "flush read");
   m.now += 1h;
   EXPECT_EQ(m.due(), nothing) << "these are good until the connection ends";
+  EXPECT_EQ(m.fsm.counted().renewals, 2u);
+  EXPECT_EQ(m.fsm.counted().renewals_failed, 0u);
 }
 
 TEST(ConnectionFsmCredentials, ThatCannotBeRenewedLeaveTheConnectionAndAreTriedAgain) {
@@ -206,6 +248,8 @@ TEST(ConnectionFsmCredentials, ThatCannotBeRenewedLeaveTheConnectionAndAreTriedA
   EXPECT_EQ(m.received("-WRONGPASS invalid\r\n"), "log sleep(3000) flush read");
   EXPECT_EQ(m.log, texts{"redis://h:6379: cannot renew the credentials: WRONGPASS invalid"});
   EXPECT_EQ(m.heard(), texts{}) << "the connection is kept";
+  EXPECT_EQ(m.fsm.counted().renewals_failed, 3u);
+  EXPECT_EQ(m.fsm.counted().renewals, 0u);
 }
 
 TEST(ConnectionFsmCredentials, ARenewalEndsWithItsConnection) {
