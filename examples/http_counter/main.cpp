@@ -34,7 +34,11 @@ conch::duration command_limit(options const& chosen) { return std::min<conch::du
 
 conch::config lock_settings(options const& chosen) {
   conch::config c;
-  c.url = chosen.redis;
+  switch (chosen.lock_servers.size()) {
+    case 0: c.url = chosen.redis; break;
+    case 1: c.url = chosen.lock_servers.front(); break;
+    default: c.quorum.servers = chosen.lock_servers;
+  }
   c.lease = chosen.lease;
   c.stop_margin = std::min<conch::duration>(c.stop_margin, c.lease / 4);
   c.local_slice = std::min<conch::duration>(c.local_slice, c.lease);

@@ -66,6 +66,8 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
       "servers for the lock, the first of which keeps the counter (default: "
       "$CONCH_URL, else redis://127.0.0.1:6379). With a password only in $CONCH_URL: everybody on the machine can "
       "read arguments");
+  add("lock-server", po::value(&result.lock_servers)->value_name("URL"),
+      "keeps the lock, while --redis keeps the counter: redis://, rediss:// (TLS) or unix://; several: each has a vote");
   add("name", po::value(&result.name)->default_value(result.name)->value_name("NAME"), "of the counter and of its lock");
   add("wait-ms", po::value(&wait)->default_value(result.wait.count())->value_name("N"),
       "how long a request waits for the lock before it is answered with 503");
@@ -99,6 +101,11 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   parse_endpoint(listen, result);
   if (redis.find('@') != redis.npos) {
     throw usage_error("--redis: a URL with a password belongs in the environment, as CONCH_URL; everybody can read arguments");
+  }
+  for (std::string const& url : result.lock_servers) {
+    if (url.find('@') != url.npos) {
+      throw usage_error("--lock-server: no password here; everybody can read arguments");
+    }
   }
   if (!redis.empty()) {
     result.redis = redis;

@@ -15,6 +15,7 @@ struct options {
   std::uint16_t port = 8080;       ///< 0: any that is free
   std::vector<std::string> hosts;  ///< names under which it is reached, besides its addresses and localhost
   std::string redis = "redis://127.0.0.1:6379";
+  std::vector<std::string> lock_servers;  ///< of the lock alone; empty: `redis` has it, too
   std::string name = "counter";
   std::chrono::milliseconds wait{5000};              ///< for the lock, per request
   std::chrono::milliseconds lease{30000};            ///< of the lock

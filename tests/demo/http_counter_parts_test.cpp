@@ -260,6 +260,7 @@ TEST(HttpCounterOptions, NameTheOneThatIsWrong) {
            {"--lease-ms", "99"},
            {"--name", ""},
            {"--request-timeout-ms", "0"},
+           {"--lock-server", "rediss://:secret@h"},
            {"--thread", "1"},
        }) {
     EXPECT_NE(complaint(words).find(std::string(words[0]).substr(2)), std::string::npos) << words[0] << ' ' << words[1] << ": " << complaint(words);
