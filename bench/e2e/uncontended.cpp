@@ -1,13 +1,24 @@
-// F1: cycles per second of locks nobody else wants. F2: what a cycle costs the server. F3: how long one takes.
+// F1: cycles per second of locks nobody else wants; F1-tls: the same over TLS. F2: what a cycle costs the server. F3: how long one takes.
 #include <conch/conch.hpp>
 
+#if CONCH_TLS
+#include <boost/asio/ssl.hpp>
+#endif
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
+
+#include <time.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "support/certificates.hpp"
 #include "support/raw.hpp"
 #include "support/report.hpp"
 #include "support/server.hpp"
@@ -187,11 +198,97 @@ void latency(report& out, options const& chosen, std::string const& url, std::st
   out.add("F3", "one cycle of the floor waiting by epoll, p50, " + way, limit.p50, "us", &floor.p50);
 }
 
+/// CPU time of this process, in us.
+double own_cpu_us() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) * 1e6 + static_cast<double>(used.tv_nsec) / 1e3;
+}
+
+#if CONCH_TLS
+/// One acquire and one release after the other, written and read by blocking calls: what OpenSSL and the server make of TLS alone.
+template <class Stream>
+double bare_cycles(Stream& to, double seconds) {
+  lane const one = conch_lane("bench:0", 1);
+  std::array<char, 4096> reply{};
+  std::uint64_t done = 0;
+  auto const begin = steady::now();
+  for (auto const until = begin + in_seconds(seconds); steady::now() < until; ++done) {
+    for (std::string const* const request : {&one.acquire, &one.release}) {
+      asio::write(to, asio::buffer(*request));
+      if (to.read_some(asio::buffer(reply)) == 0 || reply[0] == '-') throw std::runtime_error{"a script has failed"};
+    }
+  }
+  return static_cast<double>(done) / seconds_since(begin);
+}
+
+asio::ip::tcp::socket connected_to(asio::io_context& on, std::string const& url) {
+  asio::ip::tcp::socket s{on};
+  auto const port = static_cast<std::uint16_t>(std::stoi(url.substr(url.rfind(':') + 1)));
+  s.connect({asio::ip::address_v4::loopback(), port});
+  s.set_option(asio::ip::tcp::no_delay{true});
+  return s;
+}
+
+void bare_tls(report& out, options const& chosen, std::string const& secure, std::string const& plain) {
+  progress("F1-tls bare");
+  asio::io_context context;
+  asio::ssl::context any{asio::ssl::context::tls_client};
+  asio::ssl::stream<asio::ip::tcp::socket> with{connected_to(context, secure), any};
+  with.handshake(asio::ssl::stream_base::client);
+  asio::ip::tcp::socket without = connected_to(context, plain);
+  auto const [cycles, floor] = interleave(
+      chosen.repetitions, [&] { return bare_cycles(with, chosen.seconds); }, [&] { return bare_cycles(without, chosen.seconds); });
+  out.add("F1-tls", "the same scripts by blocking calls, TLS", cycles, "cycles/s", &floor);
+}
+
+/// The floor is the library without TLS, at a server of its own.
+void over_tls(report& out, options const& chosen, server& plain) {
+  conch::test::certificates files;
+  files.authority("ca");
+  files.signed_by("ca", "server", "IP:127.0.0.1");
+  server secure{{.tls = true,
+                 .arguments = {"--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"), "--tls-auth-clients", "no"}}};
+  raw_connection setup{secure.unix_url()};
+  load_scripts(setup);
+  bare_tls(out, chosen, secure.tcp_url(), plain.tcp_url());
+  std::string const url = secure.tcp_url() + "?cacert=" + files.certificate("ca");
+  struct seen {
+    samples cycles, client_cpu, server_cpu;
+  };
+  for (bool const single_threaded : {false, true}) {
+    library with{url, single_threaded, 1000}, without{plain.tcp_url(), single_threaded, 1000};
+    for (std::size_t const coroutines : {1u, 10u, 100u, 1000u}) {
+      std::string const name = std::to_string(coroutines) + " coroutines, TLS" + (single_threaded ? ", single_threaded" : "");
+      progress("F1-tls " + name);
+      seen ours, floor;
+      auto const measure = [&](library& lib, server& at, seen& into) {
+        double const own = own_cpu_us(), servers = at.cpu_us();
+        into.cycles.add(lib.run(coroutines, chosen.seconds));
+        auto const cycles = static_cast<double>(lib.workers.done());
+        into.client_cpu.add((own_cpu_us() - own) / cycles);
+        into.server_cpu.add((at.cpu_us() - servers) / cycles);
+      };
+      for (int i = 0; i < chosen.repetitions; ++i) {
+        measure(with, secure, ours);
+        measure(without, plain, floor);
+      }
+      out.add("F1-tls", name, ours.cycles, "cycles/s", &floor.cycles);
+      out.add("F1-tls", "CPU of the client, " + name, ours.client_cpu, "us/cycle", &floor.client_cpu);
+      out.add("F1-tls", "CPU of the server, " + name, ours.server_cpu, "us/cycle", &floor.server_cpu);
+    }
+  }
+}
+#else
+void over_tls(report&, options const&, server&) { throw std::runtime_error{"conch was built without TLS"}; }
+#endif
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   options const chosen = parse_options(argc, argv,
                                        "F1: uncontended cycles/s against the same scripts over a raw socket.\n"
+                                       "F1-tls: F1 over TLS against F1 without, both over TCP. Only if it is asked for.\n"
                                        "F2: server CPU of a cycle against SET NX PX and a comparing delete.\n"
                                        "F3: latency of one cycle against two raw round trips.");
   server redis;
@@ -202,6 +299,7 @@ int main(int argc, char** argv) try {
     throughput(out, chosen, redis.unix_url(), "unix");
     throughput(out, chosen, redis.tcp_url(), "tcp");
   }
+  if (!chosen.figures.empty() && chosen.wants("F1-tls")) over_tls(out, chosen, redis);
   if (chosen.wants("F2")) server_cost(out, chosen, redis);
   if (chosen.wants("F3")) {
     latency(out, chosen, redis.unix_url(), "unix");

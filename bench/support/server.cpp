@@ -2,10 +2,20 @@
 
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 
 namespace conch::bench {
 
-server::server() : redis_{{.tcp = true, .arguments = {"--maxclients", "10000"}}}, probe_{redis_} {}
+namespace {
+
+test::redis_server_options with_many_clients(test::redis_server_options o) {
+  o.arguments.insert(o.arguments.end(), {"--maxclients", "10000"});
+  return o;
+}
+
+}  // namespace
+
+server::server(test::redis_server_options more) : redis_{with_many_clients(std::move(more))}, probe_{redis_} {}
 
 double server::cpu_us() {
   std::istringstream info{probe_.command({"INFO", "cpu"})};

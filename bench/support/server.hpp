@@ -11,7 +11,7 @@ namespace conch::bench {
 
 class server {
  public:
-  server();
+  explicit server(test::redis_server_options more = {.tcp = true});
 
   std::string unix_url() const { return "unix://" + redis_.socket_path(); }
   std::string tcp_url() const { return redis_.url(); }
