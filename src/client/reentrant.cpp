@@ -41,7 +41,7 @@ struct acquire_level {
   acquire_options options;
   std::optional<time_point> until = std::nullopt;
   enum class phase : std::uint8_t { begins, ends_at_once, awaited } at = phase::begins;
-  shared_hold_ptr level = nullptr;
+  reentrant_hold level = {};  // left where this ends before its handler is called
   error_code why = {};
   level_place place = {};
   level_turn turn = {};
@@ -81,7 +81,7 @@ struct acquire_level {
   template <class Self>
   void operator()(Self& self, error_code ec, hold h) {
     at = phase::awaited;
-    if (h) level = enter_first(who, lock, wanted.use, std::move(h), turn);
+    if (h) level = reentrant_hold{enter_first(who, lock, wanted.use, std::move(h), turn), wanted.use};
     turn = level_turn{};
     why = ec;
     end(self);
@@ -92,7 +92,7 @@ struct acquire_level {
     level_entry entered = enter_level(who, lock, wanted.use, is_attempt());
     using step = engine::owner_levels::step;
     switch (entered.next) {
-      case step::nests: level = std::move(entered.level); break;
+      case step::nests: level = reentrant_hold{std::move(entered.level), wanted.use}; break;
       case step::refused:
         why = make_error_code(errc::would_deadlock,
                               "its owner reads, and a reader cannot become a writer, or two would wait for each other: release all levels "
@@ -145,7 +145,8 @@ struct acquire_level {
   template <class Self>
   void end(Self& self) {
     error_code const ec = why;
-    self.complete(ec, level ? reentrant_hold{std::move(level), wanted.use} : reentrant_hold{});
+    reentrant_hold got = std::move(level);
+    self.complete(ec, std::move(got));
   }
 };
 

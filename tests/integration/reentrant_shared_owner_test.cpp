@@ -3,6 +3,7 @@
 #include "integration/fixture.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 
 #include <atomic>
@@ -342,6 +343,31 @@ TEST_F(OneOwner, MayEndBeforeItsAcquiresDo) {
     EXPECT_TRUE(read.h.valid());
     co_await read.h.async_release();
     co_await nothing_left(c, "gone owner");
+  };
+  w.run(body);
+}
+
+TEST_F(OneOwner, P6ALevelOfWhichNobodyIsToldIsLeft) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    for (std::string const& url : both()) {
+      SCOPED_TRACE(url);
+      client c{w.ctx.get_executor(), url};
+      reentrant_shared_mutex m{c, "never told"};
+      owner me;
+      reentrant_hold outer = co_await m.async_acquire(me);
+      {
+        asio::io_context gone;  // it never runs, and takes the handler with it
+        auto const fail = [](error_code, reentrant_hold) { ADD_FAILURE() << "called"; };
+        m.async_acquire_shared(me, asio::bind_executor(gone, fail));
+        EXPECT_EQ(outer.depth(), 2u);
+        co_await asio::post(w.ctx, asio::use_awaitable);  // the handler is on its way to that context now
+      }
+      EXPECT_EQ(outer.depth(), 1u);
+      bool const was_held = co_await outer.async_release();
+      EXPECT_TRUE(was_held);
+      EXPECT_FALSE(m.held_by(me));
+      co_await nothing_left(c, "never told");
+    }
   };
   w.run(body);
 }
