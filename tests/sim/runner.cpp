@@ -68,6 +68,14 @@ plan minimize(plan p, int promise, int attempts) {
             work.erase(work.begin() + static_cast<std::ptrdiff_t>(o));
           });
         }
+        for (std::size_t o = 0; o < p.clients[c].actors[a].work.size(); ++o) {
+          for (std::size_t l = p.clients[c].actors[a].work[o].levels.size(); l-- > 1;) {
+            attempt([&](plan& q) {
+              auto& levels = q.clients[c].actors[a].work[o].levels;
+              levels.erase(levels.begin() + static_cast<std::ptrdiff_t>(l));
+            });
+          }
+        }
       }
     }
     if (p.spikes != 0) attempt([](plan& q) { q.spikes = 0; });

@@ -610,8 +610,8 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
     bool const counts = believed(*other) || (other->at == phase::holding && !other->client->paused());
     if (!counts) continue;
     together += other->permit.weight;
-    if (plan_.permits == engine::permit_kind::reentrant && other->permit.excluded_segments != a.permit.excluded_segments) {
-      throw violation{1, who + " for " + a.permit.excluded_segments + ", while " + other->permit.excluded_segments + " believes to hold it"};
+    if (plan_.permits == engine::permit_kind::reentrant && other->owner != a.owner) {
+      throw violation{1, who + " for " + a.owner + ", while " + other->owner + " believes to hold it"};
     }
     if (a.segment != 0 && other->segment == a.segment)
       throw violation{1, who + ", segment " + std::to_string(a.segment) + ", which another believes to hold"};

@@ -5,6 +5,49 @@
 
 namespace conch::sim {
 
+namespace {
+
+/// Owners that acquire again: several coroutines of each, side by side, with levels that end in any order.
+void draw_levels(plan& p) {
+  random_source r{p.seed ^ 0x1e7e'1500};
+  if (!r.chance(50) || p.clients.front().actors.front().work.size() > 100) return;
+  bool const shared = p.permits == engine::permit_kind::shared;
+  nanos const hop = p.latency + p.jitter;
+  for (client_plan& c : p.clients) {
+    nanos const lease = c.settings.lease.count();
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) {
+        if (o.order != operation::orders::none || o.detach || !r.chance(70)) continue;
+        o.owner = static_cast<int>(r.chance(70) ? 1 : 2);
+        nanos in_all = 0;
+        bool const mostly_reads = r.chance(30);
+        for (auto left = r.chance(30) ? 1 : r.between(2, 5); left > 0; --left) {
+          operation::level l;
+          l.after = r.chance(25) ? 0 : r.chance(60) ? r.between(0, 4 * hop) : r.between(0, std::max<nanos>(o.hold, millisecond));
+          l.writes = !shared || !r.chance(mostly_reads ? 90 : 45);
+          l.how = r.chance(60) ? operation::way::wait : r.chance(60) ? operation::way::timed : operation::way::attempt;
+          l.patience = r.chance(15) ? 0 : r.chance(70) ? r.between(1, 200) * millisecond : r.between(0, 2 * lease);
+          l.hold = r.chance(50) ? r.between(0, 4 * hop) : r.chance(70) ? r.between(0, std::max<nanos>(o.hold, millisecond)) : r.between(0, lease);
+          l.after_loss = r.chance(40) ? 0 : r.between(0, lease);
+          if (r.chance(20)) {
+            l.cancel = static_cast<operation::cancels>(r.between(1, 3));
+            l.cancel_after = r.chance(60) ? r.between(0, 4 * hop) : r.between(0, lease);
+          }
+          l.abandon = r.chance(15);
+          in_all += l.after + l.hold + l.after_loss + 2 * p.longest_lease() + second;
+          o.levels.push_back(l);
+        }
+        o.hold = in_all;  // for the limit of the whole
+        o.cancel = o.cancel_again = operation::cancels::never;
+        o.downgrade_after = o.extend_after = 0;
+        o.listens = o.lets_go = false;
+      }
+    }
+  }
+}
+
+}  // namespace
+
 plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
   using engine::permit_kind;
   plan p = make_plan(seed);
@@ -12,7 +55,7 @@ plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
   random_source r{seed ^ 0x9a27'5f00};
   p.permits = kind;
   p.limit = kind == permit_kind::shared || kind == permit_kind::reentrant
-                ? 1000
+                ? engine::most_permits
                 : static_cast<std::uint32_t>(r.between(1, kind == permit_kind::semaphore ? 5 : 4));
   // What is forged about a permit is made so that nobody may ever believe it.
   for (client_plan& c : p.clients) c.settings.verify_pushes = false;
@@ -60,6 +103,7 @@ plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
       }
     }
   }
+  if (kind == permit_kind::shared || kind == permit_kind::reentrant) draw_levels(p);
   make_standstill(p);
   return p;
 }

@@ -57,6 +57,21 @@ struct operation {
   int adopt_by = -1, adopt_too = -1;         // ... and this client takes it over, and this one tries; less than 0: nobody
   nanos adopt_after = 0, adopt_too_after = 0;
   nanos adopted_hold = 0;
+
+  // One coroutine of an owner that acquires a reentrant lock.
+  struct level {
+    nanos after = 0;  // since the operation began
+    bool writes = true;
+    way how = way::wait;
+    nanos patience = 0;
+    cancels cancel = cancels::never;
+    nanos cancel_after = 0;
+    nanos hold = 0;
+    nanos after_loss = 0;
+    bool abandon = false;
+  };
+  int owner = 0;              // whom the levels are for; the same number in another client is another owner of a shared_mutex
+  std::vector<level> levels;  // empty: no owner acquires, but this coroutine
 };
 
 struct actor_plan {

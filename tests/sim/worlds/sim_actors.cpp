@@ -1,6 +1,7 @@
 // What the coroutines of a client do: think, acquire, perhaps cancel, hold, perhaps acquire a second lock under
 // the first, hear of a loss, release or drop.
 #include "sim/worlds/sim_client.hpp"
+#include "sim/worlds/sim_levels.hpp"
 
 namespace conch::sim {
 
@@ -50,6 +51,10 @@ void sim_client::begin(actor& a, time_point now) {
     begin_several(a, now);
     return;
   }
+  if (!o.levels.empty()) {
+    levels_->begin(a, now);
+    return;
+  }
   if (o.cancel != operation::cancels::never) later(a, o.cancel_after, &sim_client::cancel_now);
   ask(a, a.outer, o.name, false, now);
 }
@@ -72,6 +77,7 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
   }
   plan const& all = world_.schedule();
   if (all.permits != engine::permit_kind::none) {
+    x.owner = o.visited;
     x.permit = {all.permits, all.limit, o.weight, static_cast<std::uint32_t>(random_.below(all.limit)), o.visited, o.weight == 0};
   }
   world_.watcher().asked(x);
@@ -109,6 +115,10 @@ void sim_client::hear(notice const& n) {
   actor& a = *x.who;
   if (a.several != nullptr) {
     hear_several(n, now);
+    return;
+  }
+  if (x.level != nullptr || x.shared != nullptr) {
+    levels_->hear(n, now);
     return;
   }
   switch (n.what) {
@@ -225,6 +235,7 @@ void sim_client::on_admin_answered(engine::admin_request& i, engine::admin_resul
       return;
     }
   }
+  if (levels_->answered(i, why)) return;
   bool const done = !why && result.count == 1;
   if (world_.tracing())
     world_.say("client " + std::to_string(number_) + (done ? " has a smaller permit of " : " has no smaller permit of ") + i.name);

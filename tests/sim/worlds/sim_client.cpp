@@ -1,6 +1,7 @@
 #include "sim/worlds/sim_client.hpp"
 
 #include "cohort/detached.hpp"
+#include "sim/worlds/sim_levels.hpp"
 
 #include <algorithm>
 
@@ -13,11 +14,13 @@ sim_client::sim_client(world& w, int number)
                                                                                      w.schedule().seed * 7000003 + static_cast<std::uint64_t>(number),
                                                                                      plan_.without_nonces} {
   for (int i = 0; i < w.schedule().names; ++i) names_.push_back(name_of(i));
+  levels_ = std::make_unique<sim_levels>(*this);
 }
 
 sim_client::~sim_client() {
   // No events from here on.
   actors_.clear();
+  levels_.reset();
   connection_.reset();
   engine_.reset();
   server_.reset();
@@ -81,6 +84,7 @@ void sim_client::take_apart() {
   wake_at_ = 0;
   inbox_.clear();
   notices_.clear();
+  levels_->clear();
   for (auto& a : actors_) {
     for (auto* slot : {&a->outer, &a->inner}) {
       if (*slot == nullptr) continue;
@@ -150,7 +154,7 @@ bool sim_client::finished() const {
   return std::all_of(actors_.begin(), actors_.end(), [](auto const& a) { return a->at == actor::state::finished; });
 }
 
-bool sim_client::settled() const { return !alive_ || (finished() && server_->settled() && up_ && !paused_); }
+bool sim_client::settled() const { return !alive_ || (finished() && server_->settled() && levels_->idle() && up_ && !paused_); }
 
 std::string sim_client::describe() const {
   std::string text = " [client " + std::to_string(number_) + (alive_ ? up_ ? "" : " not connected" : " dead");
@@ -206,6 +210,7 @@ void sim_client::finish_input() {
   }
   rearm();
   orders_end();
+  levels_->checked(local_now());
   world_.watcher().checked(*this);
 }
 
@@ -333,6 +338,9 @@ void sim_client::revoked(std::string_view name, engine::grant_id id, time_point 
       if (*slot != nullptr && (*slot)->id == id) world_.watcher().told_of_force(slot->get());
     }
   }
+  levels_->for_each([&](sim_acquisition const& x) {
+    if (x.id == id) world_.watcher().told_of_force(&x);
+  });
 }
 
 void sim_client::missed(std::string_view name, engine::grant_id id, time_point now) {
@@ -354,6 +362,7 @@ void sim_client::nobody_waits_for_a_refusal() const {
     check(a->outer.get());
     check(a->inner.get());
   }
+  levels_->for_each([&](sim_acquisition const& x) { check(&x); });
 }
 
 /// P9: what a hold has become meanwhile is found out at once, not when it is due.
@@ -369,6 +378,7 @@ void sim_client::renewed_at_once(time_point now) const {
     if (a->several == nullptr) continue;
     for (auto const& slot : a->several->slots) check(slot.get());
   }
+  levels_->for_each([&](sim_acquisition const& x) { check(&x); });
 }
 
 // ---------------------------------------------------------------------------- engine's effects

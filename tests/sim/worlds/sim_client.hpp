@@ -22,16 +22,22 @@
 namespace conch::sim {
 
 struct actor;
+struct sim_level;
+struct sim_hold;
+class sim_levels;
 
 // An acquisition, and what the observer wants to know about it.
 struct sim_acquisition : engine::acquisition {
   sim_client* client = nullptr;
   actor* who = nullptr;
   int lock_number = 0;
-  std::uint64_t order = 0;   // of asking, in this client
-  std::uint64_t serial = 0;  // of asking, in all
-  nanos asked_at = 0;        // true time
-  bool waiting = false;      // not answered yet
+  std::uint64_t order = 0;     // of asking, in this client
+  std::uint64_t serial = 0;    // of asking, in all
+  nanos asked_at = 0;          // true time
+  std::string owner;           // of a reentrant lock: whom it is for
+  sim_level* level = nullptr;  // that waits for the answer
+  sim_hold* shared = nullptr;  // what it has become for all levels of its owner
+  bool waiting = false;        // not answered yet
   bool cancelled = false;
   nanos cancelled_at = 0;
   engine::cancel_type cancel_as = engine::cancel_type::total;
@@ -89,6 +95,10 @@ struct actor {
   std::unique_ptr<engine::admin_request> downgrade;
   std::unique_ptr<several_locks> several;
   std::vector<std::unique_ptr<sim_order>> orders;
+  std::vector<std::unique_ptr<sim_level>> levels;
+
+  actor();
+  ~actor();
 };
 
 class sim_client final : public protocol::wire,
@@ -256,11 +266,13 @@ class sim_client final : public protocol::wire,
   std::size_t releases_written_ = 0;                // since a moment of interest
   std::vector<engine::grant_id> renewals_written_;  // likewise
   bool cleanups_are_due_ = false;                   // the present connection has not written all that is owed
+  std::unique_ptr<sim_levels> levels_;
   std::vector<std::unique_ptr<actor>> actors_;
   std::deque<actor_plan> adoptions_;  // what the actors do that are there for detached holds only
   bool in_input_ = false;
 
   friend class observer;
+  friend class sim_levels;
   struct request {
     int name;
     nanos written;

@@ -6,6 +6,7 @@
 #include "sim/worlds/world.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace conch::sim {
 
@@ -85,13 +86,13 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   auto const& c = *clients_[static_cast<std::size_t>(by.client)];
   // What the client hears in the end is of them all. On a new connection it begins with the first owner again, whatever became of the script
   // before: any answer may have been the last one that it heard.
-  std::vector<std::int64_t> before;
+  std::set<std::int64_t> before;  // several orders at a time may say the same
   for (saying const& one : said_) {
     bool const same = one.client == c.id() && one.script == o.script && one.name == o.name && one.numbers.size() == 7;
     if (same && !o.goes_on_from.empty() && one.numbers[5] == o.goes_on_from[0] && (o.goes_on_from[1] == 0 || one.numbers[6] == o.goes_on_from[1]))
-      before.push_back(one.numbers[0]);
+      before.insert(one.numbers[0]);
   }
-  if (before.empty()) before.push_back(0);
+  if (before.empty()) before.insert(0);
   for (std::int64_t const taken : before) {
     said_.push_back({c.id(), o.script, o.name, numbers});
     if (taken != 0) said_.back().numbers[0] += taken;
