@@ -43,6 +43,8 @@ boost::json::object to_json(conch::statistics const& s) {
           {"pushes_stray", s.pushes_stray},
           {"connects", s.connects},
           {"disconnects", s.disconnects},
+          {"master_switches", s.master_switches},
+          {"topology_refreshes", s.topology_refreshes},
           {"tls_handshakes", s.tls_handshakes},
           {"tls_handshakes_failed", s.tls_handshakes_failed},
           {"tls_peer_expires", s.tls_peer_expires.time_since_epoch().count()},

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -88,7 +89,8 @@ struct config {
   /// The server: `redis://[user:password@]host[:port][/db]`, the same over TLS with `rediss://`, `unix:///path[?db=n]` or
   /// `memory://[name]` (this process only, for unit tests). Or 1 to 9 independent servers, of which a majority decides:
   /// `redlock://host:port,host:port,host:port`, each written as after `redis://`. `valkey://` and `valkeys://` are other names of
-  /// `redis://` and `rediss://`.
+  /// `redis://` and `rediss://`. Or the master of a set that Sentinels watch:
+  /// `redis-sentinel://[user:password@]sentinel[:26379],sentinel,...[/db]?sentinelMasterId=NAME`, and over TLS `rediss-sentinel://`.
   std::string url = "redis://127.0.0.1:6379";
 
   /// For `rediss://`, which needs a conch that was built with CONCH_TLS. A URL can name the files, too:
@@ -97,6 +99,25 @@ struct config {
 
   /// Gives user and password, instead of the URL: passwords that change, tokens that expire. Empty: those of the URL.
   conch::credentials_provider credentials_provider = nullptr;
+
+  /// For `redis-sentinel://`: the name under which the Sentinels know the master. The URL can have it instead, as `?sentinelMasterId=NAME`.
+  std::string master_name{};
+
+  /// User and password for the Sentinels; those of the URL are for the servers. Empty user: "default"; empty password: none.
+  std::string sentinel_username{};
+  std::string sentinel_password{};
+
+  /// Are the Sentinels reached over TLS? Empty: as the servers are. And how? Empty: as `tls` and the URL say.
+  std::optional<bool> sentinels_over_tls = std::nullopt;
+  std::optional<tls_config> sentinel_tls = std::nullopt;
+
+  /// How often one of the Sentinels is asked whether the master is still the same. They also tell of a change by themselves, at once. 100 ms
+  /// to 1 hour.
+  duration topology_refresh = std::chrono::seconds{10};
+
+  /// Other addresses for masters and Sentinels than those that the Sentinels name, for clients behind NAT: "host:port" to "host:port", up to
+  /// 1000. An IPv6 address stands in brackets. The addresses of the URL do not go through it.
+  std::map<std::string, std::string> address_map{};
 
   /// For several servers, which `quorum.servers` or a `redlock://` URL names.
   quorum_config quorum{};

@@ -74,6 +74,9 @@ struct statistics {
   std::uint64_t waiting = 0;                    ///< gauge: acquires under way
   std::uint64_t held = 0;                       ///< gauge: holds
   std::chrono::sys_seconds tls_peer_expires{};  ///< gauge: when the first of the certificates of the servers ends; 0: none was shown
+  std::uint64_t master_switches = 0;            ///< Sentinel: the master was another than before
+  std::uint64_t topology_refreshes = 0;         ///< Sentinel: how often Sentinels were asked again for the master
+  histogram failover;                           ///< Sentinel: from the end of a connection to the first answer of another master
   histogram wait;                               ///< from the call to the grant
   histogram hold;                               ///< from the grant to the release or loss
   std::vector<server_statistics> servers{};     ///< of a quorum; empty with one server

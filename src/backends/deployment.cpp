@@ -9,6 +9,7 @@
 #include "redis/codec.hpp"
 #include "redis/connection.hpp"
 #include "redis/scripts.hpp"
+#include "redis/sentinel_transport.hpp"
 
 #include <boost/system/system_error.hpp>
 
@@ -20,6 +21,9 @@ namespace conch::backends {
 namespace {
 
 std::unique_ptr<transport> transport_to(redis::address const& where, lent const& client) {
+  if (auto sentinels = sentinels_of(client.settings)) {
+    return std::make_unique<redis::sentinel_transport>(client.shell, client.on, client.settings, client.client_id, std::move(*sentinels));
+  }
   if (where.what == redis::address::kind::memory) {
     // Clients with different prefixes do not see each other's locks.
     std::string const store = where.path + '\n' + client.settings.key_prefix;
@@ -39,12 +43,26 @@ std::unique_ptr<engine::entropy> nonces_for(std::vector<redis::address> const& s
 }  // namespace
 
 std::vector<redis::address> servers_of(config const& c) {
+  if (auto const through = sentinels_of(c)) return {through->server};
   if (c.quorum.servers.empty()) return redis::parse_servers(c.url);
   try {
     return redis::parse_servers(c.quorum.servers);
   } catch (boost::system::system_error const& e) {
     throw boost::system::system_error{make_error_code(errc::invalid_config, std::string{"quorum.servers: "} + e.what())};
   }
+}
+
+std::optional<redis::sentinel_url> sentinels_of(config const& c) {
+  if (!c.quorum.servers.empty() || !redis::names_sentinels(c.url)) return std::nullopt;
+  redis::sentinel_url all = redis::parse_sentinels(c.url);
+  if (all.server.master.empty()) all.server.master = c.master_name;
+  for (redis::address& one : all.sentinels) {
+    one.user = c.sentinel_username;
+    one.password = c.sentinel_password;
+    one.over_tls = c.sentinels_over_tls.value_or(one.over_tls);
+    if (c.sentinel_tls) one.tls = {};  // what the URL says is for the servers then
+  }
+  return all;
 }
 
 bool is_quorum(config const& c) { return !c.quorum.servers.empty() || c.url.starts_with("redlock://"); }

@@ -13,6 +13,7 @@
 #include <boost/asio/any_io_executor.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,9 @@ namespace conch::backends {
 /// The servers that the settings name. Throws errc::invalid_url for those in the URL, errc::invalid_config for those in
 /// `config::quorum.servers`.
 std::vector<redis::address> servers_of(config const& c);
+
+/// The Sentinels that say where the server is; none: the settings name it. Throws as servers_of.
+std::optional<redis::sentinel_url> sentinels_of(config const& c);
 
 /// Does a majority of the servers decide? It also does for a single server, if the URL or `config::quorum.servers` asks for it.
 bool is_quorum(config const& c);

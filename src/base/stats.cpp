@@ -114,6 +114,8 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.counter("fence_rounds_total", "Grants whose fence took a second round trip.", s.fence_rounds);
   e.results("tls_handshakes_total", "Attempts to connect over TLS.", s.tls_handshakes, s.tls_handshakes_failed);
   e.results("reauthentications_total", "Credentials renewed on live connections.", s.reauthentications, s.reauthentications_failed);
+  e.counter("master_switches_total", "Masters that Sentinels named after another one.", s.master_switches);
+  e.counter("topology_refreshes_total", "Times that Sentinels were asked again for the master.", s.topology_refreshes);
   e.gauge("cleanups_pending", "Releases and leaves not yet answered.", s.cleanups_pending);
   e.gauge("waiting", "Acquires under way.", s.waiting);
   e.gauge("held", "Holds.", s.held);
@@ -122,6 +124,7 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
     e.gauge("tls_peer_certificate_expires_seconds", "Unix time at which the first of the servers' certificates ends.",
             static_cast<std::uint64_t>(s.tls_peer_expires.time_since_epoch().count()));
   }
+  e.latency("failover_seconds", "From the end of a connection to the first answer of another master.", s.failover);
   e.latency("wait_seconds", "From the call to the grant.", s.wait);
   e.latency("hold_seconds", "From the grant to the release or loss.", s.hold);
   return e.take();

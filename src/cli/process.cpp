@@ -44,9 +44,7 @@ class signals_blocked {
   sigset_t before_{};
 };
 
-[[noreturn]] void cannot(char const* what) {
-  throw failure{exit_code::internal, std::string{what} + ": " + std::strerror(errno)};
-}
+[[noreturn]] void cannot(char const* what) { throw failure{exit_code::internal, std::string{what} + ": " + std::strerror(errno)}; }
 
 void kill_group(pid_t group) noexcept {
   if (group > 1) ::kill(-group, SIGKILL);
@@ -164,7 +162,8 @@ void guardian::set_deadline(time_point t) noexcept { page_->deadline.store(t.tim
 namespace {
 
 /// In the child, until it is another program. `report`: takes errno if that fails.
-[[noreturn]] void become(char* const* command, child_options const& options, sigset_t const& mask, pid_t parent, int tty_of_group, int report) noexcept {
+[[noreturn]] void become(char* const* command, child_options const& options, sigset_t const& mask, pid_t parent, int tty_of_group,
+                         int report) noexcept {
   if (options.dies_with_parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(exit_code::internal);  // it has ended before

@@ -63,7 +63,7 @@ class guardian {
 struct child_options {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  // to set; an empty text removes the variable
-  std::vector<int> descriptors;  // besides 0, 1 and 2; it gets no other one, as a connection of conch
+  std::vector<int> descriptors;                                  // besides 0, 1 and 2; it gets no other one, as a connection of conch
   bool dies_with_parent = true;
   bool gets_terminal = false;
 };

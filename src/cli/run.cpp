@@ -203,7 +203,8 @@ class runner {
   void release() {
     if (guardian_) guardian_->watch(0);
     held_.release([this](error_code why, bool) {
-      if (why && why != errc::not_held) say(given_, shown(given_.names.front()) + ": not released yet, so it ends with its lease: " + why.message(), 0);
+      if (why && why != errc::not_held)
+        say(given_, shown(given_.names.front()) + ": not released yet, so it ends with its lease: " + why.message(), 0);
       clean_ = !why;
       carry_out(plan_.released());
     });

@@ -91,9 +91,7 @@ run_plan::orders run_plan::go_on() {
 
 run_plan::orders run_plan::lost_at(time_point now, time_point until) {
   switch (at_) {
-    case state::running:
-      lost_ = true;
-      return terminate(std::clamp(until, now, detail::later_by(now, grace_)));
+    case state::running: lost_ = true; return terminate(std::clamp(until, now, detail::later_by(now, grace_)));
     case state::suspended:
     case state::checking: lost_ = true; return grace_over();
     case state::ending:

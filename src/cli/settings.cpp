@@ -111,8 +111,8 @@ struct file_settings {
   }
 };
 
-constexpr std::string_view known_keys[]{"url",  "user",     "password", "password-file",   "key-prefix", "tls-ca-file", "tls-ca-path", "tls-cert-file", "tls-key-file",
-                                        "tls-server-name"};
+constexpr std::string_view known_keys[]{"url",         "user",        "password",      "password-file", "key-prefix",
+                                        "tls-ca-file", "tls-ca-path", "tls-cert-file", "tls-key-file",  "tls-server-name"};
 
 std::optional<std::string> default_file() {
   std::optional<std::string> folder = environment("XDG_CONFIG_HOME");
@@ -179,9 +179,10 @@ std::string without_password(std::string const& url) {
 
 connection read_connection(connection_options const& given) {
   if (names_a_password(given.url)) {
-    throw failure{exit_code::usage,
-                  "--url: everybody on this machine can read arguments, so the password does not belong there; use CONCH_PASSWORD, --password-file or the "
-                  "configuration file, and --user for the user"};
+    throw failure{
+        exit_code::usage,
+        "--url: everybody on this machine can read arguments, so the password does not belong there; use CONCH_PASSWORD, --password-file or the "
+        "configuration file, and --user for the user"};
   }
   file_settings const file = read_file(given.config_file);
   connection all;

@@ -44,7 +44,8 @@ std::string state_of(lock_status const& s) {
   switch (s.kind) {
     case lock_status::kind_of_lock::semaphore: return std::to_string(s.taken) + " of " + std::to_string(s.limit) + " permits held";
     case lock_status::kind_of_lock::striped_mutex: return std::to_string(s.taken) + " of " + std::to_string(s.limit) + " segments held";
-    case lock_status::kind_of_lock::shared_mutex: return s.writer() ? "held by a writer" : "held by " + std::to_string(s.held) + (s.held == 1 ? " reader" : " readers");
+    case lock_status::kind_of_lock::shared_mutex:
+      return s.writer() ? "held by a writer" : "held by " + std::to_string(s.held) + (s.held == 1 ? " reader" : " readers");
     case lock_status::kind_of_lock::mutex:
     case lock_status::kind_of_lock::reentrant_mutex: break;
   }
@@ -96,8 +97,8 @@ std::string as_text(std::string const& name, lock_status const& s, std::chrono::
   if (s.locked() || s.waiting != 0) text += ", " + std::to_string(s.waiting) + " waiting";
   text += '\n';
   for (lock_holder const& h : s.holders) {
-    text += "  client " + h.client + ", " + share_of(s, h) + "fence " + std::to_string(h.fence) + ", since " + in_utc(h.since) + " (" + readable(now - h.since) +
-            "), " + readable(h.lease_left) + " left";
+    text += "  client " + h.client + ", " + share_of(s, h) + "fence " + std::to_string(h.fence) + ", since " + in_utc(h.since) + " (" +
+            readable(now - h.since) + "), " + readable(h.lease_left) + " left";
     if (!h.confirmed) text += ", not confirmed yet";
     if (!h.asked_by.empty()) text += ", asked to let go at " + in_utc(h.asked_at);
     text += '\n';

@@ -108,17 +108,65 @@ void check_key_prefix(std::string const& prefix) {
   }
 }
 
+void check_files(std::string const& member, tls_config const& t) {
+  require(t.key_file.empty() || !t.cert_file.empty(), member + ".key_file needs " + member + ".cert_file");
+  for (std::string const* text : {&t.ca_file, &t.ca_path, &t.cert_file, &t.key_file, &t.server_name}) {
+    require(text->find('\0') == std::string::npos, "a member of " + member + " contains a NUL");
+  }
+}
+
 /// Who sets something of TLS means to use it.
 void check_tls(config const& c) {
   tls_config const& t = c.tls;
-  require(t.key_file.empty() || !t.cert_file.empty(), "tls.key_file needs tls.cert_file");
-  for (std::string const* text : {&t.ca_file, &t.ca_path, &t.cert_file, &t.key_file, &t.server_name}) {
-    require(text->find('\0') == std::string::npos, "a member of tls contains a NUL");
-  }
+  check_files("tls", t);
   bool const is_set = !t.verify || !(t.ca_file + t.ca_path + t.cert_file + t.server_name).empty();
   auto const servers = backends::servers_of(c);
-  bool const used = std::any_of(servers.begin(), servers.end(), [](auto const& one) { return one.over_tls; });
+  auto const through = backends::sentinels_of(c);
+  bool const of_sentinels = through && through->sentinels.front().over_tls && !c.sentinel_tls;
+  bool const used = of_sentinels || std::any_of(servers.begin(), servers.end(), [](auto const& one) { return one.over_tls; });
   require(!is_set || used, "tls is set, and no URL begins with rediss://");
+}
+
+/// `host:port`, as Sentinels are understood to name it.
+void check_host_and_port(std::string const& member, std::string const& text) {
+  redis::address to;
+  to.port = 0;
+  try {
+    redis::read_host_and_port(text, to);
+  } catch (boost::system::system_error const& e) {
+    refuse(errc::invalid_config, member + ": " + e.what());
+  }
+  require(to.port != 0, member + " must be host:port, and is '" + text + "'");
+}
+
+void check_sentinels(config const& c) {
+  constexpr std::size_t most = 1000;
+  between("topology_refresh", c.topology_refresh, milliseconds{100}, hours{1});
+  auto const through = backends::sentinels_of(c);
+  if (!through) {
+    for (auto const& [is_set, member] :
+         {std::pair{!c.master_name.empty(), "master_name"}, std::pair{!c.sentinel_username.empty(), "sentinel_username"},
+          std::pair{!c.sentinel_password.empty(), "sentinel_password"}, std::pair{c.sentinels_over_tls.has_value(), "sentinels_over_tls"},
+          std::pair{c.sentinel_tls.has_value(), "sentinel_tls"}, std::pair{!c.address_map.empty(), "address_map"}}) {
+      require(!is_set, std::string{member} + " is set, and the URL does not begin with redis-sentinel://");
+    }
+    return;
+  }
+  std::string const& name = through->server.master;
+  require(!name.empty(), "master_name is empty, and the URL has no ?sentinelMasterId=");
+  require(c.master_name.empty() || c.master_name == name, "master_name is '" + c.master_name + "', and the URL names '" + name + "'");
+  require(std::all_of(name.begin(), name.end(), [](char x) { return x > ' ' && x < 127; }),
+          "master_name must consist of printable ASCII characters without spaces");
+  require(c.sentinel_username.empty() || !c.sentinel_password.empty(), "sentinel_username needs sentinel_password");
+  if (c.sentinel_tls) check_files("sentinel_tls", *c.sentinel_tls);
+  require(!c.sentinel_tls || through->sentinels.front().over_tls,
+          "sentinel_tls is set, and the Sentinels are reached without TLS: neither rediss-sentinel:// nor sentinels_over_tls says otherwise");
+  require(c.address_map.size() <= most,
+          "address_map must have at most " + std::to_string(most) + " addresses, and not " + std::to_string(c.address_map.size()));
+  for (auto const& [from, to] : c.address_map) {
+    check_host_and_port("address_map: '" + from + "'", from);
+    check_host_and_port("address_map['" + from + "']", to);
+  }
 }
 
 /// Lowers what depends on the lease, and throws for values out of range.
@@ -153,6 +201,7 @@ config checked(config c) {
   zero_or_between("keep_alive", c.keep_alive, shortest_keep_alive, hours{24});
   check_client_name(c.client_name);
   check_key_prefix(c.key_prefix);
+  check_sentinels(c);
   check_tls(c);
   if (c.credentials_provider) {
     auto const servers = backends::servers_of(c);

@@ -13,8 +13,9 @@ namespace conch::redis {
 
 using boost::system::error_code;
 
-connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where)
-    : host_{h}, settings_{settings}, on_{on}, fsm_{settings, client_id, where, std::random_device{}(), {.handshakes = where.over_tls}},
+connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where,
+                       connection_fsm::roles r)
+    : host_{h}, settings_{settings}, on_{on}, fsm_{settings, client_id, where, std::random_device{}(), {.handshakes = where.over_tls}, r},
       in_one_thread_{settings.single_threaded}, stream_{on, where, settings.tls}, timer_{on} {}
 
 // ---------------------------------------------------------------------------------------------- from the protocol
@@ -25,6 +26,14 @@ void connection::send(protocol::command const& c) {
     case connection_fsm::flush_due::later: return flush_later();
     case connection_fsm::flush_due::at_once: asio::dispatch(on_, [this, keep = host_.keep()] { flush(); }); return;
   }
+}
+
+void connection::say(std::string_view bytes) {
+  if (fsm_.say(bytes)) flush_later();
+}
+
+void connection::moved() {
+  if (fsm_.moved()) go_on_later();
 }
 
 void connection::want_connection() {

@@ -23,12 +23,17 @@ namespace conch::redis {
 class connection final : public transport {
  public:
   /// `on`: a strand, unless config::single_threaded.
-  connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where);
+  connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where,
+             connection_fsm::roles r = {});
 
   // protocol::wire, with the client locked
   void send(protocol::command const& c) override;
   void want_connection() override;
   void drop_connection(std::string_view why) override;
+
+  /// As of connection_fsm, with the client locked.
+  void say(std::string_view bytes);
+  void moved();
 
   void report_to(protocol::wire_events& e) noexcept override { fsm_.report_to(e); }
   void report(statistics& s) const noexcept override;

@@ -22,12 +22,14 @@ constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_te
 constexpr std::size_t good_read = 16 << 10;
 constexpr duration steady_after = std::chrono::seconds{1};
 constexpr duration shortest_renewal = std::chrono::milliseconds{10};  // of credentials
+/// Until a server that is still a replica is greeted again: it is about to be made the master, or another one is.
+constexpr duration after_replica = std::chrono::milliseconds{100};
 
 }  // namespace
 
-connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream)
-    : settings_{settings}, who_{client_id, settings.key_prefix}, where_{std::move(where)}, stream_{stream}, random_{seed}, decoder_{wire_limits},
-      outgoing_mutex_{!settings.single_threaded} {}
+connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream, roles r)
+    : settings_{settings}, who_{client_id, settings.key_prefix}, where_{std::move(where)}, stream_{stream}, roles_{r}, random_{seed},
+      decoder_{wire_limits}, outgoing_mutex_{!settings.single_threaded} {}
 
 void connection_fsm::log(log_level level, std::string words) {
   log_.push_back({level, std::move(words)});
@@ -48,6 +50,13 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
   return owed ? flush_due::later : flush_due::at_once;
 }
 
+bool connection_fsm::say(std::string_view bytes) {
+  BOOST_ASSERT(roles_.talk != nullptr && state_ == state::up);
+  std::lock_guard const guard{outgoing_mutex_};
+  outgoing_ += bytes;
+  return !std::exchange(flush_due_, true);
+}
+
 bool connection_fsm::want_connection() noexcept { return !std::exchange(wanted_, true); }
 
 bool connection_fsm::drop_connection(std::string_view why) {
@@ -64,10 +73,12 @@ void connection_fsm::sleep(time_point until) noexcept {
 }
 
 void connection_fsm::due(time_point now) {
+  if (std::exchange(moved_, false) && follow(now)) return;
   switch (state_) {
     case state::idle:
       if (wanted_) connect(now);
       return;
+    case state::locating:
     case state::asking:
     case state::resolving:
     case state::connecting:
@@ -91,6 +102,35 @@ void connection_fsm::due(time_point now) {
 
 void connection_fsm::connect(time_point now) {
   sleep(detail::later_by(now, settings_.connect_timeout));
+  if (roles_.finder != nullptr) return locate(now);
+  ask_or_look_up();
+}
+
+void connection_fsm::locate(time_point now) {
+  state_ = state::locating;
+  location const found = roles_.finder->locate(where_, now);
+  switch (found.what) {
+    case location::kind::here: return ask_or_look_up();
+    case location::kind::wait: not_located_ = found.words; return;
+    case location::kind::nowhere: return lost(found.why, found.words, now);
+  }
+}
+
+/// The locator has another answer. False: that changes nothing.
+bool connection_fsm::follow(time_point now) {
+  if (state_ == state::idle || state_ == state::closed) return false;
+  attempts_ = 0;
+  if (state_ == state::pausing) return connect(now), true;
+  if (state_ == state::locating) return locate(now), true;
+  address there = where_;
+  location const found = roles_.finder->locate(there, now);
+  if (found.what != location::kind::here || (there.host == where_.host && there.port == where_.port)) return false;
+  lost(protocol::fault::reconnect, there.shown() + " has taken its place", now);
+  sleep(now);
+  return true;
+}
+
+void connection_fsm::ask_or_look_up() {
   if (!settings_.credentials_provider) return look_up();
   state_ = state::asking;
   actions_.ask = true;
@@ -190,6 +230,7 @@ void connection_fsm::connected(time_point now) {
 }
 
 void connection_fsm::too_late(time_point now) {
+  if (state_ == state::locating) return lost(protocol::fault::try_later, not_located_, now);
   if (state_ == state::asking) return no_credentials("no answer within connect_timeout", now);
   if (state_ != state::handshaking) return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
   // A server without TLS waits for the end of what it takes for a command. One that has spoken TLS before is only slow.
@@ -205,7 +246,7 @@ void connection_fsm::handshaken(time_point now) {
 void connection_fsm::greet(time_point now) {
   state_ = state::greeting;
   if (!CONCH_MUTANT(half_message_kept)) decoder_.reset();
-  writing_ = greeting_.begin(where_, settings_.client_name);
+  writing_ = roles_.talk != nullptr ? roles_.talk->begin(where_, settings_.client_name) : greeting_.begin(where_, settings_.client_name);
   greeted_at_ = now;
   heard_ = false;
   write();
@@ -230,14 +271,21 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   bool const was_up = state_ == state::up;
   // A certificate of ours is refused only behind the handshake.
   if (state_ == state::handshaking || (state_ == state::greeting && what == protocol::fault::tls_failed)) ++counted_.handshakes_failed;
+  bool const is_replica = state_ == state::greeting && what == protocol::fault::reconnect;
+  bool const told = !was_up && ((roles_.talk != nullptr && attempts_ > 0) || (is_replica && was_replica_ && roles_.finder != nullptr));
+  was_replica_ = is_replica;
   std::string const why{reason};
   actions_ = {.log = actions_.log, .close = true};
   state_ = state::pausing;
   write_under_way_ = flush_missed_ = unfinished_ = false;
   renewal_ = renewal::none;
   renew_at_ = time_point::max();
-  log(log_level::warning, (was_up ? "lost the connection to " : "cannot connect to ") + where_.shown() + ": " + why);
-  if (!was_up) {
+  if (!told) {  // nobody waits for a server that keeps no locks, and a replica is greeted again and again
+    log(log_level::warning, (was_up ? "lost the connection to " : "cannot connect to ") + where_.shown() + ": " + why);
+  }
+  if (roles_.talk != nullptr) {
+    roles_.talk->ended(what, where_.shown() + ": " + why);
+  } else if (!was_up) {
     events_->connect_failed(what, where_.shown() + ": " + why, now);
   } else if (!CONCH_MUTANT(lost_connection_untold)) {
     events_->disconnected(why, now);
@@ -248,7 +296,7 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
     if (!CONCH_MUTANT(flush_claimed_for_ever)) flush_due_ = false;
   }
   if (was_up && now - up_since_ > steady_after && !CONCH_MUTANT(back_off_not_reset)) attempts_ = 0;
-  sleep(detail::later_by(now, pause()));
+  sleep(detail::later_by(now, is_replica && roles_.finder != nullptr ? after_replica : pause()));
 }
 
 /// The pause before the next attempt: none after a connection that lasted, then ever longer; half of it is random.
@@ -288,6 +336,13 @@ void connection_fsm::hear_greeting(time_point now) {
       case resp::decoder::progress::failed: return lost(protocol::fault::malformed, decoder_.error(), now);
       case resp::decoder::progress::message: break;
     }
+    if (roles_.talk != nullptr) {
+      switch (roles_.talk->heard(decoder_.message(), decoder_.is_push(), now)) {
+        case dialogue::progress::greeting: continue;
+        case dialogue::progress::failed: return lost(roles_.talk->fault(), roles_.talk->why(), now);
+        case dialogue::progress::good: return greeted(now);
+      }
+    }
     if (decoder_.is_push()) continue;
     switch (greeting_.next(decoder_.message())) {
       case greeting::progress::more: break;
@@ -313,7 +368,7 @@ void connection_fsm::greeted(time_point now) {
                                   greeting_.server_us(), CONCH_MUTANT(asked_when_answered) ? now : greeted_at_,
                                   greeting_.run(),       greeting_.uptime()};
   actions_.flush = claim_flush();
-  events_->connected_as(session, now);
+  if (roles_.talk == nullptr) events_->connected_as(session, now);
   hand_over(now);
 }
 
@@ -338,7 +393,10 @@ void connection_fsm::hand_over(time_point now) {
       case resp::decoder::progress::failed: actions_.go_on = drop_connection(decoder_.error()); return;
       case resp::decoder::progress::message: break;
     }
-    if (decoder_.is_push()) {
+    if (roles_.talk != nullptr) {
+      bool const failed = roles_.talk->heard(decoder_.message(), decoder_.is_push(), now) == dialogue::progress::failed;
+      if (failed) actions_.go_on = drop_connection(roles_.talk->why());
+    } else if (decoder_.is_push()) {
       push(now);
     } else if (answer_is_ours()) {
       auto const& said = decoder_.message()[0];

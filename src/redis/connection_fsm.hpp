@@ -6,7 +6,9 @@
 #include "base/url.hpp"
 #include "protocol/wire.hpp"
 #include "redis/codec.hpp"
+#include "redis/dialogue.hpp"
 #include "redis/greeting.hpp"
+#include "redis/locator.hpp"
 #include "resp/decoder.hpp"
 
 #include <conch/clock.hpp>
@@ -60,6 +62,11 @@ class connection_fsm {
     std::uint64_t handshakes = 0, handshakes_failed = 0;
     std::uint64_t renewals = 0, renewals_failed = 0;  // of credentials
   };
+  /// Both outlive this.
+  struct roles {
+    dialogue* talk = nullptr;   // is spoken instead of the protocol; then there are no events of a wire
+    locator* finder = nullptr;  // knows host and port
+  };
   /// When flush() is to be called.
   enum class flush_due { no, at_once, later };
   struct log_line {
@@ -68,7 +75,9 @@ class connection_fsm {
   };
 
   /// `settings` and `client_id` outlive this. `seed`: for the pauses between attempts.
-  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream);
+  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream, roles r);
+  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream)
+      : connection_fsm(settings, client_id, std::move(where), seed, stream, roles{}) {}
   connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed)
       : connection_fsm(settings, client_id, std::move(where), seed, stream_kind{}) {}
   connection_fsm(connection_fsm const&) = delete;
@@ -82,6 +91,10 @@ class connection_fsm {
   /// True: the caller must call due() in a later turn.
   [[nodiscard]] bool want_connection() noexcept;
   [[nodiscard]] bool drop_connection(std::string_view why);
+  /// Bytes of a dialogue, on a connection that is up. True: the caller must call flush() in a later turn.
+  [[nodiscard]] bool say(std::string_view bytes);
+  /// The locator has another answer now. True: the caller must call due() in a later turn.
+  [[nodiscard]] bool moved() noexcept { return !std::exchange(moved_, true); }
 
   // ---- from the interpreter: locked
   void credentials_found(credentials found, time_point now);
@@ -119,9 +132,12 @@ class connection_fsm {
   counts const& counted() const noexcept { return counted_; }
 
  private:
-  enum class state : std::uint8_t { idle, asking, resolving, connecting, handshaking, greeting, up, pausing, closed };
+  enum class state : std::uint8_t { idle, locating, asking, resolving, connecting, handshaking, greeting, up, pausing, closed };
 
   void connect(time_point now);
+  void locate(time_point now);
+  bool follow(time_point now);
+  void ask_or_look_up();
   void look_up();
   void connect_next();
   void refresh(time_point now);
@@ -143,8 +159,9 @@ class connection_fsm {
 
   config const& settings_;
   sender const who_;
-  address where_;  // with the user and password of now
+  address where_;  // with the user and password of now, and with host and port if there is a locator
   stream_kind const stream_;
+  roles const roles_;
   protocol::wire_events* events_ = nullptr;
 
   state state_ = state::idle;
@@ -170,6 +187,8 @@ class connection_fsm {
   std::string name_;
   bool heard_ = false;                   // the peer of this connection has said something
   bool was_up_ = false;                  // some connection before this one was
+  bool was_replica_ = false;             // the server of the last attempt
+  std::string not_located_;              // why it has to wait for the locator
   bool told_of_foreign_pushes_ = false;  // the log has a line about them for this connection
   bool unfinished_ = false;              // the last turn has left messages
 
@@ -182,6 +201,7 @@ class connection_fsm {
   bool wanted_ = false;
   bool dropping_ = false;
   std::string why_dropped_;
+  bool moved_ = false;
   std::int64_t unanswered_ = 0;  // commands of this connection
 
   // The commands that are sent and not yet written.

@@ -17,6 +17,7 @@ std::size_t stream::take(found_addresses const& found) {
 
 void stream::prepare(address const& where) {
   if (where.what == address::kind::unix_socket) endpoints_.assign(1, asio::local::stream_protocol::endpoint{where.path});
+  if (tls_) tls_->expect(where.host);
   error_code ignored;
   socket_.close(ignored);
 }

@@ -195,6 +195,10 @@ class maker_of_tls final : public tls_maker {
   maker_of_tls(tls_config settings, std::string host)
       : settings_{std::move(settings)}, peer_{settings_.server_name.empty() ? std::move(host) : settings_.server_name} {}
 
+  void expect(std::string const& host) override {
+    if (settings_.server_name.empty()) peer_ = peer_name{host};
+  }
+
   std::shared_ptr<tls_stream> make(tls_stream::socket&& s) override {
     read_files();
     if (!context_) return nullptr;
@@ -275,7 +279,7 @@ class maker_of_tls final : public tls_maker {
   }
 
   tls_config const settings_;
-  peer_name const peer_;
+  peer_name peer_;
   std::shared_ptr<ssl::context> context_;  // as it was when the files could last be used
   std::array<version_of_file, 4> seen_{version_of_file{{}}, version_of_file{{}}, version_of_file{{}}, version_of_file{{}}};
   std::string trouble_;

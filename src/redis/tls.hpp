@@ -51,6 +51,8 @@ class tls_maker {
  public:
   virtual ~tls_maker() = default;
 
+  /// From now on the server is this host, unless the settings name it.
+  virtual void expect(std::string const& host) = 0;
   /// Reads the files if they have changed, and makes a stream of the socket, which is connected. Null: it cannot; then trouble() says why.
   virtual std::shared_ptr<tls_stream> make(tls_stream::socket&& s) = 0;
   /// What was wrong with the files that the last make() has read; empty: nothing, or it has read none.

@@ -49,8 +49,8 @@ program Command::run(std::vector<std::string> words, std::string const& script) 
 }
 
 program Command::shell(std::string const& script) const {
-  return program{{"/usr/bin/env", "HOME=" + folder_.string(), "FILE=" + file("written"), "CONCH=" CONCH_COMMAND, "CONCH_URL=" + server_.url(), "/bin/sh",
-                  "-c", script}};
+  return program{{"/usr/bin/env", "HOME=" + folder_.string(), "FILE=" + file("written"), "CONCH=" CONCH_COMMAND, "CONCH_URL=" + server_.url(),
+                  "/bin/sh", "-c", script}};
 }
 
 int Command::result_of(std::vector<std::string> const& words) {

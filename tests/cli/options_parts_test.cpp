@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <cli/duration.hpp>
 #include <cli/exit_code.hpp>
 #include <cli/options.hpp>
 #include <cli/settings.hpp>
 #include <cli/show.hpp>
 #include <cli/toml.hpp>
-#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -58,8 +58,8 @@ TEST(CliDuration, IsReadable) {
 }
 
 TEST(CliOptions, OfRun) {
-  arguments const a = parsed({"run", "--wait", "2s", "x", "--kind=semaphore=3", "--lease", "10s", "--grace", "1s", "--no-kill-child", "-E", "9", "--json",
-                              "--url", "redis://h", "--", "cmd", "--wait", "--"});
+  arguments const a = parsed({"run", "--wait", "2s", "x", "--kind=semaphore=3", "--lease", "10s", "--grace", "1s", "--no-kill-child", "-E", "9",
+                              "--json", "--url", "redis://h", "--", "cmd", "--wait", "--"});
   EXPECT_EQ(a.names, (std::vector<std::string>{"x"}));
   EXPECT_EQ(a.child, (std::vector<std::string>{"cmd", "--wait", "--"}));
   EXPECT_EQ(a.wait, duration{2s});
@@ -118,8 +118,14 @@ TEST(CliOptions, ThatAreWrongAreToldWithACode) {
 }
 
 TEST(CliOptions, HelpAnswersEverywhereAndNamesTheExitCodes) {
-  for (std::vector<std::string> const& words : std::vector<std::vector<std::string>>{
-           {"--help"}, {"help"}, {"-h"}, {"run", "--help"}, {"help", "run"}, {"status", "-h"}, {"unlock", "x", "--help"}, {"run", "x", "--help", "--", "cmd"}}) {
+  for (std::vector<std::string> const& words : std::vector<std::vector<std::string>>{{"--help"},
+                                                                                     {"help"},
+                                                                                     {"-h"},
+                                                                                     {"run", "--help"},
+                                                                                     {"help", "run"},
+                                                                                     {"status", "-h"},
+                                                                                     {"unlock", "x", "--help"},
+                                                                                     {"run", "x", "--help", "--", "cmd"}}) {
     request const r = parse_command_line(words);
     EXPECT_FALSE(r.command);
     EXPECT_NE(r.text.find("Exit codes"), std::string::npos);
@@ -130,7 +136,8 @@ TEST(CliOptions, HelpAnswersEverywhereAndNamesTheExitCodes) {
 }
 
 TEST(CliToml, ReadsKeysAndValues) {
-  std::vector<toml_entry> const all = parse_toml("# a file\n\n url = \"unix:///x\" # where\nuser='a\\b#'\r\npassword=\"q\\\"\\\\\\t\"\nn = 17\nb=true", "f");
+  std::vector<toml_entry> const all =
+      parse_toml("# a file\n\n url = \"unix:///x\" # where\nuser='a\\b#'\r\npassword=\"q\\\"\\\\\\t\"\nn = 17\nb=true", "f");
   ASSERT_EQ(all.size(), 5u);
   EXPECT_EQ(all[0].key, "url");
   EXPECT_EQ(all[0].value, "unix:///x");
@@ -270,10 +277,11 @@ TEST(CliShow, StatusForPeopleAndAsJson) {
   EXPECT_EQ(as_text("x", s, h.since + 65s),
             "x: striped_mutex, 1 of 4 segments held, 2 waiting\n"
             "  client 0123, segment 3, fence 9007199254740993, since 2023-11-14 22:13:20 UTC (1 m 5 s), 29.5 s left, not confirmed yet\n");
-  EXPECT_EQ(one_line(as_json("x", s)),
-            R"({"name":"x","kind":"striped_mutex","locked":true,"held":1,"taken":1,"limit":4,"waiting":2,"holders":[{"client":"0123","fence":"9007199254740993",)"
-            R"("since":"2023-11-14 22:13:20 UTC","lease_left_ms":29500,"confirmed":false,"permits":1,"segment":3}]})"
-            "\n");
+  EXPECT_EQ(
+      one_line(as_json("x", s)),
+      R"({"name":"x","kind":"striped_mutex","locked":true,"held":1,"taken":1,"limit":4,"waiting":2,"holders":[{"client":"0123","fence":"9007199254740993",)"
+      R"("since":"2023-11-14 22:13:20 UTC","lease_left_ms":29500,"confirmed":false,"permits":1,"segment":3}]})"
+      "\n");
 }
 
 }  // namespace

@@ -22,7 +22,9 @@ class RunLoss : public Command {
   }
 
   /// Another one that wants the lock, and writes once it has it.
-  program next(std::string const& name = "a") { return run({name, "--lease", "1s"}, "for i in 1 2 3; do echo $CONCH_FENCE >> $FILE; sleep 0.05; done"); }
+  program next(std::string const& name = "a") {
+    return run({name, "--lease", "1s"}, "for i in 1 2 3; do echo $CONCH_FENCE >> $FILE; sleep 0.05; done");
+  }
 
   static void wait_until_gone(pid_t pid) {
     wait_until([=] { return is_gone(pid); }, "process " + std::to_string(pid) + " is there still");
@@ -98,7 +100,8 @@ TEST_F(RunLoss, OfAConchThatStandsStillForLongerThanTheLease) {
 
 TEST_F(RunLoss, OfAConchThatIsKilledEndsTheChildAndWhatTheChildHasStarted) {
   // The child's own child writes; both ignore what can be ignored.
-  program p = run({"a", "--lease", "1s"}, "trap '' TERM HUP INT; /bin/sh -c \"" + std::string{"echo grandchild \\$\\$; while :; do echo \\$CONCH_FENCE >> \\$FILE; sleep 0.01; done"} +
+  program p = run({"a", "--lease", "1s"}, "trap '' TERM HUP INT; /bin/sh -c \"" +
+                                              std::string{"echo grandchild \\$\\$; while :; do echo \\$CONCH_FENCE >> \\$FILE; sleep 0.01; done"} +
                                               "\" & echo pid $$; wait");
   pid_t const grandchild = static_cast<pid_t>(number_behind(p.wait_for("grandchild "), "grandchild "));
   pid_t const child = child_of(p);
@@ -134,7 +137,8 @@ TEST_F(RunLoss, OfAChildThatIsKilledReleasesAtOnce) {
 }
 
 TEST_F(RunLoss, EndsAllOfTheGroup) {
-  program p = run({"a", "--lease", "1s"}, "trap '' TERM; (trap '' TERM; while :; do echo $CONCH_FENCE >> $FILE; sleep 0.01; done) & " + std::string{writer});
+  program p =
+      run({"a", "--lease", "1s"}, "trap '' TERM; (trap '' TERM; while :; do echo $CONCH_FENCE >> $FILE; sleep 0.01; done) & " + std::string{writer});
   pid_t const child = child_of(p);
   wait_until_written(4);
   program other = next();

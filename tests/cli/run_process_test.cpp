@@ -151,7 +151,9 @@ TEST_F(Run, GivesTheCommandNoDescriptorOfItsOwn) {
 }
 
 TEST_F(Run, EndsWhatTheCommandLeavesBehindBeforeItReleases) {
-  program p = run({"a"}, "(trap 'exit 0' TERM; echo pid $(exec sh -c 'echo $PPID'); while :; do echo $CONCH_FENCE >> $FILE; sleep 0.01; done) & sleep 0.1; exit 2");
+  program p =
+      run({"a"},
+          "(trap 'exit 0' TERM; echo pid $(exec sh -c 'echo $PPID'); while :; do echo $CONCH_FENCE >> $FILE; sleep 0.01; done) & sleep 0.1; exit 2");
   pid_t const left = static_cast<pid_t>(number_behind(p.wait_for("pid "), "pid "));
   program next = run({"a"}, "echo $CONCH_FENCE >> $FILE");
   EXPECT_EQ(p.wait_for_end(), 2);

@@ -32,7 +32,8 @@ TEST_F(Status, TellsHoldersAndWaiters) {
   EXPECT_NE(output_.find("fence " + fence), std::string::npos) << output_;
   EXPECT_TRUE(output_.ends_with("b: free\n")) << output_;
   EXPECT_EQ(result_of({"status", "--json", "a"}), 0);
-  EXPECT_TRUE(output_.starts_with(R"({"name":"a","kind":"mutex","locked":true,"held":1,"taken":1,"limit":1,"waiting":1,"holders":[{"client":")")) << output_;
+  EXPECT_TRUE(output_.starts_with(R"({"name":"a","kind":"mutex","locked":true,"held":1,"taken":1,"limit":1,"waiting":1,"holders":[{"client":")"))
+      << output_;
   EXPECT_NE(output_.find("\"fence\":\"" + fence + '"'), std::string::npos) << output_;
 }
 
@@ -80,7 +81,8 @@ TEST_F(Status, AsksEachServerOfAQuorum) {
   redis_server_options const tcp{.tcp = true};
   redis_server one{tcp}, two{tcp}, three{tcp};
   std::string const address = "127.0.0.1:";
-  std::string const url = "redlock://" + address + std::to_string(one.port()) + ',' + address + std::to_string(two.port()) + ',' + address + std::to_string(three.port());
+  std::string const url =
+      "redlock://" + address + std::to_string(one.port()) + ',' + address + std::to_string(two.port()) + ',' + address + std::to_string(three.port());
   program holder = run({"--url", url, "a"}, "echo held; sleep 600");
   holder.wait_for("held");
   EXPECT_EQ(result_of({"status", "--url", url, "a"}), 0);

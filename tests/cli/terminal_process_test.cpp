@@ -61,7 +61,9 @@ TEST_F(RunAtTerminal, AStoppedOneGoesOnWhereTheLockIsHeld) {
 }
 
 TEST_F(RunAtTerminal, AStoppedOneDoesNotGoOnWhereTheLockIsLost) {
-  on_terminal t = shell("$CONCH run a -- /bin/sh -c 'trap \"echo went on > $FILE\" TERM; echo ready; read x; echo went on > $FILE'; echo stopped; read y; fg; echo ended $?");
+  on_terminal t = shell(
+      "$CONCH run a -- /bin/sh -c 'trap \"echo went on > $FILE\" TERM; echo ready; read x; echo went on > $FILE'; echo stopped; read y; fg; echo "
+      "ended $?");
   t.wait_for("ready");
   t.type("\x1a");
   t.wait_for("stopped");
@@ -73,7 +75,8 @@ TEST_F(RunAtTerminal, AStoppedOneDoesNotGoOnWhereTheLockIsLost) {
 }
 
 TEST_F(RunAtTerminal, AStoppedOneIsKilledWhenItsLeaseEnds) {
-  on_terminal t = shell("$CONCH run a --lease 300ms -- /bin/sh -c 'echo pid $$.; read x; echo went on > $FILE'; echo stopped; read y; fg; echo ended $?");
+  on_terminal t =
+      shell("$CONCH run a --lease 300ms -- /bin/sh -c 'echo pid $$.; read x; echo went on > $FILE'; echo stopped; read y; fg; echo ended $?");
   t.wait_for("pid ");
   t.wait_for(".");
   t.type("\x1a");

@@ -198,7 +198,7 @@ void redis_server::end_orderly() {
 }
 
 void redis_server::start() {
-  bool const choose_port = (options_.tcp || options_.tls) && port_ == 0;
+  bool const choose_port = (options_.tcp || options_.tls || !options_.sentinel.empty()) && port_ == 0;
   constexpr int attempts = 5;
   for (int attempt = 1;; ++attempt) {
     if (choose_port) {
@@ -219,7 +219,7 @@ void redis_server::start() {
 void redis_server::launch() {
   fs::create_directories(directory_ / "data");
   fs::remove(socket_path());  // left behind by one that was killed
-  std::vector<std::string> line = command_line();
+  std::vector<std::string> line = options_.sentinel.empty() ? command_line() : command_line_of_sentinel();
   std::vector<char*> arguments;
   for (auto& argument : line) {
     arguments.push_back(argument.data());
@@ -310,6 +310,20 @@ std::vector<std::string> redis_server::command_line() const {
       "no",
   };
   if (options_.tls) line.insert(line.end(), {"--tls-port", std::to_string(port_)});
+  line.insert(line.end(), options_.arguments.begin(), options_.arguments.end());
+  return line;
+}
+
+/// A Sentinel writes what it learns into its file. With another port it begins anew.
+std::vector<std::string> redis_server::command_line_of_sentinel() const {
+  fs::path const file = directory_ / ("sentinel-" + std::to_string(port_) + ".conf");
+  if (!fs::exists(file)) {
+    std::ofstream out(file);
+    out << (options_.tls ? "port 0\ntls-port " : "port ") << port_ << "\nbind 127.0.0.1\ndir " << (directory_ / "data").string() << "\nunixsocket "
+        << socket_path() << "\nunixsocketperm 700\n";
+    for (std::string const& one : options_.sentinel) out << one << '\n';
+  }
+  std::vector<std::string> line = {options_.executable, file.string(), "--sentinel"};
   line.insert(line.end(), options_.arguments.begin(), options_.arguments.end());
   return line;
 }

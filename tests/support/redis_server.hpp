@@ -27,6 +27,9 @@ struct redis_server_options {
   /// More arguments, behind our own: `{"--maxmemory", "2mb"}`.
   std::vector<std::string> arguments = {};
 
+  /// It is a Sentinel, with these lines of configuration, and listens on a free port: `{"sentinel monitor m 127.0.0.1 7000 1"}`.
+  std::vector<std::string> sentinel = {};
+
   /// Path or name of the server. Default: `$CONCH_REDIS_SERVER`, else `redis-server`.
   std::string executable = {};
 
@@ -88,6 +91,7 @@ class redis_server {
   void end_orderly();
   void clean_up() noexcept;
   std::vector<std::string> command_line() const;
+  std::vector<std::string> command_line_of_sentinel() const;
   [[noreturn]] void fail(std::string const& what) const;
 
   redis_server_options options_;

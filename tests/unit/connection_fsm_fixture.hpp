@@ -46,8 +46,8 @@ inline std::string const nothing;
 
 /// Most servers are reached like this.
 struct machine : protocol::wire_events {
-  explicit machine(address where = tcp(), connection_fsm::stream_kind stream = {}, config c = {})
-      : settings{std::move(c)}, fsm{settings, id, std::move(where), 1, stream} {
+  explicit machine(address where = tcp(), connection_fsm::stream_kind stream = {}, config c = {}, connection_fsm::roles r = {})
+      : settings{std::move(c)}, fsm{settings, id, std::move(where), 1, stream, r} {
     fsm.report_to(*this);
   }
 

@@ -55,7 +55,7 @@ struct conversation {
   std::string where() {
     address to;
     auto const found = core.locate(to);
-    return found.what == sentinels::answer_to_locate::kind::here ? to.host + ":" + std::to_string(to.port) : found.words;
+    return found.what == location::kind::here ? to.host + ":" + std::to_string(to.port) : found.words;
   }
   std::string said() const { return std::to_string(static_cast<int>(talk.fault())) + ": " + talk.why(); }
 
@@ -84,9 +84,9 @@ std::string const question = command({"SENTINEL", "MASTER", "m"}) + command({"SE
 
 TEST(SentinelTalk, BeginsWithAllInOnePieceAndAsksBehindTheSubscription) {
   conversation c;
-  EXPECT_EQ(c.talk.begin(sentinel_with("u", "p"), "conch"),
-            command({"HELLO", "3", "AUTH", "u", "p", "SETNAME", "conch"}) + command({"SENTINEL", "MYID"}) + command({"SUBSCRIBE", "+switch-master"}) +
-                command({"SENTINEL", "SENTINELS", "m"}) + question);
+  EXPECT_EQ(c.talk.begin(sentinel_with("u", "p"), "conch"), command({"HELLO", "3", "AUTH", "u", "p", "SETNAME", "conch"}) +
+                                                                command({"SENTINEL", "MYID"}) + command({"SUBSCRIBE", "+switch-master"}) +
+                                                                command({"SENTINEL", "SENTINELS", "m"}) + question);
   EXPECT_EQ(c.talk.begin(sentinel_with("", ""), "conch").substr(0, 30), command({"HELLO", "3", "SETNAME", "conch"}).substr(0, 30));
 }
 
@@ -168,7 +168,8 @@ TEST(SentinelTalk, FailsWithTheReason) {
     std::string bytes, said;
   };
   for (auto const& [bytes, said] : std::vector<row>{
-           {"-NOAUTH HELLO must be called with the client already authenticated\r\n", "5: NOAUTH HELLO must be called with the client already authenticated"},
+           {"-NOAUTH HELLO must be called with the client already authenticated\r\n",
+            "5: NOAUTH HELLO must be called with the client already authenticated"},
            {"-WRONGPASS invalid\r\n", "5: WRONGPASS invalid"},
            {"-ERR unknown command 'HELLO'\r\n", "7: ERR unknown command 'HELLO'"},
            {map_of({"server", "redis", "mode", "standalone"}), "6: this is no Sentinel"},

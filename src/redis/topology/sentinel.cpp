@@ -39,16 +39,14 @@ void sentinels::begin(time_point now) {
   refresh_at_ = detail::later_by(now, times_.refresh);
 }
 
-void sentinels::connected(std::size_t number, std::string_view id, time_point now) {
+void sentinels::connected(std::size_t number, std::string_view id) {
   sentinel& s = all_[number];
-  s.is_connected = s.is_asked = true;
-  s.asked = now;
-  s.id = id;
+  s.is_connected = true;
+  if (!id.empty()) s.id = id;
   told_of_silence_ = false;
 }
 
-void sentinels::answered(std::size_t number, std::optional<named_master> const& master, time_point now) {
-  (void)now;
+void sentinels::answered(std::size_t number, std::optional<named_master> const& master) {
   bool const was_pending = is_pending();
   sentinel& s = all_[number];
   s.is_asked = false;
@@ -81,16 +79,14 @@ void sentinels::believe(std::size_t number, named_master const& m) {
   if (master_ && !same_place) ++switches_;
   if (!same_place) {
     actions_.moved = true;
-    log(log_level::info, "the master '" + server_.master + "' is at " + shown(m.host, m.port) + " (epoch " + std::to_string(m.epoch) + "), says " +
-                             s.where.shown());
     for (sentinel& other : all_) other.told_of_older = false;
   }
   master_ = m;
   named_by_ = number;
+  if (!same_place) log(log_level::info, present());
 }
 
-void sentinels::told_of(std::size_t number, std::vector<named_sentinel> const& others) {
-  (void)number;
+void sentinels::told_of(std::vector<named_sentinel> const& others) {
   for (named_sentinel other : others) {
     mapped(other.host, other.port);
     auto const known = std::find_if(others_.begin(), others_.end(), [&](named_sentinel const& o) { return o.id == other.id; });
@@ -188,12 +184,12 @@ void sentinels::verdict_may_have_changed(bool was_pending) {
   if (was_pending && !is_pending() && !master_) actions_.moved = true;
 }
 
-sentinels::answer_to_locate sentinels::locate(address& to) const {
-  using kind = answer_to_locate::kind;
+location sentinels::locate(address& to) const {
+  using kind = location::kind;
   if (master_) {
     to.host = master_->host;
     to.port = master_->port;
-    return {kind::here};
+    return {kind::here, fault::none};
   }
   if (is_pending()) return {kind::wait, fault::none, what_they_said()};
   // A name that none of those knows who could be asked is most likely wrong. Otherwise one that may be reached later may know it.
@@ -206,6 +202,12 @@ sentinels::answer_to_locate sentinels::locate(address& to) const {
 void sentinels::locate(std::size_t number, address& to) const {
   to.host = all_[number].where.host;
   to.port = all_[number].where.port;
+}
+
+std::string sentinels::present() const {
+  if (!master_) return {};
+  return "the master '" + server_.master + "' is at " + shown(master_->host, master_->port) + " (epoch " + std::to_string(master_->epoch) +
+         "), says " + all_[named_by_].where.shown();
 }
 
 std::string sentinels::what_they_said() const {

@@ -3,6 +3,7 @@
 
 #include "base/url.hpp"
 #include "protocol/wire.hpp"
+#include "redis/locator.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/config.hpp>
@@ -48,13 +49,6 @@ class sentinels {
     bool moved = false;  // locate() says something else now, which does not need to wait
   };
 
-  struct answer_to_locate {
-    enum class kind : std::uint8_t { here, wait, nowhere };
-    kind what = kind::wait;
-    protocol::fault why = protocol::fault::none;  // nowhere
-    std::string words{};                          // nowhere, wait: what the Sentinels said
-  };
-
   struct times {
     duration refresh;   // how often one of the Sentinels is asked again
     duration patience;  // how long one may take for an answer
@@ -65,11 +59,12 @@ class sentinels {
 
   // ---- inputs; then take()
   void begin(time_point now);
-  /// It can be asked, and has been for the first time.
-  void connected(std::size_t number, std::string_view id, time_point now);
+  /// It can be asked, and is about to answer for the first time.
+  void connected(std::size_t number, std::string_view id);
   /// None: it does not know a master of this name.
-  void answered(std::size_t number, std::optional<named_master> const& master, time_point now);
-  void told_of(std::size_t number, std::vector<named_sentinel> const& others);
+  void answered(std::size_t number, std::optional<named_master> const& master);
+  /// By a Sentinel.
+  void told_of(std::vector<named_sentinel> const& others);
   /// +switch-master: "NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT".
   void switched(std::size_t number, std::string_view event, time_point now);
   /// Its connection has ended, or could not be made.
@@ -82,10 +77,12 @@ class sentinels {
 
   time_point next_due() const noexcept;
   /// Sets host and port of the master in `to`.
-  answer_to_locate locate(address& to) const;
+  location locate(address& to) const;
   /// Sets host and port of the Sentinel in `to`.
   void locate(std::size_t number, address& to) const;
   std::string const& master_name() const noexcept { return server_.master; }
+  /// "the master 'm' is at 10.0.0.1:6379, says ..."; empty: it is not known.
+  std::string present() const;
   /// How often the master was another than before, and how often Sentinels were asked by refresh or doubt.
   std::uint64_t switches() const noexcept { return switches_; }
   std::uint64_t refreshes() const noexcept { return refreshes_; }

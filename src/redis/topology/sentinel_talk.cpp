@@ -77,13 +77,13 @@ void sentinel_talk::ask(std::string& out) {
   expected_.push_back(reply::master);
 }
 
-dialogue::progress sentinel_talk::fail(protocol::fault what, std::string_view why) {
+sentinel_talk::progress sentinel_talk::fail(protocol::fault what, std::string_view why) {
   fault_ = what;
   why_ = readable(why);
   return progress::failed;
 }
 
-dialogue::progress sentinel_talk::heard(message_nodes message, bool is_push, time_point now) {
+sentinel_talk::progress sentinel_talk::heard(message_nodes message, bool is_push, time_point now) {
   progress const unchanged = greeted_ ? progress::good : progress::greeting;
   if (is_push) {
     bool const is_event = message.size() == 4 && message[1].text == "message" && message[2].text == "+switch-master";
@@ -95,17 +95,16 @@ dialogue::progress sentinel_talk::heard(message_nodes message, bool is_push, tim
   if (expected_.empty()) return fail(protocol::fault::malformed, "one reply too many");
   reply const what = expected_.front();
   expected_.pop_front();
-  return answer(what, message, now);
+  return answer(what, message);
 }
 
-dialogue::progress sentinel_talk::answer(reply what, message_nodes message, time_point now) {
+sentinel_talk::progress sentinel_talk::answer(reply what, message_nodes message) {
   bool const is_wrong = is_error(message);
   switch (what) {
     case reply::hello: return hello(message);
     // Without these it is only slower: a Sentinel may be listened to twice, a switch is seen at the next question, others are not known.
     case reply::id:
       if (!is_wrong) id_ = message[0].text;
-      core_.connected(number_, id_, now);
       break;
     case reply::subscribed: break;
     case reply::others:
@@ -116,12 +115,12 @@ dialogue::progress sentinel_talk::answer(reply what, message_nodes message, time
       epoch_ = epoch.value_or(named_master::no_epoch);
       break;
     }
-    case reply::master: return read_master(message, now);
+    case reply::master: return read_master(message);
   }
   return greeted_ ? progress::good : progress::greeting;
 }
 
-dialogue::progress sentinel_talk::hello(message_nodes message) {
+sentinel_talk::progress sentinel_talk::hello(message_nodes message) {
   if (is_error(message)) {
     bool const unknown = message[0].text.find("unknown command") != std::string_view::npos || message[0].text.starts_with("NOPROTO");
     return fail(unknown ? protocol::fault::malformed : classify(message[0].text), message[0].text);
@@ -139,14 +138,17 @@ void sentinel_talk::read_others(message_nodes message) {
     named_sentinel one{std::string{field(message, i, "runid")}, std::string{field(message, i, "ip")}, port_of(field(message, i, "port"))};
     if (!one.host.empty() && one.port != 0) others.push_back(std::move(one));
   }
-  core_.told_of(number_, others);
+  core_.told_of(others);
 }
 
-dialogue::progress sentinel_talk::read_master(message_nodes message, time_point now) {
+sentinel_talk::progress sentinel_talk::read_master(message_nodes message) {
   if (is_error(message)) return fail(classify(message[0].text), message[0].text);
-  greeted_ = true;
+  auto const greeted = [this] {
+    if (!std::exchange(greeted_, true)) core_.connected(number_, id_);
+  };
   if (message[0].what == resp::kind::null) {
-    core_.answered(number_, std::nullopt, now);
+    greeted();
+    core_.answered(number_, std::nullopt);
     return progress::good;
   }
   named_master found;
@@ -156,7 +158,8 @@ dialogue::progress sentinel_talk::read_master(message_nodes message, time_point 
   }
   if (found.host.empty() || found.port == 0) return fail(protocol::fault::malformed, "the answer is not the address of a master");
   found.epoch = epoch_;
-  core_.answered(number_, found, now);
+  greeted();
+  core_.answered(number_, found);
   return progress::good;
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,16 +15,18 @@ namespace conch::redis {
 
 /// What is said with one Sentinel: HELLO, its id, a subscription to +switch-master, the other Sentinels, and the master, for which it is asked again
 /// and again. No I/O.
-class sentinel_talk final : public dialogue {
+class sentinel_talk {
  public:
+  using progress = dialogue::progress;
+
   /// It is the Sentinel with this number. `core` outlives this.
   sentinel_talk(sentinels& core, std::size_t number) : core_{core}, number_{number} {}
 
-  std::string begin(address const& where, std::string const& client_name) override;
-  progress heard(std::span<resp::node const> message, bool is_push, time_point now) override;
-  void ended(protocol::fault what, std::string_view why) override { core_.failed(number_, what, why); }
-  protocol::fault fault() const noexcept override { return fault_; }
-  std::string const& why() const noexcept override { return why_; }
+  std::string begin(address const& where, std::string const& client_name);
+  progress heard(std::span<resp::node const> message, bool is_push, time_point now);
+  void ended(protocol::fault what, std::string_view why) { core_.failed(number_, what, why); }
+  protocol::fault fault() const noexcept { return fault_; }
+  std::string const& why() const noexcept { return why_; }
 
   /// The bytes that ask for the master. Only on a connection of which heard() has said that it is done.
   std::string question();
@@ -31,11 +34,11 @@ class sentinel_talk final : public dialogue {
  private:
   enum class reply : std::uint8_t { hello, id, subscribed, others, epoch, master };
 
-  progress answer(reply what, std::span<resp::node const> message, time_point now);
+  progress answer(reply what, std::span<resp::node const> message);
   progress hello(std::span<resp::node const> message);
   progress fail(protocol::fault what, std::string_view why);
   void read_others(std::span<resp::node const> message);
-  progress read_master(std::span<resp::node const> message, time_point now);
+  progress read_master(std::span<resp::node const> message);
   void ask(std::string& out);
 
   sentinels& core_;

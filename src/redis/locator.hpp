@@ -1,0 +1,33 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/url.hpp"
+#include "protocol/wire.hpp"
+
+#include <conch/clock.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace conch::redis {
+
+/// Whether it is known where a server is.
+struct location {
+  enum class kind : std::uint8_t { here, wait, nowhere };
+
+  kind what = kind::wait;
+  protocol::fault why = protocol::fault::none;  // nowhere: what the attempt to connect fails with
+  std::string words{};                          // of an error, unless it is here
+};
+
+/// Knows where a server is whose address changes. No I/O.
+class locator {
+ public:
+  /// To be called for each connection. Sets host and port of `to` if the server is `here`. To `wait`: connection_fsm::moved() follows.
+  virtual location locate(address& to, time_point now) = 0;
+
+ protected:
+  ~locator() = default;
+};
+
+}  // namespace conch::redis
