@@ -1,7 +1,8 @@
 // Runs a command with a Redis server of its own.
 //
-//   conch_with_redis [--tls] COMMAND [ARGUMENT...]
+//   conch_with_redis [--tls|--sentinel] COMMAND [ARGUMENT...]
 //
+// With --sentinel the URL is that of a Sentinel, which names the server.
 // With --tls it is reached over TLS and needs a password: $CONCH_CA is the authority's certificate, $CONCH_PASSWORD_FILE has the password.
 // `{url}` in an argument becomes the server's URL, which is in $CONCH_URL as well. The exit code is
 // that of the command, or 128 + the signal that ended it.
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,16 +69,25 @@ conch::test::redis_server_options over_tls(conch::test::certificates& files) {
 
 int main(int argc, char** argv) {
   bool const tls = argc > 1 && std::string_view{argv[1]} == "--tls";
-  if (argc < (tls ? 3 : 2)) {
-    std::fprintf(stderr, "usage: conch_with_redis [--tls] COMMAND [ARGUMENT...]\n");
+  bool const through_sentinel = argc > 1 && std::string_view{argv[1]} == "--sentinel";
+  int const first = tls || through_sentinel ? 2 : 1;
+  if (argc <= first) {
+    std::fprintf(stderr, "usage: conch_with_redis [--tls|--sentinel] COMMAND [ARGUMENT...]\n");
     return 2;
   }
   try {
     conch::test::certificates files;
     conch::test::redis_server const server(tls ? over_tls(files) : conch::test::redis_server_options{.tcp = true});
-    std::string const url = server.url();
+    std::optional<conch::test::redis_server> sentinel;
+    std::string url = server.url();
+    if (through_sentinel) {
+      conch::test::redis_server_options options;
+      options.sentinel = {"sentinel monitor m 127.0.0.1 " + std::to_string(server.port()) + " 1"};
+      sentinel.emplace(options);
+      url = "redis-sentinel://127.0.0.1:" + std::to_string(sentinel->port()) + "?sentinelMasterId=m";
+    }
     ::setenv("CONCH_URL", url.c_str(), 1);
-    std::vector<std::string> command(argv + (tls ? 2 : 1), argv + argc);
+    std::vector<std::string> command(argv + first, argv + argc);
     constexpr std::string_view placeholder = "{url}";
     for (auto& argument : command) {
       if (auto const at = argument.find(placeholder); at != argument.npos) {
