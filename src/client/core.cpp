@@ -567,7 +567,13 @@ void client_core::context_gone() {
   close_call_.drop();
   ready_.clear();
   turns_.clear();
-  for (auto& to_server : deployment_.transports) to_server.reset();
+  std::vector<std::unique_ptr<transport>> to_servers;
+  {
+    std::lock_guard const guard{mutex_};
+    for (auto const& to_server : deployment_.transports) to_server->report(stats_);  // what they have counted stays
+    to_servers.swap(deployment_.transports);
+  }
+  to_servers.clear();
   alarm_.reset();
   strand_ = {};
   own_executor_.drop();
