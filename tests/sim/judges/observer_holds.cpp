@@ -74,9 +74,11 @@ void observer::told_in_time(sim_acquisition const& a) const {
   sim_client const& c = *a.client;
   if (c.paused() || c.last_pause_end() == world_.now()) return;
   duration const slack{plan_.timer_lateness + plan_.timer_lateness / 50 + 100 * microsecond};
-  if (c.local_now() > a.tell_by + slack) {
-    throw violation{9, holder_words(a) + " was not told of its loss by its margin before the deadline, " + in_us(a.seat_deadline - a.tell_by) +
-                           ", but " + in_us(c.local_now() - a.tell_by) + " later"};
+  // Where another lease is asked for, and the deadline has not moved yet, the margin is that of the one lease or of the other.
+  time_point const by = a.extended_at > a.prolonged_at ? a.seat_deadline : a.tell_by;
+  if (c.local_now() > by + slack) {
+    throw violation{9, holder_words(a) + " was not told of its loss by its margin before the deadline, " + in_us(a.seat_deadline - by) + ", but " +
+                           in_us(c.local_now() - by) + " later"};
   }
 }
 
