@@ -9,6 +9,7 @@ local claim, retention, only = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local last, from = tonumber(ARGV[4]), ARGV[5]
 -- @include lib/lock.lua
 -- @include lib/pass_on.lua
+-- @include lib/freed.lua
 
 exact = true
 
@@ -34,9 +35,12 @@ if redis.call('TYPE', lock_key).ok ~= 'hash' then
     _, taken, unfinished = pass_on(nil, 0, tonumber(fence))
   end
   if not taken then
-    redis.call('DEL', lock_key)
     if unfinished then
+      redis.call('DEL', lock_key)
       return {1, now, 4, 0, 1}
+    end
+    if redis.call('DEL', lock_key, alert_key) == 2 then
+      tell_freed()
     end
     return {1, now}
   end
@@ -97,6 +101,9 @@ local others, more = 0, false
 if #chosen > 0 or (last and not rest) then
   local _
   _, _, others, more = admit(nil, 0, #chosen > 0 and chosen[#chosen][2].fence or 0)
+end
+if used == 0 and not (unfinished and more) and redis.call('DEL', alert_key) == 1 then
+  tell_freed()
 end
 local flags = (others > 0 and more and 1 or 0) + (rest and 2 or unfinished and more and 4 or 0)
 if others == 0 and flags == 0 then

@@ -9,6 +9,7 @@ local keep, patient = string.sub(ARGV[2], 1, 1) == '1', string.sub(ARGV[2], -1) 
 local id, lease, claim, retention = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local kind, asked_limit, weight, visited, rest = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9], tonumber(ARGV[10])
 local limit = asked_limit
+local freed = false
 -- @include lib/time.lua
 -- @include lib/known.lua
 
@@ -21,7 +22,7 @@ if first_heads and not first_heads[1] then
   if before and its_weight and tonumber(first_end) > now and tonumber(ends) > now then
     taken, segment = taken - its_weight, tonumber(segment)
     if taken == 0 then
-      redis.call('DEL', lock_key)
+      freed = redis.call('DEL', lock_key, lock_key .. ':a') == 2
     else
       if segment > 0 then
         map = string.sub(map, 1, segment - 1) .. '0' .. string.sub(map, segment + 1)
@@ -29,10 +30,18 @@ if first_heads and not first_heads[1] then
       redis.call('HDEL', lock_key, id, 'walked')
       redis.call('HSET', lock_key, 'sums', before .. taken .. ' ' .. first_end .. ' 0 ' .. map)
     end
-    return {1, 0, 0, now}
+    if not freed then
+      return {1, 0, 0, now}
+    end
   end
 end
 -- @include lib/line.lua
+-- @include lib/freed.lua
+
+if freed then
+  tell_freed()
+  return {1, 0, 0, now}
+end
 -- @include lib/permits.lua
 
 exact = patient or not mine
@@ -61,4 +70,7 @@ else
 end
 
 local _, _, others, more_wait = admit(nil, 0, floor)
+if used == 0 and not (unfinished and more_wait) and redis.call('DEL', alert_key) == 1 then
+  tell_freed()
+end
 return {mine and 1 or 0, (others > 0 and 1 or 0) + (unfinished and more_wait and 2 or 0), more_wait and 1 or 0, now}

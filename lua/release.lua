@@ -11,13 +11,16 @@ local id, keep, new_id, vote_floor = ARGV[1], mode == '1' or mode == '1!', ARGV[
 
 -- Mostly it is given back by its owner, and nobody is in line: answered before anything is made that only the other cases
 -- need.
+local freed = false
 local value = redis.call('GET', lock_key)
 local plain = value and not (keep or new_id) and string.find(value, id .. ' ', 1, true) == 1
 local line = plain and redis.call('ZCARD', queue_key)
 if line == 0 and
    (not vote_floor or (tonumber(redis.call('GET', fence_key) or 0) or 0) >= vote_floor) then
-  redis.call('DEL', lock_key)
-  return 1
+  if redis.call('DEL', lock_key, lock_key .. ':a') == 1 then
+    return 1
+  end
+  freed = true
 end
 
 local lease, claim, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
@@ -25,8 +28,21 @@ local patient = mode == '0!' or mode == '1!'
 -- @include lib/lock.lua
 -- @include lib/pass_on.lua
 -- @include lib/vote.lua
+-- @include lib/freed.lua
+
+if freed then
+  tell_freed()
+  return 1
+end
 
 local was_owner, floor = 0, math.max(vote_floor or 0, tonumber(ARGV[8]) or 0)
+
+local function free()
+  if redis.call('DEL', lock_key, alert_key) > was_owner then
+    tell_freed()
+  end
+end
+
 if value then
   local owner, fence, state = parse(value)
   if not owner then
@@ -69,9 +85,7 @@ if line == 0 then
     own(new_id, digits, 'h', lease)
     return {was_owner, 0, 0, now, 1, fence}
   end
-  if was_owner == 1 then
-    redis.call('DEL', lock_key)
-  end
+  free()
   return {was_owner, 0, 0, now}
 end
 
@@ -81,8 +95,10 @@ if new_id then
   line = is_new and line + 1 or line
 end
 local fence, taken, unfinished, left_line = pass_on(new_id, lease, floor)
-if not taken and was_owner == 1 then
+if unfinished then
   redis.call('DEL', lock_key)
+elseif not taken then
+  free()
 end
 local more = line > left_line and 1 or 0
 if fence then

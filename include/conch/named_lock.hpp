@@ -76,6 +76,8 @@ void start_inspect(settings_ptr lock, inspect_handler handler);
 void start_force(settings_ptr const& lock, std::int64_t fence, force_handler handler);
 /// The same, of the holder that is asked to let go.
 void start_request(settings_ptr const& lock, std::int64_t fence, force_handler handler);
+using free_handler = asio::any_completion_handler<void(error_code)>;
+void start_wait_free(settings_ptr lock, duration wait, free_handler handler);
 
 }  // namespace detail
 
@@ -158,6 +160,27 @@ class named_lock {
     return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_, fence > 0 ? fence : -1);
   }
 
+  /// Waits until nobody has the lock, and takes nothing: at once if it is free, else when it is given back or the last lease ends.
+  ///
+  /// Effects: the server writes down who waits and tells all of them with a push when the lock becomes free, also if another client acquires it
+  /// right after that. It is no place in line: whoever acquires goes first, and a lock that goes from hand to hand without a pause is never free.
+  /// Of a lock with several owners: no permit, reader or segment is taken. After a lease that ended without a release: up to a claim later.
+  /// `wait`: at most so long; 0 or less: one question.
+  /// Completion signature: void(error_code)
+  /// Lifetimes, executor, cancellation, thread safety: as async_inspect.
+  /// Errors: those of async_inspect; errc::timed_out when `wait` is over.
+  /// Round trips: one, and a push. While it waits: one question at the end of each lease that the server has told of, and one on a new connection.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_wait_free(duration wait, Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code)>(initiate_wait_free{{lock_.get()}}, token, lock_, wait);
+  }
+
+  /// The same for as long as it takes.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_wait_free(Token&& token = {}) const {
+    return async_wait_free(duration::max(), std::forward<Token>(token));
+  }
+
  protected:
   explicit named_lock(detail::settings_ptr lock) noexcept : lock_{std::move(lock)} {}
   named_lock(named_lock const&) = default;
@@ -179,6 +202,12 @@ class named_lock {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock, std::int64_t fence) const {
       detail::start_request(lock, fence, std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_wait_free : detail::initiation_at<detail::lock_settings> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr lock, duration wait) const {
+      detail::start_wait_free(std::move(lock), wait, std::forward<Handler>(handler));
     }
   };
   struct initiate_force : detail::initiation_at<detail::lock_settings> {

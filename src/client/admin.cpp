@@ -178,6 +178,12 @@ void start_request(settings_ptr const& lock, std::int64_t fence, force_handler h
   ask_of_holders(kind::request, lock, fence, std::move(handler));
 }
 
+void start_wait_free(settings_ptr lock, duration wait, free_handler handler) {
+  auto const q = std::make_shared<asked<>>(lock->core, kind::wait_free, lock->name, nothing_of, std::move(handler));
+  q->wait = std::max(wait, duration::zero());
+  ask(q);
+}
+
 void start_set_permits(settings_ptr lock, std::uint32_t permits, force_handler handler) {
   auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, kind::set_limit, lock->name, count_of, std::move(handler));
   q->size = permits;

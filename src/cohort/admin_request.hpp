@@ -24,6 +24,7 @@ struct order {
     inspect,    // asks for the owners of the lock
     force,      // takes the lock from its owners
     request,    // asks its owners to let it go
+    wait_free,  // waits until nobody has the lock
     set_limit,  // sets the limit of a semaphore
     downgrade,  // makes the client's own permit smaller
   };
@@ -34,7 +35,7 @@ struct order {
   std::uint32_t size = 0;  // set_limit: the new limit; downgrade: what is left of the permit
   std::int64_t by = 0;     // set_limit: is added to the present limit, or to `size` if the lock is not in use; 0: `size` is the new limit
   bool if_unset = false;   // set_limit: not if it was set before
-  grant_id id = 0;         // downgrade: set by the backend
+  grant_id id = 0;         // downgrade, wait_free: set by the backend
   engine::permit permit;   // downgrade: the permit as it was asked for
 };
 
@@ -49,13 +50,16 @@ struct admin_request : order, list_hook<admin_request> {
 
   struct place const* held_at = nullptr;  // downgrade: the place that holds the permit
   bool gives_up = true;                   // false: not after `offline_timeout`
+  duration wait = duration::max();        // wait_free: ends with timed_out then; zero: one question
 
   // Set by the backend.
   class backend* at = nullptr;
   std::uint64_t serial = 0;
-  bool written = false;                // written and not answered yet
-  std::int64_t taken = 0;              // force: how many owners the scripts so far have taken it from
-  std::int64_t last = 0, from_us = 0;  // force: where the next script goes on (force_command)
+  bool written = false;                      // written and not answered yet
+  std::int64_t taken = 0;                    // force: how many owners the scripts so far have taken it from
+  std::int64_t last = 0, from_us = 0;        // force: where the next script goes on (force_command)
+  time_point wait_ends = time_point::max();  // wait_free: not of one question
+  bool is_known = false;                     // wait_free: the server has it, and will tell
   time_point until{};
   timer due;
 };

@@ -75,4 +75,13 @@ void connection::on_request(std::string_view name, engine::grant_id id) {
   });
 }
 
+/// As on_grant.
+void connection::on_freed(std::string_view name, engine::grant_id id, bool more) {
+  auto keep = host_.keep();
+  if (keep == nullptr) return;
+  asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id, more] {
+    host_.enter_and_complete([&](time_point now) { events().freed(name, id, more, now); });
+  });
+}
+
 }  // namespace conch::memory

@@ -29,7 +29,7 @@ protocol::acquire_reply::owner voter_of(std::string_view id, bool claimed) {
 
 std::int64_t store::entry::next_expiry() const noexcept {
   std::int64_t first = none;
-  for (std::int64_t const until : {owner_until, line_until, fence_until, permits.until, requests_until}) {
+  for (std::int64_t const until : {owner_until, line_until, fence_until, permits.until, requests_until, watchers_until, alert_until}) {
     if (until != none && (first == none || until < first)) first = until;
   }
   return first;
@@ -104,6 +104,18 @@ protocol::order_reply store::answer_to(protocol::request_command const& c, std::
 protocol::session_reply store::answer_to(protocol::requested_command const& c, std::string_view, std::int64_t) {
   entry const* const known = find(c.name);
   return {.count = known != nullptr && known->requests.contains(c.fence) ? 1 : 0};
+}
+
+protocol::watch_reply store::answer_to(protocol::watch_command const& c, std::string_view client, std::int64_t now_us) {
+  return at_entry(c, client, now_us, [&](script_context& m) { return watch(m, c); });
+}
+
+protocol::session_reply store::answer_to(protocol::unwatch_command const& c, std::string_view client, std::int64_t now_us) {
+  return at_entry(c, client, now_us, [&](script_context& m) {
+    std::size_t const before = m.e.watchers.size();
+    forget_watcher(m.e, id_text(client, c.id));
+    return protocol::session_reply{.count = static_cast<std::int64_t>(before - m.e.watchers.size())};
+  });
 }
 
 store::ordered store::answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us) {
@@ -236,13 +248,17 @@ store::released store::release(script_context& m, protocol::release_command cons
       return given_back;
     }
     e.owner_until = none;
+    tell_freed(e);
     if (was_owner && !raised) given_back.server_us = 0;  // the usual case: the script says nothing more than that
     return given_back;
   }
 
   std::int64_t const ticket = again ? m.enqueue(*again, 0, m.claim, lease) : 0;
   script_context::passed const next = m.pass_on(again ? std::string_view{again->text} : std::string_view{}, lease, floor);
-  if (!next.taken) e.owner_until = none;
+  if (!next.taken) {
+    e.owner_until = none;
+    if (!next.unfinished) tell_freed(e);
+  }
   given_back.more_in_line = !e.line.empty();
   if (next.fence) {
     given_back.again = {.what = again_kind::granted, .fence = *next.fence};
@@ -317,6 +333,11 @@ void store::drop_expired(std::int64_t now_ms) {
       e.requests.clear();
       e.requests_until = none;
     }
+    if (e.watchers_until < now_ms) {
+      e.watchers.clear();
+      e.watchers_until = none;
+    }
+    if (e.alert_until < now_ms) e.alert_until = none;
     put_on_agenda(e);
   }
 }

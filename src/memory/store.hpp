@@ -34,6 +34,8 @@ class store {
     virtual void on_revoke(std::string_view name, engine::grant_id id) = 0;
     /// Called in the same way: somebody asks for the lock.
     virtual void on_request(std::string_view name, engine::grant_id id) = 0;
+    /// Called in the same way: the lock is free. `more`: this store has told only some of those who wait for that.
+    virtual void on_freed(std::string_view name, engine::grant_id id, bool more) = 0;
 
    protected:
     ~listener() = default;
@@ -147,6 +149,10 @@ class store {
     std::map<std::int64_t, request> requests;  // by the fence of the owner that is asked to let go
     std::int64_t requests_until = none;
 
+    std::map<std::pair<std::int64_t, std::string>, engine::grant_id> watchers;  // by the time of their asking, and text
+    std::int64_t watchers_until = none;
+    std::int64_t alert_until = none;  // before that whoever frees the lock tells the watchers
+
     std::int64_t looked_at = none;  // its place in agenda_
 
     bool owned() const noexcept { return owner_until != none; }
@@ -177,6 +183,8 @@ class store {
   protocol::order_reply answer_to(protocol::force_command const& c, std::string_view client, std::int64_t now_us);
   protocol::order_reply answer_to(protocol::request_command const& c, std::string_view client, std::int64_t now_us);
   protocol::session_reply answer_to(protocol::requested_command const& c, std::string_view, std::int64_t);
+  protocol::watch_reply answer_to(protocol::watch_command const& c, std::string_view client, std::int64_t now_us);
+  protocol::session_reply answer_to(protocol::unwatch_command const& c, std::string_view client, std::int64_t now_us);
   ordered answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us);
   protocol::session_reply answer_to(protocol::prove_publish_command const&, std::string_view client, std::int64_t) const {
     return {.count = listeners_.contains(client) ? 1 : 0};
@@ -203,6 +211,9 @@ class store {
   protocol::order_reply force(script_context& m, protocol::force_command const& c);
   protocol::order_reply request(script_context& m, protocol::request_command const& c, std::string_view asker);
   engine::lock_report inspect(script_context& m);
+  protocol::watch_reply watch(script_context& m, protocol::watch_command const& c);
+  void tell_freed(entry& e);
+  void forget_watcher(entry& e, std::string_view id);
   void tell(std::string_view id, std::string_view name, void (listener::*what)(std::string_view, engine::grant_id));
 
   entry* find(std::string_view name);

@@ -453,6 +453,7 @@ store::released store::release_permit(script_context& m, protocol::release_comma
 
   auto const next = p.admit({}, 0, floor);
   bool const more = !m.e.line.empty();
+  if (p.used == 0 && !(p.unfinished && more)) tell_freed(m.e);
   return reply{.what = kind::released,
                .was_mine = was_mine,
                .passed_on = next.others > 0,
@@ -517,7 +518,10 @@ protocol::order_reply store::force(script_context& m, protocol::force_command co
     if (!m.e.owned() || c.last != 0 || (c.fence > 0 && m.e.owner_fence != c.fence)) return {};
     tell(m.e.owner.text, m.e.name, &listener::on_revoke);
     script_context::passed const next = m.e.line.empty() ? script_context::passed{} : m.pass_on({}, 0, m.e.owner_fence);
-    if (!next.taken) m.e.owner_until = none;
+    if (!next.taken) {
+      m.e.owner_until = none;
+      if (!next.unfinished) tell_freed(m.e);
+    }
     protocol::order_reply reply{.count = 1, .passed_on = next.taken && !m.e.line.empty(), .more_to_do = next.unfinished};
     if (next.taken || next.unfinished) reply.permit = {.limit = 1, .weight = 1};
     return reply;
@@ -554,6 +558,7 @@ protocol::order_reply store::force(script_context& m, protocol::force_command co
   bool const admits = !chosen.empty() || (last != 0 && !rest);
   if (admits) next = p.admit({}, 0, chosen.empty() ? 0 : chosen.rbegin()->first);
   bool const more = admits && !m.e.line.empty();
+  if (p.used == 0 && !(p.unfinished && more)) tell_freed(m.e);
   protocol::order_reply reply{.count = std::ssize(chosen), .passed_on = next.others > 0 && more, .more_to_do = !rest && p.unfinished && more};
   if (next.others > 0 || reply.more_to_do || rest) {
     reply.permit = {.kind = any.kind, .limit = static_cast<std::uint32_t>(p.limit), .weight = 1};
@@ -617,6 +622,51 @@ protocol::order_reply store::request(script_context& m, protocol::request_comman
   }
   if (reply.count > 0) m.e.requests_until = std::max(m.e.requests_until, m.now_us / 1000 + longest);
   return reply;
+}
+
+/// lua/watch.lua
+protocol::watch_reply store::watch(script_context& m, protocol::watch_command const& c) {
+  std::string const id = c.id != 0 ? id_text(m.client, c.id) : std::string{};
+  forget_watcher(m.e, id);
+  seen_owners const owners{m};
+  bool const many = m.e.permits.until != none && m.e.permits.owners.size() > 1000;
+  if (owners.by_fence.empty() && !many) {
+    if (id.empty()) {
+      m.e.alert_until = m.now_ms();
+      tell_freed(m.e);
+    }
+    return {.is_free = true};
+  }
+  std::int64_t left = many ? left_until(m.e.permits.until, m.now_ms()) : 1;
+  for (auto const& [fence, owner] : owners.by_fence) left = std::max(left, owner.left);
+  if (id.empty()) return {.left_ms = left};
+  m.e.watchers.emplace(std::pair{m.now_us, id}, c.id);
+  m.e.watchers_until = m.now_ms() + std::max(left + c.lease.count(), left_until(m.e.watchers_until, m.now_ms()));
+  m.e.alert_until = m.e.watchers_until;
+  return {.left_ms = left};
+}
+
+/// lua/lib/freed.lua
+void store::tell_freed(entry& e) {
+  if (std::exchange(e.alert_until, none) == none) return;
+  std::vector<std::pair<std::string, engine::grant_id>> told;
+  while (!e.watchers.empty() && std::ssize(told) < bounds_.most_steps) {
+    auto const first = e.watchers.begin();
+    told.emplace_back(first->first.second, first->second);
+    e.watchers.erase(first);
+  }
+  bool const more = !e.watchers.empty();
+  if (!more) e.watchers_until = none;
+  e.alert_until = e.watchers_until;
+  for (auto const& [id, number] : told) {
+    auto const heard = listeners_.find(std::string_view{id}.substr(0, id.find('.')));
+    if (heard != listeners_.end()) heard->second->on_freed(e.name, number, more && id == told.back().first);
+  }
+}
+
+void store::forget_watcher(entry& e, std::string_view id) {
+  std::erase_if(e.watchers, [&](auto const& one) { return one.first.second == id; });
+  if (e.watchers.empty()) e.watchers_until = none;
 }
 
 engine::lock_report store::inspect(script_context& m) {

@@ -199,6 +199,15 @@ std::optional<order_reply> read_limit(answer const& a, std::uint32_t limit) {
                      .permit = {.kind = permit_kind::semaphore, .limit = n.size() > 3 ? static_cast<std::uint32_t>(n[3]) : limit, .weight = 1}};
 }
 
+/// FREE LEFT CLOCK
+std::optional<watch_reply> read_watch(answer const& a) {
+  if (a.what != fault::none) return std::nullopt;
+  if (auto const* const ready = ready_made<watch_reply>(a)) return *ready;
+  std::span const n = a.numbers();
+  if (n.size() != 3 || n[1] < 0) return std::nullopt;
+  return watch_reply{.is_free = n[0] == 1, .left_ms = n[1]};
+}
+
 /// COUNT · nothing
 session_reply read_session(answer const& a) {
   if (auto const* const ready = ready_made<session_reply>(a)) return *ready;

@@ -131,6 +131,17 @@ struct order_reply {
 std::optional<order_reply> read_force(answer const& a);
 std::optional<order_reply> read_limit(answer const& a, std::uint32_t limit);
 
+/// The reply of watch.
+struct watch_reply {
+  bool is_free = false;
+  std::int64_t left_ms = 0;  // not free: the leases of now end in that time
+
+  bool operator==(watch_reply const&) const = default;
+};
+
+/// Empty if the answer is malformed or has a fault.
+std::optional<watch_reply> read_watch(answer const& a);
+
 /// The reply of a command about the connection.
 struct session_reply {
   std::int64_t count = 0;  // of a proof: how many subscribers heard it

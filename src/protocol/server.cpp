@@ -119,7 +119,8 @@ void server::go_on(time_point now) {
   if (resting_.empty()) failing_ = {};
   for (; ending_admin_ && left != 0 && !admin_requests_.empty(); --left) end_admin(admin_requests_.front(), {}, ending_admin_);
   if (admin_requests_.empty()) ending_admin_ = {};
-  bool const more = failing_ || ending_admin_ || !resting_.empty() || (connected_ && !resting_cleanups_.empty());
+  if (connected_) unwatch(left, now);
+  bool const more = failing_ || ending_admin_ || !unwatched_.empty() || !resting_.empty() || (connected_ && !resting_cleanups_.empty());
   if (more && !CONCH_MUTANT(rest_of_a_connection_forgotten)) timers_.arm(rest_, in_next_turn(now));
 }
 
@@ -228,7 +229,7 @@ void server::disconnected(std::string_view why, time_point now) {
     c.sent = false;
   });
   end_requests();
-  end_unrepeatable_admin(why);
+  end_unrepeatable_admin(why, now);
   resting_.splice_back(active_);
   go_on(now);
   up_.connection_changed(now);
@@ -298,6 +299,7 @@ void server::answered(answer const& as_sent, time_point now) {
     case request::confirm: renew_answer(r, a, now); break;
     case request::admin_request: admin_answer(r, a, now); break;
     case request::requested: requested_answer(r, a, now); break;
+    case request::watch: break;  // of nobody: if it was not carried out, the watchers ask by themselves
     case request::kill:
     case request::subscribe:
     case request::prove_publish:
@@ -439,12 +441,19 @@ bool server::may_echo(time_point echo_until, time_point written) const { return 
 /// grant us a lock that another client owns. The id of a vote shows its ticket. The clocks that tickets come from may be set back, but not
 /// by chance to the same microsecond at the same count.
 grant_id server::next_id(place const& s) {
-  if (!(CONCH_MUTANT(id_of_vote_used_again) && s.terms.ticket != 0)) ++last_id_;
+  if (s.terms.ticket == 0) return next_id();
+  if (!CONCH_MUTANT(id_of_vote_used_again)) ++last_id_;
   constexpr auto most = static_cast<std::uint64_t>(attempts_per_ticket);
   std::uint64_t const attempt = CONCH_MUTANT(attempt_runs_into_ticket) ? last_id_ : last_id_ % most;
-  std::uint64_t const count = s.terms.ticket == 0 ? last_id_ : static_cast<std::uint64_t>(s.terms.ticket) * most + attempt;
-  if (CONCH_MUTANT(ids_can_be_guessed) || (CONCH_MUTANT(id_of_vote_used_again) && s.terms.ticket != 0)) return {count};
+  std::uint64_t const count = static_cast<std::uint64_t>(s.terms.ticket) * most + attempt;
+  if (CONCH_MUTANT(ids_can_be_guessed) || CONCH_MUTANT(id_of_vote_used_again)) return {count};
   return {count, nonces_.next()};
+}
+
+grant_id server::next_id() {
+  ++last_id_;
+  if (CONCH_MUTANT(ids_can_be_guessed)) return {last_id_};
+  return {last_id_, nonces_.next()};
 }
 
 /// The server has nothing of the place any more, except what a clean-up ends.

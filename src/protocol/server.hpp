@@ -52,6 +52,7 @@ class server final : public backend, public wire_events {
   void granted(pushed_grant const& g, time_point now) override;
   void revoked(std::string_view name, grant_id id, time_point now) override;
   void requested(std::string_view name, grant_id id, time_point now) override;
+  void freed(std::string_view name, grant_id id, bool more, time_point now) override;
   void missed(std::string_view name, grant_id id, time_point now) override;
 
   // From the cohort.
@@ -124,6 +125,7 @@ class server final : public backend, public wire_events {
     confirm,
     admin_request,
     requested,
+    watch,
     kill,
     subscribe,
     prove_publish,
@@ -145,6 +147,7 @@ class server final : public backend, public wire_events {
     inspect,
     force,
     request,
+    watch,
     limit,
     count
   };
@@ -196,6 +199,7 @@ class server final : public backend, public wire_events {
   void drop_connection(std::string_view why);
   void session_answer(in_flight const& r, answer const& a, time_point now);
   grant_id next_id(place const& s);
+  grant_id next_id();
   static void become_idle(place& s);
   void assert_consistent(place const& s) const;
   void drop(place& s);
@@ -251,7 +255,9 @@ class server final : public backend, public wire_events {
 
   // server_admin.cpp: questions and orders
   void send_admin(admin_request& i, bool with_source, time_point now);
-  void end_unrepeatable_admin(std::string_view why);
+  void end_unrepeatable_admin(std::string_view why, time_point now);
+  void watch_answer(admin_request& i, answer const& a, time_point now);
+  void unwatch(std::size_t& left, time_point now);
   void repeat_admin(time_point now);
   void admin_answer(in_flight const& r, answer const& a, time_point now);
   static std::optional<order_reply> read_order(order const& o, answer const& a);
@@ -358,6 +364,8 @@ class server final : public backend, public wire_events {
   int strays_ = 0;                               // in that second
   bool told_of_strays_ = false;                  // logged once for each connection
   list<admin_request> admin_requests_;           // not answered yet
+  std::unordered_map<grant_id, admin_request*> watchers_;        // by id: those of them that wait until a lock is free
+  std::vector<std::pair<std::string, grant_id>> unwatched_;      // watchers that are gone, and that the server still has
   std::unordered_map<std::uint64_t, admin_request*> by_serial_;  // the same
   std::unordered_map<std::uint64_t, order> orphans_;             // orders whose caller waits no more; the clients that they let in are looked after
   std::uint64_t last_admin_ = 0;

@@ -14,6 +14,11 @@ void server::administer(admin_request& i, admin_events& whose, time_point now) {
   i.serial = ++last_admin_;
   if (i.held_at != nullptr) i.id = static_cast<place const&>(*i.held_at).id;
   i.until = i.gives_up ? now + settings_.offline_timeout : timer_queue::never;
+  if (i.what == admin_request::kind::wait_free) {
+    i.id = next_id();
+    if (i.wait > duration::zero() && i.wait < timer_queue::never - now) i.wait_ends = now + i.wait;
+    watchers_.emplace(i.id, &i);
+  }
   admin_events_ = &whose;
   admin_requests_.push_back(i);
   by_serial_.emplace(i.serial, &i);
@@ -22,7 +27,7 @@ void server::administer(admin_request& i, admin_events& whose, time_point now) {
     drop_connection("denied so far; the next connection shows whether it still is");
     return;
   }
-  if (i.gives_up && !CONCH_MUTANT(admin_without_end)) timers_.arm(i.due, i.until);
+  if (i.gives_up && !CONCH_MUTANT(admin_without_end)) timers_.arm(i.due, std::min(i.until, i.wait_ends));
   if (connected_) {
     send_admin(i, false, now);
   } else {
@@ -31,7 +36,15 @@ void server::administer(admin_request& i, admin_events& whose, time_point now) {
 }
 
 void server::withdraw(admin_request& i) noexcept {
-  if (connected_ && i.written && i.what != admin_request::kind::inspect) orphans_.emplace(i.serial, i);
+  if (i.what == admin_request::kind::wait_free) {
+    watchers_.erase(i.id);
+    if (connected_ && (i.is_known || i.written)) {
+      unwatched_.emplace_back(i.name, i.id);
+      timers_.arm(rest_, last_heard_);
+    }
+  } else if (connected_ && i.written && i.what != admin_request::kind::inspect) {
+    orphans_.emplace(i.serial, i);
+  }
   i.unlink();
   by_serial_.erase(i.serial);
   i.due.cancel();
@@ -45,6 +58,7 @@ void server::send_admin(admin_request& i, bool with_source, time_point now) {
     case admin_request::kind::inspect: out_.send(inspect_command{i.name, with_source}); break;
     case admin_request::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us}); break;
     case admin_request::kind::request: out_.send(request_command{i.name, i.fence, with_source}); break;
+    case admin_request::kind::wait_free: out_.send(watch_command{i.name, i.id, whole_ms(settings_.lease), with_source}); break;
     case admin_request::kind::set_limit: out_.send(limit_command{i.name, claim, kept, i.size, with_source, i.by, i.if_unset}); break;
     case admin_request::kind::downgrade:
       out_.send(release_command{.name = i.name,
@@ -63,6 +77,7 @@ void server::send_admin(admin_request& i, bool with_source, time_point now) {
     case admin_request::kind::inspect: asked.of = script::inspect; break;
     case admin_request::kind::force: asked.of = script::force; break;
     case admin_request::kind::request: asked.of = script::request; break;
+    case admin_request::kind::wait_free: asked.of = script::watch; break;
     case admin_request::kind::set_limit: asked.of = script::limit; break;
     case admin_request::kind::downgrade: asked.of = script::permit_release; break;
   }
@@ -70,9 +85,14 @@ void server::send_admin(admin_request& i, bool with_source, time_point now) {
 }
 
 /// The connection has ended. Ends the orders that must not be repeated: it is not known whether they were carried out.
-void server::end_unrepeatable_admin(std::string_view why) {
+void server::end_unrepeatable_admin(std::string_view why, time_point now) {
   orphans_.clear();
+  unwatched_.clear();
   admin_requests_.for_each([&](admin_request& i) {
+    if (std::exchange(i.is_known, false) && i.gives_up) {
+      i.until = now + settings_.offline_timeout;
+      timers_.arm(i.due, std::min(i.until, i.wait_ends));
+    }
     if (CONCH_MUTANT(force_repeated)) return;
     // An order that goes on names the owners that it means.
     bool const takes_from_all = i.what == admin_request::kind::force && i.fence == 0 && i.last == 0;
@@ -91,11 +111,15 @@ void server::repeat_admin(time_point now) {
 
 /// The request has timed out, or it is time to send it again.
 void server::admin_due(admin_request& i, time_point now) {
+  if (now >= i.wait_ends && (connected_ || now < i.until)) {
+    end_admin(i, {}, make_error_code(connected_ ? errc::timed_out : errc::unreachable, connected_ ? std::string_view{} : trouble_));
+    return;
+  }
   if (now >= i.until) {
     end_admin(i, {}, make_error_code(errc::unreachable, trouble_));
     return;
   }
-  timers_.arm(i.due, i.until);
+  timers_.arm(i.due, std::min(i.until, i.wait_ends));
   if (connected_) send_admin(i, false, now);
 }
 
@@ -118,6 +142,8 @@ void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
         auto status = read_inspect(a);
         error_code const why = status ? error_code{} : to_error(fault::malformed, "an answer of the inspect script that makes no sense");
         end_admin(*asked, {0, std::move(status)}, why);
+      } else if (asked->what == admin_request::kind::wait_free) {
+        watch_answer(*asked, a, now);
       } else {
         order_answer(*asked, a, now);
       }
@@ -190,6 +216,53 @@ void server::end_admin(admin_request& i, admin_result const& result, error_code 
   withdraw(i);
   admin_events_->on_admin_answered(i, result, why);
 }
+
+// -------------------------------------------------------------------------------------------- to wait until a lock is free
+
+/// The server tells when the lock is given back. A lease that expires tells nobody, so the watcher asks again after the end of it.
+void server::watch_answer(admin_request& i, answer const& a, time_point now) {
+  auto const reply = read_watch(a);
+  if (!reply || reply->is_free) {
+    i.is_known = false;
+    end_admin(i, {}, reply ? error_code{} : to_error(fault::malformed, "an answer of the watch script that makes no sense"));
+    return;
+  }
+  i.is_known = true;
+  i.until = timer_queue::never;
+  if (i.wait == duration::zero()) {
+    end_admin(i, {}, make_error_code(errc::timed_out));
+    return;
+  }
+  duration const left = milliseconds{reply->left_ms};
+  time_point const check = now + left + jitter(std::min<duration>(left / 3, settings_.claim));
+  timers_.arm(i.due, CONCH_MUTANT(watcher_never_checks) ? i.wait_ends : std::min(check, i.wait_ends));
+}
+
+void server::freed(std::string_view name, grant_id id, bool more, time_point now) {
+  last_heard_ = now;
+  if (more && connected_) {
+    out_.send(watch_command{name, 0, whole_ms(settings_.lease)});
+    in_flight goes_on{request::watch, 0, 0, nullptr, nullptr, now};
+    goes_on.of = script::watch;
+    push_request(goes_on);
+  }
+  auto const found = watchers_.find(id);
+  if (found == watchers_.end() || found->second->name != name || CONCH_MUTANT(push_to_watcher_ignored)) return;
+  found->second->is_known = false;
+  end_admin(*found->second, {}, {});
+}
+
+/// Tells the server of watchers that have been withdrawn.
+void server::unwatch(std::size_t& left, time_point now) {
+  for (; left != 0 && !unwatched_.empty(); --left) {
+    auto const [name, id] = std::move(unwatched_.back());
+    unwatched_.pop_back();
+    out_.send(unwatch_command{name, id});
+    push_request({request::watch, id, 0, nullptr, nullptr, now});
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- what an operator takes
 
 /// An operator has taken the lock away.
 void server::revoked(std::string_view name, grant_id id, time_point now) {

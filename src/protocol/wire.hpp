@@ -29,6 +29,7 @@ struct release_reply;
 struct renew_reply;
 struct order_reply;
 struct session_reply;
+struct watch_reply;
 
 using std::chrono::milliseconds;
 
@@ -136,6 +137,20 @@ struct requested_command {
   std::int64_t fence = 0;
 };
 
+/// Is the lock free? If it is not, `id` is told when it is.
+struct watch_command {
+  std::string_view name;
+  grant_id id = 0;  // 0: only tells others, if the lock is free and a script has left some of them
+  milliseconds lease{};
+  bool with_source = false;
+};
+
+/// That id does not want to be told any more.
+struct unwatch_command {
+  std::string_view name;
+  grant_id id = 0;
+};
+
 /// Sets or changes the limit of a semaphore.
 struct limit_command {
   std::string_view name;
@@ -168,7 +183,8 @@ struct prove_publish_command {};
 struct ping_command {};
 
 using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command, inspect_command, force_command,
-                             request_command, requested_command, limit_command, kill_command, subscribe_command, prove_publish_command, ping_command>;
+                             request_command, requested_command, watch_command, unwatch_command, limit_command, kill_command, subscribe_command,
+                             prove_publish_command, ping_command>;
 
 /// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
 enum class fault {
@@ -193,7 +209,8 @@ struct answer {
   std::string_view words{};
   /// A server answers with a flat list of whole numbers: only the sender of the command knows which script they are of. A server in this
   /// process gives the reply itself, and its reader may move it away.
-  std::variant<std::span<std::int64_t const>, acquire_reply*, tries_reply*, release_reply*, renew_reply*, lock_report*, order_reply*, session_reply*>
+  std::variant<std::span<std::int64_t const>, acquire_reply*, tries_reply*, release_reply*, renew_reply*, lock_report*, order_reply*, session_reply*,
+               watch_reply*>
       content{};
 
   /// The numbers of a server's answer; otherwise empty.
@@ -238,6 +255,8 @@ class wire_events {
   virtual void revoked(std::string_view name, grant_id id, time_point now) = 0;
   /// Somebody asks the owner to let the lock go.
   virtual void requested(std::string_view name, grant_id id, time_point now) = 0;
+  /// The lock for which that watcher waits has become free. `more`: others wait for it too, and the server has told only some of them.
+  virtual void freed(std::string_view name, grant_id id, bool more, time_point now) = 0;
   /// Our turn came, and no subscriber heard of it: ask again.
   virtual void missed(std::string_view name, grant_id id, time_point now) = 0;
 

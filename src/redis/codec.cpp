@@ -33,6 +33,7 @@ class keys {
   void fence(command_writer& w) const { write(w, "}:f"); }
   void ends(command_writer& w) const { write(w, "}:e"); }
   void requests(command_writer& w) const { write(w, "}:r"); }
+  void watchers(command_writer& w) const { write(w, "}:w"); }
 
   void all(command_writer& w) const {
     lock(w);
@@ -265,6 +266,26 @@ struct encoder {
     w.arg(c.fence);
   }
 
+  void operator()(protocol::watch_command const& c) const {
+    static script const& watch = find_script("watch");
+    command_writer w{out, 3 + 1 + 2};
+    write_script(w, watch, c.with_source, 1);
+    keys{who, c.name}.lock(w);
+    if (c.id != 0) {
+      write_id(w, who.client, c.id);
+    } else {
+      w.arg("");
+    }
+    w.arg(count(c.lease));
+  }
+
+  void operator()(protocol::unwatch_command const& c) const {
+    command_writer w{out, 3};
+    w.arg("ZREM");
+    keys{who, c.name}.watchers(w);
+    write_id(w, who.client, c.id);
+  }
+
   void operator()(protocol::kill_command const& c) const {
     command_writer w{out, 6};
     w.arg("CLIENT").arg("KILL").arg("ID").arg(c.client_id).arg("ADDR").arg(c.address);
@@ -345,7 +366,8 @@ bool read_grant(std::string_view text, sender const& who, std::string& name, pro
   return true;
 }
 
-/// "ID KEY", written by lua/force.lua behind a "!", by lua/request.lua behind a "*", and by reach in lua/lib/reach.lua behind a "?".
+/// "ID KEY", written by lua/force.lua behind a "!", by lua/request.lua behind a "*", by reach in lua/lib/reach.lua behind a "?", and by
+/// lua/lib/freed.lua behind a "=" or a "+".
 bool read_place(std::string_view text, sender const& who, std::string& name, protocol::pushed_grant& grant) {
   grant_id id;
   if (!read_id(text, who.client, id) || !read_key(text, who, name)) return false;
@@ -423,11 +445,16 @@ push_kind read_push(std::span<resp::node const> message, sender const& who, std:
   if (message.size() != 4 || message[2].text != channel_of(who)) return push_kind::other;
   std::string_view const text = message[3].text;
   if (text.empty()) return push_kind::other;  // from prove_publish_command: it shows that pushes arrive
-  if (text.front() == '!' || text.front() == '*' || text.front() == '?') {
-    if (!read_place(text.substr(1), who, name, grant)) return push_kind::malformed;
-    return text.front() == '!' ? push_kind::revoked : text.front() == '*' ? push_kind::requested : push_kind::missed;
+  push_kind of_place = push_kind::grant;
+  switch (text.front()) {
+    case '!': of_place = push_kind::revoked; break;
+    case '*': of_place = push_kind::requested; break;
+    case '?': of_place = push_kind::missed; break;
+    case '=': of_place = push_kind::freed; break;
+    case '+': of_place = push_kind::freed_and_more; break;
+    default: return read_grant(text, who, name, grant) ? push_kind::grant : push_kind::malformed;
   }
-  return read_grant(text, who, name, grant) ? push_kind::grant : push_kind::malformed;
+  return read_place(text.substr(1), who, name, grant) ? of_place : push_kind::malformed;
 }
 
 }  // namespace conch::redis

@@ -41,9 +41,9 @@ void encode(protocol::command const& c, sender const& who, std::string& out);
 /// A reply in the terms of the protocol. `numbers` owns the memory that the answer points to.
 protocol::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers);
 
-/// The kinds of pushes. `name` owns the memory that the grant points to. For a revocation, a request or a missed turn only name and id are
+/// The kinds of pushes. `name` owns the memory that the grant points to. For any other push only name and id are
 /// set.
-enum class push_kind { grant, revoked, requested, missed, subscribed, other, malformed };
+enum class push_kind { grant, revoked, requested, missed, freed, freed_and_more, subscribed, other, malformed };
 push_kind read_push(std::span<resp::node const> message, sender const& who, std::string& name, protocol::pushed_grant& grant);
 
 }  // namespace conch::redis

@@ -54,6 +54,7 @@ class sentinel_transport final : public transport, private locator, private prot
   void granted(protocol::pushed_grant const& g, time_point now) override { events().granted(g, now); }
   void revoked(std::string_view name, engine::grant_id id, time_point now) override { events().revoked(name, id, now); }
   void requested(std::string_view name, engine::grant_id id, time_point now) override { events().requested(name, id, now); }
+  void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override { events().freed(name, id, more, now); }
   void missed(std::string_view name, engine::grant_id id, time_point now) override { events().missed(name, id, now); }
 
   host& host_;

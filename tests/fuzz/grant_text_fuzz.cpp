@@ -47,9 +47,19 @@ void any_text(std::string_view text) {
     case redis::push_kind::grant: break;
     case redis::push_kind::revoked:
     case redis::push_kind::requested:
-    case redis::push_kind::missed: {
+    case redis::push_kind::missed:
+    case redis::push_kind::freed:
+    case redis::push_kind::freed_and_more: {
       require(grant.id.count > 0 && grant.name == name && !name.empty(), "a place that makes no sense");
-      char const mark = kind == redis::push_kind::revoked ? '!' : kind == redis::push_kind::requested ? '*' : '?';
+      static constexpr std::pair<redis::push_kind, char> marks[] = {{redis::push_kind::revoked, '!'},
+                                                                    {redis::push_kind::requested, '*'},
+                                                                    {redis::push_kind::missed, '?'},
+                                                                    {redis::push_kind::freed, '='},
+                                                                    {redis::push_kind::freed_and_more, '+'}};
+      char mark = 0;
+      for (auto const& [of, one] : marks) {
+        if (of == kind) mark = one;
+      }
       std::string const again = mark + std::string{client} + '.' + engine::to_text(grant.id) + " conch:{" + redis::escape_name(name) + '}';
       std::string name2;
       protocol::pushed_grant grant2;

@@ -155,6 +155,10 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
     remote_.revoked(name, id, now);
     message_done();
   }
+  void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override {
+    remote_.freed(name, id, more, now);
+    message_done();
+  }
   void requested(std::string_view name, engine::grant_id id, time_point now) override {
     remote_.requested(name, id, now);
     message_done();

@@ -57,6 +57,31 @@ TEST_F(Redlock, AHoldIsConfirmedOnAllAndThenGoodForItsLease) {
   w.run(body);
 }
 
+TEST_F(Redlock, AnExtensionIsGoodForItsLeaseAtAMajority) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), servers().calm()};
+    mutex m{c, "extended"};
+    hold h = co_await m.async_acquire({.lease = 20s, .renew = false});
+    bool const is_held = co_await h.async_extend(90s);
+    EXPECT_TRUE(is_held);
+    EXPECT_GT(h.deadline(), clock::now() + 70s);
+    auto const kept = [&] {
+      std::size_t n = 0;
+      for (std::size_t i = 0; i < masters; ++i) {
+        redis_probe probe{servers()[i]};
+        if (probe.integer({"PTTL", lock_key("extended")}) > 70'000) ++n;
+      }
+      return n >= 3;
+    };
+    EXPECT_TRUE(kept());
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+    auto const after = co_await h.async_extend(30s, as_tuple);
+    EXPECT_EQ(std::get<0>(after), errc::not_held);
+  };
+  w.run(body);
+}
+
 TEST_F(Redlock, ATryFindsTheLockBusyAndLeavesNothingBehind) {
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), servers().calm()};

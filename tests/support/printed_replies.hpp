@@ -39,6 +39,11 @@ inline void PrintTo(acquire_reply const& r, std::ostream* out) {
   if (r.more_to_do) *out << " more to do";
 }
 
+inline void PrintTo(watch_reply const& r, std::ostream* out) {
+  if (r.is_free) *out << "free";
+  else *out << "not free for " << r.left_ms;
+}
+
 inline void PrintTo(tries_reply const& r, std::ostream* out) {
   *out << (r.too_late ? "too late" : "tried") << " at " << r.server_us << " fences " << testing::PrintToString(r.fences);
 }

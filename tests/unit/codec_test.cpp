@@ -437,7 +437,8 @@ TEST(ReadPush, ReadsWhatWasTakenAwayAndWhatWasMissed) {
   struct {
     char mark;
     push_kind kind;
-  } const marks[] = {{'!', push_kind::revoked}, {'?', push_kind::missed}};
+  } const marks[] = {
+      {'!', push_kind::revoked}, {'*', push_kind::requested}, {'?', push_kind::missed}, {'=', push_kind::freed}, {'+', push_kind::freed_and_more}};
   for (auto const& [mark, kind] : marks) {
     for (auto const& name : odd_names) {
       message const m{push_of({"message", "conch:c1", mark + ("c1.42 " + keys_of(name)[0])})};

@@ -76,6 +76,9 @@ struct machine : protocol::wire_events {
   void granted(protocol::pushed_grant const& g, time_point) override {
     told.push_back("granted " + std::string{g.name} + " " + engine::to_text(g.id) + " " + std::to_string(g.fence));
   }
+  void freed(std::string_view name, engine::grant_id n, bool more, time_point) override {
+    told.push_back("freed " + std::string{name} + " " + engine::to_text(n) + (more ? " and more" : ""));
+  }
   void requested(std::string_view name, engine::grant_id n, time_point) override {
     told.push_back("requested " + std::string{name} + " " + engine::to_text(n));
   }

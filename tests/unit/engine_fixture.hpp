@@ -96,6 +96,11 @@ inline sent_command write_down(command const& c) {
     script(request->with_source, "request " + std::string{request->name} + (request->fence != 0 ? " from " + std::to_string(request->fence) : ""));
   } else if (auto const* requested = std::get_if<requested_command>(&c)) {
     out.text = "requested " + std::string{requested->name} + ' ' + std::to_string(requested->fence);
+  } else if (auto const* watch = std::get_if<watch_command>(&c)) {
+    script(watch->with_source, "watch " + numbered(watch->name, watch->id));
+    out.lease = watch->lease;
+  } else if (auto const* unwatch = std::get_if<unwatch_command>(&c)) {
+    out.text = "unwatch " + numbered(unwatch->name, unwatch->id);
   } else if (auto const* l = std::get_if<limit_command>(&c)) {
     script(l->with_source, "limit " + std::string{l->name} + ' ' + std::to_string(l->limit));
     out.claim = l->claim;

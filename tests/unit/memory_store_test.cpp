@@ -36,6 +36,7 @@ struct grant_queue final : store::listener {
     grants.push_back({std::string{g.name}, g.id, g.fence});
   }
 
+  void on_freed(std::string_view, engine::grant_id, bool) override {}
   void on_request(std::string_view name, engine::grant_id id) override {
     std::lock_guard const lock{mutex};
     requests.push_back({std::string{name}, id, 0});

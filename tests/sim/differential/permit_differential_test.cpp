@@ -53,6 +53,7 @@ class random_permits {
       c.permit = &permit_;
       return c;
     }
+    if (pick(0, 11) == 0) return protocol::watch_command{name(), pick(0, 5) == 0 ? engine::grant_id{} : some_id(client), lease()};
     switch (pick(0, 11)) {
       case 10:
         if (pick(0, 2) == 0) return protocol::request_command{name(), pick(0, 3) == 0 ? now_us_ - 1'577'836'800'000'000 : 0};
@@ -165,6 +166,7 @@ TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
   auto const note = [&](protocol::command const& command, std::vector<std::int64_t> const& answer, seen_grants const& pushed) {
     happened["several pushes"] += pushed.size() > 1 ? 1 : 0;
     for (auto const& g : pushed) {
+      if (g.fence == freed_mark || g.fence == freed_and_more_mark) ++happened[g.fence == freed_mark ? "freed" : "freed and more"];
       happened[g.fence == 0 ? std::string{"revocation"} : std::string{"push "} + static_cast<char>(g.kind)] += 1;
     }
     if (std::holds_alternative<protocol::release_command>(command) && answer.size() >= 4 && answer[0] < 2 && (answer[1] & 2) != 0) ++happened["more"];
@@ -182,6 +184,8 @@ TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
       ++happened["inspect " + std::to_string(std::min<std::int64_t>(answer[2], 2))];
     } else if (std::holds_alternative<protocol::request_command>(command)) {
       ++happened["request " + std::to_string(std::min<std::int64_t>(answer[0], 2))];
+    } else if (std::holds_alternative<protocol::watch_command>(command)) {
+      ++happened["watch " + std::to_string(answer[0])];
     } else if (std::holds_alternative<protocol::limit_command>(command)) {
       ++happened[pushed.empty() ? "limit" : "limit and pass on"];
     } else {
@@ -191,6 +195,9 @@ TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
   ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 12000, small, note));
   // A generator that never gets into a state proves nothing about it.
   for (char const* what : {"several pushes",
+                           "watch 0",
+                           "watch 1",
+                           "freed",
                            "push s",
                            "push r",
                            "push g",
@@ -276,6 +283,7 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
     bool const forces = std::holds_alternative<protocol::force_command>(command);
     bool const limits = std::holds_alternative<protocol::limit_command>(command);
     bool const requests = std::holds_alternative<protocol::request_command>(command);
+    bool const watches = std::holds_alternative<protocol::watch_command>(command);
     bool const inspects = std::holds_alternative<protocol::inspect_command>(command);
     std::size_t const keys = 3 + static_cast<std::size_t>(std::stoi(argv[2]));
     auto const* const acquire = std::get_if<protocol::acquire_command>(&command);
@@ -285,7 +293,7 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
     } else if (acquires || releases) {
       argv[keys + 4] = "3600000";
     }
-    if (forces || limits) argv[keys + 1] = "3600000";
+    if (forces || limits || watches) argv[keys + 1] = "3600000";
     use_small_steps(step % 2 == 0);
     argv[1] = told_the_time(std::string{mutated_source(adopts     ? "permit_adopt"
                                                        : acquires ? "permit_acquire"
@@ -294,6 +302,7 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
                                                        : limits   ? "permit_limit"
                                                        : inspects ? "inspect"
                                                        : requests ? "request"
+                                                       : watches  ? "watch"
                                                                   : "permit_renew")});
     argv.push_back(std::to_string(side.now() / 1'000'000));
     argv.push_back(std::to_string(side.now() % 1'000'000));
@@ -305,6 +314,8 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
     ASSERT_TRUE(both.run_same(who, {"ZRANGE", key + ":q", "0", "-1", "WITHSCORES"})) << "step " << step;
     ASSERT_TRUE(both.run_same(who, {"GET", key + ":f"})) << "step " << step;
     ASSERT_TRUE(both.run_same(who, {"HGETALL", key + ":r"})) << "step " << step;
+    ASSERT_TRUE(both.run_same(who, {"ZRANGE", key + ":w", "0", "-1"})) << "step " << step;
+    ASSERT_TRUE(both.run_same(who, {"EXISTS", key + ":a"})) << "step " << step;
     ASSERT_TRUE(both.run_same(who, {"ZRANGE", key + ":e", "0", "-1", "WITHSCORES"})) << "step " << step;
   }
   use_small_steps(false);

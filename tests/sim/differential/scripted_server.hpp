@@ -23,7 +23,7 @@ namespace conch::sim {
 
 /// What a command is answered. A fault: it was not carried out, or nobody can read that.
 using any_reply = std::variant<protocol::fault, protocol::acquire_reply, protocol::tries_reply, protocol::release_reply, protocol::renew_reply,
-                               engine::lock_report, protocol::order_reply, protocol::session_reply>;
+                               engine::lock_report, protocol::order_reply, protocol::session_reply, protocol::watch_reply>;
 
 /// As the client reads an answer to a command.
 struct reply_reader {
@@ -37,6 +37,7 @@ struct reply_reader {
   any_reply operator()(protocol::inspect_command const&) const { return whole(protocol::read_inspect(a)); }
   any_reply operator()(protocol::force_command const&) const { return whole(protocol::read_force(a)); }
   any_reply operator()(protocol::request_command const&) const { return whole(protocol::read_force(a)); }
+  any_reply operator()(protocol::watch_command const&) const { return whole(protocol::read_watch(a)); }
   any_reply operator()(protocol::limit_command const& c) const { return whole(protocol::read_limit(a, c.limit)); }
   template <class Command>
   any_reply operator()(Command const&) const {
@@ -91,6 +92,8 @@ inline seen_grant seen(std::string_view client, protocol::pushed_grant const& g)
 
 /// The fence of a push that tells of a request.
 constexpr std::int64_t requested_mark = -1;
+/// And of one that tells that a lock is free, with and without others to be told.
+constexpr std::int64_t freed_mark = -2, freed_and_more_mark = -3;
 
 /// lua/*.lua on the model, fed and read through the codec the client uses.
 class scripted_server {
@@ -135,6 +138,7 @@ class scripted_server {
       if (auto* force = std::get_if<protocol::force_command>(&with_source)) force->with_source = true;
       if (auto* limit = std::get_if<protocol::limit_command>(&with_source)) limit->with_source = true;
       if (auto* request = std::get_if<protocol::request_command>(&with_source)) request->with_source = true;
+      if (auto* watch = std::get_if<protocol::watch_command>(&with_source)) watch->with_source = true;
       reply = execute(with_source, client);
     }
     outcome result = read(c, reply);
@@ -199,8 +203,10 @@ class scripted_server {
       std::string name;
       protocol::pushed_grant grant;
       auto const kind = redis::read_push(in.message(), client, name, grant);
-      if (kind == redis::push_kind::grant || kind == redis::push_kind::revoked || kind == redis::push_kind::requested) {
+      bool const freed = kind == redis::push_kind::freed || kind == redis::push_kind::freed_and_more;
+      if (kind == redis::push_kind::grant || kind == redis::push_kind::revoked || kind == redis::push_kind::requested || freed) {
         if (kind == redis::push_kind::requested) grant.fence = requested_mark;
+        if (freed) grant.fence = kind == redis::push_kind::freed ? freed_mark : freed_and_more_mark;
         out.push_back(seen(client, grant));
       } else {
         EXPECT_NE(kind, redis::push_kind::malformed);
@@ -219,6 +225,9 @@ class listening_client final : public memory::store::listener {
   void on_grant(protocol::pushed_grant const& g) override { out_.push_back(seen(id_, g)); }
   void on_request(std::string_view name, engine::grant_id id) override {
     out_.push_back(seen(id_, {.name = name, .id = id, .fence = requested_mark}));
+  }
+  void on_freed(std::string_view name, engine::grant_id id, bool more) override {
+    out_.push_back(seen(id_, {.name = name, .id = id, .fence = more ? freed_and_more_mark : freed_mark}));
   }
   void on_revoke(std::string_view name, engine::grant_id id) override { out_.push_back(seen(id_, {.name = name, .id = id})); }
 

@@ -19,6 +19,7 @@ inline std::int64_t clock_beside_reply(protocol::command const& c, std::vector<s
   bool const orders = std::holds_alternative<protocol::force_command>(c) || std::holds_alternative<protocol::limit_command>(c) ||
                       std::holds_alternative<protocol::request_command>(c);
   if (orders && numbers.size() > 1) return numbers[1];
+  if (std::holds_alternative<protocol::watch_command>(c) && numbers.size() == 3) return numbers[2];
   if (std::holds_alternative<protocol::inspect_command>(c) && !numbers.empty()) return numbers[0];
   return now_us;
 }

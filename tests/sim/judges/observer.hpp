@@ -28,6 +28,7 @@ struct sim_acquisition;
 struct several_locks;
 struct link;
 struct guarded_write;
+struct sim_order;
 
 /// In place of a promise: an assertion in the code that is simulated.
 constexpr int of_an_assertion = 99;
@@ -72,6 +73,15 @@ class observer {
   virtual owner_fences owners_of(int name) const;
   virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do);
   void requested(owner_fences const& owners, bool surely);
+  // A script that may free a lock, and those who wait for that (observer_watchers.cpp).
+  struct freeing {
+    int name = -1;  // less than 0: it is none
+    bool owned = false;
+    std::vector<std::string> watchers{};
+  };
+  freeing about_to_free(std::span<std::string_view const> argv) const;
+  void freed(freeing const& by, value const& reply);
+  void watched(int name, sim_client const& c, std::vector<std::int64_t> const& answer);
   virtual bool owns(guarded_write const& w) const;
   static void guarded(guarded_write const& w, bool owns, value const& reply);
   virtual std::int64_t limit_set_of(int) const { return 0; }  // 0: nobody has set one
@@ -102,6 +112,8 @@ class observer {
   virtual void release_answered(sim_acquisition& a, bool was_held, bool failed);
   void extended(sim_acquisition& a, bool is_held, error_code why);
   void told_of_request(sim_acquisition& a);
+  void watcher_ended(sim_order const& one, std::string const& who, error_code why) const;
+  void watcher_hears(sim_order const& one) const;
   virtual void detaching(sim_acquisition& a);  // asked to be
   virtual void detached(sim_acquisition& a, error_code why);
   virtual void lost(sim_acquisition& a);
@@ -145,6 +157,11 @@ class observer {
   std::map<std::string, nanos> requests_;  // by the id of the owner: when it was last asked to let go
   std::unordered_set<std::string> heard_;  // those who have heard of that
   std::uint64_t requests_told_ = 0;
+  // observer_watchers.cpp
+  std::vector<std::string> watchers_of(int name) const;
+  std::map<int, nanos> free_at_;                               // when a script last freed that lock
+  std::map<std::pair<int, std::string>, nanos> said_free_at_;  // when a client was last told so by an answer
+  std::map<std::string, nanos> told_free_at_;                  // when that watcher was sent a push
   // observer_holds.cpp
   static std::string holder_words(sim_acquisition const& a);
   std::optional<nanos> well_since(sim_client const& c) const;

@@ -199,6 +199,8 @@ enum class engine_mutant : std::uint8_t {
   levels_lost_hold_ends_the_next,
   levels_last_exit_keeps_it,
   levels_reader_order_not_repeated,
+  watcher_never_checks,
+  push_to_watcher_ignored,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

@@ -158,7 +158,7 @@ constexpr mutant mutants[] = {
     {"usual-release-forgets-line", "the owner's release does not look at the line", "P4", engine_mutant::none, "release",
      "local line = plain and redis.call('ZCARD', queue_key)", "local line = plain and 0"},
     {"usual-release-leaves-lock", "the owner's release leaves the lock to its lease", "P4", engine_mutant::none, "release",
-     "redis.call('DEL', lock_key)\nreturn 1", "return 1"},
+     "if redis.call('DEL', lock_key, lock_key .. ':a') == 1 then", "if true then"},
     {"newcomer-takes-what-is-held", "who comes takes the lock from its owner", "P1", engine_mutant::none, "acquire",
      "redis.call('EXISTS', lock_key, queue_key) == 0", "redis.call('EXISTS', queue_key) == 0"},
     {"release-says-mine", "a release tells everybody that it was the owner", "P7", engine_mutant::none, "release", "local was_owner, floor = 0, ",

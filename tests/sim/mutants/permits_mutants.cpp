@@ -7,6 +7,10 @@ namespace conch::sim {
 namespace {
 
 constexpr mutant mutants[] = {
+    {"permits-watchers-not-told", "the last permit that is given back tells nobody who waits for that", "srge P4", engine_mutant::none,
+     "permit_release", "redis.call('DEL', lock_key, lock_key .. ':a') == 2", "redis.call('DEL', lock_key) == 2"},
+    {"permits-watchers-told-of-each", "who waits for a lock to be free is told of each permit that is given back", "srge P11", engine_mutant::none,
+     "permit_release", "if used == 0 and not (unfinished and more_wait) and", "if"},
     {"permits-grant-replicated", "a grant of a permit is heard at a replica, too", "sr P1", engine_mutant::none, "", "set_repl(redis.REPL_NONE)",
      "set_repl(redis.REPL_ALL)"},
     {"permits-missed-turn-untold", "whose turn for a permit nobody heard is not told of it", "srge P4", engine_mutant::none, "", "if heard == 0 then",

@@ -25,7 +25,7 @@ constexpr std::int64_t greatest_change = 3;  // of a limit, up or down, by one o
 struct operation {
   enum class way : std::uint8_t { wait, timed, attempt };
   enum class cancels : std::uint8_t { never, total, partial, terminal };
-  enum class orders : std::uint8_t { none, inspect, force, force_one, limit, request, request_one };
+  enum class orders : std::uint8_t { none, inspect, force, force_one, limit, request, request_one, wait_free };
 
   int name = 0;
   int inner = -1;  // a second lock taken under the first; always a later name, so nobody deadlocks

@@ -117,6 +117,22 @@ void draw_requests(plan& p) {
   }
 }
 
+/// Clients that wait until nobody has a lock.
+void draw_watchers(plan& p) {
+  random_source r{p.seed ^ 0x3a7c'4e50};
+  if (!r.chance(20)) return;
+  for (client_plan& c : p.clients) {
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) {
+        if (o.order != operation::orders::none || !o.all.empty() || !r.chance(25)) continue;
+        o.order = operation::orders::wait_free;
+        o.inner = -1;
+        o.patience = r.chance(60) ? 0 : r.between(millisecond, 2 * c.settings.lease.count());
+      }
+    }
+  }
+}
+
 /// Holds that leave their client. Another takes them over, or two try, or nobody does and the lease ends them.
 void draw_detaches(plan& p) {
   random_source r{p.seed ^ 0xde7a'c4ed};
@@ -220,6 +236,7 @@ void widen(plan& p) {
   draw_refusals(r, p);
   draw_leases(p);
   draw_requests(p);
+  draw_watchers(p);
   draw_detaches(p);
   draw_guarded_writes(p);
   for (client_plan& c : p.clients) {

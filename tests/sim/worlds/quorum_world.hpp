@@ -375,6 +375,7 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
     void granted(protocol::pushed_grant const& g, time_point now) override { protocol->granted(g, now); }
     void revoked(std::string_view name, engine::grant_id n, time_point now) override { protocol->revoked(name, n, now); }
     void requested(std::string_view name, engine::grant_id n, time_point now) override { protocol->requested(name, n, now); }
+    void freed(std::string_view name, engine::grant_id n, bool more, time_point now) override { protocol->freed(name, n, more, now); }
     void missed(std::string_view name, engine::grant_id n, time_point now) override { protocol->missed(name, n, now); }
 
     void later(nanos delay, std::function<void(time_point)> what) override;

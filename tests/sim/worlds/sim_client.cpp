@@ -211,6 +211,9 @@ void sim_client::finish_input() {
   rearm();
   orders_end();
   levels_->checked(local_now());
+  for (auto const& a : actors_) {
+    for (auto const& one : a->orders) world_.watcher().watcher_hears(*one);
+  }
   world_.watcher().checked(*this);
 }
 
@@ -327,6 +330,12 @@ void sim_client::granted(protocol::pushed_grant const& g, time_point now) {
 void sim_client::requested(std::string_view name, engine::grant_id id, time_point now) {
   if (world_.tracing()) world_.say("client " + std::to_string(number_) + " is asked for " + engine::to_text(id) + " of " + std::string{name});
   server_->requested(name, id, now);
+}
+
+void sim_client::freed(std::string_view name, engine::grant_id id, bool more, time_point now) {
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + " is told that " + std::string{name} + " is free, which " + engine::to_text(id) + " waits for");
+  server_->freed(name, id, more, now);
 }
 
 void sim_client::revoked(std::string_view name, engine::grant_id id, time_point now) {

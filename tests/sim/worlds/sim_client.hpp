@@ -76,6 +76,7 @@ struct several_locks {
 
 // A question or an order of an operator.
 struct sim_order : engine::admin_request {
+  class sim_client* client = nullptr;
   actor* who = nullptr;
   int lock_number = 0;
   nanos asked_at = 0;
@@ -168,6 +169,7 @@ class sim_client final : public protocol::wire,
   void granted(protocol::pushed_grant const& g, time_point now) override;
   void revoked(std::string_view name, engine::grant_id id, time_point now) override;
   void requested(std::string_view name, engine::grant_id id, time_point now) override;
+  void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override;
   void missed(std::string_view name, engine::grant_id id, time_point now) override;
   // sim_connection::shell
   void later(nanos delay, std::function<void(time_point)> what) override;

@@ -15,6 +15,7 @@ char const* word_of(kind what) {
     case kind::force: return "force";
     case kind::set_limit: return "permit_limit";
     case kind::request: return "request";
+    case kind::wait_free: return "watch";
     case kind::downgrade: break;
   }
   return "?";
@@ -32,6 +33,7 @@ void sim_client::give_orders(actor& a, time_point now) {
     a.orders.push_back(std::make_unique<sim_order>());
     sim_order& one = *a.orders.back();
     one.who = &a;
+    one.client = this;
     one.what = what;
     one.name = name_of(o.name);
     one.lock_number = o.name;
@@ -55,6 +57,10 @@ void sim_client::give_orders(actor& a, time_point now) {
     case operation::orders::limit: add(kind::set_limit, 0); break;
     case operation::orders::request: add(kind::request, 0); break;
     case operation::orders::request_one: add(kind::request, fence); break;
+    case operation::orders::wait_free:
+      add(kind::wait_free, 0);
+      if (o.patience != 0) a.orders.back()->wait = duration{o.patience};
+      break;
   }
   if (o.order != operation::orders::inspect && o.abandon) add(kind::inspect, 0);
   world_.say("client " + std::to_string(number_) + " gives an order about lock " + std::to_string(o.name));
@@ -80,7 +86,7 @@ void sim_client::orders_end() const {
     for (auto const& one : a->orders) {
       if (one->answered || one->who == nullptr) continue;
       bool const slept = last_pause_end_ >= one->asked_at;
-      if (!slept && local_now() > one->until + duration{slack})
+      if (!slept && one->until != engine::timer_queue::never && local_now() > one->until + duration{slack})
         throw violation{4, order_words(*this, *one) + " is not answered, and its time is over"};
     }
   }
@@ -91,7 +97,9 @@ void sim_client::order_answered(sim_order& one, engine::admin_result const& resu
   if (one.answered) throw violation{11, who + " is answered twice"};
   one.answered = true;
   if (world_.tracing()) world_.say("client " + std::to_string(number_) + " hears of its order: " + (why ? why.message() : "done"));
-  if (!why) {
+  if (one.what == kind::wait_free && (!why || why == errc::timed_out)) {
+    world_.watcher().watcher_ended(one, who, why);
+  } else if (!why) {
     if (!world_.was_said(id_, word_of(one.what), one.lock_number, result))
       throw violation{11, who + " is answered with what the server did not say to it"};
   } else {

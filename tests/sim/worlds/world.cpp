@@ -357,6 +357,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     if (is_order(its_name)) order = take_order(its_name, argv, judged);
     else if (judged) observer_->before(argv, l.get());
   }
+  auto const freeing = judged ? observer_->about_to_free(argv) : observer::freeing{};
   value const reply = n.model.execute(l->id, changed);
   if (trace_.on && (script || argv[0] == "CLIENT")) {
     std::string line = (l->node == master_ ? "server: client " : "replica: client ") + std::to_string(l->client) + " ";
@@ -405,6 +406,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   } else if (script) {
     judged ? observer_->after(argv, reply) : observer_->answered_by_replica(argv, reply);
   }
+  observer_->freed(freeing, reply);
   replicate();
 }
 

@@ -37,13 +37,15 @@ bool is_report(engine::lock_report const& r, std::vector<std::int64_t> const& n)
 
 }  // namespace
 
-bool world::is_order(std::string_view script) { return script == "force" || script == "inspect" || script == "permit_limit" || script == "request"; }
+bool world::is_order(std::string_view script) {
+  return script == "force" || script == "inspect" || script == "permit_limit" || script == "request" || script == "watch";
+}
 
 /// Before it is carried out: whom it will concern. A replica only says what it knows.
 world::order_in_hand world::take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master) {
   order_in_hand o{.script = std::string{script}, .name = 0, .number = 0, .owners = {}, .at_master = at_master};
   while (o.name < plan_.names && "conch:{" + redis::escape_name(name_of(o.name)) + "}" != argv[3]) ++o.name;
-  if (script == "inspect" || o.name == plan_.names || !at_master) return o;
+  if (script == "inspect" || script == "watch" || o.name == plan_.names || !at_master) return o;
   std::span const words = argv.subspan(3 + static_cast<std::size_t>(number(argv[2])));
   if (script == "request") {
     o.number = number(words[0]);
@@ -98,7 +100,8 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
     if (taken != 0) said_.back().numbers[0] += taken;
   }
   while (said_.size() > 1000) said_.pop_front();  // one client may ask about all its locks at once
-  if (o.script == "inspect" || o.name == plan_.names || !o.at_master) return;
+  if (o.script == "watch" && o.name != plan_.names) observer_->watched(o.name, c, numbers);
+  if (o.script == "inspect" || o.script == "watch" || o.name == plan_.names || !o.at_master) return;
   if (o.script == "request") {
     bool const of_another_kind = plan_.has(fault_plan::kind::clobber_lock, o.name) && o.owners.empty();
     if (!of_another_kind && (numbers.empty() || numbers[0] != std::ssize(o.owners)))

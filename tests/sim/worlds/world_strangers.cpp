@@ -25,8 +25,10 @@ void world::intrude(int name) {
   auto const id = server().connect("10.0.9.9:2");
   std::string_view const release[] = {"EVAL", mutated_source("release"), "3", lock, queue, fence, "stranger.1", "0", "1000", "100", "2000", ""};
   observer_->before(release, nullptr);
+  auto const freeing = observer_->about_to_free(release);
   value const first = server().execute(id, release);
   observer_->after(release, first);
+  observer_->freed(freeing, first);
   std::string_view const renew[] = {"EVAL", mutated_source("renew"), "1", lock, "stranger.1", "100000"};
   observer_->before(renew, nullptr);
   value const second_reply = server().execute(id, renew);
@@ -47,7 +49,9 @@ value world::order(std::string_view script, int name, std::string_view number, s
   auto const id = server().connect("10.0.9.9:3");
   value reply;
   auto const run = [&](std::vector<std::string_view> const& argv) {
+    auto const freeing = observer_->about_to_free(argv);
     reply = server().execute(id, argv);
+    observer_->freed(freeing, reply);
     auto const pushes = server().take_pushes();
     for (auto const& p : pushes) pushed.push_back(p.message.items.back().text);
     if (trace_.on) say("server: an operator's " + std::string{script} + " -> " + describe(reply));

@@ -1,0 +1,22 @@
+-- Telling those who wait for a lock to be free (lua/watch.lua), on top of lib/line.lua. The caller also defines lock_key.
+--
+--   :w  zset    the ids of those who wait, by the time of their asking
+--   :a  string  there are some: who frees the lock deletes this key with it, and needs no command of its own to find out
+--
+-- These two keys are made here, and not given with the others: each release would carry them for the few locks that have them.
+local watchers_key, alert_key = lock_key .. ':w', lock_key .. ':a'
+
+-- A push "=ID KEY" for each of them, of so many as one script does. Of the last one "+ID KEY" if there are more: its client goes on (lua/watch.lua).
+-- The lock is given back by now. Nothing here may make an error of that: who is not told asks by itself.
+local function tell_freed()
+  local told = redis.pcall('ZPOPMIN', watchers_key, most_steps)
+  local left = redis.pcall('PTTL', watchers_key)
+  left = tonumber(left) or 0
+  if left > 0 then
+    redis.pcall('SET', alert_key, '', 'PX', left)
+  end
+  for i = 1, #told, 2 do
+    local mark = left > 0 and i == #told - 1 and '+' or '='
+    redis.pcall('PUBLISH', string.match(lock_key, '^[^{]*') .. string.match(told[i], '^[^.]*'), mark .. told[i] .. ' ' .. lock_key)
+  end
+end
