@@ -11,6 +11,10 @@ namespace conch::cli {
 int run(arguments const& given, connection const& servers);
 int status(arguments const& given, connection const& servers);
 int unlock(arguments const& given, connection const& servers);
+int list(arguments const& given, connection const& servers);
+int watch(arguments const& given, connection const& servers);
+int doctor(arguments const& given, connection const& servers);
+int bench(arguments const& given, connection const& servers);
 
 /// One line on standard error, behind "conch: ". With --json an object {"error": words, "exit_code": code}.
 void say(arguments const& given, std::string const& words, int code);

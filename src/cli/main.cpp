@@ -6,6 +6,7 @@
 
 #include <boost/system/system_error.hpp>
 
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -34,7 +35,8 @@ namespace {
 
 using command = int (*)(arguments const&, connection const&);
 
-constexpr std::pair<std::string_view, command> commands[]{{"run", run}, {"status", status}, {"unlock", unlock}};
+constexpr std::pair<std::string_view, command> commands[]{{"run", run},       {"status", status}, {"list", list},  {"watch", watch},
+                                                          {"unlock", unlock}, {"doctor", doctor}, {"bench", bench}};
 
 int carry_out(std::vector<std::string> const& words) {
   arguments given;
@@ -46,6 +48,7 @@ int carry_out(std::vector<std::string> const& words) {
     }
     given = *asked.command;
     connection const servers = read_connection(given.connect);
+    if (given.command != "run") std::signal(SIGPIPE, SIG_IGN);  // CMD would inherit it
     for (auto const& [name, function] : commands) {
       if (name == given.command) return function(given, servers);
     }

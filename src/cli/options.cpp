@@ -43,15 +43,28 @@ over, before another can be granted the lock. If conch itself is killed or stand
 than the lease, the group is killed too.
 )"},
     {"status", "NAME...", "who holds a lock, since when, with which fence, and how many wait", ""},
+    {"list", "[PATTERN...]", "the locks that are held now",
+     R"(A PATTERN is one of Redis for names: * any text, ? any byte, [ab] one of these, \ before a letter
+that is meant as it is. Without one: all. The server is asked by SCAN, never by KEYS.
+)"},
+    {"watch", "[PATTERN...]", "the same, live", R"(On a terminal one screen that is refreshed; q ends it. Else a line for each change.
+)"},
     {"unlock", "NAME [--fence N]", "take a lock away from its holders",
      R"(Takes the lock from the holder with that fence, or from all. The holder is told. It asks before it
 does so, on a terminal; elsewhere it needs --yes.
+)"},
+    {"doctor", "", "is the server, or the set of servers, fit?",
+     R"(Says of each thing ok, warning or bad, and what to do.
+)"},
+    {"bench", "", "a short measurement against the server",
+     R"(Cycles of an uncontended lock in a second, and how long a hand-over between two connections takes.
 )"},
 };
 
 constexpr std::string_view exit_codes = R"(Exit codes
    0  done
-   1  unlock: there was no such holder, or the answer was no
+   1  unlock: there was no such holder, or the answer was no; doctor: a warning
+   2  doctor: something is bad
   64  wrong options or arguments
   69  no server could be reached
   70  a defect of conch, or the system refused something

@@ -100,11 +100,11 @@ TEST_F(RunLoss, OfAConchThatStandsStillForLongerThanTheLease) {
 
 TEST_F(RunLoss, OfAConchThatIsKilledEndsTheChildAndWhatTheChildHasStarted) {
   // The child's own child writes; both ignore what can be ignored.
-  program p = run({"a", "--lease", "1s"}, "trap '' TERM HUP INT; /bin/sh -c \"" +
-                                              std::string{"echo grandchild \\$\\$; while :; do echo \\$CONCH_FENCE >> \\$FILE; sleep 0.01; done"} +
-                                              "\" & echo pid $$; wait");
-  pid_t const grandchild = static_cast<pid_t>(number_behind(p.wait_for("grandchild "), "grandchild "));
+  program p =
+      run({"a", "--lease", "1s"},
+          "trap '' TERM HUP INT; echo pid $$; /bin/sh -c 'echo grandchild $$; while :; do echo $CONCH_FENCE >> $FILE; sleep 0.01; done' & wait");
   pid_t const child = child_of(p);
+  pid_t const grandchild = static_cast<pid_t>(number_behind(p.wait_for("grandchild "), "grandchild "));
   wait_until_written();
   program other = next();
   wait_until_in_line("a");

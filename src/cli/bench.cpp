@@ -1,0 +1,81 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/commands.hpp"
+#include "cli/duration.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/measure.hpp"
+#include "cli/server_connection.hpp"
+#include "cli/show.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+
+namespace conch::cli {
+
+namespace {
+
+std::vector<duration> ping(connection const& servers, duration time) {
+  server_connection server{servers, servers.servers.front()};
+  std::vector<duration> all;
+  for (time_point const end = clock::now() + time; clock::now() < end;) {
+    time_point const begin = clock::now();
+    server.answer_to({"PING"});
+    all.push_back(clock::now() - begin);
+  }
+  return all;
+}
+
+double in_us(duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
+
+boost::json::object as_json(std::vector<duration> const& all) {
+  boost::json::object o;
+  o["count"] = all.size();
+  o["p50_ns"] = quantile(all, 0.5).count();
+  o["p99_ns"] = quantile(all, 0.99).count();
+  return o;
+}
+
+void print(char const* what, std::vector<duration> const& all, std::string const& more) {
+  std::string const words = more.empty() ? more : "  " + more;
+  std::printf("%-17s  p50 %-8s  p99 %s%s\n", what, readable(quantile(all, 0.5)).c_str(), readable(quantile(all, 0.99)).c_str(), words.c_str());
+}
+
+std::string one_digit(double d) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", d);
+  return text;
+}
+
+}  // namespace
+
+int bench(arguments const& given, connection const& servers) {
+  duration const time = std::clamp<duration>(given.time.value_or(std::chrono::seconds{1}), std::chrono::milliseconds{10}, std::chrono::minutes{10});
+  std::vector<duration> const trips = ping(servers, time);
+  std::vector<duration> const cycles = measure_cycles(servers, time);
+  std::vector<duration> const hand_overs = measure_hand_overs(servers, time, 5);
+  duration sum{};
+  for (duration const one : cycles) sum += one;
+  double const per_second = static_cast<double>(cycles.size()) / std::chrono::duration<double>(sum).count();
+  double const cycle_in_trips = in_us(quantile(cycles, 0.5)) / in_us(quantile(trips, 0.5));
+  double const hand_over_in_trips = in_us(quantile(hand_overs, 0.5)) / in_us(quantile(trips, 0.5));
+  if (given.json) {
+    boost::json::object o;
+    o["server"] = without_password(servers.settings.url);
+    o["round_trip"] = as_json(trips);
+    o["cycle"] = as_json(cycles);
+    o["cycles_per_second"] = static_cast<std::int64_t>(per_second);
+    o["hand_over"] = as_json(hand_overs);
+    std::cout << one_line(o);
+    return exit_code::done;
+  }
+  std::printf("%s, one client, each part for %s\n", without_password(servers.settings.url).c_str(), readable(time).c_str());
+  print("round trip (PING)", trips, "");
+  print("acquire + release", cycles, one_digit(per_second) + " cycles/s, " + one_digit(cycle_in_trips) + " PINGs each; the least is 2");
+  print("hand-over", hand_overs, one_digit(hand_over_in_trips) + " PINGs each; the least is 1: there and to the next one");
+  std::fflush(stdout);
+  return exit_code::done;
+}
+
+}  // namespace conch::cli

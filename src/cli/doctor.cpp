@@ -1,0 +1,173 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/commands.hpp"
+#include "cli/doctor_checks.hpp"
+#include "cli/duration.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/measure.hpp"
+#include "cli/server_connection.hpp"
+#include "cli/show.hpp"
+
+#include <boost/system/system_error.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <random>
+#include <utility>
+
+namespace conch::cli {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+char const* name_of(verdict v) {
+  switch (v) {
+    case verdict::ok: return "ok";
+    case verdict::warning: return "warning";
+    case verdict::bad: break;
+  }
+  return "bad";
+}
+
+class doctor_visit {
+ public:
+  doctor_visit(arguments const& given, connection const& servers) : given_{given}, servers_{servers} {}
+
+  int run() {
+    for (std::string const& url : servers_.servers) look_at(url);
+    if (clocks_.size() > 1) tell("", judge_clocks(clocks_));
+    hand_over();
+    return static_cast<int>(worst_);
+  }
+
+ private:
+  void tell(std::string const& server, finding const& f) {
+    worst_ = std::max(worst_, f.how);
+    if (given_.json) {
+      boost::json::object o;
+      if (!server.empty()) o["server"] = server;
+      o["verdict"] = name_of(f.how);
+      o["what"] = f.what;
+      o["words"] = shown(f.words);
+      if (!f.advice.empty()) o["advice"] = f.advice;
+      std::cout << one_line(o);
+    } else {
+      std::string line = name_of(f.how);
+      line.resize(9, ' ');
+      if (servers_.quorum() && !server.empty()) line += server + ": ";
+      std::cout << line << f.what << ": " << shown(f.words) << '\n';
+      if (!f.advice.empty()) std::cout << "         -> " << f.advice << '\n';
+    }
+    std::cout.flush();
+  }
+
+  void look_at(std::string const& url) {
+    std::string const name = without_password(url);
+    try {
+      time_point const begin = clock::now();
+      server_connection server{servers_, url};
+      tell(name, {verdict::ok, "reachable", name + ", connected in " + readable(clock::now() - begin), ""});
+      tell(name, judge_way(server.tls(), server.address().on_this_machine(), has_password(server)));
+      round_trips(server, name);
+      information(server, name);
+      rights(server, url, name);
+    } catch (failure const& error) {
+      tell(name, {verdict::bad, "reachable", name + ": " + error.what(), advice_for(error.code)});
+    }
+  }
+
+  bool has_password(server_connection const& server) const { return servers_.login || !server.address().login.password.empty(); }
+
+  static std::string advice_for(int code) {
+    if (code == exit_code::access_denied) return "set user and password (conch doctor --help)";
+    if (code == exit_code::wrong_config) return "set tls-ca-file to the authority that has signed the certificate of the server";
+    return "is it running, is the URL right, does a firewall stand between?";
+  }
+
+  void round_trips(server_connection& server, std::string const& name) {
+    std::vector<duration> all;
+    for (int i = 0; i < 20; ++i) {
+      time_point const begin = clock::now();
+      reply const now = server.command({"TIME"});
+      duration const trip = clock::now() - begin;
+      all.push_back(trip);
+      if (now.items.size() == 2) note_clock(name, now, trip);
+    }
+    round_trip_ = quantile(all, 0.5);
+    tell(name, judge_round_trip(round_trip_, *std::max_element(all.begin(), all.end())));
+  }
+
+  /// Of several answers that with the shortest round trip is the best.
+  void note_clock(std::string const& name, reply const& now, duration trip) {
+    duration const theirs =
+        std::chrono::seconds{std::atoll(now.items[0].text.c_str())} + std::chrono::microseconds{std::atoll(now.items[1].text.c_str())};
+    duration const mine = std::chrono::system_clock::now().time_since_epoch();
+    clock_offset const told{name, theirs - (mine - trip / 2), trip / 2};
+    auto const known = std::find_if(clocks_.begin(), clocks_.end(), [&](clock_offset const& c) { return c.server == name; });
+    if (known == clocks_.end()) {
+      clocks_.push_back(told);
+    } else if (told.uncertainty < known->uncertainty) {
+      *known = told;
+    }
+  }
+
+  void information(server_connection& server, std::string const& name) {
+    server_info const info = parse_info(server.command({"INFO"}).text);
+    for (auto const judge : {judge_version, judge_role, judge_eviction, judge_persistence, judge_replicas}) tell(name, judge(info));
+  }
+
+  /// Each command, on keys that nobody uses. A second connection subscribes, and is then ended by the first.
+  void rights(server_connection& server, std::string const& url, std::string const& name) {
+    std::string const prefix = servers_.settings.key_prefix;
+    std::random_device random;
+    std::string const key = prefix + "{conch-doctor-" + std::to_string(::getpid()) + '-' + std::to_string(random()) + '}';
+    server_connection other{servers_, url};
+    reply const id = other.command({"CLIENT", "ID"});
+    std::vector<needed_right const*> lacking;
+    for (needed_right const& one : needed_rights()) {
+      std::vector<std::string> words = one.probe;
+      for (std::size_t i = 1; i < words.size(); ++i) words[i] = filled(words[i], i, key, prefix, id);
+      bool const subscribes = one.name == "subscribe";
+      reply const r = subscribes ? other.command(words) : server.command(words);
+      if (r.is_error() && r.text.starts_with("NOPERM")) lacking.push_back(&one);
+    }
+    server.command({"DEL", key, key + ":q", key + ":e", key + ":r"});
+    for (finding const& f : judge_rights(lacking, needed_rights().size())) tell(name, f);
+  }
+
+  static std::string filled(std::string const& word, std::size_t at, std::string const& key, std::string const& prefix, reply const& id) {
+    if (word.starts_with("KEY")) return key + word.substr(3);
+    if (word == "CHANNEL") return prefix + "conch-doctor";
+    // CLIENT KILL ID N: nobody has number 0.
+    if (word == "ID" && at == 3) return std::to_string(id.what == reply::kind::integer ? id.number : 0);
+    return word;
+  }
+
+  void hand_over() {
+    if (worst_ == verdict::bad && clocks_.empty()) return;  // nobody is there
+    try {
+      std::vector<duration> const all = measure_hand_overs(servers_, duration::zero(), 12);
+      tell("", judge_hand_over(quantile(all, 0.5), round_trip_));
+    } catch (boost::system::system_error const& error) {
+      tell("", {verdict::bad, "hand-over", error.code().message(), "a lock cannot be handed over from one connection to another"});
+    }
+  }
+
+  arguments const& given_;
+  connection const& servers_;
+  verdict worst_ = verdict::ok;
+  duration round_trip_{};
+  std::vector<clock_offset> clocks_;
+};
+
+}  // namespace
+
+int doctor(arguments const& given, connection const& servers) {
+  doctor_visit visit{given, servers};
+  return visit.run();
+}
+
+}  // namespace conch::cli

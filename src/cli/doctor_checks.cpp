@@ -1,0 +1,209 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/doctor_checks.hpp"
+
+#include "cli/duration.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace conch::cli {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string_view get(server_info const& info, std::string_view key) {
+  auto const found = info.find(key);
+  return found == info.end() ? std::string_view{} : std::string_view{found->second};
+}
+
+std::int64_t number(std::string_view text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+finding unknown(std::string what) {
+  return {verdict::warning, std::move(what), "not known: INFO does not tell it", "give the user the right +info, or ask the operator of the server"};
+}
+
+}  // namespace
+
+server_info parse_info(std::string_view text) {
+  server_info all;
+  while (!text.empty()) {
+    auto const end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    auto const colon = line.find(':');
+    if (line.starts_with('#') || colon == std::string_view::npos) continue;
+    all.emplace(line.substr(0, colon), line.substr(colon + 1));
+  }
+  return all;
+}
+
+finding judge_version(server_info const& info) {
+  std::string_view const valkey = get(info, "valkey_version");
+  std::string_view const redis = get(info, "redis_version");
+  if (redis.empty()) return unknown("version");
+  std::string const shown = valkey.empty() ? "Redis " + std::string{redis} : "Valkey " + std::string{valkey};
+  std::int64_t const major = number(redis);
+  auto const dot = redis.find('.');
+  std::int64_t const minor = dot == std::string_view::npos ? 0 : number(redis.substr(dot + 1));
+  if (major < 6 || (major == 6 && minor < 2)) return {verdict::bad, "version", shown, "conch needs Redis 6.2 or newer, or Valkey"};
+  return {verdict::ok, "version", shown, ""};
+}
+
+finding judge_role(server_info const& info) {
+  std::string_view const mode = get(info, "redis_mode");
+  std::string_view const role = get(info, "role");
+  if (mode == "cluster" || get(info, "cluster_enabled") == "1") {
+    return {verdict::bad, "role", "a node of a Cluster", "this URL is for one server, and conch does not connect to a Cluster"};
+  }
+  if (mode == "sentinel") return {verdict::bad, "role", "a Sentinel", "it keeps no locks: name its master"};
+  if (role.empty()) return unknown("role");
+  if (role != "master") {
+    return {verdict::bad, "role", "a replica of " + std::string{get(info, "master_host")} + ':' + std::string{get(info, "master_port")},
+            "locks are kept by the master: name it in the URL"};
+  }
+  return {verdict::ok, "role", "master", ""};
+}
+
+finding judge_eviction(server_info const& info) {
+  std::string_view const policy = get(info, "maxmemory_policy");
+  std::string_view const limit = get(info, "maxmemory");
+  if (policy.empty()) return unknown("eviction");
+  std::string shown = "maxmemory-policy " + std::string{policy} + ", maxmemory ";
+  if (limit == "0") {
+    shown += "not set";
+  } else {
+    shown.append(limit).append(" bytes");
+  }
+  if (policy == "noeviction") return {verdict::ok, "eviction", shown, ""};
+  if (limit == "0") return {verdict::warning, "eviction", shown, "set maxmemory-policy noeviction before somebody sets maxmemory"};
+  return {verdict::bad, "eviction", shown, "the server may remove a lock while it is held, and grant it to another: set maxmemory-policy noeviction"};
+}
+
+finding judge_persistence(server_info const& info) {
+  std::string_view const log = get(info, "aof_enabled");
+  if (log.empty()) return unknown("persistence");
+  if (log == "1") {
+    if (get(info, "aof_last_write_status") == "err") {
+      return {verdict::bad, "persistence", "the append-only file cannot be written", "the server refuses writes then: look at its disk"};
+    }
+    return {verdict::ok, "persistence", "append-only file; with appendfsync always nothing that was acknowledged is lost, else up to a second", ""};
+  }
+  return {verdict::warning, "persistence", "no append-only file: a restart forgets who holds what, or goes back to a snapshot",
+          "set appendonly yes and appendfsync always; or keep the server down for the longest lease; and check fences (docs/guarantees.md)"};
+}
+
+finding judge_replicas(server_info const& info) {
+  std::string_view const count = get(info, "connected_slaves");
+  if (count.empty()) return unknown("replicas");
+  if (count == "0") return {verdict::ok, "replicas", "none: no failover can lose a grant", ""};
+  return {verdict::warning, "replicas", std::string{count} + ", which may lag: a failover may lose the latest grants",
+          "check fences at what the locks guard, or use several independent servers (redlock://)"};
+}
+
+finding judge_round_trip(duration median, duration greatest) {
+  std::string const shown = "median " + readable(median) + ", greatest " + readable(greatest);
+  if (greatest > 1s)
+    return {verdict::bad, "round trip", shown, "renewals come late with short leases: look at the network and at SLOWLOG of the server"};
+  if (median > 20ms || greatest > 200ms) return {verdict::warning, "round trip", shown, "each acquire and each release takes at least one of these"};
+  return {verdict::ok, "round trip", shown, ""};
+}
+
+finding judge_way(std::string const& tls, bool on_this_machine, bool has_password) {
+  if (!tls.empty()) return {verdict::ok, "TLS", tls, ""};
+  if (on_this_machine) return {verdict::ok, "TLS", "none, and the server is on this machine", ""};
+  if (has_password) return {verdict::warning, "TLS", "none: the password can be read on the way", "use rediss://, or a network of your own"};
+  return {verdict::warning, "TLS", "none, and no password: whoever reaches the server can take every lock",
+          "use rediss:// and a user of its own (docs/guide.md)"};
+}
+
+finding judge_hand_over(duration median, duration round_trip) {
+  std::string const shown = "median " + readable(median) + " from a release to the next holder";
+  constexpr duration slack = std::chrono::milliseconds{5};
+  if (median - slack > 10 * round_trip)
+    return {verdict::warning, "hand-over", shown, "much longer than a round trip of " + readable(round_trip) + ": the server is busy"};
+  return {verdict::ok, "hand-over", shown, ""};
+}
+
+finding judge_clocks(std::vector<clock_offset> const& all) {
+  auto const [least, most] =
+      std::minmax_element(all.begin(), all.end(), [](clock_offset const& a, clock_offset const& b) { return a.ahead < b.ahead; });
+  duration const apart = most->ahead - least->ahead;
+  duration const unsure = most->uncertainty + least->uncertainty;
+  std::string const shown =
+      "up to " + readable(apart) + " apart, give or take " + readable(unsure) + " (" + most->server + " is ahead of " + least->server + ')';
+  constexpr duration of_a_vote = std::chrono::milliseconds{500}, noticeable = std::chrono::milliseconds{100};
+  if (apart - unsure > of_a_vote) {
+    return {verdict::bad, "clocks", shown,
+            "fences of a new server may be smaller than earlier ones unless quorum.strict_fence is set, as by default: run NTP"};
+  }
+  if (apart - unsure > noticeable) return {verdict::warning, "clocks", shown, "run NTP on each server"};
+  return {verdict::ok, "clocks", shown, ""};
+}
+
+std::vector<needed_right> const& needed_rights() {
+  constexpr std::string_view nothing = "no lock can be acquired";
+  constexpr std::string_view several = "no semaphore, shared_mutex, striped_mutex or reentrant_mutex can be acquired";
+  constexpr std::string_view waiting = "nobody can wait for a lock";
+  static std::vector<needed_right> const all{
+      {"evalsha", {"EVALSHA", "0000000000000000000000000000000000000000", "1", "KEY"}, verdict::bad, nothing},
+      {"eval", {"EVAL", "return 0", "1", "KEY"}, verdict::bad, nothing},
+      {"ping", {"PING"}, verdict::bad, "a dead connection is not noticed"},
+      {"time", {"TIME"}, verdict::bad, nothing},
+      {"exists", {"EXISTS", "KEY"}, verdict::bad, nothing},
+      {"get", {"GET", "KEY"}, verdict::bad, nothing},
+      {"set", {"SET", "KEY", "0", "PX", "1000"}, verdict::bad, nothing},
+      {"del", {"DEL", "KEY"}, verdict::bad, "no lock can be released"},
+      {"pttl", {"PTTL", "KEY"}, verdict::bad, nothing},
+      {"pexpire", {"PEXPIRE", "KEY", "1000"}, verdict::bad, "no lock can be renewed"},
+      {"zadd", {"ZADD", "KEY:q", "NX", "0", "m"}, verdict::bad, waiting},
+      {"zcard", {"ZCARD", "KEY:q"}, verdict::bad, waiting},
+      {"zrange", {"ZRANGE", "KEY:q", "0", "0"}, verdict::bad, waiting},
+      {"zscore", {"ZSCORE", "KEY:q", "m"}, verdict::bad, waiting},
+      {"zrem", {"ZREM", "KEY:q", "m"}, verdict::bad, waiting},
+      {"zpopmin", {"ZPOPMIN", "KEY:q"}, verdict::bad, waiting},
+      {"publish", {"PUBLISH", "CHANNEL", ""}, verdict::bad, waiting},
+      {"subscribe", {"SUBSCRIBE", "CHANNEL"}, verdict::bad, waiting},
+      {"hset", {"HSET", "KEY:e", "f", "0"}, verdict::bad, several},
+      {"hget", {"HGET", "KEY:e", "f"}, verdict::bad, several},
+      {"hmget", {"HMGET", "KEY:e", "f"}, verdict::bad, several},
+      {"hgetall", {"HGETALL", "KEY:e"}, verdict::bad, several},
+      {"hlen", {"HLEN", "KEY:e"}, verdict::bad, several},
+      {"hdel", {"HDEL", "KEY:e", "f"}, verdict::bad, several},
+      {"hexists",
+       {"HEXISTS", "KEY:r", "f"},
+       verdict::warning,
+       "a holder does not hear of a request (async_requested) that came while it did not listen"},
+      {"mget", {"MGET", "KEY"}, verdict::warning, "renewals cost the server more"},
+      {"info", {"INFO", "server"}, verdict::warning, "nothing warns of a policy that may evict a lock, and the uptime is not known"},
+      {"pubsub|numsub", {"PUBSUB", "NUMSUB", "CHANNEL"}, verdict::warning, "each dead client in line costs those behind it a claim (3 s)"},
+      {"type", {"TYPE", "KEY"}, verdict::warning, "conch status and conch unlock do not work"},
+      {"scan", {"SCAN", "0", "COUNT", "1"}, verdict::ok, "conch list and conch watch do not work; locks do not need it"},
+      {"client|info", {"CLIENT", "INFO"}, verdict::warning, "old connections are not ended, as without client|kill"},
+      {"client|kill",
+       {"CLIENT", "KILL", "ID", "ID"},
+       verdict::ok,
+       "a release of a client that wants the lock again costs a script more. It is meant for a server of conch's own"},
+  };
+  return all;
+}
+
+std::vector<finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked) {
+  std::vector<finding> all;
+  for (needed_right const* const one : lacking) {
+    finding f{one->without, "right " + std::string{one->name}, "missing: " + std::string{one->consequence}, {}};
+    if (f.how != verdict::ok)
+      f.advice = "ACL SETUSER USER +" + std::string{one->name} + "; or the keys KEY_PREFIX* and the channels KEY_PREFIX* are not the user's";
+    all.push_back(std::move(f));
+  }
+  if (lacking.empty()) all.push_back({verdict::ok, "rights", "all " + std::to_string(asked) + " that conch uses", ""});
+  return all;
+}
+
+}  // namespace conch::cli

@@ -1,0 +1,59 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/clock.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What `conch doctor` makes of what a server says. No I/O.
+namespace conch::cli {
+
+enum class verdict { ok, warning, bad };
+
+struct finding {
+  verdict how = verdict::ok;
+  std::string what;    // "version"
+  std::string words;   // what is
+  std::string advice;  // what to do; empty if nothing
+};
+
+/// The lines of INFO.
+using server_info = std::map<std::string, std::string, std::less<>>;
+server_info parse_info(std::string_view text);
+
+finding judge_version(server_info const& info);
+finding judge_role(server_info const& info);
+finding judge_eviction(server_info const& info);
+finding judge_persistence(server_info const& info);
+finding judge_replicas(server_info const& info);
+finding judge_round_trip(duration median, duration greatest);
+/// `tls`: of the connection; empty: none.
+finding judge_way(std::string const& tls, bool on_this_machine, bool has_password);
+finding judge_hand_over(duration median, duration round_trip);
+
+/// How far the clock of a server is ahead of this machine's, and how wrong that can be: half a round trip.
+struct clock_offset {
+  std::string server;
+  duration ahead{}, uncertainty{};
+};
+/// Of several servers; of one there is nothing to compare.
+finding judge_clocks(std::vector<clock_offset> const& all);
+
+/// A right that conch needs. See docs/guide.md, "A user of its own on the server".
+struct needed_right {
+  std::string_view name;           // as in an ACL
+  std::vector<std::string> probe;  // a command that needs it and does no harm. "KEY", "CHANNEL", "ID" stand for values
+  verdict without;                 // what its lack is
+  std::string_view consequence;    // what does not work then
+};
+std::vector<needed_right> const& needed_rights();
+
+/// From the errors of the probes that were refused for a lack of rights.
+std::vector<finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked);
+
+}  // namespace conch::cli

@@ -1,0 +1,99 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/scan.hpp"
+
+#include "cli/exit_code.hpp"
+
+#include <algorithm>
+
+namespace conch::cli {
+
+namespace {
+
+std::string unescaped(std::string_view text) {
+  std::string name;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string_view const code = text.substr(i, 3);
+    bool const escaped = code == "%25" || code == "%7D";
+    name += code == "%25" ? '%' : code == "%7D" ? '}' : text[i];
+    if (escaped) i += 2;
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string key_pattern(std::string_view prefix, std::string_view pattern) {
+  std::string key;
+  for (char const c : prefix) {
+    if (std::string_view{"*?[]\\"}.find(c) != std::string_view::npos) key += '\\';
+    key += c;
+  }
+  key += '{';
+  for (char const c : pattern) {
+    // As docs/protocol.md writes names in keys.
+    if (c == '%') {
+      key += "%25";
+    } else if (c == '}') {
+      key += "%7D";
+    } else {
+      key += c;
+    }
+  }
+  return key + '}';
+}
+
+std::string name_in_key(std::string_view prefix, std::string_view key) {
+  if (!key.starts_with(prefix)) return {};
+  key.remove_prefix(prefix.size());
+  if (!key.starts_with('{') || !key.ends_with('}') || key.size() < 3) return {};
+  std::string_view const inside = key.substr(1, key.size() - 2);
+  return inside.find('}') == std::string_view::npos ? unescaped(inside) : std::string{};
+}
+
+std::vector<std::string> names_of_locks(server_connection& server, std::string const& prefix, std::vector<std::string> const& patterns) {
+  std::vector<std::string> names;
+  for (std::string const& pattern : patterns.empty() ? std::vector<std::string>{"*"} : patterns) {
+    std::string cursor = "0";
+    do {
+      reply r = server.answer_to({"SCAN", cursor, "MATCH", key_pattern(prefix, pattern), "COUNT", "1000"});
+      if (r.items.size() != 2) throw failure{exit_code::refused, "an answer to SCAN that makes no sense"};
+      cursor = r.items[0].text;
+      for (reply const& key : r.items[1].items) {
+        if (std::string name = name_in_key(prefix, key.text); !name.empty()) names.push_back(std::move(name));
+      }
+    } while (cursor != "0");
+  }
+  // SCAN may show a key twice.
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+lock_scanner::lock_scanner(connection const& all, std::string url, std::vector<std::string> patterns)
+    : all_{all}, url_{std::move(url)}, patterns_{std::move(patterns)} {}
+
+std::vector<std::pair<std::string, lock_status>> lock_scanner::look() {
+  if (!client_) client_.emplace(all_, url_);
+  if (!server_) server_ = std::make_unique<server_connection>(all_, url_);
+  std::vector<std::string> names;
+  try {
+    names = names_of_locks(*server_, all_.settings.key_prefix, patterns_);
+  } catch (failure const&) {
+    server_.reset();
+    throw;
+  }
+  std::vector<std::pair<std::string, lock_status>> found;
+  constexpr std::size_t at_once = 200;
+  for (std::size_t i = 0; i < names.size(); i += at_once) {
+    std::vector<std::string> const some{names.begin() + static_cast<std::ptrdiff_t>(i),
+                                        names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), i + at_once))};
+    std::vector<std::optional<lock_status>> told = client_->inspect(some);
+    for (std::size_t k = 0; k < some.size(); ++k) {
+      // What was let go meanwhile is no lock any more, and what is no lock cannot be told of.
+      if (told[k] && (told[k]->locked() || told[k]->waiting != 0)) found.emplace_back(some[k], std::move(*told[k]));
+    }
+  }
+  return found;
+}
+
+}  // namespace conch::cli

@@ -1,0 +1,43 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "cli/operator.hpp"
+#include "cli/server_connection.hpp"
+
+#include <conch/named_lock.hpp>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace conch::cli {
+
+/// The pattern of Redis for the keys of the locks whose names match `pattern`.
+std::string key_pattern(std::string_view prefix, std::string_view pattern);
+
+/// The name of the lock whose key this is; empty: it is no such key.
+std::string name_in_key(std::string_view prefix, std::string_view key);
+
+/// The names of the locks that one server has and that match one of the patterns (none: all), in order. By SCAN, 1000 keys at a time.
+/// Throws failure.
+std::vector<std::string> names_of_locks(server_connection& server, std::string const& prefix, std::vector<std::string> const& patterns);
+
+/// What one server has: each lock that is held or waited for. The two connections are made when they are needed, and again after a failure.
+class lock_scanner {
+ public:
+  lock_scanner(connection const& all, std::string url, std::vector<std::string> patterns);
+
+  /// Throws failure, boost::system::system_error.
+  std::vector<std::pair<std::string, lock_status>> look();
+  std::string const& url() const noexcept { return url_; }
+
+ private:
+  connection const& all_;
+  std::string const url_;
+  std::vector<std::string> const patterns_;
+  std::optional<operator_client> client_;
+  std::unique_ptr<server_connection> server_;
+};
+
+}  // namespace conch::cli

@@ -1,0 +1,119 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/server_address.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace conch::cli {
+
+namespace {
+
+constexpr auto npos = std::string_view::npos;
+
+std::string decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned code = 0;
+    if (text[i] == '%' && i + 2 < text.size() && std::from_chars(text.data() + i + 1, text.data() + i + 3, code, 16).ec == std::errc{}) {
+      plain += static_cast<char>(code);
+      i += 2;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+/// What is behind `by`, which is taken away with it; empty: it is not there.
+std::string_view split_off(std::string_view& text, std::size_t at) {
+  if (at == npos) return {};
+  std::string_view const behind = text.substr(at + 1);
+  text = text.substr(0, at);
+  return behind;
+}
+
+struct query_word {
+  std::string_view name;
+  std::string value;
+};
+
+std::vector<query_word> words_of(std::string_view query) {
+  std::vector<query_word> all;
+  while (!query.empty()) {
+    std::string_view one = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), one.size() + 1));
+    std::string value = decoded(split_off(one, one.find('=')));
+    all.push_back({one, std::move(value)});
+  }
+  return all;
+}
+
+/// As the library: an authority, or a key, of the URL does not belong to a file of the configuration.
+void read_query(std::string_view query, server_address& to) {
+  std::vector<query_word> const words = words_of(query);
+  auto const has = [&](std::string_view a, std::string_view b) {
+    return std::any_of(words.begin(), words.end(), [&](query_word const& w) { return w.name == a || w.name == b; });
+  };
+  if (has("cacert", "cacertdir")) to.tls.ca_file = to.tls.ca_path = "";
+  if (has("cert", "key")) to.tls.cert_file = to.tls.key_file = "";
+  for (auto const& [name, value] : words) {
+    if (name == "db") std::from_chars(value.data(), value.data() + value.size(), to.database);
+    if (name == "cacert") to.tls.ca_file = value;
+    if (name == "cacertdir") to.tls.ca_path = value;
+    if (name == "cert") to.tls.cert_file = value;
+    if (name == "key") to.tls.key_file = value;
+    if (name == "sni") to.tls.server_name = value;
+  }
+}
+
+void read_host(std::string_view text, server_address& to) {
+  bool const in_brackets = text.starts_with('[');
+  auto const colon = in_brackets ? text.find(':', text.find(']')) : text.find(':');
+  std::string_view const port = split_off(text, colon);
+  if (!port.empty()) to.port = port;
+  if (in_brackets) text = text.substr(1, text.size() - 2);
+  to.host = text;
+}
+
+void read_login(std::string_view text, server_address& to) {
+  std::string_view const password = split_off(text, text.find(':'));
+  to.login.user = decoded(text);
+  to.login.password = decoded(password);
+}
+
+}  // namespace
+
+bool server_address::on_this_machine() const { return !path.empty() || host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+server_address parse_address(std::string const& url, tls_config const& configured) {
+  server_address to;
+  to.tls = configured;
+  std::string_view rest = url;
+  auto const scheme_end = rest.find("://");
+  std::string_view const scheme = rest.substr(0, scheme_end);
+  rest = rest.substr(scheme_end == npos ? rest.size() : scheme_end + 3);
+  read_query(split_off(rest, rest.find('?')), to);
+  if (scheme == "unix") {
+    auto const slash = rest.find('/');
+    if (auto const at = rest.find('@'); at < slash) {
+      read_login(rest.substr(0, at), to);
+      rest = rest.substr(at + 1);
+    }
+    to.path = rest;
+    return to;
+  }
+  to.over_tls = scheme == "rediss" || scheme == "valkeys";
+  std::string_view const database = split_off(rest, rest.find('/'));
+  std::from_chars(database.data(), database.data() + database.size(), to.database);
+  if (auto const at = rest.rfind('@'); at != npos) {
+    read_login(rest.substr(0, at), to);
+    rest = rest.substr(at + 1);
+  }
+  read_host(rest, to);
+  return to;
+}
+
+}  // namespace conch::cli

@@ -1,0 +1,180 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/scan.hpp"
+#include "cli/show.hpp"
+#include "cli/watch_view.hpp"
+
+#include <boost/system/system_error.hpp>
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+namespace conch::cli {
+
+namespace {
+
+volatile std::sig_atomic_t ended_by = 0;
+
+void note_signal(int number) { ended_by = number; }
+
+/// The other screen, without a cursor, and keys without Enter; all of it back at the end.
+class full_screen {
+ public:
+  full_screen() {
+    ::tcgetattr(STDIN_FILENO, &before_);
+    termios mine = before_;
+    mine.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &mine);
+    std::cout << "\x1b[?1049h\x1b[?25l" << std::flush;
+  }
+  ~full_screen() {
+    std::cout << "\x1b[?25h\x1b[?1049l" << std::flush;
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+  full_screen(full_screen const&) = delete;
+  full_screen& operator=(full_screen const&) = delete;
+
+  static void draw(std::vector<std::string> const& lines) {
+    std::string text = "\x1b[H";
+    for (std::size_t i = 0; i < lines.size(); ++i) text += (i == 0 ? "" : "\r\n") + lines[i] + "\x1b[K";
+    std::cout << text << "\x1b[J" << std::flush;
+  }
+
+  static winsize size() {
+    winsize now{};
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &now) != 0 || now.ws_row == 0 || now.ws_col == 0) {
+      now.ws_row = 24;
+      now.ws_col = 80;
+    }
+    return now;
+  }
+
+ private:
+  termios before_{};
+};
+
+class watcher {
+ public:
+  watcher(arguments const& given, connection const& servers)
+      : given_{given}, servers_{servers}, every_{std::max<duration>(given.every.value_or(std::chrono::seconds{1}), std::chrono::milliseconds{100})} {
+    for (std::string const& url : servers.servers) scanners_.push_back(std::make_unique<lock_scanner>(servers, url, given.names));
+  }
+
+  int run() {
+    bool const on_screen = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && !given_.json;
+    struct sigaction note {};
+    note.sa_handler = note_signal;  // no SA_RESTART: it ends the wait
+    for (int const number : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(number, &note, nullptr);
+    struct sigaction resized {};
+    resized.sa_handler = [](int) {};
+    ::sigaction(SIGWINCH, &resized, nullptr);
+    if (on_screen) screen_.emplace();
+    for (bool first = true; ended_by == 0 && std::cout; first = false) {
+      look(first);
+      if (wait_for_q()) break;
+    }
+    screen_.reset();
+    return ended_by == 0 ? exit_code::done : exit_code::of_signal + ended_by;
+  }
+
+ private:
+  void look(bool first) {
+    watch_view::statuses all;
+    std::string trouble;
+    for (auto const& scanner : scanners_) {
+      try {
+        for (auto& [name, status] : scanner->look()) {
+          all.emplace_back(servers_.quorum() ? without_password(scanner->url()) + ": " + name : name, std::move(status));
+        }
+      } catch (failure const& error) {
+        if (first && !servers_.quorum()) {
+          screen_.reset();
+          throw;
+        }
+        trouble = without_password(scanner->url()) + ": " + error.what();
+      } catch (boost::system::system_error const& error) {
+        trouble = without_password(scanner->url()) + ": " + error.code().message();
+      }
+    }
+    // What cannot be seen has not changed.
+    if (trouble.empty() || servers_.quorum()) changes_ = view_.look(std::move(all), clock::now());
+    if (screen_) {
+      show(trouble);
+    } else {
+      print(trouble);
+    }
+  }
+
+  void show(std::string const& trouble) const {
+    winsize const size = full_screen::size();
+    std::vector<std::string> lines = view_.screen(size.ws_row, size.ws_col, std::chrono::system_clock::now());
+    if (!trouble.empty()) lines.front() = padded(shown(trouble), size.ws_col);
+    full_screen::draw(lines);
+  }
+
+  void print(std::string const& trouble) {
+    auto const now = std::chrono::system_clock::now();
+    if (!trouble.empty() && trouble != told_) say(given_, trouble, exit_code::unreachable);
+    told_ = trouble;
+    for (watch_view::change const& one : changes_) {
+      if (given_.json) {
+        boost::json::object o = as_json(one.name, one.now);
+        o["at"] = in_utc(now);
+        std::cout << one_line(o);
+      } else {
+        std::string text = as_text(one.name, one.now, now);
+        std::replace(text.begin(), text.end() - 1, '\n', ';');
+        std::cout << in_utc(now) << ' ' << text;
+      }
+    }
+    std::cout.flush();
+    changes_.clear();
+  }
+
+  /// True if the user wants an end, or the reader of the output has gone.
+  bool wait_for_q() const {
+    time_point const until = clock::now() + every_;
+    while (ended_by == 0) {
+      auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
+      if (left <= 0) return false;
+      // Of the output only its end is asked for: nobody reads any more.
+      pollfd wait[2]{{STDOUT_FILENO, 0, 0}, {STDIN_FILENO, POLLIN, 0}};
+      int const ready = ::poll(wait, screen_ ? 2 : 1, static_cast<int>(left));
+      if (ready < 0 && errno == EINTR && ended_by == 0) return false;  // another size
+      if (ready <= 0) continue;
+      if (wait[0].revents != 0) return true;
+      char pressed = 0;
+      if (::read(STDIN_FILENO, &pressed, 1) <= 0 || pressed == 'q' || pressed == 'Q') return true;
+    }
+    return true;
+  }
+
+  arguments const& given_;
+  connection const& servers_;
+  duration const every_;
+  std::vector<std::unique_ptr<lock_scanner>> scanners_;
+  watch_view view_;
+  std::vector<watch_view::change> changes_;
+  std::string told_;
+  std::optional<full_screen> screen_;
+};
+
+}  // namespace
+
+int watch(arguments const& given, connection const& servers) {
+  watcher w{given, servers};
+  return w.run();
+}
+
+}  // namespace conch::cli

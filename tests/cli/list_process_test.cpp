@@ -1,0 +1,195 @@
+// `conch list`, `conch watch`, `conch doctor`, `conch bench`.
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "cli/command.hpp"
+#include "cli/on_terminal.hpp"
+#include "support/certificates.hpp"
+
+namespace conch::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class List : public Command {};
+
+TEST_F(List, ShowsWhatIsHeldByScanAndNeverByKeys) {
+  EXPECT_EQ(result_of({"list"}), 0);
+  EXPECT_EQ(output_, "");
+  program one = run({"jobs:1"}, "echo held; sleep 600");
+  program two = run({"jobs:2", "other}%"}, "echo held; sleep 600");
+  one.wait_for("held");
+  two.wait_for("held");
+  for (int i = 0; i < 3000; ++i) probe_.command({"SET", "something:" + std::to_string(i), "x"});
+  probe_.command({"SET", "conch:{no lock}", "x"});
+  EXPECT_EQ(result_of({"list"}), 0);
+  EXPECT_NE(output_.find("jobs:1: mutex, held, 0 waiting\n  client "), std::string::npos) << output_;
+  EXPECT_NE(output_.find("jobs:2: mutex, held"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("other}%: mutex, held"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("no lock"), std::string::npos) << output_;
+  EXPECT_EQ(result_of({"list", "jobs:?", "--json"}), 0);
+  EXPECT_EQ(std::count(output_.begin(), output_.end(), '\n'), 2) << output_;
+  EXPECT_EQ(result_of({"list", "ot*}%"}), 0);
+  EXPECT_TRUE(output_.starts_with("other}%: ")) << output_;
+  auto const calls = probe_.commandstats();
+  EXPECT_GT(calls.at("scan"), 2);
+  EXPECT_FALSE(calls.contains("keys"));
+}
+
+TEST_F(List, SaysThatTheRightIsMissing) {
+  probe_.command({"ACL", "SETUSER", "default", "-scan"});
+  EXPECT_EQ(result_of({"list"}), 77);
+  EXPECT_NE(output_.find("scan"), std::string::npos) << output_;
+}
+
+class Watch : public Command {};
+
+TEST_F(Watch, WritesALineForEachChangeWhereThereIsNoTerminal) {
+  program watch = conch({"watch", "--every", "100ms"});
+  {
+    program holder = run({"a"}, "echo held; sleep 600");
+    EXPECT_NE(watch.wait_for("2").find("a: mutex, held, 0 waiting;"), std::string::npos);
+    holder.signal(SIGTERM);
+    EXPECT_EQ(holder.wait_for_end(), 128 + SIGTERM);
+  }
+  EXPECT_TRUE(watch.wait_for("2").ends_with(" a: free"));
+  watch.signal(SIGTERM);
+  EXPECT_EQ(watch.wait_for_end(), 128 + SIGTERM);
+}
+
+TEST_F(Watch, EndsWhenNobodyReadsAnyMore) {
+  program holder = run({"a"}, "echo held; sleep 600");
+  holder.wait_for("held");
+  program p = shell("$CONCH watch --every 100ms | head -n 1; echo code $?");
+  p.wait_for("code 0");
+  EXPECT_EQ(p.wait_for_end(), 0) << "nothing changes: no write would have told it";
+}
+
+TEST_F(Watch, ComesBackWithTheServer) {
+  program watch = conch({"watch", "--every", "100ms"});
+  program holder = run({"a"}, "echo held; sleep 600");
+  watch.wait_for("2");
+  server_.restart(false);
+  watch.wait_for("conch: unix:");
+  program another = run({"b"}, "sleep 600");
+  while (watch.wait_for("2", 60s).find(" b: mutex, held") == std::string::npos) {
+  }
+}
+
+TEST_F(Watch, IsAScreenOnATerminalAndQEndsIt) {
+  program holder = run({"a"}, "echo held; sleep 600");
+  holder.wait_for("held");
+  on_terminal t{{"/usr/bin/env", "HOME=" + folder_.string(), "CONCH_URL=" + server_.url(), CONCH_COMMAND, "watch", "--every", "100ms"}};
+  t.wait_for("1 locks, 0 waiting");
+  t.wait_for("HOLDER");
+  t.wait_for("a ");
+  t.wait_for("held");
+  program waiting = run({"a"}, "true");
+  t.wait_for("1 locks, 1 waiting");
+  t.type("q");
+  EXPECT_EQ(t.wait_for_end(), 0);
+  EXPECT_NE(t.output().find("\x1b[?1049l"), std::string::npos) << "the screen of before";
+}
+
+class Doctor : public Command {};
+
+TEST_F(Doctor, FindsAFitServerFit) {
+  probe_.command({"CONFIG", "SET", "appendonly", "yes"});
+  EXPECT_EQ(result_of({"doctor"}), 0) << output_;
+  for (char const* line : {"ok       reachable", "ok       TLS", "ok       round trip", "ok       version", "ok       role: master",
+                           "ok       eviction", "ok       persistence", "ok       replicas", "ok       rights: all", "ok       hand-over"}) {
+    EXPECT_NE(output_.find(line), std::string::npos) << line << " in\n" << output_;
+  }
+  EXPECT_EQ(probe_.integer({"EXISTS", "conch:{conch-doctor"}), 0);
+}
+
+TEST_F(Doctor, FindsWhatIsDoubtfulAndWhatIsBad) {
+  EXPECT_EQ(result_of({"doctor"}), 1) << output_;
+  EXPECT_NE(output_.find("warning  persistence"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("-> set appendonly yes"), std::string::npos) << output_;
+  probe_.command({"CONFIG", "SET", "maxmemory", "100mb"});
+  probe_.command({"CONFIG", "SET", "maxmemory-policy", "volatile-ttl"});
+  EXPECT_EQ(result_of({"doctor", "--json"}), 2) << output_;
+  EXPECT_NE(output_.find(R"("verdict":"bad","what":"eviction")"), std::string::npos) << output_;
+  EXPECT_EQ(result_of({"doctor", "--url", "unix://" + file("none.sock")}), 2);
+  EXPECT_NE(output_.find("bad      reachable"), std::string::npos) << output_;
+}
+
+TEST_F(Doctor, NamesEachRightThatIsMissing) {
+  // The user of the guide lacks only what the page says that it may lack.
+  probe_.command({"ACL", "SETUSER", "default", "-evalsha", "-mget", "-client|kill"});
+  EXPECT_EQ(result_of({"doctor"}), 2);
+  EXPECT_NE(output_.find("bad      right evalsha: missing: no lock can be acquired"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("warning  right mget: missing"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("ok       right client|kill: missing"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("right get:"), std::string::npos) << output_;
+}
+
+TEST_F(Doctor, LooksAtEachServerOfAQuorumAndAtTheirClocks) {
+  redis_server_options const tcp{.tcp = true};
+  redis_server one{tcp}, two{tcp}, three{tcp};
+  std::string url = "redlock://";
+  for (redis_server const* s : {&one, &two, &three}) url += (s == &one ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(s->port());
+  EXPECT_EQ(result_of({"doctor", "--url", url}), 1) << output_;
+  EXPECT_NE(output_.find("ok       clocks: up to "), std::string::npos) << output_;
+  EXPECT_NE(output_.find("ok       hand-over"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("redis://127.0.0.1:" + std::to_string(two.port()) + ": version"), std::string::npos) << output_;
+  three.kill();
+  EXPECT_EQ(result_of({"doctor", "--url", url}), 2) << output_;
+}
+
+TEST_F(Doctor, KnowsTheRightsThatTheScriptsUse) {
+  // What conch itself and the scripts call under load is what doctor asks for.
+  program all = shell(
+      "for k in mutex exclusive shared semaphore=3 striped=2; do for i in 1 2 3; do $CONCH run --kind $k $k -- sleep 0.02 & done; done; wait; echo "
+      "done");
+  all.wait_for("done");
+  auto const calls = probe_.commandstats();
+  probe_.command({"CONFIG", "RESETSTAT"});
+  EXPECT_LE(result_of({"doctor"}), 1);
+  auto const asked = probe_.commandstats();
+  for (auto const& [name, count] : calls) {
+    if (name == "hello" || name == "quit" || name.starts_with("config") || name == "info") continue;
+    EXPECT_TRUE(asked.contains(name)) << name << " is used, and doctor does not ask for it";
+  }
+}
+
+TEST_F(Doctor, VerifiesTheCertificate) {
+  certificates files;
+  files.authority("ca");
+  files.authority("other");
+  files.signed_by("ca", "server", "IP:127.0.0.1");
+  redis_server_options options;
+  options.tls = true;
+  options.arguments = {"--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"), "--tls-auth-clients", "no"};
+  redis_server secure{options};
+  auto const config_with = [&](std::string const& authority) {
+    std::ofstream{file("conch.toml")} << "tls-ca-file = '" << files.certificate(authority) << "'\n";
+    std::filesystem::permissions(file("conch.toml"), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    return file("conch.toml");
+  };
+  EXPECT_EQ(result_of({"doctor", "--url", secure.url(), "--config", config_with("ca")}), 1) << output_;
+  EXPECT_NE(output_.find("ok       TLS: TLSv1."), std::string::npos) << output_;
+  EXPECT_EQ(result_of({"list", "--url", secure.url(), "--config", config_with("ca")}), 0) << output_;
+  EXPECT_EQ(result_of({"run", "a", "--url", secure.url(), "--config", config_with("ca"), "--", "true"}), 0) << output_;
+  EXPECT_EQ(result_of({"list", "--url", secure.url(), "--config", config_with("other")}), 78) << output_;
+  EXPECT_EQ(result_of({"doctor", "--url", secure.url(), "--config", config_with("other")}), 2) << output_;
+  EXPECT_NE(output_.find("certificate"), std::string::npos) << output_;
+  EXPECT_EQ(result_of({"run", "a", "--url", secure.url(), "--config", config_with("other"), "--", "true"}), 78) << output_;
+}
+
+class Bench : public Command {};
+
+TEST_F(Bench, MeasuresCyclesAndHandOvers) {
+  EXPECT_EQ(result_of({"bench", "--time", "20ms"}), 0) << output_;
+  for (char const* line : {"round trip (PING)", "acquire + release", "cycles/s", "hand-over"})
+    EXPECT_NE(output_.find(line), std::string::npos) << output_;
+  EXPECT_EQ(result_of({"bench", "--time", "20ms", "--json"}), 0);
+  EXPECT_TRUE(output_.starts_with(R"({"server":"unix://)")) << output_;
+  EXPECT_NE(output_.find(R"("hand_over":{"count":)"), std::string::npos) << output_;
+}
+
+}  // namespace
+}  // namespace conch::test

@@ -1,0 +1,203 @@
+// What `conch` asks a server itself, without a server: RESP2, addresses, keys; what watch shows and doctor makes of answers.
+
+#include <gtest/gtest.h>
+
+#include <cli/doctor_checks.hpp>
+#include <cli/exit_code.hpp>
+#include <cli/measure.hpp>
+#include <cli/resp.hpp>
+#include <cli/scan.hpp>
+#include <cli/server_address.hpp>
+#include <cli/watch_view.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace conch::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(CliResp, ReadsEachKindOfReplyHoweverItIsCut) {
+  std::string const all = "+OK\r\n-ERR no\r\n:-7\r\n$3\r\na\r\n\r\n$-1\r\n*2\r\n$1\r\n0\r\n*1\r\n$0\r\n\r\n";
+  for (std::size_t step = 1; step <= all.size(); ++step) {
+    reply_reader reader;
+    std::vector<reply> read;
+    for (std::size_t i = 0; i < all.size(); i += step) {
+      reader.append(all.substr(i, step));
+      while (std::optional<reply> r = reader.next()) read.push_back(*r);
+    }
+    ASSERT_EQ(read.size(), 6u) << step;
+    EXPECT_EQ(read[0].text, "OK");
+    EXPECT_TRUE(read[1].is_error());
+    EXPECT_EQ(read[2].number, -7);
+    EXPECT_EQ(read[3].text, "a\r\n");
+    EXPECT_EQ(read[4].what, reply::kind::null);
+    ASSERT_EQ(read[5].items.size(), 2u);
+    EXPECT_EQ(read[5].items[1].items.at(0).text, "");
+  }
+  EXPECT_EQ(encoded({"GET", ""}), "*2\r\n$3\r\nGET\r\n$0\r\n\r\n");
+}
+
+TEST(CliResp, RefusesWhatIsNoReply) {
+  for (std::string const wrong : {"HTTP/1.1 400\r\n", "\r\n", ":x\r\n", "$99999999999\r\n", "*99999999999\r\n",
+                                  "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"}) {
+    reply_reader reader;
+    reader.append(wrong);
+    EXPECT_THROW(reader.next(), failure) << wrong;
+  }
+}
+
+TEST(CliAddress, ReadsWhatTheLibraryAccepts) {
+  server_address a = parse_address("redis://h", {});
+  EXPECT_EQ(a.host + ' ' + a.port, "h 6379");
+  EXPECT_FALSE(a.over_tls);
+  a = parse_address("redis://u%40:p%2Fw@10.0.0.1:7000/3", {});
+  EXPECT_EQ(a.host + ' ' + a.port + ' ' + a.login.user + ' ' + a.login.password, "10.0.0.1 7000 u@ p/w");
+  EXPECT_EQ(a.database, 3);
+  a = parse_address("valkey://:p@[::1]:7000", {});
+  EXPECT_EQ(a.host + ' ' + a.port, "::1 7000");
+  EXPECT_TRUE(a.on_this_machine());
+  a = parse_address("unix://u:p@/run/a@b?db=2", {});
+  EXPECT_EQ(a.path + ' ' + a.login.user + ' ' + a.login.password, "/run/a@b u p");
+  EXPECT_EQ(a.database, 2);
+  tls_config configured;
+  configured.ca_file = "mine";
+  configured.cert_file = "c";
+  configured.key_file = "k";
+  a = parse_address("rediss://h/1?cacertdir=%2Fca&sni=other", configured);
+  EXPECT_TRUE(a.over_tls);
+  EXPECT_EQ(a.tls.ca_file + '|' + a.tls.ca_path + '|' + a.tls.cert_file + '|' + a.tls.server_name, "|/ca|c|other");
+  a = parse_address("rediss://h?cert=x", configured);
+  EXPECT_EQ(a.tls.ca_file + '|' + a.tls.cert_file + '|' + a.tls.key_file, "mine|x|");
+}
+
+TEST(CliScan, MakesKeysOfNamesAndBack) {
+  EXPECT_EQ(key_pattern("conch:", "*"), "conch:{*}");
+  EXPECT_EQ(key_pattern("a*[b", "x?%}"), "a\\*\\[b{x?%25%7D}");
+  EXPECT_EQ(name_in_key("conch:", "conch:{a%25b%7D}"), "a%b}");
+  EXPECT_EQ(name_in_key("conch:", "conch:{a}:q"), "");
+  EXPECT_EQ(name_in_key("conch:", "conch:{a}:q}"), "");
+  EXPECT_EQ(name_in_key("conch:", "other:{a}"), "");
+  EXPECT_EQ(name_in_key("conch:", "conch:{}"), "");
+}
+
+lock_status held_by(std::vector<std::int64_t> const& fences, std::uint64_t waiting) {
+  lock_status s;
+  s.held = s.taken = static_cast<std::uint32_t>(fences.size());
+  s.waiting = waiting;
+  for (std::int64_t const fence : fences) {
+    lock_holder h;
+    h.fence = fence;
+    h.client = "client";
+    s.holders.push_back(h);
+  }
+  return s;
+}
+
+TEST(WatchView, TellsWhatIsDifferentAndCountsNewGrants) {
+  watch_view view;
+  time_point const begin = time_point{} + 1h;
+  EXPECT_EQ(view.look({{"a", held_by({1}, 0)}, {"b", held_by({2}, 3)}}, begin).size(), 2u);
+  EXPECT_EQ(view.grants_per_second(), 0) << "nobody knows since when they are held";
+  EXPECT_EQ(view.look({{"a", held_by({1}, 0)}, {"b", held_by({2}, 3)}}, begin + 1s).size(), 0u);
+  auto const changes = view.look({{"a", held_by({4}, 0)}, {"c", held_by({5}, 0)}}, begin + 3s);
+  ASSERT_EQ(changes.size(), 3u);
+  EXPECT_EQ(changes[2].name, "b");
+  EXPECT_FALSE(changes[2].now.locked()) << "gone";
+  EXPECT_EQ(view.grants_per_second(), 1.0) << "two in two seconds";
+  EXPECT_EQ(view.look({{"a", held_by({4}, 1)}, {"c", held_by({5}, 0)}}, begin + 4s).size(), 1u) << "another waiter";
+}
+
+TEST(WatchView, FitsTheScreen) {
+  watch_view view;
+  watch_view::statuses all;
+  for (int i = 0; i < 50; ++i) all.emplace_back("lock " + std::to_string(i) + "\x1b[2J", held_by({1 + i}, static_cast<std::uint64_t>(i)));
+  view.look(all, time_point{} + 1h);
+  std::vector<std::string> const lines = view.screen(10, 60, {});
+  EXPECT_EQ(lines.size(), 10u);
+  EXPECT_TRUE(lines[2].starts_with("lock 49\\x1b[2J")) << lines[2];
+  EXPECT_EQ(lines.back(), "and 43 more");
+  for (std::string const& line : lines) EXPECT_LE(line.size(), 60u);
+  EXPECT_EQ(padded("für €uro", 5), "für €");
+  EXPECT_EQ(padded("a", 3), "a  ");
+}
+
+// ---------------------------------------------------------------------------------------- doctor
+
+TEST(DoctorChecks, OfWhatInfoTells) {
+  struct row {
+    finding (*judge)(server_info const&);
+    char const* info;
+    verdict how;
+  };
+  for (row const& one : std::vector<row>{
+           {judge_version, "redis_version:7.0.15\r\n", verdict::ok},
+           {judge_version, "redis_version:6.2.0\r\n", verdict::ok},
+           {judge_version, "redis_version:6.0.16\r\n", verdict::bad},
+           {judge_version, "redis_version:7.2.4\r\nvalkey_version:8.0.1\r\n", verdict::ok},
+           {judge_version, "", verdict::warning},
+           {judge_role, "redis_mode:standalone\r\nrole:master\r\n", verdict::ok},
+           {judge_role, "role:slave\r\nmaster_host:h\r\n", verdict::bad},
+           {judge_role, "redis_mode:cluster\r\nrole:master\r\n", verdict::bad},
+           {judge_role, "redis_mode:sentinel\r\n", verdict::bad},
+           {judge_role, "", verdict::warning},
+           {judge_eviction, "maxmemory:0\r\nmaxmemory_policy:noeviction\r\n", verdict::ok},
+           {judge_eviction, "maxmemory:100\r\nmaxmemory_policy:noeviction\r\n", verdict::ok},
+           {judge_eviction, "maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n", verdict::warning},
+           {judge_eviction, "maxmemory:100\r\nmaxmemory_policy:volatile-ttl\r\n", verdict::bad},
+           {judge_eviction, "", verdict::warning},
+           {judge_persistence, "aof_enabled:1\r\naof_last_write_status:ok\r\n", verdict::ok},
+           {judge_persistence, "aof_enabled:1\r\naof_last_write_status:err\r\n", verdict::bad},
+           {judge_persistence, "aof_enabled:0\r\n", verdict::warning},
+           {judge_replicas, "connected_slaves:0\r\n", verdict::ok},
+           {judge_replicas, "connected_slaves:2\r\n", verdict::warning},
+       }) {
+    finding const f = one.judge(parse_info(std::string{"# Section\r\n"} + one.info));
+    EXPECT_EQ(f.how, one.how) << f.what << ": " << f.words;
+    EXPECT_EQ(f.advice.empty(), f.how == verdict::ok) << "whoever reads it is told what to do: " << f.what;
+  }
+}
+
+TEST(DoctorChecks, OfTimes) {
+  EXPECT_EQ(judge_round_trip(1ms, 5ms).how, verdict::ok);
+  EXPECT_EQ(judge_round_trip(30ms, 40ms).how, verdict::warning);
+  EXPECT_EQ(judge_round_trip(1ms, 2s).how, verdict::bad);
+  EXPECT_EQ(judge_hand_over(300us, 100us).how, verdict::ok);
+  EXPECT_EQ(judge_hand_over(80ms, 1ms).how, verdict::warning);
+  EXPECT_EQ(judge_clocks({{"a", 0s, 1ms}, {"b", 5ms, 1ms}, {"c", -5ms, 1ms}}).how, verdict::ok);
+  finding const apart = judge_clocks({{"a", 0s, 1ms}, {"b", 300ms, 1ms}});
+  EXPECT_EQ(apart.how, verdict::warning);
+  EXPECT_NE(apart.words.find("b is ahead of a"), std::string::npos) << apart.words;
+  EXPECT_EQ(judge_clocks({{"a", 0s, 1ms}, {"b", 2s, 1ms}}).how, verdict::bad);
+  EXPECT_EQ(judge_clocks({{"a", 0s, 2s}, {"b", 2s, 1ms}}).how, verdict::ok) << "it may be the network";
+}
+
+TEST(DoctorChecks, OfTheWayToTheServer) {
+  EXPECT_EQ(judge_way("TLSv1.3", false, true).how, verdict::ok);
+  EXPECT_EQ(judge_way("", true, true).how, verdict::ok);
+  EXPECT_EQ(judge_way("", false, true).how, verdict::warning);
+  EXPECT_EQ(judge_way("", false, false).how, verdict::warning);
+}
+
+TEST(DoctorChecks, SayOfEachRightWhatFailsWithoutIt) {
+  EXPECT_EQ(judge_rights({}, 32).at(0).how, verdict::ok);
+  for (needed_right const& one : needed_rights()) {
+    std::vector<finding> const f = judge_rights({&one}, 32);
+    ASSERT_EQ(f.size(), 1u);
+    EXPECT_EQ(f[0].how, one.without);
+    EXPECT_NE(f[0].words.find(one.consequence), std::string::npos);
+  }
+}
+
+TEST(CliMeasure, Quantiles) {
+  std::vector<duration> all;
+  for (int i = 100; i >= 1; --i) all.emplace_back(i * 1ms);
+  EXPECT_EQ(quantile(all, 0.5), duration{51ms});
+  EXPECT_EQ(quantile(all, 0.99), duration{100ms});
+  EXPECT_EQ(quantile({1ms}, 0.5), duration{1ms});
+}
+
+}  // namespace
+}  // namespace conch::cli
