@@ -35,7 +35,8 @@ asio::awaitable<void> work(conch::client& client) {
   // greater token: whoever writes the invoice down refuses a smaller one.
   std::cout << "writes an invoice with token " << mine.fence() << '\n';
   bool const was_held = co_await mine.async_release();
-  std::cout << (was_held ? "held it to the end" : "lost it meanwhile") << "; masters that came after another: " << client.stats().master_switches << '\n';
+  std::cout << (was_held ? "held it to the end" : "lost it meanwhile") << "; masters that came after another: " << client.stats().master_switches
+            << '\n';
 }
 
 int main(int argc, char** argv) try {

@@ -37,7 +37,22 @@ class pair_of_servers {
   redis_server& first() { return first_; }
   redis_server& second() { return second_; }
 
+  bool by_hand = false;  // change_roles() by REPLICAOF, and not by FAILOVER
+
+  /// What an operator does by hand, or Kubernetes' does, ends no connection either, and loses what is written meanwhile.
+  void demote_by_hand() {
+    address_.retarget(second_.port());
+    redis_probe first{first_}, second{second_};
+    first.command({"PUBLISH", "mark", "x"});  // is replicated: WAIT is for all before it
+    EXPECT_EQ(first.command({"WAIT", "1", "5000"}), "1");
+    EXPECT_EQ(second.command({"REPLICAOF", "NO", "ONE"}), "OK");
+    EXPECT_EQ(first.command({"REPLICAOF", "127.0.0.1", std::to_string(second_.port())}), "OK");
+    wait(first_, "role:slave");
+    wait(first_, "master_link_status:up");
+  }
+
   void change_roles() {
+    if (by_hand) return demote_by_hand();
     address_.retarget(second_.port());
     redis_probe probe{first_};
     EXPECT_EQ(probe.command({"FAILOVER", "TO", "127.0.0.1", std::to_string(second_.port())}), "OK");
@@ -148,6 +163,22 @@ TEST_F(RoleChange, P1ThatLosesNothingGrantsASegmentOnce) {
         return striped_mutex{c, "role", 1};
       },
       [](striped_mutex& lock, auto told) { lock.async_acquire_any(std::move(told)); });
+}
+
+TEST_F(RoleChange, P1ByReplicaOfGrantsAMutexOnce) {
+  servers.by_hand = true;
+  exactly_one_is_granted([](client& c) { return mutex{c, "role"}; }, plainly);
+}
+
+TEST_F(RoleChange, P1ByReplicaOfGrantsAPermitOnce) {
+  servers.by_hand = true;
+  exactly_one_is_granted([](client& c) { return semaphore{c, "role", 1}; }, plainly);
+}
+
+TEST_F(RoleChange, P1ByReplicaOfAtOneServerOfAQuorumGrantsAMutexOnce) {
+  servers.by_hand = true;
+  std::array<redis_server, 2> others;
+  exactly_one_is_granted([](client& c) { return mutex{c, "role"}; }, plainly, others);
 }
 
 TEST_F(RoleChange, P1AtOneServerOfAQuorumGrantsAMutexOnce) {
