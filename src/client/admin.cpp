@@ -38,7 +38,7 @@ class asked final : public client_request {
 
   auto slot() { return asio::get_associated_cancellation_slot(handler_); }
 
-  void complete(asio::any_io_executor const& io) override {
+  void complete(asio::any_io_executor const& io, error_code, bool) override {
     handler_type handler{std::move(handler_)};
     std::tuple<Results...> results;
     if (!why) results = read_(result);
@@ -130,7 +130,7 @@ class level_downgrade final : public client_request {
     if (handler_) runs_on_ = work_of(core->executor(), handler_);
   }
 
-  void complete(asio::any_io_executor const& io) override {
+  void complete(asio::any_io_executor const& io, error_code, bool) override {
     node_ref const writer = std::move(of_hold);
     auto const [told, was_held, again] = engine::end_of_reader_order(why, writer->given_back, clock::now() < writer->deadline());
     if (again && handler_) start_level_downgrade(lock_, writer, {});
@@ -262,7 +262,7 @@ bool client_core::answered_here(client_request& q) {
 void client_core::ask(std::shared_ptr<client_request> q) {
   enter_for([&](time_point now) {
     if (answered_here(*q)) {
-      ready_.push_back({ready::kind::answered, {}, {}, false, {}, q});
+      ready_.push_back({ready::kind::call, {}, {}, false, q});
       return;
     }
     client_request& asked_now = *q;
@@ -277,7 +277,7 @@ void client_core::withdraw(std::shared_ptr<client_request> const& q) {
     client_requests_.erase(*std::exchange(q->at_core, std::nullopt));
     deployment_.backend->withdraw(*q);
     q->why = asio::error::operation_aborted;
-    ready_.push_back({ready::kind::answered, {}, {}, false, {}, q});
+    ready_.push_back({ready::kind::call, {}, {}, false, q});
   });
 }
 
@@ -287,7 +287,7 @@ void client_core::on_admin_answered(engine::admin_request& i, engine::admin_resu
   q.why = why;
   if (!why && q.of_hold) q.of_hold->permit.weight = std::min(q.of_hold->permit.weight, q.size);
   auto const place = *std::exchange(q.at_core, std::nullopt);
-  ready_.push_back({ready::kind::answered, {}, {}, false, {}, std::move(*place)});
+  ready_.push_back({ready::kind::call, {}, {}, false, std::move(*place)});
   client_requests_.erase(place);
 }
 

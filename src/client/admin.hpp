@@ -12,18 +12,12 @@
 namespace conch::detail {
 
 /// An admin_request of the cohort, with the handler to be called.
-class client_request : public engine::admin_request {
+class client_request : public engine::admin_request, public pending_call {
  public:
   client_request(core_ptr c, kind w, std::string of) : core{std::move(c)} {
     what = w;
     name = std::move(of);
   }
-  virtual ~client_request() = default;
-
-  /// Posts the completion.
-  virtual void complete(asio::any_io_executor const& io) = 0;
-  /// The context is gone: destroys the handler without a call.
-  virtual void drop() = 0;
 
   core_ptr const core;
   node_ref of_hold;                                           // of a downgrade: the hold that gives a part of it back

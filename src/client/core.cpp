@@ -188,7 +188,7 @@ void client_core::extend(node_ref n, duration lease, release_handler handler) {
     post_at_once(executor(), std::move(handler), wrong, false);
     return;
   }
-  auto const call = std::make_shared<extension_call>(extension_call{std::move(handler), {}});
+  auto const call = std::make_shared<extension_call>(std::move(handler));
   call->runs_on = work_of(executor(), call->handler);
   enter([&](time_point now) {
     n->extensions.push_back(call);
@@ -204,7 +204,7 @@ void client_core::detach(node_ref n, detach_handler handler) {
     post_at_once(executor(), std::move(handler), wrong, std::string{});
     return;
   }
-  auto const call = std::make_shared<detach_call>(detach_call{std::move(handler), {}});
+  auto const call = std::make_shared<detach_call>(std::move(handler));
   call->runs_on = work_of(executor(), call->handler);
   enter([&](time_point now) {
     n->detaching = call;
@@ -258,7 +258,7 @@ std::uint32_t client_core::permits_of(hold_node const& n) {
 }
 
 std::shared_ptr<hold_watcher> client_core::watch(node_ref n, bool of_request, lost_handler handler) {
-  auto const w = std::make_shared<hold_watcher>(hold_watcher{std::move(handler), of_request});
+  auto const w = std::make_shared<hold_watcher>(std::move(handler), of_request);
   w->runs_on = work_of(executor(), w->handler);
   auto slot = asio::get_associated_cancellation_slot(w->handler);
   if (slot.is_connected()) {
@@ -269,13 +269,13 @@ std::shared_ptr<hold_watcher> client_core::watch(node_ref n, bool of_request, lo
   }
   enter([&](time_point now) {
     if (of_request && !deployment_.backend->offers().inspection) {
-      ready_.push_back({ready::kind::watcher, n, make_error_code(errc::not_supported, deployment_.backend->offers().instead), false, w});
+      ready_.push_back({ready::kind::call, n, make_error_code(errc::not_supported, deployment_.backend->offers().instead), false, w});
     } else if (n->at == engine::acquisition::phase::holding) {
       w->at_hold = n->watchers.insert(n->watchers.end(), w);
       if (of_request) cohort_.watch_requests(*n, now);
     } else {
       error_code const why = n->loss && !n->given_back ? n->loss : make_error_code(errc::not_held);
-      ready_.push_back({ready::kind::watcher, n, why, false, w});
+      ready_.push_back({ready::kind::call, n, why, false, w});
     }
   });
   return w;
@@ -285,14 +285,14 @@ void client_core::stop_watching(hold_node& n, std::shared_ptr<hold_watcher> cons
   enter([&](time_point) {
     if (!w->at_hold) return;
     n.watchers.erase(*std::exchange(w->at_hold, std::nullopt));
-    ready_.push_back({ready::kind::watcher, node_ref{&n}, asio::error::operation_aborted, false, w});
+    ready_.push_back({ready::kind::call, node_ref{&n}, asio::error::operation_aborted, false, w});
   });
 }
 
 void client_core::stop_watchers(hold_node& n, error_code why) {
   for (auto const& w : n.watchers) {
     w->at_hold.reset();
-    ready_.push_back({ready::kind::watcher, node_ref{&n}, why, false, w});
+    ready_.push_back({ready::kind::call, node_ref{&n}, why, false, w});
   }
   n.watchers.clear();
 }
@@ -354,26 +354,29 @@ void client_core::carry_out(std::vector<ready>& batch) {
       case ready::kind::granted:
       case ready::kind::not_granted:
       case ready::kind::released: complete_operation(r); break;
-      case ready::kind::watcher: {
-        lost_handler handler{std::move(r.watcher->handler)};
-        post_completion(executor(), std::exchange(r.watcher->runs_on, {}), std::move(handler), r.why);
-        break;
-      }
-      case ready::kind::extended: {
-        release_handler handler{std::move(r.extension->handler)};
-        post_completion(executor(), std::exchange(r.extension->runs_on, {}), std::move(handler), r.why, r.was_held);
-        break;
-      }
-      case ready::kind::detached: {
-        detach_handler handler{std::move(r.detachment->handler)};
-        post_completion(executor(), std::exchange(r.detachment->runs_on, {}), std::move(handler), r.why, std::move(r.detachment->text));
-        break;
-      }
-      case ready::kind::answered: r.asked->complete(executor()); break;
+      case ready::kind::call: r.call->complete(executor(), r.why, r.was_held); break;
       case ready::kind::closed: close_call_.complete(executor(), r.why); break;
     }
   }
 }
+
+void hold_watcher::complete(asio::any_io_executor const& io, error_code why, bool) {
+  post_completion(io, std::exchange(runs_on, {}), lost_handler{std::move(handler)}, why);
+}
+
+void hold_watcher::drop() { forget(*this); }
+
+void extension_call::complete(asio::any_io_executor const& io, error_code why, bool is_held) {
+  post_completion(io, std::exchange(runs_on, {}), release_handler{std::move(handler)}, why, is_held);
+}
+
+void extension_call::drop() { forget(*this); }
+
+void detach_call::complete(asio::any_io_executor const& io, error_code why, bool) {
+  post_completion(io, std::exchange(runs_on, {}), detach_handler{std::move(handler)}, why, std::move(text));
+}
+
+void detach_call::drop() { forget(*this); }
 
 void client_core::complete_operation(ready& r) {
   if (r.node->runs_on) {
@@ -422,9 +425,9 @@ void client_core::on_acquired(engine::acquisition& a, engine::acquired how, erro
   bool const granted = how == engine::acquired::granted;
   if (!n.runs_on) own_executor_.end_operation();
   if (granted) {
-    ready_.push_back({ready::kind::granted, node_ref{&n}, why, false, nullptr});
+    ready_.push_back({ready::kind::granted, node_ref{&n}, why});
   } else {
-    ready_.push_back({ready::kind::not_granted, std::move(n.of_engine), why, false, nullptr});
+    ready_.push_back({ready::kind::not_granted, std::move(n.of_engine), why});
   }
 }
 
@@ -444,21 +447,21 @@ void client_core::on_requested(engine::acquisition& a) {
     }
     at = n.watchers.erase(at);
     w->at_hold.reset();
-    ready_.push_back({ready::kind::watcher, node_ref{&n}, {}, false, w});
+    ready_.push_back({ready::kind::call, node_ref{&n}, {}, false, w});
   }
 }
 
 void client_core::on_released(engine::acquisition& a, bool was_held, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   if (!n.runs_on) own_executor_.end_operation();
-  ready_.push_back({ready::kind::released, std::move(n.of_engine), why, was_held, nullptr});
+  ready_.push_back({ready::kind::released, std::move(n.of_engine), why, was_held});
 }
 
 /// All that have asked for another lease meanwhile: the last one has been reached.
 void client_core::on_extended(engine::acquisition& a, bool is_held, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   for (auto& call : std::exchange(n.extensions, {})) {
-    ready_.push_back({ready::kind::extended, node_ref{&n}, why, is_held, nullptr, nullptr, std::move(call)});
+    ready_.push_back({ready::kind::call, node_ref{&n}, why, is_held, std::move(call)});
   }
 }
 
@@ -471,7 +474,7 @@ void client_core::on_detached(engine::acquisition& a, error_code why) {
     call->text = engine::to_text(
         engine::detached{n.lock->name, id_ + '.' + engine::to_text(deployment_.backend->grant_of(s)), n.fence, s.lease, n.permit.kind, share});
   }
-  ready_.push_back({ready::kind::detached, std::move(n.of_engine), why, false, nullptr, nullptr, nullptr, std::move(call)});
+  ready_.push_back({ready::kind::call, std::move(n.of_engine), why, false, std::move(call)});
 }
 
 void client_core::note(bool is_error, std::string_view words) { log(is_error ? log_level::error : log_level::warning, words); }
@@ -521,7 +524,7 @@ void client_core::close_due(time_point now) {
 }
 
 void client_core::tell_closed(error_code why) {
-  if (close_call_.to_be_told()) ready_.push_back({ready::kind::closed, {}, why, false, nullptr});  // behind the waiters that it ended
+  if (close_call_.to_be_told()) ready_.push_back({ready::kind::closed, {}, why});  // behind the waiters that it ended
 }
 
 void client_core::end_close(error_code why) {
@@ -548,17 +551,14 @@ void client_core::context_gone() {
     released.swap(n->on_released);
     std::list<std::shared_ptr<hold_watcher>> watchers;
     watchers.swap(n->watchers);
-    for (auto const& w : watchers) forget(*w);
-    for (auto const& call : std::exchange(n->extensions, {})) forget(*call);
-    if (auto const call = std::move(n->detaching)) forget(*call);
+    for (auto const& w : watchers) w->drop();
+    for (auto const& call : std::exchange(n->extensions, {})) call->drop();
+    if (auto const call = std::move(n->detaching)) call->drop();
     n->runs_on = {};
     n->of_engine = {};
   }
   for (ready const& r : ready_) {
-    if (r.watcher) forget(*r.watcher);
-    if (r.extension) forget(*r.extension);
-    if (r.detachment) forget(*r.detachment);
-    if (r.asked) r.asked->drop();
+    if (r.call) r.call->drop();
   }
   for (auto const& q : std::exchange(client_requests_, {})) {
     q->at_core.reset();

@@ -90,14 +90,11 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   /// A completion that is carried out when the core is unlocked.
   struct ready {
-    enum class kind { granted, not_granted, watcher, released, extended, detached, answered, closed } what;
+    enum class kind { granted, not_granted, released, call, closed } what;
     node_ref node;
     error_code why;
     bool was_held = false;
-    std::shared_ptr<hold_watcher> watcher;
-    std::shared_ptr<client_request> asked = nullptr;
-    std::shared_ptr<extension_call> extension = nullptr;
-    std::shared_ptr<detach_call> detachment = nullptr;
+    std::shared_ptr<pending_call> call = nullptr;
   };
 
   /// Runs f(now) with the client locked, then carries out what came of it.

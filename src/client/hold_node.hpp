@@ -15,28 +15,52 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace conch::detail {
 
-/// One async_lost or async_requested that has not completed.
-struct hold_watcher {
+/// An operation that is neither an acquire nor a release, and has not completed.
+class pending_call {
+ public:
+  virtual ~pending_call() = default;
+
+  /// Posts the completion.
+  virtual void complete(asio::any_io_executor const& io, error_code why, bool is_held) = 0;
+  /// The context is gone: destroys the handler without a call.
+  virtual void drop() = 0;
+};
+
+/// One async_lost or async_requested.
+struct hold_watcher final : pending_call {
+  hold_watcher(lost_handler h, bool request) : handler{std::move(h)}, of_request{request} {}
+  void complete(asio::any_io_executor const& io, error_code why, bool) override;
+  void drop() override;
+
   lost_handler handler;
-  bool of_request = false;
+  bool const of_request;
   asio::any_completion_executor runs_on = {};                                      // work_of the handler: keeps its context at work
   std::optional<std::list<std::shared_ptr<hold_watcher>>::iterator> at_hold = {};  // its entry in hold_node::watchers; with the client locked
 };
 
-/// One async_extend that has not completed.
-struct extension_call {
+/// One async_extend.
+struct extension_call final : pending_call {
+  explicit extension_call(release_handler h) : handler{std::move(h)} {}
+  void complete(asio::any_io_executor const& io, error_code why, bool is_held) override;
+  void drop() override;
+
   release_handler handler;
-  asio::any_completion_executor runs_on;  // work_of the handler
+  asio::any_completion_executor runs_on = {};  // work_of the handler
 };
 
-/// The async_detach of a hold, not completed.
-struct detach_call {
+/// The async_detach of a hold.
+struct detach_call final : pending_call {
+  explicit detach_call(detach_handler h) : handler{std::move(h)} {}
+  void complete(asio::any_io_executor const& io, error_code why, bool) override;
+  void drop() override;
+
   detach_handler handler;
-  asio::any_completion_executor runs_on;  // work_of the handler
+  asio::any_completion_executor runs_on = {};  // work_of the handler
   std::string text = {};
 };
 
