@@ -49,7 +49,15 @@ elseif(HOW STREQUAL "find_package")
   build_and_run(find_package)
 
 elseif(HOW STREQUAL "subdirectory")
-  build_and_run(subdirectory "-DCONCH_SOURCE_DIR=${CONCH_SOURCE_DIR}" "-DCONCH_TLS=${TLS}")
+  # Without TLS, as it is by default for a project that embeds this one; said, because the folder may be that of an earlier test.
+  build_and_run(subdirectory "-DCONCH_SOURCE_DIR=${CONCH_SOURCE_DIR}" -DCONCH_TLS=OFF)
+  file(GLOB_RECURSE built "${WORK_DIR}/subdirectory/bin/*" "${WORK_DIR}/subdirectory/*.so*")
+  foreach(file IN LISTS built)
+    execute_process(COMMAND readelf -d "${file}" OUTPUT_VARIABLE needs COMMAND_ERROR_IS_FATAL ANY)
+    if(NOT needs MATCHES "NEEDED" OR needs MATCHES "libssl|libcrypto")
+      message(FATAL_ERROR "${file} needs OpenSSL, or nothing at all:\n${needs}")
+    endif()
+  endforeach()
   # A project that embeds this one gets the library and nothing else.
   file(GLOB_RECURSE unwanted
     "${WORK_DIR}/subdirectory/*_tests" "${WORK_DIR}/subdirectory/*example_*")

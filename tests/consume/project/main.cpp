@@ -7,9 +7,11 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/system/system_error.hpp>
 #include <conch/conch.hpp>
 
 #include <iostream>
+#include <string>
 
 boost::system::error_code others_end_of_file();
 boost::asio::io_context& others_context();
@@ -28,6 +30,18 @@ boost::asio::awaitable<void> lock_and_work(int& passes) {
   }
 }
 
+/// A conch without TLS says so when the client is made, and what to do.
+bool says_whether_it_has_tls() {
+  boost::asio::io_context context;
+  try {
+    conch::client const client{context.get_executor(), "rediss://127.0.0.1"};
+    return CONCH_TLS == 1;
+  } catch (boost::system::system_error const& e) {
+    std::cout << e.what() << '\n';
+    return CONCH_TLS == 0 && e.code() == conch::errc::not_supported && std::string{e.what()}.find("CONCH_TLS=ON") != std::string::npos;
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -39,5 +53,5 @@ int main() {
   context.run();
   bool const same_errors = others_end_of_file() == boost::asio::error::eof;
   std::cout << "conch " << conch::version() << ", " << passes << " passes, errors " << (same_errors ? "" : "not ") << "the same\n";
-  return ran && passes == 100 && same_errors && conch::version() == conch::version_string ? 0 : 1;
+  return ran && passes == 100 && same_errors && says_whether_it_has_tls() && conch::version() == conch::version_string ? 0 : 1;
 }
