@@ -12,6 +12,9 @@ install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCH
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 if(TARGET conch-cli)
   install(TARGETS conch-cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  install(FILES src/cli/conch.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+  install(FILES src/cli/completion/conch.bash DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME conch)
+  install(FILES src/cli/completion/_conch DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
 endif()
 
 install(EXPORT conchTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}")

@@ -101,6 +101,19 @@ void wait_for_socket(int fd, short what, time_point until) {
   }
 }
 
+namespace {
+
+std::string const& url_of_one(std::string const& url) {
+  // The library asks the Sentinels; this connection does not.
+  if (url.starts_with("redis-sentinel://") || url.starts_with("rediss-sentinel://")) {
+    throw failure{exit_code::usage,
+                  "list, watch, doctor and bench need the URL of the master itself, redis://HOST; conch status and conch run take Sentinels"};
+  }
+  return url;
+}
+
+}  // namespace
+
 class server_connection::stream {
  public:
   stream(server_address const& where, duration timeout) : timeout_{timeout}, fd_{open(where, until())} {
@@ -147,7 +160,7 @@ class server_connection::stream {
 };
 
 server_connection::server_connection(connection const& all, std::string const& url, duration timeout)
-    : address_{parse_address(url, all.settings.tls)}, stream_{std::make_unique<stream>(address_, timeout)} {
+    : address_{parse_address(url_of_one(url), all.settings.tls)}, stream_{std::make_unique<stream>(address_, timeout)} {
   log_in(all);
 }
 

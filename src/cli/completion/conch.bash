@@ -1,0 +1,36 @@
+# bash completion for conch                                                -*- shell-script -*-
+
+_conch() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]:-} i
+  COMPREPLY=()
+  if ((COMP_CWORD == 1)); then
+    COMPREPLY=($(compgen -W 'run status list watch unlock doctor bench help --help --version' -- "$cur"))
+    return
+  fi
+  # Behind -- of run stands a command of its own.
+  if [[ $command == run ]]; then
+    for ((i = 2; i < COMP_CWORD; i++)); do
+      if [[ ${COMP_WORDS[i]} == -- ]]; then
+        if ((i + 1 == COMP_CWORD)); then COMPREPLY=($(compgen -c -- "$cur")); else COMPREPLY=($(compgen -f -- "$cur")); fi
+        return
+      fi
+    done
+  fi
+  case $prev in
+    --config | --password-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    --kind) COMPREPLY=($(compgen -W 'mutex shared exclusive semaphore= striped=' -- "$cur")); return ;;
+    --wait | -w | --lease | --max-hold | --grace | --every | --time) COMPREPLY=($(compgen -W '500ms 1s 30s 5m' -- "$cur")); return ;;
+    --url | --user | --key-prefix | --fence | --conflict-exit-code | -E) return ;;
+  esac
+  local options='--url --config --user --password-file --key-prefix --json --verbose --help'
+  case $command in
+    run) options+=' --wait --no-wait --conflict-exit-code --kind --lease --fixed-lease --max-hold --grace --no-kill-child --' ;;
+    unlock) options+=' --fence --yes' ;;
+    watch) options+=' --every' ;;
+    bench) options+=' --time' ;;
+    help) options='run status list watch unlock doctor bench' ;;
+  esac
+  COMPREPLY=($(compgen -W "$options" -- "$cur"))
+}
+
+complete -F _conch conch
