@@ -44,6 +44,9 @@ class real_redis_server {
 
   std::string socket_path() const { return folder_ / "redis.sock"; }
 
+  // It stands still, or goes on.
+  void stand_still(bool still) const { ::kill(pid_, still ? SIGSTOP : SIGCONT); }
+
  private:
   static std::filesystem::path make_folder() {
     std::string name = std::filesystem::temp_directory_path() / "conch-model-XXXXXX";

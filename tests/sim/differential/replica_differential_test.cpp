@@ -44,6 +44,7 @@ class both_pairs {
       ask(*asks_[i], {"HELLO", "3"});
       EXPECT_EQ(ask(*asks_[i], {"CONFIG", "SET", "port", ports_[i]}).text, "OK");
       (void)ask(*asks_[i], {"CONFIG", "SET", "repl-diskless-sync-delay", "0"});
+      (void)ask(*asks_[i], {"CONFIG", "SET", "repl-ping-replica-period", "1000"});  // it would count as written
       ask(*listens_[i], {"HELLO", "3"});
       modelled_asks_[i] = model_[i].connect("a:1");
       modelled_listens_[i] = model_[i].connect("a:2");
@@ -60,18 +61,67 @@ class both_pairs {
     }
   }
 
-  /// Sent to one server of each pair; the answers must be the same. It has reached the replica when this returns.
+  /// Sent to one server of each pair; the answers must be the same. It has reached the replica when this returns, if that does not stand still.
   std::string same(std::size_t at, words const& argv) {
-    auto const now = std::chrono::system_clock::now().time_since_epoch();
-    for (auto& m : model_) m.set_time_us(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+    set_time();
     std::string const real = describe(ask(*asks_[at], argv));
     std::string const modelled = describe(model_[at].execute(modelled_asks_[at], views(argv)));
-    EXPECT_EQ(real, modelled) << argv.at(1);
-    if (at == master_) {
-      for (auto const& effect : model_[at].take_effects()) model_[1 - at].apply(effect);
+    EXPECT_EQ(real, modelled) << argv.at(0);
+    if (at == master_ && !stands_still_) {
+      replicate();
       EXPECT_EQ(describe(ask(*asks_[at], {"WAIT", "1", "10000"})), ":1");
+      (void)model_[at].execute(modelled_asks_[at], views({"WAIT", "1", "10000"}));
     }
     return real;
+  }
+
+  void stand_still(bool still) {
+    real_[1 - master_].stand_still(still);
+    stands_still_ = still;
+    if (!still) replicate();
+  }
+
+  /// Another connection to the master, of whose WAITs this is about: none of another connection goes between.
+  struct third {
+    std::unique_ptr<raw_redis_client> real;
+    redis_model::connection_id modelled = 0;
+  };
+  third connect() { return {std::make_unique<raw_redis_client>(real_[master_].socket_path()), model_[master_].connect("a:3")}; }
+
+  std::string same(third& by, words const& argv) {
+    set_time();
+    std::string const real = describe(ask(*by.real, argv));
+    std::string const modelled = describe(model_[master_].execute(by.modelled, views(argv)));
+    EXPECT_EQ(real, modelled) << argv.at(0);
+    return real;
+  }
+
+  /// The answer to WAIT 1, which takes `milliseconds` if it is 0.
+  std::string wait(third& by, int milliseconds) {
+    set_time();
+    words const argv{"WAIT", "1", std::to_string(milliseconds)};
+    std::string const real = describe(ask(*by.real, argv));
+    value modelled = model_[master_].execute(by.modelled, views(argv));
+    EXPECT_EQ(modelled.is(value::kind::none), model_[master_].waits(by.modelled));
+    if (model_[master_].waits(by.modelled)) {
+      EXPECT_TRUE(model_[master_].take_waited().empty()) << "its time is not over";
+      model_[master_].set_time_us(model_[master_].time_us() + milliseconds * 1000);
+      auto const answers = model_[master_].take_waited();
+      EXPECT_EQ(answers.size(), 1u);
+      if (!answers.empty()) modelled = answers.front().message;
+    }
+    EXPECT_EQ(real, describe(modelled));
+    return real;
+  }
+
+  /// Does WAIT wait for what its own connection has written only? So it is from 7.2 on.
+  bool waits_for_own_writes() {
+    std::string const info = ask(*asks_[0], {"INFO", "server"}).text;
+    auto const at = info.find("\r\nredis_version:") + 16;
+    int const major = std::stoi(info.substr(at)), minor = std::stoi(info.substr(info.find('.', at) + 1));
+    bool const own = major > 7 || (major == 7 && minor >= 2);
+    for (auto& m : model_) m.set_waits_for_own_writes(own);
+    return own;
   }
 
   /// What its listener hears next is the same, and this. All messages are different.
@@ -100,6 +150,16 @@ class both_pairs {
   }
 
  private:
+  void set_time() {
+    auto const now = std::chrono::system_clock::now().time_since_epoch();
+    for (auto& m : model_) m.set_time_us(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  }
+
+  void replicate() {
+    for (auto const& effect : model_[master_].take_effects()) model_[1 - master_].apply(effect);
+    model_[master_].acknowledge(1 - master_, model_[master_].offset());
+  }
+
   static value ask(raw_redis_client& c, words const& argv) {
     c.add(views(argv));
     c.flush();
@@ -123,6 +183,7 @@ class both_pairs {
   std::array<redis_model::connection_id, 2> modelled_asks_{}, modelled_listens_{};
   std::array<std::vector<std::string>, 2> heard_;
   std::size_t master_ = 0;
+  bool stands_still_ = false;
 };
 
 words script(std::string body) { return {"EVAL", std::move(body), "0"}; }
@@ -165,6 +226,48 @@ TEST(Replica, HasWhatWasWrittenUnlessItIsKeptBackAndUntilTheSameTime) {
   EXPECT_EQ(both.same(1, {"GET", "a"}), "nil");
   both.same(0, script("redis.call('ZPOPMIN', 'q') redis.call('ZPOPMIN', 'q') return redis.call('DEL', 'b', 'c')"));
   EXPECT_EQ(both.same(1, {"EXISTS", "b", "c", "q", "h"}), ":1");
+}
+
+TEST(Replica, IsWaitedForUntilItHasWhatWasWritten) {
+  both_pairs both;
+  bool const own_only = both.waits_for_own_writes();
+  auto a = both.connect(), b = both.connect(), c = both.connect();
+  both.same(0, {"SET", "k", "1", "PX", "100000"});
+  both.same(a, {"PING"});
+  EXPECT_EQ(both.wait(a, 10'000), ":1");
+  both.stand_still(true);
+  EXPECT_EQ(both.wait(a, 50), ":1") << "what it had before";
+  both.same(a, {"SET", "k", "2", "PX", "100000"});
+  EXPECT_EQ(both.wait(a, 50), ":0");
+  EXPECT_EQ(both.wait(c, 50), ":1") << "a connection that has asked for nothing yet";
+  // What others have written before the last command of a connection counts before 7.2, and since then not.
+  std::string const written_by_others = own_only ? ":1" : ":0";
+  both.same(b, {"PING"});
+  EXPECT_EQ(both.wait(b, 50), written_by_others);
+  auto d = both.connect();
+  both.same(d, script("return redis.call('GET', 'k')"));
+  EXPECT_EQ(both.wait(d, 50), written_by_others) << "after a script that only reads";
+  auto e = both.connect();
+  both.same(e, {"PEXPIRE", "k", "5", "GT"});
+  EXPECT_EQ(both.wait(e, 50), written_by_others) << "after a write that changed nothing";
+  auto f = both.connect();
+  both.same(f, script("return redis.call('SET', 'k', '2', 'PX', 100000)"));
+  EXPECT_EQ(both.wait(f, 50), ":0") << "after one that wrote what was there";
+  both.stand_still(false);
+  EXPECT_EQ(both.same(0, {"SET", "k", "3"}), R"(+"OK")");
+}
+
+TEST(Replica, IsNotWaitedForAtAReplicaNorForAWrongTime) {
+  both_pairs both;
+  both.same(0, {"SET", "k", "v"});
+  both.same(1, {"WAIT", "1", "10"});
+  both.same(1, {"WAIT", "0", "10"});
+  auto a = both.connect();
+  both.same(a, {"WAIT", "x", "10"});
+  both.same(a, {"WAIT", "1", "x"});
+  both.same(a, {"WAIT", "1", "-1"});
+  both.same(a, {"WAIT", "0", "10"});
+  both.same(a, {"WAIT", "1"});
 }
 
 TEST(Replica, RefusesToWriteAndSaysSo) {

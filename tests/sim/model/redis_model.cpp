@@ -34,6 +34,7 @@ void redis_model::impl::drop_connection(connection_id who) {
   if (found == connections.end()) {
     return;
   }
+  std::erase_if(waits, [&](waiting const& w) { return w.who == who; });
   redis::leave_channels(*this, found->second);
   connections.erase(found);
 }
@@ -99,6 +100,8 @@ void redis_model::restart(bool keep_data) {
   impl_->pushes.clear();
   impl_->killed.clear();
   impl_->scripts.clear();
+  impl_->waits.clear();
+  impl_->acknowledged.clear();
   impl_->next_id = 1;
   impl_->started_us = impl_->now_us;
   impl_->random = lua_host::first_random;
@@ -116,17 +119,77 @@ std::vector<redis_model::effect> redis_model::take_effects() { return std::excha
 
 void redis_model::apply(effect const& what) { what(*impl_); }
 
-void redis_model::set_replica(bool replica) { impl_->replica = replica; }
+void redis_model::set_replica(bool replica) {
+  impl_->replica = replica;
+  if (!replica) {
+    return;
+  }
+  impl_->acknowledged.clear();
+  for (auto const& w : std::exchange(impl_->waits, {})) {
+    impl_->pushes.push_back({w.who, value::error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")});
+    impl_->killed.push_back(w.who);
+    impl_->drop_connection(w.who);
+  }
+}
 
-void redis_model::impl::record(redis::command const& what, std::span<std::string_view const> argv, int selected) {
+std::int64_t redis_model::offset() const { return impl_->offset; }
+
+void redis_model::acknowledge(std::size_t replica, std::int64_t offset) {
+  std::int64_t& known = impl_->acknowledged[replica];
+  known = std::max(known, offset);
+}
+
+void redis_model::forget(std::size_t replica) { impl_->acknowledged.erase(replica); }
+
+void redis_model::set_waits_for_own_writes(bool own) { impl_->waits_for_own_writes = own; }
+
+bool redis_model::waits(connection_id who) const {
+  return std::any_of(impl_->waits.begin(), impl_->waits.end(), [&](auto const& w) { return w.who == who; });
+}
+
+std::int64_t redis_model::impl::replicas_at(std::int64_t wanted) const {
+  return std::count_if(acknowledged.begin(), acknowledged.end(), [&](auto const& one) { return one.second >= wanted; });
+}
+
+std::vector<redis_model::pushed> redis_model::take_waited() {
+  std::vector<pushed> answers;
+  std::erase_if(impl_->waits, [&](impl::waiting const& w) {
+    std::int64_t const there = impl_->replicas_at(w.offset);
+    if (there < w.replicas && (w.until_ms == 0 || impl_->now_ms() < w.until_ms)) return false;
+    answers.push_back({w.who, value::number(there)});
+    return true;
+  });
+  return answers;
+}
+
+namespace {
+
+// Redis counts what a command has changed, and sends nothing to the replicas if that is nothing.
+bool has_changed(redis::command const& what, std::span<std::string_view const> argv, value const& reply) {
+  if (what.name == "set") {
+    bool const gets = std::any_of(argv.begin() + 3, argv.end(), [](std::string_view word) { return redis::equal_ignoring_case(word, "get"); });
+    return gets || !reply.is(value::kind::nil);
+  }
+  if (what.name == "zpopmin" || what.name == "zpopmax") return !reply.items.empty();
+  bool const updates = what.name == "hset" || what.name == "zadd";  // and counts only what is new
+  return updates || !reply.is(value::kind::integer) || reply.integer != 0;
+}
+
+}  // namespace
+
+void redis_model::impl::record(redis::command const& what, std::span<std::string_view const> argv, value const& reply, int selected) {
   if (!replicating) {
     return;
+  }
+  bool const writes = (what.marks & redis::command::write) != 0 && has_changed(what, argv, reply);
+  if (writes || what.name == "publish") {
+    ++offset;
   }
   if (what.name == "publish") {
     effects.push_back([channel = std::string{argv[1]}, message = std::string{argv[2]}](impl& to) { (void)to.publish(channel, message); });
     return;
   }
-  if ((what.marks & redis::command::write) == 0) {
+  if (!writes) {
     return;
   }
   if (what.name.starts_with("flush")) {

@@ -99,8 +99,23 @@ class redis_model {
   std::vector<effect> take_effects();
   void apply(effect const& what);
 
-  // A replica is read-only. Its connections stay what they are.
+  // A replica is read-only. Its connections stay what they are, but those that wait (WAIT) are closed with an error.
   void set_replica(bool replica);
+
+  // Grows with every effect. What was written up to it a replica has that acknowledges it; one that is forgotten does not count.
+  std::int64_t offset() const;
+  void acknowledge(std::size_t replica, std::int64_t offset);
+  void forget(std::size_t replica);
+
+  // Redis 7.0 lets WAIT wait for all that was written up to the last command of its connection, of whatever kind, and by whomever; from
+  // 7.2 on up to the last command of its connection that wrote something.
+  void set_waits_for_own_writes(bool own);
+
+  // The connection is in a WAIT that is not answered: what it sends is not carried out yet.
+  bool waits(connection_id who) const;
+
+  // Answers to WAITs of which enough replicas have acknowledged, or whose time is over; in the order in which they began.
+  std::vector<pushed> take_waited();
 
   // What Redis does ten times a second: removes the keys whose time is over.
   void expire_cycle();

@@ -252,11 +252,15 @@ value execute(redis_model::impl& server, connection& from, std::span<std::string
     return value::error(*text);
   }
 
+  std::int64_t const before = server.offset;
   call running{server, from, argv, reply, from.protocol, from.database, false, what};
   server.count(*what);
   what->run(running);
   if (!reply.is_error()) {
-    server.record(*what, argv, from.database);
+    server.record(*what, argv, reply, from.database);
+  }
+  if (!server.waits_for_own_writes || server.offset != before) {
+    from.waits_for = server.offset;
   }
   return reply;
 }

@@ -72,6 +72,7 @@ struct connection {
   std::vector<std::string> channels;
   std::vector<std::string> shard_channels;
   std::vector<std::string> patterns;
+  std::int64_t waits_for = 0;  // the offset that a WAIT of it waits for
 };
 
 // ---- one running command ----
@@ -207,6 +208,15 @@ struct redis_model::impl {
   bool replica = false;
   bool replicating = false;
   std::vector<effect> effects;
+  std::int64_t offset = 0;
+  std::map<std::size_t, std::int64_t> acknowledged;  // by replica
+  bool waits_for_own_writes = false;
+  struct waiting {
+    connection_id who;
+    std::int64_t offset, replicas;
+    std::int64_t until_ms;  // 0: for ever
+  };
+  std::vector<waiting> waits;
   std::uint64_t random = lua_host::first_random;
   std::vector<std::uint64_t> counts;
 
@@ -228,7 +238,8 @@ struct redis_model::impl {
   // To each subscriber; how many there are.
   std::size_t publish(std::string_view channel, std::string_view message);
   // Of a command that has run, for the replicas.
-  void record(redis::command const& what, std::span<std::string_view const> argv, int selected);
+  void record(redis::command const& what, std::span<std::string_view const> argv, value const& reply, int selected);
+  std::int64_t replicas_at(std::int64_t offset) const;
 };
 
 }  // namespace conch::sim

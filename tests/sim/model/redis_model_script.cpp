@@ -55,7 +55,7 @@ class script_commands_target final : public lua_host::commands {
     what->run(inner);
     constexpr int to_replicas = 2;
     if ((replication & to_replicas) != 0 && !reply.is_error()) {
-      server_.record(*what, argv, selected_);
+      server_.record(*what, argv, reply, selected_);
     }
     return true;
   }

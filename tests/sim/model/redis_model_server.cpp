@@ -234,6 +234,36 @@ void client_kill(call& c) {
   }
 }
 
+// ---- WAIT ----
+
+void wait(call& c) {
+  if (c.server.replica) {
+    c.error(
+        "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is "
+        "not the default) writes to replicas are just local and are not propagated.");
+    return;
+  }
+  std::int64_t timeout = 0, replicas = 0;
+  if (!to_integer(c[2], timeout)) {
+    c.error("ERR timeout is not an integer or out of range");
+    return;
+  }
+  if (timeout < 0) {
+    c.error("ERR timeout is negative");
+    return;
+  }
+  if (!c.integer_argument(1, replicas)) {
+    return;
+  }
+  std::int64_t const there = c.server.replicas_at(c.from.waits_for);
+  if (there >= replicas) {
+    c.integer(there);
+    return;
+  }
+  c.server.waits.push_back({c.from.id, c.from.waits_for, replicas, timeout == 0 ? 0 : c.server.now_ms() + timeout});
+  c.reply = value::nothing();
+}
+
 // ---- TIME, INFO, CONFIG, the keyspace ----
 
 void time(call& c) {
@@ -350,6 +380,7 @@ std::span<command const> server_commands() {
       {"client|setname", 3, no_script, client_setname},
       {"client|getname", 2, no_script, client_getname},
       {"client|kill", -3, no_script, client_kill},
+      {"wait", 3, no_script, wait},
       {"time", 1, none, time},
       {"info", -1, none, info},
       {"config", -2, container, nullptr},
