@@ -62,8 +62,8 @@ TEST(CliDocs, NameEachExitCode) {
 
 TEST(CliDocs, BashCompletes) {
   auto const completed = [](std::string const& words, int at) {
-    std::string const script = "source " + std::string{CONCH_CLI_SOURCES} + "/completion/conch.bash; COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(at) +
-                               "; _conch; echo \"${COMPREPLY[*]}\"";
+    std::string const script = "source " + std::string{CONCH_CLI_SOURCES} + "/completion/conch.bash; COMP_WORDS=(" + words +
+                               "); COMP_CWORD=" + std::to_string(at) + "; _conch; echo \"${COMPREPLY[*]}\"";
     std::FILE* const out = ::popen(("bash -c '" + script + "'").c_str(), "r");
     char line[4096] = "";
     if (std::fgets(line, sizeof line, out) == nullptr) line[0] = 0;
