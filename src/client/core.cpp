@@ -191,7 +191,7 @@ void client_core::extend(node_ref n, duration lease, release_handler handler) {
   auto const call = std::make_shared<extension_call>(std::move(handler));
   call->runs_on = work_of(executor(), call->handler);
   enter([&](time_point now) {
-    n->extensions.push_back(call);
+    n->made_calls().extensions.push_back(call);
     cohort_.extend(*n, std::chrono::duration_cast<std::chrono::milliseconds>(lease), now);
   });
 }
@@ -207,7 +207,7 @@ void client_core::detach(node_ref n, detach_handler handler) {
   auto const call = std::make_shared<detach_call>(std::move(handler));
   call->runs_on = work_of(executor(), call->handler);
   enter([&](time_point now) {
-    n->detaching = call;
+    n->made_calls().detaching = call;
     stop_watchers(*n, asio::error::operation_aborted);
     cohort_.detach(*n, now);
   });
@@ -234,8 +234,7 @@ void client_core::adopt(settings_ptr const& lock, std::string_view detached, acq
   acquire_options options;
   options.lease = from->lease;
   node_ref node = prepare(lock, options, true, std::move(handler), on_own_executor, std::move(permit));
-  node->origin = from->origin();
-  node->first_index = from->next_index();
+  node->adopts = std::make_unique<engine::adoption const>(engine::adoption{from->origin(), from->next_index()});
   enter([&](time_point now) {
     hold_node& n = *node;
     begin(std::move(node), std::nullopt, now);
@@ -271,7 +270,8 @@ std::shared_ptr<hold_watcher> client_core::watch(node_ref n, bool of_request, lo
     if (of_request && !deployment_.backend->offers().inspection) {
       ready_.push_back({ready::kind::call, n, make_error_code(errc::not_supported, deployment_.backend->offers().instead), false, w});
     } else if (n->at == engine::acquisition::phase::holding) {
-      w->at_hold = n->watchers.insert(n->watchers.end(), w);
+      auto& watchers = n->made_calls().watchers;
+      w->at_hold = watchers.insert(watchers.end(), w);
       if (of_request) cohort_.watch_requests(*n, now);
     } else {
       error_code const why = n->loss && !n->given_back ? n->loss : make_error_code(errc::not_held);
@@ -284,17 +284,18 @@ std::shared_ptr<hold_watcher> client_core::watch(node_ref n, bool of_request, lo
 void client_core::stop_watching(hold_node& n, std::shared_ptr<hold_watcher> const& w) {
   enter([&](time_point) {
     if (!w->at_hold) return;
-    n.watchers.erase(*std::exchange(w->at_hold, std::nullopt));
+    n.calls->watchers.erase(*std::exchange(w->at_hold, std::nullopt));
     ready_.push_back({ready::kind::call, node_ref{&n}, asio::error::operation_aborted, false, w});
   });
 }
 
 void client_core::stop_watchers(hold_node& n, error_code why) {
-  for (auto const& w : n.watchers) {
+  if (!n.calls) return;
+  for (auto const& w : n.calls->watchers) {
     w->at_hold.reset();
     ready_.push_back({ready::kind::call, node_ref{&n}, why, false, w});
   }
-  n.watchers.clear();
+  n.calls->watchers.clear();
 }
 
 // ------------------------------------------------------------------------------------------------ input and output
@@ -439,13 +440,15 @@ void client_core::on_lost(engine::acquisition& a, error_code why) {
 
 void client_core::on_requested(engine::acquisition& a) {
   auto& n = static_cast<hold_node&>(a);
-  for (auto at = n.watchers.begin(); at != n.watchers.end();) {
+  if (!n.calls) return;
+  auto& watchers = n.calls->watchers;
+  for (auto at = watchers.begin(); at != watchers.end();) {
     std::shared_ptr<hold_watcher> const w = *at;
     if (!w->of_request) {
       ++at;
       continue;
     }
-    at = n.watchers.erase(at);
+    at = watchers.erase(at);
     w->at_hold.reset();
     ready_.push_back({ready::kind::call, node_ref{&n}, {}, false, w});
   }
@@ -460,14 +463,15 @@ void client_core::on_released(engine::acquisition& a, bool was_held, error_code 
 /// All that have asked for another lease meanwhile: the last one has been reached.
 void client_core::on_extended(engine::acquisition& a, bool is_held, error_code why) {
   auto& n = static_cast<hold_node&>(a);
-  for (auto& call : std::exchange(n.extensions, {})) {
+  if (!n.calls) return;
+  for (auto& call : std::exchange(n.calls->extensions, {})) {
     ready_.push_back({ready::kind::call, node_ref{&n}, why, is_held, std::move(call)});
   }
 }
 
 void client_core::on_detached(engine::acquisition& a, error_code why) {
   auto& n = static_cast<hold_node&>(a);
-  auto call = std::move(n.detaching);
+  auto call = std::move(n.calls->detaching);
   if (!why) {
     engine::place const& s = *n.lock->place;
     std::uint32_t const share = n.permit ? n.permit.weight : 1;
@@ -549,11 +553,11 @@ void client_core::context_gone() {
     acquire_handler acquired{std::move(n->on_acquired)};
     release_handler released;
     released.swap(n->on_released);
-    std::list<std::shared_ptr<hold_watcher>> watchers;
-    watchers.swap(n->watchers);
-    for (auto const& w : watchers) w->drop();
-    for (auto const& call : std::exchange(n->extensions, {})) call->drop();
-    if (auto const call = std::move(n->detaching)) call->drop();
+    if (auto const calls = std::move(n->calls)) {
+      for (auto const& w : calls->watchers) w->drop();
+      for (auto const& call : calls->extensions) call->drop();
+      if (calls->detaching) calls->detaching->drop();
+    }
     n->runs_on = {};
     n->of_engine = {};
   }

@@ -40,7 +40,7 @@ struct hold_watcher final : pending_call {
   lost_handler handler;
   bool const of_request;
   asio::any_completion_executor runs_on = {};                                      // work_of the handler: keeps its context at work
-  std::optional<std::list<std::shared_ptr<hold_watcher>>::iterator> at_hold = {};  // its entry in hold_node::watchers; with the client locked
+  std::optional<std::list<std::shared_ptr<hold_watcher>>::iterator> at_hold = {};  // its entry in pending_calls::watchers; with the client locked
 };
 
 /// One async_extend.
@@ -64,6 +64,13 @@ struct detach_call final : pending_call {
   std::string text = {};
 };
 
+/// The operations of one hold that have not completed.
+struct pending_calls {
+  std::list<std::shared_ptr<hold_watcher>> watchers;
+  std::vector<std::shared_ptr<extension_call>> extensions;
+  std::shared_ptr<detach_call> detaching;
+};
+
 /// One acquire and the hold that it becomes: the cohort's record of it, and the handlers to be called. It is counted, because
 /// the cohort, a hold, operations under way and their cancellation slots refer to it.
 class hold_node final : public engine::acquisition {
@@ -73,14 +80,17 @@ class hold_node final : public engine::acquisition {
   core_ptr core;  // until the last reference goes
   acquire_handler on_acquired;
   release_handler on_released;
-  asio::any_completion_executor runs_on;              // of the operation under way, work_of its handler; empty: it runs on the client's executor
-  std::list<std::shared_ptr<hold_watcher>> watchers;  // with the client locked
-  std::vector<std::shared_ptr<extension_call>> extensions;  // likewise
-  std::shared_ptr<detach_call> detaching;                   // likewise
-  error_code loss;                                          // with the client locked
-  node_ref of_engine;                   // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
-  std::atomic<bool> given_back{false};  // its hold is released or destroyed
+  asio::any_completion_executor runs_on;  // of the operation under way, work_of its handler; empty: it runs on the client's executor
+  std::unique_ptr<pending_calls> calls;   // most holds have none; with the client locked
+  error_code loss;                        // with the client locked
+  node_ref of_engine;                     // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
+  std::atomic<bool> given_back{false};    // its hold is released or destroyed
   std::atomic<int> references{0};
+
+  pending_calls& made_calls() {
+    if (!calls) calls = std::make_unique<pending_calls>();
+    return *calls;
+  }
 
  private:
   friend class node_list;

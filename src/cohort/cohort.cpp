@@ -79,7 +79,7 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
     finish(a, acquired::failed, not_offered(backend_->offers()));
     return;
   }
-  bool const adopts = !a.origin.empty();
+  bool const adopts = a.adopts != nullptr;
   if (adopts && !backend_->offers().adoption) {
     finish(a, acquired::failed, not_offered(backend_->offers()));
     return;
@@ -341,7 +341,7 @@ void cohort::ask_if_needed(lock_entry& e, time_point now) {
     return;
   }
   acquisition& first = e.waiting.front();
-  e.place->origin = first.origin;
+  e.place->origin = first.adopts ? first.adopts->origin : std::string{};
   backend_->ask(*e.place, !first.once, first.lease, now);  // may end in failed, and destroy the entry
 }
 
@@ -642,7 +642,7 @@ void cohort::granted(place& s, bool pushed, time_point now) {
   ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
   e.slice_began = now;
   e.requested = false;
-  e.hand_offs = s.origin.empty() || e.waiting.empty() || CONCH_MUTANT(adopted_index_anew) ? 0 : e.waiting.front().first_index;
+  e.hand_offs = s.origin.empty() || e.waiting.empty() || CONCH_MUTANT(adopted_index_anew) ? 0 : e.waiting.front().adopts->first_index;
   if (timers_.next_urgent() <= now && !CONCH_MUTANT(granted_before_loss)) {
     // After a pause of this process one of its holds may be over, and may have freed this permit. Its loss is reported before the new grant
     // is delivered.
@@ -661,7 +661,7 @@ void cohort::busy(place& s, time_point now) {
   lock_entry& e = entry_of(s);
   if (!e.waiting.empty() && e.waiting.front().once) {
     acquisition& a = e.waiting.front();
-    bool const adopts = !a.origin.empty();  // the lock is not the origin's any more
+    bool const adopts = a.adopts != nullptr;  // the lock is not the origin's any more
     finish(a, adopts ? acquired::failed : acquired::busy, adopts ? make_error_code(errc::lost) : error_code{});
   }
   ask_if_needed(e, now);

@@ -17,6 +17,12 @@ namespace conch::engine {
 
 struct lock_entry;
 
+/// The detached hold that an acquire takes over.
+struct adoption {
+  std::string origin;   // place::origin
+  int first_index = 0;  // of its token, as lock_entry::hand_offs
+};
+
 /// One call of an acquire, and the hold that it becomes. The shell owns it, and may free it after the last event about it.
 struct acquisition : list_hook<acquisition>, receipt {
   enum class phase : std::uint8_t {
@@ -43,8 +49,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   time_point extend_to = time_point::min();  // an extension of the hold is under way: to this deadline
   time_point detached_at{};                  // when its hold was detached
   engine::permit permit;                     // of a lock with several owners; else none
-  std::string origin;                        // a detached hold is taken over, place::origin; empty: the lock is asked for
-  int first_index = 0;                       // of its token, as lock_entry::hand_offs
+  std::unique_ptr<adoption const> adopts;    // a detached hold is taken over; none: the lock is asked for
 
   // The result.
   phase at = phase::fresh;

@@ -241,8 +241,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     a.lease = w.lease.count() != 0 ? w.lease : std::chrono::duration_cast<milliseconds>(settings.lease);
     a.max_hold = w.max_hold;
     a.permit = w.permit;
-    a.origin = w.origin;
-    a.first_index = w.first_index;
+    if (!w.origin.empty()) a.adopts = std::make_unique<adoption const>(adoption{w.origin, w.first_index});
     if (w.wait != duration::max()) a.until = now + w.wait;
     return a;
   }

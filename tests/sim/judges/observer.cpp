@@ -144,7 +144,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
 
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
   if (a.fence <= 0) throw violation{2, who + ", which is no token"};
-  bool const adopts = !a.origin.empty();
+  bool const adopts = a.adopts != nullptr;
   if (a.fence <= w.highest_granted && !is_disowned(a)) {
     throw violation{2, who + ", after fence " + std::to_string(w.highest_granted)};
   }

@@ -132,11 +132,12 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
     if (!so) throw violation{11, who + ", although " + although};
   };
   if (a.cancelled && why == engine::cancelled()) return;
-  if (why == errc::lost && !a.origin.empty()) {
+  if (why == errc::lost && a.adopts) {
+    std::string const& origin = a.adopts->origin;
     owner_fences const owners = owners_of(a.lock_number);
-    auto const from = owners.find(a.origin.substr(0, a.origin.find(' ')));
+    auto const from = owners.find(origin.substr(0, origin.find(' ')));
     bool const rewound = plan_.has({fault_plan::kind::failover, fault_plan::kind::step_back});
-    must(rewound || from == owners.end() || from->first + " " + std::to_string(from->second) != a.origin, "what it was told of is still there");
+    must(rewound || from == owners.end() || from->first + " " + std::to_string(from->second) != origin, "what it was told of is still there");
     return;
   }
   if (fence_spoilt_once(a.lock_number) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;

@@ -590,7 +590,7 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
   look_at_hold(a);
   std::string const who = client_words(a) + " was granted a permit of " + lock_words(a.lock_number);
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
-  if (!a.fixed && a.origin.empty() && a.fence % hand_offs_per_grant != 0) throw violation{8, who + " in memory"};
+  if (!a.fixed && !a.adopts && a.fence % hand_offs_per_grant != 0) throw violation{8, who + " in memory"};
   if (a.permit.all_free && !disowned(a)) {
     permits_state const is = look_at(a.lock_number);
     auto const given = is.owners.find(owner_id(a));

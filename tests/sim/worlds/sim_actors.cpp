@@ -310,8 +310,7 @@ void sim_client::take_over(detached_hold const& d, time_point now) {
   x.order = ++asked_;
   x.fixed = o.fixed;
   x.lease = as_ms(d.lease);
-  x.origin = d.origin;
-  x.first_index = d.first_index;
+  x.adopts = std::make_unique<engine::adoption const>(engine::adoption{d.origin, d.first_index});
   plan const& all = world_.schedule();
   if (all.permits != engine::permit_kind::none) x.permit = {all.permits, all.limit, d.share};
   world_.watcher().asked(x);
