@@ -1,5 +1,5 @@
 -- Extends the leases of many parts of locks, never shortens one. A bad key fails alone.
--- KEYS lock...   ARGV id lease, for each; of holds that have lasted long KEYS lock... fence... ends...   ARGV id lease, for each, then retention
+-- KEYS lock...   ARGV "id" or "id fence", lease, for each; of holds that have lasted long KEYS lock... fence... ends...   ARGV id lease, for each, then retention
 -- Answers {now, result...}: 1 extended, 0 not mine (also where the key holds something else), -1 could not be read or written · or READONLY, at what is a replica now
 -- @include lib/time.lua
 -- @include lib/keep.lua
@@ -20,7 +20,8 @@ end
 
 for i = 1, count do
   local key = KEYS[i]
-  local id, lease = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
+  local id, fence = match(ARGV[2 * i - 1], '^(%S+) ?(%d*)$')
+  local lease = tonumber(ARGV[2 * i])
   local value = pcall('HGET', key, id)
   if type(value) == 'table' then
     answer[i + 1] = string.find(value.err, 'WRONGTYPE', 1, true) and 0 or -1
@@ -28,7 +29,7 @@ for i = 1, count do
   end
   local before, ends, segment = match(value or '', '^(%d+ %d+ )[hc] (%d+)( %d+)$') -- as in lib/part.lua
   ends = tonumber(ends or 0)
-  if ends <= now then
+  if ends <= now or (fence ~= '' and match(before, ' (%d+) ') ~= fence) then
     answer[i + 1] = answer[i + 1] or 0
   else
     local done = pcall('HSET', key, id, before .. 'h ' .. text(max(ends, now + lease * 1000)) .. segment)

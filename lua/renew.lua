@@ -1,5 +1,5 @@
 -- Extends the leases of many locks, never shortens one. A bad key fails alone.
--- KEYS lock...   ARGV id lease, for each; of holds that have lasted long KEYS lock... fence...   ARGV id lease, for each, then retention
+-- KEYS lock...   ARGV "id" or "id fence", lease, for each; of holds that have lasted long KEYS lock... fence...   ARGV id lease, for each, then retention
 -- Answers {now, result...}: 1 extended, 0 not mine (also where the key holds something else), -1 could not be read or written · or READONLY, at what is a replica now
 -- @include lib/time.lua
 -- @include lib/keep.lua

@@ -642,7 +642,8 @@ void cohort::granted(place& s, bool pushed, time_point now) {
   ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
   e.slice_began = now;
   e.requested = false;
-  e.hand_offs = s.origin.empty() || e.waiting.empty() || CONCH_MUTANT(adopted_index_anew) ? 0 : e.waiting.front().adopts->first_index;
+  adoption const* const adopted = e.waiting.empty() ? nullptr : e.waiting.front().adopts.get();
+  e.hand_offs = adopted == nullptr || CONCH_MUTANT(adopted_index_anew) ? 0 : adopted->first_index;
   if (timers_.next_urgent() <= now && !CONCH_MUTANT(granted_before_loss)) {
     // After a pause of this process one of its holds may be over, and may have freed this permit. Its loss is reported before the new grant
     // is delivered.

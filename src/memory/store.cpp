@@ -276,7 +276,7 @@ store::renewed store::renew(protocol::renew_command const& c, std::string_view c
   reply.locks.reserve(c.items.size());
   for (protocol::renewal const& item : c.items) {
     entry* const e = find(item.name);
-    bool const mine = e != nullptr && e->owned_by(client, item.id);
+    bool const mine = e != nullptr && e->owned_by(client, item.id) && (item.fence == 0 || item.fence == e->owner_fence);
     if (mine) {
       script_context m{*this, *e, client, now_us, 0, c.retention.count()};
       m.extend(item.lease.count());

@@ -470,7 +470,8 @@ store::renewed store::renew_permits(protocol::renew_command const& c, std::strin
     entry* const e = find(item.name);
     std::string const id = id_text(client, item.id);
     auto const found = e != nullptr ? e->permits.owners.find(id) : decltype(e->permits.owners.end()){};
-    bool const mine = e != nullptr && found != e->permits.owners.end() && found->second.ends_us > now_us;
+    bool const there = e != nullptr && found != e->permits.owners.end() && found->second.ends_us > now_us;
+    bool const mine = there && (item.fence == 0 || item.fence == found->second.fence);
     if (mine) {
       std::int64_t const lease = item.lease.count();
       found->second.claimed = false;

@@ -240,18 +240,22 @@ class server final : public backend, public wire_events {
   void patience(place& s, time_point now);
   void lose(place& s, time_point now);
   void lose_and_give_back(place& s, time_point now);
-  void renew_answer(in_flight const& r, answer const& a, time_point now);
-  void send_renewals(std::span<place* const> places, bool with_source, time_point now);
-  void send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, bool with_source, time_point now);
   milliseconds claim_of(milliseconds lease) const;
   milliseconds retention(duration lease) const { return whole_ms(settings_.fence_retention + lease); }
-  bool fence_is_due(place const& s, time_point now) const;
   place* wanted(pushed_grant const& g);
   bool fits(place const& s, pushed_grant const& g) const;
   bool is_plausible(std::int64_t fence, time_point now) const;
   void ask_because_of_push(place& s, time_point now);
   void stray(pushed_grant const& g, time_point now);
   place* wanted_permit(grant_id id) const;
+
+  // server_renewals.cpp: many holds in one script
+  void renew_answer(in_flight const& r, answer const& a, time_point now);
+  void send_renewals(std::span<place* const> places, bool with_source, time_point now);
+  bool granted_elsewhere(place const& s) const;
+  static milliseconds lease_left(place const& s, time_point now);
+  void send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, bool with_source, time_point now);
+  bool fence_is_due(place const& s, time_point now) const;
 
   // server_admin.cpp: questions and orders
   void send_admin(admin_request& i, bool with_source, time_point now);

@@ -90,6 +90,7 @@ struct renewal {
   grant_id id = 0;
   milliseconds lease{};
   std::int64_t floor = 0;  // of a vote, as in release_command
+  std::int64_t fence = 0;  // of the grant: another grant under this id is not renewed; 0: any grant
 };
 
 struct renew_command {

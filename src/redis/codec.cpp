@@ -193,7 +193,11 @@ struct encoder {
       }
     }
     for (protocol::renewal const& item : c.items) {
-      write_id(w, who.client, item.id);
+      if (item.fence == 0) {
+        write_id(w, who.client, item.id);
+      } else {
+        w.arg({who.client, ".", engine::to_text(item.id), " ", std::to_string(item.fence)});
+      }
       w.arg(count(item.lease));
     }
     if (keep) w.arg(count(c.retention));

@@ -7,6 +7,7 @@ namespace {
 std::vector<attempt> const three_tries{{"L", 1, lease}, {"M", 2, lease}, {"N", 3, lease}};
 std::vector<renewal> const two_renewals{{"L", 1, lease}, {"M", 2, lease}};
 std::vector<renewal> const one_renewal{{"L", 1, lease}};
+std::vector<renewal> const renewal_of_7{{"L", 1, lease, 0, 7}};
 std::vector<renewal> const two_votes{{"L", 1, lease, clock_us + 50}, {"M", 2, lease, clock_us + 50}};
 
 renew_command lasting(std::vector<renewal> const& items, bool permits = false) {
@@ -168,6 +169,9 @@ std::vector<row> const& releases() {
        "L=c.1 {clock} c (3000)\nL:f={clock} (600000)\nL:q=[d.1@7]\n", "c: c.1 {clock} {now} 3000 conch:{L}\n"},
       {"nobody hears: free", "SET L 'a.1 {clock-9} h' PX 5000\nZADD L:q 5 b.1", "", give_back(), "[1 0 0 {now}]", "L:f={clock} (600000)\n"},
       {"somebody's: changes nothing", "SET L 'b.7 {clock-9} h' PX 5000", "", give_back(), "[0 0 0 {now}]", "L=b.7 {clock-9} h (5000)\n"},
+      {"only the grant that is named", "SET L 'a.1 {clock-9} h' PX 5000", "", renew_command{.items = renewal_of_7}, "[{now} 0]",
+       "L=a.1 {clock-9} h (5000)\n"},
+      {"the grant that is named", "SET L 'a.1 7 h' PX 5000", "", renew_command{.items = renewal_of_7}, "[{now} 1]", "L=a.1 7 h (30000)\n"},
       {"an id that mine begins with is not mine", "SET L 'a.12 {clock-9} h' PX 5000", "", give_back(), "[0 0 0 {now}]",
        "L=a.12 {clock-9} h (5000)\n"},
       {"in line: leaves it", "SET L 'b.7 {clock-9} h' PX 5000\nZADD L:q 5 a.1 6 c.1\nPEXPIRE L:q 60000", "", give_back(), "[0 0 0 {now}]",
@@ -224,6 +228,10 @@ std::vector<row> const& renewals() {
       {"permits: mine, somebody's", "HSET L sums 's 3 2 {now+1000000} 0 ' a.1 '1 7 c {now+2000000} 0' b.1 '1 8 h {now+1000000} 0'\nPEXPIRE L 2000",
        "", renew_command{.items = two_renewals, .permits = true}, "[{now} 1 0]",
        "L={a.1=1 7 h {now+30000000} 0, b.1=1 8 h {now+1000000} 0, sums=s 3 2 {now+1000000} 0 } (30000)\n"},
+      {"permits: only the grant that is named", "HSET L sums 's 3 1 {now+1000000} 0 ' a.1 '1 8 h {now+1000000} 0'\nPEXPIRE L 2000", "",
+       renew_command{.items = renewal_of_7, .permits = true}, "[{now} 0]", "L={a.1=1 8 h {now+1000000} 0, sums=s 3 1 {now+1000000} 0 } (2000)\n"},
+      {"permits: the grant that is named", "HSET L sums 's 3 1 {now+1000000} 0 ' a.1 '1 7 h {now+1000000} 0'\nPEXPIRE L 2000", "",
+       renew_command{.items = renewal_of_7, .permits = true}, "[{now} 1]", "L={a.1=1 7 h {now+30000000} 0, sums=s 3 1 {now+1000000} 0 } (30000)\n"},
       {"permits: one whose lease is over is not mine", "HSET L sums 's 3 1 {now} 0 ' a.1 '1 7 h {now} 0'\nPEXPIRE L 2000", "",
        renew_command{.items = one_renewal, .permits = true}, "[{now} 0]", "L={a.1=1 7 h {now} 0, sums=s 3 1 {now} 0 } (2000)\n"},
       {"permits: never shortened", "HSET L sums 's 3 1 {now+1000000} 0 ' a.1 '1 7 h {now+90000000} 0'\nPEXPIRE L 90000", "",
@@ -468,6 +476,8 @@ TEST(ScriptTables, EachMistakeShowsInARow) {
           {"renew", "retention and answer[i + 1] == 1", "retention"},
           {"permit_renew", "keep_fence(KEYS[count + i], tonumber(match(before, ' (%d+)')), retention)", ""},
           {"permit_renew", "ends <= now", "ends < now"},
+          {"permit_renew", "match(before, ' (%d+) ') ~= fence", "false"},
+          {"permit_renew", "fence ~= ''", "true"},
           {"adopt", "owner == id", "false"},
           {"adopt", "owner .. ' ' .. fence == origin", "string.find(origin, owner, 1, true)"},
           {"adopt", "own(id, fence, 'h', lease)", "own(owner, fence, 'h', lease)"},

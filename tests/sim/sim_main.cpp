@@ -24,6 +24,7 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --seed S        of the run (default 1)
   --threads T     default: the number of processors
   --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant, multi
+  --replicas      a master with replicas that lag and take over; --mutants are those that this must find
   --quorum        a lock over several servers, in a world of its own; --mutants are those of this world
   --replay SEED   one schedule, by the seed that a violation was reported with
   --mutant NAME   with this deliberate fault in the engine or in a script
@@ -38,7 +39,7 @@ The exit code is 0 if nothing was found (with --mutants: if each was found), els
 struct options {
   std::uint64_t schedules = 0, seed = 1, replay = 0;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  bool mutants = false, list = false, full = false, replays = false, quorum = false;
+  bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false;
   mutant const* broken = nullptr;
   permit_kind kind = permit_kind::none;
   bool multi = false;  // several mutexes at once
@@ -48,7 +49,10 @@ struct options {
     quorum_outcome const o = run_quorum(of, traced);
     return {o.promise, o.words, o.trace, o.grants};
   }
-  plan make(std::uint64_t of) const { return multi ? make_multi_plan(of) : kind == permit_kind::none ? make_plan(of) : make_permits_plan(of, kind); }
+  plan make(std::uint64_t of) const {
+    if (replicas) return make_replicas_plan(of);
+    return multi ? make_multi_plan(of) : kind == permit_kind::none ? make_plan(of) : make_permits_plan(of, kind);
+  }
   plan_maker maker() const {
     return [this](std::uint64_t of) { return make(of); };
   }
@@ -57,6 +61,7 @@ struct options {
   }
   std::span<mutant const> mutants_of_kind() const {
     if (quorum) return quorum_mutants();
+    if (replicas) return replicas_mutants();
     if (multi) return multi_mutants();
     return kind == permit_kind::none ? all_mutants() : permits_mutants();
   }
@@ -115,6 +120,8 @@ options parse(int argc, char** argv) {
       o.list = true;
     } else if (what == "--quorum") {
       o.quorum = true;
+    } else if (what == "--replicas") {
+      o.replicas = true;
     } else if (what == "--full") {
       o.full = true;
     } else if (what == "--help" || what == "-h") {
@@ -159,7 +166,9 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
                                  : o.kind == permit_kind::reentrant ? 4
                                                                     : 0];
   std::printf("\nreplay:    scripts/sim --replay %llu%s%s%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str(), kind,
-              o.quorum ? " --quorum" : "");
+              o.quorum     ? " --quorum"
+              : o.replicas ? " --replicas"
+                           : "");
   return 1;
 }
 

@@ -208,6 +208,11 @@ TEST(Encode, WritesARenewalOfManyLocks) {
             (words{"EVALSHA", sha("renew"), "2", "conch:{a}", "conch:{%7D}", "c1.1", "30000", "c1.22", "5000"}));
 }
 
+TEST(Encode, WritesARenewalOfOneGrantOnly) {
+  std::vector<protocol::renewal> const items{{"a", 1, 30s, 0, 77}};
+  EXPECT_EQ(encoded(protocol::renew_command{items}), (words{"EVALSHA", sha("renew"), "1", "conch:{a}", "c1.1 77", "30000"}));
+}
+
 TEST(Encode, WritesARenewalThatKeepsFences) {
   std::vector<protocol::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
   EXPECT_EQ(

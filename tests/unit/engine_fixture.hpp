@@ -38,6 +38,7 @@ struct sent_command {
   milliseconds lease{}, claim{}, retention{};
   std::int64_t ticket = 0, not_after_us = 0;
   std::vector<milliseconds> leases;  // of a renewal
+  numbers fences;                    // likewise
   time_point at{};
 };
 
@@ -84,6 +85,7 @@ inline sent_command write_down(command const& c) {
     for (renewal const& item : n->items) {
       text += ' ' + numbered(item.name, item.id);
       out.leases.push_back(item.lease);
+      out.fences.push_back(item.fence);
     }
     script(n->with_source, text);
   } else if (auto const* q = std::get_if<inspect_command>(&c)) {

@@ -506,6 +506,44 @@ TEST_F(EngineWatchdog, DoesNotRenewPastMaxHoldAfterAReconnectEither) {
   EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"}));
 }
 
+TEST_F(EngineWatchdog, AsksAnotherServerAlsoForWhatIsNotRenewed) {  // P9
+  start_connected();
+  caller& a = holding("a", "L", {.max_hold = 2s});
+  advance(3s);
+  time_point const deadline = a.deadline();
+  disconnect();
+  connect("another run");
+  auto const all = take_sent();
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[3].text, "renew L 1");
+  EXPECT_EQ(all[3].fences, numbers{100}) << "of that grant, and of no other under the same id";
+  EXPECT_GE(protocol::good_for(all[3].leases[0]), deadline - now) << "the server keeps it for as long as it is believed";
+  EXPECT_LE(protocol::good_for(all[3].leases[0]), deadline - now + 5ms) << "and no longer";
+  settle_connection();
+  renewed({1});
+  EXPECT_EQ(a.deadline(), deadline);
+  EXPECT_EQ(heard(), texts{});
+  disconnect();
+  connect("a third one");
+  settle_connection();
+  take_sent();
+  renewed({0});
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(sent(), texts{"release L 1"}) << "it may stand in line there, as before that grant";
+}
+
+TEST_F(EngineWatchdog, GivesBackWhatAnotherServerHasUnderTheIdOfALostHold) {  // P6
+  start_connected();
+  holding("a");
+  disconnect();
+  connect("another run");
+  settle_connection();
+  take_sent();
+  renewed({0});
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(sent(), texts{"release L 1"});
+}
+
 TEST_F(EngineWatchdog, CountsMaxHoldForEachHolderAnew) {
   settings.local_slice = 1min;
   settings.lease = 60s;

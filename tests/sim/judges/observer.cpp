@@ -42,7 +42,7 @@ observer::observer(world& w, plan const& p) : world_{w}, plan_{p} {
 std::string observer::owner_id(sim_acquisition const& a) const { return a.client->id() + "." + engine::to_text(a.id); }
 
 bool observer::is_disowned(sim_acquisition const& a) const {
-  return forward_ || is_forged(a) || a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
+  return forward_ || is_forged(a) || a.orphaned_at >= 0 || a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
 }
 
 /// Perhaps: a grant of that id was published by somebody who is no server.
@@ -81,10 +81,6 @@ void observer::data_lost() {
 void observer::lock_tampered(int name) {
   watch(name).disowned = std::max(watch(name).disowned, watch(name).highest_written);
   watch(name).passed = {};
-}
-
-void observer::roles_changed() {
-  for (lock_watch& w : locks_) w.passed = {};
 }
 
 void observer::clock_forward() { forward_ = true; }
@@ -139,6 +135,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
   a.granted_at = now;
   a.seen_deadline = a.deadline();
   look_at_hold(a);
+  look_for_orphan(a, true);
   not_handed_on_though_asked(a);
   std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number) + ", fence " + std::to_string(a.fence);
 
@@ -149,16 +146,18 @@ void observer::answered(sim_acquisition& a, bool granted) {
     throw violation{2, who + ", after fence " + std::to_string(w.highest_granted)};
   }
   judge_forged(a);
-  if (!is_forged(a)) w.highest_granted = std::max(w.highest_granted, a.fence);
+  // While there are two masters, what the one has granted may be delivered before what the other granted earlier. In which order they write
+  // fences is looked at in answered_elsewhere.
+  if (!is_forged(a) && a.orphaned_at < 0) w.highest_granted = std::max(w.highest_granted, a.fence);
   for (sim_acquisition const* other : w.active) {
-    if (is_disowned(*other) || is_disowned(a)) continue;
+    if ((is_disowned(*other) || is_disowned(a)) && !same_server_granted(a, *other)) continue;
     std::string const holder = client_words(*other) + " with fence " + std::to_string(other->fence);
     if (is_believed(*other)) throw violation{1, who + ", while it is held by " + holder};
     if (other->at == phase::holding && !other->client->paused()) throw violation{9, who + ", before the loss was told to " + holder};
   }
   for (sim_acquisition const* other : w.waiting) {
     bool const leaving = other->cancelled || other->until <= a.client->local_now();
-    if (other->client == a.client && other->order < a.order && !leaving && !adopts && other->origin.empty()) {
+    if (other->client == a.client && other->order < a.order && !leaving && !adopts && !other->adopts) {
       throw violation{5, who + ", before another coroutine of that client that asked earlier"};
     }
   }
@@ -417,9 +416,11 @@ void observer::checked(sim_client& c) {
       if (a->client != &c || a->at != phase::holding) continue;
       look_at_hold(*a);
       told_in_time(*a);
+      if (a->orphaned_at >= 0) look_for_orphan(*a, false);
       if (a->deadline() == a->seen_deadline) continue;
       if (a->deadline() < a->seen_deadline) throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
       a->seen_deadline = a->deadline();
+      look_for_orphan(*a, true);
       backed_by_server(*a);
       duration const claim{plan_.longest_claim()};  // the releaser's
       duration const slack = claim + c.settings().settings.command_timeout;
@@ -495,7 +496,12 @@ void observer::writes(sim_client& c, protocol::command const& what) {
       bool const held = std::any_of(active.begin(), active.end(), [&](sim_acquisition const* a) {
         return a->client == &c && a->id == item.id && (a->at == phase::holding || a->at == phase::detaching);
       });
-      if (!held) throw violation{6, "client " + std::to_string(c.number()) + " renews " + lock_words(name) + ", which it no longer holds"};
+      // Once more, for no longer than it has been told already.
+      protocol::place const* const place = c.place(name);
+      bool const only_looks =
+          place != nullptr && place->id == item.id && c.local_now() + item.lease * 98 / 100 - std::chrono::milliseconds{6} <= place->deadline;
+      if (!held && !only_looks)
+        throw violation{6, "client " + std::to_string(c.number()) + " renews " + lock_words(name) + ", which it no longer holds"};
     }
   }
 }
@@ -521,7 +527,7 @@ void observer::nothing_owned_by_the_living() {
   // A replica that missed a release brings the hold back, and a clock that went back keeps it longer than the client
   // can know: then only the lease ends it.
   using kind = fault_plan::kind;
-  bool const rewound = plan_.has({kind::failover, kind::step_back});
+  bool const rewound = plan_.has({kind::failover, kind::promotion, kind::step_back});
   bool const away = plan_.has({kind::server_restart, kind::server_wiped, kind::slow});
   for (int name = 0; name < plan_.names; ++name) {
     lock_state const is = look(name);

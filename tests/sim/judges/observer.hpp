@@ -63,7 +63,9 @@ class observer {
   // `by`: the connection it comes from; null: somebody who is no client of ours.
   virtual void before(std::span<std::string_view const> argv, link const* by);
   virtual void after(std::span<std::string_view const> argv, value const& reply);
-  void answered_by_replica(std::span<std::string_view const> argv, value const& reply);
+  // ... at another server than the master: a replica, or a former master that takes itself for one
+  void asked_elsewhere(std::span<std::string_view const> argv, redis_model& at);
+  void answered_elsewhere(std::span<std::string_view const> argv, value const& reply);
   virtual void first_fence(int name, std::int64_t fence);
   virtual void data_lost();              // all of it, or an unknown part
   virtual void lock_tampered(int name);  // by an operator
@@ -94,6 +96,10 @@ class observer {
   virtual void clock_shows(std::int64_t ms);                                    // of the server
   void drops_connection(sim_client const& c, std::string_view why) const;
   void roles_changed();
+  // Another server is the master, and may not have all that was written.
+  void promoted();
+  void told_of_switch(int client);
+  void connected(sim_client& c);
   void clock_forward();
   // A fault has something to do with what happens before that; with a client: to that one's connection.
   void trouble(nanos until, int client = -1);
@@ -173,6 +179,15 @@ class observer {
   void needless_loss(sim_acquisition const& a, bool disowned, bool server_has_it) const;
   bool let_go(sim_acquisition& a, error_code why, std::string const& who);
   void only_one_adopts(std::string const& origin, std::string const& id, std::string const& who);
+  // observer_replicas.cpp
+  struct look_elsewhere {
+    int name;
+    redis_model* where;
+    lock_state was;
+  };
+  std::vector<look_elsewhere> elsewhere_;
+  std::unordered_map<std::string, time_point> orphans_;  // by owner id: the deadline that another server than the master gave
+  bool is_well(sim_client const& c, std::shared_ptr<link> const& l, nanos since) const;
   bool spoilt(int name) const;
   bool fence_spoilt_once(int name) const;
   bool denied_since(sim_client const& c, nanos asked_at) const;
@@ -227,6 +242,7 @@ class observer {
     std::vector<sim_acquisition*> waiting;
     std::int64_t highest_granted = 0;       // fencing token, delivered
     std::int64_t highest_written = 0;       // server part, on the server
+    std::int64_t written_elsewhere = 0;     // the last by a former master: the master may give the same in the same microsecond
     std::int64_t kept_until_ms = 0;         // until then, by the server's clock, that is not forgotten
     std::int64_t disowned = 0;              // grants up to this one were taken away by force
     nanos last_end = 0;                     // of a valid hold
@@ -252,6 +268,7 @@ class observer {
     bool adopts = false;
     std::string_view origin = {};  // "ID FENCE"
     std::string_view id, new_id;
+    std::int64_t fence = 0;  // of the grant that a renewal means; 0: any
     bool keep = false, waits = false;
     bool patient = false;
     bool late = false;      // by a connection that its client has left
@@ -262,6 +279,14 @@ class observer {
   };
 
   lock_state look(int name) const;
+  lock_state look(int name, redis_model const& at) const;
+  // observer_replicas.cpp
+  bool has_it(sim_acquisition const& a) const;
+  bool may_be_orphan(sim_acquisition const& a) const;
+  void look_for_orphan(sim_acquisition& a, bool heard);
+  bool same_server_granted(sim_acquisition const& a, sim_acquisition const& other) const;
+  void asked_the_master(sim_client const& c, char const* since) const;
+  bool only_roles_change() const;
   lock_watch& watch(int name) { return locks_[static_cast<std::size_t>(name)]; }
   bool is_believed(sim_acquisition const& a) const;
   bool is_disowned(sim_acquisition const& a) const;

@@ -204,12 +204,6 @@ void observer::order_failed(sim_client const& c, std::string const& who, int nam
 
 void observer::told_busy(int name, std::string_view id) { busy_at_[{name, std::string{client_of(id)}}] = world_.now(); }
 
-// It still shows who had the lock: a try that its client sent there is answered as well as it can know.
-void observer::answered_by_replica(std::span<std::string_view const> argv, value const& reply) {
-  if (!script_name(argv[1]).ends_with("acquire") || reply.is_error() || reply.items.empty() || reply.items[0].integer != 2) return;
-  if (int const name = named(argv[3]); name >= 0) told_busy(name, argv[3 + static_cast<std::size_t>(number(argv[2]))]);
-}
-
 /// P11: a try finds a lock busy because a script said so, or because somebody of this process has it or asks for it.
 void observer::found_busy(sim_acquisition const& a) {
   if (a.who->several != nullptr) return;  // what comes behind one that is busy is called busy

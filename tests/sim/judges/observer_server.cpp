@@ -79,6 +79,10 @@ bool observer::may_not_know_yet(link const& l) const {
 lock_state observer::look(int name) const {
   redis_model& model = world_.server();
   model.set_time_us(world_.server_us(world_.now()));
+  return look(name, model);
+}
+
+lock_state observer::look(int name, redis_model const& model) const {
   std::string const& key = keys_[static_cast<std::size_t>(name)];
   lock_state s;
   value const lock = model.peek(key);
@@ -117,7 +121,8 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
       step s{};
       s.name = named(argv[3 + i]);
       if (s.name < 0) continue;
-      s.id = rest[2 * i];
+      s.id = rest[2 * i].substr(0, rest[2 * i].find(' '));
+      if (s.id != rest[2 * i]) s.fence = number(rest[2 * i].substr(s.id.size() + 1));
       s.lease = number(rest[2 * i + 1]);
       s.index = i;
       steps_.push_back(std::move(s));
@@ -327,7 +332,7 @@ void observer::judge_renewal(step const& s, lock_state const& is, value const& r
     if (reply.error_code() == "WRONGTYPE") throw violation{10, "a bad key failed the renewal of " + lock + " and of all with it"};
     return;
   }
-  bool const mine = s.was.owned && s.was.owner == s.id;
+  bool const mine = s.was.owned && s.was.owner == s.id && (s.fence == 0 || s.fence == s.was.fence);
   auto const told = reply.items[s.index + 1].integer;
   if (told == 1) judge_confirmed(s, s.id, is);
   if (told == 0 && mine) throw violation{10, std::string{s.id} + " was told that it does not own " + lock + ", which it does"};
@@ -359,7 +364,8 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
   if (is.state == 'c') ++claims_;
   std::string const who = is.owner + " became the owner";
   bool const spoilt = is.fence >= protocol::fence_limit;  // its client gives it back
-  if (!fence_spoilt_once(s.name) && is.fence <= w.highest_written) {
+  bool const same_moment = std::exchange(w.written_elsewhere, 0) == is.fence && is.fence == w.highest_written;
+  if (!fence_spoilt_once(s.name) && is.fence <= w.highest_written && !same_moment) {
     throw violation{2, who + " with fence " + std::to_string(is.fence) + ", after fence " + std::to_string(w.highest_written)};
   }
   if (!spoilt) w.highest_written = is.fence;

@@ -66,6 +66,7 @@ class permits_observer final : public observer {
     int name = -1;
     bool acquires = false, releases = false, adopts = false;
     std::string id, origin = {};  // of an adoption: "ID FENCE"
+    std::int64_t fence = 0;       // of a renewal: of the grant that is meant; 0: of any
     bool keep = false, waits = false, patient = false;
     std::int64_t rest = 0;  // of a release: what stays
     bool knows_limit = true;

@@ -85,6 +85,8 @@ enum class engine_mutant : std::uint8_t {
   // how a hold ends
   holds_lost_on_reconnect,
   not_renewed_on_reconnect,
+  fixed_not_looked_for,
+  renewal_shows_no_fence,
   renewing_for_ever,
   failed_renewal_is_a_loss,
   failed_renewal_not_repeated,

@@ -295,6 +295,9 @@ mutant const* find_mutant(std::string_view name) {
   for (mutant const& m : multi_mutants()) {
     if (m.name == name) return &m;
   }
+  for (mutant const& m : replicas_mutants()) {
+    if (m.name == name) return &m;
+  }
   return nullptr;
 }
 

@@ -103,6 +103,7 @@ struct fault_plan {
     server_wiped,    // data lost
     failover,        // to a replica that misses the last writes
     role_change,     // a server and its replica change roles, and nothing is lost
+    promotion,       // a replica takes over at its offset, and the former master hears of it later
     step_back,
     step_forward,
     flush_scripts,
@@ -127,6 +128,15 @@ struct fault_plan {
   int client = 0;
   int name = 0;
   int variant = 0;
+  // Of a promotion. `length`: until then; `length2`: from then on until the former master is a replica.
+  enum class master_state : std::uint8_t {
+    well,     // and sends its replicas all it writes, until one of them takes over
+    cut_off,  // from its replicas
+    killed,   // and comes back as a master
+    frozen,   // and goes on as a master, with what has arrived meanwhile
+  };
+  master_state master_is = master_state::well;
+  nanos told = 0;  // within so long after it the clients leave the former master; less than 0: nobody tells them
 };
 
 std::string to_words(fault_plan const& fault);
@@ -145,9 +155,11 @@ struct plan {
   nanos timer_lateness = 0;
   std::int64_t server_drift_ppm = 0;
   nanos connect_time = 0;
-  nanos replication_delay = 0;
-  bool may_kill = true;  // CLIENT KILL
-  bool watched = false;  // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
+  nanos replication_delay = 0;  // to the first replica; to the second it is twice as much
+  int replicas = 0;             // from which one is promoted; 0: none, but where roles change there is one
+  nanos replica_ahead = 0;      // of the clock of the server before it
+  bool may_kill = true;         // CLIENT KILL
+  bool watched = false;         // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
   bool own_pushes_after_reply = false;
   bool expires_actively = false;                  // the server removes what is over at once; else when it is touched
   bool in_order = false;                          // the server only comes and goes, and keeps its data: nobody who waits may be passed over
@@ -185,6 +197,9 @@ plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind);
 
 // The same schedule, but whoever acquires wants several locks at once.
 plan make_multi_plan(std::uint64_t seed);
+
+// The same clients and their troubles, at a master with replicas that lag and take over.
+plan make_replicas_plan(std::uint64_t seed);
 
 std::string name_of(int name);
 

@@ -39,6 +39,12 @@ std::string to_words(fault_plan const& f) {
     case kind::role_change:
       return std::string{"the server and its replica change roles; "} + ((f.variant & 1) != 0 ? "its clients are sent away" : "its clients stay") +
              ((f.variant & 2) != 0 ? ", the address moves at once" : ", the address moves after " + ms(f.length2));
+    case kind::promotion: {
+      static char const* const states[] = {"is well", "is cut off from its replicas", "is killed", "stands still"};
+      return std::string{"the master "} + states[static_cast<int>(f.master_is)] + ", a replica takes over after " + ms(f.length) +
+             (f.told < 0 ? ", which nobody is told" : ", which clients are told within " + ms(f.told)) + "; the former master is a replica " +
+             ms(f.length2) + " later, and its clients " + ((f.variant & 4) != 0 ? "are sent away" : "stay");
+    }
     case kind::step_back: return "the server's clock goes back by " + ms(f.length);
     case kind::step_forward: return "the server's clock jumps forward by " + ms(f.length);
     case kind::flush_scripts: return "SCRIPT FLUSH";

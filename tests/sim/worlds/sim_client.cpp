@@ -277,6 +277,18 @@ void sim_client::connection_lost(link_ptr const& l) {
   });
 }
 
+/// What is above the connection leaves a server when it hears that another one is the master, also in the middle of a greeting.
+void sim_client::told_of_switch() {
+  input([this](time_point now) {
+    if (link_ == nullptr || !link_->accepted || link_->node == world_.address_of(number_)) return;
+    if (up_) {
+      drop_connection("another server is the master");
+    } else {
+      connection_->ended("another server is the master", now);
+    }
+  });
+}
+
 void sim_client::receive(link_ptr const& l, std::string bytes) {
   input([this, l, bytes = std::move(bytes)](time_point now) {
     if (l == link_) connection_->arrived(bytes, now);
@@ -292,6 +304,7 @@ void sim_client::connected_as(protocol::session const& s, time_point now) {
   server_->connected_as(s, now);
   cleanups_are_due_ = true;
   if (!server_->catching_up()) renewed_at_once(now);  // not where it takes several turns
+  world_.watcher().connected(*this);
 }
 
 void sim_client::connect_failed(protocol::fault what, std::string_view words, time_point now) {
@@ -303,7 +316,7 @@ void sim_client::connect_failed(protocol::fault what, std::string_view words, ti
 }
 
 void sim_client::disconnected(std::string_view why, time_point now) {
-  if (why != "the connection is gone" && why != drop_why_)
+  if (why != "the connection is gone" && why != "another server is the master" && why != drop_why_)
     throw violation{10, "the connection does not understand what the server sent: " + std::string{why}};
   if (up_) down_since_ = world_.now();
   up_ = cleanups_are_due_ = false;

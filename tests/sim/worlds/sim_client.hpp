@@ -55,6 +55,9 @@ struct sim_acquisition : engine::acquisition {
   time_point extended_at = time_point::min();  // when it last asked for another lease
   nanos listens_since = -1;                    // for requests; -1: not at all
   bool told_of_request = false;
+  nanos orphaned_at = -1;                  // the master has nothing of it, or for less long: since then; less than 0: it has it
+  std::size_t told_by = 0;                 // of the servers the one that last said so ...
+  std::uint64_t told_in = 0;               // ... and the term in which it was the master
   nanos extension_asked_at = -1;           // in true time; -1: none is under way
   nanos detach_asked_at = -1;              // likewise
   time_point tell_by = time_point::max();  // of its loss, and of what deadline that is the margin
@@ -121,6 +124,7 @@ class sim_client final : public protocol::wire,
   void die(bool silently, nanos server_notices);
   void close();
   void adopt(detached_hold const& d);
+  void told_of_switch();  // another server is the master
 
   bool alive() const { return alive_; }
   bool paused() const { return paused_; }

@@ -24,21 +24,7 @@ world::world(plan const& p, bool traced) : plan_{p}, random_{p.seed ^ 0x5eedf00d
   }
   trace_.on = traced;
   use_small_steps(p.small_steps);
-  using kind = fault_plan::kind;
-  replicates_ = p.has({kind::role_change});
-  for (int i = 0; i < (replicates_ ? 2 : 1); ++i) {
-    nodes_.push_back({redis_model{plan_.epoch_us}, {}});
-    redis_model& model = nodes_.back().model;
-    model.set_own_pushes_after_reply(p.own_pushes_after_reply);
-    if (!p.may_kill) model.deny("client|kill");
-    if (p.watched) watch_channels(model);
-    if (!replicates_) continue;
-    model.replicate();
-    if (i == 1) {
-      model.restart(true);  // a run of its own
-      model.set_replica(true);
-    }
-  }
+  make_nodes();
 }
 
 world::~world() = default;
@@ -51,13 +37,15 @@ void world::say(std::string line) {
 
 // ---------------------------------------------------------------------------------------- time
 
-std::int64_t world::server_us(nanos true_time) const {
-  return plan_.epoch_us + drifted(true_time, plan_.server_drift_ppm) / microsecond + stepped_us_;
+std::int64_t world::server_us(nanos true_time) const { return server_us(true_time, nodes_[master_]); }
+
+std::int64_t world::server_us(nanos true_time, node const& of) const {
+  return plan_.epoch_us + drifted(true_time, plan_.server_drift_ppm) / microsecond + stepped_us_ + of.ahead_us;
 }
 
 // When the server's clock has gone past this millisecond, if nobody sets it meanwhile.
 nanos world::true_time_of_server_ms(std::int64_t unix_ms) const {
-  std::int64_t const wanted = ((unix_ms + 1) * 1000 - plan_.epoch_us - stepped_us_) * microsecond;
+  nanos const wanted = ((unix_ms + 1) * 1000 - plan_.epoch_us - stepped_us_ - nodes_[master_].ahead_us) * microsecond;
   nanos t = wanted;
   for (int i = 0; i < 4; ++i) t += wanted - drifted(t, plan_.server_drift_ppm);  // each time the error is 200 times smaller
   return t;
@@ -65,7 +53,7 @@ nanos world::true_time_of_server_ms(std::int64_t unix_ms) const {
 
 void world::set_clock() {
   for (node& n : nodes_) {
-    n.model.set_time_us(server_us(now_));
+    n.model.set_time_us(server_us(now_, n));
     if (plan_.expires_actively) n.model.expire_cycle();
   }
   observer_->clock_shows(server_us(now_) / 1000);
@@ -90,6 +78,7 @@ void world::run() {
   for (std::size_t i = 0; i < plan_.clients.size(); ++i) {
     clients_.push_back(std::make_unique<sim_client>(*this, static_cast<int>(i)));
     refused_until_.push_back(0);
+    addresses_.push_back(0);
     sim_client* const c = clients_.back().get();
     after(plan_.clients[i].start, [c] { c->start(); });
   }
@@ -178,8 +167,9 @@ void world::push(link_ptr const& l, bool up, std::string bytes, bool end) {
 
 void world::pump(link_ptr const& l, bool up) {
   link::direction& way = up ? l->up : l->down;
-  if (now_ < way.stalled_until) {
-    at(way.stalled_until, [this, l, up] { pump(l, up); });
+  nanos const stalled_until = up && l->accepted ? std::max(way.stalled_until, nodes_[l->node].frozen_until) : way.stalled_until;
+  if (now_ < stalled_until) {
+    at(stalled_until, [this, l, up] { pump(l, up); });
     return;
   }
   while (!way.under_way.empty() && way.under_way.front().at <= now_) {
@@ -190,7 +180,7 @@ void world::pump(link_ptr const& l, bool up) {
         close_server_end(l, false);
       } else if (l->server_open) {
         serve(l, p.bytes);
-      } else if (l->accepted && !down_ && !l->cut) {
+      } else if (l->accepted && !nodes_[l->node].down && !l->cut) {
         push(l, false, {}, true);  // RST: the server knows nothing of this connection
       }
     } else if (l->client_open) {
@@ -210,8 +200,10 @@ void world::connect(link_ptr const& l) {
   at(now_ + plan_.connect_time + delay(*l), [this, l] {
     sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
     if (!c.alive() || c.process() != l->process || !l->client_open) return;
-    if (down_) {
-      if (!silent_) c.connection_lost(l);
+    std::size_t const to = address_of(l->client);
+    node& n = nodes_[to];
+    if (n.down) {
+      if (!n.silent) c.connection_lost(l);
       return;
     }
     if (now_ < refused_until_[static_cast<std::size_t>(l->client)]) {
@@ -219,8 +211,7 @@ void world::connect(link_ptr const& l) {
       return;
     }
     set_clock();
-    node& n = nodes_[address_];
-    l->node = address_;
+    l->node = to;
     l->id = n.model.connect("10.0.0." + std::to_string(l->client + 1) + ":" + std::to_string(++ports_));
     l->accepted = l->server_open = true;
     n.by_id[l->id] = l;
@@ -348,7 +339,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   std::vector<std::string_view> changed{argv.begin(), argv.end()};
   bool const script = argv[0].starts_with("EVAL");
   node& n = nodes_[l->node];
-  // A replica writes nothing: its scripts have no effect that could be judged.
+  // A replica writes nothing: its scripts have no effect that could be judged. What a former master writes is lost.
   bool const judged = script && l->node == master_;
   std::string_view const its_name = script ? script_name(argv[1]) : std::string_view{};
   std::optional<order_in_hand> order;
@@ -356,11 +347,15 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     changed[1] = mutated_script(argv[1]);
     if (is_order(its_name)) order = take_order(its_name, argv, judged);
     else if (judged) observer_->before(argv, l.get());
+    else observer_->asked_elsewhere(argv, n.model);
   }
   auto const freeing = judged ? observer_->about_to_free(argv) : observer::freeing{};
   value const reply = n.model.execute(l->id, changed);
   if (trace_.on && (script || argv[0] == "CLIENT")) {
-    std::string line = (l->node == master_ ? "server: client " : "replica: client ") + std::to_string(l->client) + " ";
+    std::string line = (l->node == master_ ? "server: client "
+                        : n.takes_writes   ? "former master: client "
+                                           : "replica: client ") +
+                       std::to_string(l->client) + " ";
     line += script ? script_name(argv[1]) : "CLIENT";
     for (std::size_t i = script ? 3 : 1; i < argv.size(); ++i) line += " " + std::string{argv[i]};
     say(line + " -> " + describe(reply));
@@ -404,48 +399,10 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   if (order) {
     order_carried_out(*order, *l, reply, pushes);
   } else if (script) {
-    judged ? observer_->after(argv, reply) : observer_->answered_by_replica(argv, reply);
+    judged ? observer_->after(argv, reply) : observer_->answered_elsewhere(argv, reply);
   }
   observer_->freed(freeing, reply);
-  replicate();
-}
-
-// What the master has changed reaches its replica a little later, in order.
-void world::replicate() {
-  if (!replicates_) return;
-  auto effects = server().take_effects();
-  if (effects.empty()) return;
-  stream_.push_back({++batches_, std::move(effects)});
-  after(plan_.replication_delay, [this, number = batches_] { catch_up(number); });
-}
-
-void world::catch_up(std::uint64_t until) {
-  set_clock();
-  std::size_t const to = 1 - master_;
-  while (!stream_.empty() && stream_.front().number <= until) {
-    for (auto const& effect : stream_.front().effects) nodes_[to].model.apply(effect);
-    stream_.pop_front();
-  }
-  (void)nodes_[to].model.take_effects();
-  distribute(to, nodes_[to].model.take_pushes());
-}
-
-// In good order: the replica has everything before it takes over, and the clients of the other stay where they are, or are
-// sent away. The address follows, sooner or later.
-void world::change_roles(fault_plan const& f) {
-  if (down_) return;
-  catch_up(batches_);
-  std::size_t const old = master_;
-  master_ = 1 - master_;
-  nodes_[old].model.set_replica(true);
-  server().set_replica(false);
-  observer_->roles_changed();
-  if ((f.variant & 1) != 0) {
-    auto const all = nodes_[old].by_id;
-    for (auto const& [id, l] : all) close_server_end(l, true);
-  }
-  if ((f.variant & 2) != 0) address_ = master_;
-  after(f.length2, [this] { address_ = master_; });
+  replicate(l->node);
 }
 
 void world::admin(std::initializer_list<std::string_view> argv) {
@@ -454,7 +411,7 @@ void world::admin(std::initializer_list<std::string_view> argv) {
   std::vector<std::string_view> const words{argv};
   (void)server().execute(id, words);
   server().disconnect(id);
-  replicate();
+  replicate(master_);
 }
 
 // -------------------------------------------------------------------------------------- faults
@@ -527,6 +484,7 @@ void world::apply(fault_plan const& f) {
     case kind::server_restart: stop_server(f, true); break;
     case kind::server_wiped: stop_server(f, false); break;
     case kind::role_change: change_roles(f); break;
+    case kind::promotion: lose_master(f); break;
     case kind::failover:
       replica_.copy_data(server());
       after(f.length / 4 + millisecond, [this, &f] { stop_server(f, false); });
@@ -570,21 +528,10 @@ void world::apply(fault_plan const& f) {
 }
 
 void world::stop_server(fault_plan const& f, bool keep) {
-  if (down_) return;
-  down_ = true;
-  observer_->trouble(now_ + f.length2 + millisecond);
-  bool const silent = silent_ = (f.variant & 1) != 0;  // the machine is gone, and nobody says so
   node& n = nodes_[master_];
-  auto const all = n.by_id;
-  for (auto const& [id, l] : all) {
-    l->received.clear();
-    if (silent) {
-      l->server_open = false;
-    } else {
-      close_server_end(l, true);
-    }
-  }
-  n.by_id.clear();
+  if (n.down) return;
+  observer_->trouble(now_ + f.length2 + millisecond);
+  stop_node(master_, (f.variant & 1) != 0);
   set_clock();
   n.model.restart(keep);
   if (plan_.watched) watch_channels(n.model);
@@ -597,8 +544,8 @@ void world::stop_server(fault_plan const& f, bool keep) {
       set_clock();
     }
   }
-  after(f.length2 + millisecond, [this] {
-    down_ = false;
+  after(f.length2 + millisecond, [this, &n] {
+    n.down = false;
     say("the server is back");
   });
 }

@@ -1,4 +1,4 @@
-// A simulated world: true time, one server with a clock of its own and, where roles change, its replica, the network between
+// A simulated world: true time, one server with a clock of its own and, where roles change, its replicas, the network between
 // them and the clients, and the faults of the plan. Everything in it follows from the plan.
 #pragma once
 
@@ -59,7 +59,7 @@ struct link {
 
   int client;
   std::uint64_t process;  // which life of that client
-  std::size_t node = 0;   // of the two servers
+  std::size_t node = 0;   // of the servers
   redis_model::connection_id id = 0;
   bool accepted = false;
   bool client_open = true;
@@ -107,6 +107,12 @@ class world {
   observer& watcher() { return *observer_; }
   redis_model& server() { return nodes_[master_].model; }  // the one that decides
   bool is_at_master(link const& l) const { return l.node == master_; }
+  // Which of the servers is the master, and since when. Another one may not have heard yet that it is none any more.
+  std::size_t master() const { return master_; }
+  nanos promoted_at() const { return promoted_at_; }
+  bool follows(std::size_t server) const { return nodes_[server].follows; }
+  std::uint64_t term_of(std::size_t server) const { return nodes_[server].term; }
+  std::size_t address_of(int client) const { return addresses_[static_cast<std::size_t>(client)]; }
   std::int64_t server_us(nanos true_time) const;
   nanos true_time_of_server_ms(std::int64_t unix_ms) const;
   std::vector<std::unique_ptr<sim_client>> const& clients() const { return clients_; }
@@ -136,9 +142,18 @@ class world {
   void serve(link_ptr const& l, std::string const& bytes);
   void execute(link_ptr const& l, std::span<std::string_view const> argv);
   void distribute(std::size_t node, std::vector<redis_model::pushed> const& pushes);
-  void replicate();
-  void catch_up(std::uint64_t until);
+  // world_replicas.cpp
+  void make_nodes();
+  void replicate(std::size_t from);
+  void catch_up(std::size_t at, std::uint64_t until);
   void change_roles(fault_plan const& f);
+  void lose_master(fault_plan const& f);
+  void promote(fault_plan const& f, std::size_t old);
+  void demote(fault_plan const& f, std::size_t old);
+  void tell_of_switch(fault_plan const& f);
+  void move_address(int client);
+  void follow_master(std::size_t at);
+  void stop_node(std::size_t at, bool silent);
   void close_server_end(link_ptr const& l, bool tell);
   void break_link(link_ptr const& l, nanos client_notices, nanos server_notices);
   void refuse_until(int client, nanos until);
@@ -184,23 +199,30 @@ class world {
   event_queue events_;
   trace trace_;
   random_source random_;
-  struct node {
-    redis_model model;
-    std::map<redis_model::connection_id, link_ptr> by_id;
-  };
   struct batch {
     std::uint64_t number;
     std::vector<redis_model::effect> effects;
   };
-  std::vector<node> nodes_;  // a server, and its replica
-  std::size_t master_ = 0;   // of these
-  std::size_t address_ = 0;  // where new connections go
-  bool replicates_ = false;
-  std::deque<batch> stream_;  // on its way to the replica
+  struct node {
+    redis_model model;
+    std::map<redis_model::connection_id, link_ptr> by_id = {};
+    bool takes_writes = true;           // it takes itself for the master
+    std::uint64_t term = 1;             // how often it has
+    bool follows = false;               // what the master writes is sent to it ...
+    std::deque<batch> stream = {};      // ... and is on its way
+    nanos delay = 0;                    // how long that takes
+    std::int64_t ahead_us = 0;          // of the clock of the first
+    bool down = false, silent = false;  // silent: and nobody says so
+    nanos frozen_until = 0;             // what arrives waits until then
+  };
+  std::int64_t server_us(nanos true_time, node const& of) const;
+  std::vector<node> nodes_;             // a server, and its replicas
+  std::size_t master_ = 0;              // of these
+  nanos promoted_at_ = -1;              // when it was made the master and something may have been lost; less than 0: never
+  bool switching_ = false;              // the master before it does not know yet
+  std::vector<std::size_t> addresses_;  // by client: where its new connections go
   std::uint64_t batches_ = 0;
   std::int64_t stepped_us_ = 0;
-  bool down_ = false;
-  bool silent_ = false;               // and nobody says so
   std::vector<nanos> refused_until_;  // by client: it gets no connection before
   bool healing_ = false;
   int letters_ = 0;  // detached holds of which somebody will be told

@@ -169,7 +169,7 @@ void world::clobber(fault_plan const& f) {
 }
 
 bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
-  if (down_) return false;
+  if (nodes_[master_].down) return false;
   set_clock();
   std::string const queue = key + ":q", fence = key + ":f", lease = std::to_string(f.length / millisecond + 2);
   std::string const another = "other." + std::to_string(now_);
@@ -183,7 +183,7 @@ bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
   server().disconnect(id);
   if (trace_.on) say("server: a lock of another kind -> " + describe(reply));
   distribute(master_, server().take_pushes());
-  replicate();
+  replicate(master_);
   bool const taken = !reply.is_error() && (reply.items.empty() || reply.items[0].integer == 1);
   bool const there = was.is(a_mutex ? value::kind::map : value::kind::bulk);
   if (there && taken) throw violation{1, "a lock of another kind was granted over lock " + std::to_string(f.name)};

@@ -1,0 +1,135 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/server.hpp"
+
+#include "base/mutant.hpp"
+
+#include <algorithm>
+
+// Renewals: many holds in one script.
+namespace conch::protocol {
+
+namespace {
+
+/// Locks in one renewal script. The bound keeps the script from blocking the server for more than about 0.2 ms.
+constexpr std::size_t renewals_per_script = 200;
+
+}  // namespace
+
+void server::renew(std::span<engine::place* const> places, time_point now) {
+  if (!connected_) return;
+  std::vector<place*> mine;
+  for (engine::place* s : places) mine.push_back(made_here(s));
+  send_renewals(mine, false, now);
+}
+
+void server::send_renewals(std::span<place* const> places, bool with_source, time_point now) {
+  for (bool const permits : {false, true}) {
+    for (bool const keep_fences : {false, true}) send_renewals_of(places, permits, keep_fences, with_source, now);
+  }
+}
+
+/// Must the renewal prolong how long the fence is kept? From the grant on a fence is kept for the retention and the lease, which is longer
+/// than most holds. A long hold renews this, so that at least half of the retention is left when it ends, by itself or because this client
+/// is gone. With the defaults that is every five minutes.
+bool server::fence_is_due(place const& s, time_point now) const {
+  if (CONCH_MUTANT(fence_of_long_hold_forgotten)) return false;
+  return now + s.lease + settings_.fence_retention / 2 > s.fence_until;
+}
+
+/// A server that has not granted a hold, or not in this run, may not have it, or for less long than its holder believes. So it is also asked
+/// about one that is not renewed.
+bool server::granted_elsewhere(place const& s) const { return s.run != run_ && !s.terms.is_vote() && !CONCH_MUTANT(fixed_not_looked_for); }
+
+/// Of a lease that ends with the deadline of the hold, at the least.
+milliseconds server::lease_left(place const& s, time_point now) {
+  duration const left = std::max<duration>(s.deadline - now, duration::zero());
+  return whole_ms(left + drift_of(left + left / 50)) + milliseconds{1};
+}
+
+void server::send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, bool with_source, time_point now) {
+  std::vector<renewed> batch;
+  milliseconds longest{}, shortest = milliseconds::max();
+  scratch_.clear();
+  auto const flush = [&] {
+    if (batch.empty()) return;
+    ++stats_.scripts;
+    ++stats_.renewal_scripts;
+    bool const votes = batch.front().at->terms.is_vote();  // then all are
+    if (votes) {
+      out_.send(confirm_command{scratch_, retention(longest), with_source, keep_fences});
+    } else {
+      out_.send(renew_command{scratch_, with_source, permits, keep_fences ? retention(longest) : milliseconds{}});
+    }
+    // A hold outlives a connection that has died silently: there is time for another renewal.
+    renewing_.push_back({std::move(batch), now, std::min<duration>(settings_.command_timeout, shortest / 3)});
+    timers_.arm(overdue_, std::min(overdue_.at(), now + renewing_.back().answer_within));
+    in_flight asked{votes ? request::confirm : request::renew, 0, 0, nullptr, nullptr, now};
+    if (permits) asked.of = script::permit_renew;
+    push_request(asked);
+    batch = {};
+    shortest = milliseconds::max();
+    scratch_.clear();
+  };
+  std::size_t asked = 0;
+  for (place* s : places) {
+    if (CONCH_MUTANT(second_batch_forgotten) && ++asked > renewals_per_script) s->renewing = true;
+    // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
+    bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
+    bool const keeps = may && fence_is_due(*s, now);
+    if (static_cast<bool>(s->permit) != permits || keeps != keep_fences) continue;
+    bool const elsewhere = granted_elsewhere(*s);
+    if (s->at != place::state::owned || !(may || elsewhere) || s->renewing) continue;
+    milliseconds lease = may ? s->lease : milliseconds{};
+    if (elsewhere) lease = std::max(lease, lease_left(*s, now));
+    s->renewing = true;
+    tell(*s);
+    ++s->references;
+    std::int64_t const floor = s->terms.floor_asked();
+    s->asks_for_lease();
+    scratch_.push_back({s->name, s->id, lease, floor, CONCH_MUTANT(renewal_shows_no_fence) ? 0 : s->fence});
+    batch.push_back({s, s->id, may ? s->lease : milliseconds{}, floor, keep_fences});
+    longest = std::max(longest, s->lease);
+    shortest = std::min(shortest, s->lease);
+    if (batch.size() == renewals_per_script) flush();
+  }
+  flush();
+}
+
+void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
+  std::vector<renewed> const batch = std::move(renewing_.front().places);
+  renewing_.pop_front();
+  auto const reply = read_renew(a, batch.size(), r.what == request::confirm);
+  if (a.what == fault::none && !reply) drop_connection("an answer of the renew script that has the wrong length");
+  if (reply) clock_.sample(r.written, reply->server_us, now);
+
+  std::vector<place*> again;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    place& s = *batch[i].at;
+    if (s.id != batch[i].id || s.at != place::state::owned) continue;
+    s.renewing = false;
+    using kind = renew_reply::kind;
+    renew_reply::one const result = reply ? reply->locks[i] : renew_reply::one{};
+    if (a.what == fault::no_script) {
+      again.push_back(&s);
+    } else if (result.what == kind::failed && !CONCH_MUTANT(failed_renewal_is_a_loss)) {
+      up_.renewal_failed(s, now);
+    } else if (result.what != kind::renewed && s.run != run_ && !s.terms.is_vote()) {
+      lose_and_give_back(s, now);  // another server: it may have our place of before that grant
+    } else if (result.what != kind::renewed) {
+      lose(s, now);
+    } else {
+      ++stats_.renewals;
+      if (batch[i].keeps_fence) s.fence_until = r.written + settings_.fence_retention + batch[i].lease;
+      if (r.what == request::confirm) {
+        s.accepted = batch[i].floor;
+        s.refused_by = result.overtaken ? result.last_fence : 0;
+      }
+      own(s, s.fence, s.segment, r.written, batch[i].lease, true, false, now);
+    }
+  }
+  if (a.what == fault::reconnect) drop_connection(a.words);
+  if (!again.empty()) send_renewals(again, source_is_due(r), now);
+  for (renewed const& one : batch) drop(*one.at);
+}
+
+}  // namespace conch::protocol

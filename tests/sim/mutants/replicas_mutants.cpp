@@ -1,0 +1,35 @@
+#include "sim/mutants/mutants.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace conch::sim {
+
+namespace {
+
+constexpr mutant mutants[] = {
+    {"fixed-not-looked-for", "a hold that is not renewed is not asked about at another server", "P9", engine_mutant::fixed_not_looked_for},
+    {"renewal-shows-no-fence", "a renewal does not say which grant it renews: a server that missed it may have given another under the same id", "P2",
+     engine_mutant::renewal_shows_no_fence},
+};
+
+constexpr std::string_view shared_with_one_server[] = {
+    "not-renewed-on-reconnect", "renewal-by-anybody", "place-lost-on-reconnect", "ticket-forgotten", "replica-not-left", "fence-counts-only",
+};
+
+}  // namespace
+
+std::span<mutant const> replicas_mutants() {
+  static std::vector<mutant> const all = [] {
+    std::vector<mutant> joined(std::begin(mutants), std::end(mutants));
+    for (std::string_view const name : shared_with_one_server) {
+      auto const of_all = all_mutants();
+      auto const found = std::find_if(of_all.begin(), of_all.end(), [&](mutant const& m) { return m.name == name; });
+      if (found != of_all.end()) joined.push_back(*found);
+    }
+    return joined;
+  }();
+  return all;
+}
+
+}  // namespace conch::sim

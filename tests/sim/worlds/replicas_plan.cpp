@@ -1,0 +1,91 @@
+// A master with one or two replicas that lag. One of them is promoted, and what the master had not sent yet is lost.
+#include "sim/worlds/plan_draw.hpp"
+
+#include <algorithm>
+
+namespace conch::sim {
+
+namespace {
+
+using kind = fault_plan::kind;
+
+bool of_one_client(fault_plan const& f) {
+  switch (f.what) {
+    case kind::cut:
+    case kind::cut_before:
+    case kind::cut_after:
+    case kind::stall_up:
+    case kind::stall_down:
+    case kind::pause:
+    case kind::die:
+    case kind::vanish:
+    case kind::close: return true;
+    default: return false;
+  }
+}
+
+fault_plan draw_promotion(random_source& r, plan& p, nanos lease, nanos until) {
+  using state = fault_plan::master_state;
+  fault_plan f = make_fault(r, p, lease, until, kind::promotion);
+  f.master_is = static_cast<state>(r.below(4));
+  f.length = f.master_is == state::well ? 0 : r.chance(50) ? r.between(0, lease / 4) : r.between(0, 2 * lease);
+  f.length2 = r.chance(30) ? r.between(0, lease / 4) : r.between(0, 3 * lease);
+  f.name = static_cast<int>(r.below(2));
+  auto const share = r.below(100);
+  f.told = share < 20 ? -1 : share < 40 ? 0 : share < 70 ? r.between(0, 20 * millisecond) : r.between(0, f.length2);
+  return f;
+}
+
+}  // namespace
+
+plan make_replicas_plan(std::uint64_t seed) {
+  plan p = make_plan(seed);
+  random_source r{seed ^ 0x4e91'1ca5};
+  keep_holds(p);
+  p.in_order = p.orders = false;
+  p.replicas = static_cast<int>(r.between(1, 2));
+  p.replication_delay = r.chance(30) ? 0 : r.chance(60) ? r.between(0, 5 * millisecond) : r.between(0, 100 * millisecond);
+  // A loss of data begins anew what counts from the last fence and not from the clock.
+  p.first_fences.clear();
+  p.epoch_us = std::max(p.epoch_us, plan{}.epoch_us);
+  if (r.chance(40)) {
+    p.faults.clear();
+    p.spikes = 0;
+  }
+  std::erase_if(p.faults, [](fault_plan const& f) { return !of_one_client(f); });
+  if (p.names > 16) p.names = 16;
+  nanos span = 0;
+  for (client_plan& c : p.clients) {
+    if (c.actors.size() > 16) c.actors.resize(16);
+    for (actor_plan& a : c.actors) {
+      if (a.work.size() > 8) a.work.resize(8);
+      nanos busy = 0;
+      for (operation& o : a.work) {
+        o.name %= p.names;
+        if (o.inner >= p.names) o.inner = -1;
+        o.order = operation::orders::none;
+        busy += o.think + o.hold;
+      }
+      span = std::max(span, busy);
+    }
+  }
+  nanos const lease = p.clients.front().settings.lease.count();
+  fault_plan const first = draw_promotion(r, p, lease, span);
+  p.faults.push_back(first);
+  // Back to the first it does not go: what is under way to a server that was the master before would be carried out there.
+  if (p.replicas == 2 && r.chance(30)) {
+    p.faults.back().name = 0;
+    fault_plan next = draw_promotion(r, p, lease, span);
+    next.name = 0;
+    next.at = first.at + first.length + first.length2 + millisecond + r.between(0, lease);
+    p.faults.push_back(next);
+  }
+  // Clocks that differ, where the former master grants nothing for longer than that before another does.
+  if (p.replicas == 1 && first.master_is == fault_plan::master_state::killed && r.chance(50)) {
+    p.replica_ahead = r.between(-first.length, first.length) * 9 / 10;
+  }
+  std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
+  return p;
+}
+
+}  // namespace conch::sim
