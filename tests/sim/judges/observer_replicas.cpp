@@ -77,7 +77,8 @@ bool observer::only_roles_change() const {
 
 bool observer::is_well(sim_client const& c, std::shared_ptr<link> const& l, nanos since) const {
   if (!c.alive() || c.paused() || c.is_closed() || c.last_pause_end() >= since || plan_.spikes != 0) return false;
-  return l != nullptr && c.connection() == l && c.up() && !l->cut && l->server_open && l->up.stalled_until < since && l->down.stalled_until < since;
+  if (l == nullptr || world_.stood_still(*l, since)) return false;
+  return c.connection() == l && c.up() && !l->cut && l->server_open && l->up.stalled_until < since && l->down.stalled_until < since;
 }
 
 /// No hold is believed any more, or again, of which the master has nothing.

@@ -107,6 +107,7 @@ class world {
   observer& watcher() { return *observer_; }
   redis_model& server() { return nodes_[master_].model; }  // the one that decides
   bool is_at_master(link const& l) const { return l.node == master_; }
+  bool stood_still(link const& l, nanos since) const { return nodes_[l.node].frozen_until >= since; }
   // Which of the servers is the master, and since when. Another one may not have heard yet that it is none any more.
   std::size_t master() const { return master_; }
   nanos promoted_at() const { return promoted_at_; }
