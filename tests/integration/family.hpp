@@ -38,6 +38,8 @@ struct kind_of_lock {
 };
 
 std::vector<kind_of_lock> const& kinds_of_locks();
+/// The mutex, and those of kinds_of_locks.
+std::vector<kind_of_lock> every_kind();
 
 /// A suite of tests of one kind of lock after the other.
 template <class Suite>

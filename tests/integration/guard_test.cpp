@@ -11,19 +11,6 @@
 namespace conch::test {
 namespace {
 
-std::vector<kind_of_lock> every_kind() {
-  std::vector<kind_of_lock> all{{"mutex", [](client& c, std::string const& name, lock_options o, acquire_options how, bool once, told handler) {
-                                   mutex m{c, name, o};
-                                   if (once) {
-                                     m.async_try_acquire(std::move(handler));
-                                   } else {
-                                     m.async_acquire(how, std::move(handler));
-                                   }
-                                 }}};
-  for (kind_of_lock const& kind : kinds_of_locks()) all.push_back(kind);
-  return all;
-}
-
 bool is_refused(std::string const& answer) { return answer.starts_with("(error) " + std::string{not_owner_error}); }
 
 // ------------------------------------------------------------------------------------------------- of every kind of lock

@@ -12,23 +12,6 @@
 namespace conch::test {
 namespace {
 
-kind_of_lock plain_mutex() {
-  return {"mutex", [](client& c, std::string const& name, lock_options o, acquire_options w, bool once, told handler) {
-            mutex m{c, name, o};
-            if (once) {
-              m.async_try_acquire(std::move(handler));
-            } else {
-              m.async_acquire(w, std::move(handler));
-            }
-          }};
-}
-
-std::vector<kind_of_lock> every_kind() {
-  std::vector<kind_of_lock> all{plain_mutex()};
-  all.insert(all.end(), kinds_of_locks().begin(), kinds_of_locks().end());
-  return all;
-}
-
 class Operator : public with_each_kind<Operator> {};
 
 INSTANTIATE_TEST_SUITE_P(Each, Operator, testing::ValuesIn(every_kind()), kind_name);

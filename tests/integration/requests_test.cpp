@@ -12,23 +12,6 @@
 namespace conch::test {
 namespace {
 
-kind_of_lock plain_mutex() {
-  return {"mutex", [](client& c, std::string const& name, lock_options o, acquire_options how, bool once, told handler) {
-            mutex m{c, name, o};
-            if (once) {
-              m.async_try_acquire(std::move(handler));
-            } else {
-              m.async_acquire(how, std::move(handler));
-            }
-          }};
-}
-
-std::vector<kind_of_lock> every_kind() {
-  std::vector<kind_of_lock> all{plain_mutex()};
-  all.insert(all.end(), kinds_of_locks().begin(), kinds_of_locks().end());
-  return all;
-}
-
 /// What one async_requested has completed with.
 struct ear {
   void listen(hold& h) {
