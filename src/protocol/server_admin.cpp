@@ -16,7 +16,7 @@ void server::administer(admin_request& i, admin_events& whose, time_point now) {
   i.until = i.gives_up ? now + settings_.offline_timeout : timer_queue::never;
   if (i.what == admin_request::kind::wait_free) {
     i.id = next_id();
-    if (i.wait > duration::zero() && i.wait < timer_queue::never - now) i.wait_ends = now + i.wait;
+    if (i.wait > duration::zero() && now < timer_queue::never - i.wait) i.wait_ends = now + i.wait;
     watchers_.emplace(i.id, &i);
   }
   admin_events_ = &whose;
