@@ -112,7 +112,7 @@ class mutex : public named_lock {
 
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, acquire_options{}, false);
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, false);
   }
 
   /// Takes the lock if it is free. An empty hold means that somebody has the lock or asks for it, which is no error. Never stands
@@ -120,7 +120,7 @@ class mutex : public named_lock {
   /// the lock or asks for it.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, acquire_options{}, true);
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, true);
   }
 
   /// Takes over a hold of this lock that hold::async_detach has let go, here or in another process.
@@ -150,6 +150,12 @@ class mutex : public named_lock {
     void operator()(Handler&& handler, detail::settings_ptr lock, acquire_options const& options, bool once) const {
       bool const on_own_executor = detail::runs_on_client_executor(detail::own_executor_of(lock), handler);
       detail::start_acquire(std::move(lock), options, once, std::forward<Handler>(handler), on_own_executor);
+    }
+
+    // Options that nobody gave need not be kept by each coroutine that waits.
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr lock, bool once) const {
+      (*this)(std::forward<Handler>(handler), std::move(lock), acquire_options{}, once);
     }
   };
 };

@@ -39,10 +39,14 @@ struct acquisition : list_hook<acquisition>, receipt {
 
   acquisition();
 
-  // What is asked for.
+  // What is small stands together: many may wait.
+  phase at = phase::fresh;
   bool once = false;          // one attempt: busy instead of waiting
   bool busy_is_late = false;  // ... and busy is reported as timed_out; set by the engine
   bool fixed = false;         // the lease is not renewed
+  std::uint32_t segment = 0;  // of the grant
+
+  // What is asked for.
   milliseconds lease{};
   time_point until = time_point::max();  // the end of the wait; now or earlier: one attempt
   duration max_hold = duration::max();
@@ -52,9 +56,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   std::unique_ptr<adoption const> adopts;    // a detached hold is taken over; none: the lock is asked for
 
   // The result.
-  phase at = phase::fresh;
   std::int64_t fence = 0;
-  std::uint32_t segment = 0;
   std::atomic<time_point::rep> valid_until{time_point::min().time_since_epoch().count()};  // read by any thread
   lock_entry* lock = nullptr;
   class cohort* in = nullptr;

@@ -151,7 +151,7 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
     bool const stood_still = c.last_pause_end() != 0 && c.last_pause_end() >= a.asked_at - under_way;
     bool const connected = c.up() && c.up_since() <= a.asked_at && refused_at_ < a.asked_at - under_way && !stood_still;
     // One attempt ends some time, also where no grant arrives within its lease.
-    bool const grants_too_late = a.once && plan_.has({fault_plan::kind::slow});
+    bool const grants_too_late = a.once && (plan_.spikes != 0 || plan_.has({fault_plan::kind::slow}));
     must(!connected || grants_too_late, "the server was there all the time");
   } else if (why == errc::wrong_type) {
     must(spoilt(a.lock_number), "nobody has written anything else to its key");
