@@ -49,7 +49,7 @@ int sell_all(settings const& s, int number, int out) try {
   asio::io_context ctx;
   http_counter::redis_values values{ctx, http_counter::parse_address(s.url), store_limit};
   conch::client client{ctx.get_executor(), s.url};
-  tally t;
+  tally t{s};
   int inside = s.buyers;
   auto leave = [&](std::exception_ptr failure) {
     if (failure) ++t.mistakes;
@@ -126,9 +126,9 @@ bool sale(settings const& s, int processes) {
   r = run(ctx, flash_sale::count(s, values));
   draw(s, r, began, true);
 
-  tally all;
+  tally all{s};
   std::FILE* const lines = ::fdopen(to_parent[0], "r");
-  tally one;
+  tally one{s};
   while (std::fscanf(lines, "%d %d %d %d", &one.orders, &one.sold, &one.moved_on, &one.mistakes) == 4) {
     all.orders += one.orders;
     all.sold += one.sold;

@@ -1,5 +1,6 @@
 #include "sale.hpp"
 
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
@@ -23,8 +24,12 @@ asio::awaitable<void> wait_until(std::chrono::steady_clock::time_point until) {
 /// One order under the lock of a segment: looks, takes payment, writes.
 asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_store& values, conch::hold& lock, std::uint32_t segment, int items,
                                       tally& t) {
-  if (t.sold_out) {
-    co_return segment_verdict::done;  // somebody has looked everywhere
+  if (t.known.empty()) {
+    co_return segment_verdict::done;  // the buyers of this process have looked everywhere, each somewhere
+  }
+  if (t.known.most(segment) < items) {
+    ++t.moved_on;
+    co_return segment_verdict::not_enough;
   }
   auto const began = std::chrono::steady_clock::now();
   std::string stock = stock_key(s, segment);
@@ -33,6 +38,7 @@ asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_sto
   if (left < 0) {
     ++t.mistakes;
   }
+  t.known.saw(segment, left);
   if (left < items) {
     ++t.moved_on;
     co_return segment_verdict::not_enough;
@@ -47,27 +53,61 @@ asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_sto
   std::string more = std::to_string(before + items);
   co_await values.set(std::move(stock), std::move(fewer));
   co_await values.set(std::move(sold), std::move(more));
+  t.known.saw(segment, left - items);
   ++t.orders;
   t.sold += items;
   co_await wait_until(began + s.order);
   co_return segment_verdict::done;
 }
 
-/// False: there is not enough left anywhere.
-asio::awaitable<bool> order(settings const& s, conch::client& client, http_counter::value_store& values, int items, tally& t) {
+/// A lock that is any segment but some.
+struct another_segment {
+  conch::striped_mutex& of;
+  std::vector<std::uint32_t> const& but;
+
+  template <asio::completion_token_for<void(conch::error_code, conch::hold)> Token>
+  auto async_acquire(conch::acquire_options options, Token&& token) {
+    return of.async_acquire_any(but, options, std::forward<Token>(token));
+  }
+};
+
+/// One order, wherever there is enough for it.
+asio::awaitable<void> order(settings const& s, conch::client& client, http_counter::value_store& values, int items, tally& t) {
   if (s.segments == 1) {
     conch::mutex lock{client, s.name};
     auto body = [&](conch::hold& h) -> asio::awaitable<segment_verdict> { return sell(s, values, h, 1, items, t); };
-    segment_verdict const verdict = co_await conch::with_lock(lock, body);
-    co_return verdict == segment_verdict::done;
+    co_await conch::with_lock(lock, body);
+    co_return;
   }
+  // As with_any_segment does, which knows only what this one buyer has visited.
   conch::striped_mutex lock{client, s.name, s.segments};
   auto body = [&](conch::hold& h) -> asio::awaitable<segment_verdict> { return sell(s, values, h, h.segment(), items, t); };
-  bool const found = co_await conch::with_any_segment(lock, body);
-  co_return found;
+  auto verdict = segment_verdict::not_enough;
+  std::vector<std::uint32_t> but = t.known.too_small_for(items);
+  while (verdict != segment_verdict::done && but.size() < s.segments) {
+    another_segment next{lock, but};
+    verdict = co_await conch::with_lock(next, body);
+    but = t.known.too_small_for(items);
+  }
 }
 
 }  // namespace
+
+void shelf::saw(std::uint32_t segment, int left) {
+  int& most = most_[segment - 1];
+  if (left <= 0 && most > 0) {
+    --filled_;
+  }
+  most = std::min(most, left);
+}
+
+std::vector<std::uint32_t> shelf::too_small_for(int items) const {
+  std::vector<std::uint32_t> segments;
+  for (std::uint32_t segment = 1; segment <= most_.size(); ++segment) {
+    if (most(segment) < items) segments.push_back(segment);
+  }
+  return segments;
+}
 
 std::string stock_key(settings const& s, std::uint32_t segment) { return s.name + ":stock:" + std::to_string(segment); }
 
@@ -105,10 +145,9 @@ asio::awaitable<void> clear(settings const& s, http_counter::value_store& values
 }
 
 asio::awaitable<void> buy(settings const& s, conch::client& client, http_counter::value_store& values, int buyer, tally& t) {
-  for (int turn = buyer; !t.sold_out; ++turn) {
+  for (int turn = buyer; !t.known.empty(); ++turn) {
     int const items = turn % 10 == 0 ? 3 : 1;
-    bool const found = co_await order(s, client, values, items, t);
-    t.sold_out = t.sold_out || (!found && items == 1);
+    co_await order(s, client, values, items, t);
   }
 }
 

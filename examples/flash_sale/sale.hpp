@@ -6,6 +6,7 @@
 #include <conch/conch.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "value_store.hpp"
 
@@ -22,13 +23,33 @@ struct settings {
   int buyers = 50;                      ///< at the same time, in each process
 };
 
+/// What the buyers of one process tell each other: how much they have last seen in each segment. A stock only becomes smaller, so
+/// there is never more. Without this each buyer would have to visit every segment itself to learn that nothing is left.
+class shelf {
+ public:
+  explicit shelf(settings const& s) : most_(s.segments, s.items), filled_(s.segments) {}
+
+  int most(std::uint32_t segment) const { return most_[segment - 1]; }
+  void saw(std::uint32_t segment, int left);
+  std::vector<std::uint32_t> too_small_for(int items) const;
+
+  /// Nothing is left in any segment.
+  bool empty() const noexcept { return filled_ == 0; }
+
+ private:
+  std::vector<int> most_;
+  std::uint32_t filled_;  ///< segments that may have something
+};
+
 /// What the buyers of one process have done.
 struct tally {
+  explicit tally(settings const& s) : known(s) {}
+
   int orders = 0;
   int sold = 0;
   int moved_on = 0;  ///< times that a segment had too little
-  bool sold_out = false;
   int mistakes = 0;  ///< a negative stock, a hold that was lost: must be 0
+  shelf known;
 };
 
 /// The stock is kept in Redis, a number for each segment, with plain reads and writes: without the lock items would be sold
