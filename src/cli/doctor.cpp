@@ -4,6 +4,7 @@
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/measure.hpp"
+#include "cli/sentinels.hpp"
 #include "cli/server_connection.hpp"
 #include "cli/show.hpp"
 
@@ -67,6 +68,7 @@ class doctor_visit {
   void look_at(std::string const& url) {
     std::string const name = without_password(url);
     try {
+      if (names_sentinels(url)) sentinels(url, name);
       time_point const begin = clock::now();
       server_connection server{servers_, url};
       tell(name, {verdict::ok, "reachable", name + ", connected in " + readable(clock::now() - begin), ""});
@@ -85,6 +87,14 @@ class doctor_visit {
     if (code == exit_code::access_denied) return "set user and password (conch doctor --help)";
     if (code == exit_code::wrong_config) return "set tls-ca-file to the authority that has signed the certificate of the server";
     return "is it running, is the URL right, does a firewall stand between?";
+  }
+
+  void sentinels(std::string const& url, std::string const& name) {
+    std::vector<sentinel_word> words;
+    for (sentinel_answer const& a : ask_sentinels(servers_, url)) {
+      words.push_back({a.sentinel, a.error.empty() ? a.host + ':' + a.port : a.error, !a.error.empty()});
+    }
+    tell(name, judge_sentinels(words));
   }
 
   void round_trips(server_connection& server, std::string const& name) {

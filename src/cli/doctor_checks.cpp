@@ -123,6 +123,18 @@ finding judge_way(std::string const& tls, bool on_this_machine, bool has_passwor
           "use rediss:// and a user of its own (docs/guide.md)"};
 }
 
+finding judge_sentinels(std::vector<sentinel_word> const& all) {
+  std::string shown;
+  for (sentinel_word const& one : all) shown += (shown.empty() ? "" : "; ") + one.sentinel + (one.is_error ? ": " : " names ") + one.said;
+  auto const fails = [](sentinel_word const& one) { return one.is_error; };
+  auto const first = std::find_if_not(all.begin(), all.end(), fails);
+  if (first == all.end()) return {verdict::bad, "Sentinels", shown, "none of them names a master: are they running, is sentinelMasterId right?"};
+  bool const differ = std::any_of(all.begin(), all.end(), [&](auto const& one) { return !one.is_error && one.said != first->said; });
+  if (differ) return {verdict::warning, "Sentinels", shown, "they name different masters: a failover is under way, or one of them is cut off"};
+  if (std::any_of(all.begin(), all.end(), fails)) return {verdict::warning, "Sentinels", shown, "a failover needs most of them"};
+  return {verdict::ok, "Sentinels", shown, ""};
+}
+
 finding judge_hand_over(duration median, duration round_trip) {
   std::string const shown = "median " + readable(median) + " from a release to the next holder";
   constexpr duration slack = std::chrono::milliseconds{5};

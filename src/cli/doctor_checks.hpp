@@ -34,6 +34,12 @@ finding judge_replicas(server_info const& info);
 finding judge_round_trip(duration median, duration greatest);
 /// `tls`: of the connection; empty: none.
 finding judge_way(std::string const& tls, bool on_this_machine, bool has_password);
+/// `named`: what each Sentinel says, host:port of the master, or words of an error with `is_error`.
+struct sentinel_word {
+  std::string sentinel, said;
+  bool is_error = false;
+};
+finding judge_sentinels(std::vector<sentinel_word> const& all);
 finding judge_hand_over(duration median, duration round_trip);
 
 /// How far the clock of a server is ahead of this machine's, and how wrong that can be: half a round trip.

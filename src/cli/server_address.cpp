@@ -88,6 +88,13 @@ void read_login(std::string_view text, server_address& to) {
 
 bool server_address::on_this_machine() const { return !path.empty() || host == "localhost" || host == "::1" || host.starts_with("127."); }
 
+std::string query_value(std::string_view url, std::string_view name) {
+  for (query_word& one : words_of(split_off(url, url.find('?')))) {
+    if (one.name == name) return std::move(one.value);
+  }
+  return {};
+}
+
 server_address parse_address(std::string const& url, tls_config const& configured) {
   server_address to;
   to.tls = configured;

@@ -4,6 +4,7 @@
 #include <conch/config.hpp>
 
 #include <string>
+#include <string_view>
 
 namespace conch::cli {
 
@@ -23,5 +24,8 @@ struct server_address {
 
 /// `url` is one that conch::client has accepted. `configured`: what counts where the URL says nothing.
 server_address parse_address(std::string const& url, tls_config const& configured);
+
+/// What stands behind `name=` in the query of a URL; empty: nothing.
+std::string query_value(std::string_view url, std::string_view name);
 
 }  // namespace conch::cli

@@ -2,6 +2,7 @@
 #include "cli/server_connection.hpp"
 
 #include "cli/exit_code.hpp"
+#include "cli/sentinels.hpp"
 #include "cli/tls_layer.hpp"
 
 #include <fcntl.h>
@@ -101,19 +102,6 @@ void wait_for_socket(int fd, short what, time_point until) {
   }
 }
 
-namespace {
-
-std::string const& url_of_one(std::string const& url) {
-  // The library asks the Sentinels; this connection does not.
-  if (url.starts_with("redis-sentinel://") || url.starts_with("rediss-sentinel://")) {
-    throw failure{exit_code::usage,
-                  "list, watch, doctor and bench need the URL of the master itself, redis://HOST; conch status and conch run take Sentinels"};
-  }
-  return url;
-}
-
-}  // namespace
-
 class server_connection::stream {
  public:
   stream(server_address const& where, duration timeout) : timeout_{timeout}, fd_{open(where, until())} {
@@ -160,14 +148,19 @@ class server_connection::stream {
 };
 
 server_connection::server_connection(connection const& all, std::string const& url, duration timeout)
-    : address_{parse_address(url_of_one(url), all.settings.tls)}, stream_{std::make_unique<stream>(address_, timeout)} {
-  log_in(all);
+    : address_{parse_address(names_sentinels(url) ? url_of_master(all, url) : url, all.settings.tls)}, stream_{std::make_unique<stream>(address_,
+                                                                                                                                        timeout)} {
+  log_in(all.login ? *all.login : address_.login);
+}
+
+server_connection::server_connection(server_address where, credentials const& login, duration timeout)
+    : address_{std::move(where)}, stream_{std::make_unique<stream>(address_, timeout)} {
+  log_in(login);
 }
 
 server_connection::~server_connection() = default;
 
-void server_connection::log_in(connection const& all) {
-  credentials const& login = all.login ? *all.login : address_.login;
+void server_connection::log_in(credentials const& login) {
   if (!login.password.empty()) {
     std::vector<std::string> words{"AUTH"};
     if (!login.user.empty()) words.push_back(login.user);

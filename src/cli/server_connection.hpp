@@ -17,9 +17,11 @@ namespace conch::cli {
 /// are verified.
 class server_connection {
  public:
-  /// Connects, authenticates and selects the database. `url`: one of connection::servers.
-  /// Throws failure: unreachable, access_denied, wrong_config (the certificate, or a file for TLS).
+  /// Connects, authenticates and selects the database. `url`: one of connection::servers; with Sentinels, to the master that they name.
+  /// Throws failure: unreachable, access_denied, wrong_config (the certificate, a file for TLS, or an unknown master).
   server_connection(connection const& all, std::string const& url, duration timeout = std::chrono::seconds{3});
+  /// To exactly this server. An empty password: none.
+  server_connection(server_address where, credentials const& login, duration timeout);
   ~server_connection();
   server_connection(server_connection const&) = delete;
   server_connection& operator=(server_connection const&) = delete;
@@ -38,7 +40,7 @@ class server_connection {
  private:
   class stream;
 
-  void log_in(connection const& all);
+  void log_in(credentials const& login);
 
   server_address const address_;
   std::unique_ptr<stream> stream_;

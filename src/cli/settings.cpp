@@ -2,6 +2,7 @@
 #include "cli/settings.hpp"
 
 #include "cli/exit_code.hpp"
+#include "cli/sentinels.hpp"
 #include "cli/toml.hpp"
 
 #include <fcntl.h>
@@ -111,8 +112,9 @@ struct file_settings {
   }
 };
 
-constexpr std::string_view known_keys[]{"url",         "user",        "password",      "password-file", "key-prefix",
-                                        "tls-ca-file", "tls-ca-path", "tls-cert-file", "tls-key-file",  "tls-server-name"};
+constexpr std::string_view known_keys[]{
+    "url",           "user",         "password",        "password-file", "key-prefix",        "tls-ca-file",           "tls-ca-path",
+    "tls-cert-file", "tls-key-file", "tls-server-name", "sentinel-user", "sentinel-password", "sentinel-password-file"};
 
 std::optional<std::string> default_file() {
   std::optional<std::string> folder = environment("XDG_CONFIG_HOME");
@@ -204,6 +206,12 @@ connection read_connection(connection_options const& given) {
   all.settings.tls.cert_file = file.get("tls-cert-file").value_or("");
   all.settings.tls.key_file = file.get("tls-key-file").value_or("");
   all.settings.tls.server_name = file.get("tls-server-name").value_or("");
+
+  if (names_sentinels(all.settings.url)) {
+    all.settings.sentinel_username = file.get("sentinel-user").value_or("");
+    all.settings.sentinel_password = file.get("sentinel-password").value_or("");
+    if (auto const path = file.get("sentinel-password-file")) all.settings.sentinel_password = password_in(*path);
+  }
 
   std::string user = given.user;
   if (user.empty()) user = environment("CONCH_USER").value_or("");

@@ -7,6 +7,7 @@
 #include <cli/measure.hpp>
 #include <cli/resp.hpp>
 #include <cli/scan.hpp>
+#include <cli/sentinels.hpp>
 #include <cli/server_address.hpp>
 #include <cli/watch_view.hpp>
 
@@ -158,6 +159,41 @@ TEST(DoctorChecks, OfWhatInfoTells) {
     EXPECT_EQ(f.how, one.how) << f.what << ": " << f.words;
     EXPECT_EQ(f.advice.empty(), f.how == verdict::ok) << "whoever reads it is told what to do: " << f.what;
   }
+}
+
+TEST(DoctorChecks, OfSentinels) {
+  EXPECT_EQ(judge_sentinels({{"a:1", "m:7", false}, {"b:1", "m:7", false}}).how, verdict::ok);
+  finding const differ = judge_sentinels({{"a:1", "m:7", false}, {"b:1", "n:7", false}, {"c:1", "away", true}});
+  EXPECT_EQ(differ.how, verdict::warning);
+  EXPECT_NE(differ.advice.find("different masters"), std::string::npos) << differ.advice;
+  EXPECT_EQ(differ.words, "a:1 names m:7; b:1 names n:7; c:1: away");
+  EXPECT_EQ(judge_sentinels({{"a:1", "away", true}, {"b:1", "m:7", false}}).how, verdict::warning);
+  EXPECT_EQ(judge_sentinels({{"a:1", "away", true}}).how, verdict::bad);
+}
+
+TEST(SentinelUrl, IsReadAsTheLibraryReadsIt) {
+  config settings;
+  settings.tls.ca_file = "/ca";
+  sentinel_addresses const all = parse_sentinels("rediss-sentinel://u:p%40@a,b:7,[::1]/2?sentinelMasterId=the%20one&sni=server", settings);
+  ASSERT_EQ(all.sentinels.size(), 3u);
+  EXPECT_EQ(all.master, "the one");
+  EXPECT_EQ(all.sentinels[0].host + ' ' + all.sentinels[0].port, "a 26379");
+  EXPECT_EQ(all.sentinels[1].host + ' ' + all.sentinels[1].port, "b 7");
+  EXPECT_EQ(all.sentinels[2].host + ' ' + all.sentinels[2].port, "::1 26379");
+  for (server_address const& one : all.sentinels) {
+    EXPECT_TRUE(one.over_tls);
+    EXPECT_EQ(one.tls.ca_file, "/ca");
+    EXPECT_TRUE(one.login.password.empty()) << "it is the servers'";
+  }
+  settings.sentinels_over_tls = false;
+  EXPECT_FALSE(parse_sentinels("rediss-sentinel://a?sentinelMasterId=m", settings).sentinels[0].over_tls);
+
+  std::string const url = url_of_server("rediss-sentinel://u:p%40@a,b/2?sentinelMasterId=m&sni=server", "::2", "7000");
+  EXPECT_EQ(url, "rediss://u:p%40@[::2]:7000/2?sentinelMasterId=m&sni=server");
+  server_address const master = parse_address(url, {});
+  EXPECT_EQ(master.host + ' ' + master.port + ' ' + master.login.user + ' ' + master.login.password, "::2 7000 u p@");
+  EXPECT_EQ(master.database, 2);
+  EXPECT_EQ(master.tls.server_name, "server");
 }
 
 TEST(DoctorChecks, OfTimes) {
