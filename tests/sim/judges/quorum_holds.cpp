@@ -145,7 +145,7 @@ void quorum_world::told_in_time(quorum_hold& h) {
     if (h.granted_at == now_) h.brief = left < duration{24 * (latency + jitter) + (calm ? 0 : 60 * millisecond)};
     if (h.full) h.brief = false;
     auto const good_for = [](duration granted) { return granted - protocol::drift_of(granted); };
-    duration const of = h.full ? good_for(duration{lease}) : std::min(left, good_for(duration{claim}));
+    duration const of = h.full ? good_for(h.least_lease) : std::min(left, good_for(duration{claim}));
     duration const margin = std::min(c.settings.stop_margin, of / 4);
     // A vote that is gone may move the end up.
     h.tell_by = std::max(h.seen_deadline - margin, now) + lateness;
@@ -153,6 +153,25 @@ void quorum_world::told_in_time(quorum_hold& h) {
     throw violation{
         9, words_of(h) + " has not been told of its loss, " + std::to_string((now - h.tell_by).count() / 1000) + " us after it was promised"};
   }
+}
+
+/// P3: who is told that the hold has another lease has it for so long. The answer comes within a command time-out, and says what is so.
+void quorum_world::extended(quorum_hold& h, bool is_held, error_code why) {
+  quorum_client const& c = *h.client;
+  std::string const who = words_of(h) + ", which asked for another lease, ";
+  if (h.extension_asked_at < 0) throw violation{11, who + "was answered twice"};
+  nanos const since = std::exchange(h.extension_asked_at, -1);
+  nanos const timeout = c.settings.command_timeout.count();
+  if (why == errc::unreachable) {
+    if (c.local() - h.extended_at < duration{timeout}) throw violation{11, who + "was told too early that there is no answer"};
+    bool const all_well = well_servers(c, since - timeout) >= needed && !c.paused && c.disturbed < since;
+    if (all_well && !slow && !forgot && !h.superseded) throw violation{4, who + "was told that there is no answer, although a majority is well"};
+    return;
+  }
+  if (why && why != errc::not_held) throw violation{11, who + "was told of an error that it cannot have: " + why.message()};
+  if (is_held && why) throw violation{11, who + "was told that it is held, and an error"};
+  if (is_held != (h.at == engine::acquisition::phase::holding) && !why) throw violation{11, who + "was told the opposite of what is so"};
+  if (is_held && h.deadline() < h.extended_at + protocol::good_for(h.lease)) throw violation{3, who + "was told that it has it, and has it for less"};
 }
 
 void quorum_world::checked(quorum_client const& c) {

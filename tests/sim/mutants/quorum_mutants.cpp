@@ -34,6 +34,8 @@ constexpr mutant mutants[] = {
     {"lost-with-bare-majority", "a hold is lost when no vote is to spare", "4", engine_mutant::lost_with_a_bare_majority},
     {"lost-with-connection", "a hold is lost with the connection of one server", "7", engine_mutant::lost_with_a_connection},
     {"vote-margin-ignored", "a loss is told at the deadline", "P9", engine_mutant::vote_margin_ignored},
+    {"vote-extended-at-once", "an extension is reported before a majority has renewed the hold", "P3", engine_mutant::extended_at_once},
+    {"vote-extension-not-sent", "an extension waits for the next renewal", "P4", engine_mutant::extension_not_sent},
     {"released-by-one", "a release was in time if one server had the hold", "P7", engine_mutant::released_by_one},
     {"released-by-all", "a release was in time only if all servers had the hold", "P8", engine_mutant::released_by_all},
     {"ticket-of-each-attempt", "who gives a vote back takes a new ticket", "P5", engine_mutant::ticket_of_each_attempt},

@@ -5,7 +5,8 @@
 // A process of the simulated world: the shell that src/client and src/redis are, and the coroutines that use it.
 namespace conch::sim {
 
-quorum_client::quorum_client(quorum_world& w, int n) : world{w}, number{n}, nonces{w.seed * 7000003 + static_cast<std::uint64_t>(n)} {
+quorum_client::quorum_client(quorum_world& w, int n)
+    : world{w}, number{n}, nonces{w.seed * 7000003 + static_cast<std::uint64_t>(n)}, leases{w.seed ^ 0x1ea5'e000 ^ static_cast<std::uint64_t>(n)} {
   random_source& r = w.random();
   offset = r.between(0, 1'000'000) * millisecond;
   ppm = r.between(-2500, 2500);
@@ -279,6 +280,8 @@ void quorum_client::on_released(engine::acquisition& a, bool was_held, error_cod
   notices_.push_back({notice::kind::released, &h});
 }
 
+void quorum_client::on_extended(engine::acquisition& a, bool is_held, error_code why) { world.extended(static_cast<quorum_hold&>(a), is_held, why); }
+
 // ----------------------------------------------------------------------------------------------------- the coroutines
 
 void quorum_client::later(int which, nanos delay, void (quorum_client::*what)(int, time_point)) {
@@ -311,7 +314,8 @@ void quorum_client::ask(int which, time_point now) {
   h.name = static_cast<int>(r.below(world.names));
   h.asked_at = world.now();
   h.waiting = true;
-  h.lease = std::chrono::duration_cast<std::chrono::milliseconds>(settings.lease);
+  h.lease = leases.chance(20) ? some_lease() : std::chrono::duration_cast<std::chrono::milliseconds>(settings.lease);
+  h.least_lease = h.lease;
   h.serial = world.new_serial();
   h.once = r.chance(10);
   if (!h.once && r.chance(15)) h.until = now + duration{r.between(0, 200) * millisecond};
@@ -359,6 +363,8 @@ void quorum_client::hear(notice const& n) {
                          : r.chance(60) ? r.between(0, world.claim / 2)
                                         : r.between(0, 2 * world.lease);
     later(which, inside, &quorum_client::leave);
+    if (leases.chance(20)) later(which, leases.between(0, inside), &quorum_client::extend);
+    if (leases.chance(5)) later(which, leases.between(0, inside), &quorum_client::extend);  // perhaps while the first is under way
     if (world.foreign && r.chance(10)) world.after(inside * r.between(50, 100) / 100, [this, name = h.name] { world.delete_by_hand(name); });
   } else if (n.what == notice::kind::lost) {
     ++me.round;
@@ -366,6 +372,22 @@ void quorum_client::hear(notice const& n) {
   } else {
     next(which);
   }
+}
+
+/// Of a hold, or of what it has become: not above what all the bounds of this world reckon with.
+std::chrono::milliseconds quorum_client::some_lease() {
+  return std::chrono::milliseconds{leases.between(std::max(world.claim, world.lease / 2), world.lease) / millisecond};
+}
+
+void quorum_client::extend(int which, time_point now) {
+  quorum_hold& h = *coroutines_[static_cast<std::size_t>(which)].hold;
+  if (h.extension_asked_at >= 0) return;
+  std::chrono::milliseconds const lease = some_lease();
+  world.say("client ", number, " asks for a lease of ", lease.count(), " ms for lock ", h.name);
+  h.extension_asked_at = world.now();
+  h.extended_at = now;
+  h.least_lease = std::min<duration>(h.least_lease, lease);
+  cohort->extend(h, lease, now);
 }
 
 void quorum_client::leave(int which, time_point now) {

@@ -134,6 +134,7 @@ class quorum_world {
   void lost(struct quorum_hold& h);
   void checked(quorum_client const& c);  // after every input
   void writes(quorum_client& c, protocol::acquire_command const& what);
+  void extended(struct quorum_hold& h, bool is_held, error_code why);
   void releases(struct quorum_hold& h);
   void release_answered(struct quorum_hold& h, bool at_once, bool was_held, bool failed);
 
@@ -292,6 +293,10 @@ struct quorum_hold : engine::acquisition {
   bool full = false;
   bool brief = false;  // granted for so short a time that it may end before it can be confirmed
   bool released_valid = false;
+  // Another lease was asked for; less than 0: no answer is due. The least of its leases, which the margin may be that of.
+  nanos extension_asked_at = -1;
+  time_point extended_at{};
+  duration least_lease{};
   // Active: since when nothing can have come between it and its vote; 0: there is none.
   std::array<nanos, quorum::most_servers> votes_since{};
   std::set<int> refusing{};  // servers that have said since that it is not ours
@@ -350,6 +355,7 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
   std::string id;
   statistics stats;
   sim_entropy nonces;
+  random_source leases;  // of its own: what is drawn of them moves nothing else
   engine::timer_queue timers;
   std::unique_ptr<quorum::quorum> owner;
   std::unique_ptr<engine::cohort> cohort;
@@ -400,6 +406,7 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
+  void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
   void note(bool, std::string_view words) override { world.say("client ", number, " notes: ", words); }
 
   void finish_input();
@@ -408,8 +415,10 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
   void think(int which);
   void cancel_after(nanos delay, int which);
   void ask(int which, time_point now);
+  void extend(int which, time_point now);
   void leave(int which, time_point now);
   void next(int which);
+  std::chrono::milliseconds some_lease();
   void later(int which, nanos delay, void (quorum_client::*what)(int, time_point));
 
   std::vector<std::unique_ptr<way>> ways_;
