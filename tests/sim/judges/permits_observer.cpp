@@ -204,7 +204,9 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
       continue;
     }
     owner const& is_now = still->second;
-    if (o.ends_us <= now && is_now.fence > o.fence) continue;  // over, and granted anew
+    // Over, and granted anew. At the end of all numbers, where an operator has put it, the fence stays what it is.
+    bool const no_greater = s.acquires && is_now.fence == o.fence && o.fence >= protocol::fence_limit;
+    if (o.ends_us <= now && (is_now.fence > o.fence || no_greater)) continue;
     bool const weakened = s.releases && s.id == id && s.rest != 0 && is_now.weight == std::min(o.weight, s.rest);
     if (is_now.fence != o.fence || is_now.segment != o.segment || (is_now.weight != o.weight && !weakened)) {
       throw violation{8, script + " changed the permit of " + id};
