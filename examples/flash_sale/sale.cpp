@@ -21,6 +21,11 @@ asio::awaitable<void> wait_until(std::chrono::steady_clock::time_point until) {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
+void note(tally& t, std::uint32_t segment, int left) {
+  t.known.saw(segment, left);
+  if (t.looked) t.looked(segment, left);
+}
+
 /// One order under the lock of a segment: looks, takes payment, writes.
 asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_store& values, conch::hold& lock, std::uint32_t segment, int items,
                                       tally& t) {
@@ -38,7 +43,7 @@ asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_sto
   if (left < 0) {
     ++t.mistakes;
   }
-  t.known.saw(segment, left);
+  note(t, segment, left);
   if (left < items) {
     ++t.moved_on;
     co_return segment_verdict::not_enough;
@@ -53,7 +58,7 @@ asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_sto
   std::string more = std::to_string(before + items);
   co_await values.set(std::move(stock), std::move(fewer));
   co_await values.set(std::move(sold), std::move(more));
-  t.known.saw(segment, left - items);
+  note(t, segment, left - items);
   ++t.orders;
   t.sold += items;
   co_await wait_until(began + s.order);

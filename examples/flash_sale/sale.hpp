@@ -5,6 +5,7 @@
 #include <chrono>
 #include <conch/conch.hpp>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ struct tally {
   int moved_on = 0;  ///< times that a segment had too little
   int mistakes = 0;  ///< a negative stock, a hold that was lost: must be 0
   shelf known;
+  std::function<void(std::uint32_t segment, int left)> looked;  ///< told of each look at a segment, if it is set
 };
 
 /// The stock is kept in Redis, a number for each segment, with plain reads and writes: without the lock items would be sold

@@ -54,6 +54,7 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   long long lease = 0;
   long long request_timeout = 0;
   long long threads = 0;
+  long long workers = 0;
   po::options_description known("Options");
   auto add = known.add_options();
   add("help,h", "print this");
@@ -75,6 +76,8 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   add("request-timeout-ms", po::value(&request_timeout)->default_value(result.request_timeout.count())->value_name("N"),
       "how long a connection may take to send a request, or be idle");
   add("threads", po::value(&threads)->default_value(result.threads)->value_name("N"), "threads that run the server");
+  add("workers", po::value(&workers)->default_value(result.workers)->value_name("N"),
+      "processes that the buttons of the page at / drive, up to 16; the buttons need the token in the address that is printed (0: no buttons)");
 
   po::variables_map given;
   try {
@@ -91,7 +94,7 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
     std::cout << "conch-http-counter: a counter over HTTP, kept in Redis, guarded by a lock\n\n"
               << known
               << "\nPOST /counter adds one (POST /counter?lock=off without the lock), GET /counter "
-                 "shows it,\nDELETE /counter sets it to 0. GET /stats, /metrics and /healthz tell "
+                 "shows it,\nDELETE /counter sets it to 0. GET / is a page that shows the lock live. GET /stats, /metrics and /healthz tell "
                  "how the server is.\nSIGTERM and SIGINT end it once the requests in flight are "
                  "answered.\n";
     return std::nullopt;
@@ -116,6 +119,10 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   result.wait = std::chrono::milliseconds(in_range("wait-ms", wait, 0, 600'000));
   result.lease = std::chrono::milliseconds(in_range("lease-ms", lease, 100, day));
   result.request_timeout = std::chrono::milliseconds(in_range("request-timeout-ms", request_timeout, 50, 600'000));
+  result.workers = static_cast<int>(in_range("workers", workers, 0, 16));
+  if (result.workers != 0 && result.redis.starts_with("memory:")) {
+    throw usage_error("--workers: memory:// is of one process only; workers need a Redis");
+  }
   result.threads = static_cast<int>(in_range("threads", threads, 1, 256));
   return result;
 }

@@ -5,6 +5,7 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/verb.hpp>
+#include <utility>
 
 namespace http_counter {
 
@@ -15,7 +16,12 @@ using std::string_view;
 string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 route refuse(http::status status, string_view reason, string_view label, string_view allow = {}) {
-  return {.what = action::refuse, .status = status, .reason = reason, .allow = allow, .label = label};
+  route refused;
+  refused.status = status;
+  refused.reason = reason;
+  refused.allow = allow;
+  refused.label = label;
+  return refused;
 }
 
 enum class lock_choice { on, off, wrong };
@@ -33,7 +39,9 @@ route decide_counter(http::verb method, string_view query) {
   if (choice == lock_choice::wrong) {
     return refuse(http::status::bad_request, "the query may only be lock=on or lock=off", "/counter");
   }
-  route result{.locked = choice == lock_choice::on, .label = "/counter"};
+  route result;
+  result.locked = choice == lock_choice::on;
+  result.label = "/counter";
   switch (method) {
     case http::verb::post: result.what = action::increment; return result;
     case http::verb::get: result.what = action::read; return result;
@@ -49,7 +57,30 @@ route decide_page(action what, http::verb method, string_view query, string_view
   if (!query.empty()) {
     return refuse(http::status::bad_request, "this takes no query", label);
   }
-  return {.what = what, .label = label};
+  route result;
+  result.what = what;
+  result.label = label;
+  return result;
+}
+
+route decide_button(action what, http::request_header<> const& request, string_view query) {
+  constexpr string_view label = "/page";
+  if (request.method() != http::verb::post) {
+    return refuse(http::status::method_not_allowed, "use POST", label, "POST");
+  }
+  bool const chooses = what == action::page_count || what == action::page_round;
+  string_view const word = what == action::page_count ? "lock=" : "go=";
+  bool const on = chooses && query == std::string(word) + "on";
+  bool const off = chooses && query == std::string(word) + "off";
+  if (chooses ? !on && !off : !query.empty()) {
+    return refuse(http::status::bad_request, "the query may only be lock=on or lock=off, for a count, and go=on or go=off, for a round", label);
+  }
+  route result;
+  result.what = what;
+  result.label = label;
+  result.locked = result.go = on;
+  result.token = view(request["X-Conch-Token"]);
+  return result;
 }
 
 /// What stands before the port: `localhost:8080`, `127.0.0.1`, `[::1]:8080`. Empty: it is none of these.
@@ -117,7 +148,18 @@ route decide(http::request_header<> const& request, std::vector<std::string> con
   if (path == "/healthz") {
     return decide_page(action::health, method, query, "/healthz");
   }
-  return refuse(http::status::not_found, "there are /counter, /stats, /metrics and /healthz", "none");
+  if (path == "/") {
+    return decide_page(action::page, method, query, "/");
+  }
+  if (path == "/events") {
+    return decide_page(action::events, method, query, "/events");
+  }
+  constexpr std::pair<string_view, action> buttons[] = {
+      {"/page/count", action::page_count}, {"/page/round", action::page_round}, {"/page/stop", action::page_stop}, {"/page/sale", action::page_sale}};
+  for (auto const& [name, what] : buttons) {
+    if (path == name) return decide_button(what, request, query);
+  }
+  return refuse(http::status::not_found, "there are /, /counter, /stats, /metrics and /healthz", "none");
 }
 
 void set_limits(request_parser& parser) {

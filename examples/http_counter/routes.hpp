@@ -15,11 +15,28 @@ namespace http_counter {
 
 namespace http = boost::beast::http;
 
-enum class action { increment, read, reset, stats, metrics, health, refuse };
+enum class action {
+  increment,
+  read,
+  reset,
+  stats,
+  metrics,
+  health,
+  page,    ///< the live page
+  events,  ///< what it shows, as server-sent events
+  // Its buttons, which need the token:
+  page_count,
+  page_round,
+  page_stop,
+  page_sale,
+  refuse
+};
 
 struct route {
   action what = action::refuse;
-  bool locked = true;  ///< for increment and reset
+  bool locked = true;  ///< for increment, reset and page_count
+  bool go = true;      ///< for page_round: begin it, or end it
+  std::string token;   ///< for a button: what the request has given, not compared yet
 
   // Of a refusal:
   http::status status = http::status::ok;

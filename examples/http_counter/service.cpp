@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "random_word.hpp"
 #include "stats_json.hpp"
 
 namespace http_counter {
@@ -19,6 +20,7 @@ response with_body(http::status status, char const* type, std::string body) {
   response out{status, 11};
   out.set(http::field::content_type, type);
   out.set(http::field::cache_control, "no-store");
+  out.set("X-Content-Type-Options", "nosniff");
   out.body() = std::move(body);
   return out;
 }
@@ -73,6 +75,23 @@ response service::count(response answered, route const& asked, std::string_view 
   return answered;
 }
 
+std::shared_ptr<feed::listener> service::listen(feed::listener::strand where) {
+  constexpr std::size_t most = 100;
+  return page_.events().listeners() < most ? page_.events().listen(std::move(where)) : nullptr;
+}
+
+response service::document() {
+  std::string const nonce = random_word();
+  response out = with_body(http::status::ok, "text/html; charset=utf-8", page_.document(nonce));
+  // Nothing from elsewhere, nothing to elsewhere, in no other page; and no script but the page's own, whatever a name contains.
+  out.set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-" + nonce + "'; style-src 'nonce-" + nonce +
+                                         "'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  out.set("Cross-Origin-Opener-Policy", "same-origin");
+  out.set("Cross-Origin-Resource-Policy", "same-origin");
+  out.set("Referrer-Policy", "no-referrer");
+  return out;
+}
+
 asio::awaitable<response> service::act(route const& asked) {
   switch (asked.what) {
     case action::increment: {
@@ -80,6 +99,7 @@ asio::awaitable<response> service::act(route const& asked) {
       json::object body{{"counter", change.value}, {"locked", asked.locked}};
       if (asked.locked) {
         body["fence"] = change.fence;
+        page_.counted(change.fence);
       }
       co_return with_json(http::status::ok, body);
     }
@@ -93,6 +113,17 @@ asio::awaitable<response> service::act(route const& asked) {
       co_return with_body(http::status::ok, "text/plain; version=0.0.4; charset=utf-8",
                           conch::to_prometheus(locks_.stats()) + counters_.to_prometheus());
     case action::health: co_await values_.ping(); co_return with_json(http::status::ok, {{"status", "ok"}});
+    case action::page: co_return document();
+    case action::page_count:
+    case action::page_round:
+    case action::page_stop:
+    case action::page_sale: {
+      page::outcome const outcome = co_await page_.act(asked);
+      bool const good = http::to_status_class(outcome.status) == http::status_class::successful;
+      json::string_view const words(outcome.words.data(), outcome.words.size());
+      co_return with_json(outcome.status, {{good ? "done" : "error", words}});
+    }
+    case action::events:
     case action::refuse: break;
   }
   co_return with_json(http::status::internal_server_error, {{"error", "no such action"}});

@@ -3,9 +3,11 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <conch/client.hpp>
+#include <memory>
 #include <string_view>
 
 #include "counter.hpp"
+#include "page.hpp"
 #include "request_counters.hpp"
 #include "routes.hpp"
 #include "value_store.hpp"
@@ -17,7 +19,7 @@ using response = http::response<http::string_body>;
 /// Answers what routes.hpp has decided. Knows HTTP messages but no connections. From any thread.
 class service {
  public:
-  service(conch::client& locks, value_store& values, counter& number) : locks_(locks), values_(values), counter_(number) {}
+  service(conch::client& locks, value_store& values, counter& number, page& live) : locks_(locks), values_(values), counter_(number), page_(live) {}
 
   /// Never throws for what may go wrong outside: that becomes a 500 or 503 with a JSON body.
   boost::asio::awaitable<response> answer(route asked, std::string_view method);
@@ -25,15 +27,20 @@ class service {
   /// Of a request that was refused; `answer` does it as well.
   response refuse(route const& refusal, std::string_view method);
 
+  /// What /events sends, for as long as the connection lasts. Nothing if too many listen already.
+  std::shared_ptr<feed::listener> listen(feed::listener::strand where);
+
   request_counters& counters() noexcept { return counters_; }
 
  private:
   boost::asio::awaitable<response> act(route const& asked);
+  response document();
   response count(response answered, route const& asked, std::string_view method);
 
   conch::client& locks_;
   value_store& values_;
   counter& counter_;
+  page& page_;
   request_counters counters_;
 };
 

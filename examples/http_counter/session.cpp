@@ -51,6 +51,9 @@ void session::finish(std::shared_ptr<session> const& self) {
     if (idle) {
       self->stream_.cancel();
     }
+    if (self->listener_) {
+      self->listener_->wake();
+    }
   });
 }
 
@@ -72,6 +75,9 @@ asio::awaitable<bool> session::serve_one() {
   route const asked = decide(request, names_);
   bool const wants_more = request.keep_alive();
   std::string const method = method_of(*parser_);
+  if (asked.what == action::events) {
+    co_return co_await stream(method);
+  }
   response out;
   if (asked.what == action::refuse) {
     out = service_.refuse(asked, method);
@@ -119,6 +125,32 @@ asio::awaitable<bool> session::write(response out, bool keep_alive) {
   stream_.expires_after(limit_);
   auto written = co_await http::async_write(stream_, out, as_tuple);
   co_return !std::get<0>(written);
+}
+
+// Server-sent events: a header without a length, and each text as one event, until either side ends it. Always false.
+asio::awaitable<bool> session::stream(std::string_view method) {
+  constexpr auto sign_of_life = std::chrono::seconds(10);  // finds out whether the peer is there
+  listener_ = service_.listen(stream_.get_executor());
+  service_.counters().count(method, "/events", listener_ ? 200 : 503);
+  std::string bytes = listener_ ? "HTTP/1.1 200 OK\r\nServer: conch-http-counter\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+                                  "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\nretry: 1000\n\n"
+                                : "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+  bool more = true;
+  std::uint64_t seen = 0;
+  while (more) {
+    stream_.expires_after(limit_);
+    auto const out = asio::buffer(bytes);
+    auto written = co_await asio::async_write(stream_, out, as_tuple);
+    more = !std::get<0>(written) && listener_ && !finishing_;
+    if (more) {
+      feed::message const next = co_await listener_->wait(seen, sign_of_life);
+      more = !finishing_;
+      bytes = next.number == seen ? ":\n\n" : "id: " + std::to_string(next.number) + "\ndata: " + *next.text + "\n\n";
+      seen = next.number;
+    }
+  }
+  listener_.reset();
+  co_return false;
 }
 
 // Closing while bytes of the peer lie unread would reset the connection, and the peer might lose

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "service.hpp"
@@ -37,6 +38,7 @@ class session {
   boost::asio::awaitable<bool> serve_one();
   boost::asio::awaitable<boost::system::error_code> read_request();
   boost::asio::awaitable<bool> write(response out, bool keep_alive);
+  boost::asio::awaitable<bool> stream(std::string_view method);
   boost::asio::awaitable<void> linger();
 
   boost::beast::basic_stream<boost::asio::ip::tcp, strand> stream_;
@@ -45,6 +47,7 @@ class session {
   std::vector<std::string> const& names_;
   boost::beast::flat_buffer buffer_;
   std::optional<request_parser> parser_;
+  std::shared_ptr<feed::listener> listener_;  ///< while it streams
   bool reading_ = false;
   bool finishing_ = false;
 };

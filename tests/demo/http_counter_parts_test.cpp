@@ -51,6 +51,17 @@ TEST(HttpCounterRoutes, KnowsWhatCanBeAskedFor) {
   EXPECT_EQ(decide_line("GET /stats").what, action::stats);
   EXPECT_EQ(decide_line("GET /metrics").what, action::metrics);
   EXPECT_EQ(decide_line("GET /healthz").what, action::health);
+  EXPECT_EQ(decide_line("GET /").what, action::page);
+  EXPECT_EQ(decide_line("GET /events").what, action::events);
+  EXPECT_TRUE(decide_line("POST /page/count?lock=on").locked);
+  EXPECT_FALSE(decide_line("POST /page/count?lock=off").locked);
+  EXPECT_EQ(decide_line("POST /page/count?lock=off").what, action::page_count);
+  EXPECT_TRUE(decide_line("POST /page/round?go=on").go);
+  EXPECT_FALSE(decide_line("POST /page/round?go=off").go);
+  EXPECT_EQ(decide_line("POST /page/round?go=off").what, action::page_round);
+  EXPECT_EQ(decide_line("POST /page/stop").what, action::page_stop);
+  EXPECT_EQ(decide_line("POST /page/sale").what, action::page_sale);
+  EXPECT_EQ(decide_bytes("POST /page/sale HTTP/1.1\r\nHost: localhost\r\nX-Conch-Token: a b\r\n\r\n").value_or(route{}).token, "a b");
 }
 
 TEST(HttpCounterRoutes, RefusesEverythingElse) {
@@ -59,7 +70,15 @@ TEST(HttpCounterRoutes, RefusesEverythingElse) {
     http::status status;
   };
   for (auto const& [line, status] : std::vector<row>{
-           {"GET /", http::status::not_found},
+           {"GET /page", http::status::not_found},
+           {"GET /?x", http::status::bad_request},
+           {"POST /", http::status::method_not_allowed},
+           {"GET /events?x", http::status::bad_request},
+           {"GET /page/stop", http::status::method_not_allowed},
+           {"POST /page/stop?x", http::status::bad_request},
+           {"POST /page/count", http::status::bad_request},
+           {"POST /page/count?go=on", http::status::bad_request},
+           {"POST /page/round?lock=on", http::status::bad_request},
            {"GET /counter/", http::status::not_found},
            {"GET /Counter", http::status::not_found},
            {"GET //counter", http::status::not_found},
@@ -262,6 +281,8 @@ TEST(HttpCounterOptions, NameTheOneThatIsWrong) {
            {"--request-timeout-ms", "0"},
            {"--lock-server", "rediss://:secret@h"},
            {"--thread", "1"},
+           {"--workers", "17"},
+           {"--workers", "-1"},
        }) {
     EXPECT_NE(complaint(words).find(std::string(words[0]).substr(2)), std::string::npos) << words[0] << ' ' << words[1] << ": " << complaint(words);
   }

@@ -109,6 +109,18 @@ http_answer http_probe::read() {
   return answer;
 }
 
+std::string http_probe::read_until(std::string_view mark) {
+  std::size_t at = 0;
+  while ((at = input_.find(mark)) == input_.npos) {
+    if (!receive()) {
+      fail("the server closed the connection before '" + std::string(mark) + "'");
+    }
+  }
+  std::string text = input_.substr(0, at + mark.size());
+  input_.erase(0, text.size());
+  return text;
+}
+
 bool http_probe::is_closed_by_server() {
   try {
     return input_.empty() && !receive();

@@ -35,6 +35,9 @@ class http_probe {
   void send(std::string_view bytes);
   http_answer read();
 
+  /// What comes until `mark`, and the mark.
+  std::string read_until(std::string_view mark);
+
   /// Waits until the server closes the connection; false if it says something instead, or nothing
   /// in time.
   bool is_closed_by_server();

@@ -30,7 +30,7 @@ void require(bool holds, char const* what) {
 }
 
 void check(route const& r) {
-  constexpr std::array<std::string_view, 5> labels{"none", "/counter", "/stats", "/metrics", "/healthz"};
+  constexpr std::array<std::string_view, 8> labels{"none", "/counter", "/stats", "/metrics", "/healthz", "/", "/events", "/page"};
   require(std::find(labels.begin(), labels.end(), r.label) != labels.end(), "a label out of a request");
   bool const refused = r.what == action::refuse;
   require(refused == (r.status != http::status::ok), "a status that does not fit the action");

@@ -1,0 +1,237 @@
+"use strict";
+// Shows what /events sends. Texts go into the page as texts only: a lock may have any name.
+
+const at = (id) => document.getElementById(id);
+const put = (id, text) => { const e = at(id); if (e.textContent !== text) e.textContent = text; };
+const number = (n) => n.toLocaleString("en");
+
+/// As many children of `list` as `count`, made by `make`.
+function fill(list, count, make) {
+  while (list.children.length > count) list.lastElementChild.remove();
+  while (list.children.length < count) list.append(make(list.children.length));
+}
+
+function time(us) {
+  if (us < 1000) return `${us} µs`;
+  return us < 1e6 ? `${(us / 1000).toFixed(us < 10000 ? 1 : 0)} ms` : `${(us / 1e6).toFixed(1)} s`;
+}
+
+// ---- the token -------------------------------------------------------------------------------------
+
+let token = "";
+function takeToken(text) {
+  token = text.trim();
+  try { sessionStorage.setItem("token", token); } catch { /* it is kept for this page only */ }
+}
+const given = new URLSearchParams(location.hash.slice(1)).get("token");
+if (given) {
+  takeToken(given);
+  history.replaceState(null, "", location.pathname);  // not into bookmarks and screenshots
+} else {
+  try { token = sessionStorage.getItem("token") || ""; } catch { /* none */ }
+}
+
+// ---- now -------------------------------------------------------------------------------------------
+
+function waiting(s) { return s.workers.reduce((sum, w) => sum + w.waiting, 0); }
+
+function sentence(s) {
+  const n = waiting(s);
+  const queue = n === 0 ? "Nobody waits." : n === 1 ? "One waits for it." : `${n} wait for it.`;
+  const w = s.workers[s.holder - 1];
+  if (s.holder && w.stopped) {
+    return `Worker ${s.holder} (process ${w.process}) holds the lock, fence ${s.fence}, but it is stopped and cannot renew its lease. ${queue}`;
+  }
+  if (s.with.runs) return `The lock goes from hand to hand, too fast to name each holder. The last fence is ${s.fence}. ${queue}`;
+  if (s.holder) {
+    return `Worker ${s.holder} (process ${w.process}) holds the lock for ${(s.held_ms / 1000).toFixed(1)} s, fence ${s.fence}. ${queue}`;
+  }
+  if (s.seen.waiting >= 0 && s.seen.holder) return `A client that is none of the workers holds the lock, fence ${s.seen.fence}. ${s.seen.waiting} wait for it.`;
+  return "Nobody holds the lock.";
+}
+
+function showNow(s) {
+  put("lock", s.lock);
+  put("kept_by", s.kept_by);
+  put("sentence", sentence(s));
+  put("seen", s.seen.waiting < 0 && !s.seen.holder ? "" : s.seen.waiting < 0 ? `The servers of the lock do not tell who has it: ${s.seen.holder}.`
+    : `The server of the lock says: ${s.seen.holder ? `held by ${s.seen.holder}, fence ${s.seen.fence}` : "free"}; ${s.seen.waiting} in its line.`);
+  put("passed", number(s.passed));
+  fill(at("workers"), s.workers.length, () => document.createElement("li"));
+  s.workers.forEach((w, i) => {
+    const li = at("workers").children[i];
+    const state = w.state === "ended" ? "has ended" : w.state === "starts" ? "starts" : w.stopped ? "is stopped" : w.holds ? "holds the lock" : w.waiting ? "waits" : "does nothing";
+    li.className = w.state === "ended" ? "gone" : w.stopped ? "stopped" : w.holds ? "holds" : "";
+    const text = `Worker ${w.number} ${state}. Process ${w.process}, ${number(w.grants)} grants${w.waiting ? `, ${w.waiting} waiting` : ""}`;
+    if (li.textContent !== text) li.textContent = text;
+  });
+  const recent = s.recent.slice(-6).reverse();
+  fill(at("fences"), recent.length, () => document.createElement("li"));
+  recent.forEach(([worker, fence, waited], i) => {
+    at("fences").children[i].textContent = worker === 0 ? `${fence}  this server, for a request` : `${fence}  worker ${worker}, after ${time(waited)}`;
+  });
+}
+
+// ---- the chart -------------------------------------------------------------------------------------
+
+function draw(id, values, top) {
+  const step = 600 / 59;
+  const first = 60 - values.length;
+  at(id).setAttribute("points", values.map((v, i) => `${((first + i) * step).toFixed(1)},${(195 - (v / top) * 185).toFixed(1)}`).join(" "));
+}
+
+for (const y of [10, 102.5, 195]) {
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+  for (const [name, value] of [["x1", 0], ["x2", 600], ["y1", y], ["y2", y]]) line.setAttribute(name, value);
+  at("grid").append(line);
+}
+
+function showChart(s) {
+  const column = (i) => s.series.map((one) => one[i]);
+  const topGrants = Math.max(1, ...column(0));
+  const topWait = Math.max(1, ...column(2));
+  draw("line-grants", column(0), topGrants);
+  draw("line-p50", column(1), topWait);
+  draw("line-p99", column(2), topWait);
+  put("top-grants", number(topGrants));
+  put("top-wait", time(topWait));
+  const busy = s.series.filter((one) => one[0] > 0).length;
+  const [grants, p50, p99] = s.series.at(-1) || [0, 0, 0];
+  put("chart-words", `The last minute, ${busy} s of it with hand-overs. In the last second: ${number(grants)}` +
+    (grants ? `; half of them waited up to ${time(p50)}, 99 in 100 up to ${time(p99)}.` : "."));
+}
+
+// ---- counts and the sale ---------------------------------------------------------------------------
+
+function showCount(id, c) {
+  const began = c.target > 0;
+  put(`${id}-value`, began ? number(c.value) : "–");
+  put(`${id}-confirmed`, number(c.confirmed));
+  at(`${id}-bar`).value = c.confirmed;
+  const words = !began ? "Not run yet."
+    : c.runs ? (c.lost > 0 && id === "without" ? `${number(c.lost)} increments lost so far. ${c.example}` : "Running.")
+      : !c.ended ? "The counter could not be read."
+        : c.lost === 0 ? `${number(c.confirmed)} increments, and the counter is ${number(c.value)}: none lost.`
+          : `${number(c.confirmed)} increments, but the counter is ${number(c.value)}: ${number(c.lost)} lost. ${c.example}`;
+  put(`${id}-words`, words);
+  at(`${id}-words`).className = `words ${!began || c.runs ? "" : c.lost === 0 ? "good" : "bad"}`;
+}
+
+function showSale(sale) {
+  fill(at("segments"), sale.segments.length, (i) => {
+    const li = document.createElement("li");
+    const label = document.createElement("label");
+    const bar = document.createElement("progress");
+    bar.id = `segment-${i}`;
+    label.htmlFor = bar.id;
+    li.append(label, bar);
+    return li;
+  });
+  sale.segments.forEach(([stock, sold], i) => {
+    const [label, bar] = at("segments").children[i].children;
+    const text = `${i + 1}: ${sold} of ${stock}`;
+    if (label.textContent !== text) label.textContent = text;
+    bar.max = stock;
+    bar.value = sold;
+  });
+  put("sale-words", !sale.items ? "Not run yet." : sale.runs ? `${number(sale.sold)} of ${number(sale.items)} sold.` : sale.verdict);
+}
+
+// ---- what happened: read out by screen readers -----------------------------------------------------
+
+let told = 0;
+function showLog(log) {
+  const last = log.length ? log[log.length - 1][0] : 0;
+  if (last < told) {  // another server
+    told = 0;
+    at("log").replaceChildren();
+  }
+  for (const [id, words] of log) {
+    if (id <= told) continue;
+    const entry = document.createElement("p");
+    entry.textContent = words;
+    at("log").prepend(entry);
+    told = id;
+  }
+  while (at("log").children.length > 40) at("log").lastElementChild.remove();
+}
+
+// ---- buttons ---------------------------------------------------------------------------------------
+
+function showButtons(s) {
+  const may = token !== "" && s.workers.length > 0;
+  at("key").hidden = token !== "" || s.workers.length === 0;
+  const enable = (id, yes) => { at(id).disabled = !(may && yes); };
+  enable("count-with", !s.with.runs && s.stopped === 0);
+  enable("count-without", !s.without.runs);
+  enable("round", true);
+  at("round").setAttribute("aria-pressed", String(s.round));
+  put("round", s.round ? "End the round" : "Pass the lock round");
+  enable("stop", s.stopped === 0 && !s.with.runs);
+  enable("sale", !s.sale.runs);
+}
+
+async function press(path) {
+  put("answer", "");
+  try {
+    const answer = await fetch(path, { method: "POST", headers: { "X-Conch-Token": token } });
+    const body = await answer.json();
+    if (answer.status === 403) takeToken("");
+    if (!answer.ok) put("answer", `Not done: ${body.error}.`);
+  } catch {
+    put("answer", "Not done: the server does not answer.");
+  }
+  if (latest) showButtons(latest);
+}
+
+at("count-with").addEventListener("click", () => press("/page/count?lock=on"));
+at("count-without").addEventListener("click", () => press("/page/count?lock=off"));
+at("round").addEventListener("click", () => press(`/page/round?go=${latest && latest.round ? "off" : "on"}`));
+at("stop").addEventListener("click", () => press("/page/stop"));
+at("sale").addEventListener("click", () => press("/page/sale"));
+at("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  takeToken(at("token").value);
+  at("token").value = "";
+  if (latest) showButtons(latest);
+  at("count-with").focus();
+});
+
+// ---- the stream ------------------------------------------------------------------------------------
+
+let latest = null;
+let asked = false;
+
+/// At most once for each picture that the screen shows.
+function show() {
+  asked = false;
+  showNow(latest);
+  showChart(latest);
+  showCount("with", latest.with);
+  showCount("without", latest.without);
+  showSale(latest.sale);
+  showButtons(latest);
+  showLog(latest.log);
+}
+
+function listen() {
+  const source = new EventSource("/events");
+  source.onopen = () => {
+    put("stream", "Live.");
+    at("stream").className = "";
+  };
+  source.onmessage = (event) => {
+    latest = JSON.parse(event.data);
+    if (!asked) requestAnimationFrame(show);
+    asked = true;
+  };
+  source.onerror = () => {
+    put("stream", "The server does not answer; trying again.");
+    at("stream").className = "away";
+    if (source.readyState === EventSource.CLOSED) {  // it was refused; otherwise the browser tries again by itself
+      source.close();
+      setTimeout(listen, 1000);
+    }
+  };
+}
+listen();

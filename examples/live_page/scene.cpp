@@ -1,0 +1,333 @@
+#include "scene.hpp"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+
+namespace live_page {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t most_recent = 12;
+constexpr std::size_t most_seconds = 60;
+constexpr std::size_t most_words = 40;
+
+std::int64_t number(json::object const& o, std::string_view key) {
+  json::value const* const v = o.if_contains(json::string_view(key.data(), key.size()));
+  return v != nullptr && v->is_int64() ? v->get_int64() : 0;
+}
+
+std::string text(json::object const& o, std::string_view key) {
+  json::value const* const v = o.if_contains(json::string_view(key.data(), key.size()));
+  return v != nullptr && v->is_string() ? std::string(v->get_string().data(), v->get_string().size()) : std::string();
+}
+
+std::string in_seconds(std::chrono::steady_clock::duration d) {
+  char shown[32];
+  std::snprintf(shown, sizeof shown, "%.2f s", std::chrono::duration<double>(d).count());
+  return shown;
+}
+
+/// The share (0 to 1) of sorted numbers; 0 of none.
+std::int64_t quantile(std::vector<std::int64_t> const& sorted, double share) {
+  return sorted.empty() ? 0 : sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
+}
+
+}  // namespace
+
+std::optional<report> parse_report(std::string_view line) {
+  boost::system::error_code wrong;
+  json::value const parsed = json::parse(json::string_view(line.data(), line.size()), wrong);
+  if (wrong || !parsed.is_object()) {
+    return std::nullopt;
+  }
+  json::object const& o = parsed.get_object();
+  report r;
+  r.what = text(o, "what");
+  r.fence = number(o, "fence");
+  r.waited = number(o, "waited");
+  r.round = number(o, "round") != 0;
+  r.locked = number(o, "locked") != 0;
+  r.value = number(o, "value");
+  r.segment = static_cast<std::size_t>(std::max<std::int64_t>(number(o, "segment"), 0));
+  r.sold = number(o, "sold");
+  r.mistakes = number(o, "mistakes");
+  r.why = text(o, "why");
+  return r.what.empty() ? std::nullopt : std::optional(std::move(r));
+}
+
+scene::worker& scene::at(std::size_t number) {
+  if (workers_.size() < number) {
+    workers_.resize(number);
+  }
+  return workers_[number - 1];
+}
+
+std::string scene::name_of(std::size_t number) const {
+  int const process = number <= workers_.size() ? workers_[number - 1].process : 0;
+  return "Worker " + std::to_string(number) + " (process " + std::to_string(process) + ")";
+}
+
+void scene::joined(std::size_t number, int process) {
+  at(number).process = process;
+}
+
+void scene::gone(std::size_t number) {
+  worker& w = at(number);
+  if (std::exchange(w.ended, true)) return;
+  say(name_of(number) + " has ended. If it held the lock, the next one gets it when its lease ends.");
+  w.waiting = 0;
+  if (holder_ == number) holder_ = 0;
+  if (stopped_ == number) stopped_ = next_ = 0;
+  for (bool const locked : {true, false}) {
+    if (counts(locked)) ++count_of(locked).done;  // what it had still to do is missing in the end
+  }
+  if (sale_goes()) ++sale_.done;
+}
+
+void scene::heard(std::size_t number, report const& r, time_point now) {
+  worker& w = at(number);
+  if (r.what == "ready") {
+    w.ready = true;
+  } else if (r.what == "asks") {
+    ++w.waiting;
+  } else if (r.what == "granted") {
+    granted(number, r, now);
+  } else if (r.what == "released") {
+    if (holder_ == number) holder_ = 0;
+  } else if (r.what == "lost") {
+    lost(number, r, now);
+  } else if (r.what == "counted") {
+    counted(number, r);
+  } else if (r.what == "failed") {
+    w.waiting = std::max<std::int64_t>(w.waiting - (r.locked ? 1 : 0), 0);
+    if (++count_of(r.locked).failed == 1) say(name_of(number) + " could not add one: " + r.why);
+  } else if (r.what == "done") {
+    if (counts(r.locked)) ++count_of(r.locked).done;
+  } else if (r.what == "looked" && r.segment >= 1 && r.segment <= sale_.left.size()) {
+    std::int64_t& left = sale_.left[r.segment - 1];
+    left = std::min(left, r.value);
+  } else if (r.what == "sold" && sale_goes()) {
+    ++sale_.done;
+    sale_.sold += r.sold;
+    sale_.mistakes += r.mistakes;
+  }
+}
+
+void scene::pass(std::size_t number, std::int64_t fence, std::int64_t waited) {
+  ++passed_;
+  ++grants_;
+  recent_.push_back({number, fence, waited});
+  if (recent_.size() > most_recent) recent_.pop_front();
+}
+
+void scene::granted(std::size_t number, report const& r, time_point now) {
+  worker& w = at(number);
+  w.waiting = std::max<std::int64_t>(w.waiting - 1, 0);
+  ++w.grants;
+  waits_.push_back(r.waited);
+  pass(number, r.fence, r.waited);
+  holder_ = number;
+  fence_ = r.fence;
+  since_ = now;
+  if (stopped_ != 0 && next_ == 0 && number != stopped_) {
+    next_ = number;
+    say(name_of(number) + " has the lock now, " + in_seconds(now - stopped_at_) + " after the stop. Its fence is " + std::to_string(r.fence) +
+            ", greater than " + std::to_string(stopped_fence_) + ".");
+  }
+}
+
+void scene::lost(std::size_t number, report const& r, time_point now) {
+  if (holder_ == number) holder_ = 0;
+  std::string words = name_of(number) + " was told that it has lost the lock (" + r.why + ", fence " + std::to_string(r.fence) + ")";
+  if (continued_ == number) {
+    words += ", " + in_seconds(now - continued_at_) + " after it went on";
+    continued_ = 0;
+  }
+  say(words + ". It has not written.");
+}
+
+void scene::counted_here(std::int64_t fence) { pass(0, fence, -1); }
+
+void scene::round(bool goes) {
+  if (std::exchange(round_, goes) != goes) {
+    say(goes ? "The workers pass the lock round: each holds it for half a second." : "The round has ended.");
+  }
+}
+
+void scene::stopped(std::size_t number, time_point now) {
+  stopped_ = number;
+  stopped_fence_ = fence_;
+  stopped_at_ = now;
+  next_ = 0;
+  say(name_of(number) + " was stopped (SIGSTOP) while it holds the lock, fence " + std::to_string(fence_) +
+          ". It cannot renew its lease any more, and does not know it.");
+}
+
+void scene::continued(time_point now) {
+  if (stopped_ == 0) return;
+  say(name_of(stopped_) + " goes on (SIGCONT).");
+  continued_ = std::exchange(stopped_, 0);
+  continued_at_ = now;
+  next_ = 0;
+}
+
+// ---- counts ---------------------------------------------------------------------------------------------
+
+void scene::count_begins(bool locked, int target, std::size_t workers) {
+  count& c = count_of(locked);
+  c = {};
+  c.target = target;
+  c.workers = workers;
+  say(std::to_string(workers) + " workers add one " + std::to_string(target) + " times, " + (locked ? "with" : "without") + " the lock.");
+}
+
+void scene::counted(std::size_t number, report const& r) {
+  count& c = count_of(r.locked);
+  if (r.locked && holder_ == number) holder_ = 0;
+  ++c.confirmed;
+  c.value = r.value;
+  auto const at = static_cast<std::size_t>(std::clamp<std::int64_t>(r.value, 0, c.target));
+  c.writers.resize(static_cast<std::size_t>(c.target) + 1);
+  std::size_t& writer = c.writers[at];
+  if (writer != 0) {
+    bool const first = c.example.empty();
+    c.example = (writer == number ? "Two coroutines of worker " + std::to_string(number) + " have both written "
+                                  : "Worker " + std::to_string(writer) + " and worker " + std::to_string(number) + " have both written ") +
+                std::to_string(r.value) + ": two increments, of which one is lost.";
+    if (first) say(c.example);
+  }
+  writer = number;
+}
+
+void scene::count_ends(bool locked, std::optional<std::int64_t> value) {
+  count& c = count_of(locked);
+  c.workers = 0;
+  c.in_the_end = value;
+  std::string words = std::string(locked ? "With" : "Without") + " the lock: " + std::to_string(c.confirmed) + " increments";
+  if (value) {
+    c.value = *value;
+    std::int64_t const lost = c.confirmed - *value;
+    words += ", and the counter is " + std::to_string(*value) + ": " + (lost == 0 ? "none" : std::to_string(lost)) + " lost.";
+  } else {
+    words += "; the counter could not be read.";
+  }
+  if (c.failed != 0) words += " Of " + std::to_string(c.failed) + " more it is not known whether they were made.";
+  say(words);
+}
+
+// ---- the sale -------------------------------------------------------------------------------------------
+
+void scene::sale_begins(int items, std::size_t segments, std::size_t workers) {
+  sale_ = {};
+  sale_.items = items;
+  sale_.workers = workers;
+  auto const each = static_cast<int>(segments);
+  for (int i = 0; i < each; ++i) {
+    sale_.stock.push_back(items / each + (i < items % each ? 1 : 0));
+  }
+  sale_.left = sale_.stock;
+  say("The flash sale has begun: " + std::to_string(items) + " items in " + std::to_string(segments) + " segments, each with a holder of its own.");
+}
+
+void scene::sale_ends(std::optional<std::int64_t> sold, std::int64_t left) {
+  bool const good = sold && *sold == sale_.sold && *sold + left == sale_.items && sale_.mistakes == 0;
+  sale_.workers = 0;
+  if (sold) {
+    sale_.verdict = std::to_string(*sold) + " sold and " + std::to_string(left) + " left of " + std::to_string(sale_.items) + "; the buyers have " +
+                    std::to_string(sale_.sold) + ": " + (good ? "nothing sold twice, nothing lost." : "this does not add up!");
+  } else {
+    sale_.verdict = "The stock could not be read.";
+  }
+  say("The flash sale has ended: " + sale_.verdict);
+}
+
+// ---- what is shown --------------------------------------------------------------------------------------
+
+void scene::inspected(std::string holder, std::int64_t fence, std::int64_t waiting) {
+  seen_holder_ = std::move(holder);
+  seen_fence_ = fence;
+  seen_waiting_ = waiting;
+}
+
+void scene::second_passed() {
+  std::sort(waits_.begin(), waits_.end());
+  series_.push_back({grants_, quantile(waits_, 0.5), quantile(waits_, 0.99)});
+  if (series_.size() > most_seconds) series_.pop_front();
+  waits_.clear();
+  grants_ = 0;
+}
+
+void scene::say(std::string text) {
+  log_.emplace_back(++said_, std::move(text));
+  if (log_.size() > most_words) log_.pop_front();
+}
+
+json::object scene::to_json(count const& c) {
+  json::object o{{"runs", c.workers != 0}, {"target", c.target}, {"confirmed", c.confirmed}, {"value", c.value},
+                 {"lost", std::max<std::int64_t>(c.confirmed - c.value, 0)}, {"ended", c.in_the_end.has_value()}, {"example", c.example}};
+  return o;
+}
+
+json::object scene::sale_to_json() const {
+  json::array segments;
+  for (std::size_t i = 0; i < sale_.stock.size(); ++i) {
+    segments.push_back(json::array{sale_.stock[i], sale_.stock[i] - sale_.left[i]});
+  }
+  std::int64_t const left = std::accumulate(sale_.left.begin(), sale_.left.end(), std::int64_t{0});
+  return {{"runs", sale_goes()}, {"items", sale_.items}, {"sold", sale_.items - left}, {"segments", segments}, {"verdict", sale_.verdict}};
+}
+
+std::string scene::to_json(time_point now) const {
+  json::array workers;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    worker const& w = workers_[i];
+    workers.push_back(json::object{{"number", i + 1},
+                                   {"process", w.process},
+                                   {"state", w.ended ? "ended" : w.ready ? "here" : "starts"},
+                                   {"stopped", stopped_ == i + 1},
+                                   {"holds", holder_ == i + 1},
+                                   {"waiting", w.waiting},
+                                   {"grants", w.grants}});
+  }
+  json::array recent;
+  for (grant const& g : recent_) {
+    recent.push_back(json::array{g.worker, std::to_string(g.fence), g.waited});  // JavaScript has no 64-bit numbers
+  }
+  json::array series;
+  for (second const& s : series_) {
+    series.push_back(json::array{s.grants, s.p50, s.p99});
+  }
+  json::array log;
+  for (auto const& [id, words] : log_) {
+    log.push_back(json::array{id, words});
+  }
+  auto const held = std::chrono::duration_cast<std::chrono::milliseconds>(now - since_).count();
+  json::object const o{
+      {"lock", lock_},
+      {"kept_by", kept_by_},
+      {"workers", workers},
+      {"holder", holder_},
+      {"fence", std::to_string(fence_)},
+      {"held_ms", holder_ == 0 ? 0 : held},
+      {"seen", json::object{{"holder", seen_holder_}, {"fence", std::to_string(seen_fence_)}, {"waiting", seen_waiting_}}},
+      {"passed", passed_},
+      {"recent", recent},
+      {"series", series},
+      {"round", round_},
+      {"stopped", stopped_},
+      {"with", to_json(with_)},
+      {"without", to_json(without_)},
+      {"sale", sale_to_json()},
+      {"log", log},
+  };
+  return json::serialize(o);
+}
+
+}  // namespace live_page

@@ -1,0 +1,162 @@
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What the live page shows. No I/O and no clock: the workers' reports go in, JSON comes out.
+namespace live_page {
+
+using time_point = std::chrono::steady_clock::time_point;
+
+/// What a worker tells of itself, a line of JSON each.
+struct report {
+  std::string what;         ///< ready asks granted released lost counted failed looked sold done
+  std::int64_t fence = 0;   ///< of granted and lost
+  std::int64_t waited = 0;  ///< of granted, in µs
+  bool round = false;       ///< of granted: it holds the lock for a while
+  bool locked = true;       ///< of counted, failed and done: which count
+  std::int64_t value = 0;   ///< of counted: what was written; of looked: what is left
+  std::size_t segment = 0;  ///< of looked, from 1
+  std::int64_t sold = 0;    ///< of sold: how many items this worker's buyers have in the end
+  std::int64_t mistakes = 0;
+  std::string why;  ///< of lost and failed
+};
+
+/// Empty: it is none.
+std::optional<report> parse_report(std::string_view line);
+
+class scene {
+ public:
+  scene(std::string lock, std::string kept_by) : lock_(std::move(lock)), kept_by_(std::move(kept_by)) {}
+
+  // ---- the workers, by their number from 1
+  void joined(std::size_t worker, int process);
+  void gone(std::size_t worker);
+  void heard(std::size_t worker, report const& r, time_point now);
+
+  /// An increment over HTTP.
+  void counted_here(std::int64_t fence);
+
+  // ---- what is done to them
+  /// The first of them that holds the lock now; 0: none does.
+  std::size_t holder() const noexcept { return holder_; }
+  void round(bool goes);
+  bool round_goes() const noexcept { return round_; }
+  void stopped(std::size_t worker, time_point now);
+  void continued(time_point now);
+  /// The worker that is stopped; 0: none is.
+  std::size_t stopped_worker() const noexcept { return stopped_; }
+  /// Another one has the lock that the stopped one had.
+  bool is_replaced() const noexcept { return stopped_ != 0 && next_ != 0; }
+
+  // ---- two counts, with the lock and without
+  void count_begins(bool locked, int target, std::size_t workers);
+  bool counts(bool locked) const noexcept { return count_of(locked).workers != 0; }
+  /// All workers have done their part: the counter can be read.
+  bool count_is_complete(bool locked) const noexcept { return counts(locked) && count_of(locked).done >= count_of(locked).workers; }
+  /// `value`: what the counter is; empty: it could not be read.
+  void count_ends(bool locked, std::optional<std::int64_t> value);
+
+  // ---- the flash sale
+  void sale_begins(int items, std::size_t segments, std::size_t workers);
+  bool sale_goes() const noexcept { return sale_.workers != 0; }
+  bool sale_is_complete() const noexcept { return sale_goes() && sale_.done >= sale_.workers; }
+  /// What the stock says in the end; empty: it could not be read.
+  void sale_ends(std::optional<std::int64_t> sold, std::int64_t left);
+
+  /// What the server of the lock says of it. `waiting` -1: it does not tell (a quorum).
+  void inspected(std::string holder, std::int64_t fence, std::int64_t waiting);
+
+  /// Once a second.
+  void second_passed();
+
+  void say(std::string text);
+
+  std::string to_json(time_point now) const;
+
+ private:
+  struct worker {
+    int process = 0;
+    bool ready = false;
+    bool ended = false;
+    std::int64_t waiting = 0;
+    std::int64_t grants = 0;
+  };
+  struct count {
+    int target = 0;
+    std::size_t workers = 0;  ///< that take part; 0: it does not go
+    std::size_t done = 0;
+    std::int64_t confirmed = 0;
+    std::int64_t failed = 0;
+    std::int64_t value = 0;
+    std::optional<std::int64_t> in_the_end;
+    std::vector<std::size_t> writers;  ///< by what they have written
+    std::string example;               ///< of a lost update
+  };
+  struct sale {
+    int items = 0;
+    std::size_t workers = 0;
+    std::size_t done = 0;
+    std::vector<std::int64_t> stock;
+    std::vector<std::int64_t> left;
+    std::int64_t sold = 0;
+    std::int64_t mistakes = 0;
+    std::string verdict;
+  };
+  struct grant {
+    std::size_t worker = 0;
+    std::int64_t fence = 0;
+    std::int64_t waited = 0;
+  };
+  struct second {
+    std::int64_t grants = 0;
+    std::int64_t p50 = 0;
+    std::int64_t p99 = 0;
+  };
+
+  count& count_of(bool locked) noexcept { return locked ? with_ : without_; }
+  count const& count_of(bool locked) const noexcept { return locked ? with_ : without_; }
+  worker& at(std::size_t number);
+  void granted(std::size_t number, report const& r, time_point now);
+  void counted(std::size_t number, report const& r);
+  void lost(std::size_t number, report const& r, time_point now);
+  void pass(std::size_t number, std::int64_t fence, std::int64_t waited);
+  std::string name_of(std::size_t number) const;
+  static boost::json::object to_json(count const& c);
+  boost::json::object sale_to_json() const;
+
+  std::string lock_;
+  std::string kept_by_;
+  std::vector<worker> workers_;
+  std::size_t holder_ = 0;
+  std::int64_t fence_ = 0;
+  time_point since_{};
+  std::string seen_holder_;
+  std::int64_t seen_fence_ = 0;
+  std::int64_t seen_waiting_ = -1;
+  std::int64_t passed_ = 0;
+  std::deque<grant> recent_;
+  std::vector<std::int64_t> waits_;  ///< of this second
+  std::int64_t grants_ = 0;          ///< of this second
+  std::deque<second> series_;
+  bool round_ = false;
+  std::size_t stopped_ = 0;
+  std::int64_t stopped_fence_ = 0;
+  time_point stopped_at_{};
+  std::size_t next_ = 0;
+  std::size_t continued_ = 0;  ///< it has not told of its loss yet
+  time_point continued_at_{};
+  count with_;
+  count without_;
+  sale sale_;
+  std::int64_t said_ = 0;
+  std::deque<std::pair<std::int64_t, std::string>> log_;
+};
+
+}  // namespace live_page

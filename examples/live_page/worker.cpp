@@ -1,0 +1,293 @@
+#include "worker.hpp"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
+#include <boost/json/value_to.hpp>
+#include <boost/system/system_error.hpp>
+#include <charconv>
+#include <chrono>
+#include <conch/conch.hpp>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <memory>
+
+#include "from_options.hpp"
+#include "sale.hpp"
+
+namespace live_page {
+
+namespace asio = boost::asio;
+namespace json = boost::json;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::int64_t number(json::object const& o, char const* key) { return o.at(key).to_number<std::int64_t>(); }
+
+http_counter::options read_settings(json::object const& o) {
+  http_counter::options chosen;
+  chosen.redis = json::value_to<std::string>(o.at("redis"));
+  chosen.lock_servers = json::value_to<std::vector<std::string>>(o.at("lock_servers"));
+  chosen.name = json::value_to<std::string>(o.at("name"));
+  chosen.wait = std::chrono::milliseconds(number(o, "wait"));
+  chosen.lease = std::chrono::milliseconds(number(o, "lease"));
+  return chosen;
+}
+
+asio::awaitable<void> pause(std::chrono::milliseconds time) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, time);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+/// One thread, one client of the lock: as any program that uses it.
+class worker {
+ public:
+  worker(asio::io_context& ctx, http_counter::options const& chosen)
+      : ctx_(ctx), chosen_(chosen), in_(ctx, STDIN_FILENO), locks_(ctx.get_executor(), http_counter::lock_settings(chosen)),
+        values_(http_counter::make_store(ctx, chosen)), lock_(locks_, chosen.name) {}
+
+  asio::awaitable<void> take_orders();
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  /// What the buyers of this worker share.
+  struct selling {
+    explicit selling(flash_sale::settings const& sold) : s(sold), t(sold), inside(sold.buyers) {}
+
+    flash_sale::settings s;
+    flash_sale::tally t;
+    int inside;
+  };
+
+  static void report(json::object const& o);
+  void start(asio::awaitable<void> what);
+  void obey(json::object const& order);
+
+  asio::awaitable<void> count(bool locked, int times, int coroutines);
+  asio::awaitable<void> add(bool locked, std::shared_ptr<int> left, std::shared_ptr<int> inside);
+  asio::awaitable<void> add_one(bool locked);
+  asio::awaitable<std::int64_t> read(std::string key);
+  asio::awaitable<void> go_round();
+  void sell(flash_sale::settings const& s, int first_buyer);
+  asio::awaitable<void> buy(std::shared_ptr<selling> all, int buyer);
+
+  asio::io_context& ctx_;
+  http_counter::options const chosen_;
+  asio::posix::stream_descriptor in_;
+  conch::client locks_;
+  std::unique_ptr<http_counter::value_store> values_;
+  conch::mutex lock_;
+  bool round_ = false;
+  bool goes_round_ = false;
+  bool ending_ = false;
+};
+
+// It blocks only while the server does not read, and then there is nobody to work for.
+void worker::report(json::object const& o) {
+  std::string const line = json::serialize(o) + '\n';
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fflush(stdout);
+}
+
+void worker::start(asio::awaitable<void> what) {
+  asio::co_spawn(ctx_, std::move(what), [](std::exception_ptr failure) {
+    if (failure) std::rethrow_exception(failure);
+  });
+}
+
+asio::awaitable<void> worker::take_orders() {
+  std::string input;
+  report({{"what", "ready"}});
+  bool more = true;
+  while (more) {
+    for (auto end = input.find('\n'); end != input.npos; end = input.find('\n')) {
+      json::value const order = json::parse(input.substr(0, end));
+      input.erase(0, end + 1);
+      obey(order.as_object());
+    }
+    auto lines = asio::dynamic_buffer(input);
+    auto got = co_await asio::async_read_until(in_, lines, '\n', asio::as_tuple(asio::use_awaitable));
+    more = !std::get<0>(got);
+  }
+  round_ = false;
+  ending_ = true;
+  co_await locks_.async_close(1s, asio::as_tuple(asio::use_awaitable));
+}
+
+void worker::obey(json::object const& order) {
+  std::string const what = json::value_to<std::string>(order.at("do"));
+  if (what == "count") {
+    start(count(order.at("locked").as_bool(), static_cast<int>(number(order, "times")), static_cast<int>(number(order, "coroutines"))));
+  } else if (what == "round") {
+    round_ = order.at("go").as_bool();
+    if (round_ && !goes_round_) start(go_round());
+  } else if (what == "sell") {
+    flash_sale::settings s;
+    s.name = sale_name(chosen_.name);
+    s.items = static_cast<int>(number(order, "items"));
+    s.segments = static_cast<std::uint32_t>(number(order, "segments"));
+    s.buyers = static_cast<int>(number(order, "buyers"));
+    s.order = std::chrono::milliseconds(number(order, "order_ms"));
+    sell(s, static_cast<int>(number(order, "first")));
+  }
+}
+
+// ---- a count --------------------------------------------------------------------------------------------
+
+asio::awaitable<void> worker::count(bool locked, int times, int coroutines) {
+  auto const left = std::make_shared<int>(times);
+  auto const inside = std::make_shared<int>(coroutines);
+  for (int i = 0; i < coroutines; ++i) {
+    start(add(locked, left, inside));
+  }
+  co_return;
+}
+
+asio::awaitable<void> worker::add(bool locked, std::shared_ptr<int> left, std::shared_ptr<int> inside) {
+  while (*left > 0 && !ending_) {
+    --*left;
+    std::string why;
+    try {
+      co_await add_one(locked);
+    } catch (boost::system::system_error const& error) {
+      why = error.code().message();
+    } catch (std::exception const& error) {
+      why = error.what();
+    }
+    if (!why.empty()) report({{"what", "failed"}, {"locked", locked ? 1 : 0}, {"why", why}});
+  }
+  if (--*inside == 0) report({{"what", "done"}, {"locked", locked ? 1 : 0}});
+}
+
+// Reads, works, writes: what others do in between is lost, unless the lock keeps them away.
+asio::awaitable<void> worker::add_one(bool locked) {
+  std::string const key = counter_key(chosen_.name, locked);
+  constexpr auto work = 1ms;
+  if (!locked) {
+    std::int64_t const before = co_await read(key);
+    co_await pause(work);
+    std::string more = std::to_string(before + 1);
+    co_await values_->set(key, std::move(more));
+    report({{"what", "counted"}, {"locked", 0}, {"value", before + 1}});
+    co_return;
+  }
+  auto const asked = clock::now();
+  report({{"what", "asks"}});
+  auto body = [&](conch::hold& hold) -> asio::awaitable<void> {
+    auto const waited = std::chrono::duration_cast<std::chrono::microseconds>(clock::now() - asked).count();
+    report({{"what", "granted"}, {"fence", hold.fence()}, {"waited", waited}});
+    std::int64_t const before = co_await read(key);
+    co_await pause(work);
+    if (!hold.valid()) {
+      throw boost::system::system_error(make_error_code(conch::errc::lost));
+    }
+    std::string more = std::to_string(before + 1);
+    co_await values_->set(key, std::move(more));
+    report({{"what", "counted"}, {"locked", 1}, {"value", before + 1}});
+  };
+  co_await conch::with_lock(lock_, body);
+}
+
+asio::awaitable<std::int64_t> worker::read(std::string key) {
+  std::optional<std::string> const text = co_await values_->get(std::move(key));
+  std::int64_t value = 0;
+  if (text) std::from_chars(text->data(), text->data() + text->size(), value);
+  co_return value;
+}
+
+// ---- the lock goes round --------------------------------------------------------------------------------
+
+asio::awaitable<void> worker::go_round() {
+  goes_round_ = true;
+  conch::acquire_options const options{.lease = std::chrono::milliseconds(round_lease_ms)};
+  while (round_) {
+    std::int64_t fence = 0;
+    auto const asked = clock::now();
+    auto body = [&](conch::hold& hold) -> asio::awaitable<void> {
+      fence = hold.fence();
+      auto const waited = std::chrono::duration_cast<std::chrono::microseconds>(clock::now() - asked).count();
+      report({{"what", "granted"}, {"round", 1}, {"fence", fence}, {"waited", waited}});
+      co_await pause(500ms);
+      if (!hold.valid()) {  // whoever was stopped has to look before it writes
+        throw boost::system::system_error(make_error_code(conch::errc::lost));
+      }
+      report({{"what", "released"}});
+    };
+    std::string why;
+    report({{"what", "asks"}});
+    try {
+      co_await conch::with_lock(lock_, options, body);
+    } catch (boost::system::system_error const& error) {
+      why = error.code().message();
+    }
+    if (!why.empty()) {
+      report({{"what", fence == 0 ? "failed" : "lost"}, {"locked", 1}, {"fence", fence}, {"why", why}});
+      if (!ending_) co_await pause(200ms);
+    }
+  }
+  goes_round_ = false;
+}
+
+// ---- the flash sale -------------------------------------------------------------------------------------
+
+void worker::sell(flash_sale::settings const& s, int first_buyer) {
+  auto const all = std::make_shared<selling>(s);
+  all->t.looked = [](std::uint32_t segment, int left) { report({{"what", "looked"}, {"segment", segment}, {"value", left}}); };
+  for (int i = 0; i < s.buyers; ++i) {
+    start(buy(all, first_buyer + i));
+  }
+}
+
+asio::awaitable<void> worker::buy(std::shared_ptr<selling> all, int buyer) {
+  try {
+    co_await flash_sale::buy(all->s, locks_, *values_, buyer, all->t);
+  } catch (std::exception const&) {
+    ++all->t.mistakes;
+  }
+  if (--all->inside == 0) report({{"what", "sold"}, {"sold", all->t.sold}, {"mistakes", all->t.mistakes}});
+}
+
+}  // namespace
+
+std::string settings_for_workers(http_counter::options const& chosen) {
+  return json::serialize(json::object{
+      {"redis", chosen.redis}, {"lock_servers", json::value_from(chosen.lock_servers)}, {"name", chosen.name}, {"wait", chosen.wait.count()}, {"lease", chosen.lease.count()}});
+}
+
+int run_worker() try {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::string first;
+  for (char c = 0; ::read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) first += c;
+  if (first.empty()) return 2;
+  json::value const settings = json::parse(first);
+  asio::io_context ctx(1);
+  worker me(ctx, read_settings(settings.as_object()));
+  asio::co_spawn(ctx, me.take_orders(), [](std::exception_ptr failure) {
+    if (failure) std::rethrow_exception(failure);
+  });
+  ctx.run();
+  return 0;
+} catch (std::exception const& error) {
+  std::cerr << "conch-http-counter: a worker has ended: " << error.what() << '\n';
+  return 1;
+}
+
+std::string counter_key(std::string const& name, bool locked) { return "http_counter:" + name + (locked ? "" : ":without"); }
+
+std::string sale_name(std::string const& name) { return name + ":sale"; }
+
+}  // namespace live_page
