@@ -42,21 +42,25 @@ struct worker {
   std::string const name;
   std::mt19937_64 random;
   int const locks;
+  int slow_share = 60;     // one hold in so many is held long enough to be renewed
+  bool tells_all = false;  // the recorder hears of each hold from its grant to its end, and of each connection
   bool stopping = false;
 };
 
 /// What is known of one hold while it is used.
-struct visit {
+struct use_of_hold {
   std::string lock, who;
   conch::hold hold;
   std::int64_t granted = 0;
+  std::int64_t promised = 0;  // the latest deadline that it has shown; a lost hold shows none
   std::shared_ptr<std::int64_t> lost_at = std::make_shared<std::int64_t>(std::numeric_limits<std::int64_t>::max());
 };
 
 /// One step at the guarded resource. The deadline is read before: what the hold promises at that moment must be true,
 /// however long this process is stopped before the recorder hears of it.
-bool step(worker& w, visit& v, char const* what) {
+bool step(worker& w, use_of_hold& v, char const* what) {
   std::int64_t const promised = in_ns(v.hold.deadline());
+  v.promised = std::max(v.promised, promised);
   auto answer = witness::answer::wrong;
   if (what[0] == 'e') answer = w.recorder.enter(v.lock, v.who, v.hold.fence(), v.granted);
   if (what[0] == 'w') answer = w.recorder.write(v.lock, v.who, v.hold.fence());
@@ -72,7 +76,7 @@ asio::awaitable<void> sleep_for(std::chrono::microseconds d) {
   co_await timer.async_wait(use_tuple);
 }
 
-asio::awaitable<void> use(worker& w, visit& v) {
+asio::awaitable<void> use(worker& w, use_of_hold& v) {
   auto const lost_at = v.lost_at;
   v.hold.async_lost([lost_at](conch::error_code why) {
     if (why != asio::error::operation_aborted) *lost_at = in_ns(conch::clock::now());
@@ -80,13 +84,21 @@ asio::awaitable<void> use(worker& w, visit& v) {
   bool inside = step(w, v, "enter");
   int const writes = w.roll(4);
   bool const careless = w.roll(8) == 0;  // does not ask whether it still holds: the fence has to catch it
-  bool const slow = w.roll(60) == 0;     // long enough to be renewed
+  bool const slow = w.roll(w.slow_share) == 0;
   for (int i = 0; inside && i < writes; ++i) {
-    co_await sleep_for(slow ? std::chrono::microseconds{900ms} : std::chrono::microseconds{w.roll(3000)});
+    for (int part = 0; slow && part < 18; ++part) {
+      co_await sleep_for(50ms);
+      v.promised = std::max(v.promised, in_ns(v.hold.deadline()));
+    }
+    if (!slow) co_await sleep_for(std::chrono::microseconds{w.roll(3000)});
     if (!careless && !v.hold.valid()) break;
     inside = step(w, v, "write");
   }
   if (inside) step(w, v, "leave");
+  if (!w.tells_all) co_return;
+  // Whoever was refused believes in the hold until it is told: for how long?
+  for (std::int64_t const end = v.promised; !inside && v.hold.valid() && in_ns(conch::clock::now()) < end;) co_await sleep_for(2ms);
+  w.recorder.visited({v.who, v.lock, v.hold.fence(), v.granted, std::min({v.promised, *v.lost_at, in_ns(conch::clock::now())})});
 }
 
 asio::awaitable<conch::hold> acquire(worker& w, conch::mutex lock) {
@@ -136,7 +148,7 @@ asio::awaitable<conch::hold> acquire(worker& w, conch::mutex lock) {
 asio::awaitable<void> task(worker& w, int number) {
   std::string const who = w.name + "." + std::to_string(number);
   while (!w.stopping) {
-    visit v;
+    use_of_hold v;
     v.who = who;
     v.lock = "chaos:" + std::to_string(w.roll(w.locks));
     conch::mutex const lock{w.client, v.lock};
@@ -176,7 +188,7 @@ int run(int argc, char** argv) {
   settings.claim = settings.lease / 5;
   settings.command_timeout = settings.lease / 4;
   settings.stop_margin = settings.lease / 8;
-  settings.connect_timeout = settings.lease;
+  settings.connect_timeout = std::min<conch::duration>(settings.lease, 1200ms);
   settings.reconnect_min = 10ms;
   settings.reconnect_max = 300ms;
   settings.offline_timeout = settings.lease * 2;
@@ -184,6 +196,16 @@ int run(int argc, char** argv) {
   settings.local_slice = std::chrono::milliseconds{std::atoi(value_of(argc, argv, "--slice"))};
   settings.client_name = value_of(argc, argv, "--name");
   settings.single_threaded = settings.local_slice > 2ms;  // some of them
+  // Only the client knows when it has come to another server.
+  bool const tells_all = settings.url.starts_with("redis-sentinel://");
+  std::string const name = settings.client_name;
+  auto const arrivals = tells_all ? std::make_unique<witness>(value_of(argc, argv, "--witness")) : nullptr;
+  if (tells_all) {
+    settings.log = [&](conch::log_level, std::string_view words) {
+      constexpr std::string_view there = "connected to redis://127.0.0.1:";
+      if (words.starts_with(there)) arrivals->arrived({name, std::stoi(std::string{words.substr(there.size())}), in_ns(conch::clock::now())});
+    };
+  }
   int const tasks = std::atoi(value_of(argc, argv, "--tasks"));
   worker w{ctx,
            settings,
@@ -191,6 +213,9 @@ int run(int argc, char** argv) {
            value_of(argc, argv, "--name"),
            std::strtoull(value_of(argc, argv, "--seed"), nullptr, 10),
            std::atoi(value_of(argc, argv, "--locks"))};
+
+  w.slow_share = std::atoi(value_of(argc, argv, "--slow"));
+  w.tells_all = tells_all;
 
   asio::signal_set signals{ctx, SIGTERM};
   signals.async_wait([&](conch::error_code, int) {

@@ -1,6 +1,8 @@
 // conch-chaos: real servers, real client processes, faults everywhere, and a recorder that none of it touches.
 
-#include "chaos/nemesis.hpp"
+#include "chaos/failover_judge.hpp"
+#include "chaos/sentinel_nemesis.hpp"
+#include "chaos/server_nemesis.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,6 +10,8 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -37,7 +41,12 @@ recorder must have refused the one with the smaller fence.
   --workers N    client processes (default 6)
   --tasks N      of each (default 3)
   --locks N      (default 3)
-  --lease MS     (default 1200)
+  --lease MS     (default 1200; with --sentinel 4000, for a failover takes 2 to 3 s)
+  --sentinel     a master, two replicas and three Sentinels instead of one server: masters are killed
+                 and stopped, cut off from their replicas, and change roles by SENTINEL FAILOVER and
+                 FAILOVER; Sentinels are killed and stopped. Two may hold the lock only from a
+                 promotion on that may have lost writes, and only until the client of one of them has
+                 asked the new master
   --no-data-loss the server is never restarted without its data
   --sabotage     delete locks that are held, which must be noticed: succeeds if it was
   --client PATH  the client program (default: conch-chaos-client beside this one)
@@ -45,11 +54,13 @@ recorder must have refused the one with the smaller fence.
 )";
 
 struct settings : chaos_options {
+  bool sentinel = false;
   bool quiet = false;
 };
 
 settings read(int argc, char** argv) {
   settings s;
+  bool lease_is_given = false;
   s.seed = std::random_device{}();
   s.client_program = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "conch-chaos-client").string();
   for (int i = 1; i < argc; ++i) {
@@ -82,10 +93,13 @@ settings read(int argc, char** argv) {
       s.locks = number();
     } else if (option == "--lease") {
       s.lease = std::chrono::milliseconds{number()};
+      lease_is_given = true;
     } else if (option == "--no-data-loss") {
       s.lose_data = false;
     } else if (option == "--sabotage") {
       s.sabotage = true;
+    } else if (option == "--sentinel") {
+      s.sentinel = true;
     } else if (option == "--client") {
       s.client_program = value();
     } else if (option == "--quiet") {
@@ -94,21 +108,29 @@ settings read(int argc, char** argv) {
       throw std::invalid_argument("unknown option " + std::string{option});
     }
   }
+  if (s.sentinel) {
+    s.slow_share = 15;  // mostly somebody holds a lock for long when something happens
+    if (!lease_is_given) s.lease = std::chrono::seconds{4};
+  }
   return s;
 }
 
 /// Judges what the recorder heard.
 class judge {
  public:
-  judge(nemesis& n, witness& w) : nemesis_{n}, witness_{w} {}
+  judge(nemesis& n, witness& w)
+      : nemesis_{n}, witness_{w}, server_{dynamic_cast<server_nemesis*>(&n)}, sentinels_{dynamic_cast<sentinel_nemesis*>(&n)} {
+    if (sentinels_ != nullptr) failovers_.emplace(sentinels_->options().lease, sentinels_->first());
+  }
 
   void look() {
     for (std::string const& c : witness_.take_complaints()) violation(c);
     for (refusal const& r : witness_.take_refusals()) {
       resolved_.insert({r.who, r.fence});
       ++refused_;
+      if (server_ == nullptr) continue;     // what was believed until when is judged as a whole: see holds()
       if (r.valid_to <= r.other) continue;  // it had been told, or its deadline had passed
-      bool const excused = std::any_of(nemesis_.data_losses().begin(), nemesis_.data_losses().end(),
+      bool const excused = std::any_of(server_->data_losses().begin(), server_->data_losses().end(),
                                        [&](auto const& loss) { return r.fence <= loss.second && r.seen >= loss.first; });
       if (excused) {
         ++excused_;
@@ -119,6 +141,14 @@ class judge {
                 " ms after its grant, but the holder of fence " + std::to_string(r.seen) + " had the lock at " + ms(r.other) + " ms; its " + r.step +
                 " was refused" + losses());
     }
+  }
+
+  /// With failovers: all that have ended.
+  void holds() {
+    if (!failovers_) return;
+    failovers_->heard(witness_.take_visits());
+    failovers_->heard(witness_.take_arrivals());
+    for (std::string const& what : failovers_->judge(sentinels_->promotions(), sentinels_->standstills())) violation(what);
   }
 
   /// Every overlap ends in a refusal of the one who was inside, or in its death.
@@ -133,7 +163,7 @@ class judge {
 
   std::string losses() const {
     std::string text;
-    for (auto const& [from, to] : nemesis_.data_losses()) {
+    for (auto const& [from, to] : server_->data_losses()) {
       text += (text.empty() ? "; data was lost between the fences " : ", ") + std::to_string(from) + " and " + std::to_string(to);
     }
     return text;
@@ -145,11 +175,21 @@ class judge {
 
   std::uint64_t violations() const { return violations_; }
   std::uint64_t refused() const { return refused_; }
-  std::uint64_t excused() const { return excused_; }
+  /// What may be, and was.
+  std::string excused() const {
+    if (server_ != nullptr) return "refused while the hold said it was valid, after the server lost its data: " + std::to_string(excused_);
+    return "holds " + std::to_string(failovers_->visits()) + ", promotions " + std::to_string(sentinels_->promotions().size()) +
+           ", overlaps of holds explained by one " + std::to_string(failovers_->explained()) + ", the longest " +
+           std::to_string(failovers_->longest().count()) + " ms, and " + std::to_string(failovers_->longest_of_the_well().count()) +
+           " ms where nothing stood still";
+  }
 
  private:
   nemesis& nemesis_;
   witness& witness_;
+  server_nemesis* const server_;
+  sentinel_nemesis* const sentinels_;
+  std::optional<failover_judge> failovers_;
   std::set<std::pair<std::string, std::int64_t>> resolved_;
   std::uint64_t violations_ = 0, refused_ = 0, excused_ = 0;
 };
@@ -170,7 +210,12 @@ int run(settings const& s) {
   std::cout << "seed " << s.seed << ": " << s.workers << " clients with " << s.tasks << " tasks each, " << s.locks << " locks, lease "
             << s.lease.count() << " ms, " << s.length.count() << " s" << std::endl;
   auto const began = steady::now();
-  nemesis n{s};
+  auto const started = [&]() -> std::unique_ptr<nemesis> {
+    if (s.sentinel) return std::make_unique<sentinel_nemesis>(s);
+    return std::make_unique<server_nemesis>(s);
+  }();
+  nemesis& n = *started;
+  auto const patience = s.sentinel ? 60s : 20s;  // two failovers, of which one fails
   witness w{n.witness_url()};
   judge j{n, w};
   std::chrono::milliseconds longest_calm{0};
@@ -191,7 +236,7 @@ int run(settings const& s) {
     auto const calm_began = steady::now();
     auto const before = w.all_progress();
     std::vector<std::string> waiting = n.tasks();
-    while (!waiting.empty() && steady::now() < calm_began + 20s) {
+    while (!waiting.empty() && steady::now() < calm_began + patience) {
       std::this_thread::sleep_for(20ms);
       n.look_after_workers();
       auto const after = w.all_progress();
@@ -201,9 +246,10 @@ int run(settings const& s) {
         return now != after.end() && (then == before.end() || now->second > then->second);
       });
     }
-    for (std::string const& task : waiting) j.violation(task + " was granted nothing in 20 s of calm");
+    for (std::string const& task : waiting) j.violation(task + " was granted nothing in " + std::to_string(patience.count()) + " s of calm");
     longest_calm = std::max(longest_calm, std::chrono::duration_cast<std::chrono::milliseconds>(steady::now() - calm_began));
     j.look();
+    j.holds();
     show();
   };
 
@@ -224,6 +270,7 @@ int run(settings const& s) {
   n.calm();
   for (std::string const& what : n.end_workers(15s)) j.violation(what);
   j.look();
+  j.holds();
   j.overlaps();
 
   // What the killed ones had ends with its lease, the line with the leases of those who stood in it.
@@ -238,9 +285,8 @@ int run(settings const& s) {
   for (auto const& [what, times] : n.events()) std::cout << ' ' << what << ' ' << times << ',';
   std::cout << " calms " << calms << "\nrecorded:";
   for (auto const& [what, times] : w.counts()) std::cout << ' ' << what << ' ' << times << ',';
-  std::cout << " refused while the hold said it was valid, after the server lost its data: " << j.excused()
-            << "\nlongest calm until everybody was granted something: " << longest_calm.count() << " ms\nviolations: " << j.violations() << " (seed "
-            << s.seed << ")" << std::endl;
+  std::cout << ' ' << j.excused() << "\nlongest calm until everybody was granted something: " << longest_calm.count()
+            << " ms\nviolations: " << j.violations() << " (seed " << s.seed << ")" << std::endl;
   if (s.sabotage) return j.violations() > 0 ? 0 : 1;
   return j.violations() == 0 ? 0 : 1;
 }

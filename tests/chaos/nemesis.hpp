@@ -1,9 +1,9 @@
-// The processes of one chaos run and everything bad that happens to them.
+// The client processes of one chaos run and everything bad that happens to them. What happens to the servers is of the class
+// below it.
 #pragma once
 
 #include "chaos/witness.hpp"
 #include "support/redis_server.hpp"
-#include "support/tcp_proxy.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -26,6 +26,7 @@ struct chaos_options {
   int tasks = 3;  // of each
   int locks = 3;
   std::chrono::milliseconds lease{1200};
+  int slow_share = 60;  // one hold in so many lasts long enough to be renewed
   bool lose_data = true;
   bool sabotage = false;  // delete locks that are held, and expect the recorder to notice
   std::string client_program;
@@ -40,13 +41,12 @@ class nemesis {
  public:
   using steady = std::chrono::steady_clock;
 
-  explicit nemesis(chaos_options const& options);
-  ~nemesis();
+  virtual ~nemesis();
 
   /// Lets things happen until then.
   void rage_until(steady::time_point end);
   /// Undoes everything: all processes run, all links are clean.
-  void calm();
+  virtual void calm();
   /// Reaps, and throws `unexpected` if a worker ended by itself.
   void look_after_workers();
   /// Asks the workers to end; says who did not do so in time, or not well.
@@ -54,46 +54,54 @@ class nemesis {
 
   /// Names of all tasks that run now.
   std::vector<std::string> tasks() const;
+  chaos_options const& options() const { return options_; }
   bool was_killed(std::string const& name) const { return killed_.contains(name); }
-  /// A server may have lost what it acknowledged between these two moments, which are given as the fences of grants then.
-  std::vector<std::pair<std::int64_t, std::int64_t>> const& data_losses() const { return losses_; }
   std::map<std::string, std::uint64_t> const& events() const { return events_; }
-  redis_server& server() { return *server_; }
+  /// The one that has the locks now.
+  virtual redis_server& server() = 0;
   std::string witness_url() const { return "unix://" + recorder_->socket_path(); }
 
- private:
+ protected:
   struct worker {
     int number = 0;
     int incarnation = 0;
     int pid = 0;  // 0: not running
     bool stopped = false;
-    std::unique_ptr<tcp_proxy> proxy;
     std::string name() const { return "w" + std::to_string(number) + "." + std::to_string(incarnation); }
   };
 
+  explicit nemesis(chaos_options const& options);
+
+  virtual void strike() = 0;
+  /// There are locks to delete, and they can be.
+  virtual bool is_up() = 0;
+  /// What a worker is started with, besides.
+  virtual std::vector<std::string> arguments_of(worker const& w) = 0;
+  /// A process of it was killed: a new one may be a new machine.
+  virtual void replaced(worker const&) {}
+  /// It stands still, or goes on.
+  virtual void stands_still(worker const&, bool) {}
+
   void start(worker& w);
-  void strike();
-  void hurt_worker(worker& w, int roll);
-  void hurt_server(int roll);
-  void hurt_link(worker& w, int roll);
-  void hurt_by_command(int roll);
-  void delete_lock();
-  void server_back(bool keep_data);
-  void later(std::chrono::milliseconds after, std::function<void()> what);
+  void hurt_worker(worker& w, int chance);
+  void kill_a_connection(redis_server& at);
   void run_due();
+  void later(std::chrono::milliseconds after, std::function<void()> what);
+  worker& any_worker() { return workers_[static_cast<std::size_t>(roll(options_.workers))]; }
   int roll(int sides) { return std::uniform_int_distribution<int>{0, sides - 1}(random_); }
+  std::uint64_t draw() { return random_(); }
   void note(std::string const& what) { ++events_[what]; }
 
   chaos_options const options_;
+  std::vector<worker> workers_;
+
+ private:
+  void delete_lock();
+
   std::mt19937_64 random_;
   std::unique_ptr<redis_server> recorder_;
-  std::unique_ptr<redis_server> server_;
-  bool server_up_ = true, server_stopped_ = false;
-  std::int64_t lost_from_ = 0;
-  std::vector<worker> workers_;
   std::multimap<steady::time_point, std::function<void()>> later_;
   std::set<std::string> killed_;
-  std::vector<std::pair<std::int64_t, std::int64_t>> losses_;
   std::map<std::string, std::uint64_t> events_;
 };
 

@@ -97,6 +97,18 @@ void witness::progress(std::string const& who) { probe_.command({"HINCRBY", "pro
 
 void witness::complain(std::string const& what) { probe_.command({"RPUSH", "complaints", what}); }
 
+void witness::visited(visit const& v) {
+  std::ostringstream line;
+  line << v.who << ' ' << v.lock << ' ' << v.fence << ' ' << v.granted << ' ' << v.ended;
+  probe_.command({"RPUSH", "visits", line.str()});
+}
+
+void witness::arrived(arrival const& a) {
+  std::ostringstream line;
+  line << a.worker << ' ' << a.port << ' ' << a.at;
+  probe_.command({"RPUSH", "arrivals", line.str()});
+}
+
 std::vector<std::string> witness::take_list(std::string const& key) {
   std::vector<std::string> all;
   while (true) {
@@ -104,6 +116,30 @@ std::vector<std::string> witness::take_list(std::string const& key) {
     if (one == "(nil)") return all;
     all.push_back(std::move(one));
   }
+}
+
+std::vector<visit> witness::take_visits() {
+  std::vector<visit> all;
+  for (std::string const& line : take_list("visits")) {
+    visit v;
+    std::istringstream in{line};
+    in >> v.who >> v.lock >> v.fence >> v.granted >> v.ended;
+    if (!in) throw std::runtime_error("the recorder cannot read '" + line + "'");
+    all.push_back(v);
+  }
+  return all;
+}
+
+std::vector<arrival> witness::take_arrivals() {
+  std::vector<arrival> all;
+  for (std::string const& line : take_list("arrivals")) {
+    arrival a;
+    std::istringstream in{line};
+    in >> a.worker >> a.port >> a.at;
+    if (!in) throw std::runtime_error("the recorder cannot read '" + line + "'");
+    all.push_back(a);
+  }
+  return all;
 }
 
 std::vector<refusal> witness::take_refusals() {

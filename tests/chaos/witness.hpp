@@ -32,6 +32,21 @@ struct overlap {
   std::int64_t inside_fence = 0, entered_fence = 0;
 };
 
+/// One hold, from its grant until nobody believed in it any more.
+struct visit {
+  std::string who, lock;  // WORKER.INCARNATION.TASK
+  std::int64_t fence = 0;
+  nanoseconds_of_boot granted = 0;
+  nanoseconds_of_boot ended = 0;  // released, told lost, or not valid any more
+};
+
+/// A worker's client has connected to a server.
+struct arrival {
+  std::string worker;  // WORKER.INCARNATION
+  int port = 0;
+  nanoseconds_of_boot at = 0;
+};
+
 class witness {
  public:
   explicit witness(std::string const& url);
@@ -51,11 +66,15 @@ class witness {
   /// One more grant for this task.
   void progress(std::string const& who);
   void complain(std::string const& what);
+  void visited(visit const& v);
+  void arrived(arrival const& a);
 
   // For the orchestrator.
   std::vector<refusal> take_refusals();
   std::vector<overlap> overlaps();
   std::vector<std::string> take_complaints();
+  std::vector<visit> take_visits();
+  std::vector<arrival> take_arrivals();
   std::map<std::string, std::int64_t> counts();
   std::map<std::string, std::int64_t> all_progress();
 

@@ -1,0 +1,89 @@
+// A master, two replicas and three Sentinels, which name the master to the workers.
+#pragma once
+
+#include "chaos/failover_judge.hpp"
+#include "chaos/nemesis.hpp"
+#include "support/sentinel_set.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace conch::test {
+
+/// Asks all servers for their roles, again and again.
+class role_watch {
+ public:
+  explicit role_watch(sentinel_set& of);
+  ~role_watch();
+  role_watch(role_watch const&) = delete;
+  role_watch& operator=(role_watch const&) = delete;
+
+  /// It is about to be killed: what it is when it comes back, it has not been made by anybody.
+  void forget(std::size_t server);
+  std::vector<promotion> promotions();
+
+ private:
+  struct seen {
+    bool was_replica = false;
+    nanoseconds_of_boot at = 0;
+    std::uint64_t life = 0;
+  };
+
+  void look(std::size_t server);
+
+  sentinel_set& of_;
+  std::mutex mutex_;
+  std::vector<seen> seen_;
+  std::vector<promotion> promotions_;
+  std::atomic<bool> ended_ = false;
+  std::vector<std::thread> threads_;
+};
+
+class sentinel_nemesis final : public nemesis {
+ public:
+  explicit sentinel_nemesis(chaos_options const& options);
+
+  void calm() override;
+  /// As most Sentinels say.
+  redis_server& server() override { return set_.server(master()); }
+  promotion const& first() const { return first_; }
+  std::vector<promotion> promotions();
+  std::vector<standstill> const& standstills() const { return standstills_; }
+
+ private:
+  enum class state : std::uint8_t { up, stopped, down };
+
+  void strike() override;
+  bool is_up() override { return states_[master()] == state::up; }
+  std::vector<std::string> arguments_of(worker const& w) override;
+  void stands_still(worker const& w, bool does) override { stands_still(w.name(), does); }
+  void stands_still(std::string const& who, bool does);
+
+  void hurt_servers(int chance);
+  std::size_t master();
+  std::optional<std::string> say(std::size_t server, std::vector<std::string> const& command);
+  void kill_server(std::size_t i, std::chrono::milliseconds back_after);
+  void stop_server(std::size_t i, std::chrono::milliseconds goes_on_after);
+  void fail_over();
+  void change_roles();
+  void change_back(std::size_t to, std::string const& epoch, nanoseconds_of_boot since, int tries);
+  void cut_replicas_off(std::size_t from);
+  void hurt_sentinel();
+  std::string epoch();
+
+  sentinel_set set_;
+  std::vector<state> states_, sentinel_states_;
+  promotion first_;
+  role_watch roles_;
+  steady::time_point quiet_until_{};
+  bool to_be_changed_back_ = false;
+  struct planned {
+    nanoseconds_of_boot from, to;
+  };
+  std::vector<planned> without_loss_;  // in between, roles changed by FAILOVER, and by nothing else
+  std::vector<standstill> standstills_;
+};
+
+}  // namespace conch::test

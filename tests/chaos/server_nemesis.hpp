@@ -1,0 +1,37 @@
+// One server, and each worker behind a proxy of its own.
+#pragma once
+
+#include "chaos/nemesis.hpp"
+#include "support/tcp_proxy.hpp"
+
+namespace conch::test {
+
+class server_nemesis final : public nemesis {
+ public:
+  explicit server_nemesis(chaos_options const& options);
+
+  void calm() override;
+  redis_server& server() override { return *server_; }
+  /// The server may have lost what it acknowledged between these two moments, which are given as the fences of grants then.
+  std::vector<std::pair<std::int64_t, std::int64_t>> const& data_losses() const { return losses_; }
+
+ private:
+  void strike() override;
+  bool is_up() override { return server_up_ && !server_stopped_; }
+  std::vector<std::string> arguments_of(worker const& w) override;
+  void replaced(worker const& w) override;
+
+  tcp_proxy& proxy_of(worker const& w) { return *proxies_[static_cast<std::size_t>(w.number)]; }
+  void hurt_server(int chance);
+  void hurt_link(worker const& w, int chance);
+  void hurt_by_command(int chance);
+  void server_back(bool keep_data);
+
+  std::unique_ptr<redis_server> server_;
+  bool server_up_ = true, server_stopped_ = false;
+  std::int64_t lost_from_ = 0;
+  std::vector<std::unique_ptr<tcp_proxy>> proxies_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> losses_;
+};
+
+}  // namespace conch::test
