@@ -83,8 +83,8 @@ director::director(asio::io_context& ctx, conch::client& locks, http_counter::va
                    http_counter::options const& chosen)
     : strand_(asio::make_strand(ctx)), lock_(locks, chosen.name), values_(values), counter_(number), name_(chosen.name), own_id_(locks.id()),
       token_(chosen.workers == 0 ? std::string() : http_counter::random_word()),
-      quorum_(chosen.lock_servers.size() > 1 || (chosen.lock_servers.empty() && chosen.redis.starts_with("redlock:"))), scene_(chosen.name, shown_servers(chosen)), next_(strand_),
-      next_look_(strand_), round_end_(strand_), stop_end_(strand_) {
+      quorum_(chosen.lock_servers.size() > 1 || (chosen.lock_servers.empty() && chosen.redis.starts_with("redlock:"))),
+      scene_(chosen.name, shown_servers(chosen)), next_(strand_), next_look_(strand_), round_end_(strand_), stop_end_(strand_) {
   if (chosen.workers != 0) {
     crew_.emplace(strand_, static_cast<std::size_t>(chosen.workers), settings_for_workers(chosen));
     for (std::size_t i = 1; i <= crew_->size(); ++i) {
@@ -165,7 +165,7 @@ asio::awaitable<void> director::inspect() {
       std::string holder;  // or why it is not known
       if (!error && !status.holders.empty()) {
         fence = status.holders.front().fence;
-        holder = status.holders.front().client == own_id_ ? "this server" : "client " + status.holders.front().client.substr(0, 8);
+        holder = status.holders.front().client == own_id_ ? "this server" : status.holders.front().client;
       }
       scene_.inspected(error ? error.message() : holder, fence, error ? -1 : static_cast<std::int64_t>(status.waiting));
       changed_ = true;

@@ -50,12 +50,15 @@ function sentence(s) {
   return "Nobody holds the lock.";
 }
 
+/// Ids of clients are long, and the beginning tells them apart.
+const named = (holder) => /^[0-9a-f]{32}$/.test(holder) ? `another client, ${holder.slice(0, 8)}…` : holder;
+
 function showNow(s) {
   put("lock", s.lock);
   put("kept_by", s.kept_by);
   put("sentence", sentence(s));
   put("seen", s.seen.waiting < 0 && !s.seen.holder ? "" : s.seen.waiting < 0 ? `The servers of the lock do not tell who has it: ${s.seen.holder}.`
-    : `The server of the lock says: ${s.seen.holder ? `held by ${s.seen.holder}, fence ${s.seen.fence}` : "free"}; ${s.seen.waiting} in its line.`);
+    : `The server of the lock says: ${s.seen.holder ? `held by ${named(s.seen.holder)}, fence ${s.seen.fence}` : "free"}; ${s.seen.waiting} in its line.`);
   put("passed", number(s.passed));
   fill(at("workers"), s.workers.length, () => document.createElement("li"));
   s.workers.forEach((w, i) => {
@@ -166,7 +169,6 @@ function showButtons(s) {
   enable("count-without", !s.without.runs);
   enable("round", true);
   at("round").setAttribute("aria-pressed", String(s.round));
-  put("round", s.round ? "End the round" : "Pass the lock round");
   enable("stop", s.stopped === 0 && !s.with.runs);
   enable("sale", !s.sale.runs);
 }

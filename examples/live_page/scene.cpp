@@ -59,6 +59,7 @@ std::optional<report> parse_report(std::string_view line) {
   r.sold = number(o, "sold");
   r.mistakes = number(o, "mistakes");
   r.why = text(o, "why");
+  r.client = text(o, "client");
   return r.what.empty() ? std::nullopt : std::optional(std::move(r));
 }
 
@@ -74,9 +75,7 @@ std::string scene::name_of(std::size_t number) const {
   return "Worker " + std::to_string(number) + " (process " + std::to_string(process) + ")";
 }
 
-void scene::joined(std::size_t number, int process) {
-  at(number).process = process;
-}
+void scene::joined(std::size_t number, int process) { at(number).process = process; }
 
 void scene::gone(std::size_t number) {
   worker& w = at(number);
@@ -95,6 +94,7 @@ void scene::heard(std::size_t number, report const& r, time_point now) {
   worker& w = at(number);
   if (r.what == "ready") {
     w.ready = true;
+    w.client = r.client;
   } else if (r.what == "asks") {
     ++w.waiting;
   } else if (r.what == "granted") {
@@ -139,7 +139,7 @@ void scene::granted(std::size_t number, report const& r, time_point now) {
   if (stopped_ != 0 && next_ == 0 && number != stopped_) {
     next_ = number;
     say(name_of(number) + " has the lock now, " + in_seconds(now - stopped_at_) + " after the stop. Its fence is " + std::to_string(r.fence) +
-            ", greater than " + std::to_string(stopped_fence_) + ".");
+        ", greater than " + std::to_string(stopped_fence_) + ".");
   }
 }
 
@@ -167,7 +167,7 @@ void scene::stopped(std::size_t number, time_point now) {
   stopped_at_ = now;
   next_ = 0;
   say(name_of(number) + " was stopped (SIGSTOP) while it holds the lock, fence " + std::to_string(fence_) +
-          ". It cannot renew its lease any more, and does not know it.");
+      ". It cannot renew its lease any more, and does not know it.");
 }
 
 void scene::continued(time_point now) {
@@ -251,7 +251,8 @@ void scene::sale_ends(std::optional<std::int64_t> sold, std::int64_t left) {
 // ---- what is shown --------------------------------------------------------------------------------------
 
 void scene::inspected(std::string holder, std::int64_t fence, std::int64_t waiting) {
-  seen_holder_ = std::move(holder);
+  auto const same = std::find_if(workers_.begin(), workers_.end(), [&](worker const& w) { return !holder.empty() && w.client == holder; });
+  seen_holder_ = same == workers_.end() ? std::move(holder) : "worker " + std::to_string(same - workers_.begin() + 1);
   seen_fence_ = fence;
   seen_waiting_ = waiting;
 }
@@ -270,8 +271,13 @@ void scene::say(std::string text) {
 }
 
 json::object scene::to_json(count const& c) {
-  json::object o{{"runs", c.workers != 0}, {"target", c.target}, {"confirmed", c.confirmed}, {"value", c.value},
-                 {"lost", std::max<std::int64_t>(c.confirmed - c.value, 0)}, {"ended", c.in_the_end.has_value()}, {"example", c.example}};
+  json::object o{{"runs", c.workers != 0},
+                 {"target", c.target},
+                 {"confirmed", c.confirmed},
+                 {"value", c.value},
+                 {"lost", std::max<std::int64_t>(c.confirmed - c.value, 0)},
+                 {"ended", c.in_the_end.has_value()},
+                 {"example", c.example}};
   return o;
 }
 
@@ -290,7 +296,9 @@ std::string scene::to_json(time_point now) const {
     worker const& w = workers_[i];
     workers.push_back(json::object{{"number", i + 1},
                                    {"process", w.process},
-                                   {"state", w.ended ? "ended" : w.ready ? "here" : "starts"},
+                                   {"state", w.ended   ? "ended"
+                                             : w.ready ? "here"
+                                                       : "starts"},
                                    {"stopped", stopped_ == i + 1},
                                    {"holds", holder_ == i + 1},
                                    {"waiting", w.waiting},

@@ -25,7 +25,8 @@ struct report {
   std::size_t segment = 0;  ///< of looked, from 1
   std::int64_t sold = 0;    ///< of sold: how many items this worker's buyers have in the end
   std::int64_t mistakes = 0;
-  std::string why;  ///< of lost and failed
+  std::string why;     ///< of lost and failed
+  std::string client;  ///< of ready: conch::client::id()
 };
 
 /// Empty: it is none.
@@ -70,7 +71,8 @@ class scene {
   /// What the stock says in the end; empty: it could not be read.
   void sale_ends(std::optional<std::int64_t> sold, std::int64_t left);
 
-  /// What the server of the lock says of it. `waiting` -1: it does not tell (a quorum).
+  /// What the server of the lock says of it. `holder`: the id of a client, in other words if it is no worker's.
+  /// `waiting` -1: it does not tell (a quorum), and `holder` is why.
   void inspected(std::string holder, std::int64_t fence, std::int64_t waiting);
 
   /// Once a second.
@@ -83,6 +85,7 @@ class scene {
  private:
   struct worker {
     int process = 0;
+    std::string client;
     bool ready = false;
     bool ended = false;
     std::int64_t waiting = 0;

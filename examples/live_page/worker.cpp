@@ -111,7 +111,7 @@ void worker::start(asio::awaitable<void> what) {
 
 asio::awaitable<void> worker::take_orders() {
   std::string input;
-  report({{"what", "ready"}});
+  report({{"what", "ready"}, {"client", locks_.id()}});
   bool more = true;
   while (more) {
     for (auto end = input.find('\n'); end != input.npos; end = input.find('\n')) {
@@ -264,8 +264,11 @@ asio::awaitable<void> worker::buy(std::shared_ptr<selling> all, int buyer) {
 }  // namespace
 
 std::string settings_for_workers(http_counter::options const& chosen) {
-  return json::serialize(json::object{
-      {"redis", chosen.redis}, {"lock_servers", json::value_from(chosen.lock_servers)}, {"name", chosen.name}, {"wait", chosen.wait.count()}, {"lease", chosen.lease.count()}});
+  return json::serialize(json::object{{"redis", chosen.redis},
+                                      {"lock_servers", json::value_from(chosen.lock_servers)},
+                                      {"name", chosen.name},
+                                      {"wait", chosen.wait.count()},
+                                      {"lease", chosen.lease.count()}});
 }
 
 int run_worker() try {

@@ -43,7 +43,7 @@ bool contains(std::string const& text, std::string const& part) { return text.fi
 TEST(LivePageScene, NamesTheHolderAndCountsThoseThatWait) {
   stage t;
   EXPECT_EQ(t.shown().at("workers").as_array()[0].at("state").as_string(), "starts");
-  t.heard(1, R"({"what":"ready"})");
+  t.heard(1, R"({"what":"ready","client":"cafe"})");
   EXPECT_EQ(t.shown().at("workers").as_array()[0].at("state").as_string(), "here");
   t.heard(1, R"({"what":"asks"})");
   t.heard(2, R"({"what":"asks"})");
@@ -58,6 +58,17 @@ TEST(LivePageScene, NamesTheHolderAndCountsThoseThatWait) {
   EXPECT_TRUE(o.at("workers").as_array()[1].at("holds").as_bool());
   t.heard(2, R"({"what":"released"})");
   EXPECT_EQ(t.shown().at("holder").as_int64(), 0);
+}
+
+TEST(LivePageScene, KnowsItsWorkersInWhatTheServerSays) {
+  stage t;
+  t.heard(2, R"({"what":"ready","client":"cafe"})");
+  t.s.inspected("cafe", 7, 3);
+  EXPECT_EQ(json::serialize(t.shown().at("seen")), R"({"holder":"worker 2","fence":"7","waiting":3})");
+  t.s.inspected("beef", 7, 3);
+  EXPECT_EQ(t.shown().at("seen").at("holder").as_string(), "beef");
+  t.s.inspected("", 0, 0);
+  EXPECT_EQ(t.shown().at("seen").at("holder").as_string(), "");
 }
 
 TEST(LivePageScene, FindsLostUpdatesInWhatTwoHaveWritten) {
@@ -95,8 +106,9 @@ TEST(LivePageScene, TellsTheStoryOfAStoppedHolder) {
   t.now += 10ms;
   t.heard(1, R"({"what":"lost","fence":10,"why":"the lock was lost"})");
   EXPECT_EQ(t.s.holder(), 2u);
-  for (char const* const part : {"Worker 1 (process 101) was stopped", "Worker 2 (process 102) has the lock now, 2.50 s after the stop",
-                                 "fence is 20, greater than 10", "goes on", "was told that it has lost the lock (the lock was lost, fence 10), 0.01 s after"}) {
+  for (char const* const part :
+       {"Worker 1 (process 101) was stopped", "Worker 2 (process 102) has the lock now, 2.50 s after the stop", "fence is 20, greater than 10",
+        "goes on", "was told that it has lost the lock (the lock was lost, fence 10), 0.01 s after"}) {
     EXPECT_TRUE(contains(t.words(), part)) << part << '\n' << t.words();
   }
 }
