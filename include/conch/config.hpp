@@ -4,6 +4,7 @@
 #include <conch/clock.hpp>
 #include <conch/error.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -147,6 +148,17 @@ struct config {
   /// True: the client asks the server before it believes a pushed grant. Without it, a user who may publish to `conch:*` and read the
   /// keys of a lock can make a waiter believe for up to a claim that it has the lock. A hand-over takes 1.2 to 1.9 times as long.
   bool verify_pushes = false;
+
+  /// So many replicas of the server must have a grant before the hold is delivered, and each renewal before the deadline moves (WAIT).
+  /// 0: none, the server's word is enough. With all replicas of the server, whichever of them takes over knows every hold
+  /// (docs/deployments.md says which number is safe). It costs a second round trip and the replication, on a second connection to the
+  /// server. Too few: the grant is given back and asked for again within `.wait`, and the acquire fails with errc::not_replicated. 0 to 100.
+  /// Not with several servers, nor `memory://`.
+  std::size_t sync_replicas = 0;
+
+  /// How long they have for that. At least 1 ms; it is lowered to `command_timeout` and to a third of the claim, so that there is time for a
+  /// second attempt.
+  duration sync_timeout = std::chrono::seconds{1};
 
   /// How long the server remembers the last fence of an unused lock: some 130 bytes for each name. 1 s to 30 days.
   duration fence_retention = std::chrono::minutes{10};

@@ -30,6 +30,7 @@ enum class errc {
   not_supported,   ///< this backend does not offer that
   would_deadlock,  ///< a reader asked to become a writer; or a blocking call would wait for its own thread
   tls_failed,      ///< TLS to the server failed: a certificate is not accepted, or a file of config::tls cannot be used
+  not_replicated,  ///< fewer replicas than config::sync_replicas have acknowledged the grant; it was given back
 };
 
 /// Groups of errors, for code that only wants to know what to do next.

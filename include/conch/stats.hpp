@@ -77,6 +77,8 @@ struct statistics {
   std::uint64_t master_switches = 0;            ///< Sentinel: the master was another than before
   std::uint64_t topology_refreshes = 0;         ///< Sentinel: how often Sentinels were asked again for the master
   histogram failover;                           ///< Sentinel: from the end of a connection to the first answer of another master
+  std::uint64_t sync_short = 0;                 ///< sync_replicas: grants and renewals that too few replicas had in time
+  histogram sync_wait;                          ///< sync_replicas: from writing a batch of them to the answer of its WAIT
   histogram wait;                               ///< from the call to the grant
   histogram hold;                               ///< from the grant to the release or loss
   std::vector<server_statistics> servers{};     ///< of a quorum; empty with one server

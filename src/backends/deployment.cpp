@@ -5,6 +5,7 @@
 #include "base/identity.hpp"
 #include "memory/connection.hpp"
 #include "protocol/server.hpp"
+#include "protocol/synced_server.hpp"
 #include "quorum/quorum.hpp"
 #include "redis/codec.hpp"
 #include "redis/connection.hpp"
@@ -38,6 +39,26 @@ std::unique_ptr<engine::entropy> nonces_for(std::vector<redis::address> const& s
       std::all_of(servers.begin(), servers.end(), [](redis::address const& one) { return one.what == redis::address::kind::memory; });
   if (in_memory) return std::make_unique<detail::no_entropy>();
   return std::make_unique<detail::system_entropy>();
+}
+
+/// A second connection to the same server tells its replicas.
+deployment synced(redis::address const& where, deployment d, std::uint64_t seed, lent const& client) {
+  if (auto sentinels = sentinels_of(client.settings)) {
+    auto of_master = std::make_unique<redis::sentinel_transport>(client.shell, client.on, client.settings, client.client_id, std::move(*sentinels));
+    auto beside = of_master->beside();
+    d.transports.push_back(std::move(of_master));
+    d.transports.push_back(std::move(beside));
+  } else {
+    d.transports.push_back(transport_to(where, client));
+    d.transports.push_back(transport_to(where, client));
+  }
+  transport &first = *d.transports[0], &second = *d.transports[1];
+  auto one =
+      std::make_unique<protocol::synced_server>(client.settings, seed, *d.nonces, client.timers, first, second, client.up, client.log, client.stats);
+  first.report_to(one->first());
+  second.report_to(one->second());
+  d.backend = std::move(one);
+  return d;
 }
 
 }  // namespace
@@ -79,6 +100,7 @@ deployment make(lent const& client) {
     several =
         std::make_unique<quorum::quorum>(client.settings, client.client_id, seed, *d.nonces, client.timers, client.up, client.log, client.stats);
   }
+  if (client.settings.sync_replicas != 0) return synced(servers.front(), std::move(d), seed, client);
   for (redis::address const& where : servers) {
     transport& to_server = *d.transports.emplace_back(transport_to(where, client));
     if (several) {

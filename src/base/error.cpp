@@ -30,6 +30,7 @@ std::string_view plain_message(errc e) {
     case errc::not_supported: return "not supported by this backend";
     case errc::would_deadlock: return "it would wait for ever";
     case errc::tls_failed: return "no TLS connection to the lock server";
+    case errc::not_replicated: return "too few replicas have the lock";
   }
   return "unknown error";
 }

@@ -116,6 +116,7 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.results("reauthentications_total", "Credentials renewed on live connections.", s.reauthentications, s.reauthentications_failed);
   e.counter("master_switches_total", "Masters that Sentinels named after another one.", s.master_switches);
   e.counter("topology_refreshes_total", "Times that Sentinels were asked again for the master.", s.topology_refreshes);
+  e.counter("sync_short_total", "Grants and renewals that too few replicas had in time.", s.sync_short);
   e.gauge("cleanups_pending", "Releases and leaves not yet answered.", s.cleanups_pending);
   e.gauge("waiting", "Acquires under way.", s.waiting);
   e.gauge("held", "Holds.", s.held);
@@ -125,6 +126,7 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
             static_cast<std::uint64_t>(s.tls_peer_expires.time_since_epoch().count()));
   }
   e.latency("failover_seconds", "From the end of a connection to the first answer of another master.", s.failover);
+  e.latency("sync_wait_seconds", "From writing a batch of grants and renewals to the answer of its WAIT.", s.sync_wait);
   e.latency("wait_seconds", "From the call to the grant.", s.wait);
   e.latency("hold_seconds", "From the grant to the release or loss.", s.hold);
   return e.take();

@@ -169,6 +169,18 @@ void check_sentinels(config const& c) {
   }
 }
 
+/// Only a Redis server has replicas, of which WAIT tells. Over several servers each vote is for itself.
+void check_sync(config& c) {
+  constexpr std::size_t most = 100;
+  require(c.sync_replicas <= most, "sync_replicas must be 0 to " + std::to_string(most) + ", and not " + std::to_string(c.sync_replicas));
+  at_least("sync_timeout", c.sync_timeout, milliseconds{1});
+  c.sync_timeout = std::min({c.sync_timeout, c.command_timeout, c.claim / 3});
+  if (c.sync_replicas == 0) return;
+  if (backends::is_quorum(c))
+    refuse(errc::not_supported, "sync_replicas is set, and several servers decide: each gives a vote, whatever its replicas have");
+  if (!backends::is_one_redis(c)) refuse(errc::not_supported, "sync_replicas is set, and memory:// has no replicas");
+}
+
 /// Lowers what depends on the lease, and throws for values out of range.
 config checked(config c) {
   constexpr duration none = duration::zero();
@@ -199,6 +211,7 @@ config checked(config c) {
   between("reconnect_min", c.reconnect_min, milliseconds{1}, hours{1});
   between("reconnect_max", c.reconnect_max, c.reconnect_min, hours{1}, " (not less than reconnect_min)");
   zero_or_between("keep_alive", c.keep_alive, shortest_keep_alive, hours{24});
+  check_sync(c);
   check_client_name(c.client_name);
   check_key_prefix(c.key_prefix);
   check_sentinels(c);

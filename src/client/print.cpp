@@ -67,6 +67,7 @@ std::string to_string(errc e) {
     case errc::not_supported: return "not_supported";
     case errc::would_deadlock: return "would_deadlock";
     case errc::tls_failed: return "tls_failed";
+    case errc::not_replicated: return "not_replicated";
   }
   return "errc(" + std::to_string(static_cast<int>(e)) + ")";
 }

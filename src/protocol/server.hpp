@@ -103,6 +103,17 @@ class server final : public backend, public wire_events {
   std::optional<std::chrono::seconds> uptime() const noexcept { return session_.uptime; }
   std::string const& trouble() const noexcept { return trouble_; }
 
+  // From synced_server, for owned places that are renewed on another connection.
+  bool fence_is_due(place const& s, time_point now) const;
+  /// The server has renewed the grant; that was written at `written`.
+  void prolonged(place& s, time_point written, milliseconds lease, bool keeps_fence, time_point now);
+  /// The server has no such grant. It is lost, and what there may be of it is given back.
+  void not_renewed(place& s, time_point now) { lose_and_give_back(s, now); }
+  /// The claim with which a lock of that lease is passed on. Nobody is waited for longer than a holder that has died.
+  milliseconds claim_of(milliseconds lease) const;
+  /// The run of the server of the present or last connection; empty: not known.
+  std::string const& run() const noexcept { return session_.run; }
+
   /// The count of the last id.
   std::uint64_t last_id() const noexcept { return last_id_; }
   /// The ids from here on are above `last`. For tests that need ids that begin like others.
@@ -240,7 +251,6 @@ class server final : public backend, public wire_events {
   void patience(place& s, time_point now);
   void lose(place& s, time_point now);
   void lose_and_give_back(place& s, time_point now);
-  milliseconds claim_of(milliseconds lease) const;
   milliseconds retention(duration lease) const { return whole_ms(settings_.fence_retention + lease); }
   place* wanted(pushed_grant const& g);
   bool fits(place const& s, pushed_grant const& g) const;
@@ -255,7 +265,6 @@ class server final : public backend, public wire_events {
   bool granted_elsewhere(place const& s) const;
   static milliseconds lease_left(place const& s, time_point now);
   void send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, bool with_source, time_point now);
-  bool fence_is_due(place const& s, time_point now) const;
 
   // server_admin.cpp: questions and orders
   void send_admin(admin_request& i, bool with_source, time_point now);

@@ -257,7 +257,6 @@ void place::nothing_to_check() noexcept {
   later_follow_ups.clear();
 }
 
-/// The claim with which a lock of that lease is passed on. Nobody is waited for longer than a holder that has died.
 milliseconds server::claim_of(milliseconds lease) const {
   bool const known = lease > milliseconds{};  // not of a place that was made to give back a stray grant
   return known ? std::min(whole_ms(settings_.claim), lease) : whole_ms(settings_.claim);

@@ -95,6 +95,12 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
   flush();
 }
 
+void server::prolonged(place& s, time_point written, milliseconds lease, bool keeps_fence, time_point now) {
+  ++stats_.renewals;
+  if (keeps_fence) s.fence_until = written + settings_.fence_retention + lease;
+  own(s, s.fence, s.segment, written, lease, true, false, now);
+}
+
 void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
   std::vector<renewed> const batch = std::move(renewing_.front().places);
   renewing_.pop_front();
@@ -118,13 +124,11 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
     } else if (result.what != kind::renewed) {
       lose(s, now);
     } else {
-      ++stats_.renewals;
-      if (batch[i].keeps_fence) s.fence_until = r.written + settings_.fence_retention + batch[i].lease;
       if (r.what == request::confirm) {
         s.accepted = batch[i].floor;
         s.refused_by = result.overtaken ? result.last_fence : 0;
       }
-      own(s, s.fence, s.segment, r.written, batch[i].lease, true, false, now);
+      prolonged(s, r.written, batch[i].lease, batch[i].keeps_fence, now);
     }
   }
   if (a.what == fault::reconnect) drop_connection(a.words);

@@ -183,9 +183,18 @@ struct subscribe_command {};
 struct prove_publish_command {};
 struct ping_command {};
 
+/// A publication that nobody hears. It is replicated.
+struct mark_command {};
+
+/// Waits until so many replicas have what this connection has written. Answered with how many have it, then or after that time.
+struct wait_command {
+  std::uint32_t replicas = 1;
+  milliseconds timeout{};
+};
+
 using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command, inspect_command, force_command,
                              request_command, requested_command, watch_command, unwatch_command, limit_command, kill_command, subscribe_command,
-                             prove_publish_command, ping_command>;
+                             prove_publish_command, ping_command, mark_command, wait_command>;
 
 /// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
 enum class fault {

@@ -300,6 +300,14 @@ struct encoder {
   void operator()(protocol::prove_publish_command) const { resp::append_command(out, {"PUBLISH", channel_of(who), ""}); }
 
   void operator()(protocol::ping_command) const { resp::append_command(out, {"PING"}); }
+
+  void operator()(protocol::mark_command) const { resp::append_command(out, {"PUBLISH", channel_of(who) + ":w", ""}); }
+
+  /// A time-out of 0 would be none.
+  void operator()(protocol::wait_command const& c) const {
+    command_writer w{out, 3};
+    w.arg("WAIT").arg(c.replicas).arg(std::max<std::int64_t>(count(c.timeout), 1));
+  }
 };
 
 bool read_number(std::string_view& text, std::int64_t& number) {

@@ -56,12 +56,42 @@ class sentinel_transport::link final : private dialogue, private locator {
   connection to_;
 };
 
+/// It goes where the first one is sent. The first one asks the Sentinels, and reports what they say.
+class sentinel_transport::second_connection final : public transport, private locator {
+ public:
+  explicit second_connection(sentinel_transport& owner)
+      : owner_{owner}, to_{owner.host_, owner.on_, owner.settings_, owner.client_id_, owner.url_.server, {nullptr, this}} {}
+
+  void send(protocol::command const& c) override { to_.send(c); }
+  void want_connection() override { to_.want_connection(); }
+  void drop_connection(std::string_view why) override { to_.drop_connection(why); }
+  void report_to(protocol::wire_events& e) noexcept override { to_.report_to(e); }
+  void report(statistics& s) const noexcept override { to_.report(s); }
+  void shut_down() override { to_.shut_down(); }
+  void moved() { to_.moved(); }
+
+ private:
+  location locate(address& to, time_point) override {
+    if (!owner_.begun_) return {};
+    return owner_.core_.locate(to);
+  }
+
+  sentinel_transport& owner_;
+  connection to_;
+};
+
 sentinel_transport::sentinel_transport(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, sentinel_url url)
-    : host_{h}, on_{on}, of_sentinels_{settings_of_sentinels(settings)}, client_id_{client_id}, url_{std::move(url)},
+    : host_{h}, on_{on}, settings_{settings}, of_sentinels_{settings_of_sentinels(settings)}, client_id_{client_id}, url_{std::move(url)},
       core_{url_, {.refresh = settings.topology_refresh, .patience = settings.command_timeout}, settings.address_map},
       to_master_{h, on, settings, client_id, url_.server, {nullptr, this}}, timer_{on} {}
 
 sentinel_transport::~sentinel_transport() = default;
+
+std::unique_ptr<transport> sentinel_transport::beside() {
+  auto made = std::make_unique<second_connection>(*this);
+  second_ = made.get();
+  return made;
+}
 
 void sentinel_transport::report_to(protocol::wire_events& e) noexcept {
   transport::report_to(e);
@@ -106,6 +136,7 @@ void sentinel_transport::carry_out() {
   for (std::size_t const number : todo.ask) links_[number]->ask();
   for (std::size_t const number : todo.drop) links_[number]->drop();
   if (todo.moved) to_master_.moved();
+  if (todo.moved && second_ != nullptr) second_->moved();
   sleep();
 }
 

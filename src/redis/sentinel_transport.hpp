@@ -29,6 +29,9 @@ class sentinel_transport final : public transport, private locator, private prot
   sentinel_transport(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, sentinel_url url);
   ~sentinel_transport() override;
 
+  /// Another connection to the same master, to be made once. It must not outlive this.
+  std::unique_ptr<transport> beside();
+
   // protocol::wire, with the client locked
   void send(protocol::command const& c) override { to_master_.send(c); }
   void want_connection() override { to_master_.want_connection(); }
@@ -40,6 +43,7 @@ class sentinel_transport final : public transport, private locator, private prot
 
  private:
   class link;
+  class second_connection;
 
   // With the client locked, on the strand.
   location locate(address& to, time_point now) override;
@@ -59,12 +63,14 @@ class sentinel_transport final : public transport, private locator, private prot
 
   host& host_;
   asio::any_io_executor const on_;
+  config const& settings_;
   config const of_sentinels_;  // the settings of the connections to them
   std::string const& client_id_;
   sentinel_url const url_;
   sentinels core_;
   std::vector<std::unique_ptr<link>> links_;
   connection to_master_;
+  second_connection* second_ = nullptr;
   asio::steady_timer timer_;
   time_point slept_until_ = time_point::max();
   bool begun_ = false;

@@ -1,9 +1,10 @@
 // Runs a command with a Redis server of its own.
 //
-//   conch_with_redis [--tls|--sentinel] COMMAND [ARGUMENT...]
+//   conch_with_redis [--tls|--sentinel|--replicas] COMMAND [ARGUMENT...]
 //
 // With --sentinel the URL is that of a Sentinel, which names the server.
 // With --tls it is reached over TLS and needs a password: $CONCH_CA is the authority's certificate, $CONCH_PASSWORD_FILE has the password.
+// With --replicas two replicas follow it: $CONCH_REPLICAS is 2.
 // `{url}` in an argument becomes the server's URL, which is in $CONCH_URL as well. The exit code is
 // that of the command, or 128 + the signal that ended it.
 
@@ -12,12 +13,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,20 +68,40 @@ conch::test::redis_server_options over_tls(conch::test::certificates& files) {
   return options;
 }
 
+/// Two replicas that follow, and have acknowledged.
+void follow(conch::test::redis_server const& master, std::optional<conch::test::redis_server>& one, std::optional<conch::test::redis_server>& other) {
+  conch::test::redis_server_options options{.tcp = true};
+  options.arguments = {"--replicaof", "127.0.0.1 " + std::to_string(master.port())};
+  one.emplace(options);
+  other.emplace(options);
+  conch::test::redis_probe probe{master, std::chrono::seconds{30}};
+  auto const end = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+  do {
+    probe.command({"PUBLISH", "mark", ""});
+    if (probe.command({"WAIT", "2", "1000"}) == "2") return;
+  } while (std::chrono::steady_clock::now() < end);
+  throw std::runtime_error{"the replicas do not follow"};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   bool const tls = argc > 1 && std::string_view{argv[1]} == "--tls";
   bool const through_sentinel = argc > 1 && std::string_view{argv[1]} == "--sentinel";
-  int const first = tls || through_sentinel ? 2 : 1;
+  bool const with_replicas = argc > 1 && std::string_view{argv[1]} == "--replicas";
+  int const first = tls || through_sentinel || with_replicas ? 2 : 1;
   if (argc <= first) {
-    std::fprintf(stderr, "usage: conch_with_redis [--tls|--sentinel] COMMAND [ARGUMENT...]\n");
+    std::fprintf(stderr, "usage: conch_with_redis [--tls|--sentinel|--replicas] COMMAND [ARGUMENT...]\n");
     return 2;
   }
   try {
     conch::test::certificates files;
     conch::test::redis_server const server(tls ? over_tls(files) : conch::test::redis_server_options{.tcp = true});
-    std::optional<conch::test::redis_server> sentinel;
+    std::optional<conch::test::redis_server> sentinel, replica, another;
+    if (with_replicas) {
+      follow(server, replica, another);
+      ::setenv("CONCH_REPLICAS", "2", 1);
+    }
     std::string url = server.url();
     if (through_sentinel) {
       conch::test::redis_server_options options;

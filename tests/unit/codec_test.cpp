@@ -264,6 +264,9 @@ TEST(Encode, WritesTheCommandsOfAConnection) {
   EXPECT_EQ(encoded(protocol::subscribe_command{}), (words{"SUBSCRIBE", "conch:c1"}));
   EXPECT_EQ(encoded(protocol::prove_publish_command{}), (words{"PUBLISH", "conch:c1", ""}));
   EXPECT_EQ(encoded(protocol::ping_command{}), words{"PING"});
+  EXPECT_EQ(encoded(protocol::mark_command{}), (words{"PUBLISH", "conch:c1:w", ""}));
+  EXPECT_EQ(encoded(protocol::wait_command{2, std::chrono::milliseconds{300}}), (words{"WAIT", "2", "300"}));
+  EXPECT_EQ(encoded(protocol::wait_command{1, {}}), (words{"WAIT", "1", "1"})) << "0 would be for ever";
 }
 
 TEST(Encode, WritesTheVeryBytesOfResp) {

@@ -114,6 +114,10 @@ inline sent_command write_down(command const& c) {
     out.text = "subscribe";
   } else if (std::holds_alternative<prove_publish_command>(c)) {
     out.text = "prove";
+  } else if (std::holds_alternative<mark_command>(c)) {
+    out.text = "mark";
+  } else if (auto const* wait = std::get_if<wait_command>(&c)) {
+    out.text = "wait " + std::to_string(wait->replicas) + ' ' + std::to_string(wait->timeout.count());
   } else {
     out.text = "ping";
   }

@@ -1,0 +1,197 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/sync_link.hpp"
+
+#include "base/mutant.hpp"
+#include "base/readable.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::protocol {
+
+namespace {
+
+/// As of a renewal on the first connection: a script does not block the server for more than about 0.2 ms.
+constexpr std::size_t renewals_per_script = 200;
+
+}  // namespace
+
+sync_link::sync_link(config const& settings, timer_queue& timers, wire& out, receiver& up, statistics& stats)
+    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, overdue_{this,
+                                                                                        [](void* self, time_point now) {
+                                                                                          static_cast<sync_link*>(self)->overdue(now);
+                                                                                        }},
+      quiet_{this, [](void* self, time_point now) { static_cast<sync_link*>(self)->quiet(now); }} {}
+
+void sync_link::more(time_point now) {
+  if (telling_ || !batch_.items.empty()) return;
+  if (!connected_) {
+    out_.want_connection();
+  } else if (up_.may_use(session_)) {
+    send(now);
+  }
+}
+
+/// All that is to be renewed now, then the mark and the WAIT, in one write.
+void sync_link::send(time_point now) {
+  up_.gather(batch_.items, now);
+  if (batch_.items.empty()) return;
+  batch_.results.assign(batch_.items.size(), {});
+  batch_.written = now;
+  for (bool const permits : {false, true}) {
+    for (bool const keep_fences : {false, true}) send_scripts(permits, keep_fences);
+  }
+  bool const waits = !(CONCH_MUTANT(wait_of_another_batch) && batch_.replicas > 0);
+  if (!CONCH_MUTANT(wait_without_write)) {
+    out_.send(mark_command{});
+    in_flight_.push_back({in_flight::kind::mark});
+  }
+  if (waits) {
+    batch_.replicas = 0;
+    out_.send(wait_command{static_cast<std::uint32_t>(settings_.sync_replicas), whole_ms(settings_.sync_timeout)});
+    in_flight_.push_back({in_flight::kind::wait});
+  }
+  excused_ = false;
+  timers_.arm(overdue_, now + answer_within());
+}
+
+void sync_link::send_scripts(bool permits, bool keep_fences) {
+  std::vector<std::size_t> of;
+  milliseconds longest{};
+  scratch_.clear();
+  auto const flush = [&] {
+    if (of.empty()) return;
+    ++stats_.scripts;
+    ++stats_.renewal_scripts;
+    milliseconds const retention = keep_fences ? whole_ms(settings_.fence_retention + longest) : milliseconds{};
+    out_.send(renew_command{scratch_, source_due_[permits], permits, retention});
+    source_due_[permits] = false;
+    in_flight_.push_back({in_flight::kind::script, permits, std::move(of)});
+    of.clear();
+    scratch_.clear();
+  };
+  for (std::size_t i = 0; i < batch_.items.size(); ++i) {
+    synced_renewal const& one = batch_.items[i];
+    if (static_cast<bool>(one.at->permit) != permits || one.keeps_fence != keep_fences) continue;
+    scratch_.push_back({one.at->name, one.id, one.lease, 0, one.at->fence});
+    longest = std::max(longest, one.lease);
+    of.push_back(i);
+    if (of.size() == renewals_per_script) flush();
+  }
+  flush();
+}
+
+/// A hold outlives a connection that has died silently: there is time for another renewal.
+duration sync_link::answer_within() const {
+  milliseconds shortest = milliseconds::max();
+  for (synced_renewal const& one : batch_.items) shortest = std::min(shortest, one.lease);
+  return settings_.sync_timeout + std::min<duration>(settings_.command_timeout, shortest / 3);
+}
+
+// ---------------------------------------------------------------------------------------------------- from the wire
+
+void sync_link::connected_as(session const& s, time_point now) {
+  connected_ = true;
+  session_ = s;
+  source_due_ = {};
+  last_heard_ = now;
+  if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
+  more(now);
+}
+
+/// The first connection tells those that wait what is wrong; what is granted meanwhile is given back when its claim is over.
+void sync_link::connect_failed(fault, std::string_view, time_point) {}
+
+void sync_link::disconnected(std::string_view, time_point now) {
+  if (!connected_) return;
+  connected_ = false;
+  in_flight_.clear();
+  overdue_.cancel();
+  quiet_.cancel();
+  if (batch_.items.empty()) return;
+  batch_.replicas = 0;
+  for (result& one : batch_.results) one = {renew_reply::kind::failed, fault::reconnect};
+  end_batch(now);
+}
+
+void sync_link::answered(answer const& a, time_point now) {
+  if (in_flight_.empty()) {
+    out_.drop_connection("an answer to nothing");
+    return;
+  }
+  last_heard_ = now;
+  in_flight const r = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  if (a.what == fault::reconnect) out_.drop_connection(readable(a.words));
+  switch (r.what) {
+    case in_flight::kind::script: script_answer(r, a); break;
+    case in_flight::kind::wait: wait_answer(a, now); break;
+    case in_flight::kind::mark:
+      if (a.what != fault::none) fail(a, {});
+      break;
+    case in_flight::kind::ping: break;
+  }
+  if (!in_flight_.empty()) return;
+  overdue_.cancel();
+  end_batch(now);
+}
+
+void sync_link::script_answer(in_flight const& r, answer const& a) {
+  if (a.what == fault::no_script) source_due_[r.permits] = true;
+  auto const reply = read_renew(a, r.of.size(), false);
+  if (a.what == fault::none && !reply) out_.drop_connection("an answer of the renew script that has the wrong length");
+  if (!reply) return fail(a, r.of);
+  for (std::size_t i = 0; i < r.of.size(); ++i) batch_.results[r.of[i]].what = reply->locks[i].what;
+}
+
+void sync_link::wait_answer(answer const& a, time_point now) {
+  stats_.sync_wait.add(now - batch_.written);
+  if (a.what != fault::none) return fail(a, {});
+  if (a.numbers().size() != 1) out_.drop_connection("an answer to WAIT that is no number");
+  else batch_.replicas = a.numbers().front();
+}
+
+/// With these items, or with all, it came to nothing.
+void sync_link::fail(answer const& a, std::vector<std::size_t> const& of) {
+  batch_.words = readable(a.words);
+  auto const one = [&](result& r) {
+    if (r.why == fault::none) r = {r.what == renew_reply::kind::not_mine ? r.what : renew_reply::kind::failed, a.what};
+  };
+  if (of.empty()) std::for_each(batch_.results.begin(), batch_.results.end(), one);
+  for (std::size_t const i : of) one(batch_.results[i]);
+}
+
+void sync_link::end_batch(time_point now) {
+  if (batch_.items.empty()) return;
+  batch const done = std::exchange(batch_, {});
+  if (CONCH_MUTANT(wait_of_another_batch)) batch_.replicas = done.replicas;
+  telling_ = true;
+  up_.synced(done, now);
+  telling_ = false;
+  more(now);
+}
+
+// ----------------------------------------------------------------------------------------------------------- timers
+
+void sync_link::overdue(time_point now) {
+  // This timer itself comes late, after a long handler or a pause of the process. The answers that have come in meanwhile are read first.
+  duration const a_while = settings_.command_timeout / 4;
+  if (now - overdue_.at() > a_while && !std::exchange(excused_, true)) {
+    timers_.arm(overdue_, now + a_while);
+    return;
+  }
+  out_.drop_connection("the server did not answer a WAIT in time");
+}
+
+void sync_link::quiet(time_point now) {
+  time_point const due = last_heard_ + settings_.keep_alive;
+  bool const idle = in_flight_.empty();
+  if (due <= now && idle) {
+    out_.send(ping_command{});
+    in_flight_.push_back({in_flight::kind::ping});
+    timers_.arm(overdue_, now + settings_.command_timeout);
+  }
+  timers_.arm(quiet_, due <= now ? now + settings_.keep_alive : due);
+}
+
+}  // namespace conch::protocol

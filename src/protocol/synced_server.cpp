@@ -1,0 +1,389 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/synced_server.hpp"
+
+#include "base/mutant.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::protocol {
+
+/// The cohort's place. The place at the server is owned while this one still asks, stands in line or leaves: the grant is a claim then, of
+/// which the replicas are told.
+struct synced_server::front final : engine::place {
+  front(synced_server& keeper, std::string_view lock_name, engine::permit const& share)
+      : engine::place{lock_name, share}, in{keeper}, at_server{keeper.server_, lock_name, share}, timer{this, [](void* self, time_point now) {
+                                                                                                          auto& f = *static_cast<front*>(self);
+                                                                                                          f.in.due(f, now);
+                                                                                                        }} {
+    at_server.owner = this;
+    server::hold_vote(at_server, {.hold = this}, {});
+  }
+
+  synced_server& in;
+  protocol::place at_server;
+  bool is_busy = false;    // counts as a reference: the server uses its place
+  bool is_wanted = false;  // in wanted_
+  grant_id under_way;      // of the grant whose renewal is in a batch; 0: none
+  bool pushed = false;
+  unsigned attempts = 0;   // that came to nothing, for this grant
+  std::int64_t most = -1;  // replicas that have acknowledged at the last of them; -1: there was none since it was asked for
+  error_code why_not;      // of the server: no number of replicas helps
+  engine::timer timer;     // unconfirmed: the end of the claim, or of a pause
+
+  bool is_unconfirmed() const noexcept { return at != state::owned && at_server.at == state::owned; }
+};
+
+/// Keeps a place while a function works on it.
+class synced_server::keeping {
+ public:
+  explicit keeping(front& f) noexcept : f_{f} { ++f_.references; }
+  keeping(keeping const&) = delete;
+  keeping& operator=(keeping const&) = delete;
+  ~keeping() { f_.in.drop(f_); }
+
+ private:
+  front& f_;
+};
+
+synced_server::synced_server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, wire& sync,
+                             backend_events& up, log_sink& log, statistics& stats)
+    : settings_{settings}, timers_{timers}, up_{up}, stats_{stats}, server_{settings, seed, nonces, timers, out, *this, log, stats}, link_{settings,
+                                                                                                                                           timers,
+                                                                                                                                           sync,
+                                                                                                                                           *this,
+                                                                                                                                           stats} {}
+
+synced_server::front& synced_server::made_here(engine::place& s) noexcept { return static_cast<front&>(s); }
+
+synced_server::front& synced_server::front_of(engine::place& at_server) noexcept { return *static_cast<front*>(at_server.owner); }
+
+protocol::place const& synced_server::at_server(engine::place const& s) noexcept { return static_cast<front const&>(s).at_server; }
+
+std::unique_ptr<engine::place> synced_server::make_place(std::string_view name, engine::permit const& share) {
+  return std::make_unique<front>(*this, name, share);
+}
+
+// ------------------------------------------------------------------------------------------------- from the cohort
+
+void synced_server::ask(engine::place& s, bool wait, milliseconds lease, time_point now) {
+  front& f = made_here(s);
+  enter(f, place::state::asking);
+  f.wait = wait;
+  f.lease = lease;
+  f.written = true;  // the server's place knows better, and is asked in any case
+  f.confirmed = false;
+  f.renewable = true;
+  f.renew_until = time_point::max();
+  f.most = -1;
+  f.why_not = {};
+  f.at_server.origin = f.origin;
+  count(f);
+  link_.more(now);  // to be connected in time
+  below().ask(f.at_server, wait, server_.claim_of(lease), now);
+}
+
+/// What the replicas are being told of is waited for. It is a matter of one WAIT.
+void synced_server::leave_unless_granted(engine::place& s, time_point now) {
+  front& f = made_here(s);
+  keeping const keep{f};
+  enter(f, place::state::leaving);
+  if (!f.is_unconfirmed()) below().leave_unless_granted(f.at_server, now);
+  else if (f.under_way != f.at_server.id) give_back(f, now);
+}
+
+void synced_server::give_up(engine::place& s, receipt* r, time_point now) {
+  front& f = made_here(s);
+  bool const granted = f.is_unconfirmed();
+  end(f);
+  if (granted) below().release(f.at_server, std::nullopt, r, now);
+  else below().give_up(f.at_server, r, now);
+  uncount(f);
+}
+
+void synced_server::release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) {
+  front& f = made_here(s);
+  end(f);
+  if (again) {
+    enter(f, place::state::asking);
+    f.wait = true;
+    f.lease = *again;
+    f.confirmed = false;
+    f.renewable = true;
+    f.renew_until = time_point::max();
+    f.most = -1;
+    f.why_not = {};
+    again = server_.claim_of(*again);
+  }
+  below().release(f.at_server, again, r, now);
+  uncount(f);
+}
+
+void synced_server::detach(engine::place& s, time_point now) {
+  front& f = made_here(s);
+  end(f);
+  server_.detach(f.at_server, now);
+  uncount(f);
+}
+
+void synced_server::renew(std::span<engine::place* const> places, time_point now) {
+  for (engine::place* s : places) {
+    front& f = made_here(*s);
+    if (f.at == place::state::owned) renew(f, now);
+  }
+  link_.more(now);
+}
+
+error_code synced_server::too_late(engine::place const& s) const {
+  auto const& f = static_cast<front const&>(s);
+  if (f.is_unconfirmed() || f.most >= 0) return not_replicated(f);
+  return server_.too_late(f.at_server);
+}
+
+void synced_server::watch_requests(engine::place& s, time_point now) { server_.watch_requests(made_here(s).at_server, now); }
+
+void synced_server::administer(admin_request& i, admin_events& whose, time_point now) {
+  if (i.held_at != nullptr) i.held_at = &at_server(*i.held_at);
+  server_.administer(i, whose, now);
+}
+
+// ------------------------------------------------------------------------------------------------- from the server
+
+/// A claim. It counts when replicas have it.
+void synced_server::granted(engine::place& s, bool pushed, time_point now) {
+  front& f = front_of(s);
+  f.pushed = pushed;
+  f.attempts = 0;
+  timers_.arm(f.timer, s.deadline);
+  renew(f, now);
+  link_.more(now);
+}
+
+void synced_server::busy(engine::place& s, time_point now) {
+  front& f = front_of(s);
+  end(f);
+  up_.busy(f, now);
+}
+
+void synced_server::queued(engine::place& s, time_point now) {
+  front& f = front_of(s);
+  enter(f, place::state::in_line);
+  up_.queued(f, now);
+}
+
+void synced_server::left(engine::place& s, time_point now) {
+  front& f = front_of(s);
+  end(f);
+  uncount(f);
+  up_.left(f, now);
+}
+
+void synced_server::failed(engine::place& s, error_code why, time_point now) {
+  front& f = front_of(s);
+  end(f);
+  up_.failed(f, why, now);
+}
+
+/// The hold is lost, or the claim before it was one. Then it is asked for anew.
+void synced_server::lost(engine::place& s, time_point now) {
+  front& f = front_of(s);
+  bool const was_held = f.at == place::state::owned;
+  f.timer.cancel();
+  if (!was_held && f.at != place::state::leaving && f.wait) {
+    below().ask(s, true, server_.claim_of(f.lease), now);
+    return;
+  }
+  bool const leaves = f.at == place::state::leaving;
+  end(f);
+  if (was_held) up_.lost(f, now);
+  else if (leaves) up_.left(f, now);
+  else up_.failed(f, make_error_code(errc::lost), now);
+}
+
+void synced_server::requested(engine::place& s, time_point now) {
+  front& f = front_of(s);
+  if (f.at == place::state::owned) up_.requested(f, now);
+}
+
+void synced_server::settled(engine::place& s) {
+  front& f = front_of(s);
+  if (!std::exchange(f.is_busy, false)) return;
+  drop(f);
+}
+
+void synced_server::connection_changed(time_point now) {
+  up_.connection_changed(now);
+  link_.more(now);
+}
+
+engine::place* synced_server::find(std::string_view name) {
+  engine::place* const s = up_.find(name);
+  return s == nullptr ? nullptr : &made_here(*s).at_server;
+}
+
+engine::place& synced_server::find_or_make(std::string_view name) {
+  front& f = made_here(up_.find_or_make(name));
+  count(f);
+  return f.at_server;
+}
+
+engine::place& synced_server::make_permit_place(std::string_view name, engine::permit const& share) {
+  front& f = made_here(up_.make_permit_place(name, share));
+  count(f);
+  return f.at_server;
+}
+
+// ------------------------------------------------------------------------------------------------ the acknowledgement
+
+/// With the next batch.
+void synced_server::renew(front& f, time_point) {
+  if (f.is_wanted || f.under_way == f.at_server.id) return;
+  f.is_wanted = true;
+  ++f.references;
+  wanted_.push_back(&f);
+}
+
+/// Only where the grant is. During a failover one connection may already lead to the new master, which has not granted it.
+bool synced_server::may_use(session const& s) const { return s.run == server_.run(); }
+
+void synced_server::gather(std::vector<synced_renewal>& items, time_point now) {
+  for (front* const one : std::exchange(wanted_, {})) {
+    front& f = *one;
+    protocol::place& s = f.at_server;
+    f.is_wanted = false;
+    // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
+    bool const may = f.at != place::state::idle && s.at == place::state::owned && f.may_renew(now);
+    if (!may) {
+      drop(f);
+      continue;
+    }
+    s.lease = f.lease;
+    s.asks_for_lease();
+    f.under_way = s.id;
+    items.push_back({&f, &s, s.id, f.lease, server_.fence_is_due(s, now)});
+  }
+}
+
+void synced_server::synced(sync_link::batch const& b, time_point now) {
+  auto const enough = static_cast<std::int64_t>(settings_.sync_replicas);
+  for (std::size_t i = 0; i < b.items.size(); ++i) {
+    synced_renewal const& one = b.items[i];
+    sync_link::result const& r = b.results[i];
+    front& f = *static_cast<front*>(one.whose);
+    protocol::place& s = f.at_server;
+    f.under_way = {};
+    bool const counts = s.id == one.id && s.at == place::state::owned && f.at != place::state::idle;
+    bool const is_held = f.at == place::state::owned;
+    bool const early = is_held ? CONCH_MUTANT(deadline_before_acknowledgement) : CONCH_MUTANT(delivered_before_acknowledgement);
+    if (counts && r.what == renew_reply::kind::not_mine) {
+      server_.not_renewed(s, now);
+    } else if (counts && r.what == renew_reply::kind::renewed && (b.replicas >= enough || early)) {
+      acknowledged(f, one.lease, one.keeps_fence, b.written, now);
+    } else if (counts) {
+      too_few(f, r, b, now);
+    }
+    drop(f);
+  }
+}
+
+void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence, time_point written, time_point now) {
+  protocol::place& s = f.at_server;
+  time_point const deadline = written + good_for(lease);
+  bool const is_held = f.at == place::state::owned;
+  server_.prolonged(s, written, lease, keeps_fence, now);
+  if (!is_held && deadline <= now) return give_back(f, now);
+  if (!is_held || deadline > f.deadline) {
+    f.deadline = deadline;
+    f.valid_from = written;
+  }
+  f.heard_from = is_held ? std::max(f.heard_from, written) : written;
+  if (is_held) return up_.extended(f, now);
+  f.timer.cancel();
+  enter(f, place::state::owned);
+  f.confirmed = true;
+  f.fence = s.fence;
+  f.segment = s.segment;
+  f.most = -1;
+  up_.granted(f, f.pushed, now);
+  if (f.at == place::state::owned && s.requested) up_.requested(f, now);
+}
+
+void synced_server::too_few(front& f, sync_link::result const& r, sync_link::batch const& b, time_point now) {
+  protocol::place const& s = f.at_server;
+  // This connection has ended, or did not know the script.
+  bool const unheard = r.why == fault::no_script || r.why == fault::reconnect;
+  if (!unheard) ++stats_.sync_short;
+  if (f.at == place::state::owned) {
+    if (r.why == fault::no_script) renew(f, now);
+    else up_.renewal_failed(f, now);
+    return;
+  }
+  if (!unheard) {
+    ++f.attempts;
+    f.most = r.what == renew_reply::kind::renewed ? b.replicas : 0;
+    bool const final = r.why == fault::access_denied || r.why == fault::refused || r.why == fault::wrong_type || r.why == fault::malformed;
+    if (final) f.why_not = to_error(r.why, of_lock(s, b.words));
+  }
+  bool const once_more = unheard || (f.attempts < 2 && !f.why_not && f.at != place::state::leaving);
+  if (!once_more || now >= s.deadline) return give_back(f, now);
+  bool const at_once = r.why == fault::none || r.why == fault::no_script;
+  if (at_once) renew(f, now);
+  else timers_.arm(f.timer, std::min(s.deadline, now + milliseconds{20}));
+}
+
+/// The end of the claim, or of a pause before it.
+void synced_server::due(front& f, time_point now) {
+  keeping const keep{f};
+  if (!f.is_unconfirmed()) return;
+  if (now >= f.at_server.deadline) return give_back(f, now);
+  timers_.arm(f.timer, f.at_server.deadline);
+  renew(f, now);
+  link_.more(now);
+}
+
+/// The grant does not come to be acknowledged. It is passed on; a waiter asks again, behind all others, a try fails.
+void synced_server::give_back(front& f, time_point now) {
+  f.timer.cancel();
+  f.most = std::max<std::int64_t>(f.most, 0);
+  bool const leaves = f.at == place::state::leaving;
+  if (f.wait && !leaves && !f.why_not && f.origin.empty()) {
+    below().release(f.at_server, server_.claim_of(f.lease), nullptr, now);
+    return;
+  }
+  error_code const why = not_replicated(f);
+  end(f);
+  below().release(f.at_server, std::nullopt, nullptr, now);
+  if (leaves) up_.left(f, now);
+  else up_.failed(f, why, now);
+}
+
+error_code synced_server::not_replicated(front const& f) const {
+  if (f.why_not) return f.why_not;
+  return make_error_code(errc::not_replicated,
+                         std::to_string(std::max<std::int64_t>(f.most, 0)) + " of " + std::to_string(settings_.sync_replicas) + " replicas");
+}
+
+// ---------------------------------------------------------------------------------------------------------- references
+
+void synced_server::end(front& f) {
+  enter(f, place::state::idle);
+  f.timer.cancel();
+}
+
+void synced_server::drop(front& f) {
+  --f.references;
+  if (f.references == 0 && f.at == place::state::idle) up_.settled(f);
+}
+
+/// The server is about to use its place.
+void synced_server::count(front& f) {
+  if (!std::exchange(f.is_busy, true)) ++f.references;
+}
+
+/// The server may have nothing of it any more, without a word: the caller looks whether the place is still needed.
+void synced_server::uncount(front& f) {
+  bool const is_used = f.at_server.at != place::state::idle || f.at_server.references != 0;
+  if (!is_used && std::exchange(f.is_busy, false)) --f.references;
+}
+
+}  // namespace conch::protocol

@@ -1,0 +1,87 @@
+#pragma once
+
+// A master and its replicas.
+
+#include "integration/fixture.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace conch::test {
+
+class replicated_server {
+ public:
+  explicit replicated_server(std::size_t replicas) : master_{options({})} {
+    for (std::size_t i = 0; i < replicas; ++i) {
+      replicas_.push_back(std::make_unique<redis_server>(options({"--replicaof", "127.0.0.1 " + std::to_string(master_.port())})));
+    }
+    wait_for_replicas();
+  }
+
+  redis_server& master() { return master_; }
+  redis_server& replica(std::size_t i) { return *replicas_[i]; }
+  std::string url() const { return master_.url(); }
+
+  /// Until each follows the master.
+  void wait_for_replicas() {
+    std::size_t const all = replicas_.size();
+    wait(master_, [all](std::string const& info) { return count(info, "state=online") == all; });
+    // A replica that has just come acknowledges a second later for the first time.
+    redis_probe probe{master_, 10s};
+    probe.command({"PUBLISH", "mark", "x"});
+    if (probe.integer({"WAIT", std::to_string(all), "9000"}) != static_cast<std::int64_t>(all))
+      throw std::runtime_error{"a replica does not acknowledge"};
+  }
+
+  /// The replicas hear no more of the master, and it nothing of them; clients go on.
+  void isolate() {
+    for (auto const& one : replicas_) {
+      redis_probe probe{*one, 10s};
+      if (probe.command({"REPLICAOF", "127.0.0.1", "1"}) != "OK") throw std::runtime_error{"a replica stays with its master"};
+    }
+    wait(master_, [](std::string const& info) { return count(info, "state=online") == 0; });
+  }
+
+  void follow_again() {
+    for (auto const& one : replicas_) {
+      redis_probe probe{*one, 10s};
+      probe.command({"REPLICAOF", "127.0.0.1", std::to_string(master_.port())});
+    }
+    wait_for_replicas();
+  }
+
+  template <class Seen>
+  static void wait(redis_server& at, Seen const& seen) {
+    redis_probe probe{at, 10s};
+    auto const end = steady::now() + 60s;
+    for (;;) {
+      std::string const info = probe.command({"INFO", "replication"});
+      if (seen(info)) return;
+      if (steady::now() > end) throw std::runtime_error{"the replication is as it was: " + info};
+      std::this_thread::sleep_for(5ms);
+    }
+  }
+
+ private:
+  static std::size_t count(std::string const& in, std::string const& what) {
+    std::size_t n = 0;
+    for (auto at = in.find(what); at != std::string::npos; at = in.find(what, at + 1)) ++n;
+    return n;
+  }
+
+  static redis_server_options options(std::vector<std::string> const& more) {
+    redis_server_options o;
+    o.tcp = true;
+    o.arguments = {"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"};
+    o.arguments.insert(o.arguments.end(), more.begin(), more.end());
+    return o;
+  }
+
+  redis_server master_;
+  std::vector<std::unique_ptr<redis_server>> replicas_;
+};
+
+}  // namespace conch::test

@@ -1,0 +1,337 @@
+// A server whose grants count when replicas have them: two wires that write down what they are told, and a cohort.
+#include "protocol/synced_server.hpp"
+
+#include "unit/engine_fixture.hpp"
+
+#include <algorithm>
+
+namespace conch::engine {
+namespace {
+
+struct written_wire final : wire {
+  void send(command const& c) override {
+    sent_command one = write_down(c);
+    last = one;
+    sent.push_back(one.text);
+  }
+  void want_connection() override { ++wants; }
+  void drop_connection(std::string_view why) override { drops.emplace_back(why); }
+  texts take() { return std::exchange(sent, {}); }
+
+  texts sent, drops;
+  sent_command last;
+  int wants = 0;
+};
+
+class SyncedServer : public testing::Test, public acquisition_events, public log_sink {
+ public:
+  SyncedServer() {
+    settings.sync_replicas = 2;
+    settings.sync_timeout = 1s;
+    both = std::make_unique<synced_server>(settings, 1, nonces, timers, first, second, of_this_process, *this, stats);
+    of_this_process.use(*both);
+  }
+
+  void connect(std::string const& run = "1") {
+    both->first().connected_as({1, "here:1", 1'700'000'000'000'000, now, run}, now);
+    while (!first.sent.empty() && (first.sent.front().starts_with("kill") || first.sent.front() == "subscribe" || first.sent.front() == "prove")) {
+      first.sent.erase(first.sent.begin());
+      ++unheard;
+    }
+    for (; unheard > 0; --unheard) tell({1});
+    connect_second(run);
+  }
+  void connect_second(std::string const& run = "1") { both->second().connected_as({2, "here:2", 1'700'000'000'000'000, now, run}, now); }
+
+  caller& ask(std::string label, std::string_view lock = "L", duration wait = duration::max(), bool once = false) {
+    auto& a = *callers.emplace_back(std::make_unique<caller>());
+    a.label = std::move(label);
+    a.once = once;
+    a.lease = std::chrono::duration_cast<milliseconds>(settings.lease);
+    if (wait != duration::max()) a.until = now + wait;
+    of_this_process.acquire(a, lock, now);
+    return a;
+  }
+
+  void tell(numbers const& n) { both->first().answered({fault::none, {}, n}, now); }
+  void grant(std::int64_t fence = 100) { tell({1, fence, 1'700'000'000'000'000}); }
+  void tell_second(numbers const& n) { both->second().answered({fault::none, {}, n}, now); }
+  void fail_second(fault what, std::string_view words) { both->second().answered({what, words, {}}, now); }
+  /// The answers to a script for so many locks, the mark and the WAIT.
+  void acknowledge(std::int64_t replicas, std::size_t locks = 1) {
+    numbers n(locks + 1, 1);
+    tell_second(n);
+    tell_second({0});
+    tell_second({replicas});
+  }
+
+  void advance(duration d) {
+    time_point const until = now + d;
+    while (timers.next() <= until) {
+      now = std::max(now, timers.next());
+      of_this_process.tick(now);
+    }
+    now = until;
+  }
+
+  /// Holding lock "L" since now, with both replicas.
+  caller& holding() {
+    connect();
+    caller& a = ask("a");
+    grant();
+    acknowledge(2);
+    EXPECT_EQ(heard(), texts{"a granted"});
+    first.take();
+    second.take();
+    return a;
+  }
+
+  texts heard() { return std::exchange(events, {}); }
+
+  void on_acquired(acquisition& a, acquired how, error_code why) override {
+    std::string const what = how == acquired::granted ? "granted" : how == acquired::busy ? "busy" : why.message();
+    events.push_back(static_cast<caller&>(a).label + ' ' + what);
+  }
+  void on_lost(acquisition& a, error_code why) override { events.push_back(static_cast<caller&>(a).label + " lost: " + to_text(why)); }
+  void on_released(acquisition& a, bool was_held, error_code) override {
+    events.push_back(static_cast<caller&>(a).label + (was_held ? " released" : " was not held"));
+  }
+  void note(bool, std::string_view) override {}
+
+  config settings;
+  time_point now{1h};
+  timer_queue timers;
+  statistics stats;
+  table_of_nonces nonces;
+  written_wire first, second;
+  std::vector<std::unique_ptr<caller>> callers;
+  texts events;
+  int unheard = 0;
+  engine::cohort of_this_process{settings, timers, *this, stats};
+  std::unique_ptr<synced_server> both;
+};
+
+TEST_F(SyncedServer, AGrantIsDeliveredWhenEnoughReplicasHaveIt) {
+  connect();
+  caller& a = ask("a");
+  EXPECT_EQ(first.take(), texts{"acquire L 1"});
+  EXPECT_EQ(first.last.lease, 3s) << "for a claim only";
+  grant();
+  EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
+  time_point const written = now;
+  advance(5ms);
+  tell_second({1'700'000'000'000'000, 1});
+  tell_second({0});
+  EXPECT_EQ(heard(), texts{}) << "the server has it; the replicas may not";
+  advance(5ms);
+  tell_second({2});
+  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(a.deadline(), written + good_for(30s)) << "from before the script was written";
+  EXPECT_EQ(stats.sync_wait.count, 1u);
+}
+
+TEST_F(SyncedServer, APushedGrantIsRenewedOnTheSecondConnectionFirst) {
+  connect();
+  ask("a");
+  tell({0, 30'000, 1'700'000'000'000'000, 77});
+  both->first().granted({"L", 1, 100, 1'700'000'000'000'000, 3s}, now);
+  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
+  acknowledge(2);
+  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(stats.grants_pushed, 1u);
+}
+
+TEST_F(SyncedServer, WhatIsGrantedWhileAWaitBlocksGoesWithTheNextBatch) {
+  connect();
+  ask("a", "A");
+  ask("b", "B");
+  ask("c", "C");
+  grant();
+  grant();
+  grant();
+  EXPECT_EQ(second.take(), (texts{"renew A 1", "mark", "wait 2 1000"}));
+  acknowledge(2);
+  EXPECT_EQ(heard(), texts{"a granted"}) << "the count is not one of what was written later";
+  EXPECT_EQ(second.take(), (texts{"renew B 2 C 3", "mark", "wait 2 1000"}));
+  acknowledge(2, 2);
+  EXPECT_EQ(heard(), (texts{"b granted", "c granted"}));
+}
+
+TEST_F(SyncedServer, WithTooFewItIsAskedOnceMoreAndThenGivenBackAndAskedForAgain) {
+  connect();
+  ask("a", "L", 10s);
+  grant();
+  EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
+  advance(1s);
+  acknowledge(1);
+  EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
+  first.take();
+  advance(1s);
+  acknowledge(1);
+  EXPECT_EQ(first.take(), texts{"release L 1 again 2"});
+  EXPECT_EQ(second.take(), texts{});
+  tell({1, 0, 0, 1'700'000'000'000'000, 1, 200});
+  EXPECT_EQ(second.take(), (texts{"renew L 2", "mark", "wait 2 1000"}));
+  acknowledge(2);
+  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(stats.sync_short, 2u);
+}
+
+TEST_F(SyncedServer, TheErrorOfAWaitNamesHowManyReplicasHaveAcknowledged) {
+  connect();
+  ask("a", "L", 1500ms);
+  grant();
+  advance(1s);
+  acknowledge(1);
+  advance(500ms);
+  EXPECT_EQ(heard(), texts{}) << "its WAIT is not over";
+  advance(500ms);
+  first.take();
+  acknowledge(1);
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas"});
+  EXPECT_EQ(first.take(), texts{"release L 1"});
+}
+
+TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitTakesWhatIsAcknowledged) {
+  connect();
+  ask("a", "L", 500ms);
+  grant();
+  advance(600ms);
+  acknowledge(2);
+  EXPECT_EQ(heard(), texts{"a granted"});
+}
+
+TEST_F(SyncedServer, ATryFailsAfterASecondAttempt) {
+  connect();
+  ask("a", "L", duration::max(), true);
+  grant();
+  acknowledge(0);
+  EXPECT_EQ(heard(), texts{});
+  first.take();
+  acknowledge(1);
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas"});
+  EXPECT_EQ(first.take(), texts{"release L 1"});
+}
+
+TEST_F(SyncedServer, ARenewalThatTooFewHaveMovesNoDeadline) {
+  caller& a = holding();
+  time_point const before = a.deadline();
+  advance(10s);
+  EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
+  acknowledge(1);
+  EXPECT_EQ(a.deadline(), before);
+  while (heard().empty() && now < before) {
+    advance(100ms);
+    if (!second.take().empty()) acknowledge(1);
+  }
+  EXPECT_LT(now, before);
+  EXPECT_GE(now, before - settings.stop_margin);
+  EXPECT_EQ(stats.losses, 1u);
+}
+
+TEST_F(SyncedServer, ARenewalThatReplicasHaveMovesTheDeadlineFromItsWriting) {
+  caller& a = holding();
+  advance(10s);
+  EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
+  time_point const before = a.deadline();
+  acknowledge(2);
+  EXPECT_GT(a.deadline(), before + 9s);
+  EXPECT_LE(a.deadline(), now + good_for(30s));
+}
+
+TEST_F(SyncedServer, AHoldThatTheServerDoesNotHaveIsLost) {
+  holding();
+  advance(10s);
+  tell_second({1'700'000'000'000'000, 0});
+  tell_second({0});
+  tell_second({2});
+  EXPECT_EQ(heard(), texts{"a lost: lost"});
+}
+
+TEST_F(SyncedServer, AfterTheSecondConnectionWasLostItIsAskedAgainOnTheNext) {
+  connect();
+  ask("a");
+  grant();
+  second.take();
+  both->second().disconnected("lost", now);
+  EXPECT_EQ(second.take(), texts{});
+  advance(100ms);
+  EXPECT_GT(second.wants, 0);
+  connect_second();
+  EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
+  acknowledge(2);
+  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(stats.sync_short, 0u);
+}
+
+TEST_F(SyncedServer, AScriptThatIsNotKnownIsSentWithItsSourceAndAnotherWait) {
+  connect();
+  ask("a");
+  grant();
+  second.take();
+  fail_second(fault::no_script, "NOSCRIPT");
+  tell_second({0});
+  tell_second({2});
+  EXPECT_EQ(heard(), texts{}) << "the replicas have the mark only";
+  EXPECT_EQ(second.take(), (texts{"source renew L 1", "mark", "wait 2 1000"}));
+  acknowledge(2);
+  EXPECT_EQ(heard(), texts{"a granted"});
+}
+
+TEST_F(SyncedServer, ASecondConnectionToAnotherServerIsNotUsed) {
+  connect();
+  both->second().disconnected("a failover", now);
+  connect_second("2");
+  ask("a");
+  grant();
+  EXPECT_EQ(second.take(), texts{}) << "the new master has not granted it";
+  advance(3s);
+  EXPECT_EQ(first.take().back(), "release L 1 again 2") << "the claim is over";
+}
+
+TEST_F(SyncedServer, WithoutTheRightToWaitItSaysSoAtOnce) {
+  connect();
+  ask("a");
+  grant();
+  tell_second({1'700'000'000'000'000, 1});
+  tell_second({0});
+  fail_second(fault::access_denied, "NOPERM this user has no permissions to run the 'wait' command");
+  EXPECT_EQ(heard(), texts{"a the lock server denies access: NOPERM this user has no permissions to run the 'wait' command (lock L)"});
+}
+
+TEST_F(SyncedServer, AWaitThatIsNotAnsweredEndsTheConnection) {
+  connect();
+  ask("a");
+  grant();
+  advance(3500ms);
+  EXPECT_EQ(second.drops, texts{});
+  advance(600ms);
+  EXPECT_EQ(second.drops, texts{"the server did not answer a WAIT in time"});
+}
+
+TEST_F(SyncedServer, AReleaseIsNotAcknowledged) {
+  caller& a = holding();
+  of_this_process.release(a, now);
+  EXPECT_EQ(first.take(), texts{"release L 1"});
+  tell({1});
+  EXPECT_EQ(heard(), texts{"a released"});
+  EXPECT_EQ(second.take(), texts{});
+  EXPECT_EQ(of_this_process.find("L"), nullptr) << "nothing of the place is left";
+}
+
+TEST_F(SyncedServer, AWaitThatIsCancelledWhileItsGrantIsNotAcknowledgedGivesItBack) {
+  connect();
+  caller& a = ask("a");
+  grant();
+  first.take();
+  of_this_process.cancel(a, cancel_type::terminal, now);
+  EXPECT_EQ(first.take(), texts{"release L 1"});
+  acknowledge(2);
+  EXPECT_EQ(heard(), texts{"a Operation canceled"});
+  tell({1});
+  EXPECT_EQ(of_this_process.find("L"), nullptr) << "nothing of the place is left";
+}
+
+}  // namespace
+}  // namespace conch::engine
