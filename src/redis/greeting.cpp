@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/greeting.hpp"
 
+#include "base/mutant.hpp"
 #include "base/readable.hpp"
 #include "redis/faults.hpp"
 #include "resp/encoder.hpp"
@@ -109,7 +110,7 @@ greeting::progress greeting::hello(std::span<resp::node const> reply) {
     if (reply[i].depth != 1) continue;
     if (reply[i].text == "version") version = reply[i + 1].text;
     if (reply[i].text == "id") client_id_ = static_cast<std::uint64_t>(reply[i + 1].integer);
-    if (reply[i].text == "role" && reply[i + 1].text == "replica") {
+    if (reply[i].text == "role" && reply[i + 1].text == "replica" && !CONCH_MUTANT(role_not_checked)) {
       return fail(protocol::fault::reconnect, "the server is a replica");
     }
     if (reply[i].text == "mode" && reply[i + 1].text == "sentinel") {

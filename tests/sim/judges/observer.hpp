@@ -99,6 +99,8 @@ class observer {
   // Another server is the master, and may not have all that was written.
   void promoted();
   void told_of_switch(int client);
+  // A Sentinel knows of that master.
+  void sentinel_knows(std::size_t sentinel, std::size_t server);
   void connected(sim_client& c);
   void clock_forward();
   // A fault has something to do with what happens before that; with a client: to that one's connection.

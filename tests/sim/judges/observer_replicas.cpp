@@ -114,11 +114,37 @@ void observer::told_of_switch(int client) {
                            (10 + static_cast<nanos>(plan_.names)) * millisecond;
   link_ptr const& l = c.connection();
   // Whom nobody tells, and whose connection stays, is told by the first answer: that to its next renewal.
-  bool const stays = l != nullptr && l->client_open && l->server_open && !world_.is_at_master(*l) && world_.address_of(client) != l->node && c.up();
+  bool const stays = plan_.sentinels == 0 && l != nullptr && l->client_open && l->server_open && !world_.is_at_master(*l) &&
+                     world_.address_of(client) != l->node && c.up();
   nanos const asks = stays ? plan_.longest_lease() : 0;
   world_.after(asks + connecting, [this, &c, master = world_.master()] {
     if (world_.master() == master && c.alive()) asked_the_master(c, "though its client was told of the new one");
   });
+}
+
+/// Each client is told of a new master by the first of the Sentinels that it listens to.
+void observer::sentinel_knows(std::size_t sentinel, std::size_t server) {
+  if (static_cast<int>(sentinel) >= plan_.listed_sentinels || plan_.spikes != 0) return;
+  nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
+  nanos const bound = 4 * hop + millisecond;  // the event, the question, the answer
+  for (auto const& each : world_.clients()) {
+    sim_client const& c = *each;
+    config const& settings = c.settings().settings;
+    // It may have to find out first that its connection to the Sentinel has ended.
+    nanos const listens = settings.command_timeout.count() + settings.connect_timeout.count() + settings.reconnect_max.count() + 20 * hop;
+    nanos const since = world_.now() - listens;
+    if (!c.alive() || c.paused() || c.last_pause_end() > since || c.started_at() > since) continue;
+    bool const cut = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
+      return f.what == fault_plan::kind::cut_sentinel && f.client == c.number() && f.name % plan_.sentinels == static_cast<int>(sentinel) &&
+             f.at + f.length >= since && f.at <= world_.now() + bound;
+    });
+    if (cut) continue;
+    world_.after(bound, [this, &c, process = c.process(), since, server] {
+      if (!c.alive() || c.process() != process || c.paused() || c.last_pause_end() > since) return;
+      if (world_.order_of(world_.address_of(c.number())) >= world_.order_of(server)) return;
+      throw violation{4, c.id() + " does not hear of a new master, though a Sentinel knows it"};
+    });
+  }
 }
 
 // ---- scripts at a server that is not the master

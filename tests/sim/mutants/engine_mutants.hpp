@@ -150,6 +150,10 @@ enum class engine_mutant : std::uint8_t {
   asked_when_answered,
   lost_connection_untold,
   refusal_is_for_now,
+  role_not_checked,
+  // src/redis/topology
+  lower_epoch_believed,
+  one_sentinel_heard,
   // src/quorum
   quorum_of_less,
   validity_of_the_best,

@@ -11,6 +11,9 @@ constexpr mutant mutants[] = {
     {"fixed-not-looked-for", "a hold that is not renewed is not asked about at another server", "P9", engine_mutant::fixed_not_looked_for},
     {"renewal-shows-no-fence", "a renewal does not say which grant it renews: a server that missed it may have given another under the same id", "P2",
      engine_mutant::renewal_shows_no_fence},
+    {"lower-epoch-believed", "a Sentinel is believed that does not know of the last failover", "P1", engine_mutant::lower_epoch_believed},
+    {"one-sentinel-heard", "of the Sentinels only the first is listened to", "P1", engine_mutant::one_sentinel_heard},
+    {"role-not-checked", "a server that is a replica is taken for the master", "P4", engine_mutant::role_not_checked},
 };
 
 constexpr std::string_view shared_with_one_server[] = {

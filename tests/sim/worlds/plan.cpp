@@ -41,20 +41,7 @@ kind draw_kind(random_source& r) {
 // Roles that change while the clients have troubles of their own.
 void add_role_changes(random_source& r, plan& p, nanos lease, nanos until) {
   bool const alone = std::all_of(p.faults.begin(), p.faults.end(), [](fault_plan const& f) {
-    switch (f.what) {
-      case kind::cut:
-      case kind::cut_before:
-      case kind::cut_after:
-      case kind::stall_up:
-      case kind::stall_down:
-      case kind::pause:
-      case kind::die:
-      case kind::vanish:
-      case kind::close:
-      case kind::delete_lock:
-      case kind::intrude: return true;
-      default: return false;
-    }
+    return f.concerns_one_client() || f.what == kind::delete_lock || f.what == kind::intrude;
   });
   if (!alone) return;
   p.replication_delay = r.between(0, 20 * millisecond);
@@ -204,6 +191,22 @@ nanos plan::set_back() const {
     if (f.what == fault_plan::kind::failover) total += f.length2;
   }
   return total;
+}
+
+bool fault_plan::concerns_one_client() const {
+  switch (what) {
+    case kind::cut:
+    case kind::cut_before:
+    case kind::cut_after:
+    case kind::stall_up:
+    case kind::stall_down:
+    case kind::pause:
+    case kind::die:
+    case kind::vanish:
+    case kind::close:
+    case kind::cut_sentinel: return true;
+    default: return false;
+  }
 }
 
 plan make_plan(std::uint64_t seed) {

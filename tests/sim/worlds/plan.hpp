@@ -104,6 +104,7 @@ struct fault_plan {
     failover,        // to a replica that misses the last writes
     role_change,     // a server and its replica change roles, and nothing is lost
     promotion,       // a replica takes over at its offset, and the former master hears of it later
+    cut_sentinel,    // nothing passes between a client and a Sentinel for a while
     step_back,
     step_forward,
     flush_scripts,
@@ -137,6 +138,9 @@ struct fault_plan {
   };
   master_state master_is = master_state::well;
   nanos told = 0;  // within so long after it the clients leave the former master; less than 0: nobody tells them
+
+  // It is a trouble of one client, and the servers are well.
+  bool concerns_one_client() const;
 };
 
 std::string to_words(fault_plan const& fault);
@@ -155,11 +159,14 @@ struct plan {
   nanos timer_lateness = 0;
   std::int64_t server_drift_ppm = 0;
   nanos connect_time = 0;
-  nanos replication_delay = 0;  // to the first replica; to the second it is twice as much
-  int replicas = 0;             // from which one is promoted; 0: none, but where roles change there is one
-  nanos replica_ahead = 0;      // of the clock of the server before it
-  bool may_kill = true;         // CLIENT KILL
-  bool watched = false;         // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
+  nanos replication_delay = 0;      // to the first replica; to the second it is twice as much
+  int replicas = 0;                 // from which one is promoted; 0: none, but where roles change there is one
+  nanos replica_ahead = 0;          // of the clock of the server before it
+  int sentinels = 0;                // that name the master to the clients; 0: the world itself does
+  int listed_sentinels = 0;         // so many the clients know from the beginning
+  bool last_sentinel_lies = false;  // or lags: it never hears of a promotion
+  bool may_kill = true;             // CLIENT KILL
+  bool watched = false;             // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
   bool own_pushes_after_reply = false;
   bool expires_actively = false;                  // the server removes what is over at once; else when it is touched
   bool in_order = false;                          // the server only comes and goes, and keeps its data: nobody who waits may be passed over

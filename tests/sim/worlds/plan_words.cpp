@@ -45,6 +45,7 @@ std::string to_words(fault_plan const& f) {
              (f.told < 0 ? ", which nobody is told" : ", which clients are told within " + ms(f.told)) + "; the former master is a replica " +
              ms(f.length2) + " later, and its clients " + ((f.variant & 4) != 0 ? "are sent away" : "stay");
     }
+    case kind::cut_sentinel: return "nothing passes between " + client + " and Sentinel " + std::to_string(f.name) + " for " + ms(f.length);
     case kind::step_back: return "the server's clock goes back by " + ms(f.length);
     case kind::step_forward: return "the server's clock jumps forward by " + ms(f.length);
     case kind::flush_scripts: return "SCRIPT FLUSH";

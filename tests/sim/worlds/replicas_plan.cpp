@@ -9,21 +9,6 @@ namespace {
 
 using kind = fault_plan::kind;
 
-bool of_one_client(fault_plan const& f) {
-  switch (f.what) {
-    case kind::cut:
-    case kind::cut_before:
-    case kind::cut_after:
-    case kind::stall_up:
-    case kind::stall_down:
-    case kind::pause:
-    case kind::die:
-    case kind::vanish:
-    case kind::close: return true;
-    default: return false;
-  }
-}
-
 fault_plan draw_promotion(random_source& r, plan& p, nanos lease, nanos until) {
   using state = fault_plan::master_state;
   fault_plan f = make_fault(r, p, lease, until, kind::promotion);
@@ -34,6 +19,22 @@ fault_plan draw_promotion(random_source& r, plan& p, nanos lease, nanos until) {
   auto const share = r.below(100);
   f.told = share < 20 ? -1 : share < 40 ? 0 : share < 70 ? r.between(0, 20 * millisecond) : r.between(0, f.length2);
   return f;
+}
+
+/// In half of these schedules nothing but the master changes; in the others clients do not reach all Sentinels all the time.
+void draw_sentinels(random_source& r, plan& p, nanos lease, nanos until) {
+  p.sentinels = static_cast<int>(r.between(1, 3));
+  p.last_sentinel_lies = p.sentinels > 1 && r.chance(40);
+  p.listed_sentinels = static_cast<int>(r.between(1, p.sentinels));
+  for (client_plan& c : p.clients) c.settings.topology_refresh = as_duration(r.between(100 * millisecond, 2 * lease));
+  if (r.chance(50)) return;
+  for (auto n = r.between(1, 4); n > 0; --n) {
+    fault_plan f = make_fault(r, p, lease, until, kind::cut_sentinel);
+    f.length = r.between(0, 2 * lease);
+    f.length2 = 0;
+    f.name = static_cast<int>(r.below(p.sentinels));
+    p.faults.push_back(f);
+  }
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ plan make_replicas_plan(std::uint64_t seed) {
     p.faults.clear();
     p.spikes = 0;
   }
-  std::erase_if(p.faults, [](fault_plan const& f) { return !of_one_client(f); });
+  std::erase_if(p.faults, [](fault_plan const& f) { return !f.concerns_one_client(); });
   if (p.names > 16) p.names = 16;
   nanos span = 0;
   for (client_plan& c : p.clients) {
@@ -84,6 +85,7 @@ plan make_replicas_plan(std::uint64_t seed) {
   if (p.replicas == 1 && first.master_is == fault_plan::master_state::killed && r.chance(50)) {
     p.replica_ahead = r.between(-first.length, first.length) * 9 / 10;
   }
+  if (random_source sentinels{seed ^ 0x5e47'1e15}; sentinels.chance(60)) draw_sentinels(sentinels, p, lease, span);
   std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
   return p;
 }

@@ -22,6 +22,7 @@ sim_client::~sim_client() {
   actors_.clear();
   levels_.reset();
   connection_.reset();
+  sentinels_.reset();
   engine_.reset();
   server_.reset();
 }
@@ -45,8 +46,15 @@ void sim_client::start() {
   how.in_turns = random_.chance(50);
   if (random_.chance(30)) how.slowest_write = plan.latency;
   how.dead_addresses = 10;
-  connection_ = std::make_unique<sim_connection>(*this, settings_, id_, random_.next(), how);
+  auto const seed = random_.next();
+  if (plan.sentinels != 0) {
+    sentinels_ = std::make_unique<sim_sentinels>(*this, *this, settings_, id_, number_, plan.listed_sentinels, ~seed);
+    named_.reset();
+  }
+  connection_ = std::make_unique<sim_connection>(*this, settings_, id_, seed, how, redis::connection_fsm::roles{nullptr, sentinels_.get()});
   connection_->report_to(*this);
+  if (sentinels_ != nullptr) sentinels_->leads(*connection_);
+  started_at_ = world_.now();
   boot();
   connection_->want();  // as if there was always somebody who asks
 }
@@ -105,6 +113,7 @@ void sim_client::take_apart() {
     a->at = actor::state::finished;
   }
   connection_.reset();
+  sentinels_.reset();
   engine_.reset();
   server_.reset();
   dead_ids_.clear();
@@ -196,7 +205,7 @@ void sim_client::finish_input() {
       notice const n = notices_.front();
       notices_.pop_front();
       hear(n);
-    } else if (connection_->end_of_turn()) {
+    } else if (connection_->end_of_turn() || (sentinels_ != nullptr && sentinels_->end_of_turn())) {
       continue;
     } else {
       break;
@@ -248,6 +257,7 @@ nanos sim_client::until(time_point t) {
 
 void sim_client::open(sim_connection&) {
   link_ = std::make_shared<link>(number_, process_, random_.next());
+  if (sentinels_ != nullptr) link_->node = sim_sentinels::number_in(connection_->where().host);
   world_.connect(link_);
 }
 
@@ -277,6 +287,13 @@ void sim_client::connection_lost(link_ptr const& l) {
   });
 }
 
+/// However many Sentinels have missed the last failover.
+void sim_client::named(std::size_t server) {
+  if (named_ && world_.order_of(server) < world_.order_of(*named_)) throw violation{1, id_ + " believes a Sentinel that names a former master"};
+  named_ = server;
+  world_.named(number_, server);
+}
+
 /// What is above the connection leaves a server when it hears that another one is the master, also in the middle of a greeting.
 void sim_client::told_of_switch() {
   input([this](time_point now) {
@@ -296,6 +313,7 @@ void sim_client::receive(link_ptr const& l, std::string bytes) {
 }
 
 void sim_client::connected_as(protocol::session const& s, time_point now) {
+  if (link_->greeted_by_replica) throw violation{4, id_ + " takes a replica for the master"};
   up_ = true;
   up_since_ = world_.now();
   longest_absence_ = std::max(longest_absence_, up_since_ - down_since_);
@@ -316,7 +334,8 @@ void sim_client::connect_failed(protocol::fault what, std::string_view words, ti
 }
 
 void sim_client::disconnected(std::string_view why, time_point now) {
-  if (why != "the connection is gone" && why != "another server is the master" && why != drop_why_)
+  if (why != "the connection is gone" && why != "another server is the master" && why != drop_why_ &&
+      !(sentinels_ != nullptr && why.ends_with(" has taken its place")))
     throw violation{10, "the connection does not understand what the server sent: " + std::string{why}};
   if (up_) down_since_ = world_.now();
   up_ = cleanups_are_due_ = false;

@@ -110,7 +110,8 @@ class sim_client final : public protocol::wire,
                          public engine::acquisition_events,
                          public engine::admin_events,
                          public engine::log_sink,
-                         public sim_connection::shell {
+                         public sim_connection::shell,
+                         public sim_sentinels::outside {
  public:
   sim_client(world& w, int number);
   ~sim_client();
@@ -133,6 +134,7 @@ class sim_client final : public protocol::wire,
   bool settled() const;   // and nothing is owed to the server
   bool up() const { return up_; }
   nanos up_since() const { return up_since_; }
+  nanos started_at() const { return started_at_; }
   nanos longest_absence() const { return longest_absence_; }  // between two connections
   link_ptr const& connection() const { return link_; }
   int number() const { return number_; }
@@ -182,6 +184,10 @@ class sim_client final : public protocol::wire,
   void write(sim_connection& c, std::string bytes) override;
   void hang_up(sim_connection& c) override;
   void note(sim_connection& c, log_level level, std::string_view words) override;
+  // sim_sentinels::outside
+  nanos sentinel_delay(sentinel_line& l, bool up) override { return world_.sentinel_delay(l, up); }
+  void to_sentinel(sentinel_line_ptr const& l, std::string bytes) override { world_.to_sentinel(l, std::move(bytes)); }
+  void named(std::size_t server) override;
   // engine::acquisition_events
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
@@ -258,10 +264,13 @@ class sim_client final : public protocol::wire,
   statistics stats_;
   std::unique_ptr<protocol::server> server_;
   std::unique_ptr<engine::cohort> engine_;
+  std::unique_ptr<sim_sentinels> sentinels_;  // where there are any
+  std::optional<std::size_t> named_;          // by them
   std::unique_ptr<sim_connection> connection_;
   link_ptr link_;
   bool up_ = false;
   nanos up_since_ = 0;
+  nanos started_at_ = 0;
   nanos down_since_ = 0, longest_absence_ = 0;
   std::string drop_why_;
   std::deque<notice> notices_;

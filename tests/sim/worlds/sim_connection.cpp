@@ -17,8 +17,10 @@ redis::address somewhere() {
 
 }  // namespace
 
-sim_connection::sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h)
-    : shell_{of}, settings_{settings}, fsm_{settings, client_id, somewhere(), seed}, random_{seed}, habits_{h} {}
+sim_connection::sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h,
+                               redis::connection_fsm::roles r)
+    : shell_{of}, settings_{settings}, fsm_{settings, client_id, somewhere(), seed, {}, r}, random_{seed}, habits_{h}, located_{r.finder != nullptr &&
+                                                                                                                                r.talk == nullptr} {}
 
 void sim_connection::send(protocol::command const& c) {
   switch (fsm_.send(c)) {
@@ -42,6 +44,14 @@ bool sim_connection::drop(std::string_view why) {
   if (!fsm_.drop_connection(why)) return false;
   shell_.later(0, [this](time_point now) { input(now, [&] { fsm_.due(now); }); });
   return true;
+}
+
+void sim_connection::moved() {
+  if (fsm_.moved()) shell_.later(0, [this](time_point now) { input(now, [&] { fsm_.due(now); }); });
+}
+
+void sim_connection::say(std::string_view bytes) {
+  if (fsm_.say(bytes)) flush_due_ = true;
 }
 
 bool sim_connection::end_of_turn() {
@@ -105,6 +115,7 @@ void sim_connection::pauses(duration length, time_point now) {
   failures_ = was_up ? 0 : failures_ + 1;
   up_since_ = {};
   if (lasted && length != duration::zero()) throw violation{4, "a connection that lasted is not made again at once"};
+  if (located_) return;  // a replica is greeted again all the time, and at another place everything begins anew
   if (length > settings_.reconnect_max) throw violation{4, "a pause between attempts to connect is longer than the longest"};
   duration const least =
       failures_ < 2 ? duration::zero() : std::min(settings_.reconnect_min * (1 << std::min(failures_ - 2, 12)), settings_.reconnect_max) / 2;

@@ -40,7 +40,7 @@ class sim_connection {
     int dead_addresses = 0;   // look-ups that find one that nobody is at, in a hundred
   };
 
-  sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h);
+  sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h, redis::connection_fsm::roles r = {});
 
   void report_to(protocol::wire_events& e) { fsm_.report_to(e); }
 
@@ -49,6 +49,11 @@ class sim_connection {
   void want();
   // False: it is to be dropped already.
   bool drop(std::string_view why);
+  // The locator has another answer.
+  void moved();
+  // Of a dialogue.
+  void say(std::string_view bytes);
+  redis::address const& where() const { return fsm_.where(); }
 
   // ---- from the process, in a turn of it
   // When nobody in it has anything left to do. False: there was nothing to write.
@@ -71,6 +76,7 @@ class sim_connection {
   redis::connection_fsm fsm_;
   random_source random_;
   habits const habits_;
+  bool const located_;                        // the server may be elsewhere each time
   std::uint64_t generation_ = 0, sleep_ = 0;  // of the stream, and of the timer
   std::size_t alive_ = 0;                     // the address at which somebody is
   bool open_ = false, reading_ = false, flush_due_ = false;

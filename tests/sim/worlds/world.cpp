@@ -25,6 +25,7 @@ world::world(plan const& p, bool traced) : plan_{p}, random_{p.seed ^ 0x5eedf00d
   trace_.on = traced;
   use_small_steps(p.small_steps);
   make_nodes();
+  make_sentinels();
 }
 
 world::~world() = default;
@@ -200,7 +201,7 @@ void world::connect(link_ptr const& l) {
   at(now_ + plan_.connect_time + delay(*l), [this, l] {
     sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
     if (!c.alive() || c.process() != l->process || !l->client_open) return;
-    std::size_t const to = address_of(l->client);
+    std::size_t const to = sentinels_.empty() ? address_of(l->client) : l->node;
     node& n = nodes_[to];
     if (n.down) {
       if (!n.silent) c.connection_lost(l);
@@ -270,9 +271,6 @@ void world::break_link(link_ptr const& l, nanos client_notices, nanos server_not
 
 // -------------------------------------------------------------------------------------- server
 
-namespace {
-
-// Takes one command off the front; false: it is not all there yet. What comes here our own encoder has written.
 bool next_command(std::string_view& bytes, std::vector<std::string_view>& argv) {
   std::string_view rest = bytes;
   auto const number = [&](char mark) -> std::int64_t {
@@ -296,8 +294,6 @@ bool next_command(std::string_view& bytes, std::vector<std::string_view>& argv) 
   bytes = rest;
   return true;
 }
-
-}  // namespace
 
 void world::serve(link_ptr const& l, std::string const& bytes) {
   if (l->trap == link::trap::late) {
@@ -339,6 +335,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   std::vector<std::string_view> changed{argv.begin(), argv.end()};
   bool const script = argv[0].starts_with("EVAL");
   node& n = nodes_[l->node];
+  if (argv[0] == "HELLO") l->greeted_by_replica = !n.takes_writes;
   // A replica writes nothing: its scripts have no effect that could be judged. What a former master writes is lost.
   bool const judged = script && l->node == master_;
   std::string_view const its_name = script ? script_name(argv[1]) : std::string_view{};
@@ -421,30 +418,10 @@ link_ptr world::link_of(int client) {
   return clients_[static_cast<std::size_t>(client)]->connection();
 }
 
-namespace {
-
-bool concerns_one_client(fault_plan::kind what) {
-  using kind = fault_plan::kind;
-  switch (what) {
-    case kind::cut:
-    case kind::cut_before:
-    case kind::cut_after:
-    case kind::stall_up:
-    case kind::stall_down:
-    case kind::pause:
-    case kind::die:
-    case kind::vanish:
-    case kind::close: return true;
-    default: return false;
-  }
-}
-
-}  // namespace
-
 void world::apply(fault_plan const& f) {
   using kind = fault_plan::kind;
   say("fault: " + to_words(f));
-  observer_->trouble(now_ + f.length + f.length2, concerns_one_client(f.what) ? f.client : -1);
+  observer_->trouble(now_ + f.length + f.length2, f.concerns_one_client() ? f.client : -1);
   if (static_cast<std::size_t>(f.client) >= clients_.size()) return;
   sim_client& c = *clients_[static_cast<std::size_t>(f.client)];
   link_ptr const l = link_of(f.client);
@@ -481,6 +458,11 @@ void world::apply(fault_plan const& f) {
       }
       break;
     case kind::close: c.close(); break;
+    case kind::cut_sentinel:
+      if (!sentinels_.empty()) {
+        cut_from_sentinels_[static_cast<std::size_t>(f.client)][static_cast<std::size_t>(f.name) % sentinels_.size()] = now_ + f.length;
+      }
+      break;
     case kind::server_restart: stop_server(f, true); break;
     case kind::server_wiped: stop_server(f, false); break;
     case kind::role_change: change_roles(f); break;

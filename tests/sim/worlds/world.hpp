@@ -8,6 +8,7 @@
 #include "sim/worlds/event_queue.hpp"
 #include "sim/worlds/plan.hpp"
 #include "sim/worlds/random.hpp"
+#include "sim/worlds/sim_sentinels.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -60,6 +61,7 @@ struct link {
   int client;
   std::uint64_t process;  // which life of that client
   std::size_t node = 0;   // of the servers
+  bool greeted_by_replica = false;
   redis_model::connection_id id = 0;
   bool accepted = false;
   bool client_open = true;
@@ -74,6 +76,9 @@ struct link {
 };
 
 using link_ptr = std::shared_ptr<link>;
+
+// Takes one command off the front; false: it is not all there yet. What comes here our own encoder has written.
+bool next_command(std::string_view& bytes, std::vector<std::string_view>& argv);
 
 // Writes down what happens, in words, when somebody is going to read it.
 class trace {
@@ -114,6 +119,8 @@ class world {
   bool follows(std::size_t server) const { return nodes_[server].follows; }
   std::uint64_t term_of(std::size_t server) const { return nodes_[server].term; }
   std::size_t address_of(int client) const { return addresses_[static_cast<std::size_t>(client)]; }
+  // How many masters there were before it; 0: it has not been one.
+  int order_of(std::size_t server) const { return nodes_[server].order; }
   std::int64_t server_us(nanos true_time) const;
   nanos true_time_of_server_ms(std::int64_t unix_ms) const;
   std::vector<std::unique_ptr<sim_client>> const& clients() const { return clients_; }
@@ -131,6 +138,12 @@ class world {
   void hang_up(link_ptr const& l);
   // The client's machine is gone: its end says nothing any more.
   void go_silent(link_ptr const& l, nanos server_notices);
+
+  // ---- and to Sentinels: world_sentinels.cpp
+  nanos sentinel_delay(sentinel_line& l, bool up);
+  void to_sentinel(sentinel_line_ptr const& l, std::string bytes);
+  // The client knows of no later master than that.
+  void named(int client, std::size_t server);
 
   std::uint64_t new_process() { return ++processes_; }
   // To an order of this client, lately.
@@ -155,6 +168,13 @@ class world {
   void move_address(int client);
   void follow_master(std::size_t at);
   void stop_node(std::size_t at, bool silent);
+  // world_sentinels.cpp
+  void make_sentinels();
+  void tell_sentinels(fault_plan const& f);
+  void all_sentinels_know();
+  void sentinel_hears(std::size_t number, std::size_t server, std::int64_t epoch);
+  bool is_liar(std::size_t sentinel) const { return plan_.last_sentinel_lies && sentinel + 1 == sentinels_.size(); }
+  std::string answer_of_sentinel(sentinel_line_ptr const& l, std::vector<std::string_view> const& argv);
   void close_server_end(link_ptr const& l, bool tell);
   void break_link(link_ptr const& l, nanos client_notices, nanos server_notices);
   void refuse_until(int client, nanos until);
@@ -209,6 +229,7 @@ class world {
     std::map<redis_model::connection_id, link_ptr> by_id = {};
     bool takes_writes = true;           // it takes itself for the master
     std::uint64_t term = 1;             // how often it has
+    int order = 0;                      // among those that were the master
     bool follows = false;               // what the master writes is sent to it ...
     std::deque<batch> stream = {};      // ... and is on its way
     nanos delay = 0;                    // how long that takes
@@ -217,11 +238,21 @@ class world {
     nanos frozen_until = 0;             // what arrives waits until then
   };
   std::int64_t server_us(nanos true_time, node const& of) const;
-  std::vector<node> nodes_;             // a server, and its replicas
-  std::size_t master_ = 0;              // of these
-  nanos promoted_at_ = -1;              // when it was made the master and something may have been lost; less than 0: never
-  bool switching_ = false;              // the master before it does not know yet
-  std::vector<std::size_t> addresses_;  // by client: where its new connections go
+  std::vector<node> nodes_;  // a server, and its replicas
+  std::size_t master_ = 0;   // of these
+  int masters_ = 0;          // that there were after the first
+  nanos promoted_at_ = -1;   // when it was made the master and something may have been lost; less than 0: never
+  bool switching_ = false;   // the master before it does not know yet
+  struct sentinel_state {
+    std::size_t server = 0;   // the master, as far as it knows ...
+    std::size_t address = 0;  // ... which a leader names before that
+    std::int64_t epoch = 1;
+    std::vector<std::weak_ptr<sentinel_line>> lines = {};  // that are subscribed
+  };
+  std::vector<sentinel_state> sentinels_;
+  std::int64_t epoch_ = 1;                              // of the last failover
+  std::vector<std::vector<nanos>> cut_from_sentinels_;  // by client and Sentinel: nothing passes before
+  std::vector<std::size_t> addresses_;                  // by client: where its new connections go
   std::uint64_t batches_ = 0;
   std::int64_t stepped_us_ = 0;
   std::vector<nanos> refused_until_;  // by client: it gets no connection before

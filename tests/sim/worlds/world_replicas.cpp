@@ -77,6 +77,7 @@ void world::change_roles(fault_plan const& f) {
   server().set_replica(false);
   nodes_[next].takes_writes = true;
   ++nodes_[next].term;
+  nodes_[next].order = ++masters_;
   follow_master(old);
   observer_->roles_changed();
   if ((f.variant & 1) != 0) {
@@ -141,6 +142,7 @@ void world::promote(fault_plan const& f, std::size_t old) {
   n.follows = false;
   n.takes_writes = true;
   ++n.term;
+  n.order = ++masters_;
   n.model.set_replica(false);
   master_ = next;
   promoted_at_ = now_;
@@ -155,6 +157,7 @@ void world::promote(fault_plan const& f, std::size_t old) {
 
 /// Each client is told in its own time, or never.
 void world::tell_of_switch(fault_plan const& f) {
+  if (!sentinels_.empty()) return tell_sentinels(f);
   int const clients = static_cast<int>(clients_.size());
   for (int i = 0; i < clients; ++i) {
     nanos const told = f.told == 0 ? 0 : random_.between(0, f.told);
@@ -179,8 +182,9 @@ void world::demote(fault_plan const& f, std::size_t old) {
     auto const all = nodes_[old].by_id;
     for (auto const& [id, l] : all) close_server_end(l, true);
   }
-  addresses_.assign(addresses_.size(), master_);
   switching_ = false;
+  if (!sentinels_.empty()) return all_sentinels_know();
+  addresses_.assign(addresses_.size(), master_);
   for (int i = 0; i < static_cast<int>(clients_.size()); ++i) observer_->told_of_switch(i);
 }
 
