@@ -40,7 +40,7 @@ function sentence(s) {
   const queue = n === 0 ? "Nobody waits." : n === 1 ? "One waits for it." : `${n} wait for it.`;
   const w = s.workers[s.holder - 1];
   if (s.holder && w.stopped) {
-    return `Worker ${s.holder} (process ${w.process}) holds the lock, fence ${s.fence}, but it is stopped and cannot renew its lease. ${queue}`;
+    return `Worker ${s.holder} (process ${w.process}) holds the lock, fence ${s.fence}, but it is stopped and cannot renew its hold. ${queue}`;
   }
   if (s.with.runs) return `The lock goes from hand to hand, too fast to name each holder. The last fence is ${s.fence}. ${queue}`;
   if (s.holder) {

@@ -52,6 +52,8 @@ std::optional<report> parse_report(std::string_view line) {
   r.what = text(o, "what");
   r.fence = number(o, "fence");
   r.waited = number(o, "waited");
+  r.at = number(o, "at");
+  r.until = number(o, "until");
   r.round = number(o, "round") != 0;
   r.locked = number(o, "locked") != 0;
   r.value = number(o, "value");
@@ -103,6 +105,10 @@ void scene::heard(std::size_t number, report const& r, time_point now) {
     if (holder_ == number) holder_ = 0;
   } else if (r.what == "lost") {
     lost(number, r, now);
+  } else if (r.what == "unserved") {
+    w.waiting = std::max<std::int64_t>(w.waiting - 1, 0);
+    std::string words = "The lock cannot be had: " + r.why + ".";
+    if (log_.empty() || log_.back().second != words) say(std::move(words));  // each worker tells it, again and again
   } else if (r.what == "counted") {
     counted(number, r);
   } else if (r.what == "failed") {
@@ -135,11 +141,15 @@ void scene::granted(std::size_t number, report const& r, time_point now) {
   pass(number, r.fence, r.waited);
   holder_ = number;
   fence_ = r.fence;
+  until_ = r.until;
   since_ = now;
   if (stopped_ != 0 && next_ == 0 && number != stopped_) {
     next_ = number;
-    say(name_of(number) + " has the lock now, " + in_seconds(now - stopped_at_) + " after the stop. Its fence is " + std::to_string(r.fence) +
-        ", greater than " + std::to_string(stopped_fence_) + ".");
+    auto const between = std::chrono::microseconds(r.at - stopped_until_);
+    say(name_of(number) + " has the lock now, " + in_seconds(now - stopped_at_) + " after the stop and " +
+        (between.count() >= 0 ? in_seconds(between) + " after that hold had ended."
+                              : in_seconds(-between) + " BEFORE that hold had ended: two owners at once!") +
+        " Its fence is " + std::to_string(r.fence) + ", greater than " + std::to_string(stopped_fence_) + ".");
   }
 }
 
@@ -164,10 +174,11 @@ void scene::round(bool goes) {
 void scene::stopped(std::size_t number, time_point now) {
   stopped_ = number;
   stopped_fence_ = fence_;
+  stopped_until_ = until_;
   stopped_at_ = now;
   next_ = 0;
   say(name_of(number) + " was stopped (SIGSTOP) while it holds the lock, fence " + std::to_string(fence_) +
-      ". It cannot renew its lease any more, and does not know it.");
+      ". It cannot renew its hold any more, and does not know it.");
 }
 
 void scene::continued(time_point now) {

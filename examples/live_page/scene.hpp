@@ -16,16 +16,18 @@ using time_point = std::chrono::steady_clock::time_point;
 
 /// What a worker tells of itself, a line of JSON each.
 struct report {
-  std::string what;         ///< ready asks granted released lost counted failed looked sold done
+  std::string what;         ///< ready asks granted released lost unserved counted failed looked sold done
   std::int64_t fence = 0;   ///< of granted and lost
   std::int64_t waited = 0;  ///< of granted, in µs
+  std::int64_t at = 0;      ///< of granted: when, in µs of the clock that all processes of a machine share
+  std::int64_t until = 0;   ///< of granted: how long the hold is good if it is not renewed, by the same clock
   bool round = false;       ///< of granted: it holds the lock for a while
   bool locked = true;       ///< of counted, failed and done: which count
   std::int64_t value = 0;   ///< of counted: what was written; of looked: what is left
   std::size_t segment = 0;  ///< of looked, from 1
   std::int64_t sold = 0;    ///< of sold: how many items this worker's buyers have in the end
   std::int64_t mistakes = 0;
-  std::string why;     ///< of lost and failed
+  std::string why;     ///< of lost, unserved and failed
   std::string client;  ///< of ready: conch::client::id()
 };
 
@@ -139,6 +141,7 @@ class scene {
   std::vector<worker> workers_;
   std::size_t holder_ = 0;
   std::int64_t fence_ = 0;
+  std::int64_t until_ = 0;
   time_point since_{};
   std::string seen_holder_;
   std::int64_t seen_fence_ = 0;
@@ -151,6 +154,7 @@ class scene {
   bool round_ = false;
   std::size_t stopped_ = 0;
   std::int64_t stopped_fence_ = 0;
+  std::int64_t stopped_until_ = 0;
   time_point stopped_at_{};
   std::size_t next_ = 0;
   std::size_t continued_ = 0;  ///< it has not told of its loss yet

@@ -37,6 +37,8 @@ namespace {
 
 std::int64_t number(json::object const& o, char const* key) { return o.at(key).to_number<std::int64_t>(); }
 
+std::int64_t in_microseconds(conch::time_point t) { return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count(); }
+
 http_counter::options read_settings(json::object const& o) {
   http_counter::options chosen;
   chosen.redis = json::value_to<std::string>(o.at("redis"));
@@ -220,7 +222,12 @@ asio::awaitable<void> worker::go_round() {
     auto body = [&](conch::hold& hold) -> asio::awaitable<void> {
       fence = hold.fence();
       auto const waited = std::chrono::duration_cast<std::chrono::microseconds>(clock::now() - asked).count();
-      report({{"what", "granted"}, {"round", 1}, {"fence", fence}, {"waited", waited}});
+      report({{"what", "granted"},
+              {"round", 1},
+              {"fence", fence},
+              {"waited", waited},
+              {"at", in_microseconds(conch::clock::now())},
+              {"until", in_microseconds(hold.deadline())}});
       co_await pause(500ms);
       if (!hold.valid()) {  // whoever was stopped has to look before it writes
         throw boost::system::system_error(make_error_code(conch::errc::lost));
@@ -235,7 +242,7 @@ asio::awaitable<void> worker::go_round() {
       why = error.code().message();
     }
     if (!why.empty()) {
-      report({{"what", fence == 0 ? "failed" : "lost"}, {"locked", 1}, {"fence", fence}, {"why", why}});
+      report({{"what", fence == 0 ? "unserved" : "lost"}, {"fence", fence}, {"why", why}});
       if (!ending_) co_await pause(200ms);
     }
   }

@@ -94,11 +94,11 @@ TEST(LivePageScene, FindsLostUpdatesInWhatTwoHaveWritten) {
 TEST(LivePageScene, TellsTheStoryOfAStoppedHolder) {
   stage t;
   t.s.round(true);
-  t.heard(1, R"({"what":"granted","round":1,"fence":10,"waited":5})");
+  t.heard(1, R"({"what":"granted","round":1,"fence":10,"waited":5,"at":1000000,"until":3000000})");
   t.s.stopped(1, t.now);
   EXPECT_FALSE(t.s.is_replaced());
   t.now += 2500ms;
-  t.heard(2, R"({"what":"granted","round":1,"fence":20,"waited":5})");
+  t.heard(2, R"({"what":"granted","round":1,"fence":20,"waited":5,"at":3020000,"until":6000000})");
   EXPECT_TRUE(t.s.is_replaced());
   t.now += 2s;
   t.s.continued(t.now);
@@ -107,10 +107,28 @@ TEST(LivePageScene, TellsTheStoryOfAStoppedHolder) {
   t.heard(1, R"({"what":"lost","fence":10,"why":"the lock was lost"})");
   EXPECT_EQ(t.s.holder(), 2u);
   for (char const* const part :
-       {"Worker 1 (process 101) was stopped", "Worker 2 (process 102) has the lock now, 2.50 s after the stop", "fence is 20, greater than 10",
-        "goes on", "was told that it has lost the lock (the lock was lost, fence 10), 0.01 s after"}) {
+       {"Worker 1 (process 101) was stopped", "Worker 2 (process 102) has the lock now, 2.50 s after the stop and 0.02 s after that hold had ended",
+        "fence is 20, greater than 10", "goes on", "was told that it has lost the lock (the lock was lost, fence 10), 0.01 s after"}) {
     EXPECT_TRUE(contains(t.words(), part)) << part << '\n' << t.words();
   }
+}
+
+TEST(LivePageScene, SeesTwoOwnersAtOnce) {
+  stage t;
+  t.heard(1, R"({"what":"granted","round":1,"fence":10,"at":1000000,"until":3000000})");
+  t.s.stopped(1, t.now);
+  t.heard(2, R"({"what":"granted","round":1,"fence":20,"at":2990000,"until":6000000})");
+  EXPECT_TRUE(contains(t.words(), "two owners at once")) << t.words();
+}
+
+TEST(LivePageScene, TellsOnceThatTheLockCannotBeHad) {
+  stage t;
+  for (int i = 0; i < 5; ++i) {
+    t.heard(1, R"({"what":"asks"})");
+    t.heard(1, R"({"what":"unserved","why":"the server cannot be reached"})");
+  }
+  EXPECT_EQ(t.words(), "The lock cannot be had: the server cannot be reached.\n");
+  EXPECT_EQ(t.shown().at("workers").as_array()[0].at("waiting").as_int64(), 0);
 }
 
 TEST(LivePageScene, AWorkerThatEndsKeepsNothingFromEnding) {

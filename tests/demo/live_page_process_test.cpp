@@ -222,6 +222,7 @@ TEST_F(LivePage, ShowsThatAStoppedHolderIsReplacedAndToldOfItsLoss) {
   seen = events.wait_for([](json::object const& o) { return contains(words(o), "was told that it has lost the lock"); });
   EXPECT_TRUE(contains(words(seen), "was stopped (SIGSTOP) while it holds the lock")) << words(seen);
   EXPECT_TRUE(contains(words(seen), "has the lock now")) << words(seen);
+  EXPECT_TRUE(contains(words(seen), "after that hold had ended")) << words(seen);
   EXPECT_TRUE(contains(words(seen), "after it went on")) << words(seen);
   EXPECT_EQ(seen.at("stopped").as_int64(), 0);
   EXPECT_EQ(server.press("/page/round?go=off").status, 202);
