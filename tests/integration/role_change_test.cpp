@@ -85,7 +85,7 @@ class RoleChange : public testing::Test {
   /// A holder and the first in line are connected to the first server; the second in line comes when the roles have changed.
   /// `lock(client)` makes the lock; the lease is long, so that nobody comes back by its safety check.
   /// `others` are servers of a quorum, beside those that change roles.
-  template <class Lock, class Acquire>
+  template <class Hold = hold, class Lock, class Acquire>
   void exactly_one_is_granted(Lock const& lock, Acquire const& acquire, std::span<redis_server const> others = {}) {
     auto const body = [&]() -> asio::awaitable<void> {
       config settings;  // of a user: claim 3 s, lease 30 s
@@ -95,16 +95,16 @@ class RoleChange : public testing::Test {
       client holds{w.ctx.get_executor(), settings}, waits{w.ctx.get_executor(), settings}, comes{w.ctx.get_executor(), settings};
       auto a = lock(holds), b = lock(waits), c = lock(comes);
       std::vector<grant_seen> grants;
-      hold first, second, third;
-      acquire(a, [&](error_code ec, hold h) {
+      Hold first, second, third;
+      acquire(a, [&](error_code ec, Hold h) {
         EXPECT_FALSE(ec) << ec.message();
         first = std::move(h);
       });
       // Confirmed for its lease: the change of roles stops this thread for longer than a vote is good for.
       auto const held = [&] { return first.valid() && first.deadline() > clock::now() + settings.lease / 2; };
       co_await until(held, "the hold");
-      auto const take = [&grants](int who, hold& mine) {
-        return [&grants, who, &mine](error_code ec, hold h) {
+      auto const take = [&grants](int who, Hold& mine) {
+        return [&grants, who, &mine](error_code ec, Hold h) {
           EXPECT_FALSE(ec) << ec.message();
           grants.push_back({who, h.fence()});
           mine = std::move(h);
@@ -173,6 +173,16 @@ TEST_F(RoleChange, P1ByReplicaOfGrantsAMutexOnce) {
 TEST_F(RoleChange, P1ByReplicaOfGrantsAPermitOnce) {
   servers.by_hand = true;
   exactly_one_is_granted([](client& c) { return semaphore{c, "role", 1}; }, plainly);
+}
+
+TEST_F(RoleChange, P1ByReplicaOfGrantsAWriterOnce) {
+  servers.by_hand = true;
+  exactly_one_is_granted([](client& c) { return shared_mutex{c, "role"}; }, plainly);
+}
+
+TEST_F(RoleChange, P1ByReplicaOfGrantsAReentrantMutexToOneOwner) {
+  servers.by_hand = true;
+  exactly_one_is_granted<reentrant_hold>([](client& c) { return reentrant_mutex{c, "role"}.for_owner(owner{}); }, plainly);
 }
 
 TEST_F(RoleChange, P1ByReplicaOfAtOneServerOfAQuorumGrantsAMutexOnce) {

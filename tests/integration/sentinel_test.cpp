@@ -92,6 +92,61 @@ TEST(Sentinel, D17AllAreOffALiveOldMasterAtOnceAndNoHoldIsLost) {
   w.run(body, 180s);
 }
 
+TEST(Sentinel, D17NobodyGoesBackToAMasterThatStoodStillAndGoesOn) {
+  sentinel_set all{{.down_after = 1s}};
+  world w;
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = through(all.url());
+    settings.client_name = "locks";
+    client holds{w.ctx.get_executor(), settings}, asks{w.ctx.get_executor(), settings};
+    mutex a{holds, "kept"}, b{asks, "asked for"};
+    hold kept = co_await a.async_acquire();
+    hold warm = co_await b.async_acquire();  // so its connection is there, and the next acquire is written at once
+    co_await warm.async_release();
+    redis_probe at_old{all.server(0), 30s};
+    at_old.command({"PUBLISH", "mark", "x"});  // is replicated: WAIT is for all before it
+    EXPECT_EQ(at_old.command({"WAIT", "2", "5000"}), "2");
+    all.server(0).stop();
+    switch_watch watch{all};
+    time_point const before = kept.deadline();
+    // D16: it is in the buffer of the master that stands still.
+    std::vector<std::int64_t> granted;
+    hold got;
+    b.async_acquire([&](error_code ec, hold h) {
+      EXPECT_FALSE(ec) << ec.message();
+      granted.push_back(h.fence());
+      got = std::move(h);
+    });
+    auto const moved = [&] { return watch.seen() && kept.deadline() > before && !granted.empty(); };
+    co_await until(moved, "the hold renewed and the acquire granted at the new master", 90s);
+    std::size_t const now_master = all.master();
+    EXPECT_NE(now_master, 0u);
+    EXPECT_EQ(connections(all.server(now_master), "locks"), 2u);
+    auto const runs_there = holds.stats().master_switches + asks.stats().master_switches;
+
+    all.server(0).cont();
+    EXPECT_EQ(at_old.command({"PING"}), "PONG");  // what was in its buffers before this is done, whatever came of it
+    auto const off = [&] { return connections(all.server(0), "locks") == 0; };
+    co_await until(off, "the last connection off the old master", 30s);
+    // It takes itself for the master until the Sentinels tell it: nobody asks it anything.
+    auto const demoted = [&] { return redis_probe{all.server(0), 10s}.command({"ROLE"}).starts_with("[slave"); };
+    while (!demoted()) {
+      EXPECT_EQ(connections(all.server(0), "locks"), 0u);
+      co_await pause_for(50ms);
+    }
+    EXPECT_EQ(granted.size(), 1u) << "the grant out of the buffer is nobody's";
+    EXPECT_TRUE(got.valid());
+    EXPECT_TRUE(kept.valid());
+    EXPECT_EQ(holds.stats().losses + asks.stats().losses, 0u);
+    EXPECT_EQ(holds.stats().master_switches + asks.stats().master_switches, runs_there);
+    bool const was_held = co_await got.async_release();
+    EXPECT_TRUE(was_held);
+    bool const was_kept = co_await kept.async_release();
+    EXPECT_TRUE(was_kept);
+  };
+  w.run(body, 180s);
+}
+
 /// One client with a coroutine that waits for the lock, and notes when it had it.
 struct waiter {
   waiter(world& w, config const& settings, std::string const& name) : c{w.ctx.get_executor(), settings}, m{c, name} {}
