@@ -76,7 +76,8 @@ asio::awaitable<bool> session::serve_one() {
   bool const wants_more = request.keep_alive();
   std::string const method = method_of(*parser_);
   if (asked.what == action::events) {
-    co_return co_await stream(method);
+    bool const more = co_await stream(method);
+    co_return more;
   }
   response out;
   if (asked.what == action::refuse) {

@@ -164,7 +164,8 @@ function showLog(log) {
 function showButtons(s) {
   const may = token !== "" && s.workers.length > 0;
   at("key").hidden = token !== "" || s.workers.length === 0;
-  const enable = (id, yes) => { at(id).disabled = !(may && yes); };
+  // Not `disabled`: that would take the focus from whoever has just pressed it. Pressed all the same, the server says why not.
+  const enable = (id, yes) => at(id).setAttribute("aria-disabled", String(!(may && yes)));
   enable("count-with", !s.with.runs && s.stopped === 0);
   enable("count-without", !s.without.runs);
   enable("round", true);

@@ -120,13 +120,16 @@ class Page(unittest.TestCase):
     def open(self, server):
         self.browser.get(server.url + "#token=" + server.token)
         self.wait_for("it is live", lambda: self.text("stream") == "Live." and self.text("lock") != "…")
-        self.wait_for("the buttons", lambda: self.by("count-with").is_enabled())
+        self.wait_for("the buttons", lambda: self.may_press("count-with"))
 
     def by(self, name):
         return self.browser.find_element(By.ID, name)
 
     def text(self, name):
         return self.browser.execute_script("return document.getElementById(arguments[0]).textContent", name)
+
+    def may_press(self, name):
+        return self.by(name).get_attribute("aria-disabled") == "false"
 
     def wait_for(self, what, is_so):
         def look(_):
@@ -172,7 +175,9 @@ class Page(unittest.TestCase):
         self.open(self.serve("--name", "stops"))
         self.by("stop").click()
         self.wait_for("a stopped worker", lambda: self.browser.find_elements(By.CSS_SELECTOR, "#workers li.stopped"))
-        self.assertFalse(self.by("stop").is_enabled())
+        self.assertFalse(self.may_press("stop"))
+        self.by("stop").click()
+        self.wait_for("why not", lambda: "stopped already" in self.text("answer"))
         self.wait_for("the next owner", lambda: "has the lock now" in self.text("log"))
         self.wait_for("the loss", lambda: "was told that it has lost the lock" in self.text("log"))
         self.by("round").click()
@@ -219,7 +224,7 @@ class Page(unittest.TestCase):
         self.wait_for("the refusal", lambda: "token" in self.text("answer"))
         self.assertTrue(self.by("key").is_displayed())
         self.by("token").send_keys(again.token + Keys.ENTER)
-        self.wait_for("the buttons", lambda: self.by("sale").is_enabled())
+        self.wait_for("the buttons", lambda: self.may_press("sale"))
 
     def test_it_works_with_the_keyboard_and_says_what_each_thing_is(self):
         self.open(self.serve("--name", "keys"))
@@ -239,6 +244,12 @@ class Page(unittest.TestCase):
         self.assertEqual(self.browser.switch_to.active_element.get_attribute("id"), "round")
         self.browser.switch_to.active_element.send_keys(Keys.SPACE)
         self.wait_for("its end", lambda: self.by("round").get_attribute("aria-pressed") == "false")
+        # A button that cannot be pressed for a while keeps the focus.
+        self.browser.switch_to.active_element.send_keys(Keys.TAB, Keys.TAB)
+        self.browser.switch_to.active_element.send_keys(Keys.ENTER)
+        self.wait_for("a sale", lambda: not self.may_press("sale"))
+        self.wait_for("its end", lambda: self.may_press("sale"))
+        self.assertEqual(self.browser.switch_to.active_element.get_attribute("id"), "sale")
         for thing in self.browser.find_elements(By.CSS_SELECTOR, "button, progress, section, svg, ul[aria-label], ol, #log"):
             if not thing.is_displayed():
                 continue
