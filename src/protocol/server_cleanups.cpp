@@ -122,7 +122,7 @@ void server::cleanup_done(cleanup& c, in_flight const& r, release_reply const& r
     c.over = std::max(c.over, c.echo_until + settings_.command_timeout);
     // Earlier if it passed the lock on: the repeated release also looks after the next owner.
     bool const looks = s.follow_up != time_point::max();
-    timers_.arm(c.due, looks ? std::min(c.echo_until, std::max(s.follow_up, now + settings_.claim)) : c.echo_until);
+    timers_.arm(c.due, looks ? std::min(c.echo_until, std::max(s.follow_up, now)) : c.echo_until);
   } else {
     grant_id const id = c.id;
     finish(c, was_mine, {}, now);

@@ -482,6 +482,33 @@ TEST_F(EngineCleanup, KicksAfterALeaveThatPassedOn) {
   expect_clean();
 }
 
+// A question may have passed the lock on, and its asker leaves the line before that claim is over. Its leave is repeated later in any case,
+// because an earlier connection may still act; to look after the next owner it is repeated when the claim is over, and not a claim after the leave.
+TEST_F(EngineCleanup, IsRepeatedInTimeToLookAfterWhomAQuestionPassedTheLockOnTo) {  // P4
+  settings.keep_alive = 0s;
+  settings.command_timeout = 9s;
+  start();
+  connect();
+  settle_connection(false);
+  caller& a = ask("a");
+  disconnect();
+  connect();
+  settle_connection(false);
+  take_sent();
+  answer({0, 3000, server_us(), 77, passed_on_flag});
+  advance(2s);
+  cancel(a, cancel_type::total);
+  take_sent();
+  answer({0, 0, 1, server_us()});
+  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  answer({0, 0, 1, server_us()});
+  advance(1s);
+  EXPECT_TRUE(sent().empty()) << "the claim is not over by the server's clock";
+  advance(190ms);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+}
+
 TEST_F(EngineCleanup, DropsTheKickWhenItActsOnTheLockAgain) {
   settings.keep_alive = 0s;
   start_connected();
