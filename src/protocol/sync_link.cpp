@@ -14,14 +14,20 @@ namespace {
 /// As of a renewal on the first connection: a script does not block the server for more than about 0.2 ms.
 constexpr std::size_t renewals_per_script = 200;
 
+/// For a connection that leads to another server than the first one, which may be about to connect there.
+constexpr milliseconds time_to_follow{100};
+
 }  // namespace
 
 sync_link::sync_link(config const& settings, timer_queue& timers, wire& out, receiver& up, statistics& stats)
-    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, overdue_{this,
-                                                                                        [](void* self, time_point now) {
-                                                                                          static_cast<sync_link*>(self)->overdue(now);
-                                                                                        }},
-      quiet_{this, [](void* self, time_point now) { static_cast<sync_link*>(self)->quiet(now); }} {}
+    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, elsewhere_{this,
+                                                                                          [](void* self, time_point now) {
+                                                                                            static_cast<sync_link*>(self)->leave_other_server(now);
+                                                                                          }},
+      overdue_{this, [](void* self, time_point now) { static_cast<sync_link*>(self)->overdue(now); }}, quiet_{this, [](void* self, time_point now) {
+                                                                                                                static_cast<sync_link*>(self)->quiet(
+                                                                                                                    now);
+                                                                                                              }} {}
 
 void sync_link::more(time_point now) {
   if (telling_ || !batch_.items.empty()) return;
@@ -29,7 +35,14 @@ void sync_link::more(time_point now) {
     out_.want_connection();
   } else if (up_.may_use(session_)) {
     send(now);
+  } else if (!elsewhere_.armed()) {
+    timers_.arm(elsewhere_, std::max(now, since_ + time_to_follow));
   }
+}
+
+/// One of the two connections leads to what was the master before, or after. The first one finds out for itself.
+void sync_link::leave_other_server(time_point) {
+  if (connected_ && !up_.may_use(session_)) out_.drop_connection("leads to another server than the first connection");
 }
 
 /// All that is to be renewed now, then the mark and the WAIT, in one write.
@@ -93,6 +106,7 @@ duration sync_link::answer_within() const {
 void sync_link::connected_as(session const& s, time_point now) {
   connected_ = true;
   session_ = s;
+  since_ = now;
   source_due_ = {};
   last_heard_ = now;
   if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
@@ -106,6 +120,7 @@ void sync_link::disconnected(std::string_view, time_point now) {
   if (!connected_) return;
   connected_ = false;
   in_flight_.clear();
+  elsewhere_.cancel();
   overdue_.cancel();
   quiet_.cancel();
   if (batch_.items.empty()) return;
@@ -146,6 +161,10 @@ void sync_link::script_answer(in_flight const& r, answer const& a) {
 
 void sync_link::wait_answer(answer const& a, time_point now) {
   stats_.sync_wait.add(now - batch_.written);
+  if (a.what == fault::refused) {  // it is a replica now
+    out_.drop_connection(readable(a.words));
+    return fail({fault::reconnect, a.words, {}}, {});
+  }
   if (a.what != fault::none) return fail(a, {});
   if (a.numbers().size() != 1) out_.drop_connection("an answer to WAIT that is no number");
   else batch_.replicas = a.numbers().front();

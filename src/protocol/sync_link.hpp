@@ -90,6 +90,7 @@ class sync_link final : public wire_events {
   void wait_answer(answer const& a, time_point now);
   void fail(answer const& a, std::vector<std::size_t> const& of);
   void end_batch(time_point now);
+  void leave_other_server(time_point now);
   void overdue(time_point now);
   void quiet(time_point now);
   duration answer_within() const;
@@ -102,6 +103,7 @@ class sync_link final : public wire_events {
 
   bool connected_ = false;
   session session_;
+  time_point since_{};    // the present connection
   bool telling_ = false;  // the receiver is being told
   std::deque<in_flight> in_flight_;
   batch batch_;  // under way, unless it is empty
@@ -109,6 +111,7 @@ class sync_link final : public wire_events {
   std::vector<renewal> scratch_;
   time_point last_heard_{};
   bool excused_ = false;  // a late answer was, because this process was late itself
+  timer elsewhere_;
   timer overdue_;
   timer quiet_;
 };

@@ -287,6 +287,7 @@ TEST_F(SyncedServer, ASecondConnectionToAnotherServerIsNotUsed) {
   grant();
   EXPECT_EQ(second.take(), texts{}) << "the new master has not granted it";
   advance(3s);
+  EXPECT_EQ(second.drops, texts{"leads to another server than the first connection"});
   EXPECT_EQ(first.take().back(), "release L 1 again 2") << "the claim is over";
 }
 
