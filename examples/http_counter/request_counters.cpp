@@ -9,20 +9,20 @@ void request_counters::count(std::string_view method, std::string_view route, un
 
 std::string request_counters::to_prometheus() const {
   std::string out =
-      "# HELP http_counter_requests_total Requests answered.\n"
-      "# TYPE http_counter_requests_total counter\n";
+      "# HELP demo_http_requests_total Requests answered.\n"
+      "# TYPE demo_http_requests_total counter\n";
   {
     std::scoped_lock const guard(mutex_);
     for (auto const& [labels, count] : requests_) {
       auto const& [method, route, status] = labels;
-      out += "http_counter_requests_total{method=\"" + method + "\",route=\"" + route + "\",status=\"" + std::to_string(status) + "\"} " +
+      out += "demo_http_requests_total{method=\"" + method + "\",route=\"" + route + "\",status=\"" + std::to_string(status) + "\"} " +
              std::to_string(count) + '\n';
     }
   }
   out +=
-      "# HELP http_counter_connections Open HTTP connections.\n"
-      "# TYPE http_counter_connections gauge\n"
-      "http_counter_connections " +
+      "# HELP demo_http_connections Open HTTP connections.\n"
+      "# TYPE demo_http_connections gauge\n"
+      "demo_http_connections " +
       std::to_string(connections_.load()) + '\n';
   return out;
 }

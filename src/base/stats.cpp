@@ -24,6 +24,13 @@ class exposition {
   }
   void gauge(std::string_view name, std::string_view help, std::uint64_t value) { plain(name, help, "gauge", value); }
 
+  /// A line for each server, which `value` gives as text.
+  template <typename F>
+  void servers(std::string_view name, std::string_view help, std::string_view type, std::vector<server_statistics> const& all, F value) {
+    head(name, help, type);
+    for (auto const& s : all) sample(name, {}, "server=\"" + escaped(s.url) + "\"", value(s));
+  }
+
   void latency(std::string_view name, std::string_view help, histogram const& h) {
     head(name, help, "histogram");
     std::uint64_t sum = 0;
@@ -34,15 +41,28 @@ class exposition {
       sample(name, "_bucket", bound, std::to_string(sum));
     }
     sample(name, "_bucket", "le=\"+Inf\"", std::to_string(h.count));
-    char seconds[40];
-    std::snprintf(seconds, sizeof seconds, "%.9g", std::chrono::duration<double>(h.sum).count());
-    sample(name, "_sum", {}, seconds);
+    sample(name, "_sum", {}, seconds(h.sum));
     sample(name, "_count", {}, std::to_string(h.count));
   }
 
   std::string take() { return std::move(text_); }
 
+  static std::string seconds(duration d) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.9g", std::chrono::duration<double>(d).count());
+    return text;
+  }
+
  private:
+  static std::string escaped(std::string_view value) {
+    std::string out;
+    for (char const c : value) {
+      if (c == '\\' || c == '"') out += '\\';
+      out += c == '\n' ? std::string_view{"\\n"} : std::string_view{&c, 1};
+    }
+    return out;
+  }
+
   void plain(std::string_view name, std::string_view help, std::string_view type, std::uint64_t value) {
     head(name, help, type);
     sample(name, {}, {}, std::to_string(value));
@@ -124,6 +144,16 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   if (s.tls_peer_expires != std::chrono::sys_seconds{}) {
     e.gauge("tls_peer_certificate_expires_seconds", "Unix time at which the first of the servers' certificates ends.",
             static_cast<std::uint64_t>(s.tls_peer_expires.time_since_epoch().count()));
+  }
+  if (!s.servers.empty()) {
+    using server = server_statistics const&;
+    e.servers("server_connected", "Of several servers: 1 where there is a connection.", "gauge", s.servers,
+              [](server of) { return std::string{of.connected ? "1" : "0"}; });
+    e.servers("server_votes_total", "Votes that this server gave.", "counter", s.servers, [](server of) { return std::to_string(of.votes); });
+    e.servers("server_cleanups_pending", "Releases and leaves that this server has not answered.", "gauge", s.servers,
+              [](server of) { return std::to_string(of.cleanups_pending); });
+    e.servers("server_round_trip_seconds", "From a command to this server's answer, smoothed.", "gauge", s.servers,
+              [](server of) { return exposition::seconds(of.round_trip); });
   }
   e.latency("failover_seconds", "From the end of a connection to the first answer of another master.", s.failover);
   e.latency("sync_wait_seconds", "From writing a batch of grants and renewals to the answer of its WAIT.", s.sync_wait);

@@ -53,10 +53,10 @@ TEST_F(HttpCounter, AnswersItsRoutes) {
   EXPECT_TRUE(metrics.field("content-type").starts_with("text/plain; version=0.0.4"));
   EXPECT_TRUE(contains(metrics.body, "# TYPE conch_acquires_total counter")) << metrics.body;
   EXPECT_TRUE(contains(metrics.body,
-                       "http_counter_requests_total{method=\"POST\",route=\"/counter\","
+                       "demo_http_requests_total{method=\"POST\",route=\"/counter\","
                        "status=\"200\"} 2\n"))
       << metrics.body;
-  EXPECT_TRUE(contains(metrics.body, "\nhttp_counter_connections ")) << metrics.body;
+  EXPECT_TRUE(contains(metrics.body, "\ndemo_http_connections ")) << metrics.body;
   EXPECT_EQ(server.end(), 0);
 }
 

@@ -4,7 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
 #include <string>
+#include <utility>
 
 namespace conch {
 namespace {
@@ -29,6 +35,49 @@ TEST(Stats, TheEndOfACertificateIsOnlyToldWhereThereIsOne) {
   EXPECT_EQ(to_prometheus(s).find("tls_peer_certificate"), std::string::npos);
   s.tls_peer_expires = std::chrono::sys_seconds{std::chrono::seconds{1'800'000'000}};
   EXPECT_TRUE(has_line(to_prometheus(s), "conch_tls_peer_certificate_expires_seconds 1800000000"));
+}
+
+statistics of_two_servers() {
+  statistics s;
+  s.tls_peer_expires = std::chrono::sys_seconds{std::chrono::seconds{1'800'000'000}};
+  s.servers.resize(2);
+  s.servers[0].url = "redis://one:6379";
+  s.servers[0].connected = true;
+  s.servers[0].votes = 7;
+  s.servers[0].round_trip = std::chrono::microseconds{1500};
+  s.servers[1].url = "redis://a\"b\\c\nd";
+  s.servers[1].cleanups_pending = 3;
+  return s;
+}
+
+TEST(Stats, EachServerOfAQuorumHasItsLines) {
+  std::string const text = to_prometheus(of_two_servers(), "client=\"a\"");
+  EXPECT_TRUE(has_line(text, "conch_server_connected{client=\"a\",server=\"redis://one:6379\"} 1")) << text;
+  EXPECT_TRUE(has_line(text, "conch_server_votes_total{client=\"a\",server=\"redis://one:6379\"} 7")) << text;
+  EXPECT_TRUE(has_line(text, "conch_server_round_trip_seconds{client=\"a\",server=\"redis://one:6379\"} 0.0015")) << text;
+  EXPECT_TRUE(has_line(text, R"(conch_server_connected{client="a",server="redis://a\"b\\c\nd"} 0)")) << text;
+  EXPECT_TRUE(has_line(text, R"(conch_server_cleanups_pending{client="a",server="redis://a\"b\\c\nd"} 3)")) << text;
+  EXPECT_EQ(to_prometheus(statistics{}).find("conch_server_"), std::string::npos);
+}
+
+std::set<std::string> all_of(std::string const& text, std::regex const& form) {
+  std::set<std::string> found;
+  for (std::sregex_iterator at{text.begin(), text.end(), form}, end; at != end; ++at) found.insert(at->str(at->size() - 1));
+  return found;
+}
+
+TEST(Stats, AlertsAndDashboardNameOnlyMetricsThatAreWritten) {
+  std::string const written = to_prometheus(of_two_servers());
+  auto const samples = all_of(written, std::regex{"(?:^|\n)(conch_[a-z_]+)"});
+  ASSERT_GT(samples.size(), 40U);
+  EXPECT_TRUE(samples.contains("conch_wait_seconds_bucket"));
+  for (auto const& [name, fewest] : {std::pair{"alerts.yml", 14U}, std::pair{"dashboard.json", 20U}}) {
+    std::ifstream file{std::filesystem::path{CONCH_SOURCE_DIR} / "examples/monitoring" / name};
+    std::string const text{std::istreambuf_iterator<char>{file}, {}};
+    auto const named = all_of(text, std::regex{"(conch_[a-z_]+)"});
+    EXPECT_GE(named.size(), fewest) << name;
+    for (auto const& metric : named) EXPECT_TRUE(samples.contains(metric)) << name << " names " << metric;
+  }
 }
 
 }  // namespace
