@@ -189,15 +189,13 @@ void synced_server::lost(engine::place& s, time_point now) {
   front& f = front_of(s);
   bool const was_held = f.at == place::state::owned;
   f.timer.cancel();
-  if (!was_held && f.at != place::state::leaving && f.wait) {
-    below().ask(s, true, server_.claim_of(f.lease), now);
+  if (!was_held && f.at != place::state::leaving) {
+    below().ask(s, f.wait, server_.claim_of(f.lease), now);
     return;
   }
-  bool const leaves = f.at == place::state::leaving;
   end(f);
   if (was_held) up_.lost(f, now);
-  else if (leaves) up_.left(f, now);
-  else up_.failed(f, make_error_code(errc::lost), now);
+  else up_.left(f, now);
 }
 
 void synced_server::requested(engine::place& s, time_point now) {

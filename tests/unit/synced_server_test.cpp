@@ -214,6 +214,33 @@ TEST_F(SyncedServer, ATryFailsAfterASecondAttempt) {
   EXPECT_EQ(first.take(), texts{"release L 1"});
 }
 
+TEST_F(SyncedServer, ATryThatFailsLeavesThoseWaitingThatWait) {
+  connect();
+  ask("a", "L", duration::max(), true);
+  ask("b");
+  grant();
+  acknowledge(0);
+  acknowledge(0);
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas"});
+  EXPECT_EQ(first.take().back(), "acquire L 2") << "for the other";
+  tell({1});
+  grant(200);
+  acknowledge(2);
+  EXPECT_EQ(heard(), texts{"b granted"});
+}
+
+TEST_F(SyncedServer, ATryWhoseClaimIsLostAsksAgain) {
+  connect();
+  ask("a", "L", duration::max(), true);
+  grant();
+  first.take();
+  tell_second({1'700'000'000'000'000, 0});
+  tell_second({0});
+  tell_second({2});
+  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(first.take(), (texts{"try L 2", "release L 1"}));
+}
+
 TEST_F(SyncedServer, ARenewalThatTooFewHaveMovesNoDeadline) {
   caller& a = holding();
   time_point const before = a.deadline();
