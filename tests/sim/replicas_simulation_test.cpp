@@ -18,7 +18,7 @@ TEST(ReplicasSimulation, FindsWhatIsBrokenOnPurpose) {
   for (mutant const& m : replicas_mutants()) {
     if (!run_many(1, 0, 20000, 1, &m, {}, make_replicas_plan)) missed += " " + std::string{m.name};
   }
-  EXPECT_GE(replicas_mutants().size(), 8u);
+  EXPECT_GE(replicas_mutants().size(), 13u);
   EXPECT_EQ(missed, "");
 }
 

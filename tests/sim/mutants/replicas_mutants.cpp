@@ -16,8 +16,14 @@ constexpr mutant mutants[] = {
     {"role-not-checked", "a server that is a replica is taken for the master", "P4", engine_mutant::role_not_checked},
 };
 
+// Not among them is what shows only where roles change without a loss (make_regroup in plan_rare.cpp). "missed-turn-untold" and
+// "missed-turn-ignored": after a loss a waiter may have to wait for its safety check, which finds the replica. "nobody-awaited",
+// "awaited-at-first-only", "only-the-first-is-told", "release-awaits-nobody" and "acquire-awaits-nobody": after a loss nobody knows what the order
+// of the line was (P5). "grant-replicated" did not show in 20,000 schedules, not even where each push at a replica was looked at: after a change
+// of master scripts ask first who hears (patient), so that hardly ever a grant is published that nobody hears.
 constexpr std::string_view shared_with_one_server[] = {
-    "not-renewed-on-reconnect", "renewal-by-anybody", "place-lost-on-reconnect", "ticket-forgotten", "replica-not-left", "fence-counts-only",
+    "not-renewed-on-reconnect", "renewal-by-anybody", "place-lost-on-reconnect", "ticket-forgotten",
+    "replica-not-left",         "fence-counts-only",  "replication-stays-off",   "renewed-at-a-replica",
 };
 
 }  // namespace
