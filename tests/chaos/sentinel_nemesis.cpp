@@ -113,7 +113,7 @@ void sentinel_nemesis::strike() {
     } catch (std::runtime_error const&) {
       // Too slow to answer at the moment: it is not this one's part to complain.
     }
-  } else if (steady::now() >= quiet_until_) {
+  } else if (!options_.sabotage && steady::now() >= quiet_until_) {  // else a failover would explain some of it
     quiet_until_ = steady::now() + 500ms + milliseconds{roll(3500)};
     hurt_servers(roll(100));
   }
