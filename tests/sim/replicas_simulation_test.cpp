@@ -22,5 +22,19 @@ TEST(ReplicasSimulation, FindsWhatIsBrokenOnPurpose) {
   EXPECT_EQ(missed, "");
 }
 
+TEST(SyncedSimulation, SchedulesBreakNoPromise) {
+  auto const found = run_many(21, 0, share_of(5000), 1, nullptr, {}, make_synced_plan);
+  if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make_synced_plan);
+}
+
+TEST(SyncedSimulation, FindsWhatIsBrokenOnPurpose) {
+  std::string missed;
+  for (mutant const& m : synced_mutants()) {
+    if (!run_many(1, 0, 20000, 1, &m, {}, make_synced_plan)) missed += " " + std::string{m.name};
+  }
+  EXPECT_EQ(synced_mutants().size(), 4u);
+  EXPECT_EQ(missed, "");
+}
+
 }  // namespace
 }  // namespace conch::sim

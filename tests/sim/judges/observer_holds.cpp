@@ -40,6 +40,11 @@ std::optional<nanos> observer::well_since(sim_client const& c) const {
   auto const of = unwell_.find(c.number());
   nanos since = std::max({c.up_since(), c.last_pause_end(), unwell_until_, refused_at_, l->up.stalled_until, l->down.stalled_until});
   if (of != unwell_.end()) since = std::max(since, of->second);
+  if (plan_.synced) {
+    link_ptr const& sync = c.sync_connection();
+    if (sync == nullptr || sync->cut || !sync->server_open || c.synced_since() < 0 || !world_.all_follow()) return std::nullopt;
+    since = std::max({since, c.synced_since(), sync->up.stalled_until, sync->down.stalled_until, world_.all_follow_since()});
+  }
   if (since > world_.now()) return std::nullopt;
   return since;
 }
@@ -95,7 +100,11 @@ void observer::needless_loss(sim_acquisition const& a, bool disowned, bool serve
   if (!well) return;
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
   nanos const longest_pause = std::max<nanos>(plan_.longest_lease() / 30, 20 * millisecond);
-  nanos const needed = 10 * hop + longest_pause * 11 / 10 + 5 * millisecond;
+  // A renewal may wait for the WAIT of the batch before it: a lease that is not much longer than two of them is lost now and then.
+  nanos const wait = 2 * plan_.replicas * plan_.replication_delay + 4 * hop;
+  if (plan_.synced && a.lease.count() * millisecond < 20 * wait) return;
+  nanos const acknowledged = plan_.synced ? 4 * (c.settings().settings.sync_timeout.count() + plan_.replicas * plan_.replication_delay + hop) : 0;
+  nanos const needed = 10 * hop + longest_pause * 11 / 10 + 5 * millisecond + acknowledged;
   if (std::max(*well, a.granted_at) + needed < c.true_time(a.tell_by)) {
     throw violation{9, holder_words(a) + " lost it because it was not renewed, although all had been well for " +
                            std::to_string((world_.now() - *well) / millisecond) + " ms"};
@@ -143,6 +152,8 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
   if (fence_spoilt_once(a.lock_number) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;
   if (why == errc::timed_out) {
     must(a.until <= c.local_now() || a.busy_is_late, "its time was not over");
+  } else if (why == errc::not_replicated) {
+    must(plan_.synced, "it does not ask the replicas");
   } else if (why == errc::closed) {
     must(c.is_closed(), "its client is open");
   } else if (why == errc::unreachable) {

@@ -37,7 +37,7 @@ bool observer::may_be_orphan(sim_acquisition const& a) const {
 
 /// `heard`: its client has just been told that it has it.
 void observer::look_for_orphan(sim_acquisition& a, bool heard) {
-  if (plan_.replicas == 0 || !is_believed(a)) return;
+  if (plan_.replicas == 0 || plan_.synced || !is_believed(a)) return;  // synced: P1 and P3 have no exception
   if (link_ptr const& l = a.client->connection(); l != nullptr && heard) {
     a.told_by = l->node;
     a.told_in = world_.term_of(l->node);

@@ -64,7 +64,8 @@ void observer::passed_over(std::string_view id) const {
 }
 
 bool observer::is_current(link const& l) const {
-  return std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) { return c->alive() && c->connection().get() == &l; });
+  return std::any_of(world_.clients().begin(), world_.clients().end(),
+                     [&](auto const& c) { return c->alive() && (c->connection().get() == &l || c->sync_connection().get() == &l); });
 }
 
 /// Questions of a new connection are under way before it hears that it may not subscribe.

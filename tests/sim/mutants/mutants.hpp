@@ -36,6 +36,8 @@ std::span<mutant const> permits_mutants();
 std::span<mutant const> multi_mutants();
 // Of a master with replicas: for make_replicas_plan. Some of all_mutants, which must show there, too, and some that show nowhere else.
 std::span<mutant const> replicas_mutants();
+// Of holds that all replicas have: for make_synced_plan.
+std::span<mutant const> synced_mutants();
 mutant const* find_mutant(std::string_view name);
 
 // Of this thread. Null: none.

@@ -26,7 +26,18 @@ constexpr std::string_view shared_with_one_server[] = {
     "replica-not-left",         "fence-counts-only",  "replication-stays-off",   "renewed-at-a-replica",
 };
 
+constexpr mutant mutants_of_synced[] = {
+    {"wait-without-write", "a WAIT behind renewals that may have written nothing: since 7.2 it is answered at once", "P3",
+     engine_mutant::wait_without_write},
+    {"wait-of-another-batch", "the count of a WAIT is taken for scripts that were written after it", "P3", engine_mutant::wait_of_another_batch},
+    {"delivered-before-acknowledgement", "a hold is delivered before enough replicas have it", "P3", engine_mutant::delivered_before_acknowledgement},
+    {"deadline-before-acknowledgement", "a renewal moves the deadline before enough replicas have it", "P3",
+     engine_mutant::deadline_before_acknowledgement},
+};
+
 }  // namespace
+
+std::span<mutant const> synced_mutants() { return mutants_of_synced; }
 
 std::span<mutant const> replicas_mutants() {
   static std::vector<mutant> const all = [] {

@@ -159,14 +159,16 @@ struct plan {
   nanos timer_lateness = 0;
   std::int64_t server_drift_ppm = 0;
   nanos connect_time = 0;
-  nanos replication_delay = 0;      // to the first replica; to the second it is twice as much
-  int replicas = 0;                 // from which one is promoted; 0: none, but where roles change there is one
-  nanos replica_ahead = 0;          // of the clock of the server before it
-  int sentinels = 0;                // that name the master to the clients; 0: the world itself does
-  int listed_sentinels = 0;         // so many the clients know from the beginning
-  bool last_sentinel_lies = false;  // or lags: it never hears of a promotion
-  bool may_kill = true;             // CLIENT KILL
-  bool watched = false;             // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
+  nanos replication_delay = 0;        // to the first replica; to the second it is twice as much
+  int replicas = 0;                   // from which one is promoted; 0: none, but where roles change there is one
+  bool synced = false;                // the clients take a hold only when all replicas have it (config::sync_replicas)
+  bool waits_for_own_writes = false;  // WAIT, as since 7.2
+  nanos replica_ahead = 0;            // of the clock of the server before it
+  int sentinels = 0;                  // that name the master to the clients; 0: the world itself does
+  int listed_sentinels = 0;           // so many the clients know from the beginning
+  bool last_sentinel_lies = false;    // or lags: it never hears of a promotion
+  bool may_kill = true;               // CLIENT KILL
+  bool watched = false;               // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
   bool own_pushes_after_reply = false;
   bool expires_actively = false;                  // the server removes what is over at once; else when it is touched
   bool in_order = false;                          // the server only comes and goes, and keeps its data: nobody who waits may be passed over
@@ -207,6 +209,8 @@ plan make_multi_plan(std::uint64_t seed);
 
 // The same clients and their troubles, at a master with replicas that lag and take over.
 plan make_replicas_plan(std::uint64_t seed);
+// The same, and a hold is delivered when all replicas have it.
+plan make_synced_plan(std::uint64_t seed);
 
 std::string name_of(int name);
 

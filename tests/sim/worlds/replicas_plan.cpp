@@ -90,4 +90,23 @@ plan make_replicas_plan(std::uint64_t seed) {
   return p;
 }
 
+plan make_synced_plan(std::uint64_t seed) {
+  plan p = make_replicas_plan(seed);
+  random_source r{seed ^ 0x5ac'ed'1ca5};
+  p.synced = true;
+  // The world itself tells both connections where the master is.
+  p.sentinels = p.listed_sentinels = 0;
+  p.last_sentinel_lies = false;
+  std::erase_if(p.faults, [](fault_plan const& f) { return f.what == kind::cut_sentinel; });
+  p.waits_for_own_writes = r.chance(70);
+  p.replica_ahead = 0;  // the expiry that is replicated is a time of day
+  for (client_plan& c : p.clients) {
+    c.settings.sync_replicas = static_cast<std::size_t>(p.replicas);
+    c.settings.sync_timeout = std::max<duration>(std::min(c.settings.command_timeout, c.settings.claim / 3), std::chrono::milliseconds{1});
+    // To the second replica and back, with room: who always waits for too short a time never has a lock.
+    p.replication_delay = std::min<nanos>(p.replication_delay, c.settings.sync_timeout.count() / 8);
+  }
+  return p;
+}
+
 }  // namespace conch::sim

@@ -202,7 +202,7 @@ void sim_client::downgrade(actor& a, time_point now) {
   i.size = current(a).downgrade_to;
   i.permit = a.outer->permit;
   a.outer->permit.weight = i.size;
-  server_->administer(i, *this, now);
+  backend().administer(i, *this, now);
 }
 
 // As client_core::guard_of makes it. The user's connection is not this client's.

@@ -23,8 +23,10 @@ sim_client::~sim_client() {
   levels_.reset();
   connection_.reset();
   sentinels_.reset();
+  sync_.reset();
   engine_.reset();
-  server_.reset();
+  synced_.reset();
+  alone_.reset();
 }
 
 // ------------------------------------------------------------------------------------- process
@@ -39,8 +41,15 @@ void sim_client::start() {
   world_.say("client " + std::to_string(number_) + " starts as " + id_);
   plan const& plan = world_.schedule();
   engine_ = std::make_unique<engine::cohort>(settings_, timers_, *this, stats_);
-  server_ = std::make_unique<protocol::server>(settings_, random_.next(), nonces_, timers_, *this, *engine_, *this, stats_);
-  engine_->use(*server_);
+  if (plan.synced) {
+    sync_ = std::make_unique<sync_side>(*this);
+    synced_ = std::make_unique<protocol::synced_server>(settings_, random_.next(), nonces_, timers_, *this, *sync_, *engine_, *this, stats_);
+    server_ = &synced_->first();
+  } else {
+    alone_ = std::make_unique<protocol::server>(settings_, random_.next(), nonces_, timers_, *this, *engine_, *this, stats_);
+    server_ = alone_.get();
+  }
+  engine_->use(backend());
   sim_connection::habits how;
   how.tears = plan.splits;
   how.in_turns = random_.chance(50);
@@ -55,6 +64,10 @@ void sim_client::start() {
   connection_->report_to(*this);
   if (sentinels_ != nullptr) sentinels_->leads(*connection_);
   started_at_ = world_.now();
+  if (sync_) {
+    sync_->connection = std::make_unique<sim_connection>(*this, settings_, id_, random_.next(), how);
+    sync_->connection->report_to(*sync_);
+  }
   boot();
   connection_->want();  // as if there was always somebody who asks
 }
@@ -74,14 +87,15 @@ void sim_client::boot() {
 void sim_client::die(bool silently, nanos server_notices) {
   if (!alive_) return;
   take_apart();
-  if (link_ != nullptr) {
+  for (link_ptr* const one : {&link_, &sync_link_}) {
+    if (*one == nullptr) continue;
     if (silently) {
-      world_.go_silent(link_, server_notices);
+      world_.go_silent(*one, server_notices);
     } else {
-      world_.hang_up(link_);
+      world_.hang_up(*one);
     }
+    one->reset();
   }
-  link_.reset();
 }
 
 void sim_client::take_apart() {
@@ -114,8 +128,10 @@ void sim_client::take_apart() {
   }
   connection_.reset();
   sentinels_.reset();
+  sync_.reset();
   engine_.reset();
-  server_.reset();
+  synced_.reset();
+  alone_.reset();
   dead_ids_.clear();
   open_ids_.clear();
 }
@@ -205,7 +221,7 @@ void sim_client::finish_input() {
       notice const n = notices_.front();
       notices_.pop_front();
       hear(n);
-    } else if (connection_->end_of_turn() || (sentinels_ != nullptr && sentinels_->end_of_turn())) {
+    } else if (connection_->end_of_turn() || (sentinels_ != nullptr && sentinels_->end_of_turn()) || (sync_ && sync_->connection->end_of_turn())) {
       continue;
     } else {
       break;
@@ -255,17 +271,19 @@ nanos sim_client::until(time_point t) {
   return std::max<nanos>(true_time(t) + 1 - world_.now(), 0) + random_.between(0, world_.schedule().timer_lateness);
 }
 
-void sim_client::open(sim_connection&) {
-  link_ = std::make_shared<link>(number_, process_, random_.next());
-  if (sentinels_ != nullptr) link_->node = sim_sentinels::number_in(connection_->where().host);
-  world_.connect(link_);
+void sim_client::open(sim_connection& c) {
+  link_ptr& l = is_of_sync(c) ? sync_link_ : link_;
+  l = std::make_shared<link>(number_, process_, random_.next());
+  if (sentinels_ != nullptr) l->node = sim_sentinels::number_in(connection_->where().host);
+  world_.connect(l);
 }
 
-void sim_client::write(sim_connection&, std::string bytes) { world_.send(link_, std::move(bytes)); }
+void sim_client::write(sim_connection& c, std::string bytes) { world_.send(is_of_sync(c) ? sync_link_ : link_, std::move(bytes)); }
 
-void sim_client::hang_up(sim_connection&) {
-  if (link_ != nullptr) world_.hang_up(link_);
-  link_.reset();
+void sim_client::hang_up(sim_connection& c) {
+  link_ptr& l = is_of_sync(c) ? sync_link_ : link_;
+  if (l != nullptr) world_.hang_up(l);
+  l.reset();
 }
 
 void sim_client::note(sim_connection&, log_level level, std::string_view words) {
@@ -275,15 +293,16 @@ void sim_client::note(sim_connection&, log_level level, std::string_view words) 
 
 void sim_client::accepted(link_ptr const& l) {
   input([this, l](time_point now) {
-    if (l == link_) connection_->opened(now);
+    if (sim_connection* const c = connection_of(l)) c->opened(now);
   });
 }
 
 void sim_client::connection_lost(link_ptr const& l) {
   input([this, l](time_point now) {
-    if (l != link_) return;
+    sim_connection* const c = connection_of(l);
+    if (c == nullptr) return;
     l->client_open = false;
-    connection_->ended("the connection is gone", now);
+    c->ended("the connection is gone", now);
   });
 }
 
@@ -297,6 +316,16 @@ void sim_client::named(std::size_t server) {
 /// What is above the connection leaves a server when it hears that another one is the master, also in the middle of a greeting.
 void sim_client::told_of_switch() {
   input([this](time_point now) {
+    link_ptr const l = sync_link_;
+    if (l == nullptr || !l->accepted || l->node == world_.address_of(number_)) return;
+    sim_connection& c = *sync_->connection;
+    if (c.is_up()) {
+      c.drop("another server is the master");
+    } else {
+      c.ended("another server is the master", now);
+    }
+  });
+  input([this](time_point now) {
     if (link_ == nullptr || !link_->accepted || link_->node == world_.address_of(number_)) return;
     if (up_) {
       drop_connection("another server is the master");
@@ -308,7 +337,7 @@ void sim_client::told_of_switch() {
 
 void sim_client::receive(link_ptr const& l, std::string bytes) {
   input([this, l, bytes = std::move(bytes)](time_point now) {
-    if (l == link_) connection_->arrived(bytes, now);
+    if (sim_connection* const c = connection_of(l)) c->arrived(bytes, now);
   });
 }
 

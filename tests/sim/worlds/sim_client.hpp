@@ -4,6 +4,7 @@
 
 #include "cohort/cohort.hpp"
 #include "protocol/server.hpp"
+#include "protocol/synced_server.hpp"
 #include "sim/worlds/plan.hpp"
 #include "sim/worlds/sim_connection.hpp"
 #include "sim/worlds/world.hpp"
@@ -137,6 +138,9 @@ class sim_client final : public protocol::wire,
   nanos started_at() const { return started_at_; }
   nanos longest_absence() const { return longest_absence_; }  // between two connections
   link_ptr const& connection() const { return link_; }
+  link_ptr const& sync_connection() const { return sync_link_; }
+  // Since when the second connection is up; less than 0: it is not.
+  nanos synced_since() const { return sync_ ? sync_->since : -1; }
   int number() const { return number_; }
   std::uint64_t process() const { return process_; }
   std::string const& id() const { return id_; }
@@ -147,7 +151,11 @@ class sim_client final : public protocol::wire,
   std::string describe() const;
   std::size_t owed() const { return server_->pending(); }
   protocol::place const* place(int name) const { return place_of(engine_->find(names_[static_cast<std::size_t>(name)])); }
-  static protocol::place const* place_of(engine::place const* of_engine) { return static_cast<protocol::place const*>(of_engine); }
+  // What the protocol with the server knows of it.
+  static protocol::place const* place_of(engine::place const* of_engine) {
+    auto const* const place = dynamic_cast<protocol::place const*>(of_engine);
+    return place != nullptr || of_engine == nullptr ? place : &protocol::synced_server::at_server(*of_engine);
+  }
 
   time_point local(nanos true_time) const;
   time_point local_now() const { return local(world_.now()); }
@@ -162,6 +170,43 @@ class sim_client final : public protocol::wire,
     bool was_held;
     time_point when;
   };
+
+  // The second connection, to what replicas must acknowledge.
+  struct sync_side final : protocol::wire, protocol::wire_events {
+    explicit sync_side(sim_client& client) : of{client} {}
+    void send(protocol::command const& c) override { connection->send(c); }
+    void want_connection() override { connection->want(); }
+    void drop_connection(std::string_view why) override { connection->drop(why); }
+    void connected_as(protocol::session const& s, time_point now) override {
+      since = of.world_.now();
+      of.synced_->second().connected_as(s, now);
+    }
+    void connect_failed(protocol::fault what, std::string_view words, time_point now) override {
+      of.synced_->second().connect_failed(what, words, now);
+    }
+    void disconnected(std::string_view why, time_point now) override {
+      since = -1;
+      of.synced_->second().disconnected(why, now);
+    }
+    void answered(protocol::answer const& a, time_point now) override { of.synced_->second().answered(a, now); }
+    void granted(protocol::pushed_grant const&, time_point) override { pushed(); }
+    void revoked(std::string_view, engine::grant_id, time_point) override { pushed(); }
+    void requested(std::string_view, engine::grant_id, time_point) override { pushed(); }
+    void freed(std::string_view, engine::grant_id, bool, time_point) override { pushed(); }
+    void missed(std::string_view, engine::grant_id, time_point) override { pushed(); }
+    [[noreturn]] static void pushed() { throw violation{10, "a push to a connection that has subscribed to nothing"}; }
+
+    sim_client& of;
+    std::unique_ptr<sim_connection> connection;
+    nanos since = -1;
+  };
+
+  bool is_of_sync(sim_connection const& c) const { return sync_ && &c == sync_->connection.get(); }
+  sim_connection* connection_of(link_ptr const& l) const {
+    if (l == nullptr) return nullptr;
+    return l == link_ ? connection_.get() : l == sync_link_ ? sync_->connection.get() : nullptr;
+  }
+  engine::backend& backend() const { return synced_ ? static_cast<engine::backend&>(*synced_) : *server_; }
 
   // protocol::wire
   void send(protocol::command const& c) override;
@@ -262,12 +307,16 @@ class sim_client final : public protocol::wire,
 
   engine::timer_queue timers_;
   statistics stats_;
-  std::unique_ptr<protocol::server> server_;
+  std::unique_ptr<protocol::server> alone_;
+  std::unique_ptr<protocol::synced_server> synced_;  // instead
+  protocol::server* server_ = nullptr;               // of these
   std::unique_ptr<engine::cohort> engine_;
   std::unique_ptr<sim_sentinels> sentinels_;  // where there are any
   std::optional<std::size_t> named_;          // by them
   std::unique_ptr<sim_connection> connection_;
   link_ptr link_;
+  std::unique_ptr<sync_side> sync_;
+  link_ptr sync_link_;
   bool up_ = false;
   nanos up_since_ = 0;
   nanos started_at_ = 0;

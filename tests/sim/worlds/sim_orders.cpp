@@ -64,7 +64,7 @@ void sim_client::give_orders(actor& a, time_point now) {
   }
   if (o.order != operation::orders::inspect && o.abandon) add(kind::inspect, 0);
   world_.say("client " + std::to_string(number_) + " gives an order about lock " + std::to_string(o.name));
-  for (std::size_t i = 0; i < a.orders.size(); ++i) server_->administer(*a.orders[i], *this, now);
+  for (std::size_t i = 0; i < a.orders.size(); ++i) backend().administer(*a.orders[i], *this, now);
 }
 
 /// P8: nobody knows whether it was carried out, and by now it may meet somebody else.

@@ -319,14 +319,19 @@ void world::serve(link_ptr const& l, std::string const& bytes) {
   l->trap = link::trap::none;
   if (snap) l->cut = true;  // before the answers are made
   l->received += bytes;
-  std::string_view rest = l->received;
-  std::vector<std::string_view> argv;
-  while (l->server_open && !rest.empty() && next_command(rest, argv)) execute(l, argv);
-  l->received.erase(0, l->received.size() - rest.size());
+  read_on(l);
   if (snap) {
     break_link(l, l->trap_notice, l->random.between(0, plan_.longest_lease()));
     say("  (the answer is lost)");
   }
+}
+
+/// A WAIT holds up what is behind it.
+void world::read_on(link_ptr const& l) {
+  std::string_view rest = l->received;
+  std::vector<std::string_view> argv;
+  while (l->server_open && !rest.empty() && !nodes_[l->node].model.waits(l->id) && next_command(rest, argv)) execute(l, argv);
+  l->received.erase(0, l->received.size() - rest.size());
 }
 
 void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
@@ -348,12 +353,12 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   }
   auto const freeing = judged ? observer_->about_to_free(argv) : observer::freeing{};
   value const reply = n.model.execute(l->id, changed);
-  if (trace_.on && (script || argv[0] == "CLIENT")) {
+  if (trace_.on && (script || argv[0] == "CLIENT" || argv[0] == "WAIT")) {
     std::string line = (l->node == master_ ? "server: client "
                         : n.takes_writes   ? "former master: client "
                                            : "replica: client ") +
                        std::to_string(l->client) + " ";
-    line += script ? script_name(argv[1]) : "CLIENT";
+    line += script ? script_name(argv[1]) : argv[0];
     for (std::size_t i = script ? 3 : 1; i < argv.size(); ++i) line += " " + std::string{argv[i]};
     say(line + " -> " + describe(reply));
   }
@@ -385,13 +390,10 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     }
     push(to, false, std::move(bytes), false);
   }
-  for (auto const id : n.model.take_killed()) {
-    auto const victim = n.by_id.find(id);
-    if (victim == n.by_id.end()) continue;
-    link_ptr const v = victim->second;
-    v->server_open = false;
-    n.by_id.erase(victim);
-    if (!v->cut) push(v, false, {}, true);
+  drop_killed(n);
+  if (n.model.waits(l->id)) {
+    std::int64_t const timeout_ms = std::stoll(std::string{argv[2]});
+    after(timeout_ms * millisecond * 101 / 100 + 2 * millisecond, [this, at = l->node] { answer_waits(at); });
   }
   if (order) {
     order_carried_out(*order, *l, reply, pushes);
@@ -400,6 +402,17 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   }
   observer_->freed(freeing, reply);
   replicate(l->node);
+}
+
+void world::drop_killed(node& n) {
+  for (auto const id : n.model.take_killed()) {
+    auto const victim = n.by_id.find(id);
+    if (victim == n.by_id.end()) continue;
+    link_ptr const v = victim->second;
+    v->server_open = false;
+    n.by_id.erase(victim);
+    if (!v->cut) push(v, false, {}, true);
+  }
 }
 
 void world::admin(std::initializer_list<std::string_view> argv) {
@@ -424,7 +437,7 @@ void world::apply(fault_plan const& f) {
   observer_->trouble(now_ + f.length + f.length2, f.concerns_one_client() ? f.client : -1);
   if (static_cast<std::size_t>(f.client) >= clients_.size()) return;
   sim_client& c = *clients_[static_cast<std::size_t>(f.client)];
-  link_ptr const l = link_of(f.client);
+  link_ptr const l = plan_.synced && f.at % 2 != 0 ? c.sync_connection() : link_of(f.client);
   switch (f.what) {
     case kind::cut:
       if (l != nullptr) {

@@ -116,6 +116,9 @@ class world {
   // Which of the servers is the master, and since when. Another one may not have heard yet that it is none any more.
   std::size_t master() const { return master_; }
   nanos promoted_at() const { return promoted_at_; }
+  // All replicas hear of the master, and it of them; and since when.
+  bool all_follow() const;
+  nanos all_follow_since() const { return all_follow_since_; }
   bool follows(std::size_t server) const { return nodes_[server].follows; }
   std::uint64_t term_of(std::size_t server) const { return nodes_[server].term; }
   std::size_t address_of(int client) const { return addresses_[static_cast<std::size_t>(client)]; }
@@ -150,6 +153,7 @@ class world {
   bool was_said(std::string_view client, std::string_view script, int name, engine::admin_result const& result) const;
 
  private:
+  struct node;
   nanos delay(link& l);
   void push(link_ptr const& l, bool up, std::string bytes, bool end);
   void pump(link_ptr const& l, bool up);
@@ -167,6 +171,10 @@ class world {
   void tell_of_switch(fault_plan const& f);
   void move_address(int client);
   void follow_master(std::size_t at);
+  void acknowledge(std::size_t replica, std::int64_t offset);
+  void answer_waits(std::size_t at);
+  void drop_killed(node& n);
+  void read_on(link_ptr const& l);
   void stop_node(std::size_t at, bool silent);
   // world_sentinels.cpp
   void make_sentinels();
@@ -223,6 +231,7 @@ class world {
   struct batch {
     std::uint64_t number;
     std::vector<redis_model::effect> effects;
+    std::int64_t offset;  // of the master behind them
   };
   struct node {
     redis_model model;
@@ -242,7 +251,8 @@ class world {
   std::size_t master_ = 0;   // of these
   int masters_ = 0;          // that there were after the first
   nanos promoted_at_ = -1;   // when it was made the master and something may have been lost; less than 0: never
-  bool switching_ = false;   // the master before it does not know yet
+  nanos all_follow_since_ = 0;
+  bool switching_ = false;  // the master before it does not know yet
   struct sentinel_state {
     std::size_t server = 0;   // the master, as far as it knows ...
     std::size_t address = 0;  // ... which a leader names before that

@@ -18,6 +18,7 @@ void world::make_nodes() {
     if (plan_.watched) watch_channels(n.model);
     if (replicas == 0) continue;
     n.model.replicate();
+    n.model.set_waits_for_own_writes(plan_.waits_for_own_writes);
     if (i == 0) continue;
     for (int runs = 0; runs < i; ++runs) n.model.restart(true);  // each has a run of its own
     if (plan_.watched) watch_channels(n.model);
@@ -27,6 +28,7 @@ void world::make_nodes() {
     n.follows = true;
     n.delay = plan_.replication_delay * i;
     n.ahead_us = i * plan_.replica_ahead / microsecond;
+    server().acknowledge(static_cast<std::size_t>(i), 0);
   }
 }
 
@@ -39,7 +41,7 @@ void world::replicate(std::size_t from) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     node& n = nodes_[i];
     if (!n.follows) continue;
-    n.stream.push_back({batches_, effects});
+    n.stream.push_back({batches_, effects, nodes_[from].model.offset()});
     after(n.delay, [this, i, number = batches_] { catch_up(i, number); });
   }
 }
@@ -47,12 +49,46 @@ void world::replicate(std::size_t from) {
 void world::catch_up(std::size_t at, std::uint64_t until) {
   node& n = nodes_[at];
   set_clock();
+  std::int64_t offset = -1;
   while (!n.stream.empty() && n.stream.front().number <= until) {
     for (auto const& effect : n.stream.front().effects) n.model.apply(effect);
+    offset = n.stream.front().offset;
     n.stream.pop_front();
   }
+  if (offset >= 0) acknowledge(at, offset);
   (void)n.model.take_effects();
   distribute(at, n.model.take_pushes());
+}
+
+/// The master hears of it, unless another one is the master by then, or does not hear of that replica any more.
+void world::acknowledge(std::size_t replica, std::int64_t offset) {
+  if (!plan_.synced) return;
+  after(nodes_[replica].delay, [this, replica, offset, of = master_] {
+    if (of != master_ || nodes_[of].down || !nodes_[replica].follows) return;
+    server().acknowledge(replica, offset);
+    answer_waits(of);
+  });
+}
+
+/// Those of which enough replicas have acknowledged, or whose time is over.
+void world::answer_waits(std::size_t at) {
+  set_clock();
+  node& n = nodes_[at];
+  if (n.down) return;
+  auto const answers = n.model.take_waited();
+  distribute(at, answers);
+  for (auto const& one : answers) {
+    auto const to = n.by_id.find(one.to);
+    if (to == n.by_id.end()) continue;
+    link_ptr const l = to->second;
+    if (tracing()) say("server: client " + std::to_string(l->client) + " WAIT is over -> " + describe(one.message));
+    read_on(l);
+  }
+}
+
+bool world::all_follow() const {
+  return !nodes_[master_].down &&
+         static_cast<std::size_t>(std::count_if(nodes_.begin(), nodes_.end(), [](node const& n) { return n.follows; })) + 1 == nodes_.size();
 }
 
 /// From here on it has what the master has.
@@ -60,10 +96,13 @@ void world::follow_master(std::size_t at) {
   node& n = nodes_[at];
   n.model.set_replica(true);
   n.takes_writes = false;
+  distribute(at, n.model.take_pushes());
+  drop_killed(n);
   n.model.copy_data(server());
   (void)n.model.take_effects();
   n.stream.clear();
   n.follows = true;
+  acknowledge(at, server().offset());
 }
 
 /// In good order: the replica has everything before it takes over, and the clients of the other stay where they are, or are
@@ -183,6 +222,7 @@ void world::demote(fault_plan const& f, std::size_t old) {
     for (auto const& [id, l] : all) close_server_end(l, true);
   }
   switching_ = false;
+  all_follow_since_ = now_;
   if (!sentinels_.empty()) return all_sentinels_know();
   addresses_.assign(addresses_.size(), master_);
   for (int i = 0; i < static_cast<int>(clients_.size()); ++i) observer_->told_of_switch(i);
