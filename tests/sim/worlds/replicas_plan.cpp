@@ -105,6 +105,9 @@ plan make_synced_plan(std::uint64_t seed) {
     c.settings.sync_timeout = std::max<duration>(std::min(c.settings.command_timeout, c.settings.claim / 3), std::chrono::milliseconds{1});
     // To the second replica and back, with room: who always waits for too short a time never has a lock.
     p.replication_delay = std::min<nanos>(p.replication_delay, c.settings.sync_timeout.count() / 8);
+    for (actor_plan const& actor : c.actors) {
+      for (operation const& o : actor.work) p.replication_delay = std::min(p.replication_delay, o.lease / 16);
+    }
   }
   return p;
 }
