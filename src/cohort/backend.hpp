@@ -164,6 +164,8 @@ class backend_events {
   virtual void queued(place&, time_point) {}
   virtual void left(place& s, time_point now) = 0;
   virtual void failed(place& s, error_code why, time_point now) = 0;
+  /// As `failed`, for a reason that is only of the one attempt that was asked for: others that wait wait on.
+  virtual void attempt_failed(place& s, error_code why, time_point now) { failed(s, why, now); }
   virtual void extended(place& s, time_point now) = 0;
   virtual void renewal_failed(place& s, time_point now) = 0;
   virtual void lost(place& s, time_point now) = 0;

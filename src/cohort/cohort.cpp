@@ -677,14 +677,15 @@ void cohort::left(place& s, time_point now) {
   ask_if_needed(e, now);
 }
 
-void cohort::failed(place& s, error_code why, time_point now) {
+void cohort::failed(place& s, error_code why, time_point) {
   lock_entry& e = entry_of(s);
-  if (why == errc::not_replicated && !e.waiting.empty() && e.waiting.front().once) {  // of one attempt: the others wait on
-    finish(e.waiting.front(), acquired::failed, why);
-    ask_if_needed(e, now);
-    return;
-  }
   while (!e.waiting.empty()) finish(e.waiting.front(), acquired::failed, why);
+}
+
+void cohort::attempt_failed(place& s, error_code why, time_point now) {
+  lock_entry& e = entry_of(s);
+  if (!e.waiting.empty() && e.waiting.front().once) finish(e.waiting.front(), acquired::failed, why);
+  ask_if_needed(e, now);
 }
 
 void cohort::extended(place& s, time_point now) {

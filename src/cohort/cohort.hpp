@@ -177,6 +177,7 @@ class cohort final : public backend_events {
   void busy(place& s, time_point now) override;
   void left(place& s, time_point now) override;
   void failed(place& s, error_code why, time_point now) override;
+  void attempt_failed(place& s, error_code why, time_point now) override;
   void extended(place& s, time_point now) override;
   void renewal_failed(place& s, time_point now) override;
   void lost(place& s, time_point now) override;

@@ -486,7 +486,7 @@ void server::drop(place& s) {
   up_.settled(s);
 }
 
-void server::fail(place& s, error_code why, time_point now) {
+void server::fail(place& s, error_code why, time_point now, bool of_one_attempt) {
   bool const may_have_acted = s.written && !CONCH_MUTANT(failure_not_cleaned_up);
   grant_id const id = s.id;
   become_idle(s);
@@ -498,7 +498,8 @@ void server::fail(place& s, error_code why, time_point now) {
   } else {
     look_after(s, id, now);
   }
-  up_.failed(s, why, now);
+  if (of_one_attempt) up_.attempt_failed(s, why, now);
+  else up_.failed(s, why, now);
   drop(s);
 }
 

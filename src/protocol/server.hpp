@@ -214,7 +214,7 @@ class server final : public backend, public wire_events {
   static void become_idle(place& s);
   void assert_consistent(place const& s) const;
   void drop(place& s);
-  void fail(place& s, error_code why, time_point now);
+  void fail(place& s, error_code why, time_point now, bool of_one_attempt = false);
   void fail_all_asking(error_code why, time_point now);
   void go_on(time_point now);
   void repeat_cleanups(std::size_t& left, time_point now);

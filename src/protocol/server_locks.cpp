@@ -259,7 +259,7 @@ void server::give_back_late(place& s, time_point now) {
   time_point const since = s.late_since == time_point{} ? now : s.late_since;
   if (asked && !wait && now - since >= settings_.offline_timeout) {
     // One attempt ends some time, also where no grant arrives within its lease.
-    fail(s, make_error_code(errc::unreachable, "grants of " + std::to_string(again.count()) + " ms arrive too late"), now);
+    fail(s, make_error_code(errc::unreachable, "grants of " + std::to_string(again.count()) + " ms arrive too late"), now, true);
     return;
   }
   owe(s, s.id, nullptr, now);

@@ -184,6 +184,12 @@ void synced_server::failed(engine::place& s, error_code why, time_point now) {
   up_.failed(f, why, now);
 }
 
+void synced_server::attempt_failed(engine::place& s, error_code why, time_point now) {
+  front& f = front_of(s);
+  end(f);
+  up_.attempt_failed(f, why, now);
+}
+
 /// The hold is lost, or the claim before it was one. Then it is asked for anew.
 void synced_server::lost(engine::place& s, time_point now) {
   front& f = front_of(s);
@@ -352,7 +358,8 @@ void synced_server::give_back(front& f, time_point now) {
   end(f);
   below().release(f.at_server, std::nullopt, nullptr, now);
   if (leaves) up_.left(f, now);
-  else up_.failed(f, why, now);
+  else if (f.why_not) up_.failed(f, why, now);
+  else up_.attempt_failed(f, why, now);
 }
 
 error_code synced_server::not_replicated(front const& f) const {

@@ -73,6 +73,7 @@ class synced_server final : public backend, private backend_events, private sync
   void queued(engine::place& s, time_point now) override;
   void left(engine::place& s, time_point now) override;
   void failed(engine::place& s, error_code why, time_point now) override;
+  void attempt_failed(engine::place& s, error_code why, time_point now) override;
   void extended(engine::place&, time_point) override {}  // not acknowledged
   void renewal_failed(engine::place&, time_point) override {}
   void lost(engine::place& s, time_point now) override;

@@ -88,6 +88,28 @@ TEST_F(EngineAttempt, P4EndsThoughEachGrantArrivesTooLateForItsLease) {
   });
 }
 
+TEST_F(EngineAttempt, P11WhoseGrantsAreLateFailsAloneAndOthersWaitOn) {
+  each_way([&](way const& one) {
+    start_connected();
+    wanted what = one.what;
+    what.lease = 100ms;
+    time_point const asked = now;
+    ask("a", "L", what);
+    ask("b");
+    for (std::int64_t fence = 100; heard_message.empty() && now < asked + 60s; ++fence) {
+      advance(200ms);
+      while (unanswered.size() > 1) released();
+      grant(fence);
+    }
+    EXPECT_EQ(heard(), texts{"a failed unreachable"});
+    released();
+    EXPECT_TRUE(sent().back().starts_with("acquire L ")) << sent().back();
+    grant(900);
+    EXPECT_EQ(heard(), texts{granted("b", 900)});
+    heard_message.clear();
+  });
+}
+
 TEST_F(EngineAttempt, P11IsNotBusyByItsOwnGrantThatCameTooLate) {
   each_way([&](way const& one) {
     start_connected();

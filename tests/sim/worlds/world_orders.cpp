@@ -35,6 +35,20 @@ bool is_report(engine::lock_report const& r, std::vector<std::int64_t> const& n)
   return same;
 }
 
+/// One script asks the first hundred by their fences, and of more than a thousand none.
+observer::owner_fences asked_of(observer::owner_fences const& owners) {
+  constexpr std::size_t most = 100, most_known = 1000;
+  if (owners.size() > most_known) return {};
+  std::vector<std::pair<std::int64_t, std::string>> in_order;
+  for (auto const& [id, fence] : owners) in_order.emplace_back(fence, id);
+  std::sort(in_order.begin(), in_order.end());
+  observer::owner_fences asked;
+  for (auto const& [fence, id] : in_order) {
+    if (asked.size() < most) asked.emplace(id, fence);
+  }
+  return asked;
+}
+
 }  // namespace
 
 bool world::is_order(std::string_view script) {
@@ -104,9 +118,10 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   if (o.script == "inspect" || o.script == "watch" || o.name == plan_.names || !o.at_master) return;
   if (o.script == "request") {
     bool const of_another_kind = plan_.has(fault_plan::kind::clobber_lock, o.name) && o.owners.empty();
-    if (!of_another_kind && (numbers.empty() || numbers[0] != std::ssize(o.owners)))
+    observer::owner_fences const asked = asked_of(o.owners);
+    if (!of_another_kind && (numbers.empty() || numbers[0] != std::ssize(asked)))
       throw violation{11, "so many owners of a lock are said to be asked for it, and others are"};
-    observer_->requested(o.owners, true);
+    observer_->requested(asked, true);
     return;
   }
   std::vector<std::string> pushed;
