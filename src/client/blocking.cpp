@@ -65,11 +65,14 @@ class runtime : public std::enable_shared_from_this<runtime> {
 
   /// Called once, by the client's destructor.
   void close() {
-    client_.async_close(duration::zero(), [self = shared_from_this()](error_code) {
-      std::lock_guard const guard{self->mutex_};
-      self->closed_ = true;
-      self->stop_if_unused();
-    });
+    {
+      visit const here{*this};  // it may complete, on the client's thread, before this function has come back
+      client_.async_close(duration::zero(), [self = shared_from_this()](error_code) {
+        std::lock_guard const guard{self->mutex_};
+        self->closed_ = true;
+        self->stop_if_unused();
+      });
+    }
     if (is_own_thread()) {
       thread_.detach();
     } else {
