@@ -68,19 +68,24 @@ std::unique_ptr<engine::place> synced_server::make_place(std::string_view name, 
 
 void synced_server::ask(engine::place& s, bool wait, milliseconds lease, time_point now) {
   front& f = made_here(s);
+  begin(f, wait, lease);
+  f.written = true;  // the server's place knows better, and is asked in any case
+  f.at_server.origin = f.origin;
+  count(f);
+  link_.more(now);  // to be connected in time
+  below().ask(f.at_server, wait, server_.claim_of(lease), now);
+}
+
+/// The place asks, as for a new grant.
+void synced_server::begin(front& f, bool wait, milliseconds lease) {
   enter(f, place::state::asking);
   f.wait = wait;
   f.lease = lease;
-  f.written = true;  // the server's place knows better, and is asked in any case
   f.confirmed = false;
   f.renewable = true;
   f.renew_until = time_point::max();
   f.most = -1;
   f.why_not = {};
-  f.at_server.origin = f.origin;
-  count(f);
-  link_.more(now);  // to be connected in time
-  below().ask(f.at_server, wait, server_.claim_of(lease), now);
 }
 
 /// What the replicas are being told of is waited for. It is a matter of one WAIT.
@@ -105,14 +110,7 @@ void synced_server::release(engine::place& s, std::optional<milliseconds> again,
   front& f = made_here(s);
   end(f);
   if (again) {
-    enter(f, place::state::asking);
-    f.wait = true;
-    f.lease = *again;
-    f.confirmed = false;
-    f.renewable = true;
-    f.renew_until = time_point::max();
-    f.most = -1;
-    f.why_not = {};
+    begin(f, true, *again);
     again = server_.claim_of(*again);
   }
   below().release(f.at_server, again, r, now);
@@ -129,7 +127,7 @@ void synced_server::detach(engine::place& s, time_point now) {
 void synced_server::renew(std::span<engine::place* const> places, time_point now) {
   for (engine::place* s : places) {
     front& f = made_here(*s);
-    if (f.at == place::state::owned) renew(f, now);
+    if (f.at == place::state::owned) renew(f);
   }
   link_.more(now);
 }
@@ -155,7 +153,7 @@ void synced_server::granted(engine::place& s, bool pushed, time_point now) {
   f.pushed = pushed;
   f.attempts = 0;
   timers_.arm(f.timer, s.deadline);
-  renew(f, now);
+  renew(f);
   link_.more(now);
 }
 
@@ -240,7 +238,7 @@ engine::place& synced_server::make_permit_place(std::string_view name, engine::p
 // ------------------------------------------------------------------------------------------------ the acknowledgement
 
 /// With the next batch.
-void synced_server::renew(front& f, time_point) {
+void synced_server::renew(front& f) {
   if (f.is_wanted || f.under_way == f.at_server.id) return;
   f.is_wanted = true;
   ++f.references;
@@ -318,7 +316,7 @@ void synced_server::too_few(front& f, sync_link::result const& r, sync_link::bat
   bool const unheard = r.why == fault::no_script || r.why == fault::reconnect;
   if (!unheard) ++stats_.sync_short;
   if (f.at == place::state::owned) {
-    if (r.why == fault::no_script) renew(f, now);
+    if (r.why == fault::no_script) renew(f);
     else up_.renewal_failed(f, now);
     return;
   }
@@ -331,7 +329,7 @@ void synced_server::too_few(front& f, sync_link::result const& r, sync_link::bat
   bool const once_more = unheard || (f.attempts < 2 && !f.why_not && f.at != place::state::leaving);
   if (!once_more || now >= s.deadline) return give_back(f, now);
   bool const at_once = r.why == fault::none || r.why == fault::no_script;
-  if (at_once) renew(f, now);
+  if (at_once) renew(f);
   else timers_.arm(f.timer, std::min(s.deadline, now + milliseconds{20}));
 }
 
@@ -341,7 +339,7 @@ void synced_server::due(front& f, time_point now) {
   if (!f.is_unconfirmed()) return;
   if (now >= f.at_server.deadline) return give_back(f, now);
   timers_.arm(f.timer, f.at_server.deadline);
-  renew(f, now);
+  renew(f);
   link_.more(now);
 }
 

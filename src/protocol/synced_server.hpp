@@ -91,11 +91,12 @@ class synced_server final : public backend, private backend_events, private sync
   void gather(std::vector<synced_renewal>& items, time_point now) override;
   void synced(sync_link::batch const& b, time_point now) override;
 
-  void renew(front& f, time_point now);
+  void renew(front& f);
   void acknowledged(front& f, milliseconds lease, bool keeps_fence, time_point written, time_point now);
   void too_few(front& f, sync_link::result const& r, sync_link::batch const& b, time_point now);
   void give_back(front& f, time_point now);
   void due(front& f, time_point now);
+  static void begin(front& f, bool wait, milliseconds lease);
   void end(front& f);
   void drop(front& f);
   static void count(front& f);
