@@ -298,52 +298,6 @@ TEST_F(SlowSyncReplicas, A11OverAHundredPartitionsNoTwoHoldsOverlap) {
   EXPECT_EQ(with.overlaps, 0);
 }
 
-/// Acquires and releases in a second, of so many coroutines with locks of their own.
-double throughput(world& w, replicated_server& servers, std::size_t sync, int coroutines) {
-  std::uint64_t done = 0;
-  steady::duration took{};
-  auto const body = [&]() -> asio::awaitable<void> {
-    config settings;
-    settings.url = servers.url();
-    settings.single_threaded = true;
-    settings.sync_replicas = sync;
-    client c{w.ctx.get_executor(), settings};
-    int running = 0;
-    bool over = false;
-    auto const one = [](client& of, std::string name, int& alive, bool& ends, std::uint64_t& count) -> asio::awaitable<void> {
-      ++alive;
-      mutex m{of, std::move(name)};
-      while (!ends) {
-        hold h = co_await m.async_acquire(asio::use_awaitable);
-        co_await h.async_release(asio::use_awaitable);
-        ++count;
-      }
-      --alive;
-    };
-    for (int i = 0; i < coroutines; ++i) asio::co_spawn(w.ctx, one(c, "t" + std::to_string(i), running, over, done), asio::detached);
-    co_await pause_for(500ms);
-    std::uint64_t const before = done;
-    auto const began = steady::now();
-    co_await pause_for(3s);
-    took = steady::now() - began;
-    done -= before;
-    std::uint64_t const in_time = done;
-    over = true;
-    auto const ended = [&] { return running == 0; };
-    co_await until(ended, "the end of all coroutines");
-    done = in_time;
-  };
-  w.run(body, 60s);
-  return static_cast<double>(done) / std::chrono::duration<double>(took).count();
-}
-
-TEST_F(SlowSyncReplicas, A10AThousandCoroutinesShareTheirWaits) {
-  replicated_server servers{1};
-  double const without = throughput(w, servers, 0, 1000), with = throughput(w, servers, 1, 1000);
-  std::printf("1000 coroutines: %.0f acquires and releases a second, with sync_replicas = 1 %.0f: %.2f\n", without, with, with / without);
-  EXPECT_GE(with, 0.35 * without);
-}
-
 TEST_F(SyncReplicas, IsRefusedWhereThereAreNone) {
   std::string what;
   config memory;
