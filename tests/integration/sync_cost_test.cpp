@@ -120,10 +120,11 @@ struct both {
     p50_without = percentile(without.acquires, 50);
     p50_with = percentile(with.acquires, 50);
     round_trip = percentile(with.round_trips, 50);
-    std::printf("%4d coroutines, rest %3d ms: %6.0f a second without, %6.0f with; acquire p50 %.3f ms without, %.3f ms with; round trip %.3f and %.3f ms; "
-                "%.2f round trips more\n",
-                of.coroutines, static_cast<int>(of.rest.count()), without.a_second, with.a_second, ms(p50_without), ms(p50_with),
-                ms(percentile(without.round_trips, 50)), ms(round_trip), ms(p50_with - p50_without) / ms(round_trip));
+    std::printf(
+        "%4d coroutines, rest %3d ms: %6.0f a second without, %6.0f with; acquire p50 %.3f ms without, %.3f ms with; round trip %.3f and %.3f ms; "
+        "%.2f round trips more\n",
+        of.coroutines, static_cast<int>(of.rest.count()), without.a_second, with.a_second, ms(p50_without), ms(p50_with),
+        ms(percentile(without.round_trips, 50)), ms(round_trip), ms(p50_with - p50_without) / ms(round_trip));
   }
   figures without, with;
   steady::duration p50_without, p50_with, round_trip;
