@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "sim/differential/raw_redis_client.hpp"
 
@@ -23,7 +25,7 @@ namespace conch::sim {
 // process id; by the kernel if the test dies. Throws if it cannot be started.
 class real_redis_server {
  public:
-  real_redis_server() : folder_{make_folder()} {
+  explicit real_redis_server(std::vector<std::string> settings = {}) : folder_{make_folder()}, settings_{std::move(settings)} {
     char const* const chosen = std::getenv("CONCH_REDIS_SERVER");
     program_ = chosen != nullptr ? chosen : "redis-server";
     pid_ = ::fork();
@@ -61,9 +63,14 @@ class real_redis_server {
     int const log = ::open((folder_ / "log").c_str(), O_CREAT | O_WRONLY, 0600);
     ::dup2(log, 1);
     ::dup2(log, 2);
-    auto const socket = socket_path();
-    ::execlp(program_.c_str(), program_.c_str(), "--port", "0", "--unixsocket", socket.c_str(), "--save", "", "--appendonly", "no", "--dir",
-             folder_.c_str(), "--enable-debug-command", "yes", nullptr);
+    std::vector<std::string> words{program_, "--port",       "0",  "--unixsocket", socket_path(),    "--save",
+                                   "",       "--appendonly", "no", "--dir",        folder_.string(), "--enable-debug-command",
+                                   "yes"};
+    words.insert(words.end(), settings_.begin(), settings_.end());
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    ::execvp(argv.front(), argv.data());
     ::_exit(127);
   }
 
@@ -101,6 +108,7 @@ class real_redis_server {
   }
 
   std::filesystem::path folder_;
+  std::vector<std::string> settings_;  // "--port", "7000" ...
   std::string program_;
   pid_t pid_ = -1;
 };

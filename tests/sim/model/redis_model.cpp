@@ -79,6 +79,7 @@ value redis_model::execute(connection_id who, std::span<std::string_view const> 
   }
   impl_->executing = who;
   value reply = redis::execute(*impl_, found->second, argv);
+  found->second.asking = redis::equal_ignoring_case(argv[0], "asking") && !reply.is_error();
   impl_->executing = 0;
   // A connection that killed itself is closed once its reply is made.
   if (std::find(impl_->killed.begin(), impl_->killed.end(), who) != impl_->killed.end()) {
@@ -182,10 +183,11 @@ void redis_model::impl::record(redis::command const& what, std::span<std::string
     return;
   }
   bool const writes = (what.marks & redis::command::write) != 0 && has_changed(what, argv, reply);
-  if (writes || what.name == "publish") {
+  bool const published = what.name == "publish" && !in_cluster;  // a Cluster has its bus for that
+  if (writes || published) {
     ++offset;
   }
-  if (what.name == "publish") {
+  if (published) {
     effects.push_back([channel = std::string{argv[1]}, message = std::string{argv[2]}](impl& to) { (void)to.publish(channel, message); });
     return;
   }
@@ -322,6 +324,11 @@ std::optional<std::int64_t> redis_model::expires_at_ms(std::string_view key, int
     return std::nullopt;
   }
   return place->second.expires_at_ms;
+}
+
+std::size_t redis_model::shard_subscriber_count(std::string_view channel) const {
+  auto const found = impl_->shard_channels.find(channel);
+  return found == impl_->shard_channels.end() ? 0 : found->second.size();
 }
 
 std::size_t redis_model::subscriber_count(std::string_view channel) const {

@@ -89,6 +89,7 @@ class redis_model {
   // ---- a master and its replicas ----
 
   struct impl;
+  struct cluster;
 
   // What a command left behind, as a master tells its replicas: a key as it is now, with the time
   // at which it ends, or a message for the subscribers of a channel.
@@ -116,6 +117,49 @@ class redis_model {
 
   // Answers to WAITs of which enough replicas have acknowledged, or whose time is over; in the order in which they began.
   std::vector<pushed> take_waited();
+
+  // ---- a node of a Cluster ----
+
+  struct node {
+    std::string id;
+    std::string host;
+    int port = 0;
+  };
+
+  static constexpr int slot_count = 16384;
+  static int slot_of(std::string_view key);  // of what stands between its first { and the next }, if that is not empty
+
+  // From now on it is this node of a Cluster. It knows of no slot whose master is there: "Hash slot not served".
+  void join_cluster(node self);
+
+  // Who serves the slots from first to last, as far as this node knows. Those who listen here to channels of slots that leave are told
+  // (sunsubscribe).
+  void assign_slots(int first, int last, node const& master);
+
+  // The master of this replica, whose slots it knows and whose channels may be listened to here. Beside set_replica().
+  void set_master(node const& master);
+
+  // A slot that is on its way, key by key. An empty node: it is not.
+  void set_migrating(int slot, node const& to);
+  void set_importing(int slot, node const& from);
+
+  // MIGRATE: the key goes, as it is. False: it is not here.
+  bool move_key(std::string_view key, redis_model& to);
+
+  // In Redis from 7.2 on, not in Valkey, the channels of SUNSUBSCRIBE are looked for among the keys: while their slot leaves, the answer is ASK.
+  void set_unsubscribed_channels_are_keys(bool keys);
+
+  // It has lost the other masters: CLUSTERDOWN to all commands that name a key.
+  void set_cluster_down(bool down);
+
+  // What PUBLISH has for all other nodes and SPUBLISH for the replicas of its master, since last asked.
+  struct bus_message {
+    bool sharded = false;
+    std::string channel;
+    std::string message;
+  };
+  std::vector<bus_message> take_bus_messages();
+  void deliver(bus_message const& what);
 
   // What Redis does ten times a second: removes the keys whose time is over.
   void expire_cycle();
@@ -146,8 +190,9 @@ class redis_model {
   // Of a key that is there and will end.
   std::optional<std::int64_t> expires_at_ms(std::string_view key, int database = 0) const;
 
-  // Receivers a PUBLISH to this channel would have.
+  // Receivers a PUBLISH to this channel would have, or an SPUBLISH.
   std::size_t subscriber_count(std::string_view channel) const;
+  std::size_t shard_subscriber_count(std::string_view channel) const;
 
   // ---- faults; a name the model does not know throws std::invalid_argument ----
 

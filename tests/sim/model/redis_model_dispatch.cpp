@@ -31,7 +31,10 @@ struct command_table {
   std::unordered_map<std::string, command const*, name_hash, std::equal_to<>> by_name;
 
   command_table() {
-    for (auto const list : {key_commands(), zset_commands(), hash_commands(), server_commands(), pubsub_commands(), script_commands()}) {
+    for (auto const list : {key_commands(), zset_commands(), hash_commands()}) {
+      for (command const& one : list) all.emplace_back(one).marks |= command::first_key;
+    }
+    for (auto const list : {server_commands(), pubsub_commands(), script_commands(), cluster_commands()}) {
       all.insert(all.end(), list.begin(), list.end());
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -236,6 +239,9 @@ value execute(redis_model::impl& server, connection& from, std::span<std::string
   }
   if (server.is_denied(*what)) {
     return value::error(joined("NOPERM this user has no permissions to run the '", what->name, "' command"));
+  }
+  if (routing const to = route(server, from, *what, argv, from.database); to.to != redirection::none) {
+    return value::error(redirection_error(to));
   }
   if (server.out_of_memory && (what->marks & command::deny_oom) != 0) {
     return value::error("OOM command not allowed when used memory > 'maxmemory'.");

@@ -73,6 +73,7 @@ struct connection {
   std::vector<std::string> shard_channels;
   std::vector<std::string> patterns;
   std::int64_t waits_for = 0;  // the offset that a WAIT of it waits for
+  bool asking = false;         // ASKING was the command before
 };
 
 // ---- one running command ----
@@ -143,7 +144,11 @@ struct command {
     no_script = 4,
     no_auth = 8,
     while_subscribed = 16,  // allowed to a subscribed connection of RESP2
-    container = 32          // has subcommands
+    container = 32,         // has subcommands
+    first_key = 64,         // its first argument is a key
+    more_keys = 128,        // and so are all others
+    counted_keys = 256,     // the second argument says how many follow
+    shard_channel = 512     // its keys are channels
   };
 
   std::string_view name;  // "client|kill" for a subcommand
@@ -151,6 +156,9 @@ struct command {
   unsigned marks;
   handler run;
   std::size_t index = 0;
+
+  // Of a command with these words, if it has so many.
+  std::span<std::string_view const> keys(std::span<std::string_view const> argv) const;
 
   bool takes(std::size_t arguments) const {
     auto const n = static_cast<int>(arguments);
@@ -165,6 +173,7 @@ std::span<command const> hash_commands();
 std::span<command const> server_commands();
 std::span<command const> pubsub_commands();
 std::span<command const> script_commands();
+std::span<command const> cluster_commands();
 
 // What a command's name and its subcommand's lead to. For an unknown subcommand only the container.
 struct lookup {
@@ -181,6 +190,28 @@ command const* command_named(std::string_view full_name);
 namespace conch::sim {
 
 // ---- the server ----
+
+// What a node of a Cluster knows of it.
+struct redis_model::cluster {
+  struct other : node {
+    std::string master;  // the id of the one it replicates
+  };
+
+  node self;
+  std::string master;  // the id of the master of this replica, or its own
+  std::vector<other> nodes;
+  std::array<std::int16_t, slot_count> owners{};  // places in `nodes`; -1: nobody
+  std::map<int, node> migrating, importing;
+  bool down = false;
+  bool unsubscribed_channels_are_keys = false;
+  std::vector<bus_message> bus;
+
+  node const* owner(int slot) const {
+    int const at = owners[static_cast<std::size_t>(slot)];
+    return at < 0 ? nullptr : &nodes[static_cast<std::size_t>(at)];
+  }
+  std::int16_t place_of(node const& what);
+};
 
 struct redis_model::impl {
   static constexpr int database_count = 16;
@@ -217,6 +248,7 @@ struct redis_model::impl {
     std::int64_t until_ms;  // 0: for ever
   };
   std::vector<waiting> waits;
+  std::unique_ptr<cluster> in_cluster;
   std::uint64_t random = lua_host::first_random;
   std::vector<std::uint64_t> counts;
 
@@ -237,6 +269,7 @@ struct redis_model::impl {
 
   // To each subscriber; how many there are.
   std::size_t publish(std::string_view channel, std::string_view message);
+  std::size_t publish_to_shard(std::string_view channel, std::string_view message);
   // Of a command that has run, for the replicas.
   void record(redis::command const& what, std::span<std::string_view const> argv, value const& reply, int selected);
   std::int64_t replicas_at(std::int64_t offset) const;
@@ -250,6 +283,20 @@ namespace conch::sim::redis {
 value execute(redis_model::impl& server, connection& from, std::span<std::string_view const> argv);
 
 inline constexpr std::string_view read_only = "READONLY You can't write against a read only replica.";
+
+// What a Cluster lets a command do here.
+enum class redirection : std::uint8_t { none, cross_slot, unstable, ask, moved, not_served, down };
+struct routing {
+  redirection to = redirection::none;
+  int slot = 0;
+  redis_model::node const* node = nullptr;
+};
+routing route(redis_model::impl& server, connection const& from, command const& what, std::span<std::string_view const> argv, int selected);
+std::string redirection_error(routing const& to);            // as a client hears it
+std::string redirection_error_in_script(routing const& to);  // and a script
+
+// Tells those who listen to its channels that the slot has left, and takes them off.
+void drop_shard_channels(redis_model::impl& server, int slot);
 
 // Takes the connection off all its channels.
 void leave_channels(redis_model::impl& server, connection const& who);

@@ -312,14 +312,14 @@ std::span<command const> key_commands() {
   using enum command::flags;
   static constexpr command commands[] = {
       {"get", 2, none, get},
-      {"mget", -2, none, mget},
+      {"mget", -2, more_keys, mget},
       {"set", -3, write | deny_oom, set},
       {"incr", 2, write | deny_oom, incr},
       {"decr", 2, write | deny_oom, decr},
       {"incrby", 3, write | deny_oom, incrby},
-      {"del", -2, write, del},
-      {"unlink", -2, write, del},
-      {"exists", -2, none, exists},
+      {"del", -2, write | more_keys, del},
+      {"unlink", -2, write | more_keys, del},
+      {"exists", -2, more_keys, exists},
       {"type", 2, none, type},
       {"expire", -3, write, expire_in_s},
       {"pexpire", -3, write, expire_in_ms},

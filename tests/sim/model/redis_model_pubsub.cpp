@@ -99,8 +99,16 @@ void pubsub_numsub(call& c) {
   }
 }
 
-void publish(call& c) { c.count(c.server.publish(c[1], c[2])); }
-void spublish(call& c) { c.count(publish_to(c.server, sharded, c[1], c[2])); }
+void publish(call& c) {
+  c.count(c.server.publish(c[1], c[2]));
+  if (c.server.in_cluster) c.server.in_cluster->bus.push_back({false, std::string{c[1]}, std::string{c[2]}});
+}
+
+void spublish(call& c) {
+  c.count(c.server.publish_to_shard(c[1], c[2]));
+  if (c.server.in_cluster) c.server.in_cluster->bus.push_back({true, std::string{c[1]}, std::string{c[2]}});
+}
+
 void subscribe(call& c) { subscribe_to(c, plain); }
 void ssubscribe(call& c) { subscribe_to(c, sharded); }
 void unsubscribe(call& c) { unsubscribe_from(c, plain); }
@@ -116,18 +124,34 @@ void leave_channels(redis_model::impl& server, connection const& who) {
   }
 }
 
+void drop_shard_channels(redis_model::impl& server, int slot) {
+  for (auto place = server.shard_channels.begin(); place != server.shard_channels.end();) {
+    if (redis_model::slot_of(place->first) != slot) {
+      ++place;
+      continue;
+    }
+    for (auto const id : place->second) {
+      auto& mine = server.connections.at(id).shard_channels;
+      std::erase(mine, place->first);
+      server.pushes.push_back(
+          {id, value::list(value::kind::push, {value::bulk("sunsubscribe"), value::bulk(place->first), value::number(std::ssize(mine))}), false});
+    }
+    place = server.shard_channels.erase(place);
+  }
+}
+
 std::span<command const> pubsub_commands() {
   using enum command::flags;
   static constexpr command commands[] = {
       {"publish", 3, none, publish},
-      {"spublish", 3, none, spublish},
+      {"spublish", 3, first_key | shard_channel, spublish},
       {"psubscribe", -2, no_script | while_subscribed, psubscribe},
       {"pubsub", -2, container, nullptr},
       {"pubsub|numsub", -2, none, pubsub_numsub},
       {"subscribe", -2, no_script | while_subscribed, subscribe},
-      {"ssubscribe", -2, no_script | while_subscribed, ssubscribe},
+      {"ssubscribe", -2, no_script | while_subscribed | first_key | more_keys | shard_channel, ssubscribe},
       {"unsubscribe", -1, no_script | while_subscribed, unsubscribe},
-      {"sunsubscribe", -1, no_script | while_subscribed, sunsubscribe},
+      {"sunsubscribe", -1, no_script | while_subscribed | first_key | more_keys | shard_channel, sunsubscribe},
   };
   return commands;
 }
@@ -135,6 +159,10 @@ std::span<command const> pubsub_commands() {
 }  // namespace conch::sim::redis
 
 namespace conch::sim {
+
+std::size_t redis_model::impl::publish_to_shard(std::string_view channel, std::string_view message) {
+  return redis::publish_to(*this, redis::sharded, channel, message);
+}
 
 std::size_t redis_model::impl::publish(std::string_view channel, std::string_view message) {
   std::size_t heard = redis::publish_to(*this, redis::plain, channel, message);

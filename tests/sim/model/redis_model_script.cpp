@@ -50,6 +50,10 @@ class script_commands_target final : public lua_host::commands {
     if ((what->marks & command::write) != 0) {
       written_ = true;
     }
+    if (routing const to = route(server_, from_, *what, argv, selected_); to.to != redirection::none) {
+      reply = value::error(redirection_error_in_script(to));
+      return false;
+    }
     call inner{server_, from_, argv, reply, protocol, selected_, true, what};
     server_.count(*what);
     what->run(inner);
@@ -176,12 +180,8 @@ void script_flush(call& c) {
 std::span<command const> script_commands() {
   using enum command::flags;
   static constexpr command commands[] = {
-      {"eval", -3, no_script, eval},
-      {"evalsha", -3, no_script, evalsha},
-      {"script", -2, container, nullptr},
-      {"script|load", 3, no_script, script_load},
-      {"script|exists", -3, no_script, script_exists},
-      {"script|flush", -2, no_script, script_flush},
+      {"eval", -3, no_script | counted_keys, eval}, {"evalsha", -3, no_script | counted_keys, evalsha}, {"script", -2, container, nullptr},
+      {"script|load", 3, no_script, script_load},   {"script|exists", -3, no_script, script_exists},    {"script|flush", -2, no_script, script_flush},
   };
   return commands;
 }
