@@ -10,6 +10,7 @@
 #include <conch/multi_lock.hpp>
 #include <conch/mutex.hpp>
 #include <conch/named_lock.hpp>
+#include <conch/observer.hpp>
 #include <conch/owner.hpp>
 #include <conch/reentrant_mutex.hpp>
 #include <conch/reentrant_shared_mutex.hpp>

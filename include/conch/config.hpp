@@ -8,12 +8,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace conch {
+
+class observer;
 
 enum class log_level { debug, info, warning, error };
 
@@ -197,6 +200,13 @@ struct config {
 
   /// Receives the client's log lines. Empty: there is no log.
   log_hook log = nullptr;
+
+  /// Is told what becomes of each acquire and hold (conch/observer.hpp). Empty: nobody is, and it costs nothing.
+  std::shared_ptr<conch::observer> observer = nullptr;
+
+  /// So many names of locks get figures of their own (statistics::locks): those for which the client has waited longest. 0 to 100; 0: none.
+  /// The client then keeps four times as many names. A label in a metric costs its database as much as a metric, and names may be secret.
+  std::size_t top_k = 0;
 };
 
 }  // namespace conch

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <conch/client.hpp>
+#include <conch/observer.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
@@ -33,7 +34,7 @@ struct lock_holder {
 
 /// A lock at one moment.
 struct lock_status {
-  enum class kind_of_lock : char { mutex = 0, semaphore = 's', shared_mutex = 'r', striped_mutex = 'g', reentrant_mutex = 'e' };
+  using kind_of_lock = lock_kind;
 
   kind_of_lock kind = kind_of_lock::mutex;  ///< of the lock on the server; without a holder, of the object that asks
   std::uint64_t waiting = 0;                ///< in the server's line: clients for a mutex, acquires for the other kinds

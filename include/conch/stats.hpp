@@ -39,6 +39,17 @@ struct server_statistics {
   std::string last_trouble;                ///< empty: there was none
 };
 
+/// One of the locks for which a client has waited longest (config::top_k). The counters begin when its name is first kept; a name that has
+/// made room for others begins again at 0.
+struct lock_statistics {
+  std::string name{};                ///< any bytes
+  std::uint64_t grants = 0;          ///< all kinds of them
+  std::uint64_t refusals = 0;        ///< acquires and tries that ended without one: busy, time-outs, cancellations, errors
+  std::uint64_t losses = 0;          ///< holds that were lost
+  duration wait = duration::zero();  ///< sum over all acquires that have ended, with a grant or without
+  duration hold = duration::zero();  ///< sum over all holds that have ended
+};
+
 /// Counters of one client since it was made. Plain numbers, a consistent snapshot.
 struct statistics {
   std::uint64_t acquires = 0;                   ///< calls of acquire and try
@@ -82,10 +93,12 @@ struct statistics {
   histogram wait;                               ///< from the call to the grant
   histogram hold;                               ///< from the grant to the release or loss
   std::vector<server_statistics> servers{};     ///< of a quorum; empty with one server
+  std::vector<lock_statistics> locks{};         ///< config::top_k of them, the longest waited for first
 };
 
 /// Prometheus text exposition (format 0.0.4) of a snapshot. `labels` goes into every line as it is, e.g.
-/// `client="orders"`; may be empty.
+/// `client="orders"`; may be empty. With config::top_k there are lines with a label `lock`, whose value is the name:
+/// bytes that are no printable UTF-8 are `\xNN` in it, and a backslash of the name is two.
 std::string to_prometheus(statistics const& s, std::string_view labels = {});
 
 }  // namespace conch

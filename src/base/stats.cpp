@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include <conch/stats.hpp>
 
+#include "base/readable.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,6 +13,18 @@ namespace conch {
 namespace {
 
 using std::chrono::microseconds;
+
+/// The name as printable text, so that no two names give the same: a backslash is written as two.
+std::string unmistakable(std::string_view name) {
+  std::string out;
+  for (;;) {
+    auto const at = name.find('\\');
+    out += readable(name.substr(0, at), std::string_view::npos);
+    if (at == std::string_view::npos) return out;
+    out += "\\\\";
+    name.remove_prefix(at + 1);
+  }
+}
 
 class exposition {
  public:
@@ -29,6 +43,13 @@ class exposition {
   void servers(std::string_view name, std::string_view help, std::string_view type, std::vector<server_statistics> const& all, F value) {
     head(name, help, type);
     for (auto const& s : all) sample(name, {}, "server=\"" + escaped(s.url) + "\"", value(s));
+  }
+
+  /// A line for each lock, which `value` gives as text.
+  template <typename F>
+  void locks(std::string_view name, std::string_view help, std::vector<lock_statistics> const& all, F value) {
+    head(name, help, "counter");
+    for (auto const& one : all) sample(name, {}, "lock=\"" + escaped(unmistakable(one.name)) + "\"", value(one));
   }
 
   void latency(std::string_view name, std::string_view help, histogram const& h) {
@@ -154,6 +175,14 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
               [](server of) { return std::to_string(of.cleanups_pending); });
     e.servers("server_round_trip_seconds", "From a command to this server's answer, smoothed.", "gauge", s.servers,
               [](server of) { return exposition::seconds(of.round_trip); });
+  }
+  if (!s.locks.empty()) {
+    using lock = lock_statistics const&;
+    e.locks("lock_grants_total", "Grants of this lock.", s.locks, [](lock of) { return std::to_string(of.grants); });
+    e.locks("lock_refusals_total", "Acquires of this lock that ended without a grant.", s.locks, [](lock of) { return std::to_string(of.refusals); });
+    e.locks("lock_losses_total", "Holds of this lock that were lost.", s.locks, [](lock of) { return std::to_string(of.losses); });
+    e.locks("lock_wait_seconds_total", "Time that acquires of this lock have waited.", s.locks, [](lock of) { return exposition::seconds(of.wait); });
+    e.locks("lock_hold_seconds_total", "Time that this lock was held.", s.locks, [](lock of) { return exposition::seconds(of.hold); });
   }
   e.latency("failover_seconds", "From the end of a connection to the first answer of another master.", s.failover);
   e.latency("sync_wait_seconds", "From writing a batch of grants and renewals to the answer of its WAIT.", s.sync_wait);

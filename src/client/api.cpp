@@ -211,6 +211,7 @@ config checked(config c) {
   between("reconnect_min", c.reconnect_min, milliseconds{1}, hours{1});
   between("reconnect_max", c.reconnect_max, c.reconnect_min, hours{1}, " (not less than reconnect_min)");
   zero_or_between("keep_alive", c.keep_alive, shortest_keep_alive, hours{24});
+  require(c.top_k <= 100, "top_k must be 0 to 100, and not " + std::to_string(c.top_k));
   check_sync(c);
   check_client_name(c.client_name);
   check_key_prefix(c.key_prefix);

@@ -85,7 +85,7 @@ client_core::client_core(asio::any_io_executor executor, config settings)
     : own_executor_{std::move(executor)}, strand_{settings.single_threaded ? own_executor_.get()
                                                                            : asio::any_io_executor{asio::make_strand(own_executor_.get())}},
       settings_{std::move(settings)}, id_{new_client_id()}, mutex_{!settings_.single_threaded}, cohort_{settings_, timers_, *this, stats_},
-      random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))}, closing_{settings_.command_timeout},
+      top_names_{settings_.top_k}, random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))}, closing_{settings_.command_timeout},
       close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
       alarm_{std::make_unique<alarm>(strand_)}, nodes_{!settings_.single_threaded} {
   deployment_ = backends::make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
@@ -99,6 +99,7 @@ statistics client_core::stats() {
   statistics copy = stats_;
   deployment_.backend->report(copy);
   for (auto const& to_server : deployment_.transports) to_server->report(copy);
+  copy.locks = top_names_.report();
   return copy;
 }
 
@@ -357,6 +358,7 @@ void client_core::carry_out(std::vector<ready>& batch) {
       case ready::kind::released: complete_operation(r); break;
       case ready::kind::call: r.call->complete(executor(), r.why, r.was_held); break;
       case ready::kind::closed: close_call_.complete(executor(), r.why); break;
+      case ready::kind::observed: post_events(); break;
     }
   }
 }
@@ -543,10 +545,12 @@ void client_core::end_close(error_code why) {
 
 void client_core::context_gone() {
   std::vector<node_ref> nodes;
+  std::vector<told_event> untold;
   {
     std::lock_guard const guard{mutex_};
     gone_ = true;
     nodes = nodes_.all();
+    untold = events_.take();
   }
   // The end of a handler may end a coroutine, and with it a client, mutexes and holds. So nothing is locked now.
   for (node_ref const& n : nodes) {

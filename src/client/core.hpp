@@ -5,10 +5,12 @@
 #include "base/asio_compat.hpp"
 #include "base/log_sink.hpp"
 #include "base/optional_mutex.hpp"
+#include "base/top_names.hpp"
 #include "client/alarm.hpp"
 #include "client/close_call.hpp"
 #include "client/close_rule.hpp"
 #include "client/hold_node.hpp"
+#include "client/observing.hpp"
 #include "client/own_executor.hpp"
 #include "client/turn_queue.hpp"
 #include "cohort/admin_request.hpp"
@@ -90,7 +92,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   /// A completion that is carried out when the core is unlocked.
   struct ready {
-    enum class kind { granted, not_granted, released, call, closed } what;
+    enum class kind { granted, not_granted, released, call, closed, observed } what;
     node_ref node;
     error_code why;
     bool was_held = false;
@@ -119,6 +121,10 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   bool answered_here(client_request& q);
 
+  void count_name(engine::observation const& o);
+  void post_events();
+  void tell_events();
+
   // host
   void enter_with(input& i) override;
   void begin_turn() override;
@@ -133,6 +139,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
   void on_requested(engine::acquisition& a) override;
   void on_detached(engine::acquisition& a, error_code why) override;
+  void on_observed(engine::acquisition& a, engine::observation const& o) override;
   void note(bool is_error, std::string_view words) override;
 
   own_executor own_executor_;     // empty once the context is gone, as is:
@@ -146,6 +153,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   backends::deployment deployment_;  // outlives the cohort, whose places its backend has made
   engine::cohort cohort_;
   std::vector<ready> ready_;
+  event_queue events_;  // empty without an observer
+  top_names top_names_;
   turn_queue<ready> turns_;                                     // if single_threaded: completions on the client's executor
   std::list<std::shared_ptr<client_request>> client_requests_;  // not answered yet
   std::minstd_rand random_;                                     // where to begin to look for a free segment

@@ -9,6 +9,7 @@
 
 #include <conch/clock.hpp>
 #include <conch/error.hpp>
+#include <conch/observer.hpp>
 #include <conch/stats.hpp>
 
 #include <boost/system/system_category.hpp>
@@ -162,6 +163,8 @@ class backend_events {
   virtual void busy(place& s, time_point now) = 0;
   /// The place is in line, or is still in line.
   virtual void queued(place&, time_point) {}
+  /// A place that asks, or is in line, was asked for once more.
+  virtual void asked_again(place&, retry_reason, time_point) {}
   virtual void left(place& s, time_point now) = 0;
   virtual void failed(place& s, error_code why, time_point now) = 0;
   /// As `failed`, for a reason that is only of the one attempt that was asked for: others that wait wait on.

@@ -50,9 +50,8 @@ error_code refused(permit const& p) {
 }  // namespace
 
 cohort::cohort(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats)
-    : settings_{settings}, timers_{timers}, shell_{shell}, stats_{stats}, rest_{this, [](void* self, time_point now) {
-                                                                                  static_cast<cohort*>(self)->go_on_ending(now);
-                                                                                }} {}
+    : settings_{settings}, timers_{timers}, shell_{shell}, stats_{stats}, is_observed_{settings.observer != nullptr || settings.top_k != 0},
+      rest_{this, [](void* self, time_point now) { static_cast<cohort*>(self)->go_on_ending(now); }} {}
 
 cohort::~cohort() {
   single_entries_.splice_back(unseen_);
@@ -66,26 +65,27 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   ++stats_.waiting;
   a.in = this;
   a.asked = now;
+  if (is_observed_) shell_.on_observed(a, {.what = observation::kind::waiting, .name = name, .at = now});
   if (!a.once && a.until <= now && !CONCH_MUTANT(no_time_is_no_attempt)) {
     // No time to wait: one complete attempt, which takes as long as it takes to connect and to send the script.
     a.once = a.busy_is_late = true;
     a.until = time_point::max();
   }
   if (closed_) {
-    finish(a, acquired::failed, make_error_code(errc::closed));
+    refuse(a, acquired::failed, make_error_code(errc::closed), name, now);
     return;
   }
   if (a.permit && !backend_->offers().several_owners) {
-    finish(a, acquired::failed, not_offered(backend_->offers()));
+    refuse(a, acquired::failed, not_offered(backend_->offers()), name, now);
     return;
   }
   bool const adopts = a.adopts != nullptr;
   if (adopts && !backend_->offers().adoption) {
-    finish(a, acquired::failed, not_offered(backend_->offers()));
+    refuse(a, acquired::failed, not_offered(backend_->offers()), name, now);
     return;
   }
   if (error_code const why = a.permit ? refused(a.permit) : error_code{}) {
-    finish(a, acquired::failed, why);
+    refuse(a, acquired::failed, why, name, now);
     return;
   }
   lock_entry& e = a.permit || adopts ? new_single_entry(name, a.permit) : entry(name);
@@ -96,7 +96,7 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   bool const being_left = e.place->at == place::state::leaving && !CONCH_MUTANT(try_refused_by_a_leave);
   bool const cleaned_up = e.place->references == 0 || !CONCH_MUTANT(busy_while_cleaning_up);
   if (a.once && (!cleaned_up || neighbour || (e.place->at != place::state::idle && !being_left))) {
-    finish(a, acquired::busy, {});
+    refuse(a, acquired::busy, {}, name, now);
     return;
   }
   enter(a, acquisition::phase::waiting);
@@ -121,7 +121,9 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
       ++stats_.acquires;
       ++stats_.waiting;
       a->in = this;
-      finish(*a, acquired::busy, {});
+      a->asked = now;
+      if (is_observed_) shell_.on_observed(*a, {.what = observation::kind::waiting, .name = name, .at = now});
+      refuse(*a, acquired::busy, {}, name, now);
     } else {
       acquire(*a, name, now);
       behind = a->at == acquisition::phase::over;  // it has ended at once: this process has the lock, or the acquire failed
@@ -139,16 +141,17 @@ void cohort::cancel(acquisition& a, cancel_type type, time_point now) {
       if (type == cancel_type::total || CONCH_MUTANT(second_cancellation_ignored)) return;
       if (type == cancel_type::partial) {
         lock_entry& e = *a.lock;
+        observe_refusal(a, acquired::failed, a.ending, e.name, now);
         a.unlink();
         enter(a, acquisition::phase::leaving);
         backend_->give_up(*e.place, &a, now);
         ask_if_needed(e, now);  // another waiter may have come since
       } else {
-        finish(a, acquired::failed, a.ending);
+        finish(a, acquired::failed, a.ending, now);
       }
       return;
     case acquisition::phase::leaving:
-      if (type == cancel_type::terminal) finish(a, acquired::failed, a.ending);
+      if (type == cancel_type::terminal) finish(a, acquired::failed, a.ending, now);
       return;
     default: return;  // too late: the lock was delivered, or the acquisition is over
   }
@@ -161,12 +164,12 @@ void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time
   place& s = *e.place;
   bool const asked = s.at == place::state::asking || s.at == place::state::in_line;
   if (!asked || !e.waiting.has_one()) {
-    finish(a, acquired::failed, why);
+    finish(a, acquired::failed, why, now);
     retire(e);
     return;
   }
   if (!s.written || type == cancel_type::terminal) {
-    finish(a, acquired::failed, why);
+    finish(a, acquired::failed, why, now);
     backend_->give_up(s, nullptr, now);
     retire(e);
     return;
@@ -174,6 +177,7 @@ void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time
   a.ending = why;
   timers_.arm(a.due, now + settings_.command_timeout);
   if (type == cancel_type::partial) {
+    observe_refusal(a, acquired::failed, why, e.name, now);
     a.unlink();
     enter(a, acquisition::phase::leaving);
     backend_->give_up(s, &a, now);
@@ -192,7 +196,7 @@ void cohort::overdue(acquisition& a, time_point now) {
       return;
     // Its wait is over; a busy server does not make it longer.
     case acquisition::phase::staying:
-    case acquisition::phase::leaving: finish(a, acquired::failed, a.ending); return;
+    case acquisition::phase::leaving: finish(a, acquired::failed, a.ending, now); return;
     case acquisition::phase::releasing:
       if (time_point const late = backend_->late_after(a); late > now) {
         timers_.arm(a.due, late);
@@ -223,6 +227,7 @@ void cohort::end_hold(acquisition& a, bool tell, time_point now) {
     ++stats_.releases;
     --stats_.held;
     stats_.hold.add(now - a.granted);
+    if (is_observed_) shell_.on_observed(a, {.what = observation::kind::released, .name = e->name, .at = now, .took = now - a.granted});
     a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
   }
   if (owns) e->holder = nullptr;
@@ -232,7 +237,7 @@ void cohort::end_hold(acquisition& a, bool tell, time_point now) {
     ++stats_.grants_local;
     enter(a, acquisition::phase::over);
     if (tell) shell_.on_released(a, true, {});
-    deliver(*e, now);
+    deliver(*e, grant_path::handed_off, now);
     return;
   }
   // The release of a valid hold waits for the server's answer. A release that comes too late has nothing to wait for.
@@ -299,7 +304,7 @@ bool cohort::end_something(lock_entry& e, time_point now) {
     if (a.at == acquisition::phase::waiting) {
       stop_waiting(a, make_error_code(errc::closed), cancel_type::terminal, now);
     } else {
-      finish(a, acquired::failed, make_error_code(errc::closed));
+      finish(a, acquired::failed, make_error_code(errc::closed), now);
     }
     return true;
   }
@@ -342,11 +347,12 @@ void cohort::ask_if_needed(lock_entry& e, time_point now) {
   }
   acquisition& first = e.waiting.front();
   e.place->origin = first.adopts ? first.adopts->origin : std::string{};
+  e.observed_in_line = false;
   backend_->ask(*e.place, !first.once, first.lease, now);  // may end in failed, and destroy the entry
 }
 
 /// The client owns the lock: gives it to the first waiter in line.
-void cohort::deliver(lock_entry& e, time_point now) {
+void cohort::deliver(lock_entry& e, grant_path how, time_point now) {
   if (e.waiting.empty()) {
     if (!CONCH_MUTANT(wake_up_swallowed)) backend_->release(*e.place, std::nullopt, nullptr, now);
     return;
@@ -376,6 +382,7 @@ void cohort::deliver(lock_entry& e, time_point now) {
   --stats_.waiting;
   ++stats_.held;
   stats_.wait.add(now - a.asked);
+  if (is_observed_) shell_.on_observed(a, {.what = observation::kind::granted, .name = e.name, .at = now, .took = now - a.asked, .path = how});
   if (e.hand_offs == 0 || other_lease || !e.watch.armed()) schedule(e, now);  // one that was taken over begins with another index
   shell_.on_acquired(a, acquired::granted, {});
 }
@@ -407,6 +414,7 @@ bool cohort::can_hand_off(lock_entry& e, time_point now) {
 void cohort::give_back(lock_entry& e, receipt* r, time_point now) {
   e.watch.cancel();
   std::erase(due_, e.place.get());
+  e.observed_in_line = false;
   if (e.waiting.empty()) {
     backend_->release(*e.place, std::nullopt, r, now);
   } else {
@@ -414,7 +422,30 @@ void cohort::give_back(lock_entry& e, receipt* r, time_point now) {
   }
 }
 
-void cohort::finish(acquisition& a, acquired how, error_code why) {
+/// Ends an acquire that has not been granted, and has an entry.
+void cohort::finish(acquisition& a, acquired how, error_code why, time_point now) {
+  // Of one that leaves it was told when it began to leave: its entry may be gone.
+  if (a.at != acquisition::phase::leaving) observe_refusal(a, how, why, a.lock->name, now);
+  end_ungranted(a, how, why);
+}
+
+/// The same for one that has no entry yet.
+void cohort::refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now) {
+  observe_refusal(a, how, why, name, now);
+  end_ungranted(a, how, why);
+}
+
+void cohort::observe_refusal(acquisition& a, acquired how, error_code why, std::string_view name, time_point now) {
+  if (!is_observed_) return;
+  bool const is_late = how == acquired::busy && a.busy_is_late;
+  shell_.on_observed(a, {.what = observation::kind::not_granted,
+                         .name = name,
+                         .at = now,
+                         .took = now - a.asked,
+                         .why = is_late ? make_error_code(errc::timed_out) : why});
+}
+
+void cohort::end_ungranted(acquisition& a, acquired how, error_code why) {
   backend_->forget(a);
   a.unlink();
   a.due.cancel();
@@ -567,6 +598,7 @@ void cohort::detach(acquisition& a, time_point now) {
   enter(a, acquisition::phase::detaching);
   --stats_.held;
   stats_.hold.add(now - a.granted);
+  if (is_observed_) shell_.on_observed(a, {.what = observation::kind::detached, .name = e.name, .at = now, .took = now - a.granted});
   a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
   a.detached_at = now;
   timers_.arm(a.due, now + settings_.command_timeout);
@@ -598,7 +630,7 @@ void cohort::go_on_detaching(lock_entry& e, time_point now) {
     shell_.on_detached(a, {});
     a.lock = nullptr;
     ++e.hand_offs;
-    deliver(e, now);
+    deliver(e, grant_path::handed_off, now);
     return;
   }
   e.watch.cancel();
@@ -631,6 +663,7 @@ void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
   ++stats_.losses;
   --stats_.held;
   stats_.hold.add(now - a.granted);
+  if (is_observed_) shell_.on_observed(a, {.what = observation::kind::lost, .name = a.lock->name, .at = now, .took = now - a.granted, .why = why});
   shell_.on_lost(a, why);
   end_extension(a, false, {});
 }
@@ -655,7 +688,7 @@ void cohort::granted(place& s, bool pushed, time_point now) {
     unseen_.for_each(tell);
     if (auto const at = entries_.find(e.name); e.single && at != entries_.end()) tell(*at->second);
   }
-  deliver(e, now);
+  deliver(e, pushed ? grant_path::pushed : grant_path::answered, now);
 }
 
 void cohort::busy(place& s, time_point now) {
@@ -663,28 +696,40 @@ void cohort::busy(place& s, time_point now) {
   if (!e.waiting.empty() && e.waiting.front().once) {
     acquisition& a = e.waiting.front();
     bool const adopts = a.adopts != nullptr;  // the lock is not the origin's any more
-    finish(a, adopts ? acquired::failed : acquired::busy, adopts ? make_error_code(errc::lost) : error_code{});
+    finish(a, adopts ? acquired::failed : acquired::busy, adopts ? make_error_code(errc::lost) : error_code{}, now);
   }
   ask_if_needed(e, now);
+}
+
+void cohort::queued(place& s, time_point now) {
+  lock_entry& e = entry_of(s);
+  if (e.waiting.empty() || std::exchange(e.observed_in_line, true)) return;
+  if (is_observed_) shell_.on_observed(e.waiting.front(), {.what = observation::kind::queued, .name = e.name, .at = now});
+}
+
+void cohort::asked_again(place& s, retry_reason why, time_point now) {
+  lock_entry& e = entry_of(s);
+  if (e.waiting.empty()) return;
+  if (is_observed_) shell_.on_observed(e.waiting.front(), {.what = observation::kind::retried, .name = e.name, .at = now, .again = why});
 }
 
 void cohort::left(place& s, time_point now) {
   lock_entry& e = entry_of(s);
   if (!e.waiting.empty() && e.waiting.front().at == acquisition::phase::staying) {
     acquisition& a = e.waiting.front();
-    finish(a, acquired::failed, a.ending);
+    finish(a, acquired::failed, a.ending, now);
   }
   ask_if_needed(e, now);
 }
 
-void cohort::failed(place& s, error_code why, time_point) {
+void cohort::failed(place& s, error_code why, time_point now) {
   lock_entry& e = entry_of(s);
-  while (!e.waiting.empty()) finish(e.waiting.front(), acquired::failed, why);
+  while (!e.waiting.empty()) finish(e.waiting.front(), acquired::failed, why, now);
 }
 
 void cohort::attempt_failed(place& s, error_code why, time_point now) {
   lock_entry& e = entry_of(s);
-  if (!e.waiting.empty() && e.waiting.front().once) finish(e.waiting.front(), acquired::failed, why);
+  if (!e.waiting.empty() && e.waiting.front().once) finish(e.waiting.front(), acquired::failed, why, now);
   ask_if_needed(e, now);
 }
 
@@ -738,7 +783,7 @@ void cohort::requested(place& s, time_point) {
 void cohort::released(receipt& r, bool was_mine, error_code why, time_point now) {
   auto& a = static_cast<acquisition&>(r);
   if (a.at == acquisition::phase::leaving) {
-    finish(a, acquired::failed, a.ending);
+    finish(a, acquired::failed, a.ending, now);
     return;
   }
   if (a.at != acquisition::phase::releasing) return;

@@ -96,6 +96,19 @@ struct named_acquisition {
 
 enum class acquired { granted, busy, failed };
 
+/// What has become of an acquisition, for those who look on (config::observer, config::top_k).
+struct observation {
+  enum class kind : std::uint8_t { waiting, queued, retried, granted, not_granted, released, lost, detached };
+
+  kind what;
+  std::string_view name;
+  time_point at;
+  duration took = duration::zero();  // granted, not_granted: the wait; released, lost, detached: the hold
+  grant_path path = grant_path::answered;
+  retry_reason again = retry_reason::reconnected;
+  error_code why = {};
+};
+
 /// What the cohort tells the shell. No function here may call back into the engine before it has returned.
 class acquisition_events {
  public:
@@ -106,6 +119,8 @@ class acquisition_events {
   virtual void on_requested(acquisition&) {}
   /// Without an error the place of `a` is still owned during the call: its id and its fence are what another client takes over.
   virtual void on_detached(acquisition&, error_code) {}
+  /// Only where the settings name somebody who looks on. It comes before the event of the same moment above.
+  virtual void on_observed(acquisition&, observation const&) {}
 
  protected:
   ~acquisition_events() = default;
@@ -127,6 +142,7 @@ struct lock_entry : list_hook<lock_entry> {
   acquisition* holder = nullptr;
   int hand_offs = 0;                    // of the present grant; the index in the fencing token
   bool requested = false;               // another client asks for the present grant
+  bool observed_in_line = false;        // that the present request is in line was told to those who look on
   time_point ends = time_point::max();  // the hold is over then at the latest, whatever the servers say
   time_point slice_began{};
   time_point renew_at{};
@@ -175,6 +191,8 @@ class cohort final : public backend_events {
   // backend_events
   void granted(place& s, bool pushed, time_point now) override;
   void busy(place& s, time_point now) override;
+  void queued(place& s, time_point now) override;
+  void asked_again(place& s, retry_reason why, time_point now) override;
   void left(place& s, time_point now) override;
   void failed(place& s, error_code why, time_point now) override;
   void attempt_failed(place& s, error_code why, time_point now) override;
@@ -200,11 +218,14 @@ class cohort final : public backend_events {
   template <class F>
   void for_each_entry(F f);
   void ask_if_needed(lock_entry& e, time_point now);
-  void deliver(lock_entry& e, time_point now);
+  void deliver(lock_entry& e, grant_path how, time_point now);
   bool can_hand_off(lock_entry& e, time_point now);
   void give_back(lock_entry& e, receipt* r, time_point now);
   void stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now);
-  void finish(acquisition& a, acquired how, error_code why);
+  void finish(acquisition& a, acquired how, error_code why, time_point now);
+  void refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now);
+  void end_ungranted(acquisition& a, acquired how, error_code why);
+  void observe_refusal(acquisition& a, acquired how, error_code why, std::string_view name, time_point now);
   void tell_lost(acquisition& a, error_code why, time_point now);
   void end_hold(acquisition& a, bool tell, time_point now);
   void overdue(acquisition& a, time_point now);
@@ -225,6 +246,7 @@ class cohort final : public backend_events {
   timer_queue& timers_;
   acquisition_events& shell_;
   statistics& stats_;
+  bool const is_observed_;
   backend* backend_ = nullptr;
   bool closed_ = false;
   using entries = std::unordered_map<std::string_view, std::unique_ptr<lock_entry>>;  // keys live in the entries

@@ -155,7 +155,7 @@ void server::ask_everything_again(std::size_t& left, time_point now) {
       case place::state::asking:
       case place::state::in_line:
         if (CONCH_MUTANT(place_lost_on_reconnect)) s.ticket = s.terms.ticket;
-        if (!CONCH_MUTANT(not_asked_again)) send_acquire(s, false, now);
+        if (!CONCH_MUTANT(not_asked_again)) ask_once_more(s, retry_reason::reconnected, now);
         break;
       case place::state::leaving: send_leave(s, false, now); break;
       case place::state::owned: renewals.push_back(&s); break;

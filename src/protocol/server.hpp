@@ -237,6 +237,7 @@ class server final : public backend, public wire_events {
   /// Safety check, retry, or out of patience.
   void check(place& s, time_point now);
   void send_acquire(place& s, bool with_source, time_point now);
+  void ask_once_more(place& s, retry_reason why, time_point now);
   void about_to_ask(place& s, std::int64_t not_after_us);
   void send_leave(place& s, bool with_source, time_point now);
   void acquire_answer(in_flight const& r, answer const& a, time_point now);

@@ -131,6 +131,13 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
   push_request(asked);
 }
 
+/// Of a place that asks, or is in line. What was not written yet is only asked for.
+void server::ask_once_more(place& s, retry_reason why, time_point now) {
+  if (s.at != place::state::asking && s.at != place::state::in_line) return;
+  if (s.written) up_.asked_again(s, why, now);
+  send_acquire(s, false, now);
+}
+
 void server::acquire_answer(in_flight const& r, answer const& a, time_point now) {
   place& s = *r.at;
   // The reply counts also where no caller waits for it any more.
@@ -189,9 +196,7 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
       }
       up_.busy(s, now);
       return;
-    case kind::too_late:
-      if (s.at == place::state::asking || s.at == place::state::in_line) send_acquire(s, false, now);
-      return;
+    case kind::too_late: ask_once_more(s, retry_reason::server_busy, now); return;
     case kind::unfinished:
       // The next script goes on. A place that is leaving learns the result from the answer to its leave.
       if (s.at == place::state::owned) {
@@ -265,6 +270,7 @@ void server::give_back_late(place& s, time_point now) {
   owe(s, s.id, nullptr, now);
   become_idle(s);
   if (asked) {
+    up_.asked_again(s, retry_reason::grant_late, now);
     ask(s, wait, again, now);
     s.late_since = since;
   } else {
@@ -343,8 +349,9 @@ void server::check(place& s, time_point now) {
     fail(s, make_error_code(errc::unreachable, trouble_of(s)), now);
     return;
   }
-  if (s.at == place::state::in_line) ++stats_.safety_checks;
-  send_acquire(s, false, now);
+  bool const stands = s.at == place::state::in_line;
+  if (stands) ++stats_.safety_checks;
+  ask_once_more(s, stands ? retry_reason::safety_check : retry_reason::server_busy, now);
 }
 
 /// The place that the grant is for. A lock with several owners may have several places here.
@@ -420,7 +427,7 @@ bool server::is_plausible(std::int64_t fence, time_point now) const {
 void server::ask_because_of_push(place& s, time_point now) {
   if (s.at == place::state::leaving || !connected_) return;
   if (std::exchange(s.asks_again, true)) return;
-  send_acquire(s, false, now);
+  ask_once_more(s, retry_reason::push_doubted, now);
 }
 
 /// Gives back a grant that no waiter here wants any more, unless a release for it is already under way. A release that was refused so far

@@ -169,6 +169,8 @@ void synced_server::queued(engine::place& s, time_point now) {
   up_.queued(f, now);
 }
 
+void synced_server::asked_again(engine::place& s, retry_reason why, time_point now) { up_.asked_again(front_of(s), why, now); }
+
 void synced_server::left(engine::place& s, time_point now) {
   front& f = front_of(s);
   end(f);
@@ -194,6 +196,7 @@ void synced_server::lost(engine::place& s, time_point now) {
   bool const was_held = f.at == place::state::owned;
   f.timer.cancel();
   if (!was_held && f.at != place::state::leaving) {
+    up_.asked_again(f, retry_reason::replicas_missing, now);
     below().ask(s, f.wait, server_.claim_of(f.lease), now);
     return;
   }
@@ -349,6 +352,7 @@ void synced_server::give_back(front& f, time_point now) {
   f.most = std::max<std::int64_t>(f.most, 0);
   bool const leaves = f.at == place::state::leaving;
   if (f.wait && !leaves && !f.why_not && f.origin.empty()) {
+    up_.asked_again(f, retry_reason::replicas_missing, now);
     below().release(f.at_server, server_.claim_of(f.lease), nullptr, now);
     return;
   }

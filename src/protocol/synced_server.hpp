@@ -71,6 +71,7 @@ class synced_server final : public backend, private backend_events, private sync
   void granted(engine::place& s, bool pushed, time_point now) override;
   void busy(engine::place& s, time_point now) override;
   void queued(engine::place& s, time_point now) override;
+  void asked_again(engine::place& s, retry_reason why, time_point now) override;
   void left(engine::place& s, time_point now) override;
   void failed(engine::place& s, error_code why, time_point now) override;
   void attempt_failed(engine::place& s, error_code why, time_point now) override;

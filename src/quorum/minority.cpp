@@ -2,6 +2,8 @@
 #include "base/mutant.hpp"
 #include "quorum/quorum_lock.hpp"
 
+#include <utility>
+
 // Some votes in hand, but not enough. To keep them may keep all clients from the lock; to give them back may lose it.
 namespace conch::quorum {
 
@@ -55,6 +57,7 @@ std::optional<protocol::rival> quorum::rival_before(quorum_lock const& b, time_p
 
 void quorum::yield_all(quorum_lock& b, protocol::rival const& to, time_point now) {
   std::uint64_t const round = b.round;
+  up_.asked_again(*b.front, retry_reason::votes_given_back, now);
   for (auto const& v : b.votes) {
     if (v->place.at != place::state::owned) continue;
     // The vote came back to us although it was given back for the same rival: that rival does not stand in line there. All such rivals are
@@ -165,11 +168,15 @@ void quorum::due(quorum_lock& b, time_point now) {
     return;
   }
   if (b.at == quorum_lock::phase::collecting) {
+    bool told = false;
     for (auto const& v : b.votes) {
       place const& s = v->place;
       bool const ends = s.at == place::state::owned && now >= s.deadline - settings_.quorum.min_validity && !CONCH_MUTANT(expired_votes_kept);
       // A vote that is about to end is passed on to the next in line. A try has such votes when too few servers are there.
-      if (stuck ? s.at == place::state::owned : ends) yield(b, *v, false, now);
+      if (stuck ? s.at == place::state::owned : ends) {
+        if (!std::exchange(told, true)) up_.asked_again(*b.front, retry_reason::votes_given_back, now);
+        yield(b, *v, false, now);
+      }
       if (b.round != round) return;
     }
     if (stuck) {

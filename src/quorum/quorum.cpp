@@ -73,7 +73,7 @@ void quorum::ask(engine::place& of, bool wait, engine::milliseconds lease, time_
   b.wait = wait;
   b.lease = lease;
   b.ticket = b.agreeing_on = 0;
-  b.pushed = false;
+  b.pushed = b.told_in_line = false;
   b.began = b.since = now;
   b.pause = {};
   b.ask_others_at = engine::timer_queue::never;

@@ -79,6 +79,7 @@ struct quorum::quorum_lock {
   phase at = phase::idle;
   bool wait = false;
   bool pushed = false;  // the last vote came by push
+  bool told_in_line = false;
   engine::milliseconds lease{};
   std::int64_t ticket = 0;
   std::int64_t floor = 0;        // no fence at or below this is of use

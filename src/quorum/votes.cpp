@@ -157,7 +157,11 @@ void quorum::vote_queued(vote& v, time_point now) {
   quorum_lock& b = v.in;
   keeping const keep{b};
   v.trouble = {};
-  if (b.at == quorum_lock::phase::collecting) decide(b, now);
+  if (b.at != quorum_lock::phase::collecting) return;
+  auto const in_line =
+      static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [](auto const& one) { return one->place.at == place::state::in_line; }));
+  if (b.wait && in_line + needed() > b.votes.size() && !std::exchange(b.told_in_line, true)) up_.queued(*b.front, now);
+  decide(b, now);
 }
 
 void quorum::vote_refused(vote& v, time_point now) {

@@ -118,6 +118,7 @@ class world final : public engine::acquisition_events, public engine::log_sink {
   }
   void on_lost(engine::acquisition&, error_code) override { events.push_back("lost"); }
   void on_released(engine::acquisition&, bool was_held, error_code) override { events.push_back(was_held ? "released" : "not released"); }
+  void on_observed(engine::acquisition&, engine::observation const& o) override { observed.push_back(o.what); }
   void note(bool, std::string_view) override {}
 
   static constexpr time_point begin{std::chrono::hours{1}};
@@ -133,6 +134,7 @@ class world final : public engine::acquisition_events, public engine::log_sink {
   std::unique_ptr<quorum> backend;
   std::unique_ptr<engine::cohort> cohort;
   std::vector<std::string> events;
+  std::vector<engine::observation::kind> observed;  // with settings.observer
 };
 
 }  // namespace conch::quorum::test

@@ -513,5 +513,36 @@ TEST(Quorum, AVoteThatTellsOnlyTheTimeHasTheFenceThatWasProposed) {
   EXPECT_EQ(w.stats.fence_rounds, 0u);
 }
 
+// Votes of some are in a line as long as others decide; then nobody waits in line for the lock.
+TEST(Quorum, ThoseWhoLookOnHearThatItIsInLineWhereTheOtherVotesAreTooFew) {
+  using kind = engine::observation::kind;
+  config settings;
+  settings.observer = std::make_shared<observer>();
+  world w{5, settings};
+  engine::acquisition& a = w.ask();
+  w.in_line(0, 7, 1, true);
+  w.in_line(1, 7, 1, true);
+  EXPECT_EQ(w.observed, std::vector{kind::waiting});
+  w.in_line(2, 7, 1, true);
+  w.in_line(3, 7, 1, true);
+  EXPECT_EQ(w.observed, (std::vector{kind::waiting, kind::queued}));
+  w.cohort->cancel(a, engine::cancel_type::terminal, w.now);
+  EXPECT_EQ(w.observed, (std::vector{kind::waiting, kind::queued, kind::not_granted}));
+}
+
+TEST(Quorum, ThoseWhoLookOnHearOfVotesThatAreGivenBack) {
+  using kind = engine::observation::kind;
+  config settings;
+  settings.observer = std::make_shared<observer>();
+  world w{3, settings};
+  w.ask();
+  w.yes(0);
+  w.in_line(1, 7, 1, true);
+  EXPECT_EQ(w.observed, (std::vector{kind::waiting, kind::retried})) << "behind one that has the lock";
+  EXPECT_EQ(w.stats.votes_given_back, 1u);
+  w.in_line(2, 7, 1, true);
+  EXPECT_EQ(w.observed, (std::vector{kind::waiting, kind::retried, kind::queued}));
+}
+
 }  // namespace
 }  // namespace conch::quorum::test

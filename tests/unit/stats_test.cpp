@@ -60,6 +60,26 @@ TEST(Stats, EachServerOfAQuorumHasItsLines) {
   EXPECT_EQ(to_prometheus(statistics{}).find("conch_server_"), std::string::npos);
 }
 
+TEST(Stats, NamesOfLocksAreLabelsThatNobodyCanBreakOutOf) {
+  statistics s;
+  EXPECT_EQ(to_prometheus(s).find("conch_lock_"), std::string::npos) << "only where they are asked for";
+  s.locks.resize(3);
+  s.locks[0].name = "orders";
+  s.locks[0].grants = 7;
+  s.locks[0].wait = std::chrono::milliseconds{1500};
+  s.locks[1].name = "a\"} 1\nevil{x=\"b";
+  s.locks[2].name = "a\\x00";  // as text, and then as a byte
+  s.locks.push_back(s.locks[2]);
+  s.locks[3].name = std::string{"a\0", 2};
+  std::string const text = to_prometheus(s, "client=\"c\"");
+  EXPECT_TRUE(has_line(text, "# TYPE conch_lock_wait_seconds_total counter")) << text;
+  EXPECT_TRUE(has_line(text, "conch_lock_grants_total{client=\"c\",lock=\"orders\"} 7")) << text;
+  EXPECT_TRUE(has_line(text, "conch_lock_wait_seconds_total{client=\"c\",lock=\"orders\"} 1.5")) << text;
+  EXPECT_TRUE(has_line(text, R"(conch_lock_losses_total{client="c",lock="a\"} 1\\x0aevil{x=\"b"} 0)")) << text;
+  EXPECT_TRUE(has_line(text, R"(conch_lock_losses_total{client="c",lock="a\\\\x00"} 0)")) << text;
+  EXPECT_TRUE(has_line(text, R"(conch_lock_losses_total{client="c",lock="a\\x00"} 0)")) << text;
+}
+
 std::set<std::string> all_of(std::string const& text, std::regex const& form) {
   std::set<std::string> found;
   for (std::sregex_iterator at{text.begin(), text.end(), form}, end; at != end; ++at) found.insert(at->str(at->size() - 1));

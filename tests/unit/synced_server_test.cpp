@@ -96,9 +96,18 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
   void on_released(acquisition& a, bool was_held, error_code) override {
     events.push_back(static_cast<caller&>(a).label + (was_held ? " released" : " was not held"));
   }
+  void on_observed(acquisition& a, observation const& o) override {
+    if (o.what == observation::kind::retried && o.again == retry_reason::replicas_missing) observed.push_back(static_cast<caller&>(a).label);
+  }
   void note(bool, std::string_view) override {}
 
-  config settings;
+  static config observed_settings() {
+    config c;
+    c.observer = std::make_shared<observer>();
+    return c;
+  }
+
+  config settings = observed_settings();
   time_point now{1h};
   timer_queue timers;
   statistics stats;
@@ -106,6 +115,7 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
   written_wire first, second;
   std::vector<std::unique_ptr<caller>> callers;
   texts events;
+  texts observed;  // who was asked for again since replicas are missing
   int unheard = 0;
   engine::cohort of_this_process{settings, timers, *this, stats};
   std::unique_ptr<synced_server> both;
@@ -176,6 +186,7 @@ TEST_F(SyncedServer, WithTooFewItIsAskedOnceMoreAndThenGivenBackAndAskedForAgain
   acknowledge(2);
   EXPECT_EQ(heard(), texts{"a granted"});
   EXPECT_EQ(stats.sync_short, 2u);
+  EXPECT_EQ(observed, texts{"a"});
 }
 
 TEST_F(SyncedServer, TheErrorOfAWaitNamesHowManyReplicasHaveAcknowledged) {

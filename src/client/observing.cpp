@@ -1,0 +1,84 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "client/observing.hpp"
+
+#include "client/core.hpp"
+
+#include <exception>
+
+// What goes to the observer of a client, and to the figures of single locks.
+namespace conch::detail {
+
+namespace {
+
+/// Can others have the lock at the same time? A writer has all of a lock, and so has the owner of a reentrant_mutex.
+bool is_shared(engine::permit const& p) noexcept {
+  using engine::permit_kind;
+  return p.kind == permit_kind::semaphore || p.kind == permit_kind::segments || (p.kind == permit_kind::shared && p.weight < p.limit);
+}
+
+}  // namespace
+
+told_event::told_event(hold_node& n, engine::observation const& o)
+    : node{&n}, name{o.name}, what{o}, fence{n.fence}, shared{is_shared(n.permit)} {}
+
+void told_event::tell(observer& whom) const {
+  using kind = engine::observation::kind;
+  lock_event const e{name, static_cast<lock_kind>(node->permit.kind), shared, reinterpret_cast<std::uintptr_t>(node.get()), fence, what.at};
+  switch (what.what) {
+    case kind::waiting: whom.on_waiting(e); break;
+    case kind::queued: whom.on_queued(e); break;
+    case kind::retried: whom.on_retried(e, what.again); break;
+    case kind::granted: whom.on_granted(e, what.path, what.took); break;
+    case kind::not_granted: whom.on_not_granted(e, what.why, what.took); break;
+    case kind::released: whom.on_released(e, what.took); break;
+    case kind::lost: whom.on_lost(e, what.why, what.took); break;
+    case kind::detached: whom.on_detached(e, what.took); break;
+  }
+}
+
+void client_core::on_observed(engine::acquisition& a, engine::observation const& o) {
+  if (top_names_.counts()) count_name(o);
+  if (settings_.observer && events_.push({static_cast<hold_node&>(a), o})) ready_.push_back({ready::kind::observed, {}, {}});
+}
+
+void client_core::count_name(engine::observation const& o) {
+  using kind = engine::observation::kind;
+  switch (o.what) {
+    case kind::granted:
+    case kind::not_granted: top_names_.waited(o.name, o.took, o.what == kind::granted); break;
+    case kind::released:
+    case kind::lost:
+    case kind::detached: top_names_.held(o.name, o.took, o.what == kind::lost); break;
+    default: break;
+  }
+}
+
+void client_core::post_events() {
+  own_executor_.execute([keep = shared_from_this()] { keep->tell_events(); });
+}
+
+/// Tells what has come so far. What comes meanwhile has a turn of the event loop of its own, so that other handlers are not kept waiting.
+void client_core::tell_events() {
+  std::vector<told_event> batch;
+  {
+    std::lock_guard const guard{mutex_};
+    batch = events_.take();
+  }
+  for (told_event const& e : batch) {
+    try {
+      e.tell(*settings_.observer);
+    } catch (std::exception const& thrown) {
+      log(log_level::error, std::string{"the observer has thrown: "} + thrown.what());
+    } catch (...) {
+      log(log_level::error, "the observer has thrown something that is no std::exception");
+    }
+  }
+  bool more = false;
+  {
+    std::lock_guard const guard{mutex_};
+    more = !gone_ && events_.go_on();
+  }
+  if (more) post_events();
+}
+
+}  // namespace conch::detail
