@@ -40,9 +40,10 @@ void sync_link::more(time_point now) {
   }
 }
 
-/// One of the two connections leads to what was the master before, or after. The first one finds out for itself.
+/// One of the two connections leads to what was the master before: the older one.
 void sync_link::leave_other_server(time_point) {
-  if (connected_ && !up_.may_use(session_)) out_.drop_connection("leads to another server than the first connection");
+  bool const elsewhere = connected_ && !up_.may_use(session_);
+  if (elsewhere && !up_.follows(since_)) out_.drop_connection("leads to another server than the first connection");
 }
 
 /// All that is to be renewed now, then the mark and the WAIT, in one write.

@@ -53,6 +53,8 @@ class sync_link final : public wire_events {
    public:
     /// Is that connection to the server that has granted?
     virtual bool may_use(session const& s) const = 0;
+    /// This connection, made at `since`, leads to another one. True: the one that has granted is looked for anew.
+    virtual bool follows(time_point since) = 0;
     /// Appends what is to be renewed now. Each of it ends in `synced`.
     virtual void gather(std::vector<synced_renewal>& items, time_point now) = 0;
     virtual void synced(batch const& b, time_point now) = 0;

@@ -26,10 +26,11 @@ struct synced_server::front final : engine::place {
   bool is_wanted = false;  // in wanted_
   grant_id under_way;      // of the grant whose renewal is in a batch; 0: none
   bool pushed = false;
-  unsigned attempts = 0;   // that came to nothing, for this grant
-  std::int64_t most = -1;  // replicas that have acknowledged at the last of them; -1: there was none since it was asked for
-  error_code why_not;      // of the server: no number of replicas helps
-  engine::timer timer;     // unconfirmed: the end of the claim, or of a pause
+  unsigned attempts = 0;     // that came to nothing, for this grant
+  std::int64_t most = -1;    // replicas that have acknowledged at the last of them; -1: there was none since it was asked for
+  error_code why_not;        // of the server: no number of replicas helps
+  time_point claimed_until;  // as granted; a renewal that no replica has makes it no longer
+  engine::timer timer;       // unconfirmed: the end of the claim, or of a pause
 
   bool is_unconfirmed() const noexcept { return at != state::owned && at_server.at == state::owned; }
 };
@@ -48,11 +49,8 @@ class synced_server::keeping {
 
 synced_server::synced_server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, wire& sync,
                              backend_events& up, log_sink& log, statistics& stats)
-    : settings_{settings}, timers_{timers}, up_{up}, stats_{stats}, server_{settings, seed, nonces, timers, out, *this, log, stats}, link_{settings,
-                                                                                                                                           timers,
-                                                                                                                                           sync,
-                                                                                                                                           *this,
-                                                                                                                                           stats} {}
+    : settings_{settings}, timers_{timers}, up_{up}, stats_{stats}, out_{out}, server_{settings, seed, nonces, timers, out, *this, log, stats},
+      link_{settings, timers, sync, *this, stats} {}
 
 synced_server::front& synced_server::made_here(engine::place& s) noexcept { return static_cast<front&>(s); }
 
@@ -152,7 +150,8 @@ void synced_server::granted(engine::place& s, bool pushed, time_point now) {
   front& f = front_of(s);
   f.pushed = pushed;
   f.attempts = 0;
-  timers_.arm(f.timer, s.deadline);
+  f.claimed_until = s.deadline;
+  timers_.arm(f.timer, f.claimed_until);
   renew(f);
   link_.more(now);
 }
@@ -217,6 +216,7 @@ void synced_server::settled(engine::place& s) {
 }
 
 void synced_server::connection_changed(time_point now) {
+  if (server_.connected()) connected_at_ = now;
   up_.connection_changed(now);
   link_.more(now);
 }
@@ -250,6 +250,15 @@ void synced_server::renew(front& f) {
 
 /// Only where the grant is. During a failover one connection may already lead to the new master, which has not granted it.
 bool synced_server::may_use(session const& s) const { return s.run == server_.run(); }
+
+/// A first connection to a server that has become a replica, and cuts nobody, has nothing to ask that would be refused: renewals go another way.
+bool synced_server::follows(time_point since) {
+  if (!server_.connected()) return true;  // it is being made
+  if (connected_at_ >= since) return false;
+  connected_at_ = since;  // asked for once
+  out_.drop_connection("leads to another server than the second connection, which is younger");
+  return true;
+}
 
 void synced_server::gather(std::vector<synced_renewal>& items, time_point now) {
   for (front* const one : std::exchange(wanted_, {})) {
@@ -330,18 +339,18 @@ void synced_server::too_few(front& f, sync_link::result const& r, sync_link::bat
     if (final) f.why_not = to_error(r.why, of_lock(s, b.words));
   }
   bool const once_more = unheard || (f.attempts < 2 && !f.why_not && f.at != place::state::leaving);
-  if (!once_more || now >= s.deadline) return give_back(f, now);
+  if (!once_more || now >= f.claimed_until) return give_back(f, now);
   bool const at_once = r.why == fault::none || r.why == fault::no_script;
   if (at_once) renew(f);
-  else timers_.arm(f.timer, std::min(s.deadline, now + milliseconds{20}));
+  else timers_.arm(f.timer, std::min(f.claimed_until, now + milliseconds{20}));
 }
 
 /// The end of the claim, or of a pause before it.
 void synced_server::due(front& f, time_point now) {
   keeping const keep{f};
   if (!f.is_unconfirmed()) return;
-  if (now >= f.at_server.deadline) return give_back(f, now);
-  timers_.arm(f.timer, f.at_server.deadline);
+  if (now >= f.claimed_until) return give_back(f, now);
+  timers_.arm(f.timer, f.claimed_until);
   renew(f);
   link_.more(now);
 }

@@ -89,6 +89,7 @@ class synced_server final : public backend, private backend_events, private sync
 
   // From the sync link.
   bool may_use(session const& s) const override;
+  bool follows(time_point since) override;
   void gather(std::vector<synced_renewal>& items, time_point now) override;
   void synced(sync_link::batch const& b, time_point now) override;
 
@@ -108,7 +109,9 @@ class synced_server final : public backend, private backend_events, private sync
   timer_queue& timers_;
   backend_events& up_;
   statistics& stats_;
+  wire& out_;
   server server_;
+  time_point connected_at_ = time_point::min();  // the first connection, the last time
   sync_link link_;
   std::vector<front*> wanted_;  // to be renewed with the next batch
 };

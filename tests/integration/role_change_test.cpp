@@ -218,5 +218,25 @@ TEST_F(RoleChange, AHoldIsRenewedAtTheNewMaster) {
   w.run(body);
 }
 
+// It is the second connection that renews, and sees the change. The first one has nothing to ask.
+TEST_F(RoleChange, AHoldThatReplicasHaveIsRenewedAtTheNewMaster) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = quick(servers.url(), 10s);
+    settings.sync_replicas = 1;
+    client c{w.ctx.get_executor(), settings};
+    mutex m{c, "synced"};
+    hold h = co_await m.async_acquire();
+    servers.change_roles();
+    time_point const before = clock::now();
+    auto const renewed = [&] { return h.deadline() > before + 10s; };
+    co_await until(renewed, "two renewals");
+    EXPECT_TRUE(h.valid());
+    EXPECT_GE(at_second.integer({"PTTL", lock_key("synced")}), 1);
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+  };
+  w.run(body);
+}
+
 }  // namespace
 }  // namespace conch::test

@@ -321,12 +321,57 @@ TEST_F(SyncedServer, ASecondConnectionToAnotherServerIsNotUsed) {
   connect();
   both->second().disconnected("a failover", now);
   connect_second("2");
+  both->first().disconnected("a failover, and back", now);
+  advance(1ms);
+  both->first().connected_as({3, "here:3", 1'700'000'000'000'000, now, "1"}, now);
+  for (int answers = static_cast<int>(first.take().size()); answers > 0; --answers) tell({1});
   ask("a");
   grant();
   EXPECT_EQ(second.take(), texts{}) << "the new master has not granted it";
   advance(3s);
   EXPECT_EQ(second.drops, texts{"leads to another server than the first connection"});
   EXPECT_EQ(first.take().back(), "release L 1 again 2") << "the claim is over";
+}
+
+// After a failover without a disconnection the first one is at a server that is a replica now, and has nothing to ask that would tell it so.
+TEST_F(SyncedServer, AYoungerSecondConnectionToAnotherServerMovesTheFirst) {
+  caller& a = holding();
+  both->second().disconnected("UNBLOCKED", now);
+  advance(10s);
+  connect_second("2");
+  EXPECT_EQ(second.take(), texts{});
+  advance(100ms);
+  EXPECT_EQ(second.drops, texts{});
+  EXPECT_EQ(first.drops, texts{"leads to another server than the second connection, which is younger"});
+  advance(100ms);
+  EXPECT_EQ(first.drops.size(), 1u) << "once";
+  both->first().disconnected("as asked", now);
+  time_point const before = a.deadline();
+  advance(10ms);
+  both->first().connected_as({1, "here:1", 1'700'000'000'000'000, now, "2"}, now);
+  EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
+  acknowledge(2);
+  EXPECT_GT(a.deadline(), before);
+  EXPECT_EQ(second.drops, texts{});
+}
+
+// A first connection that is made anew asks for the whole lease of what it has been granted. Without replicas that is worth nothing.
+TEST_F(SyncedServer, AClaimIsOverInItsTimeWhateverTheServerWasAskedForSince) {
+  connect();
+  ask("a", "L", duration::max(), true);
+  grant();
+  second.take();
+  both->second().disconnected("gone", now);
+  both->first().disconnected("gone", now);
+  first.take();
+  both->first().connected_as({3, "here:3", 1'700'000'000'000'000, now, "1"}, now);
+  texts const written = first.take();
+  ASSERT_NE(std::find(written.begin(), written.end(), "renew L 1"), written.end());
+  for (std::string const& one : written) tell(one.starts_with("renew") ? numbers{1'700'000'000'000'000, 1} : numbers{1});
+  advance(2900ms);
+  EXPECT_EQ(heard(), texts{});
+  advance(100ms);
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas"});
 }
 
 TEST_F(SyncedServer, WithoutTheRightToWaitItSaysSoAtOnce) {

@@ -300,8 +300,9 @@ TEST(Cluster, D6AScriptThatEmptiesALineAtTheSourceEndsInTheMiddle) {
   both.same(source, {"ZADD", "{t}q", "1", "x"});
   both.same(source, {"SET", "{t}a", "1"});
   both.begin_to_move(slot, source);
-  EXPECT_EQ(both.same(source, on("redis.call('SET', KEYS[2], 2) redis.call('ZPOPMIN', KEYS[1]) return redis.call('ZCARD', KEYS[1])", {"{t}q", "{t}a"})),
-            "non local key");
+  EXPECT_EQ(
+      both.same(source, on("redis.call('SET', KEYS[2], 2) redis.call('ZPOPMIN', KEYS[1]) return redis.call('ZCARD', KEYS[1])", {"{t}q", "{t}a"})),
+      "non local key");
   EXPECT_EQ(both.same(source, {"GET", "{t}a"}), "\"2\"") << "what it did before stays";
 }
 
