@@ -2,6 +2,7 @@
 #include "redis/topology/sentinel.hpp"
 
 #include "base/mutant.hpp"
+#include "redis/topology/address_map.hpp"
 
 #include <boost/assert.hpp>
 
@@ -18,10 +19,6 @@ constexpr duration between_doubts = std::chrono::milliseconds{500};
 
 /// "NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT": a name may not contain a blank.
 bool is_of(std::string_view event, std::string_view name) { return event.starts_with(name) && event.substr(name.size()).starts_with(' '); }
-
-std::string shown(std::string const& host, std::uint16_t port) {
-  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
-}
 
 bool is_final(fault what) { return what != fault::try_later && what != fault::reconnect; }
 
@@ -56,7 +53,7 @@ void sentinels::answered(std::size_t number, std::optional<named_master> const& 
   s.last = master ? outcome::named : outcome::unknown_name;
   if (master) {
     s.named = *master;
-    mapped(s.named.host, s.named.port);
+    map_address(address_map_, s.named.host, s.named.port);
     believe(number, s.named);
   }
   verdict_may_have_changed(was_pending);
@@ -73,9 +70,9 @@ void sentinels::believe(std::size_t number, named_master const& m) {
   bool const corrected = master_ && m.epoch == master_->epoch && named_by_ == number;
   if (!newer && !corrected) {
     if (!same_place && !std::exchange(s.told_of_older, true)) {
-      log(log_level::warning, s.where.shown() + " says that the master '" + server_.master + "' is at " + shown(m.host, m.port) + " (epoch " +
+      log(log_level::warning, s.where.shown() + " says that the master '" + server_.master + "' is at " + host_and_port(m.host, m.port) + " (epoch " +
                                   std::to_string(m.epoch) + "); ignored, since " + all_[named_by_].where.shown() + " has named " +
-                                  shown(master_->host, master_->port) + " (epoch " + std::to_string(master_->epoch) + ")");
+                                  host_and_port(master_->host, master_->port) + " (epoch " + std::to_string(master_->epoch) + ")");
     }
     return;
   }
@@ -91,7 +88,7 @@ void sentinels::believe(std::size_t number, named_master const& m) {
 
 void sentinels::told_of(std::vector<named_sentinel> const& others) {
   for (named_sentinel other : others) {
-    mapped(other.host, other.port);
+    map_address(address_map_, other.host, other.port);
     auto const known = std::find_if(others_.begin(), others_.end(), [&](named_sentinel const& o) { return o.id == other.id; });
     if (known == others_.end()) others_.push_back(std::move(other));
     else *known = std::move(other);
@@ -136,7 +133,8 @@ void sentinels::failed(std::size_t number, fault what, std::string_view why) {
   listen_to_others();
   bool const none = std::none_of(all_.begin(), all_.end(), [](sentinel const& one) { return one.is_connected; });
   if (none && master_ && !is_pending() && !std::exchange(told_of_silence_, true)) {
-    log(log_level::warning, "no Sentinel can be reached; goes on with the master '" + server_.master + "' at " + shown(master_->host, master_->port));
+    log(log_level::warning,
+        "no Sentinel can be reached; goes on with the master '" + server_.master + "' at " + host_and_port(master_->host, master_->port));
   }
 }
 
@@ -209,7 +207,7 @@ void sentinels::locate(std::size_t number, address& to) const {
 
 std::string sentinels::present() const {
   if (!master_) return {};
-  return "the master '" + server_.master + "' is at " + shown(master_->host, master_->port) + " (epoch " + std::to_string(master_->epoch) +
+  return "the master '" + server_.master + "' is at " + host_and_port(master_->host, master_->port) + " (epoch " + std::to_string(master_->epoch) +
          "), says " + all_[named_by_].where.shown();
 }
 
@@ -219,21 +217,14 @@ std::string sentinels::what_they_said() const {
     text += text.empty() ? "" : "; ";
     switch (s.last) {
       case outcome::none: text += s.where.shown() + ": no answer yet"; break;
-      case outcome::named: text += s.where.shown() + ": at " + shown(s.named.host, s.named.port) + ", epoch " + std::to_string(s.named.epoch); break;
+      case outcome::named:
+        text += s.where.shown() + ": at " + host_and_port(s.named.host, s.named.port) + ", epoch " + std::to_string(s.named.epoch);
+        break;
       case outcome::unknown_name: text += s.where.shown() + ": does not know this name"; break;
       case outcome::failed: text += s.why; break;  // it begins with the address
     }
   }
   return text;
-}
-
-void sentinels::mapped(std::string& host, std::uint16_t& port) const {
-  auto const found = address_map_.find(shown(host, port));
-  if (found == address_map_.end()) return;
-  address to;
-  read_host_and_port(found->second, to);  // checked when the client was made
-  host = to.host;
-  port = to.port;
 }
 
 }  // namespace conch::redis

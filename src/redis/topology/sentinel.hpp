@@ -108,7 +108,6 @@ class sentinels {
   bool is_pending() const noexcept;
   void verdict_may_have_changed(bool was_pending);
   std::string what_they_said() const;
-  void mapped(std::string& host, std::uint16_t& port) const;
   void log(log_level level, std::string words) { actions_.log.emplace_back(level, std::move(words)); }
 
   address const server_;

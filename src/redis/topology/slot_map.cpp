@@ -1,0 +1,149 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "redis/topology/slot_map.hpp"
+
+#include "redis/topology/address_map.hpp"
+
+#include <boost/assert.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+namespace conch::redis {
+
+namespace {
+
+/// Where a node does not know its own name, or is told not to say it.
+bool is_of_the_asked(std::string_view host) { return host.empty() || host == "?"; }
+
+template <class Number>
+bool read_number(std::string_view text, Number& number) {
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+bool is_slot(resp::node const& n) { return n.what == resp::kind::integer && n.integer >= 0 && n.integer < std::int64_t{slot_count}; }
+
+}  // namespace
+
+/// [[first, last, [host, port, id, ...], [host, port, id, ...] ...] ...]: the master first, then its replicas.
+std::optional<std::vector<named_slots>> read_slots(std::span<resp::node const> message, address const& asked) {
+  if (message.empty() || message[0].what != resp::kind::array) return std::nullopt;
+  std::vector<named_slots> all;
+  for (std::size_t i = 1; i < message.size(); ++i) {
+    if (message[i].depth != 1) continue;
+    bool const whole = message[i].what == resp::kind::array && i + 6 < message.size() && is_slot(message[i + 1]) && is_slot(message[i + 2]) &&
+                       message[i + 3].what == resp::kind::array && message[i + 3].count >= 3;
+    if (!whole) return std::nullopt;
+    resp::node const &host = message[i + 4], &port = message[i + 5], &id = message[i + 6];
+    named_slots one{static_cast<unsigned>(message[i + 1].integer), static_cast<unsigned>(message[i + 2].integer), std::string{id.text},
+                    std::string{is_of_the_asked(host.text) ? std::string_view{asked.host} : host.text}, 0};
+    constexpr std::size_t digits_of_id = 8;  // as many go into the names of channels
+    bool const names_a_node = port.what == resp::kind::integer && port.integer > 0 && port.integer <= 65535 && one.id.size() >= digits_of_id;
+    if (one.first > one.last || !names_a_node) return std::nullopt;
+    one.port = static_cast<std::uint16_t>(port.integer);
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::optional<redirection> read_moved(std::string_view words) {
+  constexpr std::string_view moved = "MOVED ";
+  if (!words.starts_with(moved)) return std::nullopt;
+  words.remove_prefix(moved.size());
+  auto const blank = words.find(' ');
+  auto const colon = words.rfind(':');
+  if (blank == std::string_view::npos || colon == std::string_view::npos || colon < blank) return std::nullopt;
+  redirection to;
+  if (!read_number(words.substr(0, blank), to.slot) || to.slot >= slot_count) return std::nullopt;
+  if (!read_number(words.substr(colon + 1), to.port) || to.port == 0) return std::nullopt;
+  std::string_view const host = words.substr(blank + 1, colon - blank - 1);
+  if (!is_of_the_asked(host)) to.host = host;
+  return to;
+}
+
+void slot_map::connected(time_point now) {
+  is_connected_ = is_asked_ = true;
+  asked_ = now;
+  ask_at_ = time_point::max();
+  ++requests_;
+}
+
+void slot_map::told(std::vector<named_slots> const& all, time_point now) {
+  is_asked_ = false;
+  is_known_ = true;
+  patched_.clear();
+  std::array<std::size_t, slot_count> owners;
+  owners.fill(nobody);
+  for (named_slots const& one : all) {
+    std::size_t const owner = number_of(one);
+    std::fill(owners.begin() + one.first, owners.begin() + one.last + 1, owner);
+  }
+  for (unsigned slot = 0; slot < slot_count; ++slot) give(slot, owners[slot]);
+  ask_at_ = std::min(ask_at_, detail::later_by(now, one_is_lost() ? between_urgent_requests : times_.refresh));
+}
+
+/// The id names it: a node may change its address, and another may get its old one.
+std::size_t slot_map::number_of(named_slots const& named) {
+  auto const known = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.id == named.id; });
+  auto const number = static_cast<std::size_t>(known - nodes_.begin());
+  if (known == nodes_.end()) nodes_.push_back({named.id, {}, 0, 0, false});
+  master& n = nodes_[number];
+  n.host = named.host;
+  n.port = named.port;
+  map_address(address_map_, n.host, n.port);
+  return number;
+}
+
+void slot_map::give(unsigned slot, std::size_t to) noexcept {
+  std::size_t& owner = owners_[slot];
+  if (owner == to) return;
+  if (owner != nobody) --nodes_[owner].slots;
+  if (to != nobody) ++nodes_[to].slots;
+  owner = to;
+  changed_ = true;
+}
+
+/// If the address is of none that has been seen, the whole map will tell who that is.
+void slot_map::redirected(redirection const& to, std::size_t by, time_point now) {
+  want(now, between_requests);
+  std::string host = to.host.empty() ? nodes_[by].host : to.host;
+  std::uint16_t port = to.port;
+  if (!to.host.empty()) map_address(address_map_, host, port);
+  auto const known = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.host == host && n.port == port; });
+  bool const answers_for_another = owners_[to.slot] != by;  // it was asked before the slot was known to be elsewhere
+  if (known == nodes_.end() || answers_for_another || ++patched_[to.slot] > most_patches) return;
+  give(to.slot, static_cast<std::size_t>(known - nodes_.begin()));
+}
+
+void slot_map::reached(std::size_t number, bool is_reached, time_point now) noexcept {
+  nodes_[number].is_lost = !is_reached;
+  if (!is_reached && nodes_[number].slots != 0) doubt(now);
+}
+
+bool slot_map::one_is_lost() const noexcept {
+  return std::any_of(nodes_.begin(), nodes_.end(), [](master const& n) { return n.is_lost && n.slots != 0; });
+}
+
+void slot_map::want(time_point now, duration between) noexcept { ask_at_ = std::min(ask_at_, std::max(now, detail::later_by(asked_, between))); }
+
+bool slot_map::ask_is_due(time_point now) {
+  if (!is_connected_ || is_asked_ || now < ask_at_) return false;
+  is_asked_ = true;
+  asked_ = now;
+  ask_at_ = time_point::max();
+  ++requests_;
+  return true;
+}
+
+time_point slot_map::next_due() const noexcept {
+  if (!is_connected_) return time_point::max();
+  return is_asked_ ? detail::later_by(asked_, times_.patience) : ask_at_;
+}
+
+std::optional<unsigned> slot_map::some_slot(std::size_t number) const noexcept {
+  auto const found = std::find(owners_.begin(), owners_.end(), number);
+  if (found == owners_.end()) return std::nullopt;
+  return static_cast<unsigned>(found - owners_.begin());
+}
+
+}  // namespace conch::redis

@@ -1,0 +1,120 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/url.hpp"
+#include "redis/topology/slots.hpp"
+#include "resp/decoder.hpp"
+
+#include <conch/clock.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace conch::redis {
+
+/// A master and some of its slots, as CLUSTER SLOTS names them.
+struct named_slots {
+  unsigned first = 0, last = 0;
+  std::string id, host;
+  std::uint16_t port = 0;
+};
+
+/// The answer to CLUSTER SLOTS of the node at `asked`: an empty or unknown host is that of this node. None: that is no such answer.
+std::optional<std::vector<named_slots>> read_slots(std::span<resp::node const> message, address const& asked);
+
+/// What a node answers for a slot that is another's: "MOVED 3999 127.0.0.1:6381".
+struct redirection {
+  unsigned slot = 0;
+  std::string host;  // empty: that of the node that says so
+  std::uint16_t port = 0;
+};
+std::optional<redirection> read_moved(std::string_view words);
+
+/// Which master has each slot, by what the nodes of a Cluster say: all of it by CLUSTER SLOTS, which is asked for when something shows that it has
+/// changed, and of one slot by MOVED. An ASK says nothing: the slot is still where it was. No I/O, no clock.
+class slot_map {
+ public:
+  static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
+
+  struct times {
+    duration refresh;   // how often the map is asked for without a reason
+    duration patience;  // how long an answer may take
+  };
+  /// Between two requests, however many slots move; and while a master cannot be reached, whose replica may be about to take over.
+  static constexpr duration between_requests = std::chrono::seconds{1}, between_urgent_requests = std::chrono::milliseconds{100};
+  /// So often MOVED is believed of one slot before the next whole map: two nodes may name each other.
+  static constexpr unsigned most_patches = 4;
+
+  /// `address_map`: as in the config; outlives this.
+  slot_map(times t, std::map<std::string, std::string> const& address_map) : times_{t}, address_map_{address_map} { owners_.fill(nobody); }
+
+  // ---- inputs; after each, look at ask_is_due() and take_changes()
+  /// Somebody can be asked now, and was asked when the connection began.
+  void connected(time_point now);
+  /// The connection that was to bring the map has ended, or could not be made.
+  void failed() noexcept { is_connected_ = is_asked_ = false; }
+  void told(std::vector<named_slots> const& all, time_point now);
+  /// MOVED, by that node.
+  void redirected(redirection const& to, std::size_t by, time_point now);
+  /// Something but a MOVED shows that the map may be wrong.
+  void doubt(time_point now) noexcept { want(now, between_urgent_requests); }
+  /// The master cannot be reached, or can be again. While one cannot that has slots, the map is asked for again and again.
+  void reached(std::size_t number, bool is_reached, time_point now) noexcept;
+
+  // ---- outputs
+  /// True once: CLUSTER SLOTS is to be sent now.
+  [[nodiscard]] bool ask_is_due(time_point now);
+  /// The one who was asked does not answer: its connection is to be ended.
+  bool answer_is_late(time_point now) const noexcept { return is_asked_ && now >= detail::later_by(asked_, times_.patience); }
+  time_point next_due() const noexcept;
+  /// True once: some slot has another owner than before.
+  [[nodiscard]] bool take_changes() noexcept { return std::exchange(changed_, false); }
+
+  /// The number of the master; `nobody`: it is not known.
+  std::size_t owner(unsigned slot) const noexcept { return owners_[slot]; }
+  /// All that ever were masters. Their numbers stay.
+  std::size_t nodes() const noexcept { return nodes_.size(); }
+  std::string const& id(std::size_t number) const noexcept { return nodes_[number].id; }
+  std::string const& host(std::size_t number) const noexcept { return nodes_[number].host; }
+  std::uint16_t port(std::size_t number) const noexcept { return nodes_[number].port; }
+  /// A slot that this node has; none: it has no slots, and is no master, or was removed.
+  std::optional<unsigned> some_slot(std::size_t number) const noexcept;
+  bool is_known() const noexcept { return is_known_; }
+  std::uint64_t requests() const noexcept { return requests_; }
+
+ private:
+  struct master {
+    std::string id, host;
+    std::uint16_t port = 0;
+    unsigned slots = 0;
+    bool is_lost = false;
+  };
+
+  void want(time_point now, duration between) noexcept;
+  void give(unsigned slot, std::size_t to) noexcept;
+  std::size_t number_of(named_slots const& named);
+  bool one_is_lost() const noexcept;
+
+  times const times_;
+  std::map<std::string, std::string> const& address_map_;
+  std::vector<master> nodes_;
+  std::array<std::size_t, slot_count> owners_;
+  std::map<unsigned, unsigned> patched_;  // since the last whole map: how often
+  bool is_known_ = false;
+  bool is_connected_ = false;
+  bool is_asked_ = false;
+  bool changed_ = false;
+  time_point asked_ = time_point::min();   // when the map was asked for last
+  time_point ask_at_ = time_point::max();  // when it is to be asked for
+  std::uint64_t requests_ = 0;
+};
+
+}  // namespace conch::redis
