@@ -18,8 +18,7 @@ bool is_shared(engine::permit const& p) noexcept {
 
 }  // namespace
 
-told_event::told_event(hold_node& n, engine::observation const& o)
-    : node{&n}, name{o.name}, what{o}, fence{n.fence}, shared{is_shared(n.permit)} {}
+told_event::told_event(hold_node& n, engine::observation const& o) : node{&n}, name{o.name}, what{o}, fence{n.fence}, shared{is_shared(n.permit)} {}
 
 void told_event::tell(observer& whom) const {
   using kind = engine::observation::kind;

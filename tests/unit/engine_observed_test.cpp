@@ -12,7 +12,8 @@ std::string in_words(observation const& o) {
   auto const took = [&] { return " after " + std::to_string(std::chrono::duration_cast<milliseconds>(o.took).count()) + " ms"; };
   auto const why = [&] { return o.why ? " " + to_text(o.why) : std::string{}; };
   char const* const paths[]{" answered", " pushed", " handed off"};
-  char const* const reasons[]{" reconnected", " safety check", " server busy", " push doubted", " grant late", " replicas missing", " votes given back"};
+  char const* const reasons[]{" reconnected", " safety check",     " server busy",     " push doubted",
+                              " grant late",  " replicas missing", " votes given back"};
   switch (o.what) {
     case kind::waiting: return "waiting";
     case kind::queued: return "queued";
