@@ -1,0 +1,210 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+// The life of a hold: renewals, its loss, another lease, and how it leaves for another process.
+#include "cohort/cohort.hpp"
+
+#include "base/mutant.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::engine {
+
+/// The whole validity of the present grant. A lease that is shorter than the one before it (of another coroutine, or the claim) has not
+/// moved the deadline. Its validity counts back from the deadline.
+duration cohort::validity_of(lock_entry const& e) const {
+  place const& s = *e.place;
+  duration const granted = deadline_of(e) - s.valid_from;
+  return s.confirmed && !CONCH_MUTANT(renewal_storm) ? std::min(granted, backend_->validity(s.lease)) : granted;
+}
+
+time_point cohort::lose_at(lock_entry const& e) const {
+  time_point const deadline = deadline_of(e);
+  if (CONCH_MUTANT(loss_told_late)) return deadline + milliseconds{30};
+  if (CONCH_MUTANT(vote_margin_ignored)) return deadline;
+  if (CONCH_MUTANT(margin_ignored) || (CONCH_MUTANT(margin_of_claims_ignored) && !e.place->confirmed)) return deadline;
+  if (CONCH_MUTANT(margin_above_claim)) return deadline - settings_.stop_margin;
+  return deadline - std::min(settings_.stop_margin, validity_of(e) / 4);
+}
+
+/// Sets when to look at this hold again. A hold is renewed after a third of its validity, or with a full lease after `renew_every`. A claim
+/// of 3 s is thus confirmed after 1 s: most holds are over by then and cost no second script. The time is rounded down to a grid of 1/64 of
+/// the validity, so that renewals that are due together go together.
+void cohort::schedule(lock_entry& e, time_point now) {
+  place const& s = *e.place;
+  duration const validity = validity_of(e);
+  bool const full = s.confirmed && settings_.renew_every > duration::zero();
+  duration const after = full ? std::min(settings_.renew_every, validity / 2) : validity / 3;
+  duration const grid = std::max<duration>(validity / 64, milliseconds{1});
+  time_point at = deadline_of(e) - validity + after;
+  at -= at.time_since_epoch() % grid;
+  e.renew_at = std::max(at, now);
+  timers_.arm(e.watch, std::min(e.renew_at, lose_at(e)));
+}
+
+void cohort::watch(lock_entry& e, time_point now) {
+  if (e.holder == nullptr) return;
+  acquisition& a = *e.holder;
+  place& s = *e.place;
+  if (a.at == acquisition::phase::detaching && now >= lose_at(e)) {
+    end_detaching(a, make_error_code(errc::lost), now);
+    return;
+  }
+  if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
+    if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost), now);
+    if (now < deadline_of(e)) {
+      timers_.arm(e.watch, deadline_of(e));
+      return;
+    }
+    // The hold is over, after its body had the margin. A renewal that was under way may have prolonged the lease: end it.
+    e.holder = nullptr;
+    a.lock = nullptr;
+    if (!CONCH_MUTANT(loss_not_released)) give_back(e, nullptr, now);
+    return;
+  }
+  if (is_over_after_lease(a, s)) s.renewable = false;
+  if (now >= s.renew_until) s.renewable = false;
+  if (s.renewable && now >= e.renew_at) {
+    if (s.confirmed || !CONCH_MUTANT(claim_not_confirmed)) due_.push_back(&s);
+    e.renew_at = now + (CONCH_MUTANT(failed_renewal_not_repeated) ? duration{s.lease} : std::max<duration>(s.lease / 30, milliseconds{20}));
+  }
+  timers_.arm(e.watch, s.renewable ? std::min(e.renew_at, lose_at(e)) : lose_at(e));
+}
+
+void cohort::extend(acquisition& a, milliseconds lease, time_point now) {
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, make_error_code(errc::lost), now);
+  if (a.at != acquisition::phase::holding) {
+    shell_.on_extended(a, false, {});
+    return;
+  }
+  lock_entry& e = *a.lock;
+  place& s = *e.place;
+  a.lease = s.lease = lease;
+  time_point const until = now + backend_->validity(lease);
+  a.extend_to = std::max(a.extend_to, until);
+  timers_.arm(a.due, now + settings_.command_timeout);
+  s.renewable = true;
+  s.renew_until = std::max(s.renew_until, a.due.at());  // max_hold limits the watchdog, and this is asked for
+  go_on_extending(e, now);
+}
+
+void cohort::watch_requests(acquisition& a, time_point now) {
+  if (a.at != acquisition::phase::holding) return;
+  if (a.lock->requested) {
+    shell_.on_requested(a);
+  } else {
+    backend_->watch_requests(*a.lock->place, now);
+  }
+}
+
+/// Ends the extension if the deadline has been reached. Otherwise a renewal is due: none is under way, or one that was written too early.
+void cohort::go_on_extending(lock_entry& e, time_point now) {
+  acquisition& a = *e.holder;
+  if (e.place->deadline >= a.extend_to || CONCH_MUTANT(extended_at_once)) {
+    if (a.fixed) e.ends = std::max(deadline_of(e), a.extend_to);
+    a.valid_until.store(deadline_of(e).time_since_epoch().count(), std::memory_order_release);
+    end_extension(a, true, {});
+    schedule(e, now);
+    return;
+  }
+  if (CONCH_MUTANT(extension_not_sent)) return;
+  e.renew_at = now;
+  timers_.arm(e.watch, now);
+}
+
+void cohort::end_extension(acquisition& a, bool is_held, error_code why) {
+  if (!a.is_extending()) return;
+  a.extend_to = time_point::min();
+  a.due.cancel();
+  if (is_held) {
+    place& s = *a.lock->place;
+    s.renew_until = watchdog_ends(a);
+    if (a.fixed && (s.confirmed || s.deadline >= a.lock->ends)) s.renewable = false;  // as in deliver()
+  }
+  shell_.on_extended(a, is_held, why);
+}
+
+void cohort::detach(acquisition& a, time_point now) {
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, make_error_code(errc::lost), now);
+  if (a.at != acquisition::phase::holding) {
+    bool const lost = a.at == acquisition::phase::lost;
+    end_hold(a, false, now);
+    shell_.on_detached(a, make_error_code(lost ? errc::lost : errc::not_held));
+    return;
+  }
+  end_extension(a, false, make_error_code(errc::not_held));
+  lock_entry& e = *a.lock;
+  place& s = *e.place;
+  enter(a, acquisition::phase::detaching);
+  --stats_.held;
+  stats_.hold.add(now - a.granted);
+  if (is_observed_) shell_.on_observed(a, {.what = observation::kind::detached, .name = e.name, .at = now, .took = now - a.granted});
+  a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
+  a.detached_at = now;
+  timers_.arm(a.due, now + settings_.command_timeout);
+  e.ends = time_point::max();
+  s.renewable = true;  // this once: whoever takes it over has the whole lease
+  s.renew_until = std::max(s.renew_until, a.due.at());
+  go_on_detaching(e, now);
+}
+
+/// The hold leaves when a renewal that was written after the call was answered. So nothing that this connection has still under way renews it
+/// later, and a claim is a hold by then. One of the same moment may have been written before, with an earlier lease.
+void cohort::go_on_detaching(lock_entry& e, time_point now) {
+  acquisition& a = *e.holder;
+  place& s = *e.place;
+  bool const renewed = s.confirmed && s.heard_from >= a.detached_at && s.deadline >= a.detached_at + backend_->validity(s.lease);
+  if (!renewed && !CONCH_MUTANT(detached_at_once)) {
+    e.renew_at = now;
+    timers_.arm(e.watch, now);
+    return;
+  }
+  if (now >= s.deadline) {  // after a pause of this process
+    end_detaching(a, make_error_code(errc::lost), now);
+    return;
+  }
+  if (CONCH_MUTANT(detached_is_handed_on) && can_hand_off(e, now)) {
+    a.due.cancel();
+    e.holder = nullptr;
+    enter(a, acquisition::phase::over);
+    shell_.on_detached(a, {});
+    a.lock = nullptr;
+    ++e.hand_offs;
+    deliver(e, grant_path::handed_off, now);
+    return;
+  }
+  e.watch.cancel();
+  std::erase(due_, &s);
+  a.due.cancel();
+  s.renewable = false;
+  e.holder = nullptr;
+  enter(a, acquisition::phase::over);
+  shell_.on_detached(a, {});
+  a.lock = nullptr;
+  backend_->detach(s, now);
+  ask_if_needed(e, now);
+}
+
+/// It could not be detached, or it is not known whether it is still ours.
+void cohort::end_detaching(acquisition& a, error_code why, time_point now) {
+  lock_entry* const e = a.lock;
+  a.due.cancel();
+  e->holder = nullptr;
+  a.lock = nullptr;
+  enter(a, acquisition::phase::over);
+  shell_.on_detached(a, why);
+  if (e->place->at == place::state::owned) give_back(*e, nullptr, now);
+}
+
+void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
+  enter(a, acquisition::phase::lost);
+  a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
+  if (a.lock != nullptr) a.lock->place->renewable = false;
+  ++stats_.losses;
+  --stats_.held;
+  stats_.hold.add(now - a.granted);
+  if (is_observed_) shell_.on_observed(a, {.what = observation::kind::lost, .name = a.lock->name, .at = now, .took = now - a.granted, .why = why});
+  shell_.on_lost(a, why);
+  end_extension(a, false, {});
+}
+
+}  // namespace conch::engine
