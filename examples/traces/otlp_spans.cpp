@@ -102,8 +102,8 @@ struct otlp_spans::span {
 };
 
 otlp_spans::otlp_spans(std::ostream& out, std::string service, std::string instance)
-    : out_{out}, service_{std::move(service)}, instance_{std::move(instance)},
-      unix_ahead_{std::chrono::system_clock::now().time_since_epoch() - conch::clock::now().time_since_epoch()} {}
+    : out_{out}, service_{std::move(service)}, instance_{std::move(instance)}, unix_ahead_{std::chrono::system_clock::now().time_since_epoch() -
+                                                                                           conch::clock::now().time_since_epoch()} {}
 
 /// In ns, as text. Conch's clock counts since the start of the machine. What its offset was at the beginning is kept: spans then have the
 /// lengths that conch measured, also where the machine's time is set.
@@ -150,8 +150,14 @@ void otlp_spans::write(conch::lock_event const& e, span const& s) {
   json::array events;
   for (moment const& m : s.moments) events.push_back(json::object{{"name", m.what}, {"timeUnixNano", unix_time(m.at)}});
   constexpr int internal = 1, error = 2;  // of OTLP: SPAN_KIND_INTERNAL, STATUS_CODE_ERROR
-  json::object one{{"traceId", s.ids.trace}, {"spanId", s.id}, {"name", s.name}, {"kind", internal}, {"startTimeUnixNano", unix_time(e.at - s.took)},
-                   {"endTimeUnixNano", unix_time(e.at)}, {"attributes", std::move(attributes)}, {"events", std::move(events)}};
+  json::object one{{"traceId", s.ids.trace},
+                   {"spanId", s.id},
+                   {"name", s.name},
+                   {"kind", internal},
+                   {"startTimeUnixNano", unix_time(e.at - s.took)},
+                   {"endTimeUnixNano", unix_time(e.at)},
+                   {"attributes", std::move(attributes)},
+                   {"events", std::move(events)}};
   if (!s.parent.empty()) one["parentSpanId"] = s.parent;
   if (!s.error.empty()) one["status"] = json::object{{"code", error}, {"message", s.error}};
   json::object const resource{{"attributes", json::array{attribute("service.name", service_), attribute("service.instance.id", instance_)}}};

@@ -56,7 +56,7 @@ class otlp_spans final : public conch::observer {
 
   std::ostream& out_;
   std::string const service_, instance_;
-  std::chrono::nanoseconds const unix_ahead_;  // of conch's clock
+  std::chrono::nanoseconds const unix_ahead_;           // of conch's clock
   std::map<std::uint64_t, std::vector<moment>> waits_;  // what has become of the acquires under way
   std::uint64_t ungranted_ = 0;
 };

@@ -122,6 +122,7 @@ po::options_description own_options(std::string_view command) {
     add("max-hold", po::value<std::string>()->value_name("DURATION"), "renew for so long only");
     add("grace", po::value<std::string>()->value_name("DURATION"),
         "between TERM and KILL (500ms). A loss is told this long before the lease ends, at most a quarter of it");
+    add("events-fd", po::value<std::string>()->value_name("N"), "events as JSON, one a line, on descriptor N (--json alone: standard error)");
     add("no-kill-child", "if conch is killed or stands still, CMD goes on without the lock");
   } else if (command == "unlock") {
     add("fence", po::value<std::string>()->value_name("N"), "only the holder with this fence, as conch status shows it");
@@ -224,6 +225,7 @@ void read_run(given_options const& given, arguments& into) {
   if (given.has("conflict-exit-code")) {
     into.conflict_exit_code = number_of<int>("conflict-exit-code", given.text("conflict-exit-code"), 0, 255, "run");
   }
+  if (given.has("events-fd")) into.events_fd = number_of<int>("events-fd", given.text("events-fd"), 1, 1'000'000, "run");
   if (given.has("kind")) read_kind(given.text("kind"), into);
   if (into.fixed_lease && into.max_hold) refuse("--fixed-lease and --max-hold do not go together", "run");
   if (into.names.size() > 1 && into.kind != lock_kind::mutex) refuse("several NAMEs are mutexes: --kind takes one NAME", "run");

@@ -34,6 +34,7 @@ struct arguments {
   bool fixed_lease = false;
   bool kill_child = true;
   int conflict_exit_code = 0;
+  std::optional<int> events_fd = std::nullopt;
 
   // unlock
   std::optional<std::int64_t> fence = std::nullopt;

@@ -4,6 +4,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/locks.hpp"
 #include "cli/process.hpp"
+#include "cli/run_events.hpp"
 #include "cli/run_plan.hpp"
 #include "cli/show.hpp"
 
@@ -56,8 +57,10 @@ class runner {
   int run() {
     adopt_orphans();
     listen();
+    events_.waiting();
     locks_.acquire([this](error_code why, held_locks h) { acquired(why, std::move(h)); }, stop_waiting_.slot());
     context_.run();
+    events_.exits(plan_.exit_code());
     end_as_child();
     return plan_.exit_code();
   }
@@ -133,6 +136,7 @@ class runner {
       // The terminal would have told all of conch's group, as the script around it, had it not been the child's.
       if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT)) told_by_terminal_ = WTERMSIG(status);
     }
+    events_.child_ended(status);
     int const code = WIFEXITED(status) ? WEXITSTATUS(status) : exit_code::of_signal + WTERMSIG(status);
     carry_out(plan_.child_ended(code, group_is_there(child_), held_.valid(), clock::now()));
   }
@@ -168,15 +172,20 @@ class runner {
     if (why) {
       bool const not_free = why == errc::timed_out;
       int const code = not_free ? given_.conflict_exit_code : exit_code_of(why);
-      if (why != asio::error::operation_aborted) say(given_, shown(given_.names.front()) + ": " + words_of(why), code);
-      carry_out(plan_.not_granted(code));
+      std::string const words = shown(given_.names.front()) + ": " + words_of(why);
+      bool const told_to_stop = why == asio::error::operation_aborted;
+      auto const next = plan_.not_granted(code);
+      if (told_to_stop) events_.quiet_trouble("not_granted", words, plan_.exit_code());
+      else events_.trouble("not_granted", words, code);
+      carry_out(next);
       return;
     }
     held_ = std::move(held);
     known_deadline_ = held_.deadline();
+    events_.granted(held_);
     held_.when_lost([this](error_code lost) {
       if (lost == asio::error::operation_aborted) return;
-      say(given_, shown(given_.names.front()) + ": the lock is lost", exit_code::lost);
+      events_.trouble("lost", shown(given_.names.front()) + ": the lock is lost", exit_code::lost);
       time_point const now = clock::now();
       // The kill needs a moment, too.
       carry_out(plan_.lost_at(now, known_deadline_ - std::min<duration>(50ms, grace_ / 4)));
@@ -204,7 +213,8 @@ class runner {
     if (guardian_) guardian_->watch(0);
     held_.release([this](error_code why, bool) {
       if (why && why != errc::not_held)
-        say(given_, shown(given_.names.front()) + ": not released yet, so it ends with its lease: " + why.message(), 0);
+        events_.trouble("not_released", shown(given_.names.front()) + ": not released yet, so it ends with its lease: " + why.message(), 0);
+      else events_.released(!why);
       clean_ = !why;
       carry_out(plan_.released());
     });
@@ -233,14 +243,16 @@ class runner {
       options.command = given_.child;
       options.environment = environment();
       options.descriptors = inherited_;
+      std::erase(options.descriptors, events_.own_descriptor());
       options.dies_with_parent = given_.kill_child;
       // Not if a pipe follows: its reader may want the terminal, as a pager. The child gets it when it asks for it.
       options.gets_terminal = tty_.is_mine() && ::isatty(STDIN_FILENO) != 0 && !is_pipe(STDOUT_FILENO);
       child_ = start_child(options, tty_);
       if (guardian_) guardian_->watch(child_);
+      events_.child_started(child_);
       carry_out(plan_.started());
     } catch (failure const& error) {
-      say(given_, error.what(), error.code);
+      events_.trouble("not_started", error.what(), error.code);
       carry_out(plan_.cannot_start(error.code));
     }
   }
@@ -302,6 +314,7 @@ class runner {
   }
 
   arguments const& given_;
+  run_events events_{given_};
   std::vector<int> const inherited_ = inherited_descriptors();
   asio::io_context context_{1};
   client client_;

@@ -77,6 +77,8 @@ TEST(CliOptions, OfRun) {
   EXPECT_EQ(plain.conflict_exit_code, 75);
   EXPECT_TRUE(plain.kill_child);
   EXPECT_EQ(plain.names.size(), 2u);
+  EXPECT_EQ(plain.events_fd, std::nullopt);
+  EXPECT_EQ(parsed({"run", "--events-fd=3", "x", "--", "cmd"}).events_fd, 3);
   EXPECT_EQ(parsed({"run", "-n", "x", "--", "cmd"}).wait, duration{0});
 }
 

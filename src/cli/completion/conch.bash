@@ -20,11 +20,11 @@ _conch() {
     --config | --password-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --kind) COMPREPLY=($(compgen -W 'mutex shared exclusive semaphore= striped=' -- "$cur")); return ;;
     --wait | -w | --lease | --max-hold | --grace | --every | --time) COMPREPLY=($(compgen -W '500ms 1s 30s 5m' -- "$cur")); return ;;
-    --url | --user | --key-prefix | --fence | --conflict-exit-code | -E) return ;;
+    --url | --user | --key-prefix | --fence | --conflict-exit-code | -E | --events-fd) return ;;
   esac
   local options='--url --config --user --password-file --key-prefix --json --verbose --help'
   case $command in
-    run) options+=' --wait --no-wait --conflict-exit-code --kind --lease --fixed-lease --max-hold --grace --no-kill-child --' ;;
+    run) options+=' --wait --no-wait --conflict-exit-code --kind --lease --fixed-lease --max-hold --grace --events-fd --no-kill-child --' ;;
     unlock) options+=' --fence --yes' ;;
     watch) options+=' --every' ;;
     bench) options+=' --time' ;;

@@ -1,0 +1,101 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/run_events.hpp"
+
+#include "cli/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/show.hpp"
+
+#include <boost/json/array.hpp>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <utility>
+
+namespace json = boost::json;
+
+namespace conch::cli {
+
+namespace {
+
+/// Writes the line in one piece, if there is room. False: the reader has gone. CMD must not inherit that SIGPIPE is ignored, so it is blocked
+/// for this write, and taken if it has come.
+bool write_line(int fd, std::string const& line) {
+  pollfd room{fd, POLLOUT, 0};
+  if (::poll(&room, 1, 0) <= 0) return true;
+  sigset_t pipe, before, pending;
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  ::sigpending(&pending);
+  ::pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  ssize_t written = 0;
+  do {
+    written = ::write(fd, line.data(), line.size());
+  } while (written < 0 && errno == EINTR);
+  bool const gone = written < 0 && errno != EAGAIN;
+  timespec const at_once{};
+  if (gone && ::sigismember(&pending, SIGPIPE) == 0) ::sigtimedwait(&pipe, nullptr, &at_once);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return !gone;
+}
+
+}  // namespace
+
+run_events::run_events(arguments const& given) : given_{given}, fd_{given.events_fd.value_or(given.json ? STDERR_FILENO : -1)}, began_{clock::now()} {
+  if (fd_ >= 0 && ::fcntl(fd_, F_GETFD) == -1) {
+    throw failure{exit_code::usage, "--events-fd " + std::to_string(fd_) + ": no such descriptor is open"};
+  }
+}
+
+void run_events::write(char const* event, json::object more) {
+  if (fd_ < 0) return;
+  auto const now = std::chrono::system_clock::now().time_since_epoch();
+  json::object o{{"event", event}, {"unix_ms", std::chrono::duration_cast<std::chrono::milliseconds>(now).count()}};
+  for (auto& [key, value] : more) o[key] = std::move(value);
+  if (!write_line(fd_, one_line(o))) fd_ = -1;
+}
+
+void run_events::waiting() {
+  json::array names;
+  for (std::string const& name : given_.names) names.emplace_back(shown(name));
+  write("waiting", {{"names", std::move(names)}});
+}
+
+void run_events::granted(held_locks const& held) {
+  json::array locks;
+  for (std::string const& name : given_.names) {
+    locks.push_back(json::object{{"name", shown(name)}, {"fence", std::to_string(held.fence(name))}});
+  }
+  json::object more{{"locks", std::move(locks)}, {"waited_ms", std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began_).count()}};
+  if (held.segment() != 0) more["segment"] = held.segment();
+  write("granted", std::move(more));
+}
+
+void run_events::child_started(pid_t pid) { write("child_started", {{"pid", pid}}); }
+
+void run_events::child_ended(int status) {
+  if (WIFEXITED(status)) write("child_exit", {{"code", WEXITSTATUS(status)}});
+  else write("child_exit", {{"signal", WTERMSIG(status)}});
+}
+
+void run_events::released(bool confirmed) { write("released", {{"confirmed", confirmed}}); }
+
+void run_events::exits(int code) { write("exit", {{"exit_code", code}}); }
+
+void run_events::trouble(char const* event, std::string const& words, int code) {
+  bool const one_for_both = given_.json && fd_ == STDERR_FILENO;
+  if (!one_for_both) say(given_, words, code);
+  quiet_trouble(event, words, code);
+}
+
+void run_events::quiet_trouble(char const* event, std::string const& words, int code) {
+  write(event, {{"error", shown(words)}, {"exit_code", code}});
+}
+
+}  // namespace conch::cli

@@ -1,0 +1,49 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "cli/locks.hpp"
+#include "cli/options.hpp"
+
+#include <boost/json/object.hpp>
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace conch::cli {
+
+/// What `conch run` tells a program: a JSON object a line, on standard error (--json) or another descriptor (--events-fd). Each has "event" and
+/// "unix_ms".
+///
+/// It never waits for its reader: a line for which there is no room is left out. After the end of the reader nothing is told any more.
+class run_events {
+ public:
+  /// Throws failure if --events-fd names no open descriptor.
+  explicit run_events(arguments const& given);
+
+  void waiting();
+  void granted(held_locks const& held);
+  void child_started(pid_t pid);
+  /// `status`: of waitpid.
+  void child_ended(int status);
+  void released(bool confirmed);
+  void exits(int code);
+
+  /// `event`: what went wrong: not_granted, not_started, lost or not_released. Also for people, as `say`; where both go to standard error, one
+  /// line is for both.
+  void trouble(char const* event, std::string const& words, int code);
+  /// The same without words for people.
+  void quiet_trouble(char const* event, std::string const& words, int code);
+
+  /// Not for CMD: its end would not be the end of the stream. -1: none is in use, or a standard one.
+  int own_descriptor() const noexcept { return fd_ > 2 ? fd_ : -1; }
+
+ private:
+  void write(char const* event, boost::json::object more);
+
+  arguments const& given_;
+  int fd_;  // -1: nobody is told
+  time_point began_;
+};
+
+}  // namespace conch::cli
