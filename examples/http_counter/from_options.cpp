@@ -25,7 +25,38 @@ std::string server_of_values(std::string const& url) {
   return "redis://" + url.substr(several.size(), url.find(',') - several.size());
 }
 
+std::string shown_url(std::string const& url) {
+  auto const begin = url.find("://");
+  auto const at = url.rfind('@');
+  return begin == url.npos || at == url.npos ? url : url.substr(0, begin + 3) + url.substr(at + 1);
+}
+
+/// A certificate or a key is a file of this machine: `?cacert=FILE&cert=FILE`.
+std::string without_files(std::string const& url) {
+  auto const mark = std::min(url.find('?'), url.size());
+  std::string kept = url.substr(0, mark);
+  char before = '?';
+  for (auto at = mark; at < url.size();) {
+    auto const end = std::min(url.find('&', at + 1), url.size());
+    std::string const word = url.substr(at + 1, end - at - 1);
+    bool const is_file = word.starts_with("cacert=") || word.starts_with("cacertdir=") || word.starts_with("cert=") || word.starts_with("key=");
+    if (!is_file) {
+      kept += before + word;
+      before = '&';
+    }
+    at = end;
+  }
+  return kept;
+}
+
 }  // namespace
+
+std::string shown_lock_servers(options const& chosen) {
+  if (chosen.lock_servers.empty()) return without_files(shown_url(chosen.redis));
+  std::string all;
+  for (std::string const& url : chosen.lock_servers) all += (all.empty() ? "" : ", ") + without_files(shown_url(url));
+  return all;
+}
 
 conch::config lock_settings(options const& chosen) {
   conch::config c;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "assets.hpp"
+#include "from_options.hpp"
 #include "random_word.hpp"
 #include "sale.hpp"
 #include "worker.hpp"
@@ -44,20 +45,6 @@ flash_sale::settings sale_settings(std::string const& name) {
   return s;
 }
 
-/// Without a user and a password.
-std::string shown_url(std::string const& url) {
-  auto const begin = url.find("://");
-  auto const at = url.rfind('@');
-  return begin == url.npos || at == url.npos ? url : url.substr(0, begin + 3) + url.substr(at + 1);
-}
-
-std::string shown_servers(http_counter::options const& chosen) {
-  if (chosen.lock_servers.empty()) return shown_url(chosen.redis);
-  std::string all;
-  for (std::string const& url : chosen.lock_servers) all += (all.empty() ? "" : ", ") + shown_url(url);
-  return all;
-}
-
 /// Takes as long for every wrong token.
 bool is_same(std::string_view given, std::string_view wanted) {
   unsigned different = given.size() == wanted.size() ? 0 : 1;
@@ -84,7 +71,7 @@ director::director(asio::io_context& ctx, conch::client& locks, http_counter::va
     : strand_(asio::make_strand(ctx)), lock_(locks, chosen.name), values_(values), counter_(number), name_(chosen.name), own_id_(locks.id()),
       token_(chosen.workers == 0 ? std::string() : http_counter::random_word()),
       quorum_(chosen.lock_servers.size() > 1 || (chosen.lock_servers.empty() && chosen.redis.starts_with("redlock:"))),
-      scene_(chosen.name, shown_servers(chosen)), next_(strand_), next_look_(strand_), round_end_(strand_), stop_end_(strand_) {
+      scene_(chosen.name, http_counter::shown_lock_servers(chosen)), next_(strand_), next_look_(strand_), round_end_(strand_), stop_end_(strand_) {
   if (chosen.workers != 0) {
     crew_.emplace(strand_, static_cast<std::size_t>(chosen.workers), settings_for_workers(chosen));
     for (std::size_t i = 1; i <= crew_->size(); ++i) {

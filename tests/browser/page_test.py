@@ -53,8 +53,7 @@ class Redis:
         program = os.environ.get("CONCH_REDIS_SERVER", "redis-server")
         for _ in range(20):
             port = random.randrange(20000, 32000)  # below the ports that the system gives away itself
-            self.url = f"redis://127.0.0.1:{port}"
-            self.process = started([program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no",
+            self.process = started([program, *self.options(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no",
                                     "--dir", self.folder], stdout=subprocess.PIPE, text=True)
             # Its own word, not only an answer: another Redis may have the port.
             if any("Ready to accept connections" in line for line in self.process.stdout):
@@ -63,10 +62,30 @@ class Redis:
             self.process.wait(PATIENCE)
         raise RuntimeError("redis-server does not start")
 
+    def options(self, port):
+        self.url = f"redis://127.0.0.1:{port}"
+        return ["--port", str(port)]
+
     def end(self):
         ended(self.process)
         self.process.stdout.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class RedisOverTls(Redis):
+    """Locks are reached over TLS (lock_url), values by a unix socket (url)."""
+
+    def options(self, port):
+        files = {name: os.path.join(self.folder, name) for name in ("key", "crt", "sock")}
+        if not os.path.exists(files["crt"]):
+            subprocess.run(["openssl", "req", "-x509", "-days", "1", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                            "-subj", "/CN=page", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", files["key"], "-out", files["crt"]],
+                           check=True, capture_output=True, timeout=PATIENCE)
+        self.url = "unix://" + files["sock"]
+        self.address = f"rediss://127.0.0.1:{port}"
+        self.lock_url = f"{self.address}?cacert={files['crt']}"
+        return ["--port", "0", "--tls-port", str(port), "--unixsocket", files["sock"], "--tls-auth-clients", "no",
+                "--tls-cert-file", files["crt"], "--tls-key-file", files["key"]]
 
 
 class Server:
@@ -112,8 +131,8 @@ class Page(unittest.TestCase):
 
     # ---- helpers
 
-    def serve(self, *options, **more):
-        server = Server(self.redis, *options, **more)
+    def serve(self, *options, redis=None, **more):
+        server = Server(redis or self.redis, *options, **more)
         self.addCleanup(lambda: server.process.poll() is not None or self.assertEqual(server.end(), 0))
         return server
 
@@ -191,6 +210,20 @@ class Page(unittest.TestCase):
         self.assertEqual(len(bars), 20)
         for bar in bars:
             self.assertEqual(bar.get_property("value"), bar.get_property("max"))
+
+    def test_the_lock_may_be_reached_over_tls(self):
+        if given.no_tls:
+            self.skipTest("built without CONCH_TLS")
+        redis = RedisOverTls()
+        self.addCleanup(redis.end)
+        self.open(self.serve("--name", "secrets", "--lock-server", redis.lock_url, redis=redis))
+        self.assertEqual(self.text("kept_by"), redis.address, "and not where its certificate is")
+        self.count_both()
+        self.assertEqual(self.text("with-value"), "1,000")
+        self.assertIn("none lost", self.text("with-words"))
+        self.by("sale").click()
+        self.wait_for("the proof", lambda: "nothing sold twice, nothing lost" in self.text("sale-words"))
+        self.assertEqual(self.browser.get_log("browser"), [])
 
     def test_a_name_stays_text(self):
         name = "</strong></script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>&lt;"
@@ -311,6 +344,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", required=True, help="conch-http-counter")
     parser.add_argument("--pictures", required=True, help="a folder for the screenshots")
+    parser.add_argument("--no-tls", action="store_true", help="the server was built without CONCH_TLS")
     parser.add_argument("--browser", default=shutil.which("chromium"))
     parser.add_argument("--driver", default=shutil.which("chromedriver"))
     given, rest = parser.parse_known_args()

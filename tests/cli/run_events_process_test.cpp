@@ -93,7 +93,8 @@ TEST_F(RunEvents, ACommandThatIsNotThereIsNotStarted) {
 }
 
 TEST_F(RunEvents, GoToADescriptorThatTheCommandDoesNotGet) {
-  program p = shell("$CONCH run --events-fd 7 a -- /bin/sh -c 'if (echo mine >&7) 2>/dev/null; then exit 9; fi; echo no descriptor' 7> $FILE; echo code $?");
+  program p =
+      shell("$CONCH run --events-fd 7 a -- /bin/sh -c 'if (echo mine >&7) 2>/dev/null; then exit 9; fi; echo no descriptor' 7> $FILE; echo code $?");
   p.wait_for("no descriptor");
   EXPECT_EQ(p.wait_for("code "), "code 0");
   EXPECT_EQ(p.wait_for_end(60s), 0);
@@ -120,7 +121,8 @@ TEST_F(RunEvents, NeedAnOpenDescriptor) {
 
 // A pipe without a reader, which ends other programs by SIGPIPE; and CMD does not ignore that signal either.
 TEST_F(RunEvents, AReaderThatHasGoneEndsNothing) {
-  program p = shell("mkfifo $FILE; exec 4<> $FILE; exec 7> $FILE; exec 4>&-; $CONCH run --events-fd 7 a -- /bin/sh -c 'kill -PIPE $$; exit 5'; echo code $?");
+  program p =
+      shell("mkfifo $FILE; exec 4<> $FILE; exec 7> $FILE; exec 4>&-; $CONCH run --events-fd 7 a -- /bin/sh -c 'kill -PIPE $$; exit 5'; echo code $?");
   EXPECT_EQ(p.wait_for("code ", 60s), "code " + std::to_string(128 + SIGPIPE));
   EXPECT_FALSE(is_held("a"));
 }

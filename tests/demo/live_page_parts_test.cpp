@@ -8,6 +8,7 @@
 #include <chrono>
 #include <string>
 
+#include "from_options.hpp"
 #include "scene.hpp"
 
 namespace {
@@ -180,6 +181,15 @@ TEST(LivePageScene, ReadsNoReportOutOfNonsense) {
   for (std::string const line : {"", "{", "[]", "{}", "{\"what\":3}", "worker"}) {
     EXPECT_FALSE(parse_report(line).has_value()) << line;
   }
+}
+
+TEST(LivePageServers, AreShownWithoutPasswordsAndFiles) {
+  http_counter::options chosen;
+  chosen.redis = "redis://user:secret@h:1/2";
+  EXPECT_EQ(http_counter::shown_lock_servers(chosen), "redis://h:1/2");
+  chosen.lock_servers = {"rediss://:p@a?cacert=/x/ca.crt&sni=name&key=/x/k", "unix:///s?db=1",
+                         "rediss-sentinel://h?cert=/c&sentinelMasterId=demo&cacertdir=/d"};
+  EXPECT_EQ(http_counter::shown_lock_servers(chosen), "rediss://a?sni=name, unix:///s?db=1, rediss-sentinel://h?sentinelMasterId=demo");
 }
 
 }  // namespace
