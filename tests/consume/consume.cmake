@@ -45,6 +45,57 @@ if(HOW STREQUAL "install")
     endif()
   endforeach()
 
+elseif(HOW STREQUAL "command")
+  # Where it will not lie, because packages install into a folder and move that.
+  set(moved "${WORK_DIR}/command")
+  file(REMOVE_RECURSE "${moved}")
+  file(COPY "${prefix}/" DESTINATION "${moved}")
+  set(ENV{LD_LIBRARY_PATH} "${moved}/${LIBDIR}:$ENV{LD_LIBRARY_PATH}")
+  foreach(variable IN ITEMS CONCH_URL CONCH_USER CONCH_PASSWORD XDG_CONFIG_HOME)
+    unset(ENV{${variable}})
+  endforeach()
+  set(ENV{HOME} "${moved}")
+  set(command "${moved}/bin/conch")
+
+  # expect(CODE PATTERN ARGUMENT...): what the command prints and exits with.
+  function(expect code pattern)
+    execute_process(COMMAND "${command}" ${ARGN} OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE result TIMEOUT 60)
+    if(NOT result STREQUAL code OR NOT said MATCHES "${pattern}")
+      message(FATAL_ERROR "conch ${ARGN}: exit code ${result}, not ${code}, or no '${pattern}' in:\n${said}")
+    endif()
+  endfunction()
+  string(REPLACE "." "\\." version "${VERSION}")
+  expect(0 "^conch ${version}\n$" --version)
+  expect(0 "--no-kill-child" run --help)
+  expect(64 "there is no command" no-such-command)
+  expect(69 "no-such.sock" status x --url "unix://${moved}/no-such.sock") # it tries to connect
+
+  # installed(FILE PATTERN): the file is there, readable for all, and begins as it should.
+  function(installed file pattern)
+    if(NOT EXISTS "${moved}/${file}")
+      message(FATAL_ERROR "${file} is not installed")
+    endif()
+    file(READ "${moved}/${file}" text LIMIT 400)
+    if(NOT text MATCHES "${pattern}")
+      message(FATAL_ERROR "${file} has no '${pattern}' in its first lines")
+    endif()
+  endfunction()
+  installed(${MANDIR}/man1/conch.1 "\\.TH CONCH 1 ")
+  installed(${DATADIR}/bash-completion/completions/conch "conch")
+  installed(${DATADIR}/zsh/site-functions/_conch "^#compdef conch\n")
+  # As a shell uses it.
+  execute_process(COMMAND bash --norc -c
+      "source '${moved}/${DATADIR}/bash-completion/completions/conch' && COMP_WORDS=(conch st) COMP_CWORD=1 && _conch && echo \"\${COMPREPLY[*]}\""
+    OUTPUT_VARIABLE completed ERROR_VARIABLE failed)
+  if(NOT completed STREQUAL "status\n")
+    message(FATAL_ERROR "the completion of 'conch st' in bash is '${completed}': ${failed}")
+  endif()
+  # Built with a path to a library in the build folder, it would work here and nowhere else.
+  execute_process(COMMAND readelf -d "${command}" OUTPUT_VARIABLE needs COMMAND_ERROR_IS_FATAL ANY)
+  if(needs MATCHES "R(UN)?PATH" OR NOT needs MATCHES "NEEDED")
+    message(FATAL_ERROR "the command has a path of its own to libraries:\n${needs}")
+  endif()
+
 elseif(HOW STREQUAL "find_package")
   build_and_run(find_package)
 
