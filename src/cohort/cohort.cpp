@@ -517,6 +517,7 @@ void cohort::left(place& s, time_point now) {
   lock_entry& e = entry_of(s);
   if (!e.waiting.empty() && e.waiting.front().at == acquisition::phase::staying) {
     acquisition& a = e.waiting.front();
+    if (a.ending == errc::not_replicated) a.ending = backend_->too_late(s);  // how many have it is known only now
     finish(a, acquired::failed, a.ending, now);
   }
   ask_if_needed(e, now);

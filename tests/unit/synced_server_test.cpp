@@ -213,6 +213,16 @@ TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitTakesWhatIsAcknowledged) {
   EXPECT_EQ(heard(), texts{"a granted"});
 }
 
+TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitNamesWhatThatOneSays) {
+  connect();
+  ask("a", "L", 500ms);
+  grant();
+  advance(600ms);
+  EXPECT_EQ(heard(), texts{});
+  acknowledge(1);
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas"}) << "and not what was known at the end of its time";
+}
+
 TEST_F(SyncedServer, ATryFailsAfterASecondAttempt) {
   connect();
   ask("a", "L", duration::max(), true);
