@@ -14,9 +14,9 @@ namespace conch::test {
 
 class replicated_server {
  public:
-  explicit replicated_server(std::size_t replicas) : master_{options({})} {
+  explicit replicated_server(std::size_t replicas, redis_server_options const& each = {.tcp = true}) : master_{with(each, {})} {
     for (std::size_t i = 0; i < replicas; ++i) {
-      replicas_.push_back(std::make_unique<redis_server>(options({"--replicaof", "127.0.0.1 " + std::to_string(master_.port())})));
+      replicas_.push_back(std::make_unique<redis_server>(with(each, {"--replicaof", "127.0.0.1 " + std::to_string(master_.port())})));
     }
     wait_for_replicas();
   }
@@ -72,10 +72,8 @@ class replicated_server {
     return n;
   }
 
-  static redis_server_options options(std::vector<std::string> const& more) {
-    redis_server_options o;
-    o.tcp = true;
-    o.arguments = {"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"};
+  static redis_server_options with(redis_server_options o, std::vector<std::string> const& more) {
+    o.arguments.insert(o.arguments.end(), {"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"});
     o.arguments.insert(o.arguments.end(), more.begin(), more.end());
     return o;
   }
@@ -83,5 +81,12 @@ class replicated_server {
   redis_server master_;
   std::vector<std::unique_ptr<redis_server>> replicas_;
 };
+
+inline config synced(std::string url, std::size_t replicas, std::chrono::milliseconds lease = 9s) {
+  config c = quick(std::move(url), lease);
+  c.sync_replicas = replicas;
+  c.sync_timeout = 300ms;
+  return c;
+}
 
 }  // namespace conch::test

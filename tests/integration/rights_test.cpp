@@ -452,6 +452,68 @@ TEST_F(Rights, OfTheGuideAreEnoughForCredentialsThatChange) {
   EXPECT_EQ(refused_commands("renewing"), std::set<std::string>{"client|kill"});
 }
 
+/// The server's replica, which acknowledges.
+class RightsForReplicas : public Rights {
+ protected:
+  void SetUp() override {
+    auto const follows = [&]() -> asio::awaitable<void> {
+      auto const online = [&] { return probe.command({"INFO", "replication"}).find("state=online") != std::string::npos; };
+      co_await until(online, "the replica", 60s);
+      auto const acknowledges = [&] {
+        probe.command({"PUBLISH", "mark", "x"});
+        return probe.integer({"WAIT", "1", "1000"}) == 1;
+      };
+      co_await until(acknowledges, "a replica that acknowledges", 60s);
+    };
+    w.run(follows, 150s);
+  }
+
+  config settings_of(std::string const& user) {
+    config c = settings(user);
+    c.sync_replicas = 1;
+    return c;
+  }
+
+  redis_server const replica{{.arguments = {"--replicaof", "127.0.0.1 " + std::to_string(server().port()), "--repl-diskless-sync-delay", "0"}}};
+};
+
+TEST_F(RightsForReplicas, OfTheGuideAndToWaitAreEnough) {
+  std::vector<std::string> rights = of_guide("synced");
+  rights.emplace_back("+wait");
+  ASSERT_EQ(probe.command(rights), "OK");
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), settings_of("synced")}, b{w.ctx.get_executor(), settings_of("synced")};
+    co_await hand_over([](client& c) { return mutex{c, "synced mutex"}.async_acquire(); }, a, b);
+    co_await hand_over([](client& c) { return semaphore{c, "synced semaphore", 2}.async_acquire(2); }, a, b);
+  };
+  w.run(body, 120s);
+  EXPECT_EQ(refused_commands("synced"), std::set<std::string>{"client|kill"});
+}
+
+// What the second connection says beside the scripts. All others are those of the first.
+TEST_F(RightsForReplicas, WithoutToWaitOrToPublishNoLockIsGranted) {
+  for (std::string const right : {"wait", "publish"}) {
+    std::string const user = "synced-no-" + right;
+    std::vector<std::string> rights = of_guide(user);
+    rights.emplace_back("+wait");
+    ASSERT_EQ(std::erase(rights, "+" + right), 1u);
+    ASSERT_EQ(probe.command(rights), "OK");
+    auto const body = [&]() -> asio::awaitable<void> {
+      client c{w.ctx.get_executor(), settings_of(user)};
+      mutex m{c, user};
+      auto got = co_await m.async_acquire(as_tuple);
+      EXPECT_EQ(std::get<0>(got), errc::access_denied) << std::get<0>(got).message();
+      EXPECT_NE(std::get<0>(got).message().find(right), std::string::npos) << std::get<0>(got).message();
+      auto tried = co_await m.async_try_acquire(as_tuple);
+      EXPECT_EQ(std::get<0>(tried), errc::access_denied) << std::get<0>(tried).message();
+      auto const free = [&] { return is_free(probe, user); };
+      co_await until(free, "the lock given back");
+    };
+    w.run(body, 60s);
+    EXPECT_TRUE(refused_commands(user).contains(right)) << right;
+  }
+}
+
 TEST_F(Rights, WithoutMgetRenewalsGoOn) {
   std::vector<std::string> rights = of_guide("slow");
   ASSERT_EQ(std::erase(rights, "+mget"), 1u);

