@@ -60,9 +60,11 @@ int bench(arguments const& given, connection const& servers) {
   double const per_second = static_cast<double>(cycles.size()) / std::chrono::duration<double>(sum).count();
   double const cycle_in_trips = in_us(quantile(cycles, 0.5)) / in_us(quantile(trips, 0.5));
   double const hand_over_in_trips = in_us(quantile(hand_overs, 0.5)) / in_us(quantile(trips, 0.5));
+  std::size_t const replicas = servers.settings.sync_replicas;
   if (given.json) {
     boost::json::object o;
     o["server"] = without_password(servers.settings.url);
+    if (replicas != 0) o["sync_replicas"] = replicas;
     o["round_trip"] = as_json(trips);
     o["cycle"] = as_json(cycles);
     o["cycles_per_second"] = static_cast<std::int64_t>(per_second);
@@ -70,10 +72,15 @@ int bench(arguments const& given, connection const& servers) {
     std::cout << one_line(o);
     return exit_code::done;
   }
+  // A confirmation of its own, and what the replicas need.
+  std::string const more =
+      replicas == 0 ? "" : " and the acknowledgement of " + std::to_string(replicas) + (replicas == 1 ? " replica" : " replicas");
   std::printf("%s, one client, each part for %s\n", without_password(servers.settings.url).c_str(), readable(time).c_str());
   print("round trip (PING)", trips, "");
-  print("acquire + release", cycles, one_digit(per_second) + " cycles/s, " + one_digit(cycle_in_trips) + " PINGs each; the least is 2");
-  print("hand-over", hand_overs, one_digit(hand_over_in_trips) + " PINGs each; the least is 1: there and to the next one");
+  print("acquire + release", cycles,
+        one_digit(per_second) + " cycles/s, " + one_digit(cycle_in_trips) + " PINGs each; the least is " + (replicas == 0 ? "2" : "3" + more));
+  print("hand-over", hand_overs,
+        one_digit(hand_over_in_trips) + " PINGs each; the least is " + (replicas == 0 ? "1: there and to the next one" : "2" + more));
   std::fflush(stdout);
   return exit_code::done;
 }

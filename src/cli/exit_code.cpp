@@ -5,6 +5,7 @@ namespace conch::cli {
 
 int exit_code_of(error_code why) noexcept {
   if (why == errc::timed_out) return exit_code::not_granted;
+  if (why == errc::not_replicated) return exit_code::not_replicated;
   if (why == errc::lost || why == errc::not_held) return exit_code::lost;
   if (why == errc::access_denied) return exit_code::access_denied;
   if (why == errc::tls_failed || why == errc::invalid_url) return exit_code::wrong_config;

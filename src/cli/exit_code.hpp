@@ -21,6 +21,7 @@ struct exit_code {
   static constexpr int access_denied = 77;    // user, password, rights
   static constexpr int wrong_config = 78;     // configuration file, password file, URL, TLS
   static constexpr int lost = 79;             // run: the lock was lost before CMD had ended
+  static constexpr int not_replicated = 80;   // too few replicas have the lock (--sync-replicas); it was given back
   static constexpr int not_executable = 126;  // run: as a shell says it of CMD
   static constexpr int not_found = 127;
   static constexpr int of_signal = 128;  // plus the number of the signal that ended CMD, or the wait for the lock

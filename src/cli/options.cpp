@@ -73,6 +73,7 @@ constexpr std::string_view exit_codes = R"(Exit codes
   77  wrong user or password, or a right is missing
   78  wrong configuration file, password file, URL or TLS file; a certificate is not accepted
   79  run: the lock was lost before CMD had ended
+  80  run, bench: too few replicas had the lock in time (--sync-replicas); it was given back
  126  run: CMD cannot be executed
  127  run: CMD was not found
  128+N  run: signal N ended CMD, or the wait for the lock
@@ -109,6 +110,8 @@ po::options_description general_options() {
   return general;
 }
 
+bool waits_for_replicas(std::string_view command) { return command == "run" || command == "bench" || command == "doctor"; }
+
 po::options_description own_options(std::string_view command) {
   po::options_description own{"Options of conch " + std::string{command}};
   auto add = own.add_options();
@@ -131,6 +134,10 @@ po::options_description own_options(std::string_view command) {
     add("every", po::value<std::string>()->value_name("DURATION"), "how often to look (1s)");
   } else if (command == "bench") {
     add("time", po::value<std::string>()->value_name("DURATION"), "how long to measure, each part (1s)");
+  }
+  if (waits_for_replicas(command)) {
+    add("sync-replicas", po::value<std::string>()->value_name("N"), "a lock, and each renewal, counts when N replicas have it (0)");
+    add("sync-timeout", po::value<std::string>()->value_name("DURATION"), "how long each may take them (1s)");
   }
   return own;
 }
@@ -290,6 +297,8 @@ request parse_command_line(std::vector<std::string> const& words) {
   all.json = given.has("json");
   all.verbose = given.has("verbose");
   all.connect = {given.text("url"), given.text("config"), given.text("user"), given.text("password-file"), given.text("key-prefix")};
+  if (given.has("sync-replicas")) all.connect.sync_replicas = number_of<std::uint32_t>("sync-replicas", given.text("sync-replicas"), 0, 100, first);
+  all.connect.sync_timeout = given.time("sync-timeout");
   check_names(all);
   if (first == "run") read_run(given, all);
   if (first == "unlock") {

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/settings.hpp"
 
+#include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/sentinels.hpp"
 #include "cli/toml.hpp"
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -112,9 +114,21 @@ struct file_settings {
   }
 };
 
-constexpr std::string_view known_keys[]{
-    "url",           "user",         "password",        "password-file", "key-prefix",        "tls-ca-file",           "tls-ca-path",
-    "tls-cert-file", "tls-key-file", "tls-server-name", "sentinel-user", "sentinel-password", "sentinel-password-file"};
+constexpr std::string_view known_keys[]{"url",
+                                        "user",
+                                        "password",
+                                        "password-file",
+                                        "key-prefix",
+                                        "tls-ca-file",
+                                        "tls-ca-path",
+                                        "tls-cert-file",
+                                        "tls-key-file",
+                                        "tls-server-name",
+                                        "sentinel-user",
+                                        "sentinel-password",
+                                        "sentinel-password-file",
+                                        "sync-replicas",
+                                        "sync-timeout"};
 
 std::optional<std::string> default_file() {
   std::optional<std::string> folder = environment("XDG_CONFIG_HOME");
@@ -152,6 +166,23 @@ std::optional<std::string> password_of(connection_options const& given, file_set
   if (auto set = file.get("password")) return set;
   if (auto const path = file.get("password-file")) return password_in(*path);
   return std::nullopt;
+}
+
+/// What the library refuses is not looked at here: more replicas than there can be, no time at all.
+void read_sync(connection_options const& given, file_settings const& file, config& into) {
+  if (given.sync_replicas) {
+    into.sync_replicas = *given.sync_replicas;
+  } else if (auto const text = file.get("sync-replicas")) {
+    auto const [end, error] = std::from_chars(text->data(), text->data() + text->size(), into.sync_replicas);
+    if (error != std::errc{} || end != text->data() + text->size()) refuse("sync-replicas is a number, not '" + *text + "'");
+  }
+  if (given.sync_timeout) {
+    into.sync_timeout = *given.sync_timeout;
+  } else if (auto const text = file.get("sync-timeout")) {
+    std::optional<duration> const read = parse_duration(*text);
+    if (!read) refuse("sync-timeout: '" + *text + "' is not a duration, as 500ms or 1s");
+    into.sync_timeout = *read;
+  }
 }
 
 }  // namespace
@@ -226,6 +257,7 @@ connection read_connection(connection_options const& given) {
   } else if (!user.empty()) {
     refuse("a user without a password: set CONCH_PASSWORD, --password-file, or password in the configuration file");
   }
+  read_sync(given, file, all.settings);
   all.servers = servers_of(all.settings.url);
   all.settings.client_name = "conch-cli";
   all.settings.single_threaded = true;

@@ -1,8 +1,10 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/clock.hpp>
 #include <conch/config.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,11 +19,13 @@ struct connection_options {
   std::string user;
   std::string password_file;
   std::string key_prefix;
+  std::optional<std::uint32_t> sync_replicas = std::nullopt;
+  std::optional<duration> sync_timeout = std::nullopt;
 };
 
 /// All that the commands need to know of the servers.
 struct connection {
-  config settings;                   // url, credentials_provider, key_prefix, tls are set
+  config settings;                   // url, credentials_provider, key_prefix, tls, sync_replicas are set
   std::vector<std::string> servers;  // the URL of each server, without words of a password where there is one below
   std::optional<credentials> login;  // from CONCH_PASSWORD and its like; it goes before what a URL says
 

@@ -82,6 +82,17 @@ TEST(CliOptions, OfRun) {
   EXPECT_EQ(parsed({"run", "-n", "x", "--", "cmd"}).wait, duration{0});
 }
 
+TEST(CliOptions, OfReplicas) {
+  for (std::vector<std::string> words : std::vector<std::vector<std::string>>{{"run", "x"}, {"bench"}, {"doctor"}}) {
+    EXPECT_EQ(words.front() == "run" ? std::nullopt : parsed(words).connect.sync_replicas, std::nullopt);
+    words.insert(words.end(), {"--sync-replicas", "2", "--sync-timeout", "200ms"});
+    if (words.front() == "run") words.insert(words.end(), {"--", "cmd"});
+    arguments const a = parsed(words);
+    EXPECT_EQ(a.connect.sync_replicas, 2u) << words.front();
+    EXPECT_EQ(a.connect.sync_timeout, duration{200ms}) << words.front();
+  }
+}
+
 TEST(CliOptions, ThatAreWrongAreToldWithACode) {
   struct row {
     std::vector<std::string> words;
@@ -107,6 +118,10 @@ TEST(CliOptions, ThatAreWrongAreToldWithACode) {
            {{"run", "", "--", "cmd"}, "1 to 512 bytes"},
            {{"run", "x", "-E", "256", "--", "cmd"}, "from 0 to 255"},
            {{"run", "x", "--fixed-lease", "--max-hold", "5s", "--", "cmd"}, "do not go together"},
+           {{"run", "x", "--sync-replicas", "101", "--", "cmd"}, "from 0 to 100"},
+           {{"bench", "--sync-replicas", "all"}, "not 'all'"},
+           {{"run", "x", "--sync-timeout", "1", "--", "cmd"}, "'1' is not a duration"},
+           {{"status", "x", "--sync-replicas", "1"}, "--sync-replicas"},
            {{"status"}, "the NAME of the lock is missing"},
            {{"unlock", "x", "y"}, "takes one NAME"},
            {{"unlock", "x", "--fence", "0"}, "from 1 to"},
@@ -201,6 +216,23 @@ TEST_F(CliSettings, ComeFromTheCommandLineThenTheEnvironmentThenTheFile) {
   EXPECT_EQ(read_connection(given).settings.url, "redis://line");
   EXPECT_EQ(read_connection(given).login->user, "other");
   EXPECT_EQ(read_connection(given).login->password, "from a file");
+}
+
+TEST_F(CliSettings, OfReplicasComeFromTheCommandLineOrTheFile) {
+  EXPECT_EQ(read_connection({}).settings.sync_replicas, 0u);
+  write("conch.toml", "sync-replicas = 2\nsync-timeout = '200ms'\n");
+  EXPECT_EQ(read_connection({}).settings.sync_replicas, 2u);
+  EXPECT_EQ(read_connection({}).settings.sync_timeout, duration{200ms});
+  connection_options given;
+  given.sync_replicas = 0;
+  given.sync_timeout = duration{1s};
+  EXPECT_EQ(read_connection(given).settings.sync_replicas, 0u);
+  EXPECT_EQ(read_connection(given).settings.sync_timeout, duration{1s});
+  for (char const* wrong : {"sync-replicas = 'all'", "sync-replicas = '-1'", "sync-timeout = '1'"}) {
+    write("conch.toml", wrong);
+    std::string const told = failure_of([] { read_connection({}); });
+    EXPECT_TRUE(told.starts_with("78: sync-")) << told;
+  }
 }
 
 TEST_F(CliSettings, RefuseAFileThatOthersCanRead) {

@@ -19,15 +19,16 @@ _conch() {
   case $prev in
     --config | --password-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --kind) COMPREPLY=($(compgen -W 'mutex shared exclusive semaphore= striped=' -- "$cur")); return ;;
-    --wait | -w | --lease | --max-hold | --grace | --every | --time) COMPREPLY=($(compgen -W '500ms 1s 30s 5m' -- "$cur")); return ;;
-    --url | --user | --key-prefix | --fence | --conflict-exit-code | -E | --events-fd) return ;;
+    --wait | -w | --lease | --max-hold | --grace | --every | --time | --sync-timeout) COMPREPLY=($(compgen -W '500ms 1s 30s 5m' -- "$cur")); return ;;
+    --url | --user | --key-prefix | --fence | --conflict-exit-code | -E | --events-fd | --sync-replicas) return ;;
   esac
   local options='--url --config --user --password-file --key-prefix --json --verbose --help'
   case $command in
-    run) options+=' --wait --no-wait --conflict-exit-code --kind --lease --fixed-lease --max-hold --grace --events-fd --no-kill-child --' ;;
+    run) options+=' --wait --no-wait --conflict-exit-code --kind --lease --fixed-lease --max-hold --grace --events-fd --no-kill-child --sync-replicas --sync-timeout --' ;;
     unlock) options+=' --fence --yes' ;;
     watch) options+=' --every' ;;
-    bench) options+=' --time' ;;
+    doctor) options+=' --sync-replicas --sync-timeout' ;;
+    bench) options+=' --time --sync-replicas --sync-timeout' ;;
     help) options='run status list watch unlock doctor bench' ;;
   esac
   COMPREPLY=($(compgen -W "$options" -- "$cur"))
