@@ -77,6 +77,7 @@ class both_clusters {
       model_[i].assign_slots(boundary, redis_model::slot_count - 1, nodes_[1]);
       until_known(i);
     }
+    agree_on(1);
   }
 
   /// Sent by one connection to one node of each pair: the answers, and the pushes to all, must be the same.
@@ -125,6 +126,7 @@ class both_clusters {
       model_[i].assign_slots(slot, slot, nodes_[1 - from]);
       model_[i].set_importing(slot, {});
     }
+    agree_on(1 - from);
     compare_pushes("SETSLOT NODE");
   }
 
@@ -206,6 +208,20 @@ class both_clusters {
 
   void until(std::size_t at, std::string const& what) {
     poll(what, [&] { return admin(at, {"CLUSTER", "INFO"}).text.find(what) != std::string::npos; });
+  }
+
+  /// A slot that goes back before the others have heard of its new owner's epoch may be taken from it by an old message of theirs.
+  void agree_on(std::size_t owner) {
+    poll("one epoch, the new owner's", [&] {
+      std::string const of_owner = admin(owner, {"CLUSTER", "INFO"}).text, of_other = admin(1 - owner, {"CLUSTER", "INFO"}).text;
+      std::string const epoch = field(of_owner, "cluster_my_epoch");
+      return field(of_owner, "cluster_current_epoch") == epoch && field(of_other, "cluster_current_epoch") == epoch;
+    });
+  }
+
+  static std::string field(std::string const& info, std::string const& name) {
+    auto const at = info.find(name + ':') + name.size() + 1;
+    return info.substr(at, info.find('\r', at) - at);
   }
 
   void until_known(std::size_t at) {
