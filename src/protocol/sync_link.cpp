@@ -43,7 +43,8 @@ void sync_link::more(time_point now) {
 /// One of the two connections leads to what was the master before: the older one.
 void sync_link::leave_other_server(time_point) {
   bool const elsewhere = connected_ && !up_.may_use(session_);
-  if (elsewhere && !up_.follows(since_)) out_.drop_connection("leads to another server than the first connection");
+  if (elsewhere && (CONCH_MUTANT(first_connection_stays) || !up_.follows(since_)))
+    out_.drop_connection("leads to another server than the first connection");
 }
 
 /// All that is to be renewed now, then the mark and the WAIT, in one write.
@@ -62,7 +63,8 @@ void sync_link::send(time_point now) {
   }
   if (waits) {
     batch_.replicas = 0;
-    out_.send(wait_command{static_cast<std::uint32_t>(settings_.sync_replicas), whole_ms(settings_.sync_timeout)});
+    milliseconds const patience = whole_ms(CONCH_MUTANT(wait_too_short) ? settings_.sync_timeout / 8 : settings_.sync_timeout);
+    out_.send(wait_command{static_cast<std::uint32_t>(settings_.sync_replicas), patience});
     in_flight_.push_back({in_flight::kind::wait});
   }
   excused_ = false;

@@ -152,6 +152,7 @@ void synced_server::granted(engine::place& s, bool pushed, time_point now) {
   f.attempts = 0;
   f.claimed_until = s.deadline;
   timers_.arm(f.timer, f.claimed_until);
+  if (CONCH_MUTANT(try_waits_for_no_batch) && !f.wait && !wanted_.empty()) return give_back(f, now);
   renew(f);
   link_.more(now);
 }
@@ -262,6 +263,10 @@ bool synced_server::follows(time_point since) {
 
 void synced_server::gather(std::vector<synced_renewal>& items, time_point now) {
   for (front* const one : std::exchange(wanted_, {})) {
+    if (CONCH_MUTANT(renewals_one_by_one) && !items.empty()) {
+      wanted_.push_back(one);
+      continue;
+    }
     front& f = *one;
     protocol::place& s = f.at_server;
     f.is_wanted = false;
@@ -271,10 +276,10 @@ void synced_server::gather(std::vector<synced_renewal>& items, time_point now) {
       drop(f);
       continue;
     }
-    s.lease = f.lease;
+    if (f.at != place::state::owned || !CONCH_MUTANT(lease_of_the_grant_renewed)) s.lease = f.lease;
     s.asks_for_lease();
     f.under_way = s.id;
-    items.push_back({&f, &s, s.id, f.lease, server_.fence_is_due(s, now)});
+    items.push_back({&f, &s, s.id, s.lease, server_.fence_is_due(s, now)});
   }
 }
 
@@ -334,7 +339,7 @@ void synced_server::too_few(front& f, sync_link::result const& r, sync_link::bat
   }
   if (!unheard) {
     ++f.attempts;
-    f.most = r.what == renew_reply::kind::renewed ? b.replicas : 0;
+    f.most = r.what == renew_reply::kind::renewed && !CONCH_MUTANT(acknowledgements_not_counted) ? b.replicas : 0;
     bool const final = r.why == fault::access_denied || r.why == fault::refused || r.why == fault::wrong_type || r.why == fault::malformed;
     if (final) f.why_not = to_error(r.why, of_lock(s, b.words));
   }

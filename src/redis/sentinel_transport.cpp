@@ -20,11 +20,11 @@ config settings_of_sentinels(config c) {
 }  // namespace
 
 /// To one Sentinel.
-class sentinel_transport::link final : private dialogue, private locator {
+class sentinel_transport::link final {
  public:
   link(sentinel_transport& owner, std::size_t number)
-      : owner_{owner}, number_{number}, talk_{owner.core_, number},
-        to_{owner.host_, owner.on_, owner.of_sentinels_, owner.client_id_, owner.url_.sentinels.front(), {this, this}} {}
+      : talk_{owner.core_, number, owner}, to_{owner.host_,     owner.on_, owner.of_sentinels_, owner.client_id_, owner.url_.sentinels.front(),
+                                               {&talk_, &talk_}} {}
 
   void listen() { to_.want_connection(); }
   void ask() { to_.say(talk_.question()); }
@@ -33,25 +33,6 @@ class sentinel_transport::link final : private dialogue, private locator {
   void report(statistics& s) const noexcept { to_.report(s); }
 
  private:
-  location locate(address& to, time_point) override {
-    owner_.core_.locate(number_, to);
-    return {location::kind::here};
-  }
-  std::string begin(address const& where, std::string const& client_name) override { return talk_.begin(where, client_name); }
-  progress heard(std::span<resp::node const> message, bool is_push, time_point now) override {
-    auto const p = talk_.heard(message, is_push, now);
-    owner_.carry_out();
-    return p;
-  }
-  void ended(protocol::fault what, std::string_view why) override {
-    talk_.ended(what, why);
-    owner_.carry_out();
-  }
-  protocol::fault fault() const noexcept override { return talk_.fault(); }
-  std::string const& why() const noexcept override { return talk_.why(); }
-
-  sentinel_transport& owner_;
-  std::size_t const number_;
   sentinel_talk talk_;
   connection to_;
 };

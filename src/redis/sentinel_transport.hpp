@@ -23,7 +23,7 @@ namespace conch::redis {
 
 /// A connection to the master that Sentinels name, and one to each of them. It carries out what `sentinels` wants with Asio, and decides nothing
 /// itself.
-class sentinel_transport final : public transport, private locator, private protocol::wire_events {
+class sentinel_transport final : public transport, private locator, private sentinel_talk::owner, private protocol::wire_events {
  public:
   /// `on`: as of a connection.
   sentinel_transport(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, sentinel_url url);
@@ -47,7 +47,7 @@ class sentinel_transport final : public transport, private locator, private prot
 
   // With the client locked, on the strand.
   location locate(address& to, time_point now) override;
-  void carry_out();
+  void carry_out() override;
   void sleep();
 
   // Of the connection to the master. All go on to the protocol; from some a time is taken.

@@ -62,7 +62,11 @@ struct conversation {
   time_point now{1000s};
   std::map<std::string, std::string> none;
   sentinels core{parse_sentinels("redis-sentinel://s?sentinelMasterId=m"), {.refresh = 10s, .patience = 3s}, none};
-  sentinel_talk talk{core, 0};
+  struct counting : sentinel_talk::owner {
+    void carry_out() override { ++times; }
+    int times = 0;
+  } owner;
+  sentinel_talk talk{core, 0, owner};
   resp::decoder in;
 };
 
@@ -194,6 +198,21 @@ TEST(SentinelTalk, OfAConnectionIsForgottenWithIt) {
   c.talk.begin(sentinel_with("", ""), "conch");
   EXPECT_EQ(c.hear(hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + at("a")), progress::good);
   EXPECT_EQ(c.where(), "a:6379");
+}
+
+TEST(SentinelTalk, TellsItsOwnerOfAllThatTheCoreHears) {
+  conversation c;
+  address to;
+  EXPECT_EQ(c.talk.locate(to, c.now).what, location::kind::here);
+  EXPECT_EQ(to.shown(), "redis://s:26379");
+  c.talk.begin(to, "conch");
+  EXPECT_EQ(c.owner.times, 0);
+  c.hear(hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + at("a"));
+  EXPECT_EQ(c.owner.times, 6) << "answers";
+  c.hear(push({"message", "+switch-master", "m a 6379 b 6380"}));
+  EXPECT_EQ(c.owner.times, 7) << "and events";
+  c.talk.ended(protocol::fault::try_later, "read: reset");
+  EXPECT_EQ(c.owner.times, 8) << "and the end";
 }
 
 }  // namespace

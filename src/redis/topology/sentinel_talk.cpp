@@ -47,6 +47,11 @@ bool is_map(resp::node const& n) { return n.what == resp::kind::map || n.what ==
 
 }  // namespace
 
+location sentinel_talk::locate(address& to, time_point) {
+  core_.locate(number_, to);
+  return {location::kind::here};
+}
+
 std::string sentinel_talk::begin(address const& where, std::string const& client_name) {
   expected_ = {reply::hello, reply::id, reply::subscribed, reply::others};
   greeted_ = false;
@@ -84,6 +89,17 @@ sentinel_talk::progress sentinel_talk::fail(protocol::fault what, std::string_vi
 }
 
 sentinel_talk::progress sentinel_talk::heard(message_nodes message, bool is_push, time_point now) {
+  progress const p = understood(message, is_push, now);
+  owner_.carry_out();
+  return p;
+}
+
+void sentinel_talk::ended(protocol::fault what, std::string_view why) {
+  core_.failed(number_, what, why);
+  owner_.carry_out();
+}
+
+sentinel_talk::progress sentinel_talk::understood(message_nodes message, bool is_push, time_point now) {
   progress const unchanged = greeted_ ? progress::good : progress::greeting;
   if (is_push) {
     bool const is_event = message.size() == 4 && message[1].text == "message" && message[2].text == "+switch-master";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "redis/dialogue.hpp"
+#include "redis/locator.hpp"
 #include "redis/topology/sentinel.hpp"
 
 #include <cstddef>
@@ -14,19 +15,28 @@
 namespace conch::redis {
 
 /// What is said with one Sentinel: HELLO, its id, a subscription to +switch-master, the other Sentinels, and the master, for which it is asked again
-/// and again. No I/O.
-class sentinel_talk {
+/// and again. And where that Sentinel is: both roles of the connection to it. No I/O.
+class sentinel_talk final : public dialogue, public locator {
  public:
-  using progress = dialogue::progress;
+  /// Whoever has the connections to the Sentinels and to the master.
+  class owner {
+   public:
+    /// The core has heard something: what it wants now is to be done.
+    virtual void carry_out() = 0;
 
-  /// It is the Sentinel with this number. `core` outlives this.
-  sentinel_talk(sentinels& core, std::size_t number) : core_{core}, number_{number} {}
+   protected:
+    ~owner() = default;
+  };
 
-  std::string begin(address const& where, std::string const& client_name);
-  progress heard(std::span<resp::node const> message, bool is_push, time_point now);
-  void ended(protocol::fault what, std::string_view why) { core_.failed(number_, what, why); }
-  protocol::fault fault() const noexcept { return fault_; }
-  std::string const& why() const noexcept { return why_; }
+  /// It is the Sentinel with this number. `core` and `of` outlive this.
+  sentinel_talk(sentinels& core, std::size_t number, owner& of) : core_{core}, number_{number}, owner_{of} {}
+
+  location locate(address& to, time_point now) override;
+  std::string begin(address const& where, std::string const& client_name) override;
+  progress heard(std::span<resp::node const> message, bool is_push, time_point now) override;
+  void ended(protocol::fault what, std::string_view why) override;
+  protocol::fault fault() const noexcept override { return fault_; }
+  std::string const& why() const noexcept override { return why_; }
 
   /// The bytes that ask for the master. Only on a connection of which heard() has said that it is done.
   std::string question();
@@ -34,6 +44,7 @@ class sentinel_talk {
  private:
   enum class reply : std::uint8_t { hello, id, subscribed, others, epoch, master };
 
+  progress understood(std::span<resp::node const> message, bool is_push, time_point now);
   progress answer(reply what, std::span<resp::node const> message);
   progress hello(std::span<resp::node const> message);
   progress fail(protocol::fault what, std::string_view why);
@@ -43,6 +54,7 @@ class sentinel_talk {
 
   sentinels& core_;
   std::size_t const number_;
+  owner& owner_;
   std::deque<reply> expected_;
   bool greeted_ = false;
   std::string id_;

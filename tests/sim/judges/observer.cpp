@@ -409,6 +409,7 @@ void observer::gone(sim_acquisition& a) {
 
 void observer::checked(sim_client& c) {
   nothing_forgotten(c);
+  look_for_claims(c);
   for (int name = 0; name < plan_.names; ++name) {
     protocol::place const* const place = c.place(name);
     if (place != nullptr && place->at == engine::place::state::in_line) told_ticket(c, place->id, place->ticket);

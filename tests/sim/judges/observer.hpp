@@ -12,10 +12,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -99,6 +101,9 @@ class observer {
   // Another server is the master, and may not have all that was written.
   void promoted();
   void told_of_switch(int client);
+  // On a second connection: locks are renewed, and then a WAIT answers.
+  void renewed(link const& by, std::span<std::string_view const> argv);
+  void waited(link const& by, std::int64_t replicas);
   // A Sentinel knows of that master.
   void sentinel_knows(std::size_t sentinel, std::size_t server);
   void connected(sim_client& c);
@@ -289,6 +294,17 @@ class observer {
   bool same_server_granted(sim_acquisition const& a, sim_acquisition const& other) const;
   void asked_the_master(sim_client const& c, char const* since) const;
   bool only_roles_change() const;
+  // observer_synced.cpp
+  nanos time_of_a_wait() const;
+  bool may_be_acknowledged(sim_client const& c, nanos since) const;
+  void look_for_claims(sim_client& c);
+  void not_replicated(sim_acquisition const& a, error_code const& why) const;
+  std::set<std::pair<int, int>> unacknowledged_;         // client and lock: a claim, when it was last looked at
+  std::map<link const*, std::map<int, nanos>> batches_;  // locks that were renewed then, and of which a WAIT will tell
+  struct count_of_wait {
+    nanos renewed_at = 0, told_at = 0;
+  };
+  std::map<std::tuple<int, int, std::int64_t>, count_of_wait> counts_;  // by client, lock and number of replicas: the last WAIT that told that
   lock_watch& watch(int name) { return locks_[static_cast<std::size_t>(name)]; }
   bool is_believed(sim_acquisition const& a) const;
   bool is_disowned(sim_acquisition const& a) const;

@@ -100,10 +100,10 @@ void observer::needless_loss(sim_acquisition const& a, bool disowned, bool serve
   if (!well) return;
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
   nanos const longest_pause = std::max<nanos>(plan_.longest_lease() / 30, 20 * millisecond);
-  // A renewal may wait for the WAIT of the batch before it: a lease that is not much longer than two of them is lost now and then.
-  nanos const wait = 2 * plan_.replicas * plan_.replication_delay + 4 * hop;
-  if (plan_.synced && a.lease.count() * millisecond < 20 * wait) return;
-  nanos const acknowledged = plan_.synced ? 4 * (c.settings().settings.sync_timeout.count() + plan_.replicas * plan_.replication_delay + hop) : 0;
+  // A deadline counts from before a renewal was written, and is heard of one WAIT later. The next renewal comes after a third of the lease, and may
+  // find a batch under way: three WAITs must fit between that third and the margin before the end, a quarter (3 / (3/4 - 1/3) = 7.2).
+  if (plan_.synced && a.lease.count() * millisecond < 8 * time_of_a_wait()) return;
+  nanos const acknowledged = plan_.synced ? c.settings().settings.sync_timeout.count() + 2 * time_of_a_wait() : 0;
   nanos const needed = 10 * hop + longest_pause * 11 / 10 + 5 * millisecond + acknowledged;
   if (std::max(*well, a.granted_at) + needed < c.true_time(a.tell_by)) {
     throw violation{9, holder_words(a) + " lost it because it was not renewed, although all had been well for " +
@@ -122,9 +122,12 @@ void observer::extended(sim_acquisition& a, bool is_held, error_code why) {
   if (why == errc::unreachable) {
     if (c.local_now() - a.extended_at < duration{timeout}) throw violation{11, who + "was told too early that there is no answer"};
     auto const well = well_since(c);
-    nanos const needed = timeout / 2 + 10 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
-    // Not of replicas: what they have not acknowledged is as if it had no answer.
-    if (well && !plan_.synced && std::max(*well, a.granted_at) + needed < world_.now() - timeout)
+    // The WAIT of a batch from before all was well takes all of its time, and this renewal comes behind it. And within the command time-out it waits
+    // for the batch that is under way, and for its own.
+    nanos const acknowledged = plan_.synced ? c.settings().settings.sync_timeout.count() + 2 * time_of_a_wait() : 0;
+    nanos const needed = timeout / 2 + 10 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + acknowledged;
+    bool const can_be = !plan_.synced || timeout > 3 * time_of_a_wait();
+    if (well && can_be && std::max(*well, a.granted_at) + needed < world_.now() - timeout)
       throw violation{4, who + "was told that there is no answer, although all was well"};
     return;
   }
@@ -155,6 +158,7 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
     must(a.until <= c.local_now() || a.busy_is_late, "its time was not over");
   } else if (why == errc::not_replicated) {
     must(plan_.synced, "it does not ask the replicas");
+    not_replicated(a, why);
   } else if (why == errc::closed) {
     must(c.is_closed(), "its client is open");
   } else if (why == errc::unreachable) {

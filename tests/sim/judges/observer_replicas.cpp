@@ -2,6 +2,7 @@
 // it, or that a former master has granted or renewed since. It ends when its client has asked the master.
 #include "sim/judges/observer.hpp"
 #include "sim/mutants/mutants.hpp"
+#include "sim/worlds/clocks.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/words.hpp"
 #include "sim/worlds/world.hpp"
@@ -64,8 +65,14 @@ bool observer::same_server_granted(sim_acquisition const& a, sim_acquisition con
 
 void observer::promoted() {
   roles_changed();
+  // Where clocks differ by more than may be, that is known, and what comes of it is looked for.
+  bool const clocks_agree = plan_.replica_ahead * plan_.replicas <= ahead_at_most(plan_);
   for (lock_watch& w : locks_) {
-    for (sim_acquisition* a : w.active) look_for_orphan(*a, false);
+    for (sim_acquisition* a : w.active) {
+      if (plan_.synced && !clocks_agree) continue;
+      if (plan_.synced) backed_by_server(*a);
+      else look_for_orphan(*a, false);
+    }
   }
 }
 

@@ -1,7 +1,10 @@
 // A master with one or two replicas that lag. One of them is promoted, and what the master had not sent yet is lost.
+#include "protocol/drift.hpp"
+#include "sim/worlds/clocks.hpp"
 #include "sim/worlds/plan_draw.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace conch::sim {
 
@@ -37,10 +40,9 @@ void draw_sentinels(random_source& r, plan& p, nanos lease, nanos until) {
   }
 }
 
-}  // namespace
-
-plan make_replicas_plan(std::uint64_t seed) {
-  plan p = make_plan(seed);
+/// A replica takes over that may have missed something.
+plan make_lossy(plan p) {
+  std::uint64_t const seed = p.seed;
   random_source r{seed ^ 0x4e91'1ca5};
   keep_holds(p);
   p.in_order = p.orders = false;
@@ -90,8 +92,38 @@ plan make_replicas_plan(std::uint64_t seed) {
   return p;
 }
 
+}  // namespace
+
+plan make_replicas_plan(std::uint64_t seed) {
+  plan p = make_plan(seed);
+  if (!p.in_order) return make_lossy(std::move(p));
+  // The same master and replica change roles in good order, and nothing is lost (make_regroup in plan_rare.cpp): so the order of the line is kept,
+  // and who stands in it misses no turn.
+  p.replicas = 1;
+  return p;
+}
+
+nanos ahead_at_most(plan const& p) {
+  nanos most = p.longest_lease();
+  for (client_plan const& c : p.clients) {
+    auto const look = [&](nanos lease) {
+      nanos const valid = protocol::good_for(duration{lease}).count();
+      nanos const by_servers = valid + valid / 1'000'000 * (p.server_drift_ppm - c.drift_ppm) + valid / 20'000;  // and what squares of rates add
+      most = std::min(most, lease - by_servers - millisecond);  // times of day are whole milliseconds
+    };
+    look(c.settings.lease.count());
+    for (actor_plan const& actor : c.actors) {
+      for (operation const& o : actor.work) {
+        look(o.lease);
+        if (o.extend_after != 0) look(o.extend_to);
+      }
+    }
+  }
+  return std::max<nanos>(most, 0);
+}
+
 plan make_synced_plan(std::uint64_t seed) {
-  plan p = make_replicas_plan(seed);
+  plan p = make_lossy(make_plan(seed));
   random_source r{seed ^ 0x5ac'ed'1ca5};
   p.synced = true;
   // The world itself tells both connections where the master is.
@@ -99,7 +131,6 @@ plan make_synced_plan(std::uint64_t seed) {
   p.last_sentinel_lies = false;
   std::erase_if(p.faults, [](fault_plan const& f) { return f.what == kind::cut_sentinel; });
   p.waits_for_own_writes = r.chance(70);
-  p.replica_ahead = 0;  // the expiry that is replicated is a time of day
   for (client_plan& c : p.clients) {
     c.settings.sync_replicas = static_cast<std::size_t>(p.replicas);
     c.settings.sync_timeout = std::max<duration>(std::min(c.settings.command_timeout, c.settings.claim / 3), std::chrono::milliseconds{1});
@@ -109,6 +140,8 @@ plan make_synced_plan(std::uint64_t seed) {
       for (operation const& o : actor.work) p.replication_delay = std::min(p.replication_delay, o.lease / 16);
     }
   }
+  // One that is behind only ends holds later.
+  p.replica_ahead = r.chance(50) ? 0 : r.between(0, ahead_at_most(p) / p.replicas);
   return p;
 }
 

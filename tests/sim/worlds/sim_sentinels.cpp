@@ -1,7 +1,5 @@
 #include "sim/worlds/sim_sentinels.hpp"
 
-#include "redis/topology/sentinel_talk.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -25,11 +23,11 @@ redis::sentinel_url listed_ones(int listed) {
 }  // namespace
 
 // To one Sentinel.
-class sim_sentinels::line final : private redis::dialogue, private redis::locator, private sim_connection::shell {
+class sim_sentinels::line final : private sim_connection::shell {
  public:
   line(sim_sentinels& owner, std::size_t number)
-      : owner_{owner}, number_{number}, talk_{owner.core_, number}, connection_{*this, owner.settings_, owner.client_id_, owner.seed_ + number,
-                                                                                {},    {this, this}} {}
+      : owner_{owner}, talk_{owner.core_, number, owner}, connection_{*this, owner.settings_, owner.client_id_, owner.seed_ + number,
+                                                                      {},    {&talk_, &talk_}} {}
   ~line() {
     if (to_ != nullptr) to_->open = false;
   }
@@ -40,23 +38,6 @@ class sim_sentinels::line final : private redis::dialogue, private redis::locato
   bool end_of_turn() { return connection_.end_of_turn(); }
 
  private:
-  redis::location locate(redis::address& to, time_point) override {
-    owner_.core_.locate(number_, to);
-    return {redis::location::kind::here};
-  }
-  std::string begin(redis::address const& where, std::string const& client_name) override { return talk_.begin(where, client_name); }
-  progress heard(std::span<resp::node const> message, bool is_push, time_point now) override {
-    auto const p = talk_.heard(message, is_push, now);
-    owner_.carry_out();
-    return p;
-  }
-  void ended(protocol::fault what, std::string_view why) override {
-    talk_.ended(what, why);
-    owner_.carry_out();
-  }
-  protocol::fault fault() const noexcept override { return talk_.fault(); }
-  std::string const& why() const noexcept override { return talk_.why(); }
-
   void later(nanos delay, std::function<void(time_point)> what) override { owner_.shell_.later(delay, std::move(what)); }
   nanos until(time_point t) override { return owner_.shell_.until(t); }
   void open(sim_connection&) override {
@@ -82,7 +63,6 @@ class sim_sentinels::line final : private redis::dialogue, private redis::locato
   void note(sim_connection& c, log_level level, std::string_view words) override { owner_.shell_.note(c, level, words); }
 
   sim_sentinels& owner_;
-  std::size_t const number_;
   redis::sentinel_talk talk_;
   sim_connection connection_;
   sentinel_line_ptr to_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "redis/topology/sentinel.hpp"
+#include "redis/topology/sentinel_talk.hpp"
 #include "sim/worlds/sim_connection.hpp"
 
 #include <cstddef>
@@ -28,7 +29,7 @@ struct sentinel_line {
 
 using sentinel_line_ptr = std::shared_ptr<sentinel_line>;
 
-class sim_sentinels final : public redis::locator {
+class sim_sentinels final : public redis::locator, private redis::sentinel_talk::owner {
  public:
   // The simulated network, and who wants to know.
   class outside {
@@ -59,7 +60,7 @@ class sim_sentinels final : public redis::locator {
  private:
   class line;
 
-  void carry_out();
+  void carry_out() override;
   void sleep();
   void look();
 

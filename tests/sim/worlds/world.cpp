@@ -391,6 +391,8 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     push(to, false, std::move(bytes), false);
   }
   drop_killed(n);
+  if (plan_.synced && its_name == "renew" && !reply.is_error()) observer_->renewed(*l, argv);
+  if (argv[0] == "WAIT" && reply.is(value::kind::integer)) observer_->waited(*l, reply.integer);
   if (n.model.waits(l->id)) {
     std::int64_t const timeout_ms = std::stoll(std::string{argv[2]});
     after(timeout_ms * millisecond * 101 / 100 + 2 * millisecond, [this, at = l->node] { answer_waits(at); });

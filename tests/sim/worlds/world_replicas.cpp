@@ -82,6 +82,7 @@ void world::answer_waits(std::size_t at) {
     if (to == n.by_id.end()) continue;
     link_ptr const l = to->second;
     if (tracing()) say("server: client " + std::to_string(l->client) + " WAIT is over -> " + describe(one.message));
+    observer_->waited(*l, one.message.integer);
     read_on(l);
   }
 }
