@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -98,35 +99,62 @@ class doctor_visit {
   }
 
   void round_trips(server_connection& server, std::string const& name) {
-    std::vector<duration> all;
+    asked_for_time const asked = ask_for_time(server, name);
+    if (asked.clock) clocks_.push_back(*asked.clock);
+    round_trip_ = quantile(asked.trips, 0.5);
+    tell(name, judge_round_trip(round_trip_, *std::max_element(asked.trips.begin(), asked.trips.end())));
+  }
+
+  struct asked_for_time {
+    std::vector<duration> trips;
+    std::optional<clock_offset> clock;  // empty: it does not tell
+  };
+
+  /// Of several answers that with the shortest round trip is the best.
+  static asked_for_time ask_for_time(server_connection& server, std::string const& name) {
+    asked_for_time all;
     for (int i = 0; i < 20; ++i) {
       time_point const begin = clock::now();
       reply const now = server.command({"TIME"});
       duration const trip = clock::now() - begin;
-      all.push_back(trip);
-      if (now.items.size() == 2) note_clock(name, now, trip);
+      duration const mine = std::chrono::system_clock::now().time_since_epoch();
+      all.trips.push_back(trip);
+      if (now.items.size() != 2 || (all.clock && trip / 2 >= all.clock->uncertainty)) continue;
+      duration const theirs =
+          std::chrono::seconds{std::atoll(now.items[0].text.c_str())} + std::chrono::microseconds{std::atoll(now.items[1].text.c_str())};
+      all.clock = clock_offset{name, theirs - (mine - trip / 2), trip / 2};
     }
-    round_trip_ = quantile(all, 0.5);
-    tell(name, judge_round_trip(round_trip_, *std::max_element(all.begin(), all.end())));
-  }
-
-  /// Of several answers that with the shortest round trip is the best.
-  void note_clock(std::string const& name, reply const& now, duration trip) {
-    duration const theirs =
-        std::chrono::seconds{std::atoll(now.items[0].text.c_str())} + std::chrono::microseconds{std::atoll(now.items[1].text.c_str())};
-    duration const mine = std::chrono::system_clock::now().time_since_epoch();
-    clock_offset const told{name, theirs - (mine - trip / 2), trip / 2};
-    auto const known = std::find_if(clocks_.begin(), clocks_.end(), [&](clock_offset const& c) { return c.server == name; });
-    if (known == clocks_.end()) {
-      clocks_.push_back(told);
-    } else if (told.uncertainty < known->uncertainty) {
-      *known = told;
-    }
+    return all;
   }
 
   void information(server_connection& server, std::string const& name) {
     server_info const info = parse_info(server.command({"INFO"}).text);
-    for (auto const judge : {judge_version, judge_role, judge_eviction, judge_persistence, judge_replicas}) tell(name, judge(info));
+    for (auto const judge : {judge_version, judge_role, judge_eviction, judge_persistence}) tell(name, judge(info));
+    tell(name, judge_replicas(info, servers_.settings.sync_replicas));
+    replicas(server, name, info);
+  }
+
+  /// Their clocks: with the same user and TLS, where the master says that they are.
+  void replicas(server_connection const& master, std::string const& name, server_info const& info) {
+    std::vector<clock_offset> all;
+    std::vector<std::string> unknown;
+    if (!clocks_.empty() && clocks_.back().server == name) all.push_back(clocks_.back());
+    for (replica_address const& one : replicas_of(info)) {
+      server_address where = master.address();
+      where.path.clear();
+      where.host = one.host;
+      where.port = one.port;
+      std::string const label = one.host + ':' + one.port;
+      try {
+        server_connection replica{where, servers_.login.value_or(where.login), 1s};
+        asked_for_time const asked = ask_for_time(replica, label);
+        if (asked.clock) all.push_back(*asked.clock);
+        else unknown.push_back(label + " does not tell its time");
+      } catch (failure const& error) {
+        unknown.push_back(label + ": " + error.what());
+      }
+    }
+    if (all.size() > 1 || !unknown.empty()) tell(name, judge_replica_clocks(all, unknown, servers_.settings.lease));
   }
 
   /// Each command, on keys that nobody uses. A second connection subscribes, and is then ended by the first.
@@ -145,7 +173,7 @@ class doctor_visit {
       if (r.is_error() && r.text.starts_with("NOPERM")) lacking.push_back(&one);
     }
     server.command({"DEL", key, key + ":q", key + ":e", key + ":r"});
-    for (finding const& f : judge_rights(lacking, needed_rights().size())) tell(name, f);
+    for (finding const& f : judge_rights(lacking, needed_rights().size(), servers_.settings.sync_replicas)) tell(name, f);
   }
 
   static std::string filled(std::string const& word, std::size_t at, std::string const& key, std::string const& prefix, reply const& id) {

@@ -99,12 +99,43 @@ finding judge_persistence(server_info const& info) {
           "set appendonly yes and appendfsync always; or keep the server down for the longest lease; and check fences (docs/guarantees.md)"};
 }
 
-finding judge_replicas(server_info const& info) {
+finding judge_replicas(server_info const& info, std::size_t synced) {
   std::string_view const count = get(info, "connected_slaves");
   if (count.empty()) return unknown("replicas");
-  if (count == "0") return {verdict::ok, "replicas", "none: no failover can lose a grant", ""};
-  return {verdict::warning, "replicas", std::string{count} + ", which may lag: a failover may lose the latest grants",
-          "check fences at what the locks guard, or use several independent servers (redlock://)"};
+  std::string const there{count};
+  auto const all = static_cast<std::size_t>(std::max<std::int64_t>(number(count), 0));
+  if (all < synced) {
+    return {verdict::bad, "replicas", there + ", and sync-replicas is " + std::to_string(synced) + ": no lock is granted",
+            "start those that are missing, or lower the number"};
+  }
+  if (all == 0) return {verdict::ok, "replicas", "none: no failover can lose a grant", ""};
+  if (all == synced) return {verdict::ok, "replicas", there + ", and all of them have a lock before it counts", ""};
+  if (synced > 0) {
+    return {verdict::warning, "replicas",
+            there + ", and a lock counts when " + std::to_string(synced) + " of them have it: a failover may take another",
+            "set sync-replicas to " + there};
+  }
+  return {verdict::warning, "replicas", there + ", which may lag: a failover may lose the latest grants",
+          "set sync-replicas to " + there + ", check fences at what the locks guard, or use several independent servers (redlock://)"};
+}
+
+/// slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0
+std::vector<replica_address> replicas_of(server_info const& info) {
+  std::vector<replica_address> all;
+  for (auto const& [key, value] : info) {
+    if (!key.starts_with("slave") || key.find_first_not_of("0123456789", 5) != std::string::npos || key.size() == 5) continue;
+    auto const word = [&value](std::string_view name) {
+      for (std::string_view rest = value; !rest.empty();) {
+        std::string_view const one = rest.substr(0, rest.find(','));
+        rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+        if (one.starts_with(name)) return std::string{one.substr(name.size())};
+      }
+      return std::string{};
+    };
+    replica_address const at{word("ip="), word("port=")};
+    if (!at.host.empty() && !at.port.empty()) all.push_back(at);
+  }
+  return all;
 }
 
 finding judge_round_trip(duration median, duration greatest) {
@@ -159,6 +190,31 @@ finding judge_clocks(std::vector<clock_offset> const& all) {
   return {verdict::ok, "clocks", shown, ""};
 }
 
+finding judge_replica_clocks(std::vector<clock_offset> const& all, std::vector<std::string> const& unknown, duration lease) {
+  constexpr char const* what = "replica clocks";
+  constexpr char const* ntp =
+      "a replica that takes over would end a lock before its holder gives it up, or keep that of a dead one for longer: run NTP on each server";
+  duration const allowed = lease / 100 + 2ms;  // the drift that every deadline allows for
+  std::string shown = "not known";
+  duration apart{}, unsure{};
+  if (all.size() > 1) {
+    auto const [least, most] =
+        std::minmax_element(all.begin(), all.end(), [](clock_offset const& a, clock_offset const& b) { return a.ahead < b.ahead; });
+    apart = most->ahead - least->ahead;
+    unsure = most->uncertainty + least->uncertainty;
+    shown = "up to " + readable(apart) + " apart, give or take " + readable(unsure) + " (" + most->server + " is ahead of " + least->server +
+            "); with a lease of " + readable(lease) + " they may be " + readable(allowed);
+  }
+  for (std::string const& one : unknown) shown += "; " + one;
+  if (apart - unsure > allowed) return {verdict::bad, what, shown, ntp};
+  if (apart - unsure > allowed / 3)
+    return {verdict::warning, what, shown, "run NTP on each server, before a replica that takes over ends a lock too early"};
+  if (!unknown.empty())
+    return {verdict::warning, what, shown, "run conch doctor where the replicas can be reached, with a user that they know; or look at NTP there"};
+  if (apart + unsure > allowed) return {verdict::warning, what, shown, "the way to them is too slow to tell: run conch doctor near them"};
+  return {verdict::ok, what, shown, ""};
+}
+
 std::vector<needed_right> const& needed_rights() {
   constexpr std::string_view nothing = "no lock can be acquired";
   constexpr std::string_view several = "no semaphore, shared_mutex, striped_mutex or reentrant_mutex can be acquired";
@@ -198,6 +254,7 @@ std::vector<needed_right> const& needed_rights() {
       {"type", {"TYPE", "KEY"}, verdict::warning, "conch status and conch unlock do not work"},
       {"scan", {"SCAN", "0", "COUNT", "1"}, verdict::ok, "conch list and conch watch do not work; locks do not need it"},
       {"client|info", {"CLIENT", "INFO"}, verdict::warning, "old connections are not ended, as without client|kill"},
+      {"wait", {"WAIT", "0", "1"}, verdict::ok, "no lock is granted with sync-replicas; without that none needs it"},
       {"client|kill",
        {"CLIENT", "KILL", "ID", "ID"},
        verdict::ok,
@@ -206,10 +263,14 @@ std::vector<needed_right> const& needed_rights() {
   return all;
 }
 
-std::vector<finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked) {
+std::vector<finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked, std::size_t synced) {
   std::vector<finding> all;
   for (needed_right const* const one : lacking) {
-    finding f{one->without, "right " + std::string{one->name}, "missing: " + std::string{one->consequence}, {}};
+    bool const is_for_replicas = one->name == "wait";
+    finding f{is_for_replicas && synced > 0 ? verdict::bad : one->without,
+              "right " + std::string{one->name},
+              "missing: " + std::string{one->consequence},
+              {}};
     if (f.how != verdict::ok)
       f.advice = "ACL SETUSER USER +" + std::string{one->name} + "; or the keys KEY_PREFIX* and the channels KEY_PREFIX* are not the user's";
     all.push_back(std::move(f));

@@ -30,7 +30,13 @@ finding judge_version(server_info const& info);
 finding judge_role(server_info const& info);
 finding judge_eviction(server_info const& info);
 finding judge_persistence(server_info const& info);
-finding judge_replicas(server_info const& info);
+/// `synced`: so many replicas must have a lock (--sync-replicas); 0: none.
+finding judge_replicas(server_info const& info, std::size_t synced);
+/// Where the replicas are, as the master knows them.
+struct replica_address {
+  std::string host, port;
+};
+std::vector<replica_address> replicas_of(server_info const& info);
 finding judge_round_trip(duration median, duration greatest);
 /// `tls`: of the connection; empty: none.
 finding judge_way(std::string const& tls, bool on_this_machine, bool has_password);
@@ -50,6 +56,10 @@ struct clock_offset {
 /// Of several servers; of one there is nothing to compare.
 finding judge_clocks(std::vector<clock_offset> const& all);
 
+/// Of a master and its replicas, with a lease as long as this. The end of a lease is replicated as a time of day: where a replica takes over, a
+/// lock ends there by its clock. `unknown`: replicas whose clocks could not be asked for, each with the reason.
+finding judge_replica_clocks(std::vector<clock_offset> const& all, std::vector<std::string> const& unknown, duration lease);
+
 /// A right that conch needs. See docs/guide.md, "A user of its own on the server".
 struct needed_right {
   std::string_view name;           // as in an ACL
@@ -59,7 +69,7 @@ struct needed_right {
 };
 std::vector<needed_right> const& needed_rights();
 
-/// From the errors of the probes that were refused for a lack of rights.
-std::vector<finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked);
+/// From the errors of the probes that were refused for a lack of rights. `synced`: as above.
+std::vector<finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked, std::size_t synced);
 
 }  // namespace conch::cli

@@ -152,8 +152,6 @@ TEST(DoctorChecks, OfWhatInfoTells) {
            {judge_persistence, "aof_enabled:1\r\naof_last_write_status:ok\r\n", verdict::ok},
            {judge_persistence, "aof_enabled:1\r\naof_last_write_status:err\r\n", verdict::bad},
            {judge_persistence, "aof_enabled:0\r\n", verdict::warning},
-           {judge_replicas, "connected_slaves:0\r\n", verdict::ok},
-           {judge_replicas, "connected_slaves:2\r\n", verdict::warning},
        }) {
     finding const f = one.judge(parse_info(std::string{"# Section\r\n"} + one.info));
     EXPECT_EQ(f.how, one.how) << f.what << ": " << f.words;
@@ -210,6 +208,54 @@ TEST(DoctorChecks, OfTimes) {
   EXPECT_EQ(judge_clocks({{"a", 0s, 2s}, {"b", 2s, 1ms}}).how, verdict::ok) << "it may be the network";
 }
 
+TEST(DoctorChecks, OfReplicas) {
+  struct row {
+    char const* count;
+    std::size_t synced;
+    verdict how;
+  };
+  for (row const& one : {row{"0", 0, verdict::ok}, row{"2", 0, verdict::warning}, row{"2", 2, verdict::ok}, row{"2", 1, verdict::warning},
+                         row{"1", 2, verdict::bad}, row{"0", 1, verdict::bad}}) {
+    finding const f = judge_replicas(parse_info("connected_slaves:" + std::string{one.count} + "\r\n"), one.synced);
+    EXPECT_EQ(f.how, one.how) << f.words;
+    EXPECT_EQ(f.advice.empty(), f.how == verdict::ok) << f.words;
+  }
+  EXPECT_EQ(judge_replicas({}, 0).how, verdict::warning);
+
+  std::vector<replica_address> const all =
+      replicas_of(parse_info("role:master\r\nslave_repl_offset:7\r\nslave0:ip=10.0.0.2,port=6380,state=online,offset=1,lag=0\r\nslave1:ip=::1,port=7,"
+                             "state=online\r\nslave2:\r\n"));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].host + ' ' + all[0].port, "10.0.0.2 6380");
+  EXPECT_EQ(all[1].host + ' ' + all[1].port, "::1 7");
+}
+
+// D27
+TEST(DoctorChecks, OfTheClocksOfAMasterAndItsReplicas) {
+  auto const judged = [](duration a, duration b, duration unsure = 100us, duration lease = 30s) {
+    return judge_replica_clocks({{"master", 0s, unsure}, {"a", a, unsure}, {"b", b, unsure}}, {}, lease);
+  };
+  EXPECT_EQ(judged(5ms, -5ms).how, verdict::ok);
+  EXPECT_TRUE(judged(5ms, -5ms).advice.empty());
+  EXPECT_EQ(judged(102ms, 0ms).how, verdict::warning) << "a third of what is allowed";
+  EXPECT_EQ(judged(301ms, 0ms).how, verdict::warning);
+  EXPECT_EQ(judged(303ms, 0ms).how, verdict::bad) << "1 % of the lease and 2 ms";
+  EXPECT_EQ(judged(-303ms, 0ms).how, verdict::bad) << "in either direction: they may change roles";
+  EXPECT_EQ(judged(160ms, -160ms).how, verdict::bad) << "of two replicas one may follow the other";
+  EXPECT_EQ(judged(303ms, 0ms, 100us, 60s).how, verdict::warning) << "602 ms are allowed";
+  EXPECT_EQ(judged(20ms, 0ms, 100us, 1s).how, verdict::bad) << "12 ms are allowed";
+  EXPECT_EQ(judged(303ms, 0ms, 2s).how, verdict::warning) << "it may be the network";
+  finding const bad = judged(400ms, 0ms);
+  EXPECT_NE(bad.words.find("up to 400 ms apart, give or take 200 µs (a is ahead of "), std::string::npos) << bad.words;
+  EXPECT_NE(bad.words.find("with a lease of 30 s they may be 302 ms"), std::string::npos) << bad.words;
+  EXPECT_NE(bad.advice.find("NTP"), std::string::npos);
+
+  finding const away = judge_replica_clocks({{"master", 0s, 1ms}}, {"a: connection refused"}, 30s);
+  EXPECT_EQ(away.how, verdict::warning);
+  EXPECT_EQ(away.words, "not known; a: connection refused");
+  EXPECT_EQ(judge_replica_clocks({{"master", 0s, 1ms}, {"b", 1s, 1ms}}, {"a: connection refused"}, 30s).how, verdict::bad);
+}
+
 TEST(DoctorChecks, OfTheWayToTheServer) {
   EXPECT_EQ(judge_way("TLSv1.3", false, true).how, verdict::ok);
   EXPECT_EQ(judge_way("", true, true).how, verdict::ok);
@@ -218,11 +264,12 @@ TEST(DoctorChecks, OfTheWayToTheServer) {
 }
 
 TEST(DoctorChecks, SayOfEachRightWhatFailsWithoutIt) {
-  EXPECT_EQ(judge_rights({}, 32).at(0).how, verdict::ok);
+  EXPECT_EQ(judge_rights({}, 32, 0).at(0).how, verdict::ok);
   for (needed_right const& one : needed_rights()) {
-    std::vector<finding> const f = judge_rights({&one}, 32);
+    std::vector<finding> const f = judge_rights({&one}, 32, 0);
     ASSERT_EQ(f.size(), 1u);
     EXPECT_EQ(f[0].how, one.without);
+    EXPECT_EQ(judge_rights({&one}, 32, 1).at(0).how, one.name == "wait" ? verdict::bad : one.without);
     EXPECT_NE(f[0].words.find(one.consequence), std::string::npos);
   }
 }
