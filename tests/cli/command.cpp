@@ -82,6 +82,12 @@ void Command::wait_until(std::function<bool()> const& is_true, std::string const
   }
 }
 
+bool Command::expect_hand_over() const {
+  bool const is_slow = output_.find("warning  hand-over: median ") != std::string::npos && output_.find(": the server is busy") != std::string::npos;
+  EXPECT_TRUE(is_slow || output_.find("ok       hand-over: median ") != std::string::npos) << output_;
+  return is_slow;
+}
+
 bool Command::is_gone(pid_t pid) {
   std::string const state = text_of("/proc/" + std::to_string(pid) + "/stat");
   auto const name_end = state.rfind(')');

@@ -30,6 +30,9 @@ class Command : public testing::Test {
   /// Runs it to its end. Result: the exit code; `output_` has what it wrote.
   int result_of(std::vector<std::string> const& words);
 
+  /// `conch doctor` says so of a hand-over; on a machine with other work it may warn that this took long. Result: it did.
+  bool expect_hand_over() const;
+
   std::string file(std::string const& name) const { return (folder_ / name).string(); }
   static std::string text_of(std::string const& path);
   std::vector<std::string> lines_of(std::string const& name) const;

@@ -23,7 +23,7 @@ TEST_F(Command, AsksTheSentinelsForTheMasterWhateverItDoes) {
   std::string const master = "127.0.0.1:" + std::to_string(set.server(0).port());
   EXPECT_NE(output_.find("ok       Sentinels: "), std::string::npos) << output_;
   EXPECT_NE(output_.find(" names " + master), std::string::npos) << output_;
-  EXPECT_NE(output_.find("ok       hand-over: "), std::string::npos) << output_;
+  expect_hand_over();
 
   EXPECT_EQ(result_of({"bench", "--time", "50ms", "--url", url}), 0) << output_;
 
