@@ -96,9 +96,13 @@ void observer::needless_loss(sim_acquisition const& a, bool disowned, bool serve
     throw violation{9, holder_words(a) + " was told of a loss, " + in_us(a.tell_by - c.local_now()) + " too early, and the server has it still"};
   }
   if (!in_time || a.fixed || a.max_hold != duration::max() || !server_has_it) return;
-  auto const well = well_since(c);
+  auto well = well_since(c);
   if (!well) return;
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
+  // A first connection to what is a replica now hears of it from the second one: that is refused its next renewal, connects anew, and waits for
+  // 100 ms before the first one is dropped.
+  if (plan_.synced && !world_.is_at_master(*c.connection()))
+    well = std::max(*well, world_.all_follow_since() + a.lease.count() * millisecond / 3 + 100 * millisecond + 20 * hop);
   nanos const longest_pause = std::max<nanos>(plan_.longest_lease() / 30, 20 * millisecond);
   // A deadline counts from before a renewal was written, and is heard of one WAIT later. The next renewal comes after a third of the lease, and may
   // find a batch under way: three WAITs must fit between that third and the margin before the end, a quarter (3 / (3/4 - 1/3) = 7.2).

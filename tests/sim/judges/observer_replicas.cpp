@@ -48,9 +48,11 @@ void observer::look_for_orphan(sim_acquisition& a, bool heard) {
     a.orphaned_at = -1;
     return;
   }
+  // As its client was told: a hold that is not renewed may end earlier, and the one that it is handed on to later.
+  time_point const until = a.lock != nullptr ? a.lock->place->deadline : a.deadline();
   auto const known = orphans_.find(owner_id(a));
-  if (may_be_orphan(a) || (known != orphans_.end() && a.deadline() <= known->second)) {
-    orphans_[owner_id(a)] = a.deadline();
+  if (may_be_orphan(a) || (known != orphans_.end() && until <= known->second)) {
+    orphans_[owner_id(a)] = until;
     if (a.orphaned_at < 0) a.orphaned_at = world_.now();
   } else {
     a.orphaned_at = -1;  // so the master itself has granted or renewed it, and has it not
