@@ -29,11 +29,13 @@ class replicated_server {
   void wait_for_replicas() {
     std::size_t const all = replicas_.size();
     wait(master_, [all](std::string const& info) { return count(info, "state=online") == all; });
-    // A replica that has just come acknowledges a second later for the first time.
+    // A replica that has just come acknowledges a second later for the first time; on a busy machine it may come twice.
     redis_probe probe{master_, 10s};
-    probe.command({"PUBLISH", "mark", "x"});
-    if (probe.integer({"WAIT", std::to_string(all), "9000"}) != static_cast<std::int64_t>(all))
-      throw std::runtime_error{"a replica does not acknowledge"};
+    auto const end = steady::now() + 60s;
+    do {
+      if (steady::now() > end) throw std::runtime_error{"a replica does not acknowledge"};
+      probe.command({"PUBLISH", "mark", "x"});
+    } while (probe.integer({"WAIT", std::to_string(all), "2000"}) != static_cast<std::int64_t>(all));
   }
 
   /// The replicas hear no more of the master, and it nothing of them; clients go on.
