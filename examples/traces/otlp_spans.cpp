@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <chrono>
+#include <conch/print.hpp>
 #include <cstdio>
 #include <utility>
 
@@ -38,17 +39,6 @@ json::object attribute(std::string_view key, std::string_view value) { return {{
 /// Whole numbers of 64 bits are text in OTLP/JSON.
 json::object attribute(std::string_view key, std::int64_t value) { return {{"key", key}, {"value", {{"intValue", std::to_string(value)}}}}; }
 json::object attribute(std::string_view key, bool value) { return {{"key", key}, {"value", {{"boolValue", value}}}}; }
-
-std::string_view name_of(conch::lock_kind kind) {
-  switch (kind) {
-    case conch::lock_kind::mutex: return "mutex";
-    case conch::lock_kind::semaphore: return "semaphore";
-    case conch::lock_kind::shared_mutex: return "shared_mutex";
-    case conch::lock_kind::striped_mutex: return "striped_mutex";
-    case conch::lock_kind::reentrant_mutex: return "reentrant_mutex";
-  }
-  return "unknown";
-}
 
 std::string_view name_of(conch::grant_path how) {
   switch (how) {
@@ -144,7 +134,7 @@ void otlp_spans::hold_ended(conch::lock_event const& e, std::string_view how, st
 }
 
 void otlp_spans::write(conch::lock_event const& e, span const& s) {
-  json::array attributes{attribute("conch.lock.name", readable(e.name)), attribute("conch.lock.kind", name_of(e.kind)),
+  json::array attributes{attribute("conch.lock.name", readable(e.name)), attribute("conch.lock.kind", to_string(e.kind)),
                          attribute("conch.lock.shared", e.shared), attribute("conch.outcome", s.how)};
   if (e.fence != 0) attributes.push_back(attribute("conch.lock.fence", e.fence));
   json::array events;

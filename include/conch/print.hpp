@@ -13,6 +13,7 @@
 
 namespace conch {
 
+enum class lock_kind : char;
 struct lock_holder;
 struct lock_status;
 class hold;
@@ -24,6 +25,8 @@ class multi_hold;
 
 /// The name: "timed_out". An error_code prints as "conch:1", and its message() are the words for people.
 std::string to_string(errc e);
+/// "shared_mutex".
+std::string to_string(lock_kind kind);
 /// "mutex, 1 of 1 held, 3 waiting: client 0123… since 2026-11-23 10:00:00 UTC, fence 12, 29.5 s left".
 std::string to_string(lock_status const& s);
 std::string to_string(lock_holder const& h);
@@ -33,6 +36,7 @@ std::string to_string(reentrant_hold const& h);
 std::string to_string(multi_hold const& h);
 
 std::ostream& operator<<(std::ostream& to, errc e);
+std::ostream& operator<<(std::ostream& to, lock_kind kind);
 std::ostream& operator<<(std::ostream& to, lock_status const& s);
 std::ostream& operator<<(std::ostream& to, lock_holder const& h);
 std::ostream& operator<<(std::ostream& to, hold const& h);
@@ -56,6 +60,8 @@ struct formats_as_text : std::formatter<std::string> {
 #ifdef __cpp_lib_format
 template <>
 struct std::formatter<conch::errc> : conch::detail::formats_as_text<conch::errc> {};
+template <>
+struct std::formatter<conch::lock_kind> : conch::detail::formats_as_text<conch::lock_kind> {};
 template <>
 struct std::formatter<conch::lock_status> : conch::detail::formats_as_text<conch::lock_status> {};
 template <>

@@ -3,6 +3,8 @@
 
 #include "cli/duration.hpp"
 
+#include <conch/print.hpp>
+
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -70,17 +72,6 @@ boost::json::object as_json(lock_holder const& h) {
 
 }  // namespace
 
-char const* name_of(lock_status::kind_of_lock kind) noexcept {
-  switch (kind) {
-    case lock_status::kind_of_lock::mutex: return "mutex";
-    case lock_status::kind_of_lock::semaphore: return "semaphore";
-    case lock_status::kind_of_lock::shared_mutex: return "shared_mutex";
-    case lock_status::kind_of_lock::striped_mutex: return "striped_mutex";
-    case lock_status::kind_of_lock::reentrant_mutex: return "reentrant_mutex";
-  }
-  return "unknown";
-}
-
 std::string in_utc(std::chrono::system_clock::time_point t) {
   std::time_t const at = std::chrono::system_clock::to_time_t(t);
   std::tm parts{};
@@ -92,7 +83,7 @@ std::string in_utc(std::chrono::system_clock::time_point t) {
 
 std::string as_text(std::string const& name, lock_status const& s, std::chrono::system_clock::time_point now) {
   std::string text = shown(name) + ": ";
-  if (s.locked() || s.kind != lock_status::kind_of_lock::mutex) text += std::string{name_of(s.kind)} + ", ";
+  if (s.locked() || s.kind != lock_status::kind_of_lock::mutex) text += to_string(s.kind) + ", ";
   text += state_of(s);
   if (s.locked() || s.waiting != 0) text += ", " + std::to_string(s.waiting) + " waiting";
   text += '\n';
@@ -110,7 +101,7 @@ std::string as_text(std::string const& name, lock_status const& s, std::chrono::
 boost::json::object as_json(std::string const& name, lock_status const& s) {
   boost::json::object o;
   o["name"] = shown(name);
-  o["kind"] = name_of(s.kind);
+  o["kind"] = to_string(s.kind);
   o["locked"] = s.locked();
   o["held"] = s.held;
   o["taken"] = s.taken;

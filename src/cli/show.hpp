@@ -25,6 +25,4 @@ std::string shown(std::string const& text);
 /// The server's clock: "2026-11-24 10:00:00 UTC".
 std::string in_utc(std::chrono::system_clock::time_point t);
 
-char const* name_of(lock_status::kind_of_lock kind) noexcept;
-
 }  // namespace conch::cli

@@ -15,17 +15,6 @@ namespace conch {
 
 namespace {
 
-std::string_view name_of(lock_status::kind_of_lock kind) {
-  switch (kind) {
-    case lock_status::kind_of_lock::mutex: return "mutex";
-    case lock_status::kind_of_lock::semaphore: return "semaphore";
-    case lock_status::kind_of_lock::shared_mutex: return "shared_mutex";
-    case lock_status::kind_of_lock::striped_mutex: return "striped_mutex";
-    case lock_status::kind_of_lock::reentrant_mutex: return "reentrant_mutex";
-  }
-  return "lock of an unknown kind";
-}
-
 std::string seconds(duration d) {
   char text[40];
   std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(std::max(d, duration::zero())).count());
@@ -49,6 +38,17 @@ std::string single(Hold const& h) {
 }
 
 }  // namespace
+
+std::string to_string(lock_kind kind) {
+  switch (kind) {
+    case lock_kind::mutex: return "mutex";
+    case lock_kind::semaphore: return "semaphore";
+    case lock_kind::shared_mutex: return "shared_mutex";
+    case lock_kind::striped_mutex: return "striped_mutex";
+    case lock_kind::reentrant_mutex: return "reentrant_mutex";
+  }
+  return "lock of an unknown kind";
+}
 
 std::string to_string(errc e) {
   switch (e) {
@@ -82,7 +82,7 @@ std::string to_string(lock_holder const& h) {
 }
 
 std::string to_string(lock_status const& s) {
-  std::string text{name_of(s.kind)};
+  std::string text = to_string(s.kind);
   text += ", " + std::to_string(s.taken) + " of " + std::to_string(s.limit) + " held, " + std::to_string(s.waiting) + " waiting";
   char const* before = ": ";
   for (lock_holder const& h : s.holders) {
@@ -108,6 +108,7 @@ std::string to_string(multi_hold const& h) {
 }
 
 std::ostream& operator<<(std::ostream& to, errc e) { return to << to_string(e); }
+std::ostream& operator<<(std::ostream& to, lock_kind kind) { return to << to_string(kind); }
 std::ostream& operator<<(std::ostream& to, lock_status const& s) { return to << to_string(s); }
 std::ostream& operator<<(std::ostream& to, lock_holder const& h) { return to << to_string(h); }
 std::ostream& operator<<(std::ostream& to, hold const& h) { return to << to_string(h); }

@@ -355,6 +355,8 @@ TEST_F(Shape, HoldsAndStatusesPrintOnOneLine) {
   EXPECT_EQ(printed(errc::timed_out), "timed_out");
   EXPECT_EQ(printed(errc::would_deadlock), "would_deadlock");
   EXPECT_EQ(printed(static_cast<errc>(1000)), "errc(1000)");
+  EXPECT_EQ(printed(lock_kind::mutex), "mutex");
+  EXPECT_EQ(printed(lock_kind::striped_mutex), "striped_mutex");
   EXPECT_EQ(printed(hold{}), "empty");
   EXPECT_EQ(printed(reentrant_hold{}), "empty");
   EXPECT_EQ(printed(multi_hold{}), "empty");
