@@ -1,12 +1,13 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/url.hpp"
 
+#include "base/numbers.hpp"
+
 #include <conch/error.hpp>
 
 #include <boost/assert.hpp>
 #include <boost/system/system_error.hpp>
 
-#include <charconv>
 #include <optional>
 
 namespace conch::redis {
@@ -36,14 +37,6 @@ std::string percent_decoded(std::string_view text, std::string const& where) {
     i += 2;
   }
   return plain;
-}
-
-template <class Number>
-std::optional<Number> whole_number(std::string_view text) {
-  Number number{};
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 void read_database(std::string_view text, address& to) {
@@ -299,12 +292,15 @@ std::string address::shown() const {
   switch (what) {
     case kind::tcp:
       if (host.empty()) return "the master '" + master + "'";
-      return (over_tls ? "rediss" : "redis") + std::string{is_sentinel ? "-sentinel://" : "://"} +
-             (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+      return (over_tls ? "rediss" : "redis") + std::string{is_sentinel ? "-sentinel://" : "://"} + host_and_port(host, port);
     case kind::unix_socket: return "unix://" + path;
     case kind::memory: return "memory://" + path;
   }
   return {};
+}
+
+std::string host_and_port(std::string const& host, std::uint16_t port) {
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
 }
 
 }  // namespace conch::redis

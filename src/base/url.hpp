@@ -60,4 +60,7 @@ sentinel_url parse_sentinels(std::string_view url);
 /// `host:port`, where an IPv6 address stands in brackets. Throws as parse_url.
 void read_host_and_port(std::string_view text, address& to);
 
+/// The same the other way round.
+std::string host_and_port(std::string const& host, std::uint16_t port);
+
 }  // namespace conch::redis

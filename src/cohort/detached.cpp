@@ -1,10 +1,10 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cohort/detached.hpp"
 
+#include "base/numbers.hpp"
 #include "cohort/grant_id.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace conch::engine {
 
@@ -44,8 +44,9 @@ std::string_view field(std::string_view& text) {
 }
 
 bool read_number(std::string_view text, std::int64_t most, std::int64_t& number) {
-  auto const [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && stop == text.data() + text.size() && number >= 1 && number <= most;
+  auto const read = whole_number<std::int64_t>(text);
+  number = read.value_or(0);
+  return number >= 1 && number <= most;
 }
 
 /// CLIENT.N-NONCE. A blank in it would end the word that the script compares.

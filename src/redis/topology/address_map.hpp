@@ -9,11 +9,6 @@
 
 namespace conch::redis {
 
-/// `host:port`, where an IPv6 address stands in brackets.
-inline std::string host_and_port(std::string const& host, std::uint16_t port) {
-  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
-}
-
 /// What config::address_map makes of an address that a server has told.
 inline void map_address(std::map<std::string, std::string> const& address_map, std::string& host, std::uint16_t& port) {
   auto const found = address_map.find(host_and_port(host, port));

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/topology/sentinel_talk.hpp"
 
+#include "base/numbers.hpp"
 #include "base/readable.hpp"
 #include "redis/faults.hpp"
 #include "redis/greeting.hpp"
@@ -8,7 +9,6 @@
 
 #include <boost/assert.hpp>
 
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -18,16 +18,14 @@ namespace {
 
 using message_nodes = std::span<resp::node const>;
 
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t number = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+std::optional<std::int64_t> not_negative(std::string_view text) {
+  auto const number = whole_number<std::int64_t>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 /// 0: it is none.
 std::uint16_t port_of(std::string_view text) {
-  auto const number = whole_number(text);
+  auto const number = not_negative(text);
   return number && *number <= 65535 ? static_cast<std::uint16_t>(*number) : std::uint16_t{0};
 }
 
@@ -127,7 +125,7 @@ sentinel_talk::progress sentinel_talk::answer(reply what, message_nodes message)
       if (!is_wrong) read_others(message);
       break;
     case reply::epoch: {
-      auto const epoch = !is_wrong && is_map(message[0]) ? whole_number(field(message, 0, "config-epoch")) : std::nullopt;
+      auto const epoch = !is_wrong && is_map(message[0]) ? not_negative(field(message, 0, "config-epoch")) : std::nullopt;
       epoch_ = epoch.value_or(named_master::no_epoch);
       break;
     }

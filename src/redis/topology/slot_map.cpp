@@ -1,12 +1,12 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/topology/slot_map.hpp"
 
+#include "base/numbers.hpp"
 #include "redis/topology/address_map.hpp"
 
 #include <boost/assert.hpp>
 
 #include <algorithm>
-#include <charconv>
 
 namespace conch::redis {
 
@@ -14,12 +14,6 @@ namespace {
 
 /// Where a node does not know its own name, or is told not to say it.
 bool is_of_the_asked(std::string_view host) { return host.empty() || host == "?"; }
-
-template <class Number>
-bool read_number(std::string_view text, Number& number) {
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size();
-}
 
 bool is_slot(resp::node const& n) { return n.what == resp::kind::integer && n.integer >= 0 && n.integer < std::int64_t{slot_count}; }
 
@@ -53,9 +47,10 @@ std::optional<redirection> read_moved(std::string_view words) {
   auto const blank = words.find(' ');
   auto const colon = words.rfind(':');
   if (blank == std::string_view::npos || colon == std::string_view::npos || colon < blank) return std::nullopt;
-  redirection to;
-  if (!read_number(words.substr(0, blank), to.slot) || to.slot >= slot_count) return std::nullopt;
-  if (!read_number(words.substr(colon + 1), to.port) || to.port == 0) return std::nullopt;
+  auto const slot = whole_number<unsigned>(words.substr(0, blank));
+  auto const port = whole_number<std::uint16_t>(words.substr(colon + 1));
+  if (!slot || *slot >= slot_count || !port || *port == 0) return std::nullopt;
+  redirection to{*slot, {}, *port};
   std::string_view const host = words.substr(blank + 1, colon - blank - 1);
   if (!is_of_the_asked(host)) to.host = host;
   return to;
