@@ -60,12 +60,16 @@ cohort::~cohort() {
 
 // ---------------------------------------------------------------------------------------------- the caller's side
 
-void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
+void cohort::begin(acquisition& a, std::string_view name, time_point now) {
   ++stats_.acquires;
   ++stats_.waiting;
   a.in = this;
   a.asked = now;
   if (is_observed_) shell_.on_observed(a, {.what = observation::kind::waiting, .name = name, .at = now});
+}
+
+void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
+  begin(a, name, now);
   if (!a.once && a.until <= now && !CONCH_MUTANT(no_time_is_no_attempt)) {
     // No time to wait: one complete attempt, which takes as long as it takes to connect and to send the script.
     a.once = a.busy_is_late = true;
@@ -118,11 +122,7 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
   bool behind = false;
   for (auto const& [a, name] : all) {
     if (behind) {
-      ++stats_.acquires;
-      ++stats_.waiting;
-      a->in = this;
-      a->asked = now;
-      if (is_observed_) shell_.on_observed(*a, {.what = observation::kind::waiting, .name = name, .at = now});
+      begin(*a, name, now);
       refuse(*a, acquired::busy, {}, name, now);
     } else {
       acquire(*a, name, now);
@@ -225,9 +225,7 @@ void cohort::end_hold(acquisition& a, bool tell, time_point now) {
   a.lock = nullptr;
   if (was_held) {
     ++stats_.releases;
-    --stats_.held;
-    stats_.hold.add(now - a.granted);
-    if (is_observed_) shell_.on_observed(a, {.what = observation::kind::released, .name = e->name, .at = now, .took = now - a.granted});
+    count_end(a, observation::kind::released, e->name, {}, now);
     a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
   }
   if (owns) e->holder = nullptr;

@@ -226,6 +226,8 @@ class cohort final : public backend_events {
   void refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now);
   void end_ungranted(acquisition& a, acquired how, error_code why);
   void observe_refusal(acquisition& a, acquired how, error_code why, std::string_view name, time_point now);
+  void begin(acquisition& a, std::string_view name, time_point now);
+  void count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now);
   void tell_lost(acquisition& a, error_code why, time_point now);
   void end_hold(acquisition& a, bool tell, time_point now);
   void overdue(acquisition& a, time_point now);

@@ -135,9 +135,7 @@ void cohort::detach(acquisition& a, time_point now) {
   lock_entry& e = *a.lock;
   place& s = *e.place;
   enter(a, acquisition::phase::detaching);
-  --stats_.held;
-  stats_.hold.add(now - a.granted);
-  if (is_observed_) shell_.on_observed(a, {.what = observation::kind::detached, .name = e.name, .at = now, .took = now - a.granted});
+  count_end(a, observation::kind::detached, e.name, {}, now);
   a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
   a.detached_at = now;
   timers_.arm(a.due, now + settings_.command_timeout);
@@ -195,14 +193,20 @@ void cohort::end_detaching(acquisition& a, error_code why, time_point now) {
   if (e->place->at == place::state::owned) give_back(*e, nullptr, now);
 }
 
+/// Of a hold, which is released, detached or lost.
+void cohort::count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now) {
+  duration const held = now - a.granted;
+  --stats_.held;
+  stats_.hold.add(held);
+  if (is_observed_) shell_.on_observed(a, {.what = how, .name = name, .at = now, .took = held, .why = why});
+}
+
 void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
   enter(a, acquisition::phase::lost);
   a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
   if (a.lock != nullptr) a.lock->place->renewable = false;
   ++stats_.losses;
-  --stats_.held;
-  stats_.hold.add(now - a.granted);
-  if (is_observed_) shell_.on_observed(a, {.what = observation::kind::lost, .name = a.lock->name, .at = now, .took = now - a.granted, .why = why});
+  count_end(a, observation::kind::lost, a.lock->name, why, now);
   shell_.on_lost(a, why);
   end_extension(a, false, {});
 }

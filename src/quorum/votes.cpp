@@ -158,9 +158,12 @@ void quorum::vote_queued(vote& v, time_point now) {
   keeping const keep{b};
   v.trouble = {};
   if (b.at != quorum_lock::phase::collecting) return;
-  auto const in_line =
-      static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [](auto const& one) { return one->place.at == place::state::in_line; }));
-  if (b.wait && in_line + needed() > b.votes.size() && !std::exchange(b.told_in_line, true)) up_.queued(*b.front, now);
+  if (b.wait && !b.told_in_line) {
+    auto const is_in_line = [](auto const& one) { return one->place.at == place::state::in_line; };
+    auto const in_line = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), is_in_line));
+    b.told_in_line = in_line + needed() > b.votes.size();
+    if (b.told_in_line) up_.queued(*b.front, now);
+  }
   decide(b, now);
 }
 
