@@ -174,13 +174,27 @@ finding judge_hand_over(duration median, duration round_trip) {
   return {verdict::ok, "hand-over", shown, ""};
 }
 
-finding judge_clocks(std::vector<clock_offset> const& all) {
+namespace {
+
+/// The two clocks that are furthest apart.
+struct clocks_apart {
+  duration apart{}, unsure{};
+  std::string shown{};
+};
+
+clocks_apart furthest_apart(std::vector<clock_offset> const& all) {
   auto const [least, most] =
       std::minmax_element(all.begin(), all.end(), [](clock_offset const& a, clock_offset const& b) { return a.ahead < b.ahead; });
-  duration const apart = most->ahead - least->ahead;
-  duration const unsure = most->uncertainty + least->uncertainty;
-  std::string const shown =
-      "up to " + readable(apart) + " apart, give or take " + readable(unsure) + " (" + most->server + " is ahead of " + least->server + ')';
+  clocks_apart found{most->ahead - least->ahead, most->uncertainty + least->uncertainty};
+  found.shown = "up to " + readable(found.apart) + " apart, give or take " + readable(found.unsure) + " (" + most->server + " is ahead of " +
+                least->server + ')';
+  return found;
+}
+
+}  // namespace
+
+finding judge_clocks(std::vector<clock_offset> const& all) {
+  auto const [apart, unsure, shown] = furthest_apart(all);
   constexpr duration of_a_vote = std::chrono::milliseconds{500}, noticeable = std::chrono::milliseconds{100};
   if (apart - unsure > of_a_vote) {
     return {verdict::bad, "clocks", shown,
@@ -195,16 +209,12 @@ finding judge_replica_clocks(std::vector<clock_offset> const& all, std::vector<s
   constexpr char const* ntp =
       "a replica that takes over would end a lock before its holder gives it up, or keep that of a dead one for longer: run NTP on each server";
   duration const allowed = lease / 100 + 2ms;  // the drift that every deadline allows for
-  std::string shown = "not known";
-  duration apart{}, unsure{};
+  clocks_apart found{.shown = "not known"};
   if (all.size() > 1) {
-    auto const [least, most] =
-        std::minmax_element(all.begin(), all.end(), [](clock_offset const& a, clock_offset const& b) { return a.ahead < b.ahead; });
-    apart = most->ahead - least->ahead;
-    unsure = most->uncertainty + least->uncertainty;
-    shown = "up to " + readable(apart) + " apart, give or take " + readable(unsure) + " (" + most->server + " is ahead of " + least->server +
-            "); with a lease of " + readable(lease) + " they may be " + readable(allowed);
+    found = furthest_apart(all);
+    found.shown += "; with a lease of " + readable(lease) + " they may be " + readable(allowed);
   }
+  auto& [apart, unsure, shown] = found;
   for (std::string const& one : unknown) shown += "; " + one;
   if (apart - unsure > allowed) return {verdict::bad, what, shown, ntp};
   if (apart - unsure > allowed / 3)
