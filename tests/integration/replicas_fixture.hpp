@@ -12,6 +12,16 @@
 
 namespace conch::test {
 
+/// Until so many replicas acknowledge what is written. One that has just come does so a second later for the first time.
+inline void wait_for_acknowledgements(redis_server& master, std::size_t replicas) {
+  redis_probe probe{master, 10s};
+  auto const end = steady::now() + 60s;
+  do {
+    if (steady::now() > end) throw std::runtime_error{"a replica does not acknowledge"};
+    probe.command({"PUBLISH", "mark", "x"});
+  } while (probe.integer({"WAIT", std::to_string(replicas), "2000"}) != static_cast<std::int64_t>(replicas));
+}
+
 class replicated_server {
  public:
   explicit replicated_server(std::size_t replicas, redis_server_options const& each = {.tcp = true}) : master_{with(each, {})} {
@@ -29,13 +39,7 @@ class replicated_server {
   void wait_for_replicas() {
     std::size_t const all = replicas_.size();
     wait(master_, [all](std::string const& info) { return count(info, "state=online") == all; });
-    // A replica that has just come acknowledges a second later for the first time; on a busy machine it may come twice.
-    redis_probe probe{master_, 10s};
-    auto const end = steady::now() + 60s;
-    do {
-      if (steady::now() > end) throw std::runtime_error{"a replica does not acknowledge"};
-      probe.command({"PUBLISH", "mark", "x"});
-    } while (probe.integer({"WAIT", std::to_string(all), "2000"}) != static_cast<std::int64_t>(all));
+    wait_for_acknowledgements(master_, all);
   }
 
   /// The replicas hear no more of the master, and it nothing of them; clients go on.

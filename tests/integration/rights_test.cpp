@@ -1,6 +1,7 @@
 // A user who may do on the server what docs/guide.md says, and no more.
 #include "integration/fixture.hpp"
 #include "integration/places.hpp"
+#include "integration/replicas_fixture.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -456,16 +457,8 @@ TEST_F(Rights, OfTheGuideAreEnoughForCredentialsThatChange) {
 class RightsForReplicas : public Rights {
  protected:
   void SetUp() override {
-    auto const follows = [&]() -> asio::awaitable<void> {
-      auto const online = [&] { return probe.command({"INFO", "replication"}).find("state=online") != std::string::npos; };
-      co_await until(online, "the replica", 60s);
-      auto const acknowledges = [&] {
-        probe.command({"PUBLISH", "mark", "x"});
-        return probe.integer({"WAIT", "1", "1000"}) == 1;
-      };
-      co_await until(acknowledges, "a replica that acknowledges", 60s);
-    };
-    w.run(follows, 150s);
+    wait_for_answer(server(), {"INFO", "replication"}, {"state=online"});
+    wait_for_acknowledgements(server(), 1);
   }
 
   config settings_of(std::string const& user) {

@@ -332,10 +332,10 @@ TEST(Sentinel, D20AFailoverOfAnotherMasterDoesNotMoveUs) {
   sentinel_set all{{.replicas = 0, .sentinels = 1}};
   redis_server other{sentinel_set::server_options({})};
   redis_server its_replica{sentinel_set::server_options({"--replicaof", "127.0.0.1 " + std::to_string(other.port())})};
-  sentinel_set::wait(its_replica, {"INFO", "replication"}, {"master_link_status:up"});
+  wait_for_answer(its_replica, {"INFO", "replication"}, {"master_link_status:up"});
   redis_probe sentinel{all.sentinel(0), 10s};
   EXPECT_EQ(sentinel.command({"SENTINEL", "MONITOR", "m2", "127.0.0.1", std::to_string(other.port()), "1"}), "OK");
-  sentinel_set::wait(all.sentinel(0), {"SENTINEL", "MASTER", "m2"}, {"num-slaves, 1"});
+  wait_for_answer(all.sentinel(0), {"SENTINEL", "MASTER", "m2"}, {"num-slaves, 1"});
   world w;
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), through(all.url())};

@@ -1,8 +1,5 @@
 #include "support/cluster_set.hpp"
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-
 #include <algorithm>
 #include <functional>
 #include <sstream>
@@ -21,13 +18,6 @@ constexpr unsigned slots = 16384;
 
 void must_be_ok(std::string const& said, std::string const& what) {
   if (said != "OK") throw std::runtime_error{what + ": " + said};
-}
-
-/// Free at this moment.
-std::string free_port() {
-  boost::asio::io_context context;
-  boost::asio::ip::tcp::acceptor const taken{context, {boost::asio::ip::address_v4::loopback(), 0}};
-  return std::to_string(taken.local_endpoint().port());
 }
 
 }  // namespace
@@ -56,7 +46,7 @@ cluster_set::cluster_set(cluster_set_options const& o) {
       std::this_thread::sleep_for(10ms);
     }
   }
-  for (std::size_t i = o.masters; i < size(); ++i) wait(node(i), {"INFO", "replication"}, "master_link_status:up");
+  for (std::size_t i = o.masters; i < size(); ++i) wait_for_answer(node(i), {"INFO", "replication"}, {"master_link_status:up"});
   settle();
 }
 
@@ -64,7 +54,7 @@ cluster_set::cluster_set(cluster_set_options const& o) {
 void cluster_set::start(cluster_set_options const& o) {
   constexpr int attempts = 5;
   for (int attempt = 1;; ++attempt) {
-    std::string const bus = free_port();
+    std::string const bus = std::to_string(find_free_port());
     redis_server_options s;
     s.tcp = true;
     s.arguments = {"--cluster-enabled",
@@ -177,8 +167,8 @@ void cluster_set::settle() {
   std::string const known = "cluster_known_nodes:" + std::to_string(size());
   for (std::size_t i = 0; i < size(); ++i) {
     if (node(i).pid() == 0) continue;
-    wait(node(i), {"CLUSTER", "INFO"}, known);
-    wait(node(i), {"CLUSTER", "INFO"}, "cluster_state:ok");
+    wait_for_answer(node(i), {"CLUSTER", "INFO"}, {known});
+    wait_for_answer(node(i), {"CLUSTER", "INFO"}, {"cluster_state:ok"});
   }
   auto const end = steady::now() + patience;
   for (;;) {
@@ -209,17 +199,6 @@ std::vector<std::string> cluster_set::view_of(std::size_t by) {
   }
   std::sort(view.begin(), view.end());
   return view;
-}
-
-void cluster_set::wait(redis_server& at, std::vector<std::string> const& question, std::string const& words) {
-  redis_probe probe{at, 10s};
-  auto const end = steady::now() + patience;
-  for (;;) {
-    std::string const said = probe.command(question);
-    if (said.find(words) != std::string::npos) return;
-    if (steady::now() > end) throw std::runtime_error{"never seen: " + words + "; but: " + said};
-    std::this_thread::sleep_for(10ms);
-  }
 }
 
 }  // namespace conch::test

@@ -55,9 +55,6 @@ class cluster_set {
   /// Until all nodes that run say that the Cluster is well, and the same of each node and slot.
   void settle();
 
-  /// Until the answer has these words.
-  static void wait(redis_server& at, std::vector<std::string> const& question, std::string const& words);
-
  private:
   void start(cluster_set_options const& o);
   redis_probe& probe(std::size_t i);

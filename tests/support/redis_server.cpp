@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -54,17 +55,6 @@ std::uint16_t find_port() {
   return ntohs(address.sin_port);
 }
 
-// Redis Cluster wants the port 10000 above as well.
-std::uint16_t find_free_port() {
-  constexpr std::uint16_t highest = 55535;
-  while (true) {
-    std::uint16_t const port = find_port();
-    if (port <= highest) {
-      return port;
-    }
-  }
-}
-
 // Runs between fork and exec, in a process that may have had other threads: only calls that are
 // allowed in a signal handler.
 [[noreturn]] void become_server(pid_t parent, char* const* arguments, int log, int report) {
@@ -97,6 +87,28 @@ std::uint16_t find_free_port() {
 }
 
 }  // namespace
+
+std::uint16_t find_free_port() {
+  constexpr std::uint16_t highest = 55535;
+  while (true) {
+    std::uint16_t const port = find_port();
+    if (port <= highest) {
+      return port;
+    }
+  }
+}
+
+void wait_for_answer(redis_server& at, std::vector<std::string> const& question, std::vector<std::string> const& words) {
+  redis_probe probe{at, 10s};
+  auto const end = steady::now() + 60s;
+  for (;;) {
+    std::string const said = probe.command(question);
+    bool const all = std::all_of(words.begin(), words.end(), [&](std::string const& w) { return said.find(w) != std::string::npos; });
+    if (all) return;
+    if (steady::now() > end) throw std::runtime_error{"never seen: " + words.front() + "; but: " + said};
+    std::this_thread::sleep_for(10ms);
+  }
+}
 
 redis_server::redis_server(redis_server_options options) : options_(std::move(options)) {
   if (options_.executable.empty()) {

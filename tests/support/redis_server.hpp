@@ -13,6 +13,8 @@
 
 namespace conch::test {
 
+class redis_server;
+
 struct redis_server_options {
   /// Listen on a free port of 127.0.0.1 too; `url()` then names it.
   bool tcp = false;
@@ -36,6 +38,12 @@ struct redis_server_options {
   /// How long a start may take, until the server answers PING. A busy disk holds one up that writes its data.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
 };
+
+/// A port of 127.0.0.1 that nobody has at this moment. The one 10000 above may be a port too, as Redis Cluster wants it.
+std::uint16_t find_free_port();
+
+/// Until the server's answer has all these words. After a minute throws `std::runtime_error`.
+void wait_for_answer(redis_server& at, std::vector<std::string> const& question, std::vector<std::string> const& words);
 
 /// A redis-server of its own for one test: private temporary folder, no file of configuration, no
 /// data, nothing written to disk unless asked for. It is killed by its process id, at the latest by

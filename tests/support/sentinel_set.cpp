@@ -25,7 +25,7 @@ sentinel_set::sentinel_set(sentinel_set_options const& o) {
     // By a command: started again it would follow the master of the first hour.
     if (i > 0) redis_probe{server(i)}.command({"REPLICAOF", "127.0.0.1", std::to_string(server(0).port())});
   }
-  for (std::size_t i = 1; i < servers_.size(); ++i) wait(server(i), {"INFO", "replication"}, {"master_link_status:up"});
+  for (std::size_t i = 1; i < servers_.size(); ++i) wait_for_answer(server(i), {"INFO", "replication"}, {"master_link_status:up"});
   for (std::size_t i = 0; i < o.sentinels; ++i) {
     redis_server_options s;
     s.sentinel = {"sentinel monitor m 127.0.0.1 " + std::to_string(server(0).port()) + " " + std::to_string(o.sentinels / 2 + 1),
@@ -67,7 +67,7 @@ void sentinel_set::fail_over(std::size_t by) {
 void sentinel_set::settle() {
   std::string const replicas = "num-slaves, " + std::to_string(servers_.size() - 1);
   std::string const others = "num-other-sentinels, " + std::to_string(sentinels_.size() - 1);
-  for (auto const& s : sentinels_) wait(*s, {"SENTINEL", "MASTER", "m"}, {"flags, master,", replicas, others});
+  for (auto const& s : sentinels_) wait_for_answer(*s, {"SENTINEL", "MASTER", "m"}, {"flags, master,", replicas, others});
   for (auto const& s : sentinels_) {
     auto const end = steady::now() + patience;
     redis_probe probe{*s, 10s};
@@ -89,18 +89,6 @@ redis_server_options sentinel_set::server_options(std::vector<std::string> const
   o.arguments = {"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"};
   o.arguments.insert(o.arguments.end(), more.begin(), more.end());
   return o;
-}
-
-void sentinel_set::wait(redis_server& at, std::vector<std::string> const& question, std::vector<std::string> const& words) {
-  redis_probe probe{at, 10s};
-  auto const end = steady::now() + patience;
-  for (;;) {
-    std::string const said = probe.command(question);
-    bool const all = std::all_of(words.begin(), words.end(), [&](std::string const& w) { return said.find(w) != std::string::npos; });
-    if (all) return;
-    if (steady::now() > end) throw std::runtime_error{"never seen: " + words.front() + "; but: " + said};
-    std::this_thread::sleep_for(10ms);
-  }
 }
 
 }  // namespace conch::test

@@ -44,9 +44,6 @@ class sentinel_set {
 
   static redis_server_options server_options(std::vector<std::string> const& more);
 
-  /// Until the answer has all these words.
-  static void wait(redis_server& at, std::vector<std::string> const& question, std::vector<std::string> const& words);
-
  private:
   std::vector<std::unique_ptr<redis_server>> servers_, sentinels_;
 };

@@ -1,13 +1,10 @@
 // Two masters of a Cluster: two real servers, and two models. What the client leans on while a slot moves from one to the other: what is
 // redirected and to where, what three keys may do, what a script may touch, who hears a shard channel, and who is told that it left.
 
-#include <netinet/in.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <random>
-#include <thread>
 
 #include "sim/differential/real_redis_server.hpp"
 #include "sim/model/redis_model.hpp"
@@ -20,22 +17,6 @@ namespace {
 using words = std::vector<std::string>;
 
 std::vector<std::string_view> views(words const& argv) { return {argv.begin(), argv.end()}; }
-
-/// A port with another 10000 above it, for the bus.
-int free_port() {
-  for (;;) {
-    int const fd = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    bool const ok = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-                    ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-    ::close(fd);
-    if (!ok) throw std::runtime_error{"no free port"};
-    if (ntohs(address.sin_port) < 50'000) return ntohs(address.sin_port);
-  }
-}
 
 /// Servers say the same in other words: clients read no more than this.
 std::string of_any_server(std::string text) {
@@ -60,7 +41,7 @@ class both_clusters {
       for (auto& t : talk_[i]) {
         t.real = std::make_unique<raw_redis_client>(real_[i]->socket_path());
         t.modelled = model_[i].connect("a:1");
-        (void)ask(*t.real, {"HELLO", "3"});
+        (void)t.real->ask(views({"HELLO", "3"}));
         model_[i].execute(t.modelled, views({"HELLO", "3"}));
       }
       nodes_[i].id = admin(i, {"CLUSTER", "MYID"}).text;
@@ -146,13 +127,7 @@ class both_clusters {
     return end == std::string::npos ? push : push.substr(0, end);
   }
 
-  /// Valkey 9 names 7.2.4 too, for those who look no further.
-  static bool is_redis_since_7_2(std::string const& info) {
-    if (info.find("\r\nvalkey_version:") != std::string::npos) return false;
-    auto const at = info.find("\r\nredis_version:") + 16;
-    int const major = std::stoi(info.substr(at)), minor = std::stoi(info.substr(info.find('.', at) + 1));
-    return major > 7 || (major == 7 && minor >= 2);
-  }
+  static bool is_redis_since_7_2(std::string const& info) { return info.find("\r\nvalkey_version:") == std::string::npos && is_since_7_2(info); }
 
   static std::string printed(std::size_t at, std::size_t by, words const& argv) {
     std::string text = std::to_string(at) + '/' + std::to_string(by) + ':';
@@ -193,26 +168,18 @@ class both_clusters {
     }
   }
 
-  static value ask(raw_redis_client& c, words const& argv) {
-    c.add(views(argv));
-    c.flush();
-    auto got = c.read();
-    if (!got) throw std::runtime_error{"the server has closed the connection"};
-    return *got;
-  }
-
   value admin(std::size_t at, words const& argv) {
     raw_redis_client c{real_[at]->socket_path()};
-    return ask(c, argv);
+    return c.ask(views(argv));
   }
 
   void until(std::size_t at, std::string const& what) {
-    poll(what, [&] { return admin(at, {"CLUSTER", "INFO"}).text.find(what) != std::string::npos; });
+    wait_until(what, [&] { return admin(at, {"CLUSTER", "INFO"}).text.find(what) != std::string::npos; });
   }
 
   /// A slot that goes back before the others have heard of its new owner's epoch may be taken from it by an old message of theirs.
   void agree_on(std::size_t owner) {
-    poll("one epoch, the new owner's", [&] {
+    wait_until("one epoch, the new owner's", [&] {
       std::string const of_owner = admin(owner, {"CLUSTER", "INFO"}).text, of_other = admin(1 - owner, {"CLUSTER", "INFO"}).text;
       std::string const epoch = field(of_owner, "cluster_my_epoch");
       return field(of_owner, "cluster_current_epoch") == epoch && field(of_other, "cluster_current_epoch") == epoch;
@@ -226,18 +193,10 @@ class both_clusters {
 
   void until_known(std::size_t at) {
     std::string const other = nodes_[1 - at].id;
-    poll("all slots", [&] {
+    wait_until("all slots", [&] {
       value const all = admin(at, {"CLUSTER", "SLOTS"});
       return all.items.size() == 2 && (all.items[0].items[2].items[2].text == other || all.items[1].items[2].items[2].text == other);
     });
-  }
-
-  template <class Condition>
-  static void poll(std::string const& what, Condition const& holds) {
-    for (auto const end = std::chrono::steady_clock::now() + std::chrono::seconds{60}; !holds();) {
-      if (std::chrono::steady_clock::now() > end) throw std::runtime_error{"never seen: " + what};
-      std::this_thread::sleep_for(std::chrono::milliseconds{10});
-    }
   }
 
   void set_time() {

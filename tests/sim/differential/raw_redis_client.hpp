@@ -62,6 +62,15 @@ class raw_redis_client {
     output_.clear();
   }
 
+  // The answer to a command, where nothing is pushed.
+  value ask(std::span<std::string_view const> argv) {
+    add(argv);
+    flush();
+    auto reply = read();
+    if (!reply) throw std::runtime_error{"the server has closed the connection"};
+    return *reply;
+  }
+
   // The next reply or push; nothing if the server has closed the connection. Throws if none comes.
   std::optional<value> read() {
     if (!fill(1)) {

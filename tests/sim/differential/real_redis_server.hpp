@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -20,6 +21,38 @@
 #include "sim/differential/raw_redis_client.hpp"
 
 namespace conch::sim {
+
+// A port of 127.0.0.1 that nobody has at this moment. The one 10000 above may be a port too: a Cluster has its bus there.
+inline int free_port() {
+  for (;;) {
+    int const fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    bool const ok = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+                    ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+    ::close(fd);
+    if (!ok) throw std::runtime_error{"no free port"};
+    if (ntohs(address.sin_port) <= 55535) return ntohs(address.sin_port);
+  }
+}
+
+// Of the Redis that the text of INFO names. Valkey 9 names 7.2.4 there.
+inline bool is_since_7_2(std::string const& info) {
+  auto const at = info.find("\r\nredis_version:") + 16;
+  int const major = std::stoi(info.substr(at)), minor = std::stoi(info.substr(info.find('.', at) + 1));
+  return major > 7 || (major == 7 && minor >= 2);
+}
+
+// Throws if it does not hold in time.
+template <class Condition>
+void wait_until(std::string const& what, Condition const& holds, std::chrono::seconds limit = std::chrono::seconds{60}) {
+  for (auto const end = std::chrono::steady_clock::now() + limit; !holds();) {
+    if (std::chrono::steady_clock::now() > end) throw std::runtime_error{"never seen: " + what};
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  }
+}
 
 // One process with a private folder and a unix socket, no data, no configuration. Killed by its
 // process id; by the kernel if the test dies. Throws if it cannot be started.

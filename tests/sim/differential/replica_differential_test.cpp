@@ -1,12 +1,9 @@
 // A master and its replica: two real servers, and two models with the stream of effects between them. What the scripts lean on when
 // roles change: what redis.set_repl keeps back, who hears a PUBLISH, what a replica refuses, and who stays connected.
 
-#include <netinet/in.h>
-
 #include <array>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "sim/differential/real_redis_server.hpp"
 #include "sim/model/redis_model.hpp"
@@ -19,19 +16,6 @@ namespace {
 using words = std::vector<std::string>;
 
 std::vector<std::string_view> views(words const& argv) { return {argv.begin(), argv.end()}; }
-
-std::string free_port() {
-  int const fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  bool const ok =
-      ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  ::close(fd);
-  if (!ok) throw std::runtime_error{"no free port"};
-  return std::to_string(ntohs(address.sin_port));
-}
 
 /// Valkey says the same in other words: clients read no more than the first of them.
 std::string of_any_server(std::string text) {
@@ -49,7 +33,7 @@ class both_pairs {
  public:
   both_pairs() {
     for (std::size_t i = 0; i < 2; ++i) {
-      ports_[i] = free_port();
+      ports_[i] = std::to_string(free_port());
       asks_[i] = std::make_unique<raw_redis_client>(real_[i].socket_path());
       listens_[i] = std::make_unique<raw_redis_client>(real_[i].socket_path());
       ask(*asks_[i], {"HELLO", "3"});
@@ -128,9 +112,7 @@ class both_pairs {
   /// Does WAIT wait for what its own connection has written only? So it is from 7.2 on.
   bool waits_for_own_writes() {
     std::string const info = ask(*asks_[0], {"INFO", "server"}).text;
-    auto const at = info.find("\r\nredis_version:") + 16;
-    int const major = std::stoi(info.substr(at)), minor = std::stoi(info.substr(info.find('.', at) + 1));
-    bool const own = major > 7 || (major == 7 && minor >= 2);
+    bool const own = is_since_7_2(info);
     for (auto& m : model_) m.set_waits_for_own_writes(own);
     return own;
   }
@@ -171,20 +153,11 @@ class both_pairs {
     model_[master_].acknowledge(1 - master_, model_[master_].offset());
   }
 
-  static value ask(raw_redis_client& c, words const& argv) {
-    c.add(views(argv));
-    c.flush();
-    auto reply = c.read();
-    if (!reply) throw std::runtime_error{"the server has closed the connection"};
-    return *reply;
-  }
+  static value ask(raw_redis_client& c, words const& argv) { return c.ask(views(argv)); }
 
   void until(std::size_t at, std::string const& what) {
-    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-    while (ask(*asks_[at], {"INFO", "replication"}).text.find(what) == std::string::npos) {
-      if (std::chrono::steady_clock::now() > end) throw std::runtime_error{"never seen: " + what};
-      std::this_thread::sleep_for(std::chrono::milliseconds{5});
-    }
+    auto const seen = [&] { return ask(*asks_[at], {"INFO", "replication"}).text.find(what) != std::string::npos; };
+    wait_until(what, seen, std::chrono::seconds{30});
   }
 
   std::array<real_redis_server, 2> real_;
