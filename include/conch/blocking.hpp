@@ -62,8 +62,8 @@ class client {
   /// Throws boost::system::system_error: errc::invalid_url; errc::invalid_config, also for config::single_threaded, since the locks are
   /// called from other threads than the client's own. Throws std::system_error if there can be no more threads.
   explicit client(config settings);
-  explicit client(std::string url);
-  explicit client(char const* url) : client{std::string{url}} {}
+  explicit client(std::string url);                               ///< With the defaults of config.
+  explicit client(char const* url) : client{std::string{url}} {}  ///< The same.
 
   client(client const&) = delete;
   client& operator=(client const&) = delete;
@@ -84,8 +84,8 @@ class client {
 
   /// As conch::client::settings, id and stats.
   config const& settings() const noexcept;
-  std::string const& id() const noexcept;
-  statistics stats() const;
+  std::string const& id() const noexcept;  ///< As conch::client::id().
+  statistics stats() const;                ///< As conch::client::stats().
 
   /// Used by the locks.
   std::shared_ptr<detail::runtime> const& runtime() const noexcept { return runtime_; }
@@ -161,8 +161,8 @@ class timed_lock {
   /// hold::valid, hold::deadline and hold::fence of the hold that the calling thread has; if it has none, of the latest one. Without
   /// a hold: false, time_point::min(), 0. They send no message.
   [[nodiscard]] bool valid() const noexcept;
-  [[nodiscard]] time_point deadline() const noexcept;
-  [[nodiscard]] std::int64_t fence() const noexcept;
+  [[nodiscard]] time_point deadline() const noexcept;  ///< As hold::deadline().
+  [[nodiscard]] std::int64_t fence() const noexcept;   ///< As hold::fence().
 
   /// Sets the function that is told of a loss, in place of the one before; empty: none. It counts for all holds of this object, also for
   /// those of the present. It is called once for each hold that is lost, unless that is unlocked first.
@@ -175,7 +175,7 @@ class timed_lock {
   /// runs, unless they are called in it. unlock() does not wait.
   void on_lost(lost_callback told);
 
-  std::string const& name() const noexcept;
+  std::string const& name() const noexcept;  ///< As given, 1 to 512 bytes.
 
  protected:
   explicit timed_lock(std::shared_ptr<detail::lock_state> state) noexcept;

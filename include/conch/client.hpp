@@ -35,22 +35,22 @@ void start_close(core_ptr core, duration timeout, close_handler handler);
 /// thread).
 class client {
  public:
-  using executor_type = asio::any_io_executor;
+  using executor_type = asio::any_io_executor;  ///< Of the io_context or strand that runs the client.
 
   /// Checks the settings; does no I/O.
   /// Throws boost::system::system_error: errc::invalid_url, errc::invalid_config; what() names the member.
   client(executor_type executor, config settings);
-  client(executor_type executor, std::string url) : client{std::move(executor), with_url(std::move(url))} {}
-  client(executor_type executor, char const* url) : client{std::move(executor), std::string{url}} {}
+  client(executor_type executor, std::string url) : client{std::move(executor), with_url(std::move(url))} {}  ///< The other settings: their defaults.
+  client(executor_type executor, char const* url) : client{std::move(executor), std::string{url}} {}          ///< The same.
 
-  client(client&&) noexcept = default;
+  client(client&&) noexcept = default;  ///< Leaves the other without a client.
   client& operator=(client&&) = delete;
 
   /// Ends all waits with errc::closed, reports all holds as lost, and releases their locks in the background.
   /// Does not block.
   ~client();
 
-  executor_type get_executor() const noexcept;
+  executor_type get_executor() const noexcept;  ///< The executor that it was made with.
   /// The settings in force: members that follow a short lease have the lowered value.
   config const& settings() const noexcept;
   /// A snapshot. Locks the client while it copies.

@@ -5,21 +5,21 @@
 
 namespace conch {
 
-using duration = std::chrono::nanoseconds;
+using duration = std::chrono::nanoseconds;  ///< A length of time.
 
 /// The clock of every deadline: it goes on while the machine sleeps (CLOCK_BOOTTIME on Linux,
 /// std::chrono::steady_clock elsewhere), so a suspended laptop wakes up to holds that have expired.
 struct clock {
-  using duration = conch::duration;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<clock, duration>;
-  static constexpr bool is_steady = true;
+  using duration = conch::duration;                             ///< As of any clock: nanoseconds,
+  using rep = duration::rep;                                    ///< how they are counted,
+  using period = duration::period;                              ///< their unit,
+  using time_point = std::chrono::time_point<clock, duration>;  ///< a moment,
+  static constexpr bool is_steady = true;                       ///< and that it never goes back.
 
-  static time_point now() noexcept;
+  static time_point now() noexcept;  ///< The present moment. Thread-safe.
 };
 
-using time_point = clock::time_point;
+using time_point = clock::time_point;  ///< A moment by conch::clock; not to be compared with another machine.
 
 namespace detail {
 

@@ -17,7 +17,7 @@
 namespace conch {
 
 class observer;
-
+/// How urgent a line of the log is.
 enum class log_level { debug, info, warning, error };
 
 /// Called from any thread that runs the client. It must not throw and must not call the client.
@@ -54,12 +54,12 @@ struct quorum_config {
 struct tls_config {
   /// Certificates of the authorities to trust: a file, and a folder (as made by `openssl rehash`). Both empty: those of the system.
   std::string ca_file{};
-  std::string ca_path{};
+  std::string ca_path{};  ///< A folder with hashed names, as `ca_file`.
 
   /// The client's own certificate, with its chain, and its private key, which must not be encrypted. Empty `key_file`: the key is in
   /// `cert_file` too.
   std::string cert_file{};
-  std::string key_file{};
+  std::string key_file{};  ///< The private key of `cert_file`.
 
   /// The name, or the address, that the certificate of the server must be for. Empty: the host of the URL.
   std::string server_name{};
@@ -70,8 +70,8 @@ struct tls_config {
 
 /// User and password for one server.
 struct credentials {
-  std::string user{};  // empty: "default"
-  std::string password{};
+  std::string user{};      ///< Empty: "default".
+  std::string password{};  ///< Never logged.
 
   /// How long they are good for, at least 10 ms. When nine tenths of it have passed the provider is called again, and its answer goes to the
   /// server on the live connection (AUTH): holds and places in line are not touched. If that fails it is logged and tried again
@@ -109,11 +109,11 @@ struct config {
 
   /// User and password for the Sentinels; those of the URL are for the servers. Empty user: "default"; empty password: none.
   std::string sentinel_username{};
-  std::string sentinel_password{};
+  std::string sentinel_password{};  ///< As `sentinel_username`. Never logged.
 
   /// Are the Sentinels reached over TLS? Empty: as the servers are. And how? Empty: as `tls` and the URL say.
   std::optional<bool> sentinels_over_tls = std::nullopt;
-  std::optional<tls_config> sentinel_tls = std::nullopt;
+  std::optional<tls_config> sentinel_tls = std::nullopt;  ///< As `sentinels_over_tls` says.
 
   /// How often one of the Sentinels is asked whether the master is still the same. They also tell of a change by themselves, at once. 100 ms
   /// to 1 hour.
@@ -179,7 +179,7 @@ struct config {
   /// The pause before the second attempt to connect. It doubles up to `reconnect_max`; half of it is random.
   /// 1 ms to 1 hour each; `reconnect_max` is not less than `reconnect_min`.
   duration reconnect_min = std::chrono::milliseconds{50};
-  duration reconnect_max = std::chrono::seconds{3};
+  duration reconnect_max = std::chrono::seconds{3};  ///< The longest such pause.
 
   /// The client sends a ping when nothing came in for this long (answers to safety checks count). 0: never;
   /// else 10 ms to 1 day.

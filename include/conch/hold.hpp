@@ -39,14 +39,14 @@ class hold {
  public:
   /// Holds nothing.
   hold() noexcept = default;
-  hold(hold&&) noexcept = default;
+  hold(hold&&) noexcept = default;  ///< Leaves the other empty.
   hold& operator=(hold&& other) noexcept {
     hold{std::move(other)}.swap(*this);
     return *this;
   }
   ~hold();
 
-  void swap(hold& other) noexcept { std::swap(node_, other.node_); }
+  void swap(hold& other) noexcept { std::swap(node_, other.node_); }  ///< Exchanges the locks.
 
   /// True if a lock was granted. Stays true when the hold is lost: see valid().
   explicit operator bool() const noexcept { return static_cast<bool>(node_); }
@@ -167,7 +167,7 @@ class hold {
 
   /// Made by the library.
   explicit hold(detail::node_ref node) noexcept : node_{std::move(node)} {}
-  detail::node_ref const& node() const noexcept { return node_; }
+  detail::node_ref const& node() const noexcept { return node_; }  ///< Used by the library.
 
  private:
   struct initiate_release : detail::initiation_at<detail::hold_node> {

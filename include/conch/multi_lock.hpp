@@ -49,7 +49,7 @@ class multi_hold {
   /// Holds nothing.
   multi_hold() noexcept = default;
 
-  explicit operator bool() const noexcept { return !holds_.empty(); }
+  explicit operator bool() const noexcept { return !holds_.empty(); }  ///< True if all were granted, also when lost since.
   /// True if all of them are valid.
   bool valid() const noexcept;
   /// That of the hold that ends first. time_point::min() when empty.
@@ -58,7 +58,7 @@ class multi_hold {
   std::vector<hold> const& holds() const noexcept { return holds_; }
   /// The fencing token of the hold with this index in holds(), or of the mutex of this name. 0: there is none.
   std::int64_t fence(std::size_t index) const noexcept { return index < holds_.size() ? holds_[index].fence() : 0; }
-  std::int64_t fence(std::string_view name) const noexcept;
+  std::int64_t fence(std::string_view name) const noexcept;  ///< The same by name; 0: there is none.
 
   /// Releases all of them, the last acquired first, and waits for the server's answers.
   ///
@@ -126,15 +126,15 @@ class multi_hold {
 /// The mutexes may be of different clients. Copies are cheap. Thread safety: as client.
 class multi_lock {
  public:
-  using executor_type = asio::any_io_executor;
-  using hold_type = multi_hold;
+  using executor_type = asio::any_io_executor;  ///< Of the clients.
+  using hold_type = multi_hold;                 ///< What with_lock gives its body.
 
   /// `locks`: at least one. A name that is given twice counts once, even if the clients differ: mutexes on different
   /// servers must have different names.
   /// Throws boost::system::system_error: errc::invalid_config if there is none.
   explicit multi_lock(std::vector<mutex> locks);
 
-  executor_type get_executor() const noexcept { return locks_->front().get_executor(); }
+  executor_type get_executor() const noexcept { return locks_->front().get_executor(); }  ///< Of its first mutex.
 
   /// Waits for all of them.
   ///
@@ -152,7 +152,7 @@ class multi_lock {
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return start(options, false, token);
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
     return start({}, false, token);

@@ -109,7 +109,7 @@ class mutex : public named_lock {
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, options, false);
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, false);

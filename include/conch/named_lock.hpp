@@ -34,7 +34,7 @@ struct lock_holder {
 
 /// A lock at one moment.
 struct lock_status {
-  using kind_of_lock = lock_kind;
+  using kind_of_lock = lock_kind;  ///< mutex, semaphore and so on.
 
   kind_of_lock kind = kind_of_lock::mutex;  ///< of the lock on the server; without a holder, of the object that asks
   std::uint64_t waiting = 0;                ///< in the server's line: clients for a mutex, acquires for the other kinds
@@ -44,12 +44,12 @@ struct lock_status {
                                             ///< number that was set, else that of the object that asks
   std::vector<lock_holder> holders{};       ///< the first 100 by their fences; empty if there are more than about 1000
 
-  bool locked() const noexcept { return held != 0; }
+  bool locked() const noexcept { return held != 0; }  ///< Does anybody hold it?
   /// The permits or segments that a new acquire could have if nobody waited. 0 also while more are held than a limit that was lowered.
   std::uint32_t available() const noexcept { return limit > taken ? limit - taken : 0; }
   /// Of a shared_mutex: is it held by a writer, and by how many readers? Of every other lock false and 0.
   bool writer() const noexcept { return kind == kind_of_lock::shared_mutex && held != 0 && taken == limit; }
-  std::uint32_t readers() const noexcept { return kind == kind_of_lock::shared_mutex && !writer() ? held : 0; }
+  std::uint32_t readers() const noexcept { return kind == kind_of_lock::shared_mutex && !writer() ? held : 0; }  ///< 0 under a writer.
 };
 
 namespace detail {
@@ -85,10 +85,10 @@ void start_wait_free(settings_ptr lock, duration wait, free_handler handler);
 /// The base of all kinds of locks: a name, and the functions for operators.
 class named_lock {
  public:
-  using executor_type = asio::any_io_executor;
+  using executor_type = asio::any_io_executor;  ///< Of the client.
 
-  executor_type get_executor() const noexcept;
-  std::string const& name() const noexcept { return lock_->name; }
+  executor_type get_executor() const noexcept;                      ///< Of the client.
+  std::string const& name() const noexcept { return lock_->name; }  ///< As given, 1 to 512 bytes.
 
   /// Tells the holders, since when they hold, and how many wait. It is a snapshot for people: it may be out of date when it is read.
   ///

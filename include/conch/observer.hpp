@@ -8,7 +8,7 @@
 #include <string_view>
 
 namespace conch {
-
+/// The kinds of locks; the values are letters of the protocol.
 enum class lock_kind : char { mutex = 0, semaphore = 's', shared_mutex = 'r', striped_mutex = 'g', reentrant_mutex = 'e' };
 
 /// How a grant came.
@@ -68,7 +68,7 @@ class observer {
   virtual void on_waiting(lock_event const&) {}
   /// The server has put the client in line. Over several servers: in so many lines that the votes of the others are too few.
   virtual void on_queued(lock_event const&) {}
-  virtual void on_retried(lock_event const&, retry_reason) {}
+  virtual void on_retried(lock_event const&, retry_reason) {}  ///< It asks once more, and why.
   /// `waited`: since the acquire began.
   virtual void on_granted(lock_event const&, grant_path, duration /*waited*/) {}
   /// The error of the acquire; none: a try found the lock taken.

@@ -25,12 +25,12 @@ class owner {
   /// `id`: 1 to 64 bytes of any value. Throws boost::system::system_error: errc::invalid_name.
   explicit owner(std::string id);
 
-  std::string const& id() const noexcept;
+  std::string const& id() const noexcept;  ///< Unique, or as given.
 
   /// Used by the locks.
   detail::owner_ptr const& state() const noexcept { return state_; }
 
-  friend bool operator==(owner const& a, owner const& b) noexcept { return a.id() == b.id(); }
+  friend bool operator==(owner const& a, owner const& b) noexcept { return a.id() == b.id(); }  ///< Are they one owner?
 
  private:
   detail::owner_ptr state_;

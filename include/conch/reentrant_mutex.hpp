@@ -56,7 +56,7 @@ class reentrant_hold {
  public:
   /// Holds nothing.
   reentrant_hold() noexcept = default;
-  reentrant_hold(reentrant_hold&&) noexcept = default;
+  reentrant_hold(reentrant_hold&&) noexcept = default;  ///< Leaves the other empty.
   reentrant_hold& operator=(reentrant_hold&& other) noexcept {
     reentrant_hold{std::move(other)}.swap(*this);
     return *this;
@@ -69,11 +69,11 @@ class reentrant_hold {
     std::swap(use_, other.use_);
   }
 
-  explicit operator bool() const noexcept { return level_ != nullptr; }
+  explicit operator bool() const noexcept { return level_ != nullptr; }  ///< True if granted, also when lost since.
   /// As those of hold; the same for all levels of one owner in one process.
   bool valid() const noexcept { return level_ && detail::hold_of_level(*level_).valid(); }
-  time_point deadline() const noexcept { return level_ ? detail::hold_of_level(*level_).deadline() : time_point::min(); }
-  std::int64_t fence() const noexcept { return level_ ? detail::hold_of_level(*level_).fence() : 0; }
+  time_point deadline() const noexcept { return level_ ? detail::hold_of_level(*level_).deadline() : time_point::min(); }  ///< As hold::deadline().
+  std::int64_t fence() const noexcept { return level_ ? detail::hold_of_level(*level_).fence() : 0; }  ///< As hold::fence(); of all levels.
   /// As hold::guard(); the same for all levels of one owner in one process.
   write_guard guard() const { return level_ ? detail::hold_of_level(*level_).guard() : write_guard{}; }
   /// How many levels its owner has in this process, for reading and for writing. 0 when empty.
@@ -171,7 +171,7 @@ class reentrant_mutex : public named_lock {
   auto async_acquire(owner const& who, acquire_options options, Token&& token = {}) {
     return start(who, options, false, token);
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(owner const& who, Token&& token = {}) {
     return start(who, {}, false, token);
@@ -189,7 +189,7 @@ class reentrant_mutex : public named_lock {
   /// The same lock on behalf of `who`, for with_lock and for code that takes any kind of lock:
   /// `auto mine = m.for_owner(me); co_await with_lock(mine, body);`
   class owner_view;
-  owner_view for_owner(owner who) const;
+  owner_view for_owner(owner who) const;  ///< See owner_view.
 
  private:
   template <class Token>
@@ -202,21 +202,21 @@ class reentrant_mutex : public named_lock {
 /// The result of for_owner(). Copies are cheap. Thread safety: as client.
 class reentrant_mutex::owner_view {
  public:
-  using hold_type = reentrant_hold;
+  using hold_type = reentrant_hold;  ///< What with_lock gives its body.
 
-  owner_view(reentrant_mutex of, owner who) : of_{std::move(of)}, who_{std::move(who)} {}
+  owner_view(reentrant_mutex of, owner who) : of_{std::move(of)}, who_{std::move(who)} {}  ///< As for_owner().
 
   /// As those of reentrant_mutex.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return of_.async_acquire(who_, options, std::forward<Token>(token));
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
     return of_.async_acquire(who_, std::forward<Token>(token));
   }
-
+  /// As reentrant_mutex::async_try_acquire().
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return of_.async_try_acquire(who_, std::forward<Token>(token));

@@ -48,7 +48,7 @@ class reentrant_shared_mutex : public named_lock {
   auto async_acquire(owner const& who, acquire_options options, Token&& token = {}) {
     return start(who, write, options, false, token);
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(owner const& who, Token&& token = {}) {
     return start(who, write, {}, false, token);
@@ -67,7 +67,7 @@ class reentrant_shared_mutex : public named_lock {
   auto async_acquire_shared(owner const& who, acquire_options options, Token&& token = {}) {
     return start(who, read, options, false, token);
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire_shared(owner const& who, Token&& token = {}) {
     return start(who, read, {}, false, token);
@@ -89,7 +89,7 @@ class reentrant_shared_mutex : public named_lock {
   /// `auto mine = m.for_owner(me); co_await with_lock(mine, body);` as a writer, and with `auto reading = mine.readers();` as a reader.
   class owner_view;
   class reader_view;
-  owner_view for_owner(owner who) const;
+  owner_view for_owner(owner who) const;  ///< See owner_view.
 
  private:
   static constexpr auto read = detail::level_use::read;
@@ -105,16 +105,16 @@ class reentrant_shared_mutex : public named_lock {
 /// The result of owner_view::readers(). Copies are cheap. Thread safety: as client.
 class reentrant_shared_mutex::reader_view {
  public:
-  using hold_type = reentrant_hold;
+  using hold_type = reentrant_hold;  ///< What with_lock gives its body.
 
-  reader_view(reentrant_shared_mutex of, owner who) : of_{std::move(of)}, who_{std::move(who)} {}
+  reader_view(reentrant_shared_mutex of, owner who) : of_{std::move(of)}, who_{std::move(who)} {}  ///< As readers().
 
   /// reentrant_shared_mutex::async_acquire_shared.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return of_.async_acquire_shared(who_, options, std::forward<Token>(token));
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
     return of_.async_acquire_shared(who_, std::forward<Token>(token));
@@ -134,21 +134,21 @@ class reentrant_shared_mutex::reader_view {
 /// The result of for_owner(). Copies are cheap. Thread safety: as client.
 class reentrant_shared_mutex::owner_view {
  public:
-  using hold_type = reentrant_hold;
+  using hold_type = reentrant_hold;  ///< What with_lock gives its body.
 
-  owner_view(reentrant_shared_mutex of, owner who) : of_{std::move(of)}, who_{std::move(who)} {}
+  owner_view(reentrant_shared_mutex of, owner who) : of_{std::move(of)}, who_{std::move(who)} {}  ///< As for_owner().
 
   /// As those of reentrant_shared_mutex.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return of_.async_acquire(who_, options, std::forward<Token>(token));
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
     return of_.async_acquire(who_, std::forward<Token>(token));
   }
-
+  /// As reentrant_shared_mutex::async_try_acquire().
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return of_.async_try_acquire(who_, std::forward<Token>(token));

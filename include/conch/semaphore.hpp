@@ -51,7 +51,7 @@ class semaphore : public named_lock {
   auto async_acquire(std::uint32_t count, acquire_options options, Token&& token = {}) {
     return start(count, options, false, token);
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(std::uint32_t count, Token&& token = {}) {
     return start(count, {}, false, token);
@@ -62,7 +62,7 @@ class semaphore : public named_lock {
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return start(1, options, false, token);
   }
-
+  /// One permit, without options: waits until granted.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
     return start(1, {}, false, token);
@@ -74,7 +74,7 @@ class semaphore : public named_lock {
   auto async_try_acquire(std::uint32_t count, Token&& token = {}) {
     return start(count, {}, true, token);
   }
-
+  /// The same for one permit.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return start(1, {}, true, token);

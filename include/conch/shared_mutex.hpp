@@ -44,7 +44,7 @@ class shared_mutex : public named_lock {
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return start(everything, options, false, token);
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
     return start(everything, {}, false, token);
@@ -61,7 +61,7 @@ class shared_mutex : public named_lock {
   auto async_acquire_shared(acquire_options options, Token&& token = {}) {
     return start(1, options, false, token);
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_shared(Token&& token = {}) {
     return start(1, {}, false, token);
@@ -109,7 +109,7 @@ class shared_mutex : public named_lock {
 
   /// The same lock for with_lock, taken as a reader: `auto reading = m.readers(); co_await with_lock(reading, body);`
   class shared_view;
-  shared_view readers() const;
+  shared_view readers() const;  ///< See shared_view.
 
  private:
   static constexpr std::uint32_t everything = 1'000'000;
@@ -137,14 +137,14 @@ class shared_mutex : public named_lock {
 /// The result of readers(). Copies are cheap. Thread safety: as client.
 class shared_mutex::shared_view {
  public:
-  explicit shared_view(shared_mutex of) : of_{std::move(of)} {}
+  explicit shared_view(shared_mutex of) : of_{std::move(of)} {}  ///< As readers().
 
   /// shared_mutex::async_acquire_shared.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return of_.async_acquire_shared(options, std::forward<Token>(token));
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
     return of_.async_acquire_shared(std::forward<Token>(token));

@@ -14,13 +14,13 @@ namespace conch {
 
 /// A latency histogram with buckets of powers of two, from 1 µs to about 70 minutes.
 struct histogram {
-  static constexpr std::size_t bucket_count = 33;
+  static constexpr std::size_t bucket_count = 33;  ///< Of `buckets`.
 
   std::array<std::uint64_t, bucket_count> buckets{};  ///< buckets[i]: up to 2^i µs; the last one: anything longer
   std::uint64_t count = 0;                            ///< of all buckets
   duration sum = duration::zero();                    ///< of all that was added
 
-  void add(duration d) noexcept;
+  void add(duration d) noexcept;  ///< Counts one.
 
   /// Upper bound of the bucket in which the given share (0 to 1) is reached. 0 when nothing was counted.
   duration quantile(double share) const noexcept;
@@ -28,11 +28,11 @@ struct histogram {
 
 /// One server of a quorum.
 struct server_statistics {
-  std::string url;  ///< no password
-  bool connected = false;
-  std::uint64_t connects = 0;
-  std::uint64_t disconnects = 0;
-  std::uint64_t scripts = 0;
+  std::string url;                         ///< no password
+  bool connected = false;                  ///< Now.
+  std::uint64_t connects = 0;              ///< Connections that were made,
+  std::uint64_t disconnects = 0;           ///< and that ended.
+  std::uint64_t scripts = 0;               ///< Scripts that were sent.
   std::uint64_t votes = 0;                 ///< it gave this client its vote
   std::uint64_t cleanups_pending = 0;      ///< gauge: releases and leaves that it has not answered yet
   duration round_trip = duration::zero();  ///< gauge: smoothed, from a command to its answer

@@ -30,7 +30,7 @@ class striped_mutex : public named_lock {
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
   striped_mutex(client& through, std::string name, std::uint32_t segments, lock_options options = {});
 
-  std::uint32_t segments() const noexcept { return segments_; }
+  std::uint32_t segments() const noexcept { return segments_; }  ///< As given, 1 to 1'000.
 
   /// Waits for a free segment. The search begins at a random one.
   ///
@@ -43,7 +43,7 @@ class striped_mutex : public named_lock {
   auto async_acquire_any(acquire_options options, Token&& token = {}) {
     return start(no_segment, options, false, token);
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_any(Token&& token = {}) {
     return start(no_segment, {}, false, token);
@@ -60,7 +60,7 @@ class striped_mutex : public named_lock {
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return start(no_segment, options, false, token);
   }
-
+  /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(Token&& token = {}) {
     return start(no_segment, {}, false, token);

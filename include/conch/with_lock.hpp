@@ -196,7 +196,7 @@ template <lockable Lock, class Body>
 auto with_lock(Lock& m, Body& body) {
   return with_lock(m, acquire_options{}, body);
 }
-
+/// @cond
 /// Not for bodies without a name, which end before the awaitable is awaited.
 template <lockable Lock, class Body>
 requires(!std::is_lvalue_reference_v<Body>) void with_lock(Lock&, acquire_options, Body&&) {
@@ -212,5 +212,5 @@ requires(!lockable<NoLock>) void with_lock(NoLock&, Arguments&&...) {
   static_assert(detail::never<NoLock>,
                 "conch::with_lock: the first argument is a lock, with async_acquire(acquire_options, token); of a reentrant_mutex: for_owner(me)");
 }
-
+/// @endcond
 }  // namespace conch
