@@ -178,6 +178,7 @@ class observer {
   // observer_holds.cpp
   static std::string holder_words(sim_acquisition const& a);
   std::optional<nanos> well_since(sim_client const& c) const;
+  std::optional<nanos> well_since(sim_client const& c, std::chrono::milliseconds lease) const;
   time_point to_be_told_by(sim_acquisition const& a) const;
   void look_at_hold(sim_acquisition& a);
   void not_after_giving_up(sim_acquisition const& a) const;

@@ -49,6 +49,15 @@ std::optional<nanos> observer::well_since(sim_client const& c) const {
   return since;
 }
 
+/// Since when nothing keeps the client from renewing a hold of that lease. A first connection to what is a replica now hears of it from the second
+/// one: that is refused its next renewal, connects anew, and waits for 100 ms before the first one is dropped.
+std::optional<nanos> observer::well_since(sim_client const& c, std::chrono::milliseconds lease) const {
+  auto well = well_since(c);
+  if (!well || !plan_.synced || world_.is_at_master(*c.connection())) return well;
+  nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
+  return std::max(*well, world_.all_follow_since() + lease.count() * millisecond / 3 + 100 * millisecond + 20 * hop);
+}
+
 /// P9: its holder is told `stop_margin` before the deadline, or a quarter of what the grant was good for, whichever is less.
 time_point observer::to_be_told_by(sim_acquisition const& a) const {
   engine::place const& s = *a.lock->place;
@@ -96,13 +105,9 @@ void observer::needless_loss(sim_acquisition const& a, bool disowned, bool serve
     throw violation{9, holder_words(a) + " was told of a loss, " + in_us(a.tell_by - c.local_now()) + " too early, and the server has it still"};
   }
   if (!in_time || a.fixed || a.max_hold != duration::max() || !server_has_it) return;
-  auto well = well_since(c);
+  auto const well = well_since(c, a.lease);
   if (!well) return;
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
-  // A first connection to what is a replica now hears of it from the second one: that is refused its next renewal, connects anew, and waits for
-  // 100 ms before the first one is dropped.
-  if (plan_.synced && !world_.is_at_master(*c.connection()))
-    well = std::max(*well, world_.all_follow_since() + a.lease.count() * millisecond / 3 + 100 * millisecond + 20 * hop);
   nanos const longest_pause = std::max<nanos>(plan_.longest_lease() / 30, 20 * millisecond);
   // A deadline counts from before a renewal was written, and is heard of one WAIT later. The next renewal comes after a third of the lease, and may
   // find a batch under way: three WAITs must fit between that third and the margin before the end, a quarter (3 / (3/4 - 1/3) = 7.2).
@@ -125,7 +130,7 @@ void observer::extended(sim_acquisition& a, bool is_held, error_code why) {
   nanos const timeout = c.settings().settings.command_timeout.count();
   if (why == errc::unreachable) {
     if (c.local_now() - a.extended_at < duration{timeout}) throw violation{11, who + "was told too early that there is no answer"};
-    auto const well = well_since(c);
+    auto const well = well_since(c, a.lease);
     // The WAIT of a batch from before all was well takes all of its time, and this renewal comes behind it. And within the command time-out it waits
     // for the batch that is under way, and for its own.
     nanos const acknowledged = plan_.synced ? c.settings().settings.sync_timeout.count() + 2 * time_of_a_wait() : 0;

@@ -133,6 +133,13 @@ void draw_watchers(plan& p) {
   }
 }
 
+template <class Predicate>
+bool any_operation(plan const& p, Predicate const& is_such) {
+  auto const in_work = [&](actor_plan const& a) { return std::any_of(a.work.begin(), a.work.end(), is_such); };
+  return std::any_of(p.clients.begin(), p.clients.end(),
+                     [&](client_plan const& c) { return std::any_of(c.actors.begin(), c.actors.end(), in_work); });
+}
+
 /// Holds that leave their client. Another takes them over, or two try, or nobody does and the lease ends them.
 void draw_detaches(plan& p) {
   random_source r{p.seed ^ 0xde7a'c4ed};
@@ -156,6 +163,10 @@ void draw_detaches(plan& p) {
       }
     }
   }
+  // What ends between two clients is passed on by whoever comes next. That waits for those in line only if it has just connected, and not if its
+  // client had another question before.
+  auto const asks = [](operation const& o) { return o.order != operation::orders::none; };
+  p.in_order = p.in_order && !(p.detaches && any_operation(p, asks));
 }
 
 /// Guarded writes of holders: some arrive when the hold has ended long since.
