@@ -586,7 +586,7 @@ TEST_F(FakeServer, P11LoadingDoesNotOutliveOfflineTimeoutAndIsTheReason) {
                     std::string{name}.find("silent") != std::string::npos)
             << name << ": " << ec.message();
         EXPECT_NE(ec.message().find(": "), std::string::npos) << name << ": " << ec.message();
-        EXPECT_LT(took, 1500ms) << name << ": " << ec.message();  // 700 ms, and a command time-out of 200
+        EXPECT_LT(took, 5s) << name << ": " << ec.message();  // 700 ms, and a command time-out of 200; without the setting it would be 10 s
       }
     };
     w.run(body, 60s);
