@@ -91,6 +91,8 @@ void draw_leases(plan& p) {
         if (!r.chance(10)) continue;
         o.extend_after = r.between(1, std::max<nanos>(o.hold, 2));
         o.extend_to = r.between(least, 2 * c.settings.lease.count()) / millisecond * millisecond;
+        // What ends by a short lease while its client looks for the master is not passed on by its holder.
+        if (p.in_order) o.extend_to = std::max(o.extend_to, c.settings.lease.count());
       }
     }
   }
