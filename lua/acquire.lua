@@ -1,6 +1,7 @@
 -- Takes the lock, or stands in line for it.
 -- KEYS lock queue fence   ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0: none) not_after(0: none)
--- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant
+-- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant (else empty, or none)
+-- and at a node of a Cluster: shard (lib/channel.lua)
 -- Answers FENCE, granted when the clock showed what the fence says · -NOW, granted with the fence that was proposed
 -- · {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
 -- · {4 0 now ticket(0: a try)} not known yet, there are too many in line who do not hear: to be asked again at once
@@ -24,7 +25,7 @@ if redis.call('EXISTS', lock_key, queue_key) == 0 then
 end
 
 local wait, patient = ARGV[2] == 'wait' or ARGV[2] == 'wait!', string.sub(ARGV[2], -1) == '!'
-local claim, ticket = tonumber(ARGV[4]), tonumber(ARGV[6])
+local claim, ticket, shard = tonumber(ARGV[4]), tonumber(ARGV[6]), ARGV[9]
 lease = tonumber(lease)
 -- @include lib/lock.lua
 

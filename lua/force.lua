@@ -1,12 +1,12 @@
 -- Takes a lock from all who own it, or from one of them, and passes it on: for operators. Whoever loses it is told before the
 -- next is, by a push "!ID KEY". Of many owners so many in one script: it is to be sent again, with what it answered.
--- KEYS lock queue fence ends   ARGV claim retention fence(0: all; else the owner whose it is), and to go on: last from
+-- KEYS lock queue fence ends   ARGV claim retention fence(0: all; else the owner whose it is), and to go on: last from (else empty, or none); shard (lib/channel.lua)
 -- Answers {from how many, now}, then if it passed it on, or there is more: {1 if somebody waits behind its new owners + 2 for more to
 -- take + 4 for more to pass on (somebody is to send a release at once), kind(0: a mutex, else its letter), limit}, and for more to take {last from}: of
 -- owners with greater fences than `last` none is meant, and of those that are left all end after `from`
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local claim, retention, only = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local last, from = tonumber(ARGV[4]), ARGV[5]
+local last, from, shard = tonumber(ARGV[4]), ARGV[5] ~= '' and ARGV[5] or nil, ARGV[6]
 -- @include lib/lock.lua
 -- @include lib/pass_on.lua
 -- @include lib/freed.lua
@@ -17,7 +17,7 @@ exact = true
 redis.call('ZREM', queue_key, '')
 
 local function tell(owner)
-  redis.call('PUBLISH', string.match(lock_key, '^[^{]*') .. string.match(owner, '^[^.]*'), '!' .. owner .. ' ' .. lock_key)
+  redis.call(publish, channel_of(owner), '!' .. owner .. ' ' .. lock_key)
 end
 
 if redis.call('TYPE', lock_key).ok ~= 'hash' then

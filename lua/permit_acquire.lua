@@ -1,6 +1,6 @@
 -- Takes a part of a lock that has several owners, or stands in line for it.
 -- KEYS lock queue fence ends
--- ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0: none) not_after(0: none) kind(s|r|g|e) limit weight visited start
+-- ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0: none) not_after(0: none) kind(s|r|g|e) limit weight visited start, and at a node of a Cluster: shard (lib/channel.lua)
 -- The limit is that of whoever comes first; it stays as long as anybody owns a part. A weight of 0, only of a try without segments: all that is free.
 -- Answers {1 fence now segment(weight 0: how much)} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
 -- · {4 0 now ticket(0: a try)} not known yet, there was more to do than one script does: to be asked again at once
@@ -11,7 +11,7 @@ local wait, patient = string.sub(ARGV[2], 1, 4) == 'wait', string.sub(ARGV[2], -
 local id, lease, claim, retention = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local ticket, not_after = tonumber(ARGV[6]), tonumber(ARGV[7])
 local kind, asked_limit, weight, visited, start = ARGV[8], tonumber(ARGV[9]), ARGV[10], ARGV[11], tonumber(ARGV[12])
-local limit = asked_limit
+local limit, shard = asked_limit, ARGV[13]
 -- @include lib/fence.lua
 -- @include lib/known.lua
 

@@ -1,14 +1,14 @@
 -- Gives a part of the lock back, or leaves the line; in either case what is free goes to those in line.
 -- KEYS lock queue fence ends
 -- ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention kind limit weight visited rest(0: gives all back, else
---      how much of it stays mine)
+--      how much of it stays mine), and at a node of a Cluster: shard (lib/channel.lua)
 -- Answers {was_owner passed_on more_wait now}, for a patient one perhaps {3 0 1 now} as in release.lua, for a keep that found itself owner {2 fence segment(weight 0: how much) now};
 -- 2 more in passed_on, and a fifth number 2 for that owner: there was more to do than one script does; somebody is to repeat a release at once
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local keep, patient = string.sub(ARGV[2], 1, 1) == '1', string.sub(ARGV[2], -1) == '!'
 local id, lease, claim, retention = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local kind, asked_limit, weight, visited, rest = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9], tonumber(ARGV[10])
-local limit = asked_limit
+local limit, shard = asked_limit, ARGV[11]
 local freed = false
 -- @include lib/time.lua
 -- @include lib/known.lua

@@ -1,6 +1,7 @@
 -- Gives the lock back, or leaves the line; in either case a free lock goes to the next in line.
 -- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention new_id('': do not stand in line again)
--- and for a vote: floor, the fence of the lock it was a vote for; ahead, what a fence that is given now should be above, too
+-- and for a vote: floor, the fence of the lock it was a vote for; ahead, what a fence that is given now should be above, too (else both empty, or none)
+-- and at a node of a Cluster: shard (lib/channel.lua)
 -- Answers 1, it was the owner's and nobody is in line (for a vote: and no fence is to be raised) · {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
 -- (passed_on 2: it is free, and there are more in line who do not hear than one script passes over: to be repeated at once)
 -- · for a patient one {3 0 1 now}: nothing is done, the first in line is not there yet; to be repeated soon
@@ -23,7 +24,7 @@ if line == 0 and
   freed = true
 end
 
-local lease, claim, retention = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local lease, claim, retention, shard = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[9]
 local patient = mode == '0!' or mode == '1!'
 -- @include lib/lock.lua
 -- @include lib/pass_on.lua

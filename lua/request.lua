@@ -1,10 +1,11 @@
 -- Asks who has a lock to let it go: writes down who asks, and tells each owner by a push "*ID KEY". Takes nothing away.
--- KEYS lock requests   ARGV fence(0: all owners; else the one whose it is) asker
+-- KEYS lock requests   ARGV fence(0: all owners; else the one whose it is) asker shard(lib/channel.lua)
 -- Answers {how many are asked, now}: of many the first 100 by their fences; of more than 1000 none, as in inspect
 local lock_key, requests_key = KEYS[1], KEYS[2]
-local only, asker = tonumber(ARGV[1]), ARGV[2]
+local only, asker, shard = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 -- @include lib/lock.lua
 -- @include lib/owners.lua
+-- @include lib/channel.lua
 
 -- Changes nothing, but is a write: at a replica the script fails here, and not after it has told the owners.
 redis.call('HDEL', requests_key, '')
@@ -33,6 +34,6 @@ if type(kept) == 'table' then
   return kept
 end
 for _, id in ipairs(asked) do
-  redis.call('PUBLISH', string.match(lock_key, '^[^{]*') .. string.match(id, '^[^.]*'), '*' .. id .. ' ' .. lock_key)
+  redis.call(publish, channel_of(id), '*' .. id .. ' ' .. lock_key)
 end
 return {#asked, now}

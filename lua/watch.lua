@@ -1,8 +1,8 @@
 -- Answers whether nobody has a lock. If somebody has, writes down who wants to be told when it is free (lib/freed.lua).
--- KEYS lock   ARGV id('': only goes on telling, if it is free) lease
+-- KEYS lock   ARGV id('': only goes on telling, if it is free) lease shard(lib/channel.lua)
 -- Answers {1 0 now} nobody has it · {0 left now} somebody has, and the leases of now end in that time
 local lock_key = KEYS[1]
-local id, lease = ARGV[1], tonumber(ARGV[2])
+local id, lease, shard = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 -- @include lib/lock.lua
 -- @include lib/owners.lua
 -- @include lib/freed.lua

@@ -4,6 +4,7 @@
 --   :a  string  there are some: who frees the lock deletes this key with it, and needs no command of its own to find out
 --
 -- These two keys are made here, and not given with the others: each release would carry them for the few locks that have them.
+-- @include lib/channel.lua
 local watchers_key, alert_key = lock_key .. ':w', lock_key .. ':a'
 
 -- A push "=ID KEY" for each of them, of so many as one script does. Of the last one "+ID KEY" if there are more: its client goes on (lua/watch.lua).
@@ -17,6 +18,6 @@ local function tell_freed()
   end
   for i = 1, #told, 2 do
     local mark = left > 0 and i == #told - 1 and '+' or '='
-    redis.pcall('PUBLISH', string.match(lock_key, '^[^{]*') .. string.match(told[i], '^[^.]*'), mark .. told[i] .. ' ' .. lock_key)
+    redis.pcall(publish, channel_of(told[i]), mark .. told[i] .. ' ' .. lock_key)
   end
 end

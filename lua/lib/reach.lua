@@ -1,9 +1,14 @@
--- Reaching those in line by the channels of their clients. The caller also defines lock_key, queue_key.
+-- Reaching those in line by the channels of their clients, on top of lib/channel.lua. The caller also defines lock_key, queue_key.
+--
+-- @include lib/channel.lua
 
 -- Publishes to the client of `id`, and answers whether it heard. Only to this server's own subscribers: after a role change a
 -- client may still be connected to what is a replica now. There it would hear what this server does not count, and two
 -- would be granted. Where nobody heard, a message that is replicated tells such a client to ask again: it learns that it
 -- is at a replica.
+--
+-- At a node of a Cluster a publication stays in its shard, and names the node in the channel: no other node's subscribers hear it, and the former
+-- owner of the slot tells its own that they are subscribed no longer.
 --
 -- PUBLISH counts whoever watches all channels (PSUBSCRIBE), and so the dead look alive where a tool does that. Whoever gives
 -- back what it owns does not ask further: that is the way of every hand-over. All others, who find that somebody did not take the lock, ask
@@ -11,13 +16,13 @@
 local silent -- clients of which this script knows that they do not hear
 local exact = false
 local function reach(id, message)
-  local channel, set_repl, heard = string.match(lock_key, '^[^{]*') .. string.match(id, '^[^.]*'), redis.set_repl, 0
-  local subscribers = exact and redis.pcall('PUBSUB', 'NUMSUB', channel)[2]
+  local channel, set_repl, heard = channel_of(id), not shard and redis.set_repl, 0
+  local subscribers = exact and redis.pcall('PUBSUB', shard and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
   if subscribers ~= 0 and not (silent and silent[channel]) then
     if set_repl then
       set_repl(redis.REPL_NONE)
     end
-    heard = redis.call('PUBLISH', channel, message)
+    heard = redis.call(publish, channel, message)
     if set_repl then
       set_repl(redis.REPL_ALL)
     end
@@ -25,7 +30,9 @@ local function reach(id, message)
   if heard == 0 then
     silent = silent or {}
     silent[channel] = true
-    redis.call('PUBLISH', channel, '?' .. id .. ' ' .. lock_key)
+    if not shard then
+      redis.call('PUBLISH', channel, '?' .. id .. ' ' .. lock_key)
+    end
   end
   return heard > 0
 end

@@ -3,6 +3,7 @@
 
 #include "redis/faults.hpp"
 #include "redis/scripts.hpp"
+#include "redis/topology/slots.hpp"
 #include "resp/encoder.hpp"
 
 #include <algorithm>
@@ -105,6 +106,11 @@ struct encoder {
   sender const& who;
   std::string& out;
 
+  bool in_cluster() const noexcept { return !who.node.empty(); }
+
+  /// The channels of the lock's slot, for lua/lib/channel.lua.
+  void shard(command_writer& w, std::string_view name) const { w.arg({"{", std::to_string(tag_of_slot(slot_of_lock(name))), "}:%s:", who.node}); }
+
   void adopt(protocol::acquire_command const& c) const {
     static script const& of_mutex = find_script("adopt");
     static script const& of_permit = find_script("permit_adopt");
@@ -127,8 +133,10 @@ struct encoder {
     static script_call const of_mutex{"acquire", 3, 7};
     static script_call const of_vote{"acquire", 3, 8};
     static script_call const of_permit{"permit_acquire", 4, 12};
+    static script_call const of_mutex_at_node{"acquire", 3, 9}, of_permit_at_node{"permit_acquire", 4, 13};
     bool const vote = c.proposal != 0;
-    script_call const& call = c.permit != nullptr ? of_permit : vote ? of_vote : of_mutex;
+    script_call const& at_node = c.permit != nullptr ? of_permit_at_node : of_mutex_at_node;
+    script_call const& call = in_cluster() ? at_node : c.permit != nullptr ? of_permit : vote ? of_vote : of_mutex;
     command_writer w = call.begin(out, c.with_source);
     keys const k{who, c.name};
     k.all(w);
@@ -137,8 +145,12 @@ struct encoder {
     w.arg({c.wait ? "wait" : "try", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention)).arg(c.ticket).arg(c.not_after_us);
     if (vote) w.arg(c.proposal);
-    if (c.permit == nullptr) return;
-    w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->excluded_segments).arg(c.permit->start);
+    if (c.permit != nullptr) {
+      w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->excluded_segments).arg(c.permit->start);
+    } else if (in_cluster()) {
+      w.arg("");
+    }
+    if (in_cluster()) shard(w, c.name);
   }
 
   void operator()(protocol::acquire_all_command const& c) const {
@@ -157,8 +169,10 @@ struct encoder {
     static script_call const of_mutex{"release", 3, 6};
     static script_call const of_vote{"release", 3, 8};
     static script_call const of_permit{"permit_release", 4, 10};
+    static script_call const of_mutex_at_node{"release", 3, 9}, of_permit_at_node{"permit_release", 4, 11};
     bool const vote = c.floor != 0;
-    script_call const& call = c.permit != nullptr ? of_permit : vote ? of_vote : of_mutex;
+    script_call const& at_node = c.permit != nullptr ? of_permit_at_node : of_mutex_at_node;
+    script_call const& call = in_cluster() ? at_node : c.permit != nullptr ? of_permit : vote ? of_vote : of_mutex;
     command_writer w = call.begin(out, c.with_source);
     keys const k{who, c.name};
     k.all(w);
@@ -168,6 +182,7 @@ struct encoder {
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
     if (c.permit != nullptr) {
       w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->excluded_segments).arg(c.rest);
+      if (in_cluster()) shard(w, c.name);
       return;
     }
     if (c.new_id != 0) {
@@ -176,6 +191,9 @@ struct encoder {
       w.arg("");
     }
     if (vote) w.arg(c.floor).arg(c.next_fence_floor);
+    if (!in_cluster()) return;
+    w.arg("").arg("");
+    shard(w, c.name);
   }
 
   void operator()(protocol::renew_command const& c) const {
@@ -232,16 +250,23 @@ struct encoder {
 
   void operator()(protocol::force_command const& c) const {
     static script const& force = find_script("force");
-    command_writer w{out, 3u + 4u + 3u + (c.last != 0 ? 2u : 0u)};
+    bool const goes_on = c.last != 0;
+    command_writer w{out, 3u + 4u + 3u + (in_cluster() ? 3u : goes_on ? 2u : 0u)};
     order(w, force, c, c.fence);
-    if (c.last != 0) w.arg(c.last).arg(c.from_us);
+    if (goes_on) w.arg(c.last).arg(c.from_us);
+    if (!in_cluster()) return;
+    if (!goes_on) w.arg("").arg("");
+    shard(w, c.name);
   }
 
   void operator()(protocol::limit_command const& c) const {
     static script const& limit = find_script("permit_limit");
-    command_writer w{out, c.changes() ? 3u + 4 + 5 : 3u + 4 + 3};
+    command_writer w{out, 3u + 4 + 3 + (in_cluster() ? 3u : c.changes() ? 2u : 0u)};
     order(w, limit, c, c.limit);
     if (c.changes()) w.arg(c.by).arg(c.if_unset ? "1" : "0");
+    if (!in_cluster()) return;
+    if (!c.changes()) w.arg("").arg("");
+    shard(w, c.name);
   }
 
   template <class Command, class Number>
@@ -255,12 +280,13 @@ struct encoder {
 
   void operator()(protocol::request_command const& c) const {
     static script const& request = find_script("request");
-    command_writer w{out, 3 + 2 + 2};
+    command_writer w{out, in_cluster() ? 3u + 2 + 3 : 3u + 2 + 2};
     write_script(w, request, c.with_source, 2);
     keys const k{who, c.name};
     k.lock(w);
     k.requests(w);
     w.arg(c.fence).arg(who.client);
+    if (in_cluster()) shard(w, c.name);
   }
 
   void operator()(protocol::requested_command const& c) const {
@@ -272,7 +298,7 @@ struct encoder {
 
   void operator()(protocol::watch_command const& c) const {
     static script const& watch = find_script("watch");
-    command_writer w{out, 3 + 1 + 2};
+    command_writer w{out, in_cluster() ? 3u + 1 + 3 : 3u + 1 + 2};
     write_script(w, watch, c.with_source, 1);
     keys{who, c.name}.lock(w);
     if (c.id != 0) {
@@ -281,6 +307,7 @@ struct encoder {
       w.arg("");
     }
     w.arg(count(c.lease));
+    if (in_cluster()) shard(w, c.name);
   }
 
   void operator()(protocol::unwatch_command const& c) const {
@@ -295,9 +322,15 @@ struct encoder {
     w.arg("CLIENT").arg("KILL").arg("ID").arg(c.client_id).arg("ADDR").arg(c.address);
   }
 
-  void operator()(protocol::subscribe_command) const { resp::append_command(out, {"SUBSCRIBE", channel_of(who)}); }
+  void operator()(protocol::subscribe_command) const {
+    if (in_cluster()) resp::append_command(out, {"SSUBSCRIBE", channel_of(who, who.home)});
+    else resp::append_command(out, {"SUBSCRIBE", channel_of(who)});
+  }
 
-  void operator()(protocol::prove_publish_command) const { resp::append_command(out, {"PUBLISH", channel_of(who), ""}); }
+  void operator()(protocol::prove_publish_command) const {
+    if (in_cluster()) resp::append_command(out, {"SPUBLISH", channel_of(who, who.home), ""});
+    else resp::append_command(out, {"PUBLISH", channel_of(who), ""});
+  }
 
   void operator()(protocol::ping_command) const { resp::append_command(out, {"PING"}); }
 
@@ -425,6 +458,40 @@ std::string unescape_name(std::string_view escaped) {
 
 std::string channel_of(sender const& who) { return std::string{who.prefix}.append(who.client); }
 
+std::string channel_of(sender const& who, unsigned slot) {
+  std::string channel{who.prefix};
+  channel.append("{").append(std::to_string(tag_of_slot(slot))).append("}:").append(who.client).append(":").append(who.node);
+  return channel;
+}
+
+std::optional<unsigned> slot_of_channel(std::string_view channel, sender const& who) {
+  if (who.node.empty() || !starts_as_key(channel, who)) return std::nullopt;
+  channel.remove_prefix(who.prefix.size() + 1);
+  std::size_t const end = channel.find('}');
+  if (end == std::string_view::npos) return std::nullopt;
+  unsigned const slot = slot_of_tag(channel.substr(0, end));
+  bool const ours = channel_of(who, slot).compare(who.prefix.size() + 1, std::string::npos, channel) == 0;
+  return ours ? std::optional{slot} : std::nullopt;
+}
+
+std::optional<unsigned> slot_to_hear(protocol::command const& c) {
+  std::string_view name;
+  if (auto const* const asks = std::get_if<protocol::acquire_command>(&c)) {
+    name = asks->name;
+  } else if (auto const* const gives_back = std::get_if<protocol::release_command>(&c); gives_back != nullptr && gives_back->new_id != 0) {
+    name = gives_back->name;
+  } else if (auto const* const listens = std::get_if<protocol::requested_command>(&c)) {
+    name = listens->name;
+  } else if (auto const* const waits = std::get_if<protocol::watch_command>(&c); waits != nullptr && waits->id != 0) {
+    name = waits->name;
+  } else if (auto const* const renews = std::get_if<protocol::renew_command>(&c)) {
+    name = renews->items.front().name;  // all are of one slot
+  } else {
+    return std::nullopt;
+  }
+  return slot_of_lock(name);
+}
+
 void encode(protocol::command const& c, sender const& who, std::string& out) { std::visit(encoder{who, out}, c); }
 
 protocol::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers) {
@@ -453,8 +520,10 @@ push_kind read_push(std::span<resp::node const> message, sender const& who, std:
   if (message.size() < 2) return push_kind::malformed;
   std::string_view const what = message[1].text;
   if (what == "subscribe") return push_kind::subscribed;
-  if (what != "message") return push_kind::other;
-  if (message.size() != 4 || message[2].text != channel_of(who)) return push_kind::other;
+  if (what == "ssubscribe") return push_kind::shard_subscribed;
+  if (what == "sunsubscribe") return push_kind::shard_unsubscribed;
+  if (what != (who.node.empty() ? "message" : "smessage") || message.size() != 4) return push_kind::other;
+  if (who.node.empty() ? message[2].text != channel_of(who) : !slot_of_channel(message[2].text, who)) return push_kind::other;
   std::string_view const text = message[3].text;
   if (text.empty()) return push_kind::other;  // from prove_publish_command: it shows that pushes arrive
   push_kind of_place = push_kind::grant;

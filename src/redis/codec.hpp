@@ -20,13 +20,16 @@ std::string escape_name(std::string_view name);
 std::string unescape_name(std::string_view escaped);
 
 /// Whose commands and pushes they are. `client` is the first part of every grant id, `prefix` (config::key_prefix) that of all keys and channels.
+/// `node`: on a connection to a node of a Cluster the first digits of its id, in the name of each channel; else empty. `home`: a
+/// slot of that node, in whose channel it is shown that pushes arrive.
 struct sender {
   // cppcheck-suppress noExplicitConstructor ; most have the usual prefix
   sender(std::string_view client_id, std::string_view key_prefix = "conch:") noexcept : client{client_id}, prefix{key_prefix} {}
   sender(std::string const& client_id) noexcept : client{client_id} {}
   sender(char const* client_id) noexcept : client{client_id} {}
 
-  std::string_view client, prefix = "conch:";
+  std::string_view client, prefix = "conch:", node{};
+  unsigned home = 0;
 };
 
 /// The key of a lock.
@@ -34,6 +37,12 @@ std::string lock_key(sender const& who, std::string_view name);
 
 /// The channel on which this client receives its pushes.
 std::string channel_of(sender const& who);
+
+/// The channel for the locks of that slot, where there are nodes. Whoever listens at another node does not hear what is published at this one.
+std::string channel_of(sender const& who, unsigned slot);
+
+/// The slot of which the channel must be subscribed to before this command is sent: its answer, or what follows, may be a push. None: of no slot.
+std::optional<unsigned> slot_to_hear(protocol::command const& c);
 
 /// Appends the bytes of the command.
 void encode(protocol::command const& c, sender const& who, std::string& out);
@@ -43,7 +52,10 @@ protocol::answer to_answer(std::span<resp::node const> message, std::vector<std:
 
 /// The kinds of pushes. `name` owns the memory that the grant points to. For any other push only name and id are
 /// set.
-enum class push_kind { grant, revoked, requested, missed, freed, freed_and_more, subscribed, other, malformed };
+enum class push_kind { grant, revoked, requested, missed, freed, freed_and_more, subscribed, shard_subscribed, shard_unsubscribed, other, malformed };
 push_kind read_push(std::span<resp::node const> message, sender const& who, std::string& name, protocol::pushed_grant& grant);
+
+/// The slot of a channel that channel_of has made; none: it is another channel.
+std::optional<unsigned> slot_of_channel(std::string_view channel, sender const& who);
 
 }  // namespace conch::redis

@@ -14,7 +14,7 @@ namespace conch::redis {
 using boost::system::error_code;
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where,
-                       connection_fsm::roles r)
+                       connection_fsm::roles const& r)
     : host_{h}, settings_{settings}, on_{on}, fsm_{settings, client_id, where, std::random_device{}(), {.handshakes = where.over_tls}, r},
       in_one_thread_{settings.single_threaded}, stream_{on, where, settings.tls}, timer_{on} {}
 

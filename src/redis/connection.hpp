@@ -24,7 +24,7 @@ class connection final : public transport {
  public:
   /// `on`: a strand, unless config::single_threaded.
   connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where,
-             connection_fsm::roles r = {});
+             connection_fsm::roles const& r = {});
 
   // protocol::wire, with the client locked
   void send(protocol::command const& c) override;

@@ -4,6 +4,7 @@
 #include "base/mutant.hpp"
 #include "base/turns.hpp"
 #include "redis/codec.hpp"
+#include "redis/topology/slots.hpp"
 #include "resp/encoder.hpp"
 
 #include <boost/assert.hpp>
@@ -19,6 +20,8 @@ namespace {
 /// The longest message is a grant for a name of 512 bytes, or an answer of 906 numbers. A peer that sends more than this is
 /// no lock server.
 constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_text = 64 << 10, .max_message = 1 << 20};
+/// A whole map of a Cluster of which every slot has moved by itself.
+constexpr resp::limits talk_limits{.max_depth = 8, .max_elements = 1 << 20, .max_text = 64 << 10, .max_message = 32 << 20};
 constexpr std::size_t good_read = 16 << 10;
 constexpr duration steady_after = std::chrono::seconds{1};
 constexpr duration shortest_renewal = std::chrono::milliseconds{10};  // of credentials
@@ -27,9 +30,14 @@ constexpr duration after_replica = std::chrono::milliseconds{100};
 
 }  // namespace
 
-connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream, roles r)
+connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream,
+                               roles const& r)
     : settings_{settings}, who_{client_id, settings.key_prefix}, where_{std::move(where)}, stream_{stream}, roles_{r}, random_{seed},
-      decoder_{wire_limits}, outgoing_mutex_{!settings.single_threaded} {}
+      decoder_{r.talk != nullptr ? talk_limits : wire_limits}, outgoing_mutex_{!settings.single_threaded} {
+  if (roles_.node == nullptr) return;
+  who_.node = roles_.node->digits();
+  hears_.resize(slot_count);
+}
 
 void connection_fsm::log(log_level level, std::string words) {
   log_.push_back({level, std::move(words)});
@@ -42,12 +50,23 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
   bool first = false;
   {
     std::lock_guard const guard{outgoing_mutex_};
+    if (roles_.node != nullptr) hear(c);
     encode(c, who_, outgoing_);
     first = !std::exchange(flush_due_, true);
   }
   bool const owed = unanswered_++ > 0;
   if (!first) return flush_due::no;
   return owed ? flush_due::later : flush_due::at_once;
+}
+
+/// In the same write as the command, and before it: what comes of it may be pushed.
+void connection_fsm::hear(protocol::command const& c) {
+  if (std::holds_alternative<protocol::subscribe_command>(c)) hears_[who_.home] = true;
+  auto const slot = slot_to_hear(c);
+  if (!slot || hears_[*slot]) return;
+  hears_[*slot] = true;
+  resp::append_command(outgoing_, {"SSUBSCRIBE", channel_of(who_, *slot)});
+  subscribing_.push_back({*slot, answered_ + unanswered_, renewal_ == renewal::sent});
 }
 
 bool connection_fsm::say(std::string_view bytes) {
@@ -113,6 +132,10 @@ void connection_fsm::locate(time_point now) {
     case location::kind::here: return ask_or_look_up();
     case location::kind::wait: not_located_ = found.words; return;
     case location::kind::nowhere: return lost(found.why, found.words, now);
+    case location::kind::not_needed:
+      state_ = state::idle;
+      wanted_ = false;
+      return sleep(time_point::max());
   }
 }
 
@@ -246,7 +269,8 @@ void connection_fsm::handshaken(time_point now) {
 void connection_fsm::greet(time_point now) {
   state_ = state::greeting;
   if (!CONCH_MUTANT(half_message_kept)) decoder_.reset();
-  writing_ = roles_.talk != nullptr ? roles_.talk->begin(where_, settings_.client_name) : greeting_.begin(where_, settings_.client_name);
+  writing_ = roles_.talk != nullptr ? roles_.talk->begin(where_, settings_.client_name)
+                                    : greeting_.begin(where_, settings_.client_name, roles_.node != nullptr);
   greeted_at_ = now;
   heard_ = false;
   write();
@@ -361,7 +385,12 @@ void connection_fsm::greeted(time_point now) {
   was_up_ = true;
   told_of_foreign_pushes_ = false;
   if (!CONCH_MUTANT(drop_outlives_connection)) dropping_ = false;
-  unanswered_ = 0;
+  unanswered_ = answered_ = 0;
+  if (roles_.node != nullptr) {
+    hears_.assign(slot_count, false);
+    subscribing_.clear();
+    who_.home = roles_.node->home();
+  }
   log(log_level::info, "connected to " + where_.shown());
   if (!greeting_.warning().empty()) log(log_level::warning, greeting_.warning());
   protocol::session const session{greeting_.client_id(), greeting_.client_address(),
@@ -398,6 +427,8 @@ void connection_fsm::hand_over(time_point now) {
       if (failed) actions_.go_on = drop_connection(roles_.talk->why());
     } else if (decoder_.is_push()) {
       push(now);
+    } else if (is_of_subscription(false)) {
+      roles_.node->put_off(decoder_.message()[0].text, now);
     } else if (answer_is_ours()) {
       auto const& said = decoder_.message()[0];
       bool const refused = said.what == resp::kind::simple_error || said.what == resp::kind::bulk_error;
@@ -405,9 +436,29 @@ void connection_fsm::hand_over(time_point now) {
       refused ? refresh_failed(said.text, now) : authenticated(now);
     } else {
       --unanswered_;
-      events_->answered(to_answer(decoder_.message(), numbers_), now);
+      ++answered_;
+      protocol::answer const a = understood(decoder_.message());
+      events_->answered(a, now);
+      if (roles_.node != nullptr && a.what == protocol::fault::try_later) roles_.node->put_off(a.words, now);
     }
   }
+}
+
+/// A node that has not got the slot says so: the request is repeated, and by then it is known which node has.
+protocol::answer connection_fsm::understood(std::span<resp::node const> message) {
+  protocol::answer a = to_answer(message, numbers_);
+  if (roles_.node == nullptr || a.what != protocol::fault::refused) return a;
+  if (a.words.starts_with("MOVED ") || a.words.starts_with("ASK ")) a.what = protocol::fault::try_later;
+  return a;
+}
+
+/// Is the next answer, or this push, that of our SSUBSCRIBE? An answer is an error.
+bool connection_fsm::is_of_subscription(bool is_push) {
+  if (subscribing_.empty() || subscribing_.front().before != answered_) return false;
+  if (!is_push && subscribing_.front().behind_auth && renewal_ == renewal::sent) return false;
+  if (!is_push) hears_[subscribing_.front().slot] = false;
+  subscribing_.pop_front();
+  return true;
 }
 
 void connection_fsm::push(time_point now) {
@@ -421,9 +472,24 @@ void connection_fsm::push(time_point now) {
     case push_kind::freed_and_more: events_->freed(grant.name, grant.id, true, now); break;
     case push_kind::subscribed:
       --unanswered_;
+      ++answered_;
       answer_is_ours();
       if (!CONCH_MUTANT(subscription_unanswered)) events_->answered({}, now);
       break;
+    case push_kind::shard_subscribed:
+      if (roles_.node == nullptr || is_of_subscription(true)) break;
+      --unanswered_;
+      ++answered_;
+      answer_is_ours();
+      events_->answered({}, now);
+      break;
+    case push_kind::shard_unsubscribed: {
+      auto const slot = decoder_.message().size() > 2 ? slot_of_channel(decoder_.message()[2].text, who_) : std::nullopt;
+      if (!slot) break;
+      hears_[*slot] = false;
+      roles_.node->unsubscribed(*slot, now);
+      break;
+    }
     case push_kind::other: break;
     case push_kind::malformed:
       if (!std::exchange(told_of_foreign_pushes_, true)) {

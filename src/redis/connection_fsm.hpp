@@ -5,6 +5,7 @@
 #include "base/random.hpp"
 #include "base/url.hpp"
 #include "protocol/wire.hpp"
+#include "redis/cluster_node.hpp"
 #include "redis/codec.hpp"
 #include "redis/dialogue.hpp"
 #include "redis/greeting.hpp"
@@ -18,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,10 +64,11 @@ class connection_fsm {
     std::uint64_t handshakes = 0, handshakes_failed = 0;
     std::uint64_t renewals = 0, renewals_failed = 0;  // of credentials
   };
-  /// Both outlive this.
+  /// All outlive this.
   struct roles {
     dialogue* talk = nullptr;   // is spoken instead of the protocol; then there are no events of a wire
     locator* finder = nullptr;  // knows host and port
+    cluster_node* node = nullptr;
   };
   /// When flush() is to be called.
   enum class flush_due { no, at_once, later };
@@ -75,7 +78,7 @@ class connection_fsm {
   };
 
   /// `settings` and `client_id` outlive this. `seed`: for the pauses between attempts.
-  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream, roles r);
+  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream, roles const& r);
   connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream)
       : connection_fsm(settings, client_id, std::move(where), seed, stream, roles{}) {}
   connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed)
@@ -155,10 +158,13 @@ class connection_fsm {
   void lost(protocol::fault what, std::string_view why, time_point now);
   duration pause();
   bool claim_flush();
+  void hear(protocol::command const& c);
+  bool is_of_subscription(bool is_push);
+  protocol::answer understood(std::span<resp::node const> message);
   void log(log_level level, std::string words);
 
   config const& settings_;
-  sender const who_;
+  sender who_;
   address where_;  // with the user and password of now, and with host and port if there is a locator
   stream_kind const stream_;
   roles const roles_;
@@ -203,6 +209,16 @@ class connection_fsm {
   std::string why_dropped_;
   bool moved_ = false;
   std::int64_t unanswered_ = 0;  // commands of this connection
+
+  // To a node of a Cluster: the slots whose channels this connection is subscribed to, and the subscriptions that are not answered yet.
+  struct subscription {
+    unsigned slot;
+    std::int64_t before;  // so many answers of this connection come before its own
+    bool behind_auth;
+  };
+  std::vector<bool> hears_;
+  std::deque<subscription> subscribing_;
+  std::int64_t answered_ = 0;  // of this connection
 
   // The commands that are sent and not yet written.
   optional_mutex outgoing_mutex_;

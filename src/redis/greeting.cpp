@@ -20,12 +20,12 @@ std::int64_t number(std::string_view text) {
   return value;
 }
 
-/// True for 6.2 or newer, such as "7.0.15".
-bool new_enough(std::string_view version) {
+/// Is it such a version, such as "7.0.15", or newer?
+bool is_at_least(std::string_view version, std::int64_t wanted_major, std::int64_t wanted_minor) {
   auto const dot = version.find('.');
   auto const major = number(version.substr(0, dot));
   auto const minor = dot == std::string_view::npos ? 0 : number(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
-  return major > 6 || (major == 6 && minor >= 2);
+  return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
 }
 
 /// The value behind the label in a text of INFO; empty if the label is missing.
@@ -50,8 +50,9 @@ std::string hello_command(address const& where, std::string const& client_name) 
   return out;
 }
 
-std::string greeting::begin(address const& where, std::string const& client_name) {
+std::string greeting::begin(address const& where, std::string const& client_name, bool of_cluster) {
   *this = greeting{};
+  of_cluster_ = of_cluster;
   selects_ = where.database != 0;
   std::string out = hello_command(where, client_name);
   if (selects_) resp::append_command(out, {"SELECT", std::to_string(where.database)});
@@ -105,7 +106,7 @@ greeting::progress greeting::hello(std::span<resp::node const> reply) {
     return fail(unknown ? protocol::fault::malformed : classify(reply[0].text), reply[0].text);
   }
   if (reply[0].what != resp::kind::map) return fail(protocol::fault::malformed, "the answer to HELLO is not a map");
-  std::string_view version;
+  std::string_view version, mode;
   for (std::size_t i = 1; i + 1 < reply.size(); ++i) {
     if (reply[i].depth != 1) continue;
     if (reply[i].text == "version") version = reply[i + 1].text;
@@ -116,11 +117,14 @@ greeting::progress greeting::hello(std::span<resp::node const> reply) {
     if (reply[i].text == "mode" && reply[i + 1].text == "sentinel") {
       return fail(protocol::fault::refused, "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
     }
-    if (reply[i].text == "mode" && reply[i + 1].text == "cluster") {
-      return fail(protocol::fault::refused, "the server is a Cluster node; this URL form is for one server");
-    }
+    if (reply[i].text == "mode") mode = reply[i + 1].text;
   }
-  if (!new_enough(version)) {
+  if (mode == "cluster" && !of_cluster_) return fail(protocol::fault::refused, "the server is a Cluster node; this URL form is for one server");
+  if (mode != "cluster" && of_cluster_) return fail(protocol::fault::refused, "the server is no node of a Cluster");
+  if (of_cluster_ && !is_at_least(version, 7, 0)) {  // no channels of a shard
+    return fail(protocol::fault::refused, "a Cluster needs version 7.0, and this server's is '" + std::string{version} + "'");
+  }
+  if (!is_at_least(version, 6, 2)) {
     return fail(protocol::fault::malformed, "the server's version is '" + std::string{version} + "', 6.2 is needed");
   }
   step_ = selects_ ? step::select : step::client_info;

@@ -23,8 +23,8 @@ class greeting {
  public:
   enum class progress { more, done, failed };
 
-  /// The bytes to send.
-  std::string begin(address const& where, std::string const& client_name);
+  /// The bytes to send. `of_cluster`: the server must be a node of a Cluster; else it must not.
+  std::string begin(address const& where, std::string const& client_name, bool of_cluster = false);
   progress next(std::span<resp::node const> reply);
 
   std::uint64_t client_id() const noexcept { return client_id_; }
@@ -51,6 +51,7 @@ class greeting {
 
   step step_ = step::hello;
   bool selects_ = false;
+  bool of_cluster_ = false;
   std::uint64_t client_id_ = 0;
   std::string client_address_;
   std::int64_t server_us_ = 0;

@@ -13,7 +13,7 @@ namespace conch::redis {
 
 /// Whether it is known where a server is.
 struct location {
-  enum class kind : std::uint8_t { here, wait, nowhere };
+  enum class kind : std::uint8_t { here, wait, nowhere, not_needed };  // not_needed: not before the connection is wanted again
 
   kind what = kind::wait;
   protocol::fault why = protocol::fault::none;  // nowhere: what the attempt to connect fails with

@@ -68,7 +68,9 @@ void any_text(std::string_view text) {
     }
     case redis::push_kind::other: require(text.empty(), "a text of our channel was passed over"); return;
     case redis::push_kind::malformed: return;
-    case redis::push_kind::subscribed: require(false, "a message taken for a subscription"); return;
+    case redis::push_kind::subscribed:
+    case redis::push_kind::shard_subscribed:
+    case redis::push_kind::shard_unsubscribed: require(false, "a message taken for a subscription"); return;
   }
   require(grant.id.count > 0 && grant.fence >= 0 && grant.claim.count() > 0, "a grant that makes no sense");
   require(grant.fence < (std::int64_t{1} << 51), "a fence that a token has no room for");

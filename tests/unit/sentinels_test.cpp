@@ -56,6 +56,7 @@ struct watch {
       case location::kind::here: return to.host + ":" + std::to_string(to.port);
       case location::kind::wait: return "wait";
       case location::kind::nowhere: return "nowhere " + std::to_string(static_cast<int>(found.why));
+      case location::kind::not_needed: return "not needed";
     }
     return {};
   }
