@@ -8,6 +8,7 @@
 #include <boost/assert.hpp>
 #include <boost/system/system_error.hpp>
 
+#include <algorithm>
 #include <optional>
 
 namespace conch::redis {
@@ -95,6 +96,8 @@ void read_tls(std::string_view query, tls_config& to) {
 std::string_view read_around_host(std::string_view rest, address& to) {
   if (auto const slash = rest.find('/'); slash != std::string_view::npos) {
     std::string_view const database = rest.substr(slash + 1);
+    if (database.starts_with('/')) refuse("a scheme stands only once, at the beginning");
+    if (database.find('@') != std::string_view::npos) refuse("a '/' stands before '@'; in a password it is written as %2F");
     if (!database.empty()) read_database(database, to);
     rest = rest.substr(0, slash);
   }
@@ -114,6 +117,11 @@ void read_tcp(std::string_view rest, address& to) {
   if (auto const query = rest.find('?'); query != npos) {
     read_tls(rest.substr(query + 1), to.tls);
     rest = rest.substr(0, query);
+  }
+  auto const at = rest.rfind('@');
+  if (rest.find(',', at == npos ? 0 : at) != npos) {
+    refuse(to.over_tls ? "this URL is for one server; did you mean config::quorum.servers, with a URL for each, or rediss-sentinel://?"
+                       : "this URL is for one server; did you mean redlock:// (independent servers) or redis-sentinel://?");
   }
   read_host_and_port(read_around_host(rest, to), to);
 }
@@ -191,6 +199,8 @@ address parse_url(std::string_view url) {
     to.path = rest;
   } else {
     if (names_sentinels(url)) refuse("redis-sentinel:// cannot stand here: each server of a quorum is named by itself");
+    bool const shouts = std::any_of(scheme.begin(), scheme.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (shouts) refuse("the scheme is written in small letters, such as redis://");
     refuse(
         "the scheme must be redis, rediss (TLS), valkey, valkeys (TLS), redis-sentinel, rediss-sentinel (TLS), unix, memory or, for a list of "
         "servers, "

@@ -130,6 +130,8 @@ class backend {
   /// The error of a wait for this place that has timed out: errc::timed_out or errc::unreachable, with the reason why no answer came. It is
   /// timed_out while the first connection is still being made.
   virtual error_code too_late(place const&) const { return make_error_code(connected() ? errc::timed_out : errc::unreachable); }
+  /// The error of anything else that got no answer in time: errc::unreachable, with the reason.
+  virtual error_code no_answer() const { return make_error_code(errc::unreachable); }
   /// How long a grant of that lease is valid, counted from place::valid_from.
   virtual duration validity(milliseconds lease) const noexcept = 0;
 

@@ -204,10 +204,10 @@ void cohort::overdue(acquisition& a, time_point now) {
       }
       backend_->forget(a);
       enter(a, acquisition::phase::over);
-      shell_.on_released(a, true, make_error_code(errc::unreachable));
+      shell_.on_released(a, true, backend_->no_answer());
       return;
-    case acquisition::phase::holding: end_extension(a, true, make_error_code(errc::unreachable)); return;
-    case acquisition::phase::detaching: end_detaching(a, make_error_code(errc::unreachable), now); return;
+    case acquisition::phase::holding: end_extension(a, true, backend_->no_answer()); return;
+    case acquisition::phase::detaching: end_detaching(a, backend_->no_answer(), now); return;
     default: return;
   }
 }

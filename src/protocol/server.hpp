@@ -69,6 +69,7 @@ class server final : public backend, public wire_events {
   time_point late_after(receipt const& r) const override;
   bool connected() const noexcept override { return connected_; }
   error_code too_late(engine::place const& s) const override;
+  error_code no_answer() const override;
   capabilities offers() const noexcept override { return {.several_owners = true, .inspection = true, .adoption = true}; }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
 
@@ -102,6 +103,7 @@ class server final : public backend, public wire_events {
   /// The uptime of the server when the present or last connection began.
   std::optional<std::chrono::seconds> uptime() const noexcept { return session_.uptime; }
   std::string const& trouble() const noexcept { return trouble_; }
+  std::string why_not_connected() const;
 
   // From synced_server, for owned places that are renewed on another connection.
   bool fence_is_due(place const& s, time_point now) const;

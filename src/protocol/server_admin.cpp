@@ -112,11 +112,11 @@ void server::repeat_admin(time_point now) {
 /// The request has timed out, or it is time to send it again.
 void server::admin_due(admin_request& i, time_point now) {
   if (now >= i.wait_ends && (connected_ || now < i.until)) {
-    end_admin(i, {}, make_error_code(connected_ ? errc::timed_out : errc::unreachable, connected_ ? std::string_view{} : trouble_));
+    end_admin(i, {}, connected_ ? make_error_code(errc::timed_out) : no_answer());
     return;
   }
   if (now >= i.until) {
-    end_admin(i, {}, make_error_code(errc::unreachable, trouble_));
+    end_admin(i, {}, no_answer());
     return;
   }
   timers_.arm(i.due, std::min(i.until, i.wait_ends));
@@ -149,7 +149,10 @@ void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
       }
       return;
     case fault::no_script: send_admin(*asked, source_is_due(r), now); return;
-    case fault::try_later: timers_.arm(asked->due, std::min(asked->until, again_at(now))); return;
+    case fault::try_later:
+      note_once(a.words);
+      timers_.arm(asked->due, std::min(asked->until, again_at(now)));
+      return;
     default: end_admin(*asked, {}, to_error(a.what, a.words)); return;
   }
 }

@@ -181,14 +181,14 @@ void server::cleanup_due(cleanup& c, time_point now) {
     if (c.whom != nullptr) {
       receipt& whom = *c.whom;
       forget(whom);
-      up_.released(whom, c.was_valid, make_error_code(errc::unreachable), now);
+      up_.released(whom, c.was_valid, no_answer(), now);
     }
     if (!std::exchange(c.lapsed, true)) ++lapsed_;
     return;
   }
   extend(c, stale_ended_at_);
   if (c.over <= now && !c.sent) {
-    finish(c, c.was_valid, c.whom != nullptr ? make_error_code(errc::unreachable) : error_code{}, now);
+    finish(c, c.was_valid, c.whom != nullptr ? no_answer() : error_code{}, now);
   } else if (c.over <= now) {
     timers_.arm(c.due, now + settings_.command_timeout);
   } else {

@@ -314,9 +314,16 @@ void server::in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_p
   timers_.arm(s.check, std::min(at, std::max(over, s.follow_up)));  // the client that we passed it on to is looked after in any case
 }
 
+/// Why the last connection, or attempt to make one, has ended; before that, how far the first attempt is.
+std::string server::why_not_connected() const {
+  if (!trouble_.empty()) return trouble_;
+  std::string const attempt = out_.unfinished_attempt();
+  return attempt.empty() ? "there is no connection yet" : attempt;
+}
+
 std::string server::trouble_of(place const& s) const {
   if (s.at == place::state::idle || s.at == place::state::owned) return {};
-  if (!connected_) return trouble_.empty() ? "there is no connection yet" : trouble_;
+  if (!connected_) return why_not_connected();
   if (s.at != place::state::asking) return {};
   if (s.trouble_since == time_point{}) return "the server has not answered yet";
   return noted_.empty() ? trouble_ : noted_;  // the server answered "later", or a new connection asks again
@@ -325,6 +332,11 @@ std::string server::trouble_of(place const& s) const {
 error_code server::too_late(engine::place const& s) const {
   bool const unreachable = !connected_ && !trouble_.empty();
   return make_error_code(unreachable ? errc::unreachable : errc::timed_out, trouble_of(static_cast<place const&>(s)));
+}
+
+error_code server::no_answer() const {
+  if (!connected_) return make_error_code(errc::unreachable, why_not_connected());
+  return make_error_code(errc::unreachable, noted_.empty() ? "the server has not answered" : noted_);
 }
 
 /// The time counts from when the server last answered: a server that takes every connection and answers nothing is not there either.

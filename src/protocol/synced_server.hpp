@@ -48,6 +48,7 @@ class synced_server final : public backend, private backend_events, private sync
   time_point late_after(receipt const& r) const override { return server_.late_after(r); }
   bool connected() const noexcept override { return server_.connected(); }
   error_code too_late(engine::place const& s) const override;
+  error_code no_answer() const override { return server_.no_answer(); }
   capabilities offers() const noexcept override { return server_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return server_.validity(lease); }
   void watch_requests(engine::place& s, time_point now) override;

@@ -247,6 +247,8 @@ class wire {
   virtual void send(command const& c) = 0;
   virtual void want_connection() = 0;
   virtual void drop_connection(std::string_view why) = 0;
+  /// What the attempt to connect that is under way waits for. Empty: there is none.
+  virtual std::string unfinished_attempt() const { return {}; }
 
  protected:
   ~wire() = default;

@@ -185,7 +185,9 @@ bool quorum::connected() const noexcept { return connected_servers() >= needed()
 error_code quorum::too_late(engine::place const& s) const {
   if (!connected()) {
     std::string const why = why_no_connection();
-    return why.empty() ? make_error_code(errc::timed_out, "there is no connection yet") : make_error_code(errc::unreachable, why);
+    if (!why.empty()) return make_error_code(errc::unreachable, why);
+    auto const away = std::find_if(members_.begin(), members_.end(), [](auto const& m) { return !m->up(); });
+    return make_error_code(errc::timed_out, (*away)->server->why_not_connected());
   }
   quorum_lock const& b = static_cast<cohort_place const&>(s).lock;
   if (b.front != &s || b.at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
@@ -199,6 +201,11 @@ error_code quorum::too_late(engine::place const& s) const {
     why = v->from.shown + ": " + words;
   }
   return make_error_code(errc::timed_out, troubled + needed() > members_.size() ? why : std::string{});
+}
+
+error_code quorum::no_answer() const {
+  std::string const why = why_no_connection();
+  return make_error_code(errc::unreachable, why.empty() ? "too few servers answered" : why);
 }
 
 /// Why a server has no connection; empty: no attempt to connect has failed yet.

@@ -43,6 +43,7 @@ class quorum final : public engine::backend {
   time_point late_after(engine::receipt const& r) const override;
   bool connected() const noexcept override;
   error_code too_late(engine::place const& s) const override;
+  error_code no_answer() const override;
 
   engine::capabilities offers() const noexcept override {
     return {.instead = "not over several servers: use a client of its own for one server, or for each of them"};

@@ -56,7 +56,7 @@ void connection::report(statistics& s) const noexcept {
 
 void connection::shut_down() {
   asio::post(on_, [this, keep = host_.keep()] {
-    fsm_.shut_down();
+    host_.enter([this](time_point) { fsm_.shut_down(); });
     carry_out();
   });
 }

@@ -30,6 +30,7 @@ class connection final : public transport {
   void send(protocol::command const& c) override;
   void want_connection() override;
   void drop_connection(std::string_view why) override;
+  std::string unfinished_attempt() const override { return fsm_.unfinished_attempt(); }
 
   /// As of connection_fsm, with the client locked.
   void say(std::string_view bytes);

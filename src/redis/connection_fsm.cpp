@@ -4,6 +4,7 @@
 #include "base/mutant.hpp"
 #include "base/turns.hpp"
 #include "redis/codec.hpp"
+#include "redis/faults.hpp"
 #include "redis/topology/slots.hpp"
 #include "resp/encoder.hpp"
 
@@ -252,6 +253,23 @@ void connection_fsm::connected(time_point now) {
   actions_.handshake = true;
 }
 
+std::string connection_fsm::unfinished_attempt() const {
+  auto const at = [this](std::string_view step) { return where_.shown().append(": ").append(step); };
+  switch (state_) {
+    case state::locating: return at(not_located_);
+    case state::asking: return at("credentials_provider has not answered yet");
+    case state::resolving: return at("the name is not looked up yet");
+    case state::connecting: return at("not connected yet");
+    case state::handshaking: return at("no answer to the TLS handshake yet; is this a TLS port?");
+    case state::greeting: return at("no answer to the greeting yet");
+    case state::idle:
+    case state::up:
+    case state::pausing:
+    case state::closed: break;
+  }
+  return {};
+}
+
 void connection_fsm::too_late(time_point now) {
   if (state_ == state::locating) return lost(protocol::fault::try_later, not_located_, now);
   if (state_ == state::asking) return no_credentials("no answer within connect_timeout", now);
@@ -281,7 +299,8 @@ void connection_fsm::failed(std::string_view why, time_point now, protocol::faul
   BOOST_ASSERT(state_ != state::idle && state_ != state::pausing && state_ != state::closed);
   // So ends a plain connection to a TLS port.
   bool const unheard = state_ == state::greeting && !heard_ && !stream_.handshakes && where_.what == address::kind::tcp;
-  if (unheard) return lost(what, std::string{why} + "; if this is a TLS port, the URL begins with rediss://", now);
+  std::string_view const over_tls = where_.is_sentinel ? "rediss-sentinel://" : "rediss://";
+  if (unheard) return lost(what, std::string{why}.append("; if this is a TLS port, the URL begins with ").append(over_tls), now);
   lost(what, why, now);
 }
 
@@ -357,7 +376,8 @@ void connection_fsm::hear_greeting(time_point now) {
   for (;;) {
     switch (decoder_.next()) {
       case resp::decoder::progress::need_more: actions_.read = true; return;
-      case resp::decoder::progress::failed: return lost(protocol::fault::malformed, decoder_.error(), now);
+      case resp::decoder::progress::failed:
+        return lost(protocol::fault::malformed, std::string{decoder_.error()}.append(stranger(decoder_.rejected())), now);
       case resp::decoder::progress::message: break;
     }
     if (roles_.talk != nullptr) {

@@ -94,6 +94,7 @@ class connection_fsm {
   /// True: the caller must call due() in a later turn.
   [[nodiscard]] bool want_connection() noexcept;
   [[nodiscard]] bool drop_connection(std::string_view why);
+  std::string unfinished_attempt() const;
   /// Bytes of a dialogue, on a connection that is up. True: the caller must call flush() in a later turn.
   [[nodiscard]] bool say(std::string_view bytes);
   /// The locator has another answer now. True: the caller must call due() in a later turn.

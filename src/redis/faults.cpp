@@ -75,4 +75,15 @@ protocol::fault classify(std::string_view all_words) noexcept {
   return fault::refused;
 }
 
+std::string_view stranger(std::string_view first_bytes) noexcept {
+  // An answer of HTTP/0.9 is only the page.
+  for (std::string_view const begin : {"HTTP/", "<"}) {
+    if (first_bytes.starts_with(begin)) return "; this looks like HTTP, not like Redis";
+  }
+  if (first_bytes.starts_with("SSH-")) return "; this looks like SSH, not like Redis";
+  if (first_bytes.starts_with("220")) return "; this looks like a server of mail or FTP, not like Redis";
+  if (first_bytes.starts_with("\x15\x03")) return "; this looks like TLS: the URL then begins with rediss://";  // an alert
+  return {};
+}
+
 }  // namespace conch::redis

@@ -36,6 +36,7 @@ class sentinel_transport final : public transport, private locator, private sent
   void send(protocol::command const& c) override { to_master_.send(c); }
   void want_connection() override { to_master_.want_connection(); }
   void drop_connection(std::string_view why) override { to_master_.drop_connection(why); }
+  std::string unfinished_attempt() const override { return to_master_.unfinished_attempt(); }
 
   void report(statistics& s) const noexcept override;
   void report_to(protocol::wire_events& e) noexcept override;

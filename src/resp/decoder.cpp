@@ -182,6 +182,10 @@ bool decoder::is_push() const noexcept { return ready_ && nodes_.front().what ==
 
 std::string_view decoder::error() const noexcept { return error_; }
 
+std::string_view decoder::rejected() const noexcept {
+  return error_.empty() ? std::string_view{} : std::string_view{buffer_.get() + begin_, end_ - begin_};
+}
+
 void decoder::forget_message() {
   if (!ready_) {
     return;

@@ -93,6 +93,10 @@ class decoder {
   // secret.
   [[nodiscard]] std::string_view error() const noexcept;
 
+  // After next() has returned failed: what has come in of the message that is wrong, and behind it.
+  // Valid as error() is, and no longer than the next prepare().
+  [[nodiscard]] std::string_view rejected() const noexcept;
+
   // As new, for a new connection; keeps the memory.
   void reset() noexcept;
 

@@ -67,6 +67,37 @@ TEST(ConnectionFsmTls, AHandshakeThatHangsIsATroubleOfTlsOnlyUntilTheFirstConnec
   EXPECT_EQ(m.heard(), texts{"failed 2" + words});
 }
 
+TEST(ConnectionFsmTls, SaysWhatAnUnfinishedAttemptWaitsFor) {
+  config c;
+  c.credentials_provider = [](std::string const&, credentials_handler const&) {};
+  machine m{machine::tcp(), over_tls, c};
+  EXPECT_EQ(m.fsm.unfinished_attempt(), "");
+  m.want();
+  EXPECT_EQ(m.fsm.unfinished_attempt(), "redis://h:6379: credentials_provider has not answered yet");
+  m.found({"u", "p"});
+  EXPECT_EQ(m.fsm.unfinished_attempt(), "redis://h:6379: the name is not looked up yet");
+  m.resolved(1);
+  EXPECT_EQ(m.fsm.unfinished_attempt(), "redis://h:6379: not connected yet");
+  m.connected();
+  EXPECT_EQ(m.fsm.unfinished_attempt(), "redis://h:6379: no answer to the TLS handshake yet; is this a TLS port?");
+  m.handshaken();
+  m.written();
+  EXPECT_EQ(m.fsm.unfinished_attempt(), "redis://h:6379: no answer to the greeting yet");
+  m.received(greeting_answer);
+  EXPECT_EQ(m.fsm.unfinished_attempt(), "");
+  m.failed("read: end");
+  EXPECT_EQ(m.fsm.unfinished_attempt(), "") << "it pauses: why the connection has ended was told";
+}
+
+TEST(ConnectionFsmTls, D30ASentinelThatIsAskedWithoutTlsIsNamedByItsOwnScheme) {
+  address where = machine::tcp();
+  where.is_sentinel = true;
+  machine m{where};
+  m.until_greeting();
+  m.failed("read: reset");
+  EXPECT_EQ(m.heard(), texts{"failed 2: redis-sentinel://h:6379: read: reset; if this is a TLS port, the URL begins with rediss-sentinel://"});
+}
+
 TEST(ConnectionFsmTls, D30APlainConnectionThatEndsBeforeAWordIsAskedWhetherItShouldBeTls) {
   machine m;
   m.want();

@@ -278,6 +278,11 @@ TEST_F(EngineAttempt, TimeOutsSayWhatTheServerSaidLast) {
   EXPECT_EQ(told_after(1s), "the lock could not be had in time: there is no connection yet");
 
   start();
+  attempt = "h: no answer to the TLS handshake yet";
+  ask("a", "L", {.wait = 1s});
+  EXPECT_EQ(told_after(1s), "the lock could not be had in time: h: no answer to the TLS handshake yet");
+
+  start();  // with the next attempt under way: how the last one ended says more
   ask("a", "L", {.wait = 1s});
   remote->connect_failed(fault::try_later, "connection refused", now);
   EXPECT_EQ(told_after(1s), "the lock server cannot be reached: connection refused");

@@ -386,6 +386,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   }
   void want_connection() override { ++wants; }
   void drop_connection(std::string_view why) override { drops.emplace_back(why); }
+  std::string unfinished_attempt() const override { return attempt; }
 
   // log_sink
   void note(bool is_error, std::string_view words) override { notes.push_back((is_error ? "error: " : "") + std::string{words}); }
@@ -394,6 +395,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
 
   config settings;
   statistics stats;
+  std::string attempt;  // what the wire says of it
   time_point now = begin;
   duration server_ahead{};
   timer_queue timers;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -90,6 +91,24 @@ TEST(Faults, OfAScriptMeanTheSameBefore7) {
 TEST(Faults, ReportWhatNobodyHasHeardOf) {
   EXPECT_EQ(classify(""), fault::refused);
   EXPECT_EQ(classify("SOMETHING new"), fault::refused);
+}
+
+TEST(Faults, APeerThatDoesNotSpeakRespIsRecognisedByItsFirstBytes) {
+  struct row {
+    std::string first, words;
+  };
+  for (auto const& [first, words] : std::initializer_list<row>{
+           {"HTTP/1.1 400 Bad Request\r\n", "; this looks like HTTP, not like Redis"},
+           {"<!DOCTYPE HTML PUBLIC", "; this looks like HTTP, not like Redis"},
+           {"SSH-2.0-OpenSSH_9.2p1\r\n", "; this looks like SSH, not like Redis"},
+           {"220 mail.test ESMTP\r\n", "; this looks like a server of mail or FTP, not like Redis"},
+           {std::string{"\x15\x03\x03\0\x02\x02\x0a", 7}, "; this looks like TLS: the URL then begins with rediss://"},
+           {"ERROR\r\n", ""},
+           {"", ""},
+           {"H", ""},
+       }) {
+    EXPECT_EQ(stranger(first), words) << first;
+  }
 }
 
 }  // namespace

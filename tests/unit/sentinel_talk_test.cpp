@@ -176,7 +176,7 @@ TEST(SentinelTalk, FailsWithTheReason) {
             "5: NOAUTH HELLO must be called with the client already authenticated"},
            {"-WRONGPASS invalid\r\n", "5: WRONGPASS invalid"},
            {"-ERR unknown command 'HELLO'\r\n", "7: ERR unknown command 'HELLO'"},
-           {map_of({"server", "redis", "mode", "standalone"}), "6: this is no Sentinel"},
+           {map_of({"server", "redis", "mode", "standalone"}), "6: this is no Sentinel; the URL of a server begins with redis://"},
            {"+OK\r\n", "7: the answer to HELLO is not a map"},
            {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + "*1\r\n" + bulk("a"), "7: the answer is not the address of a master"},
            {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + at("a", "0"), "7: the answer is not the address of a master"},

@@ -140,7 +140,7 @@ sentinel_talk::progress sentinel_talk::hello(message_nodes message) {
     return fail(unknown ? protocol::fault::malformed : classify(message[0].text), message[0].text);
   }
   if (!is_map(message[0])) return fail(protocol::fault::malformed, "the answer to HELLO is not a map");
-  if (field(message, 0, "mode") != "sentinel") return fail(protocol::fault::refused, "this is no Sentinel");
+  if (field(message, 0, "mode") != "sentinel") return fail(protocol::fault::refused, "this is no Sentinel; the URL of a server begins with redis://");
   return progress::greeting;
 }
 
