@@ -1,0 +1,186 @@
+// An HTTP server (Boost.Beast) whose handlers work under a lock, and give up when their client goes away: nobody stands in line for a browser
+// that was closed.
+//
+//   example_23_beast_server [URL]       shows it with two clients of its own; the default is $CONCH_URL (the place for a password), else memory://
+//   example_23_beast_server URL PORT    serves at 127.0.0.1:PORT until it is ended: curl http://127.0.0.1:PORT/
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <conch/conch.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+
+// What a request is for.
+asio::awaitable<std::string> sell(conch::client& client) {
+  conch::mutex stock{client, "example:stock"};
+  auto body = [](conch::hold& h) -> asio::awaitable<std::string> { co_return "sold with fence " + std::to_string(h.fence()) + '\n'; };
+  std::string answer = co_await conch::with_lock(stock, body);
+  co_return answer;
+}
+
+struct connection {
+  explicit connection(tcp::socket peer) : stream{std::move(peer)} {}
+  beast::tcp_stream stream;
+  asio::cancellation_signal gone{};
+};
+
+// Cancels `serve` when its client ends the connection. What it sends meanwhile is the next request, and stays where it is.
+void watch(std::shared_ptr<connection> const& c) {
+  c->stream.socket().async_wait(tcp::socket::wait_read, [c](conch::error_code ec) {
+    if (ec) return;
+    char next = 0;
+    conch::error_code ended;
+    c->stream.socket().receive(asio::buffer(&next, 1), tcp::socket::message_peek, ended);
+    if (ended) c->gone.emit(asio::cancellation_type::terminal);
+  });
+}
+
+// One request and its answer.
+asio::awaitable<void> serve(std::shared_ptr<connection> c, conch::client& client) {
+  beast::flat_buffer buffer;
+  http::request<http::empty_body> request;
+  c->stream.expires_after(10s);
+  co_await http::async_read(c->stream, buffer, request, asio::use_awaitable);
+  c->stream.expires_never();  // `sell` takes as long as the line is
+
+  watch(c);
+  std::string answer = co_await sell(client);
+  c->stream.socket().cancel();
+
+  http::response<http::string_body> response{http::status::ok, request.version()};
+  response.keep_alive(false);
+  response.body() = std::move(answer);
+  response.prepare_payload();
+  c->stream.expires_after(10s);
+  co_await http::async_write(c->stream, response, asio::use_awaitable);
+}
+
+using how_it_ended = std::function<void(std::exception_ptr)>;
+
+asio::awaitable<void> listen(tcp::acceptor& acceptor, conch::client& client, how_it_ended told) {
+  for (;;) {
+    tcp::socket peer = co_await acceptor.async_accept(asio::use_awaitable);
+    auto const c = std::make_shared<connection>(std::move(peer));
+    asio::co_spawn(acceptor.get_executor(), serve(c, client), asio::bind_cancellation_slot(c->gone.slot(), told));
+  }
+}
+
+// For the demonstration: what has happened.
+class scene final : public conch::observer {
+ public:
+  explicit scene(asio::any_io_executor const& executor) : changed_{executor, asio::steady_timer::time_point::max()} {}
+  void on_queued(conch::lock_event const&) override { count(in_line); }
+  void count(int& what) {
+    ++what;
+    changed_.cancel();
+  }
+  asio::awaitable<void> until_one(int const& what) {
+    while (what == 0) {
+      auto waited = co_await changed_.async_wait(asio::as_tuple(asio::use_awaitable));
+      (void)waited;
+    }
+  }
+  int in_line = 0, gave_up = 0, answered = 0, closed = 0;
+
+ private:
+  asio::steady_timer changed_;
+};
+
+asio::awaitable<std::string> get(tcp::socket& to) {
+  http::request<http::empty_body> request{http::verb::get, "/", 11};
+  request.set(http::field::host, "localhost");
+  co_await http::async_write(to, request, asio::use_awaitable);
+  beast::flat_buffer buffer;
+  http::response<http::string_body> response;
+  co_await http::async_read(to, buffer, response, asio::use_awaitable);
+  co_return response.body();
+}
+
+asio::awaitable<bool> demonstrate(std::string url) {
+  auto const executor = co_await asio::this_coro::executor;
+  auto const seen = std::make_shared<scene>(executor);
+  conch::client client{executor, conch::config{.url = url, .observer = seen}};
+  conch::client elsewhere{executor, url};
+  conch::mutex stock{elsewhere, "example:stock"};
+  tcp::acceptor acceptor{executor, tcp::endpoint{asio::ip::address_v4::loopback(), 0}};
+  auto told = [seen](std::exception_ptr why) { seen->count(why ? seen->gave_up : seen->answered); };
+  asio::co_spawn(executor, listen(acceptor, client, told), [seen](std::exception_ptr) { seen->count(seen->closed); });
+
+  // Another process has the lock. A client asks, stands in line, and goes away.
+  conch::hold busy = co_await stock.async_acquire();
+  tcp::socket impatient{executor};
+  co_await impatient.async_connect(acceptor.local_endpoint(), asio::use_awaitable);
+  std::string const request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  co_await asio::async_write(impatient, asio::buffer(request), asio::use_awaitable);
+  co_await seen->until_one(seen->in_line);
+  std::cout << "a request stands in line\n";
+  impatient.close();
+  co_await seen->until_one(seen->gave_up);
+  std::cout << "its client went away, and the handler has given up\n";
+  bool const none_served = seen->answered == 0;
+
+  // One that waits is served.
+  co_await busy.async_release();
+  tcp::socket patient{executor};
+  co_await patient.async_connect(acceptor.local_endpoint(), asio::use_awaitable);
+  std::string const answer = co_await get(patient);
+  std::cout << answer;
+  co_await seen->until_one(seen->answered);
+  acceptor.close();
+  co_await seen->until_one(seen->closed);
+  bool const as_expected = none_served && seen->gave_up == 1 && answer.starts_with("sold with fence ");
+  co_return as_expected;
+}
+
+int main(int argc, char** argv) try {
+  char const* const set = std::getenv("CONCH_URL");
+  std::string const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  asio::io_context context;
+  if (argc > 2) {
+    conch::client client{context.get_executor(), url};
+    tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(std::atoi(argv[2]))}};
+    auto say = [](std::exception_ptr why) {
+      if (why) std::cerr << "a request was not answered\n";
+    };
+    asio::co_spawn(context, listen(acceptor, client, say), [](std::exception_ptr why) {
+      if (why) std::rethrow_exception(why);
+    });
+    context.run();
+    return EXIT_SUCCESS;
+  }
+  bool ok = false;
+  asio::co_spawn(context, demonstrate(url), [&ok](std::exception_ptr failed, bool as_expected) {
+    if (failed) std::rethrow_exception(failed);
+    ok = as_expected;
+  });
+  context.run();
+  return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+} catch (std::exception const& error) {
+  std::cerr << error.what() << '\n';
+  return EXIT_FAILURE;
+}
