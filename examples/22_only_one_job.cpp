@@ -5,6 +5,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <conch/conch.hpp>
 #include <cstdint>
 #include <cstdlib>
@@ -35,7 +36,7 @@ asio::awaitable<bool> demonstrate(std::string url) {
   auto const executor = co_await asio::this_coro::executor;
   int done = 0;
   int said_so = 0;
-  conch::duration const period = 23h;  // of a job that runs once a day
+  conch::duration const period = std::chrono::hours{23};  // of a job that runs once a day
   for (int machine = 1; machine <= 4; ++machine) {
     conch::client client{executor, url};
     bool const here = co_await nightly(client, period, done);
@@ -47,7 +48,7 @@ asio::awaitable<bool> demonstrate(std::string url) {
   conch::client client{executor, url};
   conch::mutex const job{client, "example:nightly"};
   conch::lock_status const now = co_await job.async_inspect();
-  bool const kept = now.holders.size() == 1 && now.holders[0].lease_left > 22h && now.holders[0].lease_left <= period;
+  bool const kept = now.holders.size() == 1 && now.holders[0].lease_left > std::chrono::hours{22} && now.holders[0].lease_left <= period;
 
   // To do it again before that, an operator takes the lock away: `conch unlock example:nightly`.
   std::uint32_t const from = co_await job.async_force_release();
