@@ -388,7 +388,7 @@ void observer::only_one_adopts(std::string const& origin, std::string const& id,
 void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) {
   watch(a.lock_number).stirred(a.serial, world_.now());
   std::string const who = client_words(a) + " released " + lock_words(a.lock_number);
-  bool const asked_once = a.client->up() && a.client->up_since() <= a.release_asked_at;
+  bool const asked_once = a.client->up(a.lock_number) && a.client->up_since(a.lock_number) <= a.release_asked_at;
   if (was_held && !failed && asked_once && released_as_nobody_.contains(owner_id(a)) && !released_as_owner_.contains(owner_id(a))) {
     throw violation{11, who + " and was told it still held it, but the server knew better"};
   }
@@ -564,7 +564,13 @@ void observer::nothing_owned_by_the_living() {
 }
 
 void observer::nothing_left() {
-  for (auto const& key : world_.server().keys()) {
+  std::vector<redis_model::key_info> keys;
+  for (std::size_t i = 0; i < world_.nodes(); ++i) {
+    if (!world_.is_master(i)) continue;
+    auto const some = world_.model_of(i).keys();
+    keys.insert(keys.end(), some.begin(), some.end());
+  }
+  for (auto const& key : keys) {
     // A limit that was set stays for its retention, and with it who stood in line and died.
     bool const was_set = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
       return f.what == fault_plan::kind::set_limit && key.name.starts_with(keys_[static_cast<std::size_t>(f.name)]);
@@ -605,7 +611,7 @@ void observer::not_over(std::string const& what, std::uint64_t spent, std::uint6
 }
 
 void observer::cost() {
-  if (!plan_.calm()) return;
+  if (!plan_.calm() || plan_.clients.empty()) return;
   auto const [checks, late, doubted, kicks, pushes, shortest, extensions] = spent_by_all();
   not_over("acquire scripts", acquire_scripts_, asked_ + checks + late + doubted + unknown_scripts_ + told_of_more_);
   not_over("release scripts", release_scripts_, owners_ + gave_up_ + kicks + unknown_scripts_ + told_of_more_);

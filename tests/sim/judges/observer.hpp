@@ -4,6 +4,7 @@
 
 #include "protocol/wire.hpp"
 #include "sim/model/redis_model.hpp"
+#include "sim/worlds/keys_of_lock.hpp"
 #include "sim/worlds/plan.hpp"
 
 #include <conch/error.hpp>
@@ -101,6 +102,8 @@ class observer {
   // Another server is the master, and may not have all that was written.
   void promoted();
   void told_of_switch(int client);
+  // A node has not carried out a script: it is not the one, or not now.
+  virtual void redirected();
   // On a second connection: locks are renewed, and then a WAIT answers.
   void renewed(link const& by, std::span<std::string_view const> argv);
   void waited(link const& by, std::int64_t replicas);
@@ -152,10 +155,10 @@ class observer {
   static void not_over(std::string const& what, std::uint64_t spent, std::uint64_t allowed);
   int named(std::string_view key) const;
   std::string owner_id(sim_acquisition const& a) const;
-  std::size_t receivers(std::string_view id) const;
-  bool is_told(std::string_view next, bool given_back) const;
+  std::size_t receivers(std::string_view id, int name) const;
+  bool is_told(std::string_view next, int name, bool given_back) const;
   bool comes_back(std::string_view id) const;
-  void passed_over(std::string_view id) const;
+  void passed_over(std::string_view id, int name) const;
   void judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const;
   void not_too_late(sim_acquisition const& a) const;
   bool undisturbed(std::weak_ptr<link> const& connection, nanos since) const;
@@ -177,8 +180,8 @@ class observer {
   std::map<std::string, nanos> told_free_at_;                  // when that watcher was sent a push
   // observer_holds.cpp
   static std::string holder_words(sim_acquisition const& a);
-  std::optional<nanos> well_since(sim_client const& c) const;
-  std::optional<nanos> well_since(sim_client const& c, std::chrono::milliseconds lease) const;
+  std::optional<nanos> well_since(sim_client const& c, int name) const;
+  std::optional<nanos> well_since(sim_client const& c, int name, std::chrono::milliseconds lease) const;
   time_point to_be_told_by(sim_acquisition const& a) const;
   void look_at_hold(sim_acquisition& a);
   void not_after_giving_up(sim_acquisition const& a) const;
@@ -287,7 +290,7 @@ class observer {
   };
 
   lock_state look(int name) const;
-  lock_state look(int name, redis_model const& at) const;
+  lock_state look(int name, keys_of_lock const& keys) const;
   // observer_replicas.cpp
   bool has_it(sim_acquisition const& a) const;
   bool may_be_orphan(sim_acquisition const& a) const;

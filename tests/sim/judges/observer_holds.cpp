@@ -32,13 +32,13 @@ void observer::trouble(nanos until, int client) {
 }
 
 /// Since when nothing keeps the client from renewing; none: something does.
-std::optional<nanos> observer::well_since(sim_client const& c) const {
+std::optional<nanos> observer::well_since(sim_client const& c, int name) const {
   if (!plan_.may_kill || (plan_.spikes != 0 && !world_.healing())) return std::nullopt;
-  link_ptr const& l = c.connection();
-  bool const there = c.up() && l != nullptr && !l->cut && l->server_open;
+  link_ptr const l = c.connection(name);
+  bool const there = c.up(name) && l != nullptr && !l->cut && l->server_open;
   if (!there || c.paused() || c.is_closed()) return std::nullopt;
   auto const of = unwell_.find(c.number());
-  nanos since = std::max({c.up_since(), c.last_pause_end(), unwell_until_, refused_at_, l->up.stalled_until, l->down.stalled_until});
+  nanos since = std::max({c.up_since(name), c.last_pause_end(), unwell_until_, refused_at_, l->up.stalled_until, l->down.stalled_until});
   if (of != unwell_.end()) since = std::max(since, of->second);
   if (plan_.synced) {
     link_ptr const& sync = c.sync_connection();
@@ -51,8 +51,8 @@ std::optional<nanos> observer::well_since(sim_client const& c) const {
 
 /// Since when nothing keeps the client from renewing a hold of that lease. A first connection to what is a replica now hears of it from the second
 /// one: that is refused its next renewal, connects anew, and waits for 100 ms before the first one is dropped.
-std::optional<nanos> observer::well_since(sim_client const& c, std::chrono::milliseconds lease) const {
-  auto well = well_since(c);
+std::optional<nanos> observer::well_since(sim_client const& c, int name, std::chrono::milliseconds lease) const {
+  auto well = well_since(c, name);
   if (!well || !plan_.synced || world_.is_at_master(*c.connection())) return well;
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
   return std::max(*well, world_.all_follow_since() + lease.count() * millisecond / 3 + 100 * millisecond + 20 * hop);
@@ -105,7 +105,7 @@ void observer::needless_loss(sim_acquisition const& a, bool disowned, bool serve
     throw violation{9, holder_words(a) + " was told of a loss, " + in_us(a.tell_by - c.local_now()) + " too early, and the server has it still"};
   }
   if (!in_time || a.fixed || a.max_hold != duration::max() || !server_has_it) return;
-  auto const well = well_since(c, a.lease);
+  auto const well = well_since(c, a.lock_number, a.lease);
   if (!well) return;
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
   nanos const longest_pause = std::max<nanos>(plan_.longest_lease() / 30, 20 * millisecond);
@@ -130,7 +130,7 @@ void observer::extended(sim_acquisition& a, bool is_held, error_code why) {
   nanos const timeout = c.settings().settings.command_timeout.count();
   if (why == errc::unreachable) {
     if (c.local_now() - a.extended_at < duration{timeout}) throw violation{11, who + "was told too early that there is no answer"};
-    auto const well = well_since(c, a.lease);
+    auto const well = well_since(c, a.lock_number, a.lease);
     // The WAIT of a batch from before all was well takes all of its time, and this renewal comes behind it. And within the command time-out it waits
     // for the batch that is under way, and for its own.
     nanos const acknowledged = plan_.synced ? c.settings().settings.sync_timeout.count() + 2 * time_of_a_wait() : 0;
@@ -174,7 +174,7 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
     // What was asked for somebody before may be answered with an error now. A client that stood still hears of it when it goes on.
     nanos const under_way = c.settings().settings.command_timeout.count() + plan_.spike;
     bool const stood_still = c.last_pause_end() != 0 && c.last_pause_end() >= a.asked_at - under_way;
-    bool const connected = c.up() && c.up_since() <= a.asked_at && refused_at_ < a.asked_at - under_way && !stood_still;
+    bool const connected = c.up(a.lock_number) && c.up_since(a.lock_number) <= a.asked_at && refused_at_ < a.asked_at - under_way && !stood_still;
     // One attempt ends some time, also where no grant arrives within its lease.
     bool const grants_too_late = a.once && (plan_.spikes != 0 || plan_.has({fault_plan::kind::slow}));
     must(!connected || grants_too_late, "the server was there all the time");
@@ -213,7 +213,7 @@ void observer::order_failed(sim_client const& c, std::string const& who, int nam
   if (fence_spoilt_once(name) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;
   if (why == errc::unreachable) {
     // Asked at once on a new connection, it would have been answered by now.
-    auto const well = well_since(c);
+    auto const well = well_since(c, name);
     nanos const needed = 10 * (plan_.latency + plan_.jitter) + 100 * millisecond + 5 * millisecond;
     must(!well || world_.now() - std::max(*well, asked_at) < needed, "the server was there");
   } else if (why == errc::access_denied) {

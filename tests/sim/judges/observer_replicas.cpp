@@ -30,16 +30,17 @@ bool observer::has_it(sim_acquisition const& a) const {
 
 /// What the holder heard last is of another server, or of before this one was the master.
 bool observer::may_be_orphan(sim_acquisition const& a) const {
-  if (world_.promoted_at() < 0 || a.lock == nullptr) return false;
-  link_ptr const& l = a.client->connection();
+  nanos const promoted_at = world_.promoted_at(world_.shard_of(a.lock_number));
+  if (promoted_at < 0 || a.lock == nullptr) return false;
+  link_ptr const l = a.client->connection(a.lock_number);
   if (l == nullptr || !world_.is_at_master(*l)) return true;
-  return a.client->true_time(a.lock->place->valid_from) <= world_.promoted_at();
+  return a.client->true_time(a.lock->place->valid_from) <= promoted_at;
 }
 
 /// `heard`: its client has just been told that it has it.
 void observer::look_for_orphan(sim_acquisition& a, bool heard) {
   if (plan_.replicas == 0 || plan_.synced || !is_believed(a)) return;  // synced: P1 and P3 have no exception
-  if (link_ptr const& l = a.client->connection(); l != nullptr && heard) {
+  if (link_ptr const l = a.client->connection(a.lock_number); l != nullptr && heard) {
     a.told_by = l->node;
     a.told_in = world_.term_of(l->node);
   }
@@ -87,7 +88,7 @@ bool observer::only_roles_change() const {
 bool observer::is_well(sim_client const& c, std::shared_ptr<link> const& l, nanos since) const {
   if (!c.alive() || c.paused() || c.is_closed() || c.last_pause_end() >= since || plan_.spikes != 0) return false;
   if (l == nullptr || world_.stood_still(*l, since)) return false;
-  return c.connection() == l && c.up() && !l->cut && l->server_open && l->up.stalled_until < since && l->down.stalled_until < since;
+  return c.has(*l) && l->accepted && c.is_up(*l) && !l->cut && l->server_open && l->up.stalled_until < since && l->down.stalled_until < since;
 }
 
 /// No hold is believed any more, or again, of which the master has nothing.
@@ -163,7 +164,7 @@ void observer::asked_elsewhere(std::span<std::string_view const> argv, redis_mod
   if (plan_.replicas == 0) return;
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   for (std::size_t i = 0; i < keys; ++i) {
-    if (int const name = named(argv[3 + i]); name >= 0) elsewhere_.push_back({name, &at, look(name, at)});
+    if (int const name = named(argv[3 + i]); name >= 0) elsewhere_.push_back({name, &at, look(name, {at, nullptr})});
   }
 }
 
@@ -175,7 +176,7 @@ void observer::answered_elsewhere(std::span<std::string_view const> argv, value 
   }
   if (plan_.replica_ahead != 0) return;
   for (look_elsewhere const& one : elsewhere_) {
-    lock_state const is = look(one.name, *one.where);
+    lock_state const is = look(one.name, {*one.where, nullptr});
     if (!is.owned || (one.was.owned && one.was.owner == is.owner)) continue;
     lock_watch& w = watch(one.name);
     if (is.fence < w.highest_written) {

@@ -47,7 +47,7 @@ void observer::heard_of_requests(sim_acquisition const& a) const {
   if (asked == requests_.end() || asked->second > world_.now()) return;
   if (plan_.has({fault_plan::kind::deny})) return;  // it may be connected and hear nothing
   sim_client const& c = *a.client;
-  auto const well = well_since(c);
+  auto const well = well_since(c, a.lock_number);
   if (!well) return;
   if (*well > asked->second && !knows_request(a)) return;
   nanos const since = std::max({*well, asked->second, a.listens_since, a.granted_at});
@@ -58,9 +58,8 @@ void observer::heard_of_requests(sim_acquisition const& a) const {
 }
 
 bool observer::knows_request(sim_acquisition const& a) const {
-  redis_model& model = world_.server();
-  model.set_time_us(world_.server_us(world_.now()));
-  value const requests = model.peek(keys_[static_cast<std::size_t>(a.lock_number)] + ":r");
+  std::string const key = keys_[static_cast<std::size_t>(a.lock_number)] + ":r";
+  value const requests = world_.keys_of(a.lock_number).with(key).peek(key);
   std::string const fence = std::to_string(a.fence / engine::hand_offs_per_grant);
   for (std::size_t i = 0; i + 1 < requests.items.size(); i += 2) {
     if (requests.items[i].text == fence) return true;

@@ -36,10 +36,10 @@ int observer::named(std::string_view key) const {
   return -1;
 }
 
-std::size_t observer::receivers(std::string_view id) const { return world_.server().subscriber_count("conch:" + std::string{client_of(id)}); }
+std::size_t observer::receivers(std::string_view id, int name) const { return world_.listeners(name, client_of(id)); }
 
 /// Who gives a lock back may take a tool that listens to all channels for the next in line. Whoever finds it free may not.
-bool observer::is_told(std::string_view next, bool given_back) const { return receivers(next) != 0 || (plan_.watched && given_back); }
+bool observer::is_told(std::string_view next, int name, bool given_back) const { return receivers(next, name) != 0 || (plan_.watched && given_back); }
 
 /// Its client is there and waits, and has no other trouble than to connect again.
 bool observer::comes_back(std::string_view id) const {
@@ -48,15 +48,15 @@ bool observer::comes_back(std::string_view id) const {
 }
 
 /// P4: whose turn nobody heard, because its client is still connected to what is a replica now, is told, and looks for the master.
-void observer::passed_over(std::string_view id) const {
+void observer::passed_over(std::string_view id, int name) const {
   if (!plan_.in_order) return;
   for (auto const& c : world_.clients()) {
     if (!c->alive() || c->id() != client_of(id) || c->owed() != 0) continue;
-    std::shared_ptr<link> const l = c->connection();
+    std::shared_ptr<link> const l = c->connection(name);
     if (l == nullptr || !l->server_open || !l->client_open || world_.is_at_master(*l)) continue;
     nanos const bound = plan_.replication_delay + 12 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 10 * millisecond;
     world_.after(bound, [this, client = c.get(), l, who = std::string{id}] {
-      if (client->alive() && client->connection() == l && l->client_open && l->server_open && !world_.is_at_master(*l) && !world_.healing()) {
+      if (client->alive() && client->has(*l) && l->client_open && l->server_open && !world_.is_at_master(*l) && !world_.healing()) {
         throw violation{4, "the turn of " + who + " came, and its client still waits at a replica"};
       }
     });
@@ -64,8 +64,7 @@ void observer::passed_over(std::string_view id) const {
 }
 
 bool observer::is_current(link const& l) const {
-  return std::any_of(world_.clients().begin(), world_.clients().end(),
-                     [&](auto const& c) { return c->alive() && (c->connection().get() == &l || c->sync_connection().get() == &l); });
+  return std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) { return c->alive() && c->has(l); });
 }
 
 /// Questions of a new connection are under way before it hears that it may not subscribe.
@@ -77,15 +76,12 @@ bool observer::may_not_know_yet(link const& l) const {
   return plan_.spikes != 0 || c.paused() || trouble_until_ + plan_.longest_lease() > world_.now() || world_.now() <= heard;
 }
 
-lock_state observer::look(int name) const {
-  redis_model& model = world_.server();
-  model.set_time_us(world_.server_us(world_.now()));
-  return look(name, model);
-}
+lock_state observer::look(int name) const { return look(name, world_.keys_of(name)); }
 
-lock_state observer::look(int name, redis_model const& model) const {
+lock_state observer::look(int name, keys_of_lock const& keys) const {
   std::string const& key = keys_[static_cast<std::size_t>(name)];
   lock_state s;
+  redis_model const& model = keys.with(key);
   value const lock = model.peek(key);
   if (lock.is(value::kind::bulk)) {
     std::string_view rest = lock.text;
@@ -99,15 +95,17 @@ lock_state observer::look(int name, redis_model const& model) const {
   } else if (!lock.is(value::kind::nil)) {
     s.readable = false;
   }
-  value const line = model.peek(key + ":q");
+  redis_model const& with_line = keys.with(key + ":q");
+  value const line = with_line.peek(key + ":q");
   for (value const& item : line.items) {
     s.line.emplace_back(item.items[0].text, static_cast<std::int64_t>(std::stod(item.items[1].text)));
   }
-  if (!s.line.empty()) s.line_expires_ms = model.expires_at_ms(key + ":q").value_or(0);
-  value const fence = model.peek(key + ":f");
+  if (!s.line.empty()) s.line_expires_ms = with_line.expires_at_ms(key + ":q").value_or(0);
+  redis_model const& with_fence = keys.with(key + ":f");
+  value const fence = with_fence.peek(key + ":f");
   if (fence.is(value::kind::bulk)) {
     s.kept_fence = number(fence.text);
-    s.fence_expires_ms = model.expires_at_ms(key + ":f").value_or(0);
+    s.fence_expires_ms = with_fence.expires_at_ms(key + ":f").value_or(0);
   }
   return s;
 }
@@ -176,7 +174,7 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
     judge_hand_over(s);
     if ((s.acquires || s.releases) && watch(s.name).left) judge_left_over(s.name, *std::exchange(watch(s.name).left, {}));
     s.late = by != nullptr && !is_current(*by);
-    if (by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id) == 0 && !may_not_know_yet(*by)) {
+    if (by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id, s.name) == 0 && !may_not_know_yet(*by)) {
       throw violation{4, std::string{s.id} + " stands in line before its client is subscribed"};
     }
   }
@@ -186,6 +184,8 @@ void observer::after(std::span<std::string_view const>, value const& reply) {
   if (reply.is_error() && reply.error_code() != "NOSCRIPT") refused();
   for (step const& s : steps_) judge(s, look(s.name), s.together ? dealt_out(reply, s.index) : reply);
 }
+
+void observer::redirected() { steps_.clear(); }
 
 void observer::judge(step const& s, lock_state const& is, value const& reply) {
   lock_state const& was = s.was;
@@ -246,7 +246,7 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   if (s.acquires && !reply.is_error() && told_by(reply) == 2) {
     told_busy(s.name, s.id);
     bool const taken = is.owned && is.owner != s.id;
-    bool const awaited = s.patient && !is.line.empty() && receivers(is.line.front().first) == 0;
+    bool const awaited = s.patient && !is.line.empty() && receivers(is.line.front().first, s.name) == 0;
     if (!taken && !awaited && !s.together)
       throw violation{11, "a try of " + std::string{s.id} + " was told that lock " + std::to_string(s.name) + " is busy, which it is not"};
   }
@@ -256,7 +256,7 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   if (changed && is.state == 'c' && !s.late && !is.line.empty()) {
     for (auto const& c : world_.clients()) {
       if (c->alive() && c->id() == client_of(s.id)) {
-        passed = {is.owner, c->id(), world_.now(), is.expires_ms, c->connection(), true};
+        passed = {is.owner, c->id(), world_.now(), is.expires_ms, c->connection(s.name), true};
       }
     }
   }
@@ -387,9 +387,10 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
     if (s.releases && id == s.id) continue;
     bool const asked_first = s.acquires && is.owner == s.id && s.ticket != 0 && s.ticket < ticket;
     if (asked_first) break;
-    if (receivers(id) != 0 || comes_back(id)) throw violation{5, who + ", before " + id + " who stood in line earlier"};
+    if (receivers(id, s.name) != 0 || comes_back(id)) throw violation{5, who + ", before " + id + " who stood in line earlier"};
   }
-  if (is.state == 'c' && !is_told(is.owner, s.releases && s.was.owned && s.was.owner == s.id)) throw violation{4, who + ", but nobody was told"};
+  if (is.state == 'c' && !is_told(is.owner, s.name, s.releases && s.was.owned && s.was.owner == s.id))
+    throw violation{4, who + ", but nobody was told"};
 }
 
 // P4, P5: who is in line stays there, at its place.
@@ -400,9 +401,9 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
   for (auto const& [id, ticket] : s.was.line) {
     auto const still = stands(is, id);
     if (still == is.line.end()) {
-      bool const left = (s.releases && id == s.id) || (is.owned && is.owner == id) || receivers(id) == 0;
+      bool const left = (s.releases && id == s.id) || (is.owned && is.owner == id) || receivers(id, s.name) == 0;
       if (!left) throw violation{4, id + " was forgotten in the line"};
-      if (receivers(id) == 0 && !(s.releases && id == s.id) && !(is.owned && is.owner == id)) passed_over(id);
+      if (receivers(id, s.name) == 0 && !(s.releases && id == s.id) && !(is.owned && is.owner == id)) passed_over(id, s.name);
     } else if (still->second != ticket && !(s.acquires && id == s.id && still->second == s.ticket && s.ticket < ticket)) {
       throw violation{5, id + " had its ticket changed"};
     }
@@ -429,7 +430,7 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
       throw violation{4, "the line for lock " + std::to_string(s.name) + " ends before its waiters' turn"};
   }
   // Of the patient script nobody need get it: the first in line is not there yet.
-  bool const awaits = (s.patient && !is.line.empty() && receivers(is.line.front().first) == 0) || told_of_more(s.acquires, s.releases, reply);
+  bool const awaits = (s.patient && !is.line.empty() && receivers(is.line.front().first, s.name) == 0) || told_of_more(s.acquires, s.releases, reply);
   if (!is.owned && !is.line.empty() && !refused_late && !s.together && !awaits) {
     throw violation{4, "lock " + std::to_string(s.name) + " is free although somebody stands in line"};
   }
@@ -462,8 +463,7 @@ bool observer::told_of_more(bool acquires, bool releases, value const& reply) {
 
 std::optional<observer::left_over> observer::left_by(std::string_view id, link const* by) const {
   for (auto const& c : world_.clients()) {
-    if (by != nullptr && c->alive() && c->id() == client_of(id) && c->connection().get() == by)
-      return left_over{c->id(), world_.now(), c->connection()};
+    if (by != nullptr && c->alive() && c->id() == client_of(id) && c->has(*by)) return left_over{c->id(), world_.now(), c->shared(*by)};
   }
   return std::nullopt;
 }
@@ -532,7 +532,7 @@ void observer::judge_force(int name, owner_fences const& owners, std::vector<std
   for (auto const& [id, fence] : owners) {
     std::string const words = "lock " + std::to_string(name) + " was taken from " + id;
     if (still.contains(id)) throw violation{7, words + ", who has it still"};
-    if (receivers(id) == 0) continue;
+    if (receivers(id, name) == 0) continue;
     auto const told =
         std::find_if(pushed.begin(), pushed.end(), [&, mine = "!" + id + " "](std::string const& text) { return text.starts_with(mine); });
     if (told == pushed.end()) throw violation{9, words + ", who was not told"};
@@ -548,7 +548,8 @@ void observer::forced(int name, owner_fences const& owners, std::vector<std::str
   if (more_to_do) return;  // for whoever is told so
   lock_state const is = look(name);
   for (auto const& [id, ticket] : is.line) {
-    if (!is.owned && !owners.empty() && receivers(id) != 0) throw violation{4, id + " stands in line for a lock that was taken away and is free"};
+    if (!is.owned && !owners.empty() && receivers(id, name) != 0)
+      throw violation{4, id + " stands in line for a lock that was taken away and is free"};
   }
 }
 

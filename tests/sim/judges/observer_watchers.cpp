@@ -10,9 +10,8 @@
 namespace conch::sim {
 
 std::vector<std::string> observer::watchers_of(int name) const {
-  redis_model& model = world_.server();
-  model.set_time_us(world_.server_us(world_.now()));
-  value const line = model.peek(keys_[static_cast<std::size_t>(name)] + ":w");
+  std::string const key = keys_[static_cast<std::size_t>(name)] + ":w";
+  value const line = world_.keys_of(name).with(key).peek(key);
   std::vector<std::string> ids;
   for (value const& one : line.items) ids.push_back(one.items[0].text);
   return ids;
@@ -41,7 +40,8 @@ void observer::freed(freeing const& by, value const& reply) {
   for (std::size_t flags : {1u, 2u}) {
     if (reply.items.size() > flags && (reply.items[flags].integer & more_to_pass_on) != 0 && reply.items[flags].integer < 8) return;
   }
-  bool const alert = world_.server().peek(keys_[static_cast<std::size_t>(by.name)] + ":a").is(value::kind::bulk);
+  std::string const alerts = keys_[static_cast<std::size_t>(by.name)] + ":a";
+  bool const alert = world_.keys_of(by.name).with(alerts).peek(alerts).is(value::kind::bulk);
   std::size_t const most = plan_.small_steps ? static_cast<std::size_t>(small_steps) : 100;
   if (!alert && by.watchers.empty()) return;  // what has told of them is gone before them
   if (!alert || by.watchers.size() - left.size() < most)
@@ -76,7 +76,7 @@ void observer::watcher_hears(sim_order const& one) const {
   if (one.answered || one.what != engine::admin_request::kind::wait_free) return;
   auto const told = told_free_at_.find(one.client->id() + "." + engine::to_text(one.id));
   if (told == told_free_at_.end() || plan_.has({fault_plan::kind::deny})) return;
-  auto const well = well_since(*one.client);
+  auto const well = well_since(*one.client, one.lock_number);
   if (!well || *well > told->second) return;
   // After a role change the client may still be at the replica, where the push comes behind what the scripts wrote.
   nanos const needed = 10 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + plan_.replication_delay + 5 * millisecond;

@@ -28,9 +28,9 @@ permits_observer::permits_observer(world& w, plan const& p) : observer{w, p} { w
 // ---------------------------------------------------------------------------------------------------- on the server
 
 permits_observer::permits_state permits_observer::look_at(int name) const {
-  redis_model& model = world_.server();
-  model.set_time_us(world_.server_us(world_.now()));
   std::string const& key = keys_[static_cast<std::size_t>(name)];
+  keys_of_lock const keys = world_.keys_of(name);
+  redis_model const& model = keys.with(key);
   permits_state s;
   value const hash = model.peek(key);
   s.there = hash.is(value::kind::map);
@@ -52,9 +52,9 @@ permits_observer::permits_state permits_observer::look_at(int name) const {
     in >> o.weight >> o.fence >> o.state >> o.ends_us >> o.segment;
     s.owners.emplace(field, o);
   }
-  value const ends = model.peek(key + ":e");
+  value const ends = keys.with(key + ":e").peek(key + ":e");
   for (value const& item : ends.items) s.ends.emplace(item.items[0].text, static_cast<std::int64_t>(std::stod(item.items[1].text)));
-  value const line = model.peek(key + ":q");
+  value const line = keys.with(key + ":q").peek(key + ":q");
   for (value const& item : line.items) {
     waiter w;
     std::istringstream in{item.items[0].text};
@@ -62,7 +62,7 @@ permits_observer::permits_state permits_observer::look_at(int name) const {
     w.ticket = static_cast<std::int64_t>(std::stod(item.items[1].text));
     s.line.push_back(std::move(w));
   }
-  value const fence = model.peek(key + ":f");
+  value const fence = keys.with(key + ":f").peek(key + ":f");
   if (fence.is(value::kind::bulk)) s.kept_fence = number(fence.text);
   return s;
 }
@@ -235,7 +235,7 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
       throw violation{2, who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
     if (!spoilt) highest = std::max(highest, o.fence);
     if (o.state == 'h' && id != s.id) throw violation{4, who + " as a holder, and was not told by an answer"};
-    if (o.state == 'c' && !is_told(id, s.releases && s.was.owners.contains(s.id))) throw violation{4, who + ", but nobody was told"};
+    if (o.state == 'c' && !is_told(id, s.name, s.releases && s.was.owners.contains(s.id))) throw violation{4, who + ", but nobody was told"};
     if (o.state == 'c' && o.ends_us > now + s.claim * 1000) throw violation{4, who + " by a claim that lasts longer than asked for"};
     // Nobody who waited before it waits still, unless he wants none of what was free.
     auto const place = std::find_if(s.was.line.begin(), s.was.line.end(), [&, mine = id](waiter const& x) { return x.id == mine; });
@@ -243,7 +243,7 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
       bool const before = place == s.was.line.end() ? earlier.id != id : earlier.ticket < place->ticket;
       bool const was_there = std::any_of(s.was.line.begin(), s.was.line.end(), [&](waiter const& x) { return x.id == earlier.id; });
       bool const shown = s.acquires && id == s.id && s.ticket != 0 && s.ticket < earlier.ticket;
-      if (!before || !was_there || shown || (receivers(earlier.id) == 0 && !comes_back(earlier.id))) continue;
+      if (!before || !was_there || shown || (receivers(earlier.id, s.name) == 0 && !comes_back(earlier.id))) continue;
       // Whoever owns it already does not wait behind those who wait for him; who is the first to own it must have been first.
       bool const reentrant = plan_.permits == engine::permit_kind::reentrant;
       bool const first = !fence_spoilt_once(s.name) &&
@@ -276,9 +276,9 @@ void permits_observer::judge_places(permit_step const& s, permits_state const& i
   for (waiter const& x : s.was.line) {
     auto const still = find(is, x.id);
     if (still == is.line.end()) {
-      bool const left = (s.releases && x.id == s.id) || is.owners.contains(x.id) || receivers(x.id) == 0;
+      bool const left = (s.releases && x.id == s.id) || is.owners.contains(x.id) || receivers(x.id, s.name) == 0;
       if (!left) throw violation{4, x.id + " was forgotten in the line"};
-      if (receivers(x.id) == 0 && !(s.releases && x.id == s.id) && !is.owners.contains(x.id)) passed_over(x.id);
+      if (receivers(x.id, s.name) == 0 && !(s.releases && x.id == s.id) && !is.owners.contains(x.id)) passed_over(x.id, s.name);
     } else if (still->ticket != x.ticket) {
       // Of two places the earlier counts: a late request may have taken one at the end.
       bool const shown = s.acquires && x.id == s.id && s.ticket != 0 && still->ticket == s.ticket && s.ticket < x.ticket;
@@ -302,14 +302,14 @@ void permits_observer::judge_places(permit_step const& s, permits_state const& i
   bool const asked_again = s.acquires && s.ticket != 0 && !too_late && !reply.items.empty() && reply.items[0].integer == 0;
   bool const same_head = !is.line.empty() && !s.was.line.empty() && is.line.front().id == s.was.line.front().id;
   // The patient script awaits it: it may not have come back yet.
-  if (asked_again && !s.patient && same_head && is.line.front().id != s.id && receivers(is.line.front().id) == 0) {
+  if (asked_again && !s.patient && same_head && is.line.front().id != s.id && receivers(is.line.front().id, s.name) == 0) {
     throw violation{4, s.id + " asked again behind " + is.line.front().id + ", of which nobody hears, and it is in line still"};
   }
   // Who gives back a grant that it did not want knows no limit, and if nobody owns a permit neither does the server: those in
   // line then ask by themselves.
   bool const unknown = !s.knows_limit && !is.there;
   // A patient script gives nothing to anybody while one is awaited.
-  bool const awaits = s.patient && std::any_of(is.line.begin(), is.line.end(), [&](waiter const& x) { return receivers(x.id) == 0; });
+  bool const awaits = s.patient && std::any_of(is.line.begin(), is.line.end(), [&](waiter const& x) { return receivers(x.id, s.name) == 0; });
   bool const unfinished = told_of_more(s.acquires, s.releases, reply);
   if (!too_late && !unknown && !awaits && !unfinished) judge_line(s.name, is);
 }
@@ -380,8 +380,8 @@ void permits_observer::watch_hand_over(permit_step const& s, permits_state const
   bool const granted = s.acquires && is.owners.contains(s.id);
   if (passed.heirs.empty() || is.line.empty() || granted || by == nullptr) return;
   for (auto const& c : world_.clients()) {
-    if (!c->alive() || c->id() != passed.from || c->connection().get() != by) continue;
-    passed.by = c->connection();
+    if (!c->alive() || c->id() != passed.from || by == nullptr || !c->has(*by)) continue;
+    passed.by = c->shared(*by);
     w.passed.push_back(passed);
   }
 }

@@ -14,6 +14,7 @@ class permits_observer final : public observer {
 
   void before(std::span<std::string_view const> argv, link const* by) override;
   void after(std::span<std::string_view const> argv, value const& reply) override;
+  void redirected() override { permit_steps_.clear(); }
   void first_fence(int name, std::int64_t fence) override;
   void data_lost() override;
   void lock_tampered(int name) override;

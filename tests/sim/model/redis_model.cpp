@@ -201,21 +201,26 @@ void redis_model::impl::record(redis::command const& what, std::span<std::string
   // Only DEL and the like have several keys; more words than keys do no harm.
   bool const several = what.name == "del" || what.name == "unlink";
   for (std::string_view const key : argv.subspan(1, several ? argv.size() - 1 : 1)) {
-    auto const& all = database_at(selected);
-    auto const place = all.find(key);
-    std::optional<redis::entry> left;
-    if (place != all.end()) {
-      left = place->second;
-    }
-    effects.push_back([selected, name = std::string{key}, left = std::move(left)](impl& to) {
-      auto& there = to.database_at(selected);
-      if (left) {
-        there.insert_or_assign(name, *left);
-      } else {
-        there.erase(name);
-      }
-    });
+    record_key(key, selected);
   }
+}
+
+/// As it is now.
+void redis_model::impl::record_key(std::string_view key, int selected) {
+  auto const& all = database_at(selected);
+  auto const place = all.find(key);
+  std::optional<redis::entry> left;
+  if (place != all.end()) {
+    left = place->second;
+  }
+  effects.push_back([selected, name = std::string{key}, left = std::move(left)](impl& to) {
+    auto& there = to.database_at(selected);
+    if (left) {
+      there.insert_or_assign(name, *left);
+    } else {
+      there.erase(name);
+    }
+  });
 }
 
 void redis_model::expire_cycle() {

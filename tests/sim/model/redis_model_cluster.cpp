@@ -206,6 +206,11 @@ bool redis_model::move_key(std::string_view key, redis_model& to) {
   if (place == mine.end() || impl_->expired(place->second)) return false;
   to.impl_->database_at(0).insert_or_assign(std::string{key}, std::move(place->second));
   mine.erase(place);
+  for (impl* const one : {impl_.get(), to.impl_.get()}) {
+    if (!one->replicating) continue;
+    ++one->offset;
+    one->record_key(key, 0);
+  }
   return true;
 }
 

@@ -105,6 +105,12 @@ struct fault_plan {
     role_change,     // a server and its replica change roles, and nothing is lost
     promotion,       // a replica takes over at its offset, and the former master hears of it later
     cut_sentinel,    // nothing passes between a client and a Sentinel for a while
+    // In a Cluster, all of the slot of a lock or of the master that has it:
+    move_slot,     // key by key; its former master hears that it is over `length2` later than the new one
+    move_at_once,  // its master carries out nothing until then
+    fail_over,     // a replica takes over, and has all that the master had
+    cluster_down,  // CLUSTERDOWN, of that master or of all
+    misdirect,     // a node names the wrong master of the slot; or two name each other
     step_back,
     step_forward,
     flush_scripts,
@@ -137,7 +143,7 @@ struct fault_plan {
     frozen,   // and goes on as a master, with what has arrived meanwhile
   };
   master_state master_is = master_state::well;
-  nanos told = 0;  // within so long after it the clients leave the former master; less than 0: nobody tells them
+  nanos told = 0;  // within so long after it the clients leave the former master, or the nodes of a Cluster know; less than 0: nobody tells them
 
   // It is a trouble of one client, and the servers are well.
   bool concerns_one_client() const;
@@ -161,6 +167,8 @@ struct plan {
   nanos connect_time = 0;
   nanos replication_delay = 0;        // to the first replica; to the second it is twice as much
   int replicas = 0;                   // from which one is promoted; 0: none, but where roles change there is one
+  int shards = 0;                     // of a Cluster, each with a master and `replicas`; 0: there is none
+  std::vector<int> first_shards;      // of the slots of the locks at the beginning, in turn
   bool synced = false;                // the clients take a hold only when all replicas have it (config::sync_replicas)
   bool waits_for_own_writes = false;  // WAIT, as since 7.2
   nanos replica_ahead = 0;            // of the clock of the server before it

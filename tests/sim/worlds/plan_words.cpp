@@ -46,6 +46,21 @@ std::string to_words(fault_plan const& f) {
              ms(f.length2) + " later, and its clients " + ((f.variant & 4) != 0 ? "are sent away" : "stay");
     }
     case kind::cut_sentinel: return "nothing passes between " + client + " and Sentinel " + std::to_string(f.name) + " for " + ms(f.length);
+    case kind::move_slot:
+      return "the slot of lock " + std::to_string(f.name) + " moves key by key for " + ms(f.length) + "; its former master hears of the end " +
+             ms(f.length2) + " later, all others within " + ms(f.told);
+    case kind::move_at_once:
+      return "the slot of lock " + std::to_string(f.name) + " moves at once, for which its master stands still for " + ms(f.length) +
+             "; all others hear of it within " + ms(f.told);
+    case kind::fail_over:
+      return "the master of lock " + std::to_string(f.name) + " hands over to its replica, and is one itself " + ms(f.length2) +
+             " later; all others hear of it within " + ms(f.told);
+    case kind::cluster_down:
+      return std::string{"the Cluster is down for "} + ms(f.length) +
+             ((f.variant & 1) != 0 ? "" : ", as the shard of lock " + std::to_string(f.name) + " says");
+    case kind::misdirect:
+      return std::string{(f.variant & 1) != 0 ? "two nodes name each other" : "a node names the wrong one"} + " as the master of lock " +
+             std::to_string(f.name) + " for " + ms(f.length);
     case kind::step_back: return "the server's clock goes back by " + ms(f.length);
     case kind::step_forward: return "the server's clock jumps forward by " + ms(f.length);
     case kind::flush_scripts: return "SCRIPT FLUSH";

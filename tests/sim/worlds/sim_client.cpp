@@ -181,6 +181,16 @@ bool sim_client::finished() const {
 
 bool sim_client::settled() const { return !alive_ || (finished() && server_->settled() && levels_->idle() && up_ && !paused_); }
 
+link_ptr sim_client::connection(int) const { return link_; }
+
+bool sim_client::up(int) const { return up_; }
+
+nanos sim_client::up_since(int) const { return up_since_; }
+
+link_ptr sim_client::shared(link const& l) const { return link_.get() == &l ? link_ : sync_link_.get() == &l ? sync_link_ : nullptr; }
+
+bool sim_client::is_up(link const& l) const { return link_.get() == &l && up_; }
+
 std::string sim_client::describe() const {
   std::string text = " [client " + std::to_string(number_) + (alive_ ? up_ ? "" : " not connected" : " dead");
   static char const* const states[] = {"thinking", "acquiring", "inside", "releasing", "finished"};

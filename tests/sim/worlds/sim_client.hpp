@@ -138,6 +138,13 @@ class sim_client final : public protocol::wire,
   nanos started_at() const { return started_at_; }
   nanos longest_absence() const { return longest_absence_; }  // between two connections
   link_ptr const& connection() const { return link_; }
+  // To the server that decides about that lock.
+  link_ptr connection(int name) const;
+  bool up(int name) const;
+  nanos up_since(int name) const;
+  bool has(link const& l) const { return shared(l) != nullptr; }  // it is a present connection of this process
+  link_ptr shared(link const& l) const;
+  bool is_up(link const& l) const;
   link_ptr const& sync_connection() const { return sync_link_; }
   // Since when the second connection is up; less than 0: it is not.
   nanos synced_since() const { return sync_ ? sync_->since : -1; }

@@ -38,7 +38,7 @@ void world::say(std::string line) {
 
 // ---------------------------------------------------------------------------------------- time
 
-std::int64_t world::server_us(nanos true_time) const { return server_us(true_time, nodes_[master_]); }
+std::int64_t world::server_us(nanos true_time) const { return server_us(true_time, nodes_[master()]); }
 
 std::int64_t world::server_us(nanos true_time, node const& of) const {
   return plan_.epoch_us + drifted(true_time, plan_.server_drift_ppm) / microsecond + stepped_us_ + of.ahead_us;
@@ -46,7 +46,7 @@ std::int64_t world::server_us(nanos true_time, node const& of) const {
 
 // When the server's clock has gone past this millisecond, if nobody sets it meanwhile.
 nanos world::true_time_of_server_ms(std::int64_t unix_ms) const {
-  nanos const wanted = ((unix_ms + 1) * 1000 - plan_.epoch_us - stepped_us_ - nodes_[master_].ahead_us) * microsecond;
+  nanos const wanted = ((unix_ms + 1) * 1000 - plan_.epoch_us - stepped_us_ - nodes_[master()].ahead_us) * microsecond;
   nanos t = wanted;
   for (int i = 0; i < 4; ++i) t += wanted - drifted(t, plan_.server_drift_ppm);  // each time the error is 200 times smaller
   return t;
@@ -201,7 +201,7 @@ void world::connect(link_ptr const& l) {
   at(now_ + plan_.connect_time + delay(*l), [this, l] {
     sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
     if (!c.alive() || c.process() != l->process || !l->client_open) return;
-    std::size_t const to = sentinels_.empty() ? address_of(l->client) : l->node;
+    std::size_t const to = sentinels_.empty() && plan_.shards == 0 ? address_of(l->client) : l->node;
     node& n = nodes_[to];
     if (n.down) {
       if (!n.silent) c.connection_lost(l);
@@ -342,7 +342,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   node& n = nodes_[l->node];
   if (argv[0] == "HELLO") l->greeted_by_replica = !n.takes_writes;
   // A replica writes nothing: its scripts have no effect that could be judged. What a former master writes is lost.
-  bool const judged = script && l->node == master_;
+  bool const judged = script && may_decide(l->node, argv[3]);
   std::string_view const its_name = script ? script_name(argv[1]) : std::string_view{};
   std::optional<order_in_hand> order;
   if (script) {
@@ -354,7 +354,8 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   auto const freeing = judged ? observer_->about_to_free(argv) : observer::freeing{};
   value const reply = n.model.execute(l->id, changed);
   if (trace_.on && (script || argv[0] == "CLIENT" || argv[0] == "WAIT")) {
-    std::string line = (l->node == master_ ? "server: client "
+    std::string line = (plan_.shards != 0  ? "node " + std::to_string(l->node) + ": client "
+                        : is_at_master(*l) ? "server: client "
                         : n.takes_writes   ? "former master: client "
                                            : "replica: client ") +
                        std::to_string(l->client) + " ";
@@ -397,7 +398,9 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     std::int64_t const timeout_ms = std::stoll(std::string{argv[2]});
     after(timeout_ms * millisecond * 101 / 100 + 2 * millisecond, [this, at = l->node] { answer_waits(at); });
   }
-  if (order) {
+  if (script && is_redirected(reply)) {
+    observer_->redirected();
+  } else if (order) {
     order_carried_out(*order, *l, reply, pushes);
   } else if (script) {
     judged ? observer_->after(argv, reply) : observer_->answered_elsewhere(argv, reply);
@@ -418,12 +421,11 @@ void world::drop_killed(node& n) {
 }
 
 void world::admin(std::initializer_list<std::string_view> argv) {
-  set_clock();
-  auto const id = server().connect("10.0.9.9:1");
   std::vector<std::string_view> const words{argv};
-  (void)server().execute(id, words);
-  server().disconnect(id);
-  replicate(master_);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    bool const meant = slot_owners_.empty() ? i == master() : !words[1].starts_with("conch:") || i == master(shard_of_key(words[1]));
+    if (meant) (void)ask_node(i, words);
+  }
 }
 
 // -------------------------------------------------------------------------------------- faults
@@ -437,7 +439,7 @@ void world::apply(fault_plan const& f) {
   using kind = fault_plan::kind;
   say("fault: " + to_words(f));
   observer_->trouble(now_ + f.length + f.length2, f.concerns_one_client() ? f.client : -1);
-  if (static_cast<std::size_t>(f.client) >= clients_.size()) return;
+  if (apply_to_servers(f) || static_cast<std::size_t>(f.client) >= clients_.size()) return;
   sim_client& c = *clients_[static_cast<std::size_t>(f.client)];
   link_ptr const l = plan_.synced && f.at % 2 != 0 ? c.sync_connection() : link_of(f.client);
   switch (f.what) {
@@ -481,7 +483,12 @@ void world::apply(fault_plan const& f) {
     case kind::server_restart: stop_server(f, true); break;
     case kind::server_wiped: stop_server(f, false); break;
     case kind::role_change: change_roles(f); break;
-    case kind::promotion: lose_master(f); break;
+    case kind::promotion:
+    case kind::move_slot:
+    case kind::move_at_once:
+    case kind::fail_over:
+    case kind::cluster_down:
+    case kind::misdirect: break;  // apply_to_servers
     case kind::failover:
       replica_.copy_data(server());
       after(f.length / 4 + millisecond, [this, &f] { stop_server(f, false); });
@@ -525,10 +532,10 @@ void world::apply(fault_plan const& f) {
 }
 
 void world::stop_server(fault_plan const& f, bool keep) {
-  node& n = nodes_[master_];
+  node& n = nodes_[master()];
   if (n.down) return;
   observer_->trouble(now_ + f.length2 + millisecond);
-  stop_node(master_, (f.variant & 1) != 0);
+  stop_node(master(), (f.variant & 1) != 0);
   set_clock();
   n.model.restart(keep);
   if (plan_.watched) watch_channels(n.model);
@@ -603,7 +610,7 @@ void world::heal() {
   for (int name = 0; name < plan_.names; ++name) {
     // A replica may have brought back what an operator wrote.
     std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
-    bool const is_lock = !server().peek(key).is(plan_.permits == engine::permit_kind::none ? value::kind::map : value::kind::bulk);
+    bool const is_lock = !keys_of(name).with(key).peek(key).is(plan_.permits == engine::permit_kind::none ? value::kind::map : value::kind::bulk);
     if (plan_.has(fault_plan::kind::spoil_fence, name)) {
       admin({"DEL", key + ":f"});
       observer_->lock_tampered(name);
@@ -613,6 +620,11 @@ void world::heal() {
       admin({"DEL", key});
       observer_->lock_tampered(name);
     }
+  }
+  for (std::size_t i = 0; i < nodes_.size() && plan_.shards != 0; ++i) {
+    nodes_[i].model.set_cluster_down(false);
+    nodes_[i].lies.clear();
+    hears_news(i);
   }
   for (auto const& weak : links_) {
     if (auto const l = weak.lock()) l->trap = link::trap::none;

@@ -6,6 +6,7 @@
 #include "sim/judges/observer.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/worlds/event_queue.hpp"
+#include "sim/worlds/keys_of_lock.hpp"
 #include "sim/worlds/plan.hpp"
 #include "sim/worlds/random.hpp"
 #include "sim/worlds/sim_sentinels.hpp"
@@ -110,15 +111,21 @@ class world {
 
   plan const& schedule() const { return plan_; }
   observer& watcher() { return *observer_; }
-  redis_model& server() { return nodes_[master_].model; }  // the one that decides
-  bool is_at_master(link const& l) const { return l.node == master_; }
+  redis_model& server() { return nodes_[master()].model; }  // the one that decides, where there is only one
+  keys_of_lock keys_of(int name);
+  bool is_at_master(link const& l) const { return l.node == master(nodes_[l.node].shard); }
+  // Of that lock: the master whose slot it is in, or the only one.
+  std::size_t decides(int name) const { return master(shard_of(name)); }
+  std::size_t shard_of(int name) const;
+  // How many connections of that client hear of the lock where that is decided.
+  std::size_t listeners(int name, std::string_view client) const;
   bool stood_still(link const& l, nanos since) const { return nodes_[l.node].frozen_until >= since; }
   // Which of the servers is the master, and since when. Another one may not have heard yet that it is none any more.
-  std::size_t master() const { return master_; }
-  nanos promoted_at() const { return promoted_at_; }
+  std::size_t master(std::size_t of_shard = 0) const { return shards_[of_shard].master; }
+  nanos promoted_at(std::size_t of_shard = 0) const { return shards_[of_shard].promoted_at; }
   // All replicas hear of the master, and it of them; and since when.
-  bool all_follow() const;
-  nanos all_follow_since() const { return all_follow_since_; }
+  bool all_follow(std::size_t of_shard = 0) const;
+  nanos all_follow_since(std::size_t of_shard = 0) const { return shards_[of_shard].all_follow_since; }
   bool follows(std::size_t server) const { return nodes_[server].follows; }
   std::uint64_t term_of(std::size_t server) const { return nodes_[server].term; }
   std::size_t address_of(int client) const { return addresses_[static_cast<std::size_t>(client)]; }
@@ -141,6 +148,16 @@ class world {
   void hang_up(link_ptr const& l);
   // The client's machine is gone: its end says nothing any more.
   void go_silent(link_ptr const& l, nanos server_notices);
+
+  // ---- a Cluster: world_cluster.cpp
+  static constexpr int port_of_nodes = 6379;
+  static std::string host_of_node(std::size_t number);
+  static int slot_of(int name);
+  // By somebody who is no client of ours.
+  value ask_node(std::size_t at, std::span<std::string_view const> argv, bool asking = false);
+  redis_model& model_of(std::size_t number) { return nodes_[number].model; }
+  std::size_t nodes() const { return nodes_.size(); }
+  bool is_master(std::size_t number) const { return master(nodes_[number].shard) == number; }
 
   // ---- and to Sentinels: world_sentinels.cpp
   nanos sentinel_delay(sentinel_line& l, bool up);
@@ -165,12 +182,32 @@ class world {
   void replicate(std::size_t from);
   void catch_up(std::size_t at, std::uint64_t until);
   void change_roles(fault_plan const& f);
+  // world_cluster.cpp
+  bool apply_to_servers(fault_plan const& f);
+  void form_cluster();
+  std::size_t shard_of_key(std::string_view key) const { return slot_owners_[static_cast<std::size_t>(redis_model::slot_of(key))]; }
+  bool may_decide(std::size_t at, std::string_view key) const;
+  bool is_changing(std::size_t of_shard) const;
+  void hears_news(std::size_t at);
+  void spread_news(nanos within);
+  void move_slot(fault_plan const& f);
+  bool move_key_of(int slot);
+  void end_move(fault_plan const& f, int slot);
+  void fail_over(fault_plan const& f);
+  void becomes_master(std::size_t next);
+  void becomes_replica(std::size_t old);
+  void misdirect(fault_plan const& f);
+  void take_cluster_down(fault_plan const& f);
+  void spread(std::size_t from);
+  bool is_redirected(value const& reply) const;
   void lose_master(fault_plan const& f);
   void promote(fault_plan const& f, std::size_t old);
   void demote(fault_plan const& f, std::size_t old);
   void tell_of_switch(fault_plan const& f);
   void move_address(int client);
   void follow_master(std::size_t at);
+  void take_over(std::size_t next);
+  std::size_t replica_for(fault_plan const& f, std::size_t old) const;
   void acknowledge(std::size_t replica, std::int64_t offset);
   void answer_waits(std::size_t at);
   void drop_killed(node& n);
@@ -235,24 +272,37 @@ class world {
   };
   struct node {
     redis_model model;
+    std::size_t shard = 0;
     std::map<redis_model::connection_id, link_ptr> by_id = {};
-    bool takes_writes = true;           // it takes itself for the master
-    std::uint64_t term = 1;             // how often it has
-    int order = 0;                      // among those that were the master
-    bool follows = false;               // what the master writes is sent to it ...
-    std::deque<batch> stream = {};      // ... and is on its way
-    nanos delay = 0;                    // how long that takes
-    std::int64_t ahead_us = 0;          // of the clock of the first
-    bool down = false, silent = false;  // silent: and nobody says so
-    nanos frozen_until = 0;             // what arrives waits until then
+    bool takes_writes = true;              // it takes itself for the master
+    std::uint64_t term = 1;                // how often it has
+    int order = 0;                         // among those that were the master
+    bool follows = false;                  // what the master writes is sent to it ...
+    std::deque<batch> stream = {};         // ... and is on its way
+    nanos delay = 0;                       // how long that takes
+    std::int64_t ahead_us = 0;             // of the clock of the first
+    bool down = false, silent = false;     // silent: and nobody says so
+    nanos frozen_until = 0;                // what arrives waits until then
+    std::map<int, std::size_t> lies = {};  // by slot: the node that it is told has it
   };
   std::int64_t server_us(nanos true_time, node const& of) const;
   std::vector<node> nodes_;  // a server, and its replicas
-  std::size_t master_ = 0;   // of these
-  int masters_ = 0;          // that there were after the first
-  nanos promoted_at_ = -1;   // when it was made the master and something may have been lost; less than 0: never
-  nanos all_follow_since_ = 0;
-  bool switching_ = false;  // the master before it does not know yet
+  // A master and its replicas. There is one, but in a Cluster.
+  struct shard {
+    std::size_t master = 0;  // of the nodes
+    int masters = 0;         // that there were after the first
+    nanos promoted_at = -1;  // when it was made the master and something may have been lost; less than 0: never
+    nanos all_follow_since = 0;
+    bool switching = false;  // the master before it does not know yet
+    std::uint64_t batches = 0;
+  };
+  std::vector<shard> shards_;
+  std::vector<std::uint8_t> slot_owners_;  // in a Cluster: the shard of each slot
+  struct move {
+    std::size_t from, to;  // shards
+    bool decided = false;  // the new owner has it
+  };
+  std::map<int, move> moves_;  // by slot
   struct sentinel_state {
     std::size_t server = 0;   // the master, as far as it knows ...
     std::size_t address = 0;  // ... which a leader names before that
@@ -263,7 +313,6 @@ class world {
   std::int64_t epoch_ = 1;                              // of the last failover
   std::vector<std::vector<nanos>> cut_from_sentinels_;  // by client and Sentinel: nothing passes before
   std::vector<std::size_t> addresses_;                  // by client: where its new connections go
-  std::uint64_t batches_ = 0;
   std::int64_t stepped_us_ = 0;
   std::vector<nanos> refused_until_;  // by client: it gets no connection before
   bool healing_ = false;

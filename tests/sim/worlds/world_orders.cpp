@@ -184,7 +184,7 @@ void world::clobber(fault_plan const& f) {
 }
 
 bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
-  if (nodes_[master_].down) return false;
+  if (nodes_[master()].down) return false;
   set_clock();
   std::string const queue = key + ":q", fence = key + ":f", lease = std::to_string(f.length / millisecond + 2);
   std::string const another = "other." + std::to_string(now_);
@@ -197,8 +197,8 @@ bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
   value const reply = server().execute(id, argv);
   server().disconnect(id);
   if (trace_.on) say("server: a lock of another kind -> " + describe(reply));
-  distribute(master_, server().take_pushes());
-  replicate(master_);
+  distribute(master(), server().take_pushes());
+  replicate(master());
   bool const taken = !reply.is_error() && (reply.items.empty() || reply.items[0].integer == 1);
   bool const there = was.is(a_mutex ? value::kind::map : value::kind::bulk);
   if (there && taken) throw violation{1, "a lock of another kind was granted over lock " + std::to_string(f.name)};

@@ -10,12 +10,15 @@ namespace conch::sim {
 void world::make_nodes() {
   using kind = fault_plan::kind;
   int const replicas = plan_.replicas != 0 ? plan_.replicas : plan_.has({kind::role_change}) ? 1 : 0;
-  for (int i = 0; i <= replicas; ++i) {
-    nodes_.push_back({redis_model{plan_.epoch_us}});
+  for (int number = 0; number < std::max(plan_.shards, 1) * (1 + replicas); ++number) {
+    int const i = number % (1 + replicas);
+    nodes_.push_back({.model = redis_model{plan_.epoch_us}});
     node& n = nodes_.back();
     n.model.set_own_pushes_after_reply(plan_.own_pushes_after_reply);
     if (!plan_.may_kill) n.model.deny("client|kill");
     if (plan_.watched) watch_channels(n.model);
+    if (i == 0) shards_.push_back({nodes_.size() - 1});
+    n.shard = shards_.size() - 1;
     if (replicas == 0) continue;
     n.model.replicate();
     n.model.set_waits_for_own_writes(plan_.waits_for_own_writes);
@@ -28,21 +31,24 @@ void world::make_nodes() {
     n.follows = true;
     n.delay = plan_.replication_delay * i;
     n.ahead_us = i * plan_.replica_ahead / microsecond;
-    server().acknowledge(static_cast<std::size_t>(i), 0);
+    nodes_[master(n.shard)].model.acknowledge(nodes_.size() - 1, 0);
   }
+  if (plan_.shards != 0) form_cluster();
 }
 
 /// What the master has changed reaches each replica a little later, in order. What a former master changes reaches nobody.
 void world::replicate(std::size_t from) {
   if (nodes_.size() == 1) return;
+  if (plan_.shards != 0) spread(from);
   auto const effects = nodes_[from].model.take_effects();
-  if (effects.empty() || from != master_) return;
-  ++batches_;
+  shard& of = shards_[nodes_[from].shard];
+  if (effects.empty() || from != of.master) return;
+  ++of.batches;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     node& n = nodes_[i];
-    if (!n.follows) continue;
-    n.stream.push_back({batches_, effects, nodes_[from].model.offset()});
-    after(n.delay, [this, i, number = batches_] { catch_up(i, number); });
+    if (!n.follows || n.shard != nodes_[from].shard) continue;
+    n.stream.push_back({of.batches, effects, nodes_[from].model.offset()});
+    after(n.delay, [this, i, number = of.batches] { catch_up(i, number); });
   }
 }
 
@@ -63,9 +69,9 @@ void world::catch_up(std::size_t at, std::uint64_t until) {
 /// The master hears of it, unless another one is the master by then, or does not hear of that replica any more.
 void world::acknowledge(std::size_t replica, std::int64_t offset) {
   if (!plan_.synced) return;
-  after(nodes_[replica].delay, [this, replica, offset, of = master_] {
-    if (of != master_ || nodes_[of].down || !nodes_[replica].follows) return;
-    server().acknowledge(replica, offset);
+  after(nodes_[replica].delay, [this, replica, offset, of = master(nodes_[replica].shard)] {
+    if (of != master(nodes_[replica].shard) || nodes_[of].down || !nodes_[replica].follows) return;
+    nodes_[of].model.acknowledge(replica, offset);
     answer_waits(of);
   });
 }
@@ -87,9 +93,9 @@ void world::answer_waits(std::size_t at) {
   }
 }
 
-bool world::all_follow() const {
-  return !nodes_[master_].down &&
-         static_cast<std::size_t>(std::count_if(nodes_.begin(), nodes_.end(), [](node const& n) { return n.follows; })) + 1 == nodes_.size();
+bool world::all_follow(std::size_t of_shard) const {
+  node const& leader = nodes_[master(of_shard)];
+  return !leader.down && std::all_of(nodes_.begin(), nodes_.end(), [&](node const& n) { return n.shard != of_shard || n.follows || &n == &leader; });
 }
 
 /// From here on it has what the master has.
@@ -99,32 +105,46 @@ void world::follow_master(std::size_t at) {
   n.takes_writes = false;
   distribute(at, n.model.take_pushes());
   drop_killed(n);
-  n.model.copy_data(server());
+  redis_model const& leader = nodes_[master(n.shard)].model;
+  n.model.copy_data(leader);
   (void)n.model.take_effects();
   n.stream.clear();
   n.follows = true;
-  acknowledge(at, server().offset());
+  acknowledge(at, leader.offset());
+}
+
+/// It is the master from here on, with what it has.
+void world::take_over(std::size_t next) {
+  node& n = nodes_[next];
+  shard& of = shards_[n.shard];
+  n.stream.clear();  // it never gets the rest
+  n.follows = false;
+  n.takes_writes = true;
+  ++n.term;
+  n.order = ++of.masters;
+  n.model.set_replica(false);
+  of.master = next;
+}
+
+std::size_t world::replica_for(fault_plan const& f, std::size_t old) const {
+  std::size_t const in_shard = nodes_.size() / shards_.size(), first = nodes_[old].shard * in_shard;
+  return first + (old - first + 1 + static_cast<std::size_t>(f.name) % (in_shard - 1)) % in_shard;
 }
 
 /// In good order: the replica has everything before it takes over, and the clients of the other stay where they are, or are
 /// sent away. The address follows, sooner or later.
 void world::change_roles(fault_plan const& f) {
-  if (nodes_[master_].down) return;
-  std::size_t const old = master_, next = 1 - master_;
-  catch_up(next, batches_);
-  nodes_[next].follows = false;
-  master_ = next;
-  server().set_replica(false);
-  nodes_[next].takes_writes = true;
-  ++nodes_[next].term;
-  nodes_[next].order = ++masters_;
+  if (nodes_[master()].down) return;
+  std::size_t const old = master(), next = 1 - old;
+  catch_up(next, shards_[0].batches);
+  take_over(next);
   follow_master(old);
   observer_->roles_changed();
   if ((f.variant & 1) != 0) {
     auto const all = nodes_[old].by_id;
     for (auto const& [id, l] : all) close_server_end(l, true);
   }
-  auto const moved = [this] { addresses_.assign(addresses_.size(), master_); };
+  auto const moved = [this] { addresses_.assign(addresses_.size(), master()); };
   if ((f.variant & 2) != 0) moved();
   after(f.length2, moved);
 }
@@ -149,12 +169,12 @@ void world::stop_node(std::size_t at, bool silent) {
 
 /// The begin of it: the replicas hear no more of the master, which goes on, is killed, or stands still.
 void world::lose_master(fault_plan const& f) {
-  if (nodes_.size() == 1 || switching_ || nodes_[master_].down) return;
-  std::size_t const old = master_;
-  switching_ = true;
+  std::size_t const of = shard_of(f.name), old = master(of);
+  if (nodes_.size() == shards_.size() || is_changing(of) || nodes_[old].down) return;
+  shards_[of].switching = true;
   auto const how = f.master_is;
   if (how != fault_plan::master_state::well) {
-    for (node& n : nodes_) n.follows = false;  // what is under way arrives
+    for (node& n : nodes_) n.follows = n.follows && n.shard != of;  // what is under way arrives
   }
   nanos const back = now_ + f.length + f.length2 / 2;
   if (how == fault_plan::master_state::killed) {
@@ -173,25 +193,22 @@ void world::lose_master(fault_plan const& f) {
 }
 
 void world::promote(fault_plan const& f, std::size_t old) {
-  std::size_t const others = nodes_.size() - 1;
-  std::size_t const next = (old + 1 + static_cast<std::size_t>(f.name) % others) % nodes_.size();
+  std::size_t const next = replica_for(f, old), of = nodes_[old].shard;
   say("server " + std::to_string(next) + " is the master now, and server " + std::to_string(old) + " does not know yet");
   set_clock();
-  node& n = nodes_[next];
-  n.stream.clear();  // it never gets the rest
-  n.follows = false;
-  n.takes_writes = true;
-  ++n.term;
-  n.order = ++masters_;
-  n.model.set_replica(false);
-  master_ = next;
-  promoted_at_ = now_;
+  take_over(next);
+  shards_[of].promoted_at = now_;
   set_clock();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (i != old && i != next) follow_master(i);
+    if (i != old && i != next && nodes_[i].shard == of) follow_master(i);
   }
   observer_->promoted();
-  tell_of_switch(f);
+  if (plan_.shards != 0) {
+    becomes_master(next);
+    spread_news(f.told < 0 ? f.length2 : f.told);
+  } else {
+    tell_of_switch(f);
+  }
   after(f.length2, [this, &f, old] { demote(f, old); });
 }
 
@@ -206,7 +223,7 @@ void world::tell_of_switch(fault_plan const& f) {
 }
 
 void world::move_address(int client) {
-  addresses_[static_cast<std::size_t>(client)] = master_;
+  addresses_[static_cast<std::size_t>(client)] = master();
   clients_[static_cast<std::size_t>(client)]->told_of_switch();
   observer_->told_of_switch(client);
 }
@@ -217,15 +234,17 @@ void world::demote(fault_plan const& f, std::size_t old) {
   set_clock();
   nodes_[old].down = false;
   nodes_[old].frozen_until = std::min(nodes_[old].frozen_until, now_);
+  if (plan_.shards != 0) becomes_replica(old);
   follow_master(old);
-  if ((f.variant & 4) != 0) {
+  if ((f.variant & 4) != 0 && plan_.shards == 0) {
     auto const all = nodes_[old].by_id;
     for (auto const& [id, l] : all) close_server_end(l, true);
   }
-  switching_ = false;
-  all_follow_since_ = now_;
+  shards_[nodes_[old].shard].switching = false;
+  shards_[nodes_[old].shard].all_follow_since = now_;
+  if (plan_.shards != 0) return;
   if (!sentinels_.empty()) return all_sentinels_know();
-  addresses_.assign(addresses_.size(), master_);
+  addresses_.assign(addresses_.size(), master());
   for (int i = 0; i < static_cast<int>(clients_.size()); ++i) observer_->told_of_switch(i);
 }
 

@@ -27,17 +27,17 @@ void world::tell_sentinels(fault_plan const& f) {
     if (is_liar(i)) continue;
     nanos const hears = f.told <= 0 ? (f.told < 0 ? f.length2 : 0) : random_.between(0, f.told);
     nanos const wholly = i == leader ? hears + random_.between(0, f.length2) : hears;
-    after(hears, [this, i, to = master_, epoch = epoch_] {
+    after(hears, [this, i, to = master(), epoch = epoch_] {
       if (sentinels_[i].epoch < epoch) sentinels_[i].address = to;
     });
-    after(std::min(wholly, f.length2), [this, i, to = master_, epoch = epoch_] { sentinel_hears(i, to, epoch); });
+    after(std::min(wholly, f.length2), [this, i, to = master(), epoch = epoch_] { sentinel_hears(i, to, epoch); });
   }
 }
 
 /// The former master has been made a replica: those that did it know why.
 void world::all_sentinels_know() {
   for (std::size_t i = 0; i < sentinels_.size(); ++i) {
-    if (!is_liar(i)) sentinel_hears(i, master_, epoch_);
+    if (!is_liar(i)) sentinel_hears(i, master(), epoch_);
   }
 }
 
@@ -101,7 +101,7 @@ std::string world::answer_of_sentinel(sentinel_line_ptr const& l, std::vector<st
 void world::named(int client, std::size_t server) {
   say("client " + std::to_string(client) + " is told that server " + std::to_string(server) + " is the master");
   addresses_[static_cast<std::size_t>(client)] = server;
-  if (server == master_ && promoted_at_ >= 0) observer_->told_of_switch(client);
+  if (server == master() && promoted_at() >= 0) observer_->told_of_switch(client);
 }
 
 }  // namespace conch::sim

@@ -18,7 +18,7 @@ void world::watch_channels(redis_model& model) {
 
 // Whoever knows no grant id changes nothing.
 void world::intrude(int name) {
-  if (nodes_[master_].down) return;
+  if (nodes_[master()].down) return;
   set_clock();
   std::string const lock = "conch:{" + redis::escape_name(name_of(name)) + "}";
   std::string const queue = lock + ":q", fence = lock + ":f";
@@ -36,8 +36,8 @@ void world::intrude(int name) {
   if (!first.is_error() && first.items[0].integer != 0) throw violation{7, "a stranger's release was told that it was the owner"};
   if (!second_reply.is_error() && second_reply.items[1].integer == 1) throw violation{7, "a stranger's renewal was told that it was the owner"};
   server().disconnect(id);
-  distribute(master_, server().take_pushes());
-  replicate(master_);
+  distribute(master(), server().take_pushes());
+  replicate(master());
 }
 
 // An operator's client, of which only the script matters here. `pushed`: what it published, in order.
@@ -56,8 +56,8 @@ value world::order(std::string_view script, int name, std::string_view number, s
     for (auto const& p : pushes) pushed.push_back(p.message.items.back().text);
     if (trace_.on) say("server: an operator's " + std::string{script} + " -> " + describe(reply));
     observer_->ordered(name);
-    distribute(master_, pushes);
-    replicate(master_);
+    distribute(master(), pushes);
+    replicate(master());
   };
   std::vector<std::string> cursor;
   std::int64_t flags = 0;
@@ -97,7 +97,7 @@ value world::order(std::string_view script, int name, std::string_view number, s
 }
 
 void world::force(int name, int variant) {
-  if (nodes_[master_].down) return;
+  if (nodes_[master()].down) return;
   auto owners = observer_->owners_of(name);
   std::string fence = "0";
   if (variant % 2 == 1 && !owners.empty()) {
@@ -114,7 +114,7 @@ void world::force(int name, int variant) {
 // Whoever guesses changes nothing. Whoever knows an id is believed for a claim at most, and not at all with verify_pushes, or when a
 // permit or a fence cannot be.
 void world::forge(int name, int variant) {
-  if (nodes_[master_].down) return;
+  if (nodes_[master()].down) return;
   set_clock();
   bool const knows = (variant & 1) != 0, revokes = (variant & 2) != 0, permits = plan_.permits != engine::permit_kind::none;
   std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
@@ -150,13 +150,13 @@ void world::forge(int name, int variant) {
     (void)server().execute(connection, publish);
   }
   server().disconnect(connection);
-  distribute(master_, server().take_pushes());
-  replicate(master_);
+  distribute(master(), server().take_pushes());
+  replicate(master());
 }
 
 void world::send_guarded(guarded_write const& w, nanos delay) {
   after(delay, [this, w] {
-    if (nodes_[master_].down) return;
+    if (nodes_[master()].down) return;
     set_clock();
     std::string const lock = "conch:{" + redis::escape_name(name_of(w.name)) + "}", resource = "resource:" + lock;
     std::string const grant = w.id + ' ' + std::to_string(w.fence) + (w.least_share == 0 ? "" : ' ' + std::to_string(w.least_share));
@@ -167,13 +167,13 @@ void world::send_guarded(guarded_write const& w, nanos delay) {
     server().disconnect(id);
     if (trace_.on) say("server: a guarded write of " + grant + " -> " + describe(reply));
     observer_->guarded(w, owns, reply);
-    distribute(master_, server().take_pushes());
-    replicate(master_);
+    distribute(master(), server().take_pushes());
+    replicate(master());
   });
 }
 
 void world::set_limit(int name, int limit) {
-  if (nodes_[master_].down) return;
+  if (nodes_[master()].down) return;
   std::vector<std::string> pushed;
   value const reply = order("permit_limit", name, std::to_string(limit), pushed);
   observer_->limit_set(name, limit, !reply.is_error(), false);
