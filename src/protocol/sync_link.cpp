@@ -35,8 +35,9 @@ void sync_link::more(time_point now) {
     out_.want_connection();
   } else if (up_.may_use(session_)) {
     send(now);
-  } else if (!elsewhere_.armed()) {
-    timers_.arm(elsewhere_, std::max(now, since_ + time_to_follow));
+  } else {
+    time_point const until = up_.is_younger(since_) ? now : std::max(now, since_ + time_to_follow);
+    if (!elsewhere_.armed() || until < elsewhere_.at()) timers_.arm(elsewhere_, until);
   }
 }
 

@@ -53,6 +53,8 @@ class sync_link final : public wire_events {
    public:
     /// Is that connection to the server that has granted?
     virtual bool may_use(session const& s) const = 0;
+    /// Has that one been made later than this one, at `since`?
+    virtual bool is_younger(time_point since) const = 0;
     /// This connection, made at `since`, leads to another one. True: the one that has granted is looked for anew.
     virtual bool follows(time_point since) = 0;
     /// Appends what is to be renewed now. Each of it ends in `synced`.

@@ -90,6 +90,7 @@ class synced_server final : public backend, private backend_events, private sync
 
   // From the sync link.
   bool may_use(session const& s) const override;
+  bool is_younger(time_point since) const override { return server_.connected() && connected_at_ > since; }
   bool follows(time_point since) override;
   void gather(std::vector<synced_renewal>& items, time_point now) override;
   void synced(sync_link::batch const& b, time_point now) override;

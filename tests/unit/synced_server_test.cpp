@@ -365,6 +365,30 @@ TEST_F(SyncedServer, AYoungerSecondConnectionToAnotherServerMovesTheFirst) {
   EXPECT_EQ(second.drops, texts{});
 }
 
+// The other way round nothing is waited for: a hold of a short lease has no time to lose.
+TEST_F(SyncedServer, AnOlderSecondConnectionToAnotherServerIsLeftAtOnce) {
+  caller& a = holding();
+  both->second().disconnected("a failover", now);
+  both->first().disconnected("a failover", now);
+  advance(10ms);
+  connect_second("1");  // shortly before that server becomes a replica, and cuts nobody
+  advance(5ms);
+  both->first().connected_as({1, "here:1", 1'700'000'000'000'000, now, "2"}, now);
+  advance(1us);
+  EXPECT_EQ(second.drops, texts{"leads to another server than the first connection"});
+  EXPECT_EQ(first.drops, texts{});
+  both->second().disconnected("as asked", now);
+  second.take();
+  time_point const before = a.deadline();
+  advance(1ms);
+  connect_second("2");
+  advance(10s);
+  EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
+  acknowledge(2);
+  EXPECT_GT(a.deadline(), before);
+  EXPECT_EQ(second.drops.size(), 1u);
+}
+
 // A first connection that is made anew asks for the whole lease of what it has been granted. Without replicas that is worth nothing.
 TEST_F(SyncedServer, AClaimIsOverInItsTimeWhateverTheServerWasAskedForSince) {
   connect();
