@@ -44,6 +44,22 @@ asio::awaitable<void> write(conch::shared_mutex lock, price_list& list) {
   co_await writing.async_release();
 }
 
+// Chosen with `if`: g++ 12 destroys the hold twice that comes out of `writes ? co_await ... : co_await ...`.
+asio::awaitable<conch::hold> acquire(conch::shared_mutex lock, bool writes) {
+  if (writes) co_return co_await lock.async_acquire();
+  co_return co_await lock.async_acquire_shared();
+}
+
+// Looks at the prices, and writes them down anew only if it must.
+asio::awaitable<void> audit(conch::shared_mutex lock, price_list& list, bool corrects) {
+  conch::hold in = co_await acquire(lock, corrects);
+  if (corrects) {
+    list.torn = list.torn || list.writing || list.readers != 0;
+    ++list.version;
+  }
+  co_await in.async_release();
+}
+
 int main(int argc, char** argv) try {
   char const* const set = std::getenv("CONCH_URL");
   char const* const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
@@ -57,15 +73,16 @@ int main(int argc, char** argv) try {
   int failures = 0;
   auto leave = [&](std::exception_ptr failure) {
     failures += failure != nullptr ? 1 : 0;
-    if (++ended == 24) client.async_close(1s, [](conch::error_code) {});
+    if (++ended == 26) client.async_close(1s, [](conch::error_code) {});
   };
   for (int task = 0; task < 24; ++task) {
     asio::co_spawn(ctx, task % 8 == 7 ? write(prices, list) : read(prices, list), leave);
   }
+  for (bool const corrects : {false, true}) asio::co_spawn(ctx, audit(prices, list, corrects), leave);
   ctx.run();
 
   std::cout << "version " << list.version << ", up to " << list.most_readers << " readers together\n";
-  return failures == 0 && !list.torn && list.version == 3 && list.most_readers > 1 ? 0 : 1;
+  return failures == 0 && !list.torn && list.version == 4 && list.most_readers > 1 ? 0 : 1;
 } catch (std::exception const& error) {
   std::cerr << error.what() << '\n';
   return 1;

@@ -40,7 +40,7 @@ conch::config settings_for(std::string url) {
   if (char const* const file = std::getenv("CONCH_PASSWORD_FILE")) {
     settings.credentials_provider = [file](std::string const&, conch::credentials_handler const& done) { password_of(file, done); };
   }
-  settings.log = [](conch::log_level, std::string_view words) { std::cout << words << '\n'; };
+  settings.log = conch::log_to_stderr();
   return settings;
 }
 

@@ -23,8 +23,8 @@ conch::config settings_for(std::string url) {
   if (char const* const password = std::getenv("CONCH_SENTINEL_PASSWORD")) {
     settings.sentinel_password = password;
   }
-  settings.offline_timeout = 30s;  // longer than a failover takes: down-after-milliseconds of the Sentinels, and a second or two
-  settings.log = [](conch::log_level, std::string_view words) { std::cout << words << '\n'; };  // names each new master
+  settings.offline_timeout = 30s;         // longer than a failover takes: down-after-milliseconds of the Sentinels, and a second or two
+  settings.log = conch::log_to_stderr();  // names each new master
   return settings;
 }
 

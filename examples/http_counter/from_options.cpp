@@ -1,7 +1,6 @@
 #include "from_options.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "memory_values.hpp"
@@ -74,11 +73,7 @@ conch::config lock_settings(options const& chosen) {
   c.offline_timeout = std::clamp<conch::duration>(chosen.wait, 200ms, 2s);  // also the first request has to connect
   c.reconnect_max = 500ms;
   c.client_name = "conch-http-counter";
-  c.log = [](conch::log_level level, std::string_view text) {
-    if (level >= conch::log_level::warning) {
-      std::fprintf(stderr, "conch: %.*s\n", static_cast<int>(text.size()), text.data());
-    }
-  };
+  c.log = conch::log_to_stderr(conch::log_level::warning);
   return c;
 }
 

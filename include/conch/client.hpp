@@ -31,8 +31,8 @@ void start_close(core_ptr core, duration timeout, close_handler handler);
 /// It connects when a lock first needs it, and reconnects by itself. While it is connected its io_context has work: destroy
 /// or close the client to let io_context::run() return.
 ///
-/// Thread safety: everything may be called from any thread that runs the io_context (config::single_threaded: from its one
-/// thread).
+/// Thread safety: everything may be called from any thread, whether it runs the io_context or not (config::single_threaded: from the one that
+/// runs it). Handlers run on their associated executors.
 class client {
  public:
   using executor_type = asio::any_io_executor;  ///< Of the io_context or strand that runs the client.

@@ -7,6 +7,7 @@
 #include <conch/error.hpp>
 #include <conch/guard.hpp>
 #include <conch/hold.hpp>
+#include <conch/log.hpp>
 #include <conch/multi_lock.hpp>
 #include <conch/mutex.hpp>
 #include <conch/named_lock.hpp>

@@ -3,6 +3,7 @@
 
 #include <conch/clock.hpp>
 #include <conch/error.hpp>
+#include <conch/log.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -17,13 +18,6 @@
 namespace conch {
 
 class observer;
-/// How urgent a line of the log is.
-enum class log_level { debug, info, warning, error };
-
-/// Called from any thread that runs the client. It must not throw and must not call the client.
-/// It never receives a password.
-using log_hook = std::function<void(log_level, std::string_view)>;
-
 /// A lock over several servers (docs/redlock.md). Each server gives one vote.
 struct quorum_config {
   /// The URLs of 1 to 9 servers, instead of `config::url`. No two may be the same server.
@@ -176,8 +170,9 @@ struct config {
   /// How long an acquire waits for a server that cannot be reached before it fails with errc::unreachable. 0 to 30 days.
   duration offline_timeout = std::chrono::seconds{10};
 
-  /// The pause before the second attempt to connect. It doubles up to `reconnect_max`; half of it is random.
-  /// 1 ms to 1 hour each; `reconnect_max` is not less than `reconnect_min`.
+  /// After a failure, and after a connection that lasted for a second, the first attempt to connect comes at once. If that fails, this is the
+  /// pause before the next one. It doubles up to `reconnect_max`; half of it is random. 1 ms to 1 hour each; `reconnect_max` is not less than
+  /// `reconnect_min`.
   duration reconnect_min = std::chrono::milliseconds{50};
   duration reconnect_max = std::chrono::seconds{3};  ///< The longest such pause.
 
@@ -198,7 +193,7 @@ struct config {
   /// them the event loop serves its other handlers.
   bool single_threaded = false;
 
-  /// Receives the client's log lines. Empty: there is no log.
+  /// Receives the client's log lines; `log_to_stderr()` is a ready-made one. Empty: there is no log.
   log_hook log = nullptr;
 
   /// Is told what becomes of each acquire and hold (conch/observer.hpp). Empty: nobody is, and it costs nothing.
