@@ -110,6 +110,7 @@ class observer {
   // A Sentinel knows of that master.
   void sentinel_knows(std::size_t sentinel, std::size_t server);
   void connected(sim_client& c);
+  void second_connected(sim_client const& c);
   void clock_forward();
   // A fault has something to do with what happens before that; with a client: to that one's connection.
   void trouble(nanos until, int client = -1);

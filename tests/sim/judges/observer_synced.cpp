@@ -15,6 +15,24 @@ nanos observer::time_of_a_wait() const {
   return 2 * plan_.replicas * plan_.replication_delay + 4 * hop;
 }
 
+/// P9: a first connection to what is a replica now follows a younger second one to the master, which renews nothing until then.
+void observer::second_connected(sim_client const& c) {
+  link_ptr const& first = c.connection();
+  link_ptr const& younger = c.sync_connection();
+  if (first == nullptr || younger == nullptr || !c.up() || world_.is_at_master(*first) || !world_.is_at_master(*younger)) return;
+  nanos const follows = 110 * millisecond + 2 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
+  world_.after(follows, [this, &c, first, younger, since = world_.now(), master = world_.master()] {
+    bool const stays = c.alive() && c.connection() == first && first->client_open && c.up();
+    if (!stays || world_.master() != master || c.paused() || c.is_closed() || c.last_pause_end() >= since || plan_.spikes != 0) return;
+    auto const of = unwell_.find(c.number());
+    bool const unwell = unwell_until_ >= since || (of != unwell_.end() && of->second >= since);
+    if (unwell || younger->cut || std::max(younger->up.stalled_until, younger->down.stalled_until) >= since) return;
+    throw violation{9, "client " + std::to_string(c.number()) +
+                           " stays at a replica with its first connection, although its second one led to the master " +
+                           std::to_string((world_.now() - since) / millisecond) + " ms ago"};
+  });
+}
+
 void observer::renewed(link const& by, std::span<std::string_view const> argv) {
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   for (std::size_t i = 0; i < keys; ++i) {

@@ -187,6 +187,7 @@ class sim_client final : public protocol::wire,
     void connected_as(protocol::session const& s, time_point now) override {
       since = of.world_.now();
       of.synced_->second().connected_as(s, now);
+      of.world_.watcher().second_connected(of);
     }
     void connect_failed(protocol::fault what, std::string_view words, time_point now) override {
       of.synced_->second().connect_failed(what, words, now);
