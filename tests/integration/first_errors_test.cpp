@@ -128,7 +128,7 @@ TEST(FirstErrors, ATlsPortThatAnswersWithAnAlertSaysSo) {
   EXPECT_WORDS(ec, "the URL then begins with rediss://");
 }
 
-TEST(FirstErrors, ATlsPortReachedWithoutItAndTheOtherWayRoundSaySo) {
+TEST(FirstErrors, APortOverTlsReachedWithoutItAndTheOtherWayRoundSaySo) {
   tls_files files;
   redis_server tls{files.options()};
   config const without = quick("redis://127.0.0.1:" + std::to_string(tls.port()));
