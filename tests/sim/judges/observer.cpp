@@ -242,8 +242,7 @@ void observer::not_too_late(sim_acquisition const& a) const {
     nanos const connecting = count(c.settings().settings.connect_timeout) + count(c.settings().settings.reconnect_max);
     nanos const patience = (count(c.settings().settings.offline_timeout) + 3 * count(c.settings().settings.command_timeout)) * 102 / 100;
     // What a master has granted that is none any more is asked for again; that of the new one may last as long as a claim until it is given back.
-    bool const twice = plan_.synced && world_.promoted_at() >= a.asked_at;
-    nanos const claim = twice ? std::min<nanos>(count(c.settings().settings.claim), a.lease.count() * millisecond) : 0;
+    nanos const claim = plan_.synced ? std::min<nanos>(count(c.settings().settings.claim), a.lease.count() * millisecond) : 0;
     if (world_.now() - a.asked_at > patience + slack + connecting + claim)
       throw violation{4, client_words(a) + " got its answer to one attempt too late, for " + lock_words(a.lock_number)};
   }
