@@ -1,6 +1,5 @@
 // The simulated Cluster by itself: which node has a slot, what moves with it, and what a failover keeps. A client of a few lines asks there, and
 // follows what it is told.
-#include "redis/codec.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/world.hpp"
 
@@ -19,8 +18,6 @@ using kind = fault_plan::kind;
 using words = std::vector<std::string>;
 
 constexpr std::size_t shards = 3, in_shard = 2;  // a master and a replica each
-
-std::string key_of(int name) { return "conch:{" + redis::escape_name(name_of(name)) + "}"; }
 
 plan quiet_cluster() {
   plan p;

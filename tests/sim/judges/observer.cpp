@@ -1,6 +1,5 @@
 #include "sim/judges/observer.hpp"
 
-#include "redis/codec.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
 
@@ -36,7 +35,7 @@ observer::observer(world& w, plan const& p) : world_{w}, plan_{p} {
   for (client_plan const& c : p.clients) {
     shortest_validity_ = std::min(shortest_validity_, c.settings.claim - protocol::drift_of(c.settings.claim));
   }
-  for (int i = 0; i < p.names; ++i) keys_.push_back("conch:{" + redis::escape_name(name_of(i)) + "}");
+  for (int i = 0; i < p.names; ++i) keys_.push_back(key_of(i));
 }
 
 std::string observer::owner_id(sim_acquisition const& a) const { return a.client->id() + "." + engine::to_text(a.id); }

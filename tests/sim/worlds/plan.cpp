@@ -1,5 +1,6 @@
 #include "sim/worlds/plan.hpp"
 
+#include "redis/codec.hpp"
 #include "sim/worlds/plan_draw.hpp"
 #include "sim/worlds/random.hpp"
 
@@ -135,6 +136,8 @@ fault_plan make_fault(random_source& r, plan const& p, nanos lease, nanos until,
   }
   return f;
 }
+
+std::string key_of(int name) { return "conch:{" + redis::escape_name(name_of(name)) + "}"; }
 
 std::string name_of(int name) {
   // One that must be escaped, for the keys.

@@ -221,5 +221,6 @@ plan make_replicas_plan(std::uint64_t seed);
 plan make_synced_plan(std::uint64_t seed);
 
 std::string name_of(int name);
+std::string key_of(int name);  // of the lock with that name
 
 }  // namespace conch::sim

@@ -135,9 +135,10 @@ void draw_watchers(plan& p) {
   }
 }
 
-template <class Predicate>
-bool any_operation(plan const& p, Predicate const& is_such) {
-  auto const in_work = [&](actor_plan const& a) { return std::any_of(a.work.begin(), a.work.end(), is_such); };
+bool is_order(operation const& o) { return o.order != operation::orders::none; }
+
+bool has_orders(plan const& p) {
+  auto const in_work = [](actor_plan const& a) { return std::any_of(a.work.begin(), a.work.end(), is_order); };
   return std::any_of(p.clients.begin(), p.clients.end(),
                      [&](client_plan const& c) { return std::any_of(c.actors.begin(), c.actors.end(), in_work); });
 }
@@ -167,8 +168,7 @@ void draw_detaches(plan& p) {
   }
   // What ends between two clients is passed on by whoever comes next. That waits for those in line only if it has just connected, and not if its
   // client had another question before.
-  auto const asks = [](operation const& o) { return o.order != operation::orders::none; };
-  p.in_order = p.in_order && !(p.detaches && any_operation(p, asks));
+  p.in_order = p.in_order && !(p.detaches && has_orders(p));
 }
 
 /// Guarded writes of holders: some arrive when the hold has ended long since.

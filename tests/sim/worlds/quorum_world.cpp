@@ -1,6 +1,5 @@
 #include "sim/worlds/quorum_world.hpp"
 
-#include "redis/codec.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/words.hpp"
 
@@ -66,7 +65,7 @@ quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_see
   for (int i = 0; i < clients; ++i) clients_.push_back(std::make_unique<quorum_client>(*this, i));
   locks_.resize(static_cast<std::size_t>(names));
   for (int i = 0; i < names; ++i) {
-    keys_.push_back("conch:{" + redis::escape_name(name_of(i)) + "}");
+    keys_.push_back(key_of(i));
     fence_keys_.push_back(keys_.back() + ":f");
     lock_names_.push_back(name_of(i));
   }

@@ -1,6 +1,5 @@
 #include "sim/worlds/world.hpp"
 
-#include "redis/codec.hpp"
 #include "sim/judges/permits_observer.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/sim_client.hpp"
@@ -71,7 +70,7 @@ void world::run() {
   for (std::size_t i = 0; i < std::min(plan_.first_fences.size(), static_cast<std::size_t>(plan_.names)); ++i) {
     std::int64_t const fence = plan_.first_fences[i];
     if (fence == 0) continue;
-    std::string const key = "conch:{" + redis::escape_name(name_of(static_cast<int>(i))) + "}:f";
+    std::string const key = key_of(static_cast<int>(i)) + ":f";
     std::int64_t const ahead_ms = std::max<std::int64_t>(fence + protocol::fence_epoch_us - plan_.epoch_us, 0) / 1000;
     admin({"SET", key, std::to_string(fence), "PX", std::to_string(ahead_ms + 20'000)});
     observer_->first_fence(static_cast<int>(i), fence);
@@ -500,12 +499,12 @@ void world::apply(fault_plan const& f) {
       break;
     case kind::flush_scripts: admin({"SCRIPT", "FLUSH"}); break;
     case kind::delete_lock:
-      admin({"DEL", "conch:{" + redis::escape_name(name_of(f.name)) + "}"});
+      admin({"DEL", key_of(f.name)});
       observer_->lock_tampered(f.name);
       break;
     case kind::clobber_lock: clobber(f); break;
     case kind::spoil_fence: {
-      std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}:f";
+      std::string const key = key_of(f.name) + ":f";
       static constexpr std::string_view values[] = {"2251799813685247", "2251799813685245", "1e300", "inf", "nan", "-7", "none", "list"};
       std::string_view const written = values[static_cast<std::size_t>(f.variant) % std::size(values)];
       admin({"DEL", key});
@@ -609,7 +608,7 @@ void world::heal() {
   server().set_out_of_memory(false);
   for (int name = 0; name < plan_.names; ++name) {
     // A replica may have brought back what an operator wrote.
-    std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
+    std::string const key = key_of(name);
     bool const is_lock = !keys_of(name).with(key).peek(key).is(plan_.permits == engine::permit_kind::none ? value::kind::map : value::kind::bulk);
     if (plan_.has(fault_plan::kind::spoil_fence, name)) {
       admin({"DEL", key + ":f"});

@@ -1,6 +1,5 @@
 // A Cluster: several masters, each with its slots. A slot moves from one to another, key by key or at once; a replica takes over the slots
 // of its master; and each node hears of that in its own time.
-#include "redis/codec.hpp"
 #include "redis/topology/slots.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
@@ -13,8 +12,6 @@ namespace conch::sim {
 namespace {
 
 constexpr int slots = redis_model::slot_count;
-
-std::string key_of(int name) { return "conch:{" + redis::escape_name(name_of(name)) + "}"; }
 
 /// The first digits, which go into the names of channels, differ.
 redis_model::node identity(std::size_t number) {

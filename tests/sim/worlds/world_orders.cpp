@@ -1,5 +1,4 @@
 // Orders that come through a client's engine, as the server carries them out.
-#include "redis/codec.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/words.hpp"
@@ -58,7 +57,7 @@ bool world::is_order(std::string_view script) {
 /// Before it is carried out: whom it will concern. A replica only says what it knows.
 world::order_in_hand world::take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master) {
   order_in_hand o{.script = std::string{script}, .name = 0, .number = 0, .owners = {}, .at_master = at_master};
-  while (o.name < plan_.names && "conch:{" + redis::escape_name(name_of(o.name)) + "}" != argv[3]) ++o.name;
+  while (o.name < plan_.names && key_of(o.name) != argv[3]) ++o.name;
   if (script == "inspect" || script == "watch" || o.name == plan_.names || !at_master) return o;
   std::span const words = argv.subspan(3 + static_cast<std::size_t>(number(argv[2])));
   if (script == "request") {
@@ -162,7 +161,7 @@ bool world::was_said(std::string_view client, std::string_view script, int name,
 
 /// An operator writes something else, or somebody uses the name for a lock of another kind: over what is there, or if it is free.
 void world::clobber(fault_plan const& f) {
-  std::string const key = "conch:{" + redis::escape_name(name_of(f.name)) + "}";
+  std::string const key = key_of(f.name);
   int const how = f.variant % 3;
   if (how != 2) {
     admin({"DEL", key});

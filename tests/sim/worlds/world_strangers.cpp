@@ -1,6 +1,5 @@
 // Those at the server who are no clients of ours: operators, tools that listen, and whoever publishes what no script did.
 #include "protocol/wire.hpp"
-#include "redis/codec.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
@@ -20,7 +19,7 @@ void world::watch_channels(redis_model& model) {
 void world::intrude(int name) {
   if (nodes_[master()].down) return;
   set_clock();
-  std::string const lock = "conch:{" + redis::escape_name(name_of(name)) + "}";
+  std::string const lock = key_of(name);
   std::string const queue = lock + ":q", fence = lock + ":f";
   auto const id = server().connect("10.0.9.9:2");
   std::string_view const release[] = {"EVAL", mutated_source("release"), "3", lock, queue, fence, "stranger.1", "0", "1000", "100", "2000", ""};
@@ -44,7 +43,7 @@ void world::intrude(int name) {
 // Where the answer says that there is more to do he orders it again at once, and in the end sees to what is left to pass on.
 value world::order(std::string_view script, int name, std::string_view number, std::vector<std::string>& pushed) {
   set_clock();
-  std::string const lock = "conch:{" + redis::escape_name(name_of(name)) + "}";
+  std::string const lock = key_of(name);
   std::string const queue = lock + ":q", fence = lock + ":f", ends = lock + ":e";
   auto const id = server().connect("10.0.9.9:3");
   value reply;
@@ -117,7 +116,7 @@ void world::forge(int name, int variant) {
   if (nodes_[master()].down) return;
   set_clock();
   bool const knows = (variant & 1) != 0, revokes = (variant & 2) != 0, permits = plan_.permits != engine::permit_kind::none;
-  std::string const key = "conch:{" + redis::escape_name(name_of(name)) + "}";
+  std::string const key = key_of(name);
   std::vector<std::string> ids;
   if (!knows) {
     for (auto const& c : clients_) {
@@ -158,7 +157,7 @@ void world::send_guarded(guarded_write const& w, nanos delay) {
   after(delay, [this, w] {
     if (nodes_[master()].down) return;
     set_clock();
-    std::string const lock = "conch:{" + redis::escape_name(name_of(w.name)) + "}", resource = "resource:" + lock;
+    std::string const lock = key_of(w.name), resource = "resource:" + lock;
     std::string const grant = w.id + ' ' + std::to_string(w.fence) + (w.least_share == 0 ? "" : ' ' + std::to_string(w.least_share));
     bool const owns = observer_->owns(w);
     auto const id = server().connect("10.0.9.9:6");
