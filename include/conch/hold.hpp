@@ -173,25 +173,29 @@ class hold {
   struct initiate_release : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
-      bool const on_own_executor = node && detail::runs_on_client_executor(detail::own_executor_of(node), handler);
+      if (!node) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler));
+      bool const on_own_executor = detail::runs_on_client_executor(detail::own_executor_of(node), handler);
       detail::start_release(std::move(node), std::forward<Handler>(handler), on_own_executor);
     }
   };
   struct initiate_extend : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node, duration lease) const {
+      if (!node) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler));
       detail::start_extend(std::move(node), lease, std::forward<Handler>(handler));
     }
   };
   struct initiate_detach : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
+      if (!node) return detail::end_of_empty<detail::detach_handler>(std::forward<Handler>(handler));
       detail::start_detach(std::move(node), std::forward<Handler>(handler));
     }
   };
   struct initiate_lost : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
+      if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
       detail::start_lost(std::move(node), std::forward<Handler>(handler));
     }
   };
@@ -199,6 +203,7 @@ class hold {
   struct initiate_requested : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
+      if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
       detail::start_requested(std::move(node), std::forward<Handler>(handler));
     }
   };

@@ -102,12 +102,14 @@ class multi_hold {
   struct initiate_release : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, std::vector<hold> holds) const {
+      if (holds.empty()) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler));
       detail::start_multi_release(std::move(holds), std::forward<Handler>(handler));
     }
   };
   struct initiate_watch : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, std::vector<detail::node_ref> const& nodes, bool of_request) const {
+      if (nodes.empty()) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
       detail::start_multi_watch(nodes, of_request, std::forward<Handler>(handler));
     }
   };

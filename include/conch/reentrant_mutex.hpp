@@ -118,25 +118,29 @@ class reentrant_hold {
   struct initiate_release : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, reentrant_hold of) const {  // that leaves its level also if it never comes to this
+      if (!of) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler));
       detail::start_level_release(std::exchange(of.level_, nullptr), of.use_, std::forward<Handler>(handler));
     }
   };
   struct initiate_lost : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level) const {
-      detail::start_lost(level ? detail::hold_of_level(*level).node() : detail::node_ref{}, std::forward<Handler>(handler));
+      if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      detail::start_lost(detail::hold_of_level(*level).node(), std::forward<Handler>(handler));
     }
   };
   struct initiate_requested : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level) const {
-      detail::start_requested(level ? detail::hold_of_level(*level).node() : detail::node_ref{}, std::forward<Handler>(handler));
+      if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      detail::start_requested(detail::hold_of_level(*level).node(), std::forward<Handler>(handler));
     }
   };
   struct initiate_extend : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level, duration lease) const {
-      detail::start_extend(level ? detail::hold_of_level(*level).node() : detail::node_ref{}, lease, std::forward<Handler>(handler));
+      if (!level) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler));
+      detail::start_extend(detail::hold_of_level(*level).node(), lease, std::forward<Handler>(handler));
     }
   };
 

@@ -606,30 +606,30 @@ void start_acquire(settings_ptr lock, acquire_options const& options, bool once,
 }
 
 void start_release(node_ref node, release_handler handler, bool on_own_executor) {
-  if (!node) {
-    post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held), false);
-    return;
-  }
   client_core& core = *node->core;
   core.release(std::move(node), std::move(handler), on_own_executor);
 }
 
 void start_extend(node_ref node, duration lease, release_handler handler) {
-  if (!node) {
-    post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held), false);
-    return;
-  }
   client_core& core = *node->core;
   core.extend(std::move(node), lease, std::move(handler));
 }
 
 void start_detach(node_ref node, detach_handler handler) {
-  if (!node) {
-    post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held), std::string{});
-    return;
-  }
   client_core& core = *node->core;
   core.detach(std::move(node), std::move(handler));
+}
+
+void end_of_empty(asio::any_io_executor const& where, release_handler handler) {
+  post_at_once(where, std::move(handler), make_error_code(errc::not_held), false);
+}
+
+void end_of_empty(asio::any_io_executor const& where, detach_handler handler) {
+  post_at_once(where, std::move(handler), make_error_code(errc::not_held), std::string{});
+}
+
+void end_of_empty(asio::any_io_executor const& where, lost_handler handler) {
+  post_at_once(where, std::move(handler), make_error_code(errc::not_held));
 }
 
 void start_adopt(settings_ptr lock, permit_request permit, std::string detached, acquire_handler handler, bool on_own_executor) {
@@ -640,10 +640,6 @@ void start_adopt(settings_ptr lock, permit_request permit, std::string detached,
 namespace {
 
 void start_watching(node_ref node, bool of_request, lost_handler handler) {
-  if (!node) {
-    post_at_once(asio::system_executor{}, std::move(handler), make_error_code(errc::not_held));
-    return;
-  }
   client_core& core = *node->core;
   core.watch(std::move(node), of_request, std::move(handler));
 }

@@ -87,10 +87,6 @@ void start_tries(std::vector<settings_ptr> const& locks, acquire_options const& 
 }
 
 void start_multi_release(std::vector<hold> holds, multi_release_handler handler) {
-  if (holds.empty()) {
-    start_release(node_ref{}, std::move(handler));
-    return;
-  }
   struct join {
     explicit join(multi_release_handler h) : done{std::move(h)} {}
     multi_release_handler done;
@@ -170,10 +166,6 @@ class multi_watch final : public std::enable_shared_from_this<multi_watch> {
 }  // namespace
 
 void start_multi_watch(std::vector<node_ref> const& nodes, bool of_request, multi_watch_handler handler) {
-  if (nodes.empty()) {
-    start_lost(node_ref{}, std::move(handler));
-    return;
-  }
   auto const watch = std::make_shared<multi_watch>(nodes.front()->core->executor(), std::move(handler));
   watch->start(nodes, of_request);
 }

@@ -164,10 +164,6 @@ void leave_level(shared_hold_ptr level, level_use use) noexcept {
 }
 
 void start_level_release(shared_hold_ptr level, level_use use, release_handler handler) {
-  if (!level) {
-    start_release(node_ref{}, std::move(handler));
-    return;
-  }
   node_ref node = level->held.node();  // as long as this level is there
   bool const valid = level->held.valid();
   level_exit left = exit_level(*level, use);

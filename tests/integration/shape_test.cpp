@@ -4,7 +4,9 @@
 
 #include <conch/print.hpp>
 
+#include <fstream>
 #include <sstream>
+#include <string>
 
 namespace conch::test {
 namespace {
@@ -129,6 +131,51 @@ TEST_P(HowLong, AWrongOneIsRefusedWithoutAMessage) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kind, HowLong, testing::ValuesIn(kinds_of_locks()), kind_name);
+
+/// The threads of this process.
+int threads_here() {
+  std::ifstream status{"/proc/self/status"};
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
+  }
+  return 0;
+}
+
+/// A thread of asio::system_executor would let go of the coroutine's io_context after the coroutine has ended, and the context with it.
+TEST(EmptyHold, EndsOnItsCoroutinesExecutorWithoutAnotherThread) {
+  int const before = threads_here();
+  ASSERT_GT(before, 0);
+  world w;
+  auto const body = [&]() -> asio::awaitable<void> {
+    hold one;
+    auto released = co_await one.async_release(as_tuple);
+    EXPECT_EQ(std::get<0>(released), errc::not_held);
+    auto extended = co_await one.async_extend(1s, as_tuple);
+    EXPECT_EQ(std::get<0>(extended), errc::not_held);
+    auto detached = co_await one.async_detach(as_tuple);
+    EXPECT_EQ(std::get<0>(detached), errc::not_held);
+    auto lost = co_await one.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(lost), errc::not_held);
+    auto requested = co_await one.async_requested(as_tuple);
+    EXPECT_EQ(std::get<0>(requested), errc::not_held);
+    reentrant_hold level;
+    auto left = co_await level.async_release(as_tuple);
+    EXPECT_EQ(std::get<0>(left), errc::not_held);
+    auto longer = co_await level.async_extend(1s, as_tuple);
+    EXPECT_EQ(std::get<0>(longer), errc::not_held);
+    auto gone = co_await level.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(gone), errc::not_held);
+    auto asked = co_await level.async_requested(as_tuple);
+    EXPECT_EQ(std::get<0>(asked), errc::not_held);
+    multi_hold several;
+    auto all = co_await several.async_release(as_tuple);
+    EXPECT_EQ(std::get<0>(all), errc::not_held);
+    auto any = co_await several.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(any), errc::not_held);
+  };
+  w.run(body);
+  EXPECT_EQ(threads_here(), before);
+}
 
 class Shape : public with_server<Shape> {
  protected:

@@ -6,6 +6,7 @@
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_executor.hpp>
+#include <boost/asio/system_executor.hpp>
 
 #include <string>
 #include <type_traits>
@@ -89,6 +90,23 @@ void start_lost(node_ref node, lost_handler handler);
 void start_requested(node_ref node, lost_handler handler);
 void start_extend(node_ref node, duration lease, release_handler handler);
 void start_detach(node_ref node, detach_handler handler);
+
+/// The end of an operation on an empty hold: errc::not_held, posted to `where`.
+void end_of_empty(boost::asio::any_io_executor const& where, release_handler handler);
+void end_of_empty(boost::asio::any_io_executor const& where, detach_handler handler);
+void end_of_empty(boost::asio::any_io_executor const& where, lost_handler handler);
+
+/// The same for a handler whose type is not erased yet. It is posted straight to the handler's own executor. Through asio::system_executor, one
+/// of that one's threads would let go of the handler's context only after the handler has run, when that context may be gone.
+template <class Erased, class Handler>
+void end_of_empty(Handler&& handler) {
+  auto const own = boost::asio::get_associated_executor(handler, boost::asio::system_executor{});
+  if constexpr (std::is_convertible_v<decltype(own), boost::asio::any_io_executor>) {
+    end_of_empty(own, Erased{std::forward<Handler>(handler)});
+  } else {  // asio::any_completion_executor: it cannot be posted to
+    end_of_empty(boost::asio::system_executor{}, Erased{std::forward<Handler>(handler)});
+  }
+}
 
 }  // namespace detail
 }  // namespace conch
