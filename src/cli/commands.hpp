@@ -19,7 +19,4 @@ int bench(arguments const& given, connection const& servers);
 /// One line on standard error, behind "conch: ". With --json an object {"error": words, "exit_code": code}.
 void say(arguments const& given, std::string const& words, int code);
 
-/// Lines of the client's log, for --verbose.
-log_hook log_to_standard_error();
-
 }  // namespace conch::cli

@@ -27,10 +27,6 @@ void say(arguments const& given, std::string const& words, int code) {
   }
 }
 
-log_hook log_to_standard_error() {
-  return [](log_level, std::string_view words) { std::cerr << "conch: " + std::string{words} + '\n'; };
-}
-
 namespace {
 
 using command = int (*)(arguments const&, connection const&);

@@ -9,6 +9,7 @@
 #include "cli/show.hpp"
 
 #include <conch/client.hpp>
+#include <conch/log.hpp>
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/io_context.hpp>
@@ -41,7 +42,7 @@ config settings_of(arguments const& given, connection const& servers) {
   config c = servers.settings;
   if (given.lease) c.lease = *given.lease;
   if (given.grace) c.stop_margin = *given.grace;
-  if (given.verbose) c.log = log_to_standard_error();
+  if (given.verbose) c.log = log_to_stderr(log_level::debug);
   return c;
 }
 

@@ -4,6 +4,8 @@
 #include "cli/operator.hpp"
 #include "cli/show.hpp"
 
+#include <conch/log.hpp>
+
 #include <unistd.h>
 
 #include <chrono>
@@ -15,7 +17,7 @@ namespace conch::cli {
 
 namespace {
 
-log_hook log_of(arguments const& given) { return given.verbose ? log_to_standard_error() : nullptr; }
+log_hook log_of(arguments const& given) { return given.verbose ? log_to_stderr(log_level::debug) : nullptr; }
 
 void print(arguments const& given, connection const& servers, std::string const& url, std::string const& name, lock_status const& s) {
   if (given.json) {
