@@ -5,13 +5,14 @@
 // They are compiled as what they are in header-only Asio: inline functions, all of them emitted. A program may contain other
 // code with header-only Asio. Strong definitions beside its inline ones would give the program two of each static variable inside a
 // function: an error category (`ec == error::eof` would be false across the two), the state of the signal handlers, and more.
+// They leave a shared library, since programs call them: one copy of Asio serves all. (Asio gives its classes default visibility by itself.)
 // Nothing else that changes Asio's own functions may be defined here: BOOST_ASIO_NO_DEPRECATED makes asio_handler_allocate another function under the
 // same name, which header-only code then calls for its memory.
 #ifdef BOOST_ASIO_NO_DEPRECATED
 #error "asio_handler_allocate would be another function than that of header-only code in the same program"
 #endif
 #if defined(__GNUC__) && !defined(BOOST_ASIO_DECL)
-#define BOOST_ASIO_DECL inline __attribute__((used))
+#define BOOST_ASIO_DECL inline __attribute__((used, visibility("default")))
 #endif
 
 #include <boost/asio/impl/src.hpp>

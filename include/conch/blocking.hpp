@@ -4,6 +4,7 @@
 #include <conch/client.hpp>
 #include <conch/clock.hpp>
 #include <conch/config.hpp>
+#include <conch/detail/api.hpp>
 #include <conch/error.hpp>
 #include <conch/mutex.hpp>
 #include <conch/stats.hpp>
@@ -61,8 +62,8 @@ class client {
   /// Checks the settings and starts the thread; does no I/O.
   /// Throws boost::system::system_error: errc::invalid_url; errc::invalid_config, also for config::single_threaded, since the locks are
   /// called from other threads than the client's own. Throws std::system_error if there can be no more threads.
-  explicit client(config settings);
-  explicit client(std::string url);                               ///< With the defaults of config.
+  CONCH_API explicit client(config settings);
+  CONCH_API explicit client(std::string url);                     ///< With the defaults of config.
   explicit client(char const* url) : client{std::string{url}} {}  ///< The same.
 
   client(client const&) = delete;
@@ -75,17 +76,17 @@ class client {
   /// unlock() still works. What else runs on the executor of async() is dropped, as asio::thread_pool does.
   ///
   /// In a loss callback it does not wait: the thread ends by itself when the locks are released.
-  ~client();
+  CONCH_API ~client();
 
   /// The client below, for coroutines, callbacks and futures in the same process, and for the kinds of locks that have no blocking
   /// form: `conch::mutex{c.async(), "name"}` is the same lock as `mutex{c, "name"}`. Handlers run on the client's thread, unless they
   /// have an executor of their own. They must return soon and must not throw: an exception there ends the process (std::terminate).
-  conch::client& async() noexcept;
+  CONCH_API conch::client& async() noexcept;
 
   /// As conch::client::settings, id and stats.
-  config const& settings() const noexcept;
-  std::string const& id() const noexcept;  ///< As conch::client::id().
-  statistics stats() const;                ///< As conch::client::stats().
+  CONCH_API config const& settings() const noexcept;
+  CONCH_API std::string const& id() const noexcept;  ///< As conch::client::id().
+  CONCH_API statistics stats() const;                ///< As conch::client::stats().
 
   /// Used by the locks.
   std::shared_ptr<detail::runtime> const& runtime() const noexcept { return runtime_; }
@@ -122,12 +123,12 @@ class timed_lock {
   timed_lock& operator=(timed_lock const&) = delete;
 
   /// Waits for the lock. Throws: the errors of lock(), listed above.
-  void lock();
+  CONCH_API void lock();
 
   /// Waits for the lock until a stop is requested. True: it is locked. False: the stop came first, and the lock is not taken. A stop
   /// that was requested before the call sends no message. The call returns at once when a stop is requested, also while the
   /// server does not answer; what it has asked for is taken back in the background. Throws: the errors of lock().
-  [[nodiscard]] bool lock(std::stop_token stop);
+  [[nodiscard]] CONCH_API bool lock(std::stop_token stop);
 
   /// Takes the lock if nobody holds it or waits for it. False: somebody does. It is one complete attempt, for which it connects if it
   /// must: an unreachable server is not "false", but throws after config::offline_timeout. As with a std::mutex it may be false once
@@ -136,7 +137,7 @@ class timed_lock {
   /// One try waits: the last try of the thread failed, and the thread holds other locks through this client, with lesser names than this
   /// one. It then stands in line for 20 ms, or four round trips if that is longer (at most 1 s). So two processes that call std::lock() in
   /// opposite orders do not fail together again and again.
-  [[nodiscard]] bool try_lock();
+  [[nodiscard]] CONCH_API bool try_lock();
 
   /// Waits for the lock for at most `d`; 0 or less: as try_lock(). False: the time has passed, or a stop came first. As for lock(stop),
   /// the lock is not taken then. A connection that was lost or refused at the end of the time throws errc::unreachable.
@@ -156,13 +157,13 @@ class timed_lock {
   /// Without a hold it does nothing. It takes some microseconds, never blocks on the network and never throws. The client repeats the
   /// release until the server answers or the lease has ended. Round trips: none to wait for; one message, or none if the lock is handed
   /// off in this process.
-  void unlock() noexcept;
+  CONCH_API void unlock() noexcept;
 
   /// hold::valid, hold::deadline and hold::fence of the hold that the calling thread has; if it has none, of the latest one. Without
   /// a hold: false, time_point::min(), 0. They send no message.
-  [[nodiscard]] bool valid() const noexcept;
-  [[nodiscard]] time_point deadline() const noexcept;  ///< As hold::deadline().
-  [[nodiscard]] std::int64_t fence() const noexcept;   ///< As hold::fence().
+  [[nodiscard]] CONCH_API bool valid() const noexcept;
+  [[nodiscard]] CONCH_API time_point deadline() const noexcept;  ///< As hold::deadline().
+  [[nodiscard]] CONCH_API std::int64_t fence() const noexcept;   ///< As hold::fence().
 
   /// Sets the function that is told of a loss, in place of the one before; empty: none. It counts for all holds of this object, also for
   /// those of the present. It is called once for each hold that is lost, unless that is unlocked first.
@@ -173,17 +174,17 @@ class timed_lock {
   ///
   /// When on_lost() or the destructor has returned, the function before is not called any more: both wait for the end of a call that
   /// runs, unless they are called in it. unlock() does not wait.
-  void on_lost(lost_callback told);
+  CONCH_API void on_lost(lost_callback told);
 
-  std::string const& name() const noexcept;  ///< As given, 1 to 512 bytes.
+  CONCH_API std::string const& name() const noexcept;  ///< As given, 1 to 512 bytes.
 
  protected:
-  explicit timed_lock(std::shared_ptr<detail::lock_state> state) noexcept;
-  ~timed_lock();
+  CONCH_API explicit timed_lock(std::shared_ptr<detail::lock_state> state) noexcept;
+  CONCH_API ~timed_lock();
 
   /// `wait`: empty, or duration::max(): until granted; 0 or less: one attempt. True: the lock is taken.
-  bool acquire(detail::share how, std::optional<duration> wait, std::stop_token stop);
-  void release(detail::share how) noexcept;
+  CONCH_API bool acquire(detail::share how, std::optional<duration> wait, std::stop_token stop);
+  CONCH_API void release(detail::share how) noexcept;
 
  private:
   std::shared_ptr<detail::lock_state> state_;
@@ -194,7 +195,7 @@ class mutex : public timed_lock {
  public:
   /// Sends no message. `name`: 1 to 512 bytes of any value.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  mutex(client& through, std::string name, lock_options options = {});
+  CONCH_API mutex(client& through, std::string name, lock_options options = {});
 };
 
 /// A lock with one writer, or any number of readers. It is a C++ SharedTimedLockable, and the same lock as a conch::shared_mutex of the
@@ -209,16 +210,16 @@ class mutex : public timed_lock {
 class shared_mutex : public timed_lock {
  public:
   /// As mutex.
-  shared_mutex(client& through, std::string name, lock_options options = {});
+  CONCH_API shared_mutex(client& through, std::string name, lock_options options = {});
 
   /// As lock().
-  void lock_shared();
+  CONCH_API void lock_shared();
 
   /// As lock(stop).
-  [[nodiscard]] bool lock_shared(std::stop_token stop);
+  [[nodiscard]] CONCH_API bool lock_shared(std::stop_token stop);
 
   /// As try_lock(): false if a writer holds the lock, or waits for it.
-  [[nodiscard]] bool try_lock_shared();
+  [[nodiscard]] CONCH_API bool try_lock_shared();
 
   /// As try_lock_for().
   template <class Rep, class Period>
@@ -233,7 +234,7 @@ class shared_mutex : public timed_lock {
   }
 
   /// As unlock().
-  void unlock_shared() noexcept;
+  CONCH_API void unlock_shared() noexcept;
 };
 
 }  // namespace conch::blocking

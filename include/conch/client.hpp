@@ -2,6 +2,7 @@
 #pragma once
 
 #include <conch/config.hpp>
+#include <conch/detail/api.hpp>
 #include <conch/detail/hold_node.hpp>
 #include <conch/error.hpp>
 #include <conch/stats.hpp>
@@ -22,8 +23,8 @@ namespace asio = boost::asio;
 namespace detail {
 class client_core;
 using core_ptr = std::shared_ptr<client_core>;
-asio::any_io_executor executor_of(client_core const* core) noexcept;
-void start_close(core_ptr core, duration timeout, close_handler handler);
+CONCH_API asio::any_io_executor executor_of(client_core const* core) noexcept;
+CONCH_API void start_close(core_ptr core, duration timeout, close_handler handler);
 }  // namespace detail
 
 /// A client of the lock server. All locks made from it share its one connection, one timer and one watchdog.
@@ -39,7 +40,7 @@ class client {
 
   /// Checks the settings; does no I/O.
   /// Throws boost::system::system_error: errc::invalid_url, errc::invalid_config; what() names the member.
-  client(executor_type executor, config settings);
+  CONCH_API client(executor_type executor, config settings);
   client(executor_type executor, std::string url) : client{std::move(executor), with_url(std::move(url))} {}  ///< The other settings: their defaults.
   client(executor_type executor, char const* url) : client{std::move(executor), std::string{url}} {}          ///< The same.
 
@@ -48,16 +49,16 @@ class client {
 
   /// Ends all waits with errc::closed, reports all holds as lost, and releases their locks in the background.
   /// Does not block.
-  ~client();
+  CONCH_API ~client();
 
-  executor_type get_executor() const noexcept;  ///< The executor that it was made with.
+  CONCH_API executor_type get_executor() const noexcept;  ///< The executor that it was made with.
   /// The settings in force: members that follow a short lease have the lowered value.
-  config const& settings() const noexcept;
+  CONCH_API config const& settings() const noexcept;
   /// A snapshot. Locks the client while it copies.
-  statistics stats() const;
+  CONCH_API statistics stats() const;
 
   /// 32 random hexadecimal digits that name this client. Other clients see them as lock_holder::client.
-  std::string const& id() const noexcept;
+  CONCH_API std::string const& id() const noexcept;
 
   /// Drains the client. New acquires and waiting ones end with errc::closed. Holders may finish within `timeout` (0 or less: no time;
   /// duration::max(): no limit). Then the remaining holds are reported as lost and released. The operation waits at most 1 s more

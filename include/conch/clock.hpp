@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
+
 #include <chrono>
 
 namespace conch {
@@ -16,7 +18,7 @@ struct clock {
   using time_point = std::chrono::time_point<clock, duration>;  ///< a moment,
   static constexpr bool is_steady = true;                       ///< and that it never goes back.
 
-  static time_point now() noexcept;  ///< The present moment. Thread-safe.
+  CONCH_API static time_point now() noexcept;  ///< The present moment. Thread-safe.
 };
 
 using time_point = clock::time_point;  ///< A moment by conch::clock; not to be compared with another machine.

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
+
 #include <boost/system/error_code.hpp>
 #include <boost/system/error_condition.hpp>
 #include <string_view>
@@ -40,16 +42,16 @@ enum class condition {
   invalid_request,  ///< invalid_name, invalid_config, invalid_url, not_supported, would_deadlock: fix the call
 };
 
-boost::system::error_category const& error_category() noexcept;  ///< Of errc; its name is "conch".
+CONCH_API boost::system::error_category const& error_category() noexcept;  ///< Of errc; its name is "conch".
 
-error_code make_error_code(errc e) noexcept;  ///< An error_code without words.
+CONCH_API error_code make_error_code(errc e) noexcept;  ///< An error_code without words.
 
 /// The same error with the server's own words behind it. A process-wide table keeps the last 256 different
 /// texts; a code whose text has left it shows only `e` itself.
-error_code make_error_code(errc e, std::string_view words);
+CONCH_API error_code make_error_code(errc e, std::string_view words);
 
-boost::system::error_condition make_error_condition(errc e) noexcept;       ///< For `ec == errc::lost`.
-boost::system::error_condition make_error_condition(condition c) noexcept;  ///< For `ec == condition::unreachable`.
+CONCH_API boost::system::error_condition make_error_condition(errc e) noexcept;       ///< For `ec == errc::lost`.
+CONCH_API boost::system::error_condition make_error_condition(condition c) noexcept;  ///< For `ec == condition::unreachable`.
 
 }  // namespace conch
 

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,11 +32,11 @@ struct write_guard {
 
   /// What conch_is_owner takes as its second argument. Of a mutex: the beginning of the value of `key`, up to the blank before its state.
   /// Empty if there is no guard.
-  std::string grant() const;
+  CONCH_API std::string grant() const;
 
   /// For WATCH and MULTI: does this value of `key`, read by GET, show that the hold has the mutex? False for a lock with several owners:
   /// a change of any of them would end the transaction, and the end of a lease would not. Use a script there.
-  bool owns(std::string_view value) const;
+  CONCH_API bool owns(std::string_view value) const;
 
   bool operator==(write_guard const&) const = default;  ///< Of the same grant of the same lock.
 };
@@ -44,7 +46,7 @@ struct write_guard {
 /// expired, taken away, granted to another client, or granted again to this one. `key` is write_guard::key, and belongs into KEYS; `grant` is
 /// write_guard::grant(). It runs GET for a mutex; HGET and TIME for a lock with several owners. Where the user may not run them, the script
 /// ends with that error.
-std::string_view guard_prelude() noexcept;
+CONCH_API std::string_view guard_prelude() noexcept;
 
 /// How a command names its script.
 enum class script_by {
@@ -62,10 +64,10 @@ inline constexpr std::string_view not_owner_error = "NOTOWNER";
 /// of the command, or an error that begins with not_owner_error; then nothing was written.
 /// Throws boost::system::system_error: errc::not_held if there is no guard; errc::invalid_config if there is no key, or too many arguments.
 /// Thread safety: any thread. Round trips: none; to send the result is one.
-std::vector<std::string> guarded_command(write_guard const& guard, std::vector<std::string> command, script_by how = script_by::source);
+CONCH_API std::vector<std::string> guarded_command(write_guard const& guard, std::vector<std::string> command, script_by how = script_by::source);
 
 /// The same for SET. `options`: what follows the value, as {"PX", "60000"}.
-std::vector<std::string> guarded_set(write_guard const& guard, std::string key, std::string value, std::vector<std::string> options = {},
-                                     script_by how = script_by::source);
+CONCH_API std::vector<std::string> guarded_set(write_guard const& guard, std::string key, std::string value, std::vector<std::string> options = {},
+                                               script_by how = script_by::source);
 
 }  // namespace conch

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <conch/clock.hpp>
+#include <conch/detail/api.hpp>
 #include <conch/detail/hold_node.hpp>
 #include <conch/error.hpp>
 #include <conch/guard.hpp>
@@ -44,7 +45,7 @@ class hold {
     hold{std::move(other)}.swap(*this);
     return *this;
   }
-  ~hold();
+  CONCH_API ~hold();
 
   void swap(hold& other) noexcept { std::swap(node_, other.node_); }  ///< Exchanges the locks.
 
@@ -53,14 +54,14 @@ class hold {
 
   /// True if the hold is neither released nor lost, and its deadline has not passed by the local clock. A write that must not
   /// come late carries fence() as well: a thread may be stopped between this call and the write.
-  bool valid() const noexcept;
+  CONCH_API bool valid() const noexcept;
 
   /// The hold is not valid after this moment. Each renewal moves it on. time_point::min() when lost, released or empty.
-  time_point deadline() const noexcept;
+  CONCH_API time_point deadline() const noexcept;
 
   /// The fencing token: positive, and greater than that of every earlier grant of the same name. A guarded resource that
   /// remembers the greatest token it has seen, and refuses smaller ones, cannot be changed by a stale holder. 0 when empty.
-  std::int64_t fence() const noexcept;
+  CONCH_API std::int64_t fence() const noexcept;
 
   /// For a write that the server itself refuses once this hold has ended: key, id and token, for guarded_command() and for scripts of yours.
   /// Coroutines to which this client hands the lock on in memory (config::local_slice) share one id: the server cannot tell them apart.
@@ -68,14 +69,14 @@ class hold {
   /// Result: empty if this is empty, released or lost. A guard that was made before the loss stays, and is refused.
   /// Throws boost::system::system_error: errc::not_supported if the lock is not on one Redis server (a quorum, memory://).
   /// Thread safety: as the const functions. Round trips: none.
-  write_guard guard() const;
+  CONCH_API write_guard guard() const;
 
   /// The segment of a striped_mutex: 1 to the number of segments. 0 for every other lock, and when empty.
-  std::uint32_t segment() const noexcept;
+  CONCH_API std::uint32_t segment() const noexcept;
 
   /// Of a semaphore: how many permits the hold has. Of any other lock 1, and 0 when empty. Who asked for more than the limit, and was given
   /// all of it, is taken for as large as it asked.
-  std::uint32_t permits() const;
+  CONCH_API std::uint32_t permits() const;
 
   /// Releases the lock and waits for the server's answer.
   ///

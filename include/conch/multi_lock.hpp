@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
 #include <conch/detail/multi_plan.hpp>
 #include <conch/mutex.hpp>
 
@@ -27,8 +28,8 @@ namespace conch {
 namespace detail {
 using multi_release_handler = asio::any_completion_handler<void(error_code, bool)>;
 using multi_watch_handler = asio::any_completion_handler<void(error_code)>;
-void start_multi_release(std::vector<hold> holds, multi_release_handler handler);
-void start_multi_watch(std::vector<node_ref> const& nodes, bool of_request, multi_watch_handler handler);
+CONCH_API void start_multi_release(std::vector<hold> holds, multi_release_handler handler);
+CONCH_API void start_multi_watch(std::vector<node_ref> const& nodes, bool of_request, multi_watch_handler handler);
 
 /// Receives the results of several tries.
 class tries_listener {
@@ -38,8 +39,8 @@ class tries_listener {
 };
 /// Tries them, those of one client together. Each is answered by the end of `options.wait` whatever the server does; without it
 /// when the server has answered. None is answered before this returns.
-void start_tries(std::vector<settings_ptr> const& locks, acquire_options const& options, asio::cancellation_slot slot,
-                 std::shared_ptr<tries_listener> listener);
+CONCH_API void start_tries(std::vector<settings_ptr> const& locks, acquire_options const& options, asio::cancellation_slot slot,
+                           std::shared_ptr<tries_listener> listener);
 }  // namespace detail
 
 /// Several locks that are held together, or an empty hold. Its destructor releases all of them and does not wait.
@@ -51,14 +52,14 @@ class multi_hold {
 
   explicit operator bool() const noexcept { return !holds_.empty(); }  ///< True if all were granted, also when lost since.
   /// True if all of them are valid.
-  bool valid() const noexcept;
+  CONCH_API bool valid() const noexcept;
   /// That of the hold that ends first. time_point::min() when empty.
-  time_point deadline() const noexcept;
+  CONCH_API time_point deadline() const noexcept;
   /// The single holds, for their fencing tokens and guards: in the order of acquiring, which is that of the bytes of the names.
   std::vector<hold> const& holds() const noexcept { return holds_; }
   /// The fencing token of the hold with this index in holds(), or of the mutex of this name. 0: there is none.
   std::int64_t fence(std::size_t index) const noexcept { return index < holds_.size() ? holds_[index].fence() : 0; }
-  std::int64_t fence(std::string_view name) const noexcept;  ///< The same by name; 0: there is none.
+  CONCH_API std::int64_t fence(std::string_view name) const noexcept;  ///< The same by name; 0: there is none.
 
   /// Releases all of them, the last acquired first, and waits for the server's answers.
   ///
@@ -134,7 +135,7 @@ class multi_lock {
   /// `locks`: at least one. A name that is given twice counts once, even if the clients differ: mutexes on different
   /// servers must have different names.
   /// Throws boost::system::system_error: errc::invalid_config if there is none.
-  explicit multi_lock(std::vector<mutex> locks);
+  CONCH_API explicit multi_lock(std::vector<mutex> locks);
 
   executor_type get_executor() const noexcept { return locks_->front().get_executor(); }  ///< Of its first mutex.
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <conch/client.hpp>
+#include <conch/detail/api.hpp>
 #include <conch/hold.hpp>
 #include <conch/named_lock.hpp>
 
@@ -48,9 +49,9 @@ static_assert(std::is_trivially_destructible_v<acquire_options>);
 
 namespace detail {
 
-asio::any_io_executor const& own_executor_of(settings_ptr const& lock) noexcept;
+CONCH_API asio::any_io_executor const& own_executor_of(settings_ptr const& lock) noexcept;
 
-void start_acquire(settings_ptr lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor = false);
+CONCH_API void start_acquire(settings_ptr lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor = false);
 
 /// The permit of a lock with several owners that an acquire wants.
 struct permit_request {
@@ -60,8 +61,8 @@ struct permit_request {
   bool all_free = false;
 };
 
-void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_options const& options, bool once, acquire_handler handler,
-                          bool on_own_executor = false);
+CONCH_API void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_options const& options, bool once, acquire_handler handler,
+                                    bool on_own_executor = false);
 
 struct initiate_permit : initiation_at<lock_settings> {
   template <class Handler>
@@ -72,7 +73,7 @@ struct initiate_permit : initiation_at<lock_settings> {
 };
 
 /// `permit`: its weight does not count. A kind of 0 is a mutex.
-void start_adopt(settings_ptr lock, permit_request permit, std::string detached, acquire_handler handler, bool on_own_executor = false);
+CONCH_API void start_adopt(settings_ptr lock, permit_request permit, std::string detached, acquire_handler handler, bool on_own_executor = false);
 
 struct initiate_adopt : initiation_at<lock_settings> {
   template <class Handler>
@@ -90,7 +91,7 @@ class mutex : public named_lock {
  public:
   /// `name`: 1 to 512 bytes of any value.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  mutex(client& through, std::string name, lock_options options = {});
+  CONCH_API mutex(client& through, std::string name, lock_options options = {});
 
   /// Waits for the lock.
   ///

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <conch/client.hpp>
+#include <conch/detail/api.hpp>
 #include <conch/observer.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
@@ -67,18 +68,18 @@ struct lock_settings {
 };
 using settings_ptr = std::shared_ptr<lock_settings const>;
 
-asio::any_io_executor executor_of(lock_settings const* lock) noexcept;
+CONCH_API asio::any_io_executor executor_of(lock_settings const* lock) noexcept;
 
 using inspect_handler = asio::any_completion_handler<void(error_code, lock_status)>;
 using force_handler = asio::any_completion_handler<void(error_code, std::uint32_t)>;
 
-void start_inspect(settings_ptr lock, inspect_handler handler);
+CONCH_API void start_inspect(settings_ptr lock, inspect_handler handler);
 /// `fence`: the token of the holder that is to lose the lock; 0: all holders; negative: errc::invalid_config.
-void start_force(settings_ptr const& lock, std::int64_t fence, force_handler handler);
+CONCH_API void start_force(settings_ptr const& lock, std::int64_t fence, force_handler handler);
 /// The same, of the holder that is asked to let go.
-void start_request(settings_ptr const& lock, std::int64_t fence, force_handler handler);
+CONCH_API void start_request(settings_ptr const& lock, std::int64_t fence, force_handler handler);
 using free_handler = asio::any_completion_handler<void(error_code)>;
-void start_wait_free(settings_ptr lock, duration wait, free_handler handler);
+CONCH_API void start_wait_free(settings_ptr lock, duration wait, free_handler handler);
 
 }  // namespace detail
 
@@ -87,7 +88,7 @@ class named_lock {
  public:
   using executor_type = asio::any_io_executor;  ///< Of the client.
 
-  executor_type get_executor() const noexcept;                      ///< Of the client.
+  CONCH_API executor_type get_executor() const noexcept;            ///< Of the client.
   std::string const& name() const noexcept { return lock_->name; }  ///< As given, 1 to 512 bytes.
 
   /// Tells the holders, since when they hold, and how many wait. It is a snapshot for people: it may be out of date when it is read.

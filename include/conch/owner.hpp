@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
+
 #include <memory>
 #include <string>
 
@@ -21,11 +23,11 @@ using owner_ptr = std::shared_ptr<owner_state>;
 class owner {
  public:
   /// A new owner: its id is 128 random bits.
-  owner();
+  CONCH_API owner();
   /// `id`: 1 to 64 bytes of any value. Throws boost::system::system_error: errc::invalid_name.
-  explicit owner(std::string id);
+  CONCH_API explicit owner(std::string id);
 
-  std::string const& id() const noexcept;  ///< Unique, or as given.
+  CONCH_API std::string const& id() const noexcept;  ///< Unique, or as given.
 
   /// Used by the locks.
   detail::owner_ptr const& state() const noexcept { return state_; }

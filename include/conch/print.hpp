@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
 #include <conch/error.hpp>
 
 #include <iosfwd>
@@ -24,24 +25,24 @@ class multi_hold;
 // <conch/conch.hpp> does not include it. Thread safety: as the const functions of what is printed.
 
 /// The name: "timed_out". An error_code prints as "conch:1", and its message() are the words for people.
-std::string to_string(errc e);
+CONCH_API std::string to_string(errc e);
 /// "shared_mutex".
-std::string to_string(lock_kind kind);
+CONCH_API std::string to_string(lock_kind kind);
 /// "mutex, 1 of 1 held, 3 waiting: client 0123… since 2026-11-23 10:00:00 UTC, fence 12, 29.5 s left".
-std::string to_string(lock_status const& s);
-std::string to_string(lock_holder const& h);  ///< The same for a holder.
+CONCH_API std::string to_string(lock_status const& s);
+CONCH_API std::string to_string(lock_holder const& h);  ///< The same for a holder.
 /// "held, fence 12, 29.5 s left", "not held any more, fence 12" (lost or released), "empty".
-std::string to_string(hold const& h);
-std::string to_string(reentrant_hold const& h);  ///< The same.
-std::string to_string(multi_hold const& h);      ///< The same.
+CONCH_API std::string to_string(hold const& h);
+CONCH_API std::string to_string(reentrant_hold const& h);  ///< The same.
+CONCH_API std::string to_string(multi_hold const& h);      ///< The same.
 
-std::ostream& operator<<(std::ostream& to, errc e);                   ///< The name of the enumerator.
-std::ostream& operator<<(std::ostream& to, lock_kind kind);           ///< As to_string() says.
-std::ostream& operator<<(std::ostream& to, lock_status const& s);     ///< As to_string() says.
-std::ostream& operator<<(std::ostream& to, lock_holder const& h);     ///< As to_string() says.
-std::ostream& operator<<(std::ostream& to, hold const& h);            ///< As to_string() says.
-std::ostream& operator<<(std::ostream& to, reentrant_hold const& h);  ///< As to_string() says.
-std::ostream& operator<<(std::ostream& to, multi_hold const& h);      ///< As to_string() says.
+CONCH_API std::ostream& operator<<(std::ostream& to, errc e);                   ///< The name of the enumerator.
+CONCH_API std::ostream& operator<<(std::ostream& to, lock_kind kind);           ///< As to_string() says.
+CONCH_API std::ostream& operator<<(std::ostream& to, lock_status const& s);     ///< As to_string() says.
+CONCH_API std::ostream& operator<<(std::ostream& to, lock_holder const& h);     ///< As to_string() says.
+CONCH_API std::ostream& operator<<(std::ostream& to, hold const& h);            ///< As to_string() says.
+CONCH_API std::ostream& operator<<(std::ostream& to, reentrant_hold const& h);  ///< As to_string() says.
+CONCH_API std::ostream& operator<<(std::ostream& to, multi_hold const& h);      ///< As to_string() says.
 
 #ifdef __cpp_lib_format
 namespace detail {

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
 #include <conch/mutex.hpp>
 #include <conch/owner.hpp>
 
@@ -29,15 +30,15 @@ struct level_request {
 
 using level_handler = asio::any_completion_handler<void(error_code, reentrant_hold)>;
 
-void start_acquire_level(settings_ptr lock, owner_ptr who, level_request wanted, acquire_options const& options, level_handler handler);
-void leave_level(shared_hold_ptr level, level_use use) noexcept;
-void start_level_release(shared_hold_ptr level, level_use use, release_handler handler);
-hold const& hold_of_level(shared_hold const& level) noexcept;
-std::uint32_t depth_of_level(shared_hold const& level) noexcept;
+CONCH_API void start_acquire_level(settings_ptr lock, owner_ptr who, level_request wanted, acquire_options const& options, level_handler handler);
+CONCH_API void leave_level(shared_hold_ptr level, level_use use) noexcept;
+CONCH_API void start_level_release(shared_hold_ptr level, level_use use, release_handler handler);
+CONCH_API hold const& hold_of_level(shared_hold const& level) noexcept;
+CONCH_API std::uint32_t depth_of_level(shared_hold const& level) noexcept;
 /// True if `who` has a valid hold of this lock in this process, with a level for `use`; of a writer all levels may read.
-bool has_level(owner_ptr const& who, settings_ptr const& lock, level_use use);
-permit_request request_of(owner_ptr const& who);
-asio::any_io_executor executor_of(shared_hold const* level) noexcept;
+CONCH_API bool has_level(owner_ptr const& who, settings_ptr const& lock, level_use use);
+CONCH_API permit_request request_of(owner_ptr const& who);
+CONCH_API asio::any_io_executor executor_of(shared_hold const* level) noexcept;
 
 struct initiate_level : initiation_at<lock_settings> {
   template <class Handler>
@@ -160,7 +161,7 @@ class reentrant_mutex : public named_lock {
   /// `name`: 1 to 512 bytes of any value. A lock of another kind under the same name uses the same key: each fails with
   /// errc::wrong_type while the other is in use.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  reentrant_mutex(client& through, std::string name, lock_options options = {});
+  CONCH_API reentrant_mutex(client& through, std::string name, lock_options options = {});
 
   /// Waits for the lock on behalf of `who`.
   ///
@@ -188,7 +189,7 @@ class reentrant_mutex : public named_lock {
   }
 
   /// True if `who` has a valid hold of this lock in this process.
-  bool held_by(owner const& who) const;
+  CONCH_API bool held_by(owner const& who) const;
 
   /// The same lock on behalf of `who`, for with_lock and for code that takes any kind of lock:
   /// `auto mine = m.for_owner(me); co_await with_lock(mine, body);`

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
 #include <conch/reentrant_mutex.hpp>
 #include <conch/shared_mutex.hpp>
 
@@ -30,7 +31,7 @@ class reentrant_shared_mutex : public named_lock {
   /// `name`: 1 to 512 bytes of any value. A lock of another kind under the same name uses the same key: each fails with
   /// errc::wrong_type while the other is in use. A shared_mutex is of the same kind.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  reentrant_shared_mutex(client& through, std::string name, lock_options options = {});
+  CONCH_API reentrant_shared_mutex(client& through, std::string name, lock_options options = {});
 
   /// Acquires as a writer, on behalf of `who`.
   ///
@@ -81,9 +82,9 @@ class reentrant_shared_mutex : public named_lock {
   }
 
   /// True if `who` reads or writes by a valid hold in this process.
-  bool held_by(owner const& who) const;
+  CONCH_API bool held_by(owner const& who) const;
   /// True if `who` writes by a valid hold in this process.
-  bool written_by(owner const& who) const;
+  CONCH_API bool written_by(owner const& who) const;
 
   /// The same lock on behalf of `who`, in the shape of a shared_mutex, for with_lock and for code that takes any kind of lock:
   /// `auto mine = m.for_owner(me); co_await with_lock(mine, body);` as a writer, and with `auto reading = mine.readers();` as a reader.

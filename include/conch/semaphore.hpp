@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
 #include <conch/mutex.hpp>
 
 #include <cstdint>
@@ -11,9 +12,9 @@
 namespace conch {
 
 namespace detail {
-void start_set_permits(settings_ptr lock, std::uint32_t permits, force_handler handler);
-void start_change_permits(settings_ptr lock, std::int64_t by, std::uint32_t permits, bool if_unset, force_handler handler);
-void start_release_permits(settings_ptr lock, node_ref of, std::uint32_t permits, asio::any_completion_handler<void(error_code)> handler);
+CONCH_API void start_set_permits(settings_ptr lock, std::uint32_t permits, force_handler handler);
+CONCH_API void start_change_permits(settings_ptr lock, std::int64_t by, std::uint32_t permits, bool if_unset, force_handler handler);
+CONCH_API void start_release_permits(settings_ptr lock, node_ref of, std::uint32_t permits, asio::any_completion_handler<void(error_code)> handler);
 }  // namespace detail
 
 /// N permits under one name. Up to N holders have one each at a time; a holder may take several at once.
@@ -32,7 +33,7 @@ class semaphore : public named_lock {
   /// `name`: 1 to 512 bytes of any value. A mutex of the same name uses the same key: each fails with errc::wrong_type
   /// while the other is in use. `permits`: 1 to 1'000'000.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  semaphore(client& through, std::string name, std::uint32_t permits, lock_options options = {});
+  CONCH_API semaphore(client& through, std::string name, std::uint32_t permits, lock_options options = {});
 
   /// The number that this object was made with. The limit on the server is lock_status::limit.
   std::uint32_t permits() const noexcept { return permits_; }

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
 #include <conch/mutex.hpp>
 
 #include <cstdint>
@@ -12,8 +13,8 @@ namespace conch {
 
 namespace detail {
 using order_handler = asio::any_completion_handler<void(error_code)>;
-void start_downgrade(settings_ptr lock, node_ref writer, order_handler handler);
-void refuse_upgrade(settings_ptr const& lock, order_handler handler);
+CONCH_API void start_downgrade(settings_ptr lock, node_ref writer, order_handler handler);
+CONCH_API void refuse_upgrade(settings_ptr const& lock, order_handler handler);
 }  // namespace detail
 
 /// A lock by its name with one writer, or any number of readers (up to 1'000'000).
@@ -31,7 +32,7 @@ class shared_mutex : public named_lock {
   /// `name`: 1 to 512 bytes of any value. A lock of another kind under the same name uses the same key: each fails with
   /// errc::wrong_type while the other is in use.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  shared_mutex(client& through, std::string name, lock_options options = {});
+  CONCH_API shared_mutex(client& through, std::string name, lock_options options = {});
 
   /// Acquires as a writer: waits to be the only holder.
   ///

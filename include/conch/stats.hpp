@@ -2,6 +2,7 @@
 #pragma once
 
 #include <conch/clock.hpp>
+#include <conch/detail/api.hpp>
 
 #include <array>
 #include <chrono>
@@ -20,10 +21,10 @@ struct histogram {
   std::uint64_t count = 0;                            ///< of all buckets
   duration sum = duration::zero();                    ///< of all that was added
 
-  void add(duration d) noexcept;  ///< Counts one.
+  CONCH_API void add(duration d) noexcept;  ///< Counts one.
 
   /// Upper bound of the bucket in which the given share (0 to 1) is reached. 0 when nothing was counted.
-  duration quantile(double share) const noexcept;
+  CONCH_API duration quantile(double share) const noexcept;
 };
 
 /// One server of a quorum.
@@ -99,6 +100,6 @@ struct statistics {
 /// Prometheus text exposition (format 0.0.4) of a snapshot. `labels` goes into every line as it is, e.g.
 /// `client="orders"`; may be empty. With config::top_k there are lines with a label `lock`, whose value is the name:
 /// bytes that are no printable UTF-8 are `\xNN` in it, and a backslash of the name is two.
-std::string to_prometheus(statistics const& s, std::string_view labels = {});
+CONCH_API std::string to_prometheus(statistics const& s, std::string_view labels = {});
 
 }  // namespace conch

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
 #include <conch/mutex.hpp>
 #include <conch/with_lock.hpp>
 
@@ -28,7 +29,7 @@ class striped_mutex : public named_lock {
   /// `name`: 1 to 512 bytes of any value. A lock of another kind under the same name uses the same key: each fails with
   /// errc::wrong_type while the other is in use. `segments`: 1 to 1'000.
   /// Throws boost::system::system_error: errc::invalid_name, errc::invalid_config.
-  striped_mutex(client& through, std::string name, std::uint32_t segments, lock_options options = {});
+  CONCH_API striped_mutex(client& through, std::string name, std::uint32_t segments, lock_options options = {});
 
   std::uint32_t segments() const noexcept { return segments_; }  ///< As given, 1 to 1'000.
 
@@ -94,7 +95,7 @@ class striped_mutex : public named_lock {
  private:
   static inline std::vector<std::uint32_t> const no_segment{};
 
-  detail::permit_request request(std::vector<std::uint32_t> const& but) const;
+  CONCH_API detail::permit_request request(std::vector<std::uint32_t> const& but) const;
 
   template <class Token>
   auto start(std::vector<std::uint32_t> const& but, acquire_options const& options, bool once, Token& token) {

@@ -96,12 +96,103 @@ elseif(HOW STREQUAL "command")
     message(FATAL_ERROR "the command has a path of its own to libraries:\n${needs}")
   endif()
 
+elseif(HOW STREQUAL "symbols")
+  # What leaves the shared library: the functions of symbols.txt, Asio's, and nothing else of conch.
+  execute_process(COMMAND readelf -d "${SHARED_LIBRARY}" OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCH "SONAME[^\n]*\\[([^\n]*)\\]" soname "${dynamic}")
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" version "${VERSION}")
+  if(NOT soname MATCHES "\\[libconch\\.so\\.${version}\\]")
+    message(FATAL_ERROR "${SHARED_LIBRARY} has another SONAME than libconch.so.${version}:\n${dynamic}")
+  endif()
+  execute_process(COMMAND nm -D --defined-only -C "${SHARED_LIBRARY}" OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX REPLACE "\\[abi:cxx11\\]" "" symbols "${symbols}")
+  string(REGEX REPLACE "[][;]" "" symbols "${symbols}")
+  string(REPLACE "\n" ";" symbols "${symbols}")
+  list(LENGTH symbols count)
+  list(FILTER symbols INCLUDE REGEX "conch")
+  file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/symbols.txt" allowed)
+  set(found "")
+  set(unwanted "")
+  foreach(symbol IN LISTS symbols)
+    string(REGEX REPLACE "^[0-9a-f]* +T ([^(]*).*$" "\\1" name "${symbol}")
+    if(name IN_LIST allowed)
+      list(APPEND found "${name}")
+    elseif(NOT name MATCHES "^conch_(has|is|needs)_[A-Za-z_0-9]+$")
+      string(APPEND unwanted "\n  ${symbol}")
+    endif()
+  endforeach()
+  set(missing "${allowed}")
+  list(REMOVE_ITEM missing ${found})
+  if(unwanted OR missing OR count LESS 100 OR count GREATER 4000)
+    message(FATAL_ERROR "${count} symbols. Not in symbols.txt, or not to leave the library: ${unwanted}\nIn symbols.txt, and not in the library (CONCH_API is missing?): ${missing}")
+  endif()
+  message(STATUS "${count} symbols, ${soname}")
+
+elseif(HOW STREQUAL "programs")
+  # Programs that use Asio already, and programs that do not agree with the library. Each object file is compiled once.
+  set(work "${WORK_DIR}/programs")
+  file(REMOVE_RECURSE "${work}")
+  file(MAKE_DIRECTORY "${work}/lib")
+  separate_arguments(cxx_flags UNIX_COMMAND "${CXX_FLAGS}")
+  set(with_asio -DBOOST_ASIO_SEPARATE_COMPILATION)
+  set(needs -pthread)
+  if(TLS)
+    list(APPEND with_asio -DCONCH_TLS=1 -DWITH_TLS)
+    list(APPEND needs -lssl -lcrypto)
+  else()
+    list(APPEND with_asio -DCONCH_TLS=0)
+  endif()
+  function(compile source object)
+    run(${LAUNCHER} "${CXX}" -std=c++20 -O0 ${cxx_flags} -Wall -Wextra -Werror ${ARGN} "-I${CONCH_SOURCE_DIR}/include" -c "${program_source}/${source}" -o "${work}/${object}")
+  endfunction()
+  # Beside the library as a program finds it at run time.
+  file(CREATE_LINK "${SHARED_LIBRARY}" "${work}/lib/${SONAME}" SYMBOLIC)
+  set(ENV{LD_LIBRARY_PATH} "${work}/lib:${work}:$ENV{LD_LIBRARY_PATH}")
+  set(static "${STATIC_LIBRARY}")
+  set(shared "${SHARED_LIBRARY}")
+
+  compile(main.cpp main.o ${with_asio})
+  compile(other.cpp other.o -fPIC) # header-only
+  compile(own_bodies.cpp own_bodies.o ${with_asio})
+  run("${CXX}" ${cxx_flags} -shared "${work}/other.o" -o "${work}/libother.so" -pthread)
+  foreach(kind IN ITEMS static shared)
+    # A library with header-only Asio, linked into the program or shared.
+    foreach(other IN ITEMS other.o libother.so)
+      run("${CXX}" ${cxx_flags} "${work}/main.o" "${work}/${other}" "${${kind}}" ${needs} -o "${work}/consumer")
+      run("${work}/consumer")
+    endforeach()
+    run("${CXX}" ${cxx_flags} "${work}/main.o" "${work}/own_bodies.o" "${work}/other.o" "${${kind}}" ${needs} -o "${work}/consumer")
+    run("${work}/consumer")
+  endforeach()
+
+  # does_not_link(WORDS OBJECT): with neither kind, and the linker says why.
+  function(does_not_link words object)
+    foreach(kind IN ITEMS static shared)
+      execute_process(COMMAND "${CXX}" ${cxx_flags} "${work}/${object}" "${${kind}}" ${needs} -o "${work}/consumer"
+        OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE result)
+      string(FIND "${said}" "${words}" at)
+      if(result EQUAL 0 OR at EQUAL -1)
+        message(FATAL_ERROR "${object} with the ${kind} library: exit code ${result}, or no '${words}' in:\n${said}")
+      endif()
+    endforeach()
+  endfunction()
+  compile(small.cpp agrees.o ${with_asio})
+  run("${CXX}" ${cxx_flags} "${work}/agrees.o" "${static}" ${needs} -o "${work}/consumer")
+  compile(small.cpp without_definitions.o)
+  does_not_link(conch_needs_BOOST_ASIO_SEPARATE_COMPILATION without_definitions.o)
+  compile(small.cpp without_rtti.o ${with_asio} -fno-rtti)
+  does_not_link(conch_needs_RTTI_and_this_is_compiled_with_fno_rtti without_rtti.o)
+  compile(small.cpp other_boost.o ${with_asio} -DCONCH_AGREES_ON_BOOST=conch_is_compiled_with_another_version_of_Boost_than_this_BOOST_VERSION_199900)
+  does_not_link(conch_is_compiled_with_another_version_of_Boost_than_this_BOOST_VERSION_199900 other_boost.o)
+
 elseif(HOW STREQUAL "find_package")
   build_and_run(find_package)
 
 elseif(HOW STREQUAL "subdirectory")
   # Without TLS, as it is by default for a project that embeds this one; said, because the folder may be that of an earlier test.
-  build_and_run(subdirectory "-DCONCH_SOURCE_DIR=${CONCH_SOURCE_DIR}" -DCONCH_TLS=OFF)
+  # With the same warnings as errors as at home: then it finds most of the library in the cache of the compiler.
+  build_and_run(subdirectory "-DCONCH_SOURCE_DIR=${CONCH_SOURCE_DIR}" -DCONCH_TLS=OFF -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON
+    "-DCONCH_WERROR=${WERROR}")
   file(GLOB_RECURSE built "${WORK_DIR}/subdirectory/bin/*" "${WORK_DIR}/subdirectory/*.so*")
   foreach(file IN LISTS built)
     execute_process(COMMAND readelf -d "${file}" OUTPUT_VARIABLE needs COMMAND_ERROR_IS_FATAL ANY)
@@ -146,7 +237,7 @@ elseif(HOW STREQUAL "no_deprecated")
   # Looked at, and not linked with anything that was compiled without this definition.
   file(GLOB sources "${CONCH_SOURCE_DIR}/src/backends/*.cpp" "${CONCH_SOURCE_DIR}/src/client/*.cpp"
     "${CONCH_SOURCE_DIR}/src/*/connection.cpp")
-  run("${CXX}" -std=c++20 ${cxx_flags} -fsyntax-only -w
+  run(${LAUNCHER} "${CXX}" -std=c++20 ${cxx_flags} -fsyntax-only -w
     -DBOOST_ASIO_SEPARATE_COMPILATION -DBOOST_ASIO_NO_DEPRECATED "-DCONCH_TLS=${with_tls}"
     "-I${CONCH_SOURCE_DIR}/include" "-I${CONCH_SOURCE_DIR}/src"
     "${program_source}/main.cpp" ${sources})

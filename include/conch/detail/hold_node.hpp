@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/agreement.hpp>
+#include <conch/detail/api.hpp>
 #include <conch/error.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
@@ -21,8 +23,8 @@ namespace detail {
 
 class hold_node;
 
-void retain(hold_node* n) noexcept;
-void let_go(hold_node* n) noexcept;
+CONCH_API void retain(hold_node* n) noexcept;
+CONCH_API void let_go(hold_node* n) noexcept;
 
 /// A counted reference to a hold_node, or none.
 class node_ref {
@@ -57,10 +59,10 @@ using acquire_handler = boost::asio::any_completion_handler<void(error_code, hol
 using close_handler = boost::asio::any_completion_handler<void(error_code)>;
 
 /// The executor of a hold's client. `node` must not be empty.
-boost::asio::any_io_executor const& own_executor_of(node_ref const& node) noexcept;
+CONCH_API boost::asio::any_io_executor const& own_executor_of(node_ref const& node) noexcept;
 
 /// The same, or asio::system_executor if there is no node.
-boost::asio::any_io_executor executor_of(hold_node const* node) noexcept;
+CONCH_API boost::asio::any_io_executor executor_of(hold_node const* node) noexcept;
 
 /// The base of each initiation. asio::cancel_after, and others that make a timer for an operation, ask it for the executor.
 /// The operation's arguments keep the object that it points to.
@@ -85,16 +87,16 @@ bool runs_on_client_executor(boost::asio::any_io_executor const& own_executor, H
 }
 
 /// `on_own_executor`: the result of runs_on_client_executor.
-void start_release(node_ref node, release_handler handler, bool on_own_executor = false);
-void start_lost(node_ref node, lost_handler handler);
-void start_requested(node_ref node, lost_handler handler);
-void start_extend(node_ref node, duration lease, release_handler handler);
-void start_detach(node_ref node, detach_handler handler);
+CONCH_API void start_release(node_ref node, release_handler handler, bool on_own_executor = false);
+CONCH_API void start_lost(node_ref node, lost_handler handler);
+CONCH_API void start_requested(node_ref node, lost_handler handler);
+CONCH_API void start_extend(node_ref node, duration lease, release_handler handler);
+CONCH_API void start_detach(node_ref node, detach_handler handler);
 
 /// The end of an operation on an empty hold: errc::not_held, posted to `where`.
-void end_of_empty(boost::asio::any_io_executor const& where, release_handler handler);
-void end_of_empty(boost::asio::any_io_executor const& where, detach_handler handler);
-void end_of_empty(boost::asio::any_io_executor const& where, lost_handler handler);
+CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, release_handler handler);
+CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, detach_handler handler);
+CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, lost_handler handler);
 
 /// The same for a handler whose type is not erased yet. It is posted straight to the handler's own executor. Through asio::system_executor, one
 /// of that one's threads would let go of the handler's context only after the handler has run, when that context may be gone.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <conch/clock.hpp>
+#include <conch/detail/api.hpp>
 #include <conch/error.hpp>
 
 #include <cstddef>
@@ -24,22 +25,22 @@ class multi_plan {
 
   /// Indexes into `names` in the order of acquiring: that of the bytes of the names, each name once. Every multi_lock has this order,
   /// so that two with the same locks never wait for each other.
-  static std::vector<std::size_t> in_order(std::vector<std::string_view> const& names);
+  CONCH_API static std::vector<std::size_t> in_order(std::vector<std::string_view> const& names);
 
   /// It begins with a try of all of them, which does not wait. `once`: it ends with that try, and one more of the first that was not
   /// taken, alone: an error inside the script for all of them is no answer.
-  multi_plan(std::size_t count, std::optional<time_point> until, bool once = false);
+  CONCH_API multi_plan(std::size_t count, std::optional<time_point> until, bool once = false);
 
   /// One end for all tries and waits.
-  std::optional<time_point> until() const noexcept;
+  CONCH_API std::optional<time_point> until() const noexcept;
 
   /// `granted`: the result of each try. Returns which holds to give back: all behind the first busy one. Two multi_locks that kept
   /// them while they wait could wait for each other.
-  std::vector<bool> tried(std::vector<bool> const& granted);
+  CONCH_API std::vector<bool> tried(std::vector<bool> const& granted);
   /// The lock that it waited for is held.
-  void granted();
+  CONCH_API void granted();
   /// To be called after the tries and after each wait. `why`: the error of what failed. `valid`: all holds still are.
-  step next(error_code why, bool cancelled, bool valid);
+  CONCH_API step next(error_code why, bool cancelled, bool valid);
 
   std::size_t waits_for() const noexcept { return waits_for_; }
   error_code failure() const noexcept { return failure_; }

@@ -7,6 +7,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/system/system_error.hpp>
 #include <conch/conch.hpp>
 
@@ -47,7 +48,8 @@ bool says_whether_it_has_tls() {
 int main() {
   boost::asio::io_context& context = others_context();
   bool ran = false;
-  boost::asio::post(context, [&ran] { ran = true; });
+  auto const strand = boost::asio::make_strand(context);
+  boost::asio::post(strand, [&ran, &strand] { ran = strand.running_in_this_thread(); });
   int passes = 0;
   boost::asio::co_spawn(context, lock_and_work(passes), boost::asio::detached);
   context.run();

@@ -21,7 +21,7 @@ int others_work() {
     boost::asio::post(context, [&ran] { ++ran; });
   });
   boost::asio::strand<boost::asio::io_context::executor_type> strand{context.get_executor()};
-  boost::asio::post(strand, [&ran] { ++ran; });
+  boost::asio::post(strand, [&ran, &strand] { ran += strand.running_in_this_thread() ? 1 : 0; });
   context.run();
   return ran;
 }
