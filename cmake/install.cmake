@@ -4,20 +4,21 @@ include(CMakePackageConfigHelpers)
 
 set(conch_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/conch")
 
+# Components: what a program needs at run time (library), what its compiler needs (development), and the command.
 install(TARGETS conch EXPORT conchTargets
-  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
-install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.hpp")
-install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library NAMELINK_COMPONENT development
+  RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT library)
+install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development FILES_MATCHING PATTERN "*.hpp")
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT development)
 if(TARGET conch-cli)
-  install(TARGETS conch-cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
-  install(FILES src/cli/conch.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
-  install(FILES src/cli/completion/conch.bash DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME conch)
-  install(FILES src/cli/completion/_conch DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+  install(TARGETS conch-cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
+  install(FILES src/cli/conch.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT command)
+  install(FILES src/cli/completion/conch.bash DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT command RENAME conch)
+  install(FILES src/cli/completion/_conch DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" COMPONENT command)
 endif()
 
-install(EXPORT conchTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}")
+install(EXPORT conchTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT development)
 configure_package_config_file(cmake/conchConfig.cmake.in conchConfig.cmake
   INSTALL_DESTINATION "${conch_package_dir}")
 # Before 1.0 a minor version may change the interface.
@@ -25,7 +26,7 @@ write_basic_package_version_file(conchConfigVersion.cmake COMPATIBILITY SameMino
 install(FILES
   "${CMAKE_CURRENT_BINARY_DIR}/conchConfig.cmake"
   "${CMAKE_CURRENT_BINARY_DIR}/conchConfigVersion.cmake"
-  DESTINATION "${conch_package_dir}")
+  DESTINATION "${conch_package_dir}" COMPONENT development)
 
 # conch.pc finds its prefix from where it lies, so that an installed tree can be moved.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -34,6 +35,11 @@ else()
   file(RELATIVE_PATH conch_pc_prefix
     "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
   string(REGEX REPLACE "/$" "" conch_pc_prefix "${conch_pc_prefix}")
+  # What a static library leaves to the linker of the program, a shared one has found for itself. (`pkg-config --static` names it all the same.)
+  set(conch_pc_private "")
+  if(conch_kind STREQUAL "SHARED_LIBRARY")
+    set(conch_pc_private ".private")
+  endif()
   set(conch_pc_requires "")
   set(conch_pc_tls 0)
   if(CONCH_TLS)
@@ -42,5 +48,5 @@ else()
   endif()
   configure_file(cmake/conch.pc.in conch.pc @ONLY)
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/conch.pc"
-    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
 endif()

@@ -168,7 +168,7 @@ elseif(HOW STREQUAL "programs")
   # does_not_link(WORDS OBJECT): with neither kind, and the linker says why.
   function(does_not_link words object)
     foreach(kind IN ITEMS static shared)
-      execute_process(COMMAND "${CXX}" ${cxx_flags} "${work}/${object}" "${${kind}}" ${needs} -o "${work}/consumer"
+      execute_process(COMMAND "${CXX}" ${cxx_flags} "${work}/${object}" "${${kind}}" ${needs} -Wl,--gc-sections -o "${work}/consumer"
         OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE result)
       string(FIND "${said}" "${words}" at)
       if(result EQUAL 0 OR at EQUAL -1)
@@ -178,7 +178,7 @@ elseif(HOW STREQUAL "programs")
   endfunction()
   compile(small.cpp agrees.o ${with_asio})
   run("${CXX}" ${cxx_flags} "${work}/agrees.o" "${static}" ${needs} -o "${work}/consumer")
-  compile(small.cpp without_definitions.o)
+  compile(small.cpp without_definitions.o -fdata-sections)
   does_not_link(conch_needs_BOOST_ASIO_SEPARATE_COMPILATION without_definitions.o)
   compile(small.cpp without_rtti.o ${with_asio} -fno-rtti)
   does_not_link(conch_needs_RTTI_and_this_is_compiled_with_fno_rtti without_rtti.o)
@@ -189,20 +189,32 @@ elseif(HOW STREQUAL "find_package")
   build_and_run(find_package)
 
 elseif(HOW STREQUAL "subdirectory")
-  # Without TLS, as it is by default for a project that embeds this one; said, because the folder may be that of an earlier test.
-  # With the same warnings as errors as at home: then it finds most of the library in the cache of the compiler.
-  build_and_run(subdirectory "-DCONCH_SOURCE_DIR=${CONCH_SOURCE_DIR}" -DCONCH_TLS=OFF -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON
-    "-DCONCH_WERROR=${WERROR}")
-  file(GLOB_RECURSE built "${WORK_DIR}/subdirectory/bin/*" "${WORK_DIR}/subdirectory/*.so*")
+  # The targets and what a program is compiled with are the same as by FetchContent, which builds it.
+  run("${CMAKE_COMMAND}" -G Ninja -S "${program_source}" -B "${WORK_DIR}/subdirectory" "-DCMAKE_CXX_COMPILER=${CXX}" "-DCONCH_SOURCE_DIR=${CONCH_SOURCE_DIR}"
+    -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
+  file(READ "${WORK_DIR}/subdirectory/compile_commands.json" commands)
+  string(REGEX MATCH "[^\n]*main\\.cpp\\.o[^\n]*" command "${commands}")
+  if(NOT command MATCHES "-DBOOST_ASIO_SEPARATE_COMPILATION -DCONCH_TLS=0 " OR command MATCHES "Werror|-Wall|visibility")
+    message(FATAL_ERROR "the program is compiled by ${command}")
+  endif()
+  # A project that embeds this one gets the library and nothing else.
+  if(commands MATCHES "/(tests|examples|bench|cli)/[a-z_/]+\\.cpp\"" AND NOT CMAKE_MATCH_0 MATCHES "consume")
+    message(FATAL_ERROR "built as well: ${CMAKE_MATCH_0}")
+  endif()
+
+elseif(HOW STREQUAL "fetch_content")
+  # Without TLS, as it is by default for a project that embeds this one, and where there is no OpenSSL. With the same warnings as errors as at home: then it
+  # finds most of the library in the cache of the compiler.
+  build_and_run(fetch_content "-DFETCHCONTENT_SOURCE_DIR_CONCH=${CONCH_SOURCE_DIR}" -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON "-DCONCH_WERROR=${WERROR}")
+  file(GLOB_RECURSE built "${WORK_DIR}/fetch_content/bin/*" "${WORK_DIR}/fetch_content/*.so*")
   foreach(file IN LISTS built)
     execute_process(COMMAND readelf -d "${file}" OUTPUT_VARIABLE needs COMMAND_ERROR_IS_FATAL ANY)
     if(NOT needs MATCHES "NEEDED" OR needs MATCHES "libssl|libcrypto")
       message(FATAL_ERROR "${file} needs OpenSSL, or nothing at all:\n${needs}")
     endif()
   endforeach()
-  # A project that embeds this one gets the library and nothing else.
   file(GLOB_RECURSE unwanted
-    "${WORK_DIR}/subdirectory/*_tests" "${WORK_DIR}/subdirectory/*example_*")
+    "${WORK_DIR}/fetch_content/*_tests" "${WORK_DIR}/fetch_content/*example_*")
   if(unwanted)
     message(FATAL_ERROR "built as well: ${unwanted}")
   endif()
