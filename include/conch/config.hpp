@@ -88,7 +88,9 @@ struct config {
   /// `memory://[name]` (this process only, for unit tests). Or 1 to 9 independent servers, of which a majority decides:
   /// `redlock://host:port,host:port,host:port`, each written as after `redis://`. `valkey://` and `valkeys://` are other names of
   /// `redis://` and `rediss://`. Or the master of a set that Sentinels watch:
-  /// `redis-sentinel://[user:password@]sentinel[:26379],sentinel,...[/db]?sentinelMasterId=NAME`, and over TLS `rediss-sentinel://`.
+  /// `redis-sentinel://[user:password@]sentinel[:26379],sentinel,...[/db]?sentinelMasterId=NAME`, and over TLS `rediss-sentinel://`. Or a
+  /// Cluster, of which some nodes are named: `redis-cluster://[user:password@]node[:6379],node,...`, and over TLS `rediss-cluster://`
+  /// (`valkey-cluster://` and `valkeys-cluster://` are the same).
   std::string url = "redis://127.0.0.1:6379";
 
   /// For `rediss://`, which needs a conch that was built with CONCH_TLS. A URL can name the files, too:
@@ -109,11 +111,11 @@ struct config {
   std::optional<bool> sentinels_over_tls = std::nullopt;
   std::optional<tls_config> sentinel_tls = std::nullopt;  ///< As `sentinels_over_tls` says.
 
-  /// How often one of the Sentinels is asked whether the master is still the same. They also tell of a change by themselves, at once. 100 ms
-  /// to 1 hour.
+  /// How often one of the Sentinels is asked whether the master is still the same. They also tell of a change by themselves, at once. Of a
+  /// Cluster: how often its map is asked for without a reason. 100 ms to 1 hour.
   duration topology_refresh = std::chrono::seconds{10};
 
-  /// Other addresses for masters and Sentinels than those that the Sentinels name, for clients behind NAT: "host:port" to "host:port", up to
+  /// Other addresses for servers than those that Sentinels or nodes of a Cluster name, for clients behind NAT: "host:port" to "host:port", up to
   /// 1000. An IPv6 address stands in brackets. The addresses of the URL do not go through it.
   std::map<std::string, std::string> address_map{};
 

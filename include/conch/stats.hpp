@@ -87,7 +87,7 @@ struct statistics {
   std::uint64_t held = 0;                       ///< gauge: holds
   std::chrono::sys_seconds tls_peer_expires{};  ///< gauge: when the first of the certificates of the servers ends; 0: none was shown
   std::uint64_t master_switches = 0;            ///< Sentinel: the master was another than before
-  std::uint64_t topology_refreshes = 0;         ///< Sentinel: how often Sentinels were asked again for the master
+  std::uint64_t topology_refreshes = 0;         ///< how often Sentinels were asked again for the master, or nodes of a Cluster for their map
   histogram failover;                           ///< Sentinel: from the end of a connection to the first answer of another master
   std::uint64_t sync_short = 0;                 ///< sync_replicas: grants and renewals that too few replicas had in time
   histogram sync_wait;                          ///< sync_replicas: from writing a batch of them to the answer of its WAIT

@@ -5,8 +5,10 @@
 #include "base/identity.hpp"
 #include "memory/connection.hpp"
 #include "protocol/server.hpp"
+#include "protocol/sharded.hpp"
 #include "protocol/synced_server.hpp"
 #include "quorum/quorum.hpp"
+#include "redis/cluster_transport.hpp"
 #include "redis/codec.hpp"
 #include "redis/connection.hpp"
 #include "redis/scripts.hpp"
@@ -65,6 +67,7 @@ deployment synced(redis::address const& where, deployment d, std::uint64_t seed,
 
 std::vector<redis::address> servers_of(config const& c) {
   if (auto const through = sentinels_of(c)) return {through->server};
+  if (auto const nodes = cluster_of(c)) return nodes->seeds;
   if (c.quorum.servers.empty()) return redis::parse_servers(c.url);
   try {
     return redis::parse_servers(c.quorum.servers);
@@ -86,6 +89,11 @@ std::optional<redis::sentinel_url> sentinels_of(config const& c) {
   return all;
 }
 
+std::optional<redis::cluster_url> cluster_of(config const& c) {
+  if (!c.quorum.servers.empty() || !redis::names_cluster(c.url)) return std::nullopt;
+  return redis::parse_cluster(c.url);
+}
+
 bool is_quorum(config const& c) { return !c.quorum.servers.empty() || c.url.starts_with("redlock://"); }
 
 bool is_one_redis(config const& c) { return !is_quorum(c) && servers_of(c).front().what != redis::address::kind::memory; }
@@ -99,6 +107,12 @@ deployment make(lent const& client) {
   if (is_quorum(client.settings)) {
     several =
         std::make_unique<quorum::quorum>(client.settings, client.client_id, seed, *d.nonces, client.timers, client.up, client.log, client.stats);
+  }
+  if (auto nodes = cluster_of(client.settings)) {
+    auto to_nodes = std::make_unique<redis::cluster_transport>(client.shell, client.on, client.settings, client.client_id, std::move(*nodes));
+    d.backend = std::make_unique<protocol::sharded>(client.settings, seed, *d.nonces, client.timers, *to_nodes, client.up, client.log, client.stats);
+    d.transports.push_back(std::move(to_nodes));
+    return d;
   }
   if (client.settings.sync_replicas != 0) return synced(servers.front(), std::move(d), seed, client);
   for (redis::address const& where : servers) {

@@ -39,6 +39,9 @@ std::vector<redis::address> servers_of(config const& c);
 /// The Sentinels that say where the server is; none: the settings name it. Throws as servers_of.
 std::optional<redis::sentinel_url> sentinels_of(config const& c);
 
+/// The nodes of a Cluster that the URL names; none: it names another kind of server. Throws as servers_of.
+std::optional<redis::cluster_url> cluster_of(config const& c);
+
 /// Does a majority of the servers decide? It also does for a single server, if the URL or `config::quorum.servers` asks for it.
 bool is_quorum(config const& c);
 

@@ -42,6 +42,12 @@ class fifo {
   }
 
   template <class F>
+  void for_each(F const& f) {
+    std::for_each(ring_.begin(), ring_.end(), f);
+    std::for_each(more_.begin(), more_.end(), f);
+  }
+
+  template <class F>
   bool any_of(F const& f) const {
     return std::any_of(ring_.begin(), ring_.end(), f) || std::any_of(more_.begin(), more_.end(), f);
   }

@@ -9,7 +9,9 @@
 #include <boost/system/system_error.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 namespace conch::redis {
 
@@ -146,6 +148,10 @@ void read_unix(std::string_view rest, address& to) {
 
 constexpr std::string_view plain_sentinels = "redis-sentinel://", tls_sentinels = "rediss-sentinel://";
 
+/// The schemes of a Cluster, and whether each is over TLS.
+constexpr std::pair<std::string_view, bool> cluster_schemes[] = {
+    {"redis-cluster://", false}, {"rediss-cluster://", true}, {"valkey-cluster://", false}, {"valkeys-cluster://", true}};
+
 /// What Sentinel takes for a name.
 void check_master(std::string_view name) {
   for (char const c : name) {
@@ -198,13 +204,13 @@ address parse_url(std::string_view url) {
     to.what = address::kind::memory;
     to.path = rest;
   } else {
+    if (names_cluster(url)) refuse("redis-cluster:// cannot stand here: each server of a quorum is named by itself");
     if (names_sentinels(url)) refuse("redis-sentinel:// cannot stand here: each server of a quorum is named by itself");
     bool const shouts = std::any_of(scheme.begin(), scheme.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
     if (shouts) refuse("the scheme is written in small letters, such as redis://");
     refuse(
-        "the scheme must be redis, rediss (TLS), valkey, valkeys (TLS), redis-sentinel, rediss-sentinel (TLS), unix, memory or, for a list of "
-        "servers, "
-        "redlock");
+        "the scheme must be redis, rediss (TLS), valkey, valkeys (TLS), redis-sentinel, rediss-sentinel (TLS), redis-cluster, rediss-cluster (TLS), "
+        "unix, memory or, for a list of servers, redlock");
   }
   return to;
 }
@@ -277,6 +283,45 @@ sentinel_url parse_sentinels(std::string_view url) {
     }
     all.sentinels.push_back(std::move(one));
     if (all.sentinels.size() > most) refuse("there are more than 9 Sentinels; they name the others themselves");
+    if (comma == std::string_view::npos) return all;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+bool names_cluster(std::string_view url) noexcept {
+  return std::any_of(std::begin(cluster_schemes), std::end(cluster_schemes), [&](auto const& scheme) { return url.starts_with(scheme.first); });
+}
+
+cluster_url parse_cluster(std::string_view url) {
+  constexpr std::size_t most = 100;
+  auto const scheme =
+      std::find_if(std::begin(cluster_schemes), std::end(cluster_schemes), [&](auto const& one) { return url.starts_with(one.first); });
+  BOOST_ASSERT(scheme != std::end(cluster_schemes));
+  cluster_url all;
+  address common;
+  common.over_tls = scheme->second;
+  std::string_view rest = url.substr(scheme->first.size());
+  if (rest.find('#') != std::string_view::npos) refuse("redis-cluster:// takes no '#'; percent-encode it in a password");
+  if (auto const query = rest.find('?'); query != std::string_view::npos) {
+    if (!common.over_tls) refuse("redis-cluster:// takes no '?'; percent-encode it in a password");
+    read_tls(rest.substr(query + 1), common.tls);
+    rest = rest.substr(0, query);
+  }
+  if (auto const at = rest.rfind('@'); rest.find(',') < at && at != std::string_view::npos) {
+    refuse("user and password stand once, before the first host; percent-encode a ',' in them");
+  }
+  bool const has_path = rest.find('/') != std::string_view::npos;
+  rest = read_around_host(rest, common);
+  if (has_path && common.database != 0) refuse("a Cluster has one database, number 0");
+  for (;;) {
+    auto const comma = rest.find(',');
+    address one = common;
+    read_host_and_port(rest.substr(0, comma), one);
+    for (address const& other : all.seeds) {
+      if (other.shown() == one.shown()) refuse("two of the nodes are the same: " + one.shown());
+    }
+    all.seeds.push_back(std::move(one));
+    if (all.seeds.size() > most) refuse("there are more than 100 nodes; a few are enough, they name the others themselves");
     if (comma == std::string_view::npos) return all;
     rest.remove_prefix(comma + 1);
   }

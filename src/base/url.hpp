@@ -57,6 +57,17 @@ bool names_sentinels(std::string_view url) noexcept;
 /// takes the words of `rediss://` too. User, password and database are those of the server. The name may be missing. Throws as parse_url.
 sentinel_url parse_sentinels(std::string_view url);
 
+/// Some nodes of a Cluster, which know the others.
+struct cluster_url {
+  std::vector<address> seeds;  // with the user and password of all nodes
+};
+
+bool names_cluster(std::string_view url) noexcept;
+
+/// `redis-cluster://[user:password@]host[:6379],host,...`, and the same over TLS with `rediss-cluster://`, which takes the words of `rediss://`
+/// behind '?'. `valkey-cluster://` and `valkeys-cluster://` are the same. Throws as parse_url.
+cluster_url parse_cluster(std::string_view url);
+
 /// `host:port`, where an IPv6 address stands in brackets. Throws as parse_url.
 void read_host_and_port(std::string_view text, address& to);
 

@@ -139,15 +139,27 @@ void check_host_and_port(std::string const& member, std::string const& text) {
   require(to.port != 0, member + " must be host:port, and is '" + text + "'");
 }
 
-void check_sentinels(config const& c) {
+void check_address_map(config const& c) {
   constexpr std::size_t most = 1000;
+  require(c.address_map.size() <= most,
+          "address_map must have at most " + std::to_string(most) + " addresses, and not " + std::to_string(c.address_map.size()));
+  for (auto const& [from, to] : c.address_map) {
+    check_host_and_port("address_map: '" + from + "'", from);
+    check_host_and_port("address_map['" + from + "']", to);
+  }
+}
+
+void check_sentinels(config const& c) {
   between("topology_refresh", c.topology_refresh, milliseconds{100}, hours{1});
   auto const through = backends::sentinels_of(c);
+  bool const maps = through || backends::cluster_of(c);
+  require(maps || c.address_map.empty(), "address_map is set, and the URL begins neither with redis-sentinel:// nor with redis-cluster://");
+  check_address_map(c);
   if (!through) {
     for (auto const& [is_set, member] :
          {std::pair{!c.master_name.empty(), "master_name"}, std::pair{!c.sentinel_username.empty(), "sentinel_username"},
           std::pair{!c.sentinel_password.empty(), "sentinel_password"}, std::pair{c.sentinels_over_tls.has_value(), "sentinels_over_tls"},
-          std::pair{c.sentinel_tls.has_value(), "sentinel_tls"}, std::pair{!c.address_map.empty(), "address_map"}}) {
+          std::pair{c.sentinel_tls.has_value(), "sentinel_tls"}}) {
       require(!is_set, std::string{member} + " is set, and the URL does not begin with redis-sentinel://");
     }
     return;
@@ -161,12 +173,6 @@ void check_sentinels(config const& c) {
   if (c.sentinel_tls) check_files("sentinel_tls", *c.sentinel_tls);
   require(!c.sentinel_tls || through->sentinels.front().over_tls,
           "sentinel_tls is set, and the Sentinels are reached without TLS: neither rediss-sentinel:// nor sentinels_over_tls says otherwise");
-  require(c.address_map.size() <= most,
-          "address_map must have at most " + std::to_string(most) + " addresses, and not " + std::to_string(c.address_map.size()));
-  for (auto const& [from, to] : c.address_map) {
-    check_host_and_port("address_map: '" + from + "'", from);
-    check_host_and_port("address_map['" + from + "']", to);
-  }
 }
 
 /// Only a Redis server has replicas, of which WAIT tells. Over several servers each vote is for itself.
@@ -178,6 +184,7 @@ void check_sync(config& c) {
   if (c.sync_replicas == 0) return;
   if (backends::is_quorum(c))
     refuse(errc::not_supported, "sync_replicas is set, and several servers decide: each gives a vote, whatever its replicas have");
+  if (backends::cluster_of(c)) refuse(errc::not_supported, "sync_replicas is set, and over a Cluster conch cannot wait for replicas");
   if (!backends::is_one_redis(c)) refuse(errc::not_supported, "sync_replicas is set, and memory:// has no replicas");
 }
 

@@ -192,6 +192,7 @@ class store {
   protocol::session_reply answer_to(protocol::kill_command const&, std::string_view, std::int64_t) const { return {}; }
   protocol::session_reply answer_to(protocol::subscribe_command const&, std::string_view, std::int64_t) const { return {}; }
   protocol::session_reply answer_to(protocol::ping_command const&, std::string_view, std::int64_t) const { return {}; }
+  protocol::session_reply answer_to(protocol::asking_command const&, std::string_view, std::int64_t) const { return {}; }
   protocol::session_reply answer_to(protocol::mark_command const&, std::string_view, std::int64_t) const { return {}; }
   protocol::session_reply answer_to(protocol::wait_command const&, std::string_view, std::int64_t) const { return {}; }
 

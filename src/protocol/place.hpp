@@ -45,7 +45,8 @@ struct place final : engine::place, list_hook<place> {
   place(server& keeper, std::string_view lock_name, engine::permit const& share);
   ~place() override;
 
-  server& of;
+  server* of;
+  unsigned slot = 0;  // in a Cluster
   grant_id id;
   std::int64_t ticket = 0;
   bool renewing = false;                        // a renewal is under way
@@ -72,6 +73,8 @@ struct place final : engine::place, list_hook<place> {
   /// What was passed on with a claim that ends by `now` needs no check any more.
   void checked_until(time_point now);
   void nothing_to_check() noexcept;
+  /// As `run` of a place that was asked for at another server.
+  static constexpr std::uint32_t no_run = static_cast<std::uint32_t>(-1);
   std::uint32_t run = 0;      // the run of the server at which the place was asked for (server::run_)
   std::uint32_t told_on = 0;  // the last connection on which something about this place was written
   cleanup* kick = nullptr;

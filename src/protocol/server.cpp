@@ -25,6 +25,7 @@ error_code to_error(fault what, std::string_view words) {
     case fault::refused: return make_error_code(errc::server_refused, words);
     case fault::malformed: return make_error_code(errc::protocol, words);
     case fault::tls_failed: return make_error_code(errc::tls_failed, words);
+    case fault::not_supported: return make_error_code(errc::not_supported, words);
     default: return make_error_code(errc::unreachable, words);
   }
 }
@@ -38,9 +39,10 @@ std::string of_lock(place const& s, std::string_view words) {
 }
 
 server::server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up, log_sink& log,
-               statistics& stats)
+               statistics& stats, of_client* shared)
     : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces},
-      overdue_{this, [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
+      client_{shared != nullptr ? *shared : own_}, overdue_{this,
+                                                            [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
       rest_{this, [](void* self, time_point now) { static_cast<server*>(self)->go_on(now); }}, quiet_{this, [](void* self, time_point now) {
                                                                                                         static_cast<server*>(self)->quiet(now);
                                                                                                       }} {}
@@ -80,9 +82,11 @@ void server::connected_as(session const& s, time_point now) {
     out_.send(subscribe_command{});
     push_request({request::subscribe, 0, 0, nullptr, nullptr, now});
   };
-  if (!CONCH_MUTANT(subscribed_last)) subscribe();
-  out_.send(prove_publish_command{});
-  push_request({request::prove_publish, 0, 0, nullptr, nullptr, now});
+  if (!CONCH_MUTANT(subscribed_last) && s.has_channel) subscribe();
+  if (s.has_channel) {
+    out_.send(prove_publish_command{});
+    push_request({request::prove_publish, 0, 0, nullptr, nullptr, now});
+  }
 
   failing_ = {};
   resting_cleanups_.splice_back(pending_cleanups_);
@@ -166,7 +170,7 @@ void server::ask_everything_again(std::size_t& left, time_point now) {
   if (CONCH_MUTANT(holds_lost_on_reconnect)) {
     for (place* s : renewals) lose_and_give_back(*s, now);
   }
-  if (!CONCH_MUTANT(not_renewed_on_reconnect)) send_renewals(renewals, false, now);
+  if (!CONCH_MUTANT(not_renewed_on_reconnect)) send_renewals(renewals, {}, now);
   for (place* s : renewals) {
     if (s->at == place::state::owned && s->watches_requests && !s->requested) ask_for_requests(*s, now);
   }
@@ -191,7 +195,8 @@ void server::connect_failed(fault what, std::string_view words, time_point now) 
   trouble_ = words;
   was_replica_ = was_replica_ || what == fault::reconnect;
   // A wrong password or certificate does not get better by waiting; everything else may.
-  bool const final = what == fault::access_denied || what == fault::malformed || what == fault::refused || what == fault::tls_failed;
+  bool const final =
+      what == fault::access_denied || what == fault::malformed || what == fault::refused || what == fault::tls_failed || what == fault::not_supported;
   if (final && !CONCH_MUTANT(refused_greeting_fails_nobody)) {
     fail_all_asking(to_error(what, words), now);
     up_.connection_refused(to_error(what, words), now);
@@ -250,12 +255,14 @@ void server::end_requests() {
   };
   auto batch_of_tries = untried.begin();
   unanswered.for_each([&](in_flight const& r) {
-    if (r.what == request::acquire) {
+    if (r.what == request::acquire && !r.moved) {
       has_waited(*r.at, r.id, r.written);
       r.at->asks_again = false;
     }
     if (r.what != request::acquire_all) return;
-    for (tried const& one : batch_of_tries->in_script) has_waited(*one.at, one.id, r.written);
+    for (tried const& one : batch_of_tries->in_script) {
+      if (!one.moved) has_waited(*one.at, one.id, r.written);
+    }
     ++batch_of_tries;
   });
   unanswered.for_each([&](in_flight const& r) {
@@ -263,7 +270,7 @@ void server::end_requests() {
   });
   for (renewal_batch const& batch : unrenewed) {
     for (renewed const& one : batch.places) {
-      if (!CONCH_MUTANT(renewing_for_ever)) one.at->renewing = false;
+      if (!CONCH_MUTANT(renewing_for_ever) && one.id != 0) one.at->renewing = false;
       drop(*one.at);
     }
   }
@@ -303,6 +310,7 @@ void server::answered(answer const& as_sent, time_point now) {
     case request::kill:
     case request::subscribe:
     case request::prove_publish:
+    case request::asking:
     case request::ping: session_answer(r, a, now); break;
   }
 }
@@ -314,7 +322,7 @@ void server::drop_connection(std::string_view why) {
 }
 
 void server::session_answer(in_flight const& r, answer const& a, time_point now) {
-  if (r.what == request::ping) return;
+  if (r.what == request::ping || r.what == request::asking) return;
   if (r.what == request::kill) {
     if (a.what == fault::none) {
       stale_.ended(r.id.count);
@@ -442,18 +450,18 @@ bool server::may_echo(time_point echo_until, time_point written) const { return 
 /// by chance to the same microsecond at the same count.
 grant_id server::next_id(place const& s) {
   if (s.terms.ticket == 0) return next_id();
-  if (!CONCH_MUTANT(id_of_vote_used_again)) ++last_id_;
+  if (!CONCH_MUTANT(id_of_vote_used_again)) ++client_.last_id;
   constexpr auto most = static_cast<std::uint64_t>(attempts_per_ticket);
-  std::uint64_t const attempt = CONCH_MUTANT(attempt_runs_into_ticket) ? last_id_ : last_id_ % most;
+  std::uint64_t const attempt = CONCH_MUTANT(attempt_runs_into_ticket) ? client_.last_id : client_.last_id % most;
   std::uint64_t const count = static_cast<std::uint64_t>(s.terms.ticket) * most + attempt;
   if (CONCH_MUTANT(ids_can_be_guessed) || CONCH_MUTANT(id_of_vote_used_again)) return {count};
   return {count, nonces_.next()};
 }
 
 grant_id server::next_id() {
-  ++last_id_;
-  if (CONCH_MUTANT(ids_can_be_guessed)) return {last_id_};
-  return {last_id_, nonces_.next()};
+  ++client_.last_id;
+  if (CONCH_MUTANT(ids_can_be_guessed)) return {client_.last_id};
+  return {client_.last_id, nonces_.next()};
 }
 
 /// The server has nothing of the place any more, except what a clean-up ends.
@@ -479,7 +487,7 @@ void server::assert_consistent([[maybe_unused]] place const& s) const {
 }
 
 void server::drop(place& s) {
-  assert_consistent(s);
+  s.of->assert_consistent(s);
   --s.references;
   if (s.references != 0 || s.at != place::state::idle) return;
   s.nothing_to_check();  // as for a new place

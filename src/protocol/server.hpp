@@ -12,6 +12,7 @@
 #include "protocol/place.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/server_clock.hpp"
+#include "protocol/siblings.hpp"
 #include "protocol/stale_connections.hpp"
 #include "protocol/wire.hpp"
 
@@ -22,6 +23,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -40,8 +42,9 @@ std::string of_lock(place const& s, std::string_view words);
 /// clean-ups. No I/O, no clock: inputs carry the time, outputs go to `wire`.
 class server final : public backend, public wire_events {
  public:
+  /// `shared`: what it shares with the other servers of its client, and outlives it; none: there are no others.
   server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up, log_sink& log,
-         statistics& stats);
+         statistics& stats, of_client* shared = nullptr);
   ~server();
 
   // From the wire.
@@ -77,7 +80,7 @@ class server final : public backend, public wire_events {
   void administer(admin_request& i, admin_events& whose, time_point now) override;
   void withdraw(admin_request& i) noexcept override;
   void admin_due(admin_request& i, time_point now) override;
-  void report(statistics& to) const override { to.cleanups_pending = cleanups_; }
+  void report(statistics& to) const override { to.cleanups_pending += cleanups_; }
   bool settled() const noexcept override { return cleanups_ == lapsed_ && active_.empty() && resting_.empty(); }
   std::uint64_t progress() const noexcept override { return progress_; }
   void prepare_close(time_point now) override;
@@ -116,10 +119,30 @@ class server final : public backend, public wire_events {
   /// The run of the server of the present or last connection; empty: not known.
   std::string const& run() const noexcept { return session_.run; }
 
+  // From sharded: locks that go from one server to another with their slot (server_moves.cpp).
+  /// Gives all that is known of the locks of slots that another server has to that server: places, clean-ups, kicks, questions. What is in flight
+  /// stays, and its answers are read for nothing but the clock.
+  void part(time_point now);
+  /// Goes on with what others have given it since, as a new connection does.
+  void take_over(time_point now);
+  /// Asks once more for all that is known of these slots: the server has ended their subscriptions.
+  void ask_once_more(std::set<unsigned> const& slots, time_point now);
+  /// These places are another server's, which has named this one for the time being: their slot is on its way here. `alone`: as
+  /// renew_each_alone. False: there is no connection yet.
+  bool renew_behind_asking(std::span<place* const> places, bool alone, time_point now);
+  /// Without their fences, which may be elsewhere.
+  void renew_each_alone(std::span<place* const> places, time_point now);
+  /// The tries that were held back since gather(): those of one slot in one script.
+  void send_gathered_by_slot(time_point now);
+  bool is_unused() const noexcept { return settled() && in_flight_.empty() && !has_requests(); }
+  bool has_requests() const noexcept { return !active_.empty() || !resting_.empty() || !admin_requests_.empty(); }
+  /// Ends the connection, if there is one.
+  void leave(std::string_view why);
+
   /// The count of the last id.
-  std::uint64_t last_id() const noexcept { return last_id_; }
+  std::uint64_t last_id() const noexcept { return client_.last_id; }
   /// The ids from here on are above `last`. For tests that need ids that begin like others.
-  void skip_ids(std::uint64_t last) noexcept { last_id_ = std::max(last_id_, last); }
+  void skip_ids(std::uint64_t last) noexcept { client_.last_id = std::max(client_.last_id, last); }
 
   /// Releases and leaves that are not answered yet.
   std::size_t pending() const noexcept { return cleanups_; }
@@ -142,6 +165,7 @@ class server final : public backend, public wire_events {
     kill,
     subscribe,
     prove_publish,
+    asking,
     ping
   };
   /// A server may know some of these scripts and not others.
@@ -177,6 +201,7 @@ class server final : public backend, public wire_events {
     std::uint64_t serial = 0;   // of an admin_request
     script of = script::none;   // the script that it runs
     std::uint64_t number = 0;   // counts the requests of a connection
+    bool moved = false;         // its place has gone to another server since: it is asked for there
   };
 
   /// How long other clients may need to connect again, beyond the pause between two attempts: to be told or to notice, and to be greeted.
@@ -190,6 +215,7 @@ class server final : public backend, public wire_events {
     place* at;
     grant_id id;
     milliseconds lease;
+    bool moved = false;  // as in_flight::moved
   };
 
   // server.cpp: the connection
@@ -263,11 +289,31 @@ class server final : public backend, public wire_events {
   place* wanted_permit(grant_id id) const;
 
   // server_renewals.cpp: many holds in one script
+  struct renewed {
+    place* at;
+    grant_id id;  // 0: the place has gone to another server since
+    milliseconds lease;
+    std::int64_t floor;
+    bool keeps_fence;
+  };
+  /// How renewals are sent.
+  struct renewal_way {
+    bool with_source = false;
+    bool asking = false;  // of places of another server
+    bool alone = false;   // each lock in a script of its own, and without its fence
+  };
+  struct renewal_batch {
+    std::vector<renewed> places;
+    time_point written;
+    duration answer_within;
+    renewal_way way{};
+  };
   void renew_answer(in_flight const& r, answer const& a, time_point now);
-  void send_renewals(std::span<place* const> places, bool with_source, time_point now);
+  void send_renewals(std::span<place* const> places, renewal_way way, time_point now);
+  bool renew_elsewhere(renewal_batch const& sent, answer const& a, time_point now);
   bool granted_elsewhere(place const& s) const;
   static milliseconds lease_left(place const& s, time_point now);
-  void send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, bool with_source, time_point now);
+  void send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, renewal_way way, time_point now);
 
   // server_admin.cpp: questions and orders
   void send_admin(admin_request& i, bool with_source, time_point now);
@@ -286,6 +332,18 @@ class server final : public backend, public wire_events {
   void ask_for_requests(place& s, time_point now);
   void requested_answer(in_flight const& r, answer const& a, time_point now);
   void asked_to_let_go(place& s, time_point now);
+
+  // server_moves.cpp: from one server to another
+  void mark_in_flight(time_point now);
+  void part_with_admin(time_point now);
+  void receive(place& s, time_point now);
+  void receive(cleanup& c, time_point now);
+  void receive(admin_request& i, admin_events* whose, time_point now);
+  bool keeps(place const& s) const;
+  bool keeps(std::string_view name) const;
+  server& keeper_of(std::string_view name);
+  void owe_if_carried_out(in_flight const& r, acquire_reply const& reply, time_point now);
+  static bool may_be_repeated(admin_request const& i);
 
   // server_cleanups.cpp: clean-ups and kicks
   cleanup& owe(place& s, grant_id id, receipt* r, time_point now);
@@ -338,22 +396,11 @@ class server final : public backend, public wire_events {
   duration round_trip_{};
   time_point last_heard_{};
   time_point last_answer_{};
-  bool excused_ = false;       // a late answer was excused once, because this process was late itself
-  std::uint64_t last_id_ = 0;  // the count of the last id
+  bool excused_ = false;  // a late answer was excused once, because this process was late itself
+  of_client own_;         // unless it shares
+  of_client& client_;
 
   fifo<in_flight> in_flight_;
-  struct renewed {
-    place* at;
-    grant_id id;
-    milliseconds lease;
-    std::int64_t floor;
-    bool keeps_fence;
-  };
-  struct renewal_batch {
-    std::vector<renewed> places;
-    time_point written;
-    duration answer_within;
-  };
   std::deque<renewal_batch> renewing_;  // one for each renewal script in flight
   std::vector<renewal> scratch_;
   struct tries {
@@ -370,9 +417,8 @@ class server final : public backend, public wire_events {
   std::uint32_t connection_ = 1;    // counts the connections; without one it is the number of the next
   std::uint64_t requests_ = 0;      // written on this connection
   std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that last carried each source
-  // By their last id: the places of which a client may have several at one lock, those of locks with several owners and those that adopt.
-  std::unordered_map<grant_id, place*> permits_;
   list<cleanup> pending_cleanups_;
+  bool has_received_ = false;  // from another server, what take_over() goes on with
   std::size_t cleanups_ = 0;
   std::uint64_t progress_ = 0;                   // counts the requests that the server has carried out, or can when it has the script's source
   std::size_t lapsed_ = 0;                       // how many of the pending clean-ups have lapsed
@@ -380,11 +426,9 @@ class server final : public backend, public wire_events {
   int strays_ = 0;                               // in that second
   bool told_of_strays_ = false;                  // logged once for each connection
   list<admin_request> admin_requests_;           // not answered yet
-  std::unordered_map<grant_id, admin_request*> watchers_;        // by id: those of them that wait until a lock is free
   std::vector<std::pair<std::string, grant_id>> unwatched_;      // watchers that are gone, and that the server still has
   std::unordered_map<std::uint64_t, admin_request*> by_serial_;  // the same
   std::unordered_map<std::uint64_t, order> orphans_;             // orders whose caller waits no more; the clients that they let in are looked after
-  std::uint64_t last_admin_ = 0;
   admin_events* admin_events_ = nullptr;
   timer overdue_;
   timer rest_;

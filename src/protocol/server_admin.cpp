@@ -11,13 +11,13 @@ namespace conch::protocol {
 
 void server::administer(admin_request& i, admin_events& whose, time_point now) {
   i.at = this;
-  i.serial = ++last_admin_;
+  i.serial = ++client_.last_admin;
   if (i.held_at != nullptr) i.id = static_cast<place const&>(*i.held_at).id;
   i.until = i.gives_up ? now + settings_.offline_timeout : timer_queue::never;
   if (i.what == admin_request::kind::wait_free) {
     i.id = next_id();
     if (i.wait > duration::zero() && now < timer_queue::never - i.wait) i.wait_ends = now + i.wait;
-    watchers_.emplace(i.id, &i);
+    client_.watchers.emplace(i.id, &i);
   }
   admin_events_ = &whose;
   admin_requests_.push_back(i);
@@ -37,7 +37,7 @@ void server::administer(admin_request& i, admin_events& whose, time_point now) {
 
 void server::withdraw(admin_request& i) noexcept {
   if (i.what == admin_request::kind::wait_free) {
-    watchers_.erase(i.id);
+    client_.watchers.erase(i.id);
     if (connected_ && (i.is_known || i.written)) {
       unwatched_.emplace_back(i.name, i.id);
       timers_.arm(rest_, last_heard_);
@@ -93,12 +93,16 @@ void server::end_unrepeatable_admin(std::string_view why, time_point now) {
       i.until = now + settings_.offline_timeout;
       timers_.arm(i.due, std::min(i.until, i.wait_ends));
     }
-    if (CONCH_MUTANT(force_repeated)) return;
-    // An order that goes on names the owners that it means.
-    bool const takes_from_all = i.what == admin_request::kind::force && i.fence == 0 && i.last == 0;
-    bool const adds = i.what == admin_request::kind::set_limit && i.by != 0 && !CONCH_MUTANT(change_repeated);
-    if (i.written && (takes_from_all || adds)) end_admin(i, {}, make_error_code(errc::unreachable, why));
+    if (i.written && !may_be_repeated(i)) end_admin(i, {}, make_error_code(errc::unreachable, why));
   });
+}
+
+bool server::may_be_repeated(admin_request const& i) {
+  if (CONCH_MUTANT(force_repeated)) return true;
+  // An order that goes on names the owners that it means.
+  bool const takes_from_all = i.what == admin_request::kind::force && i.fence == 0 && i.last == 0;
+  bool const adds = i.what == admin_request::kind::set_limit && i.by != 0 && !CONCH_MUTANT(change_repeated);
+  return !takes_from_all && !adds;
 }
 
 /// Sends all requests again on a new connection: none of them has been answered.
@@ -120,6 +124,13 @@ void server::admin_due(admin_request& i, time_point now) {
     return;
   }
   timers_.arm(i.due, std::min(i.until, i.wait_ends));
+  server& there = keeper_of(i.name);
+  if (&there != this && !i.written) {  // it was put off: its slot has moved meanwhile
+    there.receive(i, admin_events_, now);
+    by_serial_.erase(i.serial);
+    there.take_over(now);
+    return;
+  }
   if (connected_) send_admin(i, false, now);
 }
 
@@ -187,7 +198,9 @@ void server::order_answer(admin_request& i, answer const& a, time_point now) {
   grant_id const id = i.id;
   bool const gone = i.what == admin_request::kind::downgrade && reply->count == 0;
   end_admin(i, {i.taken, {}, reply->permit.limit}, gone ? make_error_code(errc::lost) : error_code{});
-  if (gone) taken_away(wanted_permit(id), id, now);
+  if (gone) {
+    if (place* const s = wanted_permit(id)) s->of->taken_away(s, id, now);
+  }
 }
 
 /// The client that was granted what the order has made free may be dead. It is looked after as after a release.
@@ -195,12 +208,14 @@ void server::order_done(order const& o, order_reply const& reply, time_point now
   bool const nothing = !reply.passed_on && !reply.more_to_do;
   if (nothing || CONCH_MUTANT(orders_not_looked_after)) return;
   place& s = made_here(reply.permit ? up_.make_permit_place(o.name, reply.permit) : up_.find_or_make(o.name));
+  server& there = keeper_of(o.name);
+  if (s.at == place::state::idle) s.of = &there;
   ++s.references;
-  if (reply.passed_on) passed_on(s, whole_ms(settings_.lease), now);
+  if (reply.passed_on) there.passed_on(s, whole_ms(settings_.lease), now);
   if (reply.more_to_do) {
-    go_on(s, next_id(s), now);
+    there.go_on(s, next_id(s), now);
   } else {
-    look_after(s, next_id(s), now);
+    there.look_after(s, next_id(s), now);
   }
   drop(s);
 }
@@ -249,10 +264,10 @@ void server::freed(std::string_view name, grant_id id, bool more, time_point now
     goes_on.of = script::watch;
     push_request(goes_on);
   }
-  auto const found = watchers_.find(id);
-  if (found == watchers_.end() || found->second->name != name || CONCH_MUTANT(push_to_watcher_ignored)) return;
+  auto const found = client_.watchers.find(id);
+  if (found == client_.watchers.end() || found->second->name != name || CONCH_MUTANT(push_to_watcher_ignored)) return;
   found->second->is_known = false;
-  end_admin(*found->second, {}, {});
+  static_cast<server*>(found->second->at)->end_admin(*found->second, {}, {});
 }
 
 /// Tells the server of watchers that have been withdrawn.
@@ -270,7 +285,7 @@ void server::unwatch(std::size_t& left, time_point now) {
 /// An operator has taken the lock away.
 void server::revoked(std::string_view name, grant_id id, time_point now) {
   last_heard_ = now;
-  taken_away(owned_under(name, id), id, now);
+  if (place* const s = owned_under(name, id)) s->of->taken_away(s, id, now);
 }
 
 /// The place that has the lock of that name under that id, or none.
@@ -311,7 +326,7 @@ void server::ask_for_requests(place& s, time_point now) {
 
 void server::requested_answer(in_flight const& r, answer const& a, time_point now) {
   place& s = *r.at;
-  bool const still = s.id == r.id && s.at == place::state::owned;
+  bool const still = s.id == r.id && s.at == place::state::owned && !r.moved;
   if (a.what == fault::reconnect) {
     drop_connection(a.words);
   } else if (a.what == fault::none && still && (read_session(a).count != 0 || CONCH_MUTANT(request_imagined))) {

@@ -13,6 +13,7 @@ namespace conch::protocol {
 /// With an id of 0 the caller sends the clean-up. Otherwise it is sent now, or on the next connection.
 cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   drop_kick(s);
+  s.of = this;  // an idle place does not know that its slot has moved
   auto* const c = new cleanup{s, id, this, [](void* self, time_point at) {
                                 auto& due = *static_cast<cleanup*>(self);
                                 static_cast<server*>(due.server_of)->cleanup_due(due, at);
@@ -65,11 +66,12 @@ void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_po
 
 void server::cleanup_answer(in_flight const& r, answer const& a, time_point now) {
   using kind = release_reply::kind;
-  cleanup& c = *r.of_cleanup;
   place& s = *r.at;
-  c.sent = false;
   release_reply const reply = read_release(a, r.new_id != 0, static_cast<bool>(s.permit));
   if (reply.what != kind::malformed) clock_.sample(r.written, reply.server_us, now);
+  if (r.moved) return drop(s);  // the clean-up has gone with its place, and may be over
+  cleanup& c = *r.of_cleanup;
+  c.sent = false;
   if (reply.what == kind::not_done) {
     cleanup_put_off(c, r, now);
   } else if (reply.what != kind::malformed) {

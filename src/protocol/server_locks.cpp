@@ -40,13 +40,13 @@ constexpr int strays_per_second = 100;
 }  // namespace
 
 place::place(server& keeper, std::string_view lock_name, engine::permit const& share)
-    : engine::place{lock_name, share}, of{keeper}, check{this, [](void* self, time_point now) {
-                                                           auto& s = *static_cast<place*>(self);
-                                                           s.of.check(s, now);
-                                                         }} {}
+    : engine::place{lock_name, share}, of{&keeper}, check{this, [](void* self, time_point now) {
+                                                            auto& s = *static_cast<place*>(self);
+                                                            s.of->check(s, now);
+                                                          }} {}
 
 place::~place() {
-  if (permit || adopts()) of.forget_id(*this);
+  if (permit || adopts()) of->forget_id(*this);
 }
 
 std::unique_ptr<engine::place> server::make_place(std::string_view name, engine::permit const& share) {
@@ -66,7 +66,7 @@ void server::hold_vote(place& s, vote_terms const& terms, milliseconds lease) no
 }
 
 void server::renew_votes(std::span<place* const> votes, time_point now) {
-  if (connected_) send_renewals(votes, false, now);
+  if (connected_) send_renewals(votes, {}, now);
 }
 
 void server::give_vote_back(place& s, vote_terms const& terms, receipt* r, time_point now) {
@@ -83,7 +83,7 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   forget_id(s);
   s.id = next_id(s);
   s.run = run_;
-  if (s.permit || s.adopts()) permits_.emplace(s.id, &s);
+  if (s.permit || s.adopts()) client_.permits.emplace(s.id, &s);
   s.ticket = s.terms.ticket;
   s.written = s.asks_again = s.by_push = false;
   s.late_until = s.echo_until = s.listed_until = time_point::min();
@@ -142,6 +142,7 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
   place& s = *r.at;
   // The reply counts also where no caller waits for it any more.
   acquire_reply const reply = read_acquire(a, r.proposal);
+  if (r.moved) return owe_if_carried_out(r, reply, now);
   if (a.what == fault::none) seen(s, r);
   if (reply.passed_on && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, r.lease, now);
   if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != place::state::idle) {  // an answer for any other id grants nothing
@@ -373,14 +374,14 @@ place* server::wanted(pushed_grant const& g) {
 }
 
 place* server::wanted_permit(grant_id id) const {
-  auto const found = permits_.find(id);
-  return found == permits_.end() ? nullptr : found->second;
+  auto const found = client_.permits.find(id);
+  return found == client_.permits.end() ? nullptr : found->second;
 }
 
 /// The id of the place is over, or the place itself is.
 void server::forget_id(place& s) noexcept {
-  auto const known = permits_.find(s.id);
-  if (known != permits_.end() && known->second == &s) permits_.erase(known);
+  auto const known = client_.permits.find(s.id);
+  if (known != client_.permits.end() && known->second == &s) client_.permits.erase(known);
 }
 
 void server::granted(pushed_grant const& g, time_point now) {
@@ -392,6 +393,11 @@ void server::granted(pushed_grant const& g, time_point now) {
     return;
   }
   if (s->at == place::state::owned || s->adopts()) return;  // the one that adopts stands in no line
+  if (s->of != this) {
+    // Granted before its slot moved, or by one that only believes that it still has it.
+    s->of->ask_because_of_push(*s, now);
+    return;
+  }
   s->by_push = true;
   if (settings_.verify_pushes && !CONCH_MUTANT(push_not_verified)) {
     ask_because_of_push(*s, now);
@@ -457,11 +463,12 @@ void server::stray(pushed_grant const& g, time_point now) {
     }
     return;
   }
-  if (cleanup* const c = pending_cleanup(g.id); c == nullptr) {
+  server& there = keeper_of(g.name);
+  if (cleanup* const c = there.pending_cleanup(g.id); c == nullptr) {
     permit const permit{.kind = g.kind, .weight = 1};
-    owe(made_here(permit ? up_.make_permit_place(g.name, permit) : up_.find_or_make(g.name)), g.id, nullptr, now);
-  } else if (!c->sent && connected_) {
-    send_cleanup(*c, 0, false, now);
+    there.owe(made_here(permit ? up_.make_permit_place(g.name, permit) : up_.find_or_make(g.name)), g.id, nullptr, now);
+  } else if (!c->sent && there.connected_) {
+    there.send_cleanup(*c, 0, false, now);
   }
 }
 
@@ -473,7 +480,7 @@ void server::missed(std::string_view name, grant_id id, time_point now) {
   place* const s = permit != nullptr ? permit : made_here(up_.find(name));
   // A place that is still asking learns the same from its next answer.
   if (s == nullptr || s->id != id || s->name != name || s->at != place::state::in_line || CONCH_MUTANT(missed_turn_ignored)) return;
-  ask_because_of_push(*s, now);
+  s->of->ask_because_of_push(*s, now);
 }
 
 void server::leave_unless_granted(place& s, time_point now) {
@@ -505,6 +512,10 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
   using kind = release_reply::kind;
   place& s = *r.at;
   release_reply const reply = read_release(a, false, static_cast<bool>(s.permit));
+  if (r.moved) {
+    if (reply.what != kind::malformed) clock_.sample(r.written, reply.server_us, now);
+    return drop(s);
+  }
   bool const left = reply.what == kind::released || reply.what == kind::not_done;
   bool const handed_over = reply.passed_on && reply.more_in_line;
   if (left) seen(s, r);

@@ -19,12 +19,20 @@ void server::renew(std::span<engine::place* const> places, time_point now) {
   if (!connected_) return;
   std::vector<place*> mine;
   for (engine::place* s : places) mine.push_back(made_here(s));
-  send_renewals(mine, false, now);
+  send_renewals(mine, {}, now);
 }
 
-void server::send_renewals(std::span<place* const> places, bool with_source, time_point now) {
+void server::send_renewals(std::span<place* const> places, renewal_way way, time_point now) {
+  std::vector<place*> by_slot;
+  if (client_.servers != nullptr && places.size() > 1) {  // of each slot a script
+    by_slot.assign(places.begin(), places.end());
+    std::stable_sort(by_slot.begin(), by_slot.end(), [](place* a, place* b) { return a->slot < b->slot; });
+    places = by_slot;
+  }
   for (bool const permits : {false, true}) {
-    for (bool const keep_fences : {false, true}) send_renewals_of(places, permits, keep_fences, with_source, now);
+    for (bool const keep_fences : {false, true}) {
+      if (!keep_fences || !way.alone) send_renewals_of(places, permits, keep_fences, way, now);
+    }
   }
 }
 
@@ -46,7 +54,7 @@ milliseconds server::lease_left(place const& s, time_point now) {
   return whole_ms(left + drift_of(left + left / 50)) + milliseconds{1};
 }
 
-void server::send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, bool with_source, time_point now) {
+void server::send_renewals_of(std::span<place* const> places, bool permits, bool keep_fences, renewal_way way, time_point now) {
   std::vector<renewed> batch;
   milliseconds longest{}, shortest = milliseconds::max();
   scratch_.clear();
@@ -55,13 +63,17 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     ++stats_.scripts;
     ++stats_.renewal_scripts;
     bool const votes = batch.front().at->terms.is_vote();  // then all are
+    if (way.asking) {
+      out_.send(asking_command{});
+      push_request({request::asking, 0, 0, nullptr, nullptr, now});
+    }
     if (votes) {
-      out_.send(confirm_command{scratch_, retention(longest), with_source, keep_fences});
+      out_.send(confirm_command{scratch_, retention(longest), way.with_source, keep_fences});
     } else {
-      out_.send(renew_command{scratch_, with_source, permits, keep_fences ? retention(longest) : milliseconds{}});
+      out_.send(renew_command{scratch_, way.with_source, permits, keep_fences ? retention(longest) : milliseconds{}, way.asking});
     }
     // A hold outlives a connection that has died silently: there is time for another renewal.
-    renewing_.push_back({std::move(batch), now, std::min<duration>(settings_.command_timeout, shortest / 3)});
+    renewing_.push_back({std::move(batch), now, std::min<duration>(settings_.command_timeout, shortest / 3), way});
     timers_.arm(overdue_, std::min(overdue_.at(), now + renewing_.back().answer_within));
     in_flight asked{votes ? request::confirm : request::renew, 0, 0, nullptr, nullptr, now};
     if (permits) asked.of = script::permit_renew;
@@ -75,14 +87,15 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     if (CONCH_MUTANT(second_batch_forgotten) && ++asked > renewals_per_script) s->renewing = true;
     // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
     bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
-    bool const keeps = may && fence_is_due(*s, now);
+    bool const keeps = may && !way.alone && fence_is_due(*s, now);
     if (static_cast<bool>(s->permit) != permits || keeps != keep_fences) continue;
-    bool const elsewhere = granted_elsewhere(*s);
+    bool const elsewhere = s->of->granted_elsewhere(*s);
     if (s->at != place::state::owned || !(may || elsewhere) || s->renewing) continue;
     milliseconds lease = may ? s->lease : milliseconds{};
     if (elsewhere) lease = std::max(lease, lease_left(*s, now));
+    if (!batch.empty() && (way.alone || s->slot != batch.front().at->slot)) flush();
     s->renewing = true;
-    tell(*s);
+    if (!way.asking) tell(*s);
     ++s->references;
     std::int64_t const floor = s->terms.floor_asked();
     s->asks_for_lease();
@@ -102,16 +115,20 @@ void server::prolonged(place& s, time_point written, milliseconds lease, bool ke
 }
 
 void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
-  std::vector<renewed> const batch = std::move(renewing_.front().places);
+  renewal_batch const sent = std::move(renewing_.front());
+  std::vector<renewed> const& batch = sent.places;
   renewing_.pop_front();
   auto const reply = read_renew(a, batch.size(), r.what == request::confirm);
   if (a.what == fault::none && !reply) drop_connection("an answer of the renew script that has the wrong length");
   if (reply) clock_.sample(r.written, reply->server_us, now);
 
+  bool const elsewhere = a.what == fault::try_later && client_.servers != nullptr && renew_elsewhere(sent, a, now);
+
   std::vector<place*> again;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     place& s = *batch[i].at;
-    if (s.id != batch[i].id || s.at != place::state::owned) continue;
+    server& keeper = *s.of;  // this one, unless its slot is on the way here
+    if (elsewhere || s.id != batch[i].id || s.at != place::state::owned) continue;
     s.renewing = false;
     using kind = renew_reply::kind;
     renew_reply::one const result = reply ? reply->locks[i] : renew_reply::one{};
@@ -119,21 +136,46 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
       again.push_back(&s);
     } else if (result.what == kind::failed && !CONCH_MUTANT(failed_renewal_is_a_loss)) {
       up_.renewal_failed(s, now);
-    } else if (result.what != kind::renewed && s.run != run_ && !s.terms.is_vote()) {
-      lose_and_give_back(s, now);  // another server: it may have our place of before that grant
+    } else if (result.what != kind::renewed && s.run != keeper.run_ && !s.terms.is_vote()) {
+      keeper.lose_and_give_back(s, now);  // another server: it may have our place of before that grant
     } else if (result.what != kind::renewed) {
-      lose(s, now);
+      keeper.lose(s, now);
     } else {
       if (r.what == request::confirm) {
         s.accepted = batch[i].floor;
         s.refused_by = result.overtaken ? result.last_fence : 0;
       }
-      prolonged(s, r.written, batch[i].lease, batch[i].keeps_fence, now);
+      keeper.prolonged(s, r.written, batch[i].lease, batch[i].keeps_fence, now);
     }
   }
   if (a.what == fault::reconnect) drop_connection(a.words);
-  if (!again.empty()) send_renewals(again, source_is_due(r), now);
+  if (!again.empty()) send_renewals(again, {source_is_due(r), sent.way.asking, sent.way.alone}, now);
   for (renewed const& one : batch) drop(*one.at);
 }
+
+/// A node of a Cluster has put them off, whose slot is on its way: as long as that takes they are renewed where their keys are. True: that is
+/// under way.
+bool server::renew_elsewhere(renewal_batch const& sent, answer const& a, time_point now) {
+  std::vector<place*> still;
+  for (renewed const& one : sent.places) {
+    if (one.at->id == one.id && one.at->at == place::state::owned) still.push_back(one.at);
+  }
+  if (still.empty()) return false;
+  for (place* s : still) s->renewing = false;
+  bool const is_divided = still.size() > 1 || sent.places.front().keeps_fence;
+  return client_.servers->renewed_elsewhere(*this, {.places = still, .asking = sent.way.asking, .can_be_divided = is_divided && !sent.way.alone},
+                                            a.words, now);
+}
+
+bool server::renew_behind_asking(std::span<place* const> places, bool alone, time_point now) {
+  if (!connected_) {
+    out_.want_connection();
+    return false;
+  }
+  send_renewals(places, {.asking = true, .alone = alone}, now);
+  return true;
+}
+
+void server::renew_each_alone(std::span<place* const> places, time_point now) { send_renewals(places, {.alone = true}, now); }
 
 }  // namespace conch::protocol

@@ -47,6 +47,17 @@ void server::send_gathered(time_point now) {
   }
 }
 
+void server::send_gathered_by_slot(time_point now) {
+  gathering_ = false;
+  std::vector<place*> places = std::exchange(gathered_, {});
+  while (!places.empty()) {
+    auto const others = std::stable_partition(places.begin(), places.end(), [slot = places.front()->slot](place* s) { return s->slot == slot; });
+    gathered_.assign(places.begin(), others);
+    places.erase(places.begin(), others);
+    send_gathered(now);
+  }
+}
+
 void server::send_tries(std::span<place* const> places, std::vector<tried> later, bool with_source, time_point now) {
   std::int64_t const not_after_us = not_after(now);
   std::vector<attempt> items;
@@ -73,7 +84,7 @@ void server::try_the_rest(std::vector<tried> const& later, of_the_rest what, ans
   std::vector<tried> after;
   for (tried const& one : later) {
     place& s = *one.at;
-    if (s.id != one.id || s.at != place::state::asking) continue;
+    if (one.moved || s.id != one.id || s.at != place::state::asking) continue;
     switch (what) {
       case of_the_rest::next:
         if (CONCH_MUTANT(rest_of_tries_forgotten)) break;
@@ -113,6 +124,14 @@ void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
   std::vector<place*> again;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     place& s = *batch[i].at;
+    if (batch[i].moved) {
+      if (reply && !reply->too_late && i < reply->fences.size()) {
+        in_flight one{request::acquire, batch[i].id, 0, &s, nullptr, r.written};
+        ++s.references;
+        owe_if_carried_out(one, of_one(*reply, i), now);
+      }
+      continue;
+    }
     if (s.id != batch[i].id || s.at == place::state::idle) continue;  // an answer for any other id grants nothing
     bool const asks = s.at == place::state::asking;
     if (reply) {

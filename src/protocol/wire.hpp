@@ -98,6 +98,7 @@ struct renew_command {
   bool with_source = false;
   bool permits = false;      // of locks with several owners; mutexes have a script of their own
   milliseconds retention{};  // for long holds: their fences are kept for this time from now on; 0: for other holds
+  bool asking = false;       // of locks that are on their way to this server, behind an asking_command
 };
 
 /// The same for votes.
@@ -172,6 +173,7 @@ struct session {
   time_point asked{};                            // ... which was asked for at this local time
   std::string run{};                             // names this run of the server; empty: not known
   std::optional<std::chrono::seconds> uptime{};  // of that run; empty: not known
+  bool has_channel = true;                       // a node of a Cluster has none without slots
 };
 
 struct kill_command {
@@ -182,6 +184,9 @@ struct kill_command {
 struct subscribe_command {};
 struct prove_publish_command {};
 struct ping_command {};
+
+/// The next command is about a slot that is on its way to this node of a Cluster.
+struct asking_command {};
 
 /// A publication that nobody hears. It is replicated.
 struct mark_command {};
@@ -194,7 +199,7 @@ struct wait_command {
 
 using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command, inspect_command, force_command,
                              request_command, requested_command, watch_command, unwatch_command, limit_command, kill_command, subscribe_command,
-                             prove_publish_command, ping_command, mark_command, wait_command>;
+                             prove_publish_command, ping_command, asking_command, mark_command, wait_command>;
 
 /// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
 enum class fault {
@@ -207,6 +212,7 @@ enum class fault {
   refused,        // report; a release tries again
   malformed,      // not an answer to what was asked: report
   tls_failed,     // TLS does not come about: report
+  not_supported,  // this server never will: report
 };
 
 /// The flags for "passed on" in the answer of a release (lua/release.lua, lua/permit_release.lua) or of an order.

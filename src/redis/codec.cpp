@@ -334,6 +334,8 @@ struct encoder {
 
   void operator()(protocol::ping_command) const { resp::append_command(out, {"PING"}); }
 
+  void operator()(protocol::asking_command) const { resp::append_command(out, {"ASKING"}); }
+
   void operator()(protocol::mark_command) const { resp::append_command(out, {"PUBLISH", channel_of(who) + ":w", ""}); }
 
   /// A time-out of 0 would be none.
@@ -484,8 +486,10 @@ std::optional<unsigned> slot_to_hear(protocol::command const& c) {
     name = listens->name;
   } else if (auto const* const waits = std::get_if<protocol::watch_command>(&c); waits != nullptr && waits->id != 0) {
     name = waits->name;
-  } else if (auto const* const renews = std::get_if<protocol::renew_command>(&c)) {
-    name = renews->items.front().name;  // all are of one slot
+  } else if (auto const* const tries = std::get_if<protocol::acquire_all_command>(&c)) {
+    name = tries->items.front().name;  // all are of one slot
+  } else if (auto const* const renews = std::get_if<protocol::renew_command>(&c); renews != nullptr && !renews->asking) {
+    name = renews->items.front().name;  // the same
   } else {
     return std::nullopt;
   }

@@ -227,6 +227,7 @@ void connection_fsm::authenticated(time_point now) {
   renewal_ = renewal::none;
   renew_at_ = time_point::max();
   if (!settings_.credentials_provider || good_for_ == duration::max()) return;
+  if (roles_.talk != nullptr) return;  // it has no place for an answer of ours; a new connection is made when the server ends this one
   renewal_ = renewal::due_later;
   renew_at_ = detail::later_by(now, good_for_ / 10 * 9);
   sleep(renew_at_);
@@ -409,13 +410,15 @@ void connection_fsm::greeted(time_point now) {
   if (roles_.node != nullptr) {
     hears_.assign(slot_count, false);
     subscribing_.clear();
-    who_.home = roles_.node->home();
+    who_.node = roles_.node->digits();
+    who_.home = roles_.node->home().value_or(0);
   }
   log(log_level::info, "connected to " + where_.shown());
   if (!greeting_.warning().empty()) log(log_level::warning, greeting_.warning());
-  protocol::session const session{greeting_.client_id(), greeting_.client_address(),
-                                  greeting_.server_us(), CONCH_MUTANT(asked_when_answered) ? now : greeted_at_,
-                                  greeting_.run(),       greeting_.uptime()};
+  protocol::session session{greeting_.client_id(), greeting_.client_address(),
+                            greeting_.server_us(), CONCH_MUTANT(asked_when_answered) ? now : greeted_at_,
+                            greeting_.run(),       greeting_.uptime()};
+  session.has_channel = roles_.node == nullptr || roles_.node->home().has_value();
   actions_.flush = claim_flush();
   if (roles_.talk == nullptr) events_->connected_as(session, now);
   hand_over(now);

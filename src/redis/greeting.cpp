@@ -38,6 +38,13 @@ std::string_view field(std::string_view info, std::string_view label) {
 
 }  // namespace
 
+std::string why_no_node(std::string_view version, std::string_view mode) {
+  if (mode != "cluster") return "the server is no node of a Cluster; the URL of one server begins with redis://";
+  if (is_at_least(version, 7, 0)) return {};
+  // It has no channels of a shard.
+  return "a Cluster needs version 7.0 or newer, and this node's is '" + std::string{version} + "'";
+}
+
 bool is_error(std::span<resp::node const> reply) { return reply[0].what == resp::kind::simple_error || reply[0].what == resp::kind::bulk_error; }
 
 std::string hello_command(address const& where, std::string const& client_name) {
@@ -120,9 +127,8 @@ greeting::progress greeting::hello(std::span<resp::node const> reply) {
     if (reply[i].text == "mode") mode = reply[i + 1].text;
   }
   if (mode == "cluster" && !of_cluster_) return fail(protocol::fault::refused, "the server is a Cluster node; this URL form is for one server");
-  if (mode != "cluster" && of_cluster_) return fail(protocol::fault::refused, "the server is no node of a Cluster");
-  if (of_cluster_ && !is_at_least(version, 7, 0)) {  // no channels of a shard
-    return fail(protocol::fault::refused, "a Cluster needs version 7.0, and this server's is '" + std::string{version} + "'");
+  if (of_cluster_) {
+    if (auto const why = why_no_node(version, mode); !why.empty()) return fail(protocol::fault::not_supported, why);
   }
   if (!is_at_least(version, 6, 2)) {
     return fail(protocol::fault::malformed, "the server's version is '" + std::string{version} + "', 6.2 is needed");

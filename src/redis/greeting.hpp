@@ -14,6 +14,9 @@ namespace conch::redis {
 
 bool is_error(std::span<resp::node const> reply);
 
+/// Why a server of that version and mode cannot be used as a node of a Cluster; empty: it can.
+std::string why_no_node(std::string_view version, std::string_view mode);
+
 /// HELLO 3 with the user and password of `where`, and this name in CLIENT LIST.
 std::string hello_command(address const& where, std::string const& client_name);
 

@@ -23,7 +23,8 @@ void must_be_ok(std::string const& said, std::string const& what) {
 }  // namespace
 
 cluster_set::cluster_set(cluster_set_options const& o) {
-  for (std::size_t i = 0; i < o.masters + o.replicas; ++i) {
+  tls_ = o.tls;
+  for (std::size_t i = 0; i < o.masters + o.replicas + o.empty; ++i) {
     start(o);
     ids_.push_back(probe(i).command({"CLUSTER", "MYID"}));
     // A configuration of its own each: nothing needs to be agreed on.
@@ -37,7 +38,8 @@ cluster_set::cluster_set(cluster_set_options const& o) {
       must_be_ok(probe(i).command({"CLUSTER", "MEET", "127.0.0.1", std::to_string(node(other).port()), buses_[other]}), "MEET");
     }
   }
-  for (std::size_t i = o.masters; i < size(); ++i) {
+  std::size_t const empty_from = o.masters + o.replicas;
+  for (std::size_t i = o.masters; i < empty_from; ++i) {
     std::size_t const master = (i - o.masters) % o.masters;
     auto const end = steady::now() + patience;
     // It must have heard of the master.
@@ -46,7 +48,7 @@ cluster_set::cluster_set(cluster_set_options const& o) {
       std::this_thread::sleep_for(10ms);
     }
   }
-  for (std::size_t i = o.masters; i < size(); ++i) wait_for_answer(node(i), {"INFO", "replication"}, {"master_link_status:up"});
+  for (std::size_t i = o.masters; i < empty_from; ++i) wait_for_answer(node(i), {"INFO", "replication"}, {"master_link_status:up"});
   settle();
 }
 
@@ -56,7 +58,8 @@ void cluster_set::start(cluster_set_options const& o) {
   for (int attempt = 1;; ++attempt) {
     std::string const bus = std::to_string(find_free_port());
     redis_server_options s;
-    s.tcp = true;
+    s.tcp = !o.tls;
+    s.tls = o.tls;
     s.arguments = {"--cluster-enabled",
                    "yes",
                    "--cluster-port",
@@ -67,6 +70,7 @@ void cluster_set::start(cluster_set_options const& o) {
                    "0",
                    "--repl-ping-replica-period",
                    "1"};
+    if (o.tls) s.arguments.insert(s.arguments.end(), {"--tls-cluster", "yes", "--tls-replication", "yes"});
     s.arguments.insert(s.arguments.end(), o.arguments.begin(), o.arguments.end());
     try {
       nodes_.push_back(std::make_unique<redis_server>(s));
@@ -86,7 +90,7 @@ std::string cluster_set::url(std::vector<std::size_t> const& of) const {
     if (!of.empty() && std::find(of.begin(), of.end(), i) == of.end()) continue;
     hosts += (hosts.empty() ? "" : ",") + std::string{"127.0.0.1:"} + std::to_string(nodes_[i]->port());
   }
-  return "redis-cluster://" + hosts;
+  return (tls_ ? "rediss-cluster://" : "redis-cluster://") + hosts;
 }
 
 redis_probe& cluster_set::probe(std::size_t i) {
@@ -141,6 +145,10 @@ void cluster_set::end_move(unsigned slot, std::size_t to) {
   // The target first: for a moment both say that it has the slot, rather than neither.
   must_be_ok(probe(to).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)}), "NODE");
   must_be_ok(probe(from).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)}), "NODE");
+  // As redis-cli tells the others: they would hear of it by gossip, and of a move that follows perhaps before. A replica refuses.
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (i != from && i != to && node(i).pid() != 0) (void)probe(i).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)});
+  }
 }
 
 void cluster_set::move_slot(unsigned slot, std::size_t to) {

@@ -15,6 +15,10 @@ struct cluster_set_options {
   std::size_t masters = 3;
   /// Each is a replica of the master with the same number, modulo the number of masters.
   std::size_t replicas = 0;
+  /// Masters without slots, behind all others.
+  std::size_t empty = 0;
+  /// All connections of clients and between nodes are over TLS; `arguments` name the certificate.
+  bool tls = false;
   /// A machine that is busy with something else must not look like a node that is down.
   std::chrono::milliseconds node_timeout = std::chrono::seconds{5};
   /// More arguments of every node.
@@ -60,6 +64,7 @@ class cluster_set {
   redis_probe& probe(std::size_t i);
   std::vector<std::string> view_of(std::size_t by);
 
+  bool tls_ = false;
   std::vector<std::unique_ptr<redis_server>> nodes_;
   std::vector<std::string> buses_;  // the ports of the bus
   std::vector<std::string> ids_;

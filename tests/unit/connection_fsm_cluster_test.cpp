@@ -16,7 +16,7 @@ std::string greeted_by(std::string const& mode, std::string const& version = "7.
 
 struct a_node final : cluster_node {
   std::string_view digits() const override { return "0a1b2c3d"; }
-  unsigned home() const override { return home_slot; }
+  std::optional<unsigned> home() const override { return home_slot; }
   void put_off(std::string_view words, time_point) override { told.push_back("put off: " + std::string{words}); }
   void unsubscribed(unsigned slot, time_point) override { told.push_back("deaf in " + std::to_string(slot)); }
 
@@ -207,14 +207,14 @@ TEST_F(ConnectionFsmCluster, TellsItsSubscriptionFromItsCredentials) {
 TEST_F(ConnectionFsmCluster, RefusesWhatIsNoNodeOrTooOld) {
   m.until_greeting();
   m.received(greeted_by("standalone"));
-  EXPECT_EQ(m.heard(),
-            texts{"failed " + std::to_string(static_cast<int>(protocol::fault::refused)) + ": redis://h:6379: the server is no node of a Cluster"});
+  EXPECT_EQ(m.heard(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
+                             ": redis://h:6379: the server is no node of a Cluster; the URL of one server begins with redis://"});
 
   machine old{machine::tcp(), {}, {}, {.node = &node}};
   old.until_greeting();
   old.received(greeted_by("cluster", "6.2.14"));
-  EXPECT_EQ(old.heard(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::refused)) +
-                               ": redis://h:6379: a Cluster needs version 7.0, and this server's is '6.2.14'"});
+  EXPECT_EQ(old.heard(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
+                               ": redis://h:6379: a Cluster needs version 7.0 or newer, and this node's is '6.2.14'"});
 }
 
 TEST(ConnectionFsmOneServer, RefusesANodeOfACluster) {

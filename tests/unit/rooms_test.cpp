@@ -29,7 +29,7 @@ std::vector<room> const& rooms() {
       {"protocol", {"base", "cohort"}},
       {"quorum", {"base", "cohort", "protocol"}},
       {"resp", {}},
-      {"redis", {"base", "resp", "protocol/wire.hpp", "protocol/transport.hpp"}},
+      {"redis", {"base", "resp", "protocol/wire.hpp", "protocol/transport.hpp", "protocol/shards.hpp"}},
       {"memory", {"base", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
       {"backends", {"base", "cohort", "protocol", "quorum", "redis", "memory"}},
       {"client", {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "backends"}},

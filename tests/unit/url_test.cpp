@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace conch::redis {
@@ -291,6 +292,38 @@ TEST(Url, SeveralServersKeepTheirOrder) {
   EXPECT_EQ(parse_servers("redlock://a").size(), 1u);
   EXPECT_EQ(parse_servers("redis://a").size(), 1u);
   EXPECT_EQ(parse_servers(std::vector<std::string>{"redis://a", "unix:///b", "redis://a:1"}).size(), 3u);
+}
+
+TEST(ClusterUrl, NamesSeedsWithTheUserOfAll) {
+  for (auto const& [scheme, over_tls] : {std::pair{"redis-cluster", false}, std::pair{"valkey-cluster", false}, std::pair{"rediss-cluster", true},
+                                         std::pair{"valkeys-cluster", true}}) {
+    std::string const url = std::string{scheme} + "://u:p%2C@a,b:7000,[::1]:7001";
+    ASSERT_TRUE(names_cluster(url));
+    auto const all = parse_cluster(url).seeds;
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_EQ(all[0].host + std::to_string(all[0].port), "a6379");
+    EXPECT_EQ(all[2].host + std::to_string(all[2].port), "::17001");
+    for (address const& one : all) {
+      EXPECT_EQ(one.user + "/" + one.password, "u/p,");
+      EXPECT_EQ(one.over_tls, over_tls);
+    }
+  }
+  EXPECT_EQ(parse_cluster("rediss-cluster://a?cacert=/ca.pem").seeds[0].tls.ca_file, "/ca.pem");
+  EXPECT_EQ(parse_cluster("redis-cluster://a/0").seeds.size(), 1u) << "the one database that there is";
+}
+
+TEST(ClusterUrl, RefusesWhatIsNotMeant) {
+  for (auto const& [url, why] : {std::pair{"redis-cluster://", "the host is missing"}, std::pair{"redis-cluster://a,a", "are the same"},
+                                 std::pair{"redis-cluster://a/1", "a Cluster has one database, number 0"},
+                                 std::pair{"redis-cluster://a?cacert=x", "takes no '?'"}, std::pair{"redis-cluster://a,u:p@b", "stand once"}}) {
+    try {
+      (void)parse_cluster(url);
+      ADD_FAILURE() << url;
+    } catch (boost::system::system_error const& e) {
+      EXPECT_EQ(e.code(), errc::invalid_url);
+      EXPECT_NE(std::string{e.what()}.find(why), std::string::npos) << e.what();
+    }
+  }
 }
 
 }  // namespace

@@ -17,6 +17,22 @@ bool is_of_the_asked(std::string_view host) { return host.empty() || host == "?"
 
 bool is_slot(resp::node const& n) { return n.what == resp::kind::integer && n.integer >= 0 && n.integer < std::int64_t{slot_count}; }
 
+/// "SLOT HOST:PORT" behind that word.
+std::optional<redirection> read_redirection(std::string_view words, std::string_view word) {
+  if (!words.starts_with(word)) return std::nullopt;
+  words.remove_prefix(word.size());
+  auto const blank = words.find(' ');
+  auto const colon = words.rfind(':');
+  if (blank == std::string_view::npos || colon == std::string_view::npos || colon < blank) return std::nullopt;
+  auto const slot = whole_number<unsigned>(words.substr(0, blank));
+  auto const port = whole_number<std::uint16_t>(words.substr(colon + 1));
+  if (!slot || *slot >= slot_count || !port || *port == 0) return std::nullopt;
+  redirection to{*slot, {}, *port};
+  std::string_view const host = words.substr(blank + 1, colon - blank - 1);
+  if (!is_of_the_asked(host)) to.host = host;
+  return to;
+}
+
 }  // namespace
 
 /// [[first, last, [host, port, id, ...], [host, port, id, ...] ...] ...]: the master first, then its replicas.
@@ -40,21 +56,9 @@ std::optional<std::vector<named_slots>> read_slots(std::span<resp::node const> m
   return all;
 }
 
-std::optional<redirection> read_moved(std::string_view words) {
-  constexpr std::string_view moved = "MOVED ";
-  if (!words.starts_with(moved)) return std::nullopt;
-  words.remove_prefix(moved.size());
-  auto const blank = words.find(' ');
-  auto const colon = words.rfind(':');
-  if (blank == std::string_view::npos || colon == std::string_view::npos || colon < blank) return std::nullopt;
-  auto const slot = whole_number<unsigned>(words.substr(0, blank));
-  auto const port = whole_number<std::uint16_t>(words.substr(colon + 1));
-  if (!slot || *slot >= slot_count || !port || *port == 0) return std::nullopt;
-  redirection to{*slot, {}, *port};
-  std::string_view const host = words.substr(blank + 1, colon - blank - 1);
-  if (!is_of_the_asked(host)) to.host = host;
-  return to;
-}
+std::optional<redirection> read_moved(std::string_view words) { return read_redirection(words, "MOVED "); }
+
+std::optional<redirection> read_ask(std::string_view words) { return read_redirection(words, "ASK "); }
 
 void slot_map::connected(time_point now) {
   is_connected_ = is_asked_ = true;
@@ -74,18 +78,23 @@ void slot_map::told(std::vector<named_slots> const& all, time_point now) {
     std::fill(owners.begin() + one.first, owners.begin() + one.last + 1, owner);
   }
   for (unsigned slot = 0; slot < slot_count; ++slot) give(slot, owners[slot]);
-  ask_at_ = std::min(ask_at_, detail::later_by(now, one_is_lost() ? between_urgent_requests : times_.refresh));
+  ask_at_ = std::min(ask_at_, detail::later_by(now, is_urgent() ? between_urgent_requests : times_.refresh));
 }
 
 /// The id names it: a node may change its address, and another may get its old one.
 std::size_t slot_map::number_of(named_slots const& named) {
-  auto const known = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.id == named.id; });
+  std::string host = named.host;
+  std::uint16_t port = named.port;
+  map_address(address_map_, host, port);
+  auto known = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.id == named.id; });
+  if (known == nodes_.end())
+    known = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.id.empty() && n.host == host && n.port == port; });
   auto const number = static_cast<std::size_t>(known - nodes_.begin());
-  if (known == nodes_.end()) nodes_.push_back({named.id, {}, 0, 0, false});
+  if (known == nodes_.end()) nodes_.emplace_back();
   master& n = nodes_[number];
-  n.host = named.host;
-  n.port = named.port;
-  map_address(address_map_, n.host, n.port);
+  n.id = named.id;
+  n.host = host;
+  n.port = port;
   return number;
 }
 
@@ -98,16 +107,40 @@ void slot_map::give(unsigned slot, std::size_t to) noexcept {
   changed_ = true;
 }
 
-/// If the address is of none that has been seen, the whole map will tell who that is.
-void slot_map::redirected(redirection const& to, std::size_t by, time_point now) {
-  want(now, between_requests);
-  std::string host = to.host.empty() ? nodes_[by].host : to.host;
-  std::uint16_t port = to.port;
+/// The node at that address; nobody: it is not known.
+std::size_t slot_map::at(redirection const& to, std::size_t by, std::string& host, std::uint16_t& port) const {
+  host = to.host.empty() ? nodes_[by].host : to.host;
+  port = to.port;
   if (!to.host.empty()) map_address(address_map_, host, port);
   auto const known = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.host == host && n.port == port; });
+  return known == nodes_.end() ? nobody : static_cast<std::size_t>(known - nodes_.begin());
+}
+
+/// If the address is of none that has been seen, or whose id is not known, the whole map will tell who that is.
+void slot_map::redirected(redirection const& to, std::size_t by, time_point now) {
+  want(now, between_requests);
+  std::string host;
+  std::uint16_t port = 0;
+  std::size_t const known = at(to, by, host, port);
   bool const answers_for_another = owners_[to.slot] != by;  // it was asked before the slot was known to be elsewhere
-  if (known == nodes_.end() || answers_for_another || ++patched_[to.slot] > most_patches) return;
-  give(to.slot, static_cast<std::size_t>(known - nodes_.begin()));
+  if (known == nobody || nodes_[known].id.empty() || answers_for_another || ++patched_[to.slot] > most_patches) return;
+  give(to.slot, known);
+}
+
+std::size_t slot_map::named_by_ask(redirection const& to, std::size_t by) {
+  std::string host;
+  std::uint16_t port = 0;
+  std::size_t const known = at(to, by, host, port);
+  if (known != nobody) return known;
+  master& n = nodes_.emplace_back();
+  n.host = host;
+  n.port = port;
+  return nodes_.size() - 1;
+}
+
+void slot_map::wait_for_owner(bool somebody, time_point now) noexcept {
+  if (somebody && !somebody_waits_) doubt(now);
+  somebody_waits_ = somebody;
 }
 
 void slot_map::reached(std::size_t number, bool is_reached, time_point now) noexcept {
@@ -118,6 +151,8 @@ void slot_map::reached(std::size_t number, bool is_reached, time_point now) noex
 bool slot_map::one_is_lost() const noexcept {
   return std::any_of(nodes_.begin(), nodes_.end(), [](master const& n) { return n.is_lost && n.slots != 0; });
 }
+
+bool slot_map::is_urgent() const noexcept { return somebody_waits_ || one_is_lost(); }
 
 void slot_map::want(time_point now, duration between) noexcept { ask_at_ = std::min(ask_at_, std::max(now, detail::later_by(asked_, between))); }
 

@@ -37,6 +37,8 @@ struct redirection {
   std::uint16_t port = 0;
 };
 std::optional<redirection> read_moved(std::string_view words);
+/// The same for a slot that is on its way: "ASK 3999 127.0.0.1:6381".
+std::optional<redirection> read_ask(std::string_view words);
 
 /// Which master has each slot, by what the nodes of a Cluster say: all of it by CLUSTER SLOTS, which is asked for when something shows that it has
 /// changed, and of one slot by MOVED. An ASK says nothing: the slot is still where it was. No I/O, no clock.
@@ -64,6 +66,10 @@ class slot_map {
   void told(std::vector<named_slots> const& all, time_point now);
   /// MOVED, by that node.
   void redirected(redirection const& to, std::size_t by, time_point now);
+  /// The node that an ASK of that node names. It may have no slots yet, and no id before it has.
+  std::size_t named_by_ask(redirection const& to, std::size_t by);
+  /// A slot is waited for of which no owner is known.
+  void wait_for_owner(bool somebody, time_point now) noexcept;
   /// Something but a MOVED shows that the map may be wrong.
   void doubt(time_point now) noexcept { want(now, between_urgent_requests); }
   /// The master cannot be reached, or can be again. While one cannot that has slots, the map is asked for again and again.
@@ -87,7 +93,10 @@ class slot_map {
   std::uint16_t port(std::size_t number) const noexcept { return nodes_[number].port; }
   /// A slot that this node has; none: it has no slots, and is no master, or was removed.
   std::optional<unsigned> some_slot(std::size_t number) const noexcept;
+  bool has_slots(std::size_t number) const noexcept { return nodes_[number].slots != 0; }
   bool is_known() const noexcept { return is_known_; }
+  /// It is asked for again and again: a master with slots cannot be reached, or a slot is waited for of which no owner is known.
+  bool is_urgent() const noexcept;
   std::uint64_t requests() const noexcept { return requests_; }
 
  private:
@@ -102,6 +111,7 @@ class slot_map {
   void give(unsigned slot, std::size_t to) noexcept;
   std::size_t number_of(named_slots const& named);
   bool one_is_lost() const noexcept;
+  std::size_t at(redirection const& to, std::size_t by, std::string& host, std::uint16_t& port) const;
 
   times const times_;
   std::map<std::string, std::string> const& address_map_;
@@ -109,6 +119,7 @@ class slot_map {
   std::array<std::size_t, slot_count> owners_;
   std::map<unsigned, unsigned> patched_;  // since the last whole map: how often
   bool is_known_ = false;
+  bool somebody_waits_ = false;  // for a slot of which no owner is known
   bool is_connected_ = false;
   bool is_asked_ = false;
   bool changed_ = false;

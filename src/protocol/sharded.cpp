@@ -1,0 +1,235 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/sharded.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::protocol {
+
+namespace {
+
+/// Until the connection to a master that has no slots any more is ended. What is in flight there is answered by then.
+constexpr milliseconds until_unused{1000};
+
+}  // namespace
+
+sharded::sharded(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, shards& where, backend_events& up, log_sink& log,
+                 statistics& stats)
+    : settings_{settings}, timers_{timers}, where_{where}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces},
+      shared_{.servers = this}, nowhere_{settings, random_.next(), nonces, timers, where.way_to(shards::nobody), up, log, stats, &shared_},
+      deaf_due_{this, [](void* self, time_point now) { static_cast<sharded*>(self)->ask_deaf_again(now); }},
+      idle_due_{this, [](void* self, time_point now) { static_cast<sharded*>(self)->end_unused(now); }} {
+  where_.report_to(*this);
+  where_.report_to(shards::nobody, nowhere_);
+}
+
+sharded::~sharded() = default;
+
+// ---------------------------------------------------------------------------------------------------- the servers
+
+server& sharded::keeper(unsigned slot) {
+  std::size_t const number = where_.owner(slot);
+  return number == shards::nobody ? nowhere_ : master(number);
+}
+
+server& sharded::master(std::size_t number) {
+  if (number >= masters_.size()) masters_.resize(number + 1);
+  std::unique_ptr<server>& one = masters_[number];
+  if (!one) {
+    one = std::make_unique<server>(settings_, random_.next(), nonces_, timers_, where_.way_to(number), up_, log_, stats_, &shared_);
+    where_.report_to(number, *one);
+    if (gathering_) one->gather();
+  }
+  return *one;
+}
+
+std::size_t sharded::number_of(server const& s) const {
+  auto const found = std::find_if(masters_.begin(), masters_.end(), [&](auto const& one) { return one.get() == &s; });
+  return found == masters_.end() ? shards::nobody : static_cast<std::size_t>(found - masters_.begin());
+}
+
+/// Of all, also of those that this makes.
+template <class F>
+void sharded::for_each(F f) {
+  f(nowhere_);
+  for (std::size_t i = 0; i < masters_.size(); ++i) {
+    if (masters_[i]) f(*masters_[i]);
+  }
+}
+
+template <class F>
+bool sharded::any_of(F f) const {
+  return f(nowhere_) || std::any_of(masters_.begin(), masters_.end(), [&](auto const& one) { return one && f(*one); });
+}
+
+// ------------------------------------------------------------------------------------------------------- the map
+
+void sharded::moved(time_point now) {
+  for_each([&](server& s) { s.part(now); });
+  for_each([&](server& s) { s.take_over(now); });
+  tell_of_homeless(now);
+  timers_.arm(idle_due_, now + until_unused);
+}
+
+void sharded::tell_of_homeless(time_point now) { where_.wait_for_owner(nowhere_.has_requests() || nowhere_.pending() != 0, now); }
+
+void sharded::end_unused(time_point now) {
+  bool again = false;
+  for (std::size_t i = 0; i < masters_.size(); ++i) {
+    if (!masters_[i] || !masters_[i]->connected() || where_.is_master(i)) continue;
+    if (masters_[i]->is_unused()) masters_[i]->leave("it has no slots any more");
+    else again = true;
+  }
+  if (again) timers_.arm(idle_due_, now + until_unused);
+}
+
+/// A failover ends all subscriptions at once. Then the map, which changes too, is looked at first.
+void sharded::deaf(std::size_t number, unsigned slot, time_point now) {
+  if (number >= deaf_.size()) deaf_.resize(number + 1);
+  deaf_[number].insert(slot);
+  timers_.arm(deaf_due_, now);
+}
+
+/// The answer is a MOVED, or the slot is back already and is subscribed to again. So nobody stays deaf while the map sees no change.
+void sharded::ask_deaf_again(time_point now) {
+  for (std::size_t i = 0; i < deaf_.size(); ++i) {
+    std::set<unsigned> const slots = std::exchange(deaf_[i], {});
+    if (!slots.empty() && at(i) != nullptr) at(i)->ask_once_more(slots, now);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ from the cohort
+
+std::unique_ptr<engine::place> sharded::make_place(std::string_view name, engine::permit const& share) {
+  unsigned const slot = where_.slot_of(name);
+  auto made = std::make_unique<place>(keeper(slot), name, share);
+  made->slot = slot;
+  return made;
+}
+
+void sharded::ask(engine::place& s, bool wait, milliseconds lease, time_point now) {
+  place& p = made_here(s);
+  server& there = keeper(p.slot);
+  p.of = &there;  // it is idle, and does not know that its slot has moved
+  static_cast<backend&>(there).ask(p, wait, lease, now);
+  if (&there == &nowhere_) tell_of_homeless(now);
+}
+
+void sharded::gather() {
+  gathering_ = true;
+  for_each([](server& s) { s.gather(); });
+}
+
+/// Of locks in several slots each is tried at its own master, or with those of its slot, at once.
+void sharded::send_gathered(time_point now) {
+  gathering_ = false;
+  for_each([&](server& s) { s.send_gathered_by_slot(now); });
+}
+
+void sharded::leave_unless_granted(engine::place& s, time_point now) {
+  place& p = made_here(s);
+  p.of->leave_unless_granted(p, now);
+}
+
+void sharded::give_up(engine::place& s, receipt* r, time_point now) { keeper_of(s).give_up(s, r, now); }
+
+void sharded::release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) { keeper_of(s).release(s, again, r, now); }
+
+void sharded::detach(engine::place& s, time_point now) { keeper_of(s).detach(s, now); }
+
+void sharded::renew(std::span<engine::place* const> places, time_point now) {
+  std::vector<engine::place*> rest{places.begin(), places.end()};
+  while (!rest.empty()) {
+    backend& there = keeper_of(*rest.front());
+    auto const others = std::stable_partition(rest.begin(), rest.end(), [&](engine::place* s) { return &keeper_of(*s) == &there; });
+    there.renew({rest.begin(), others}, now);
+    rest.erase(rest.begin(), others);
+  }
+}
+
+void sharded::forget(receipt& r) noexcept { nowhere_.forget(r); }
+
+time_point sharded::late_after(receipt const& r) const {
+  auto const* const c = static_cast<cleanup const*>(r.pending);
+  return c == nullptr ? time_point::min() : static_cast<server const*>(c->server_of)->late_after(r);
+}
+
+bool sharded::connected() const noexcept {
+  return any_of([](server const& s) { return s.connected(); });
+}
+
+error_code sharded::too_late(engine::place const& s) const { return static_cast<place const&>(s).of->too_late(s); }
+
+/// Of a server that owes an answer.
+error_code sharded::no_answer() const {
+  error_code why;
+  any_of([&](server const& s) {
+    bool const owes = s.has_requests() || s.pending() != 0;
+    if (owes) why = s.no_answer();
+    return owes && !s.connected();
+  });
+  return why ? why : nowhere_.no_answer();
+}
+
+void sharded::watch_requests(engine::place& s, time_point now) { keeper_of(s).watch_requests(s, now); }
+
+void sharded::administer(admin_request& i, admin_events& whose, time_point now) {
+  server& there = keeper(i.name);
+  there.administer(i, whose, now);
+  if (&there == &nowhere_) tell_of_homeless(now);
+}
+
+void sharded::report(statistics& to) const {
+  any_of([&](server const& s) {
+    s.report(to);
+    return false;
+  });
+}
+
+bool sharded::settled() const noexcept {
+  return !any_of([](server const& s) { return !s.settled(); });
+}
+
+std::uint64_t sharded::progress() const noexcept {
+  std::uint64_t all = 0;
+  any_of([&](server const& s) {
+    all += s.progress();
+    return false;
+  });
+  return all;
+}
+
+void sharded::prepare_close(time_point now) {
+  for_each([&](server& s) { s.prepare_close(now); });
+}
+
+std::size_t sharded::pending() const noexcept {
+  std::size_t all = 0;
+  any_of([&](server const& s) {
+    all += s.pending();
+    return false;
+  });
+  return all;
+}
+
+bool sharded::catching_up() const noexcept {
+  return any_of([](server const& s) { return s.catching_up(); });
+}
+
+bool sharded::renewed_elsewhere(server& by, put_off const& what, std::string_view words, time_point now) {
+  shards::detour const way = where_.detour_of(words, number_of(by));
+  switch (way.what) {
+    case shards::detour::kind::none: return false;
+    case shards::detour::kind::each_alone:
+      if (!what.can_be_divided) return false;
+      if (what.asking) return by.renew_behind_asking(what.places, true, now);
+      by.renew_each_alone(what.places, now);
+      return true;
+    case shards::detour::kind::there:
+      if (what.asking) return false;
+      return master(way.number).renew_behind_asking(what.places, false, now);
+  }
+  return false;
+}
+
+}  // namespace conch::protocol

@@ -1,0 +1,64 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "protocol/wire.hpp"
+
+#include <conch/clock.hpp>
+
+#include <cstddef>
+#include <string_view>
+
+namespace conch::protocol {
+
+/// What whoever knows the map tells the one who has the locks.
+class shard_events {
+ public:
+  /// Some slot has another owner than before.
+  virtual void moved(time_point now) = 0;
+  /// That master has ended the subscription for the slot, unasked.
+  virtual void deaf(std::size_t number, unsigned slot, time_point now) = 0;
+
+ protected:
+  ~shard_events() = default;
+};
+
+/// Whoever knows which master of a Cluster has the locks of each slot, and has the ways to the masters. Masters have numbers, which stay. No
+/// function here may call back into the engine before it has returned.
+class shards {
+ public:
+  static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
+
+  /// Where a renewal is to be sent that a master has put off.
+  struct detour {
+    enum class kind : std::uint8_t {
+      none,        // later, to the same
+      each_alone,  // to the same, at once: each lock in a script of its own
+      there,       // at once, to the master with that number, behind an asking_command
+    };
+
+    kind what = kind::none;
+    std::size_t number = nobody;
+  };
+
+  /// Whom to tell. To be called once, before all others.
+  virtual void report_to(shard_events& e) noexcept = 0;
+  virtual unsigned slot_of(std::string_view name) const = 0;
+  /// The number of the master that has the slot; nobody: it is not known.
+  virtual std::size_t owner(unsigned slot) const = 0;
+  /// The way to that master. Nobody's is never connected: a connection that is wanted there is the map, and the attempt fails when the map cannot be
+  /// had.
+  virtual wire& way_to(std::size_t number) = 0;
+  /// Where the events of that way go. To be called once for each number, before its first command.
+  virtual void report_to(std::size_t number, wire_events& e) = 0;
+  /// Has it any slots?
+  virtual bool is_master(std::size_t number) const = 0;
+  /// `words`: of that master, with fault::try_later.
+  virtual detour detour_of(std::string_view words, std::size_t by) = 0;
+  /// Somebody waits for a slot of which no owner is known, or nobody does any more.
+  virtual void wait_for_owner(bool somebody, time_point now) = 0;
+
+ protected:
+  ~shards() = default;
+};
+
+}  // namespace conch::protocol

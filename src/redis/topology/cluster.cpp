@@ -1,0 +1,133 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "redis/topology/cluster.hpp"
+
+#include "redis/topology/address_map.hpp"
+
+#include <boost/assert.hpp>
+
+#include <algorithm>
+
+namespace conch::redis {
+
+namespace {
+
+using protocol::fault;
+
+constexpr std::size_t digits_of_id = 8;
+
+/// So often the same node is asked while the doubt does not end. It may be cut off from those that know.
+constexpr unsigned most_in_vain = 20;
+
+bool is_final(fault what) { return what != fault::try_later && what != fault::reconnect; }
+
+}  // namespace
+
+cluster::cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map)
+    : seeds_{std::move(seeds)}, map_{t, address_map} {
+  BOOST_ASSERT(!seeds_.empty());
+}
+
+void cluster::told(std::vector<named_slots> const& all, address const& by, time_point now) {
+  BOOST_ASSERT(!all.empty());
+  if (!std::exchange(is_connected_, true)) map_.connected(now);
+  bool const was_known = map_.is_known();
+  map_.told(all, now);
+  failures_ = 0;
+  look(now);
+  if (!was_known) {
+    std::size_t masters = 0;
+    for (std::size_t i = 0; i < map_.nodes(); ++i) masters += map_.has_slots(i) ? 1 : 0;
+    actions_.log.emplace_back(log_level::info, "a Cluster of " + std::to_string(masters) + " masters with slots, says " + by.shown());
+  }
+}
+
+/// After a map, or a MOVED.
+void cluster::look(time_point) {
+  if (map_.take_changes()) {
+    actions_.moved = true;
+    in_vain_ = 0;
+  }
+  seen_.resize(map_.nodes());
+  for (std::size_t i = 0; i < map_.nodes(); ++i) {
+    node const present{host_and_port(map_.host(i), map_.port(i)), map_.id(i)};
+    node& before = seen_[i];
+    if (before.where == present.where && before.id == present.id) continue;
+    if (!before.where.empty() && before.where != present.where) actions_.follow.push_back(i);
+    if (!before.where.empty() && before.id.empty()) actions_.renew.push_back(i);
+    before = present;
+  }
+}
+
+void cluster::failed(fault what, std::string_view why) {
+  is_connected_ = false;
+  map_.failed();
+  ++next_to_ask_;
+  ++failures_;
+  // Each in turn, until one says that it never will.
+  bool const all_failed = failures_ >= seeds_.size();
+  if (!map_.is_known() && (all_failed || is_final(what))) actions_.lost = {what, std::string{why}};
+}
+
+void cluster::put_off(std::string_view words, std::size_t by, time_point now) {
+  if (auto const moved = read_moved(words)) {
+    map_.redirected(*moved, by, now);
+    look(now);
+  } else if (words.starts_with("CLUSTERDOWN")) {
+    map_.doubt(now);
+  }
+}
+
+void cluster::reached(std::size_t number, bool is_reached, time_point now) { map_.reached(number, is_reached, now); }
+
+void cluster::due(time_point now) {
+  if (!is_connected_) return;
+  if (map_.answer_is_late(now)) {
+    actions_.leave = "no answer to CLUSTER SLOTS";
+    return;
+  }
+  if (!map_.ask_is_due(now)) return;
+  if (map_.is_urgent() && ++in_vain_ >= most_in_vain) {
+    in_vain_ = 0;
+    actions_.leave = "another node is asked";
+    return;
+  }
+  actions_.ask = true;
+}
+
+location cluster::locate_asked(address& to, time_point) {
+  // The seeds, then the masters with slots that the map names: they may all have been replaced since the URL was written.
+  std::vector<address> all = seeds_;
+  for (std::size_t i = 0; i < map_.nodes(); ++i) {
+    if (!map_.has_slots(i)) continue;
+    address one = seeds_.front();
+    locate(i, one);
+    bool const listed = std::any_of(all.begin(), all.end(), [&](address const& other) { return other.host == one.host && other.port == one.port; });
+    if (!listed) all.push_back(std::move(one));
+  }
+  address const& next = all[next_to_ask_ % all.size()];
+  to.host = next.host;
+  to.port = next.port;
+  return {location::kind::here};
+}
+
+void cluster::locate(std::size_t number, address& to) const {
+  to.host = map_.host(number);
+  to.port = map_.port(number);
+}
+
+std::string_view cluster::digits(std::size_t number) const noexcept {
+  std::string_view const id = map_.id(number);
+  return id.empty() ? std::string_view{"?"} : id.substr(0, digits_of_id);
+}
+
+cluster::meaning cluster::meaning_of(std::string_view words, std::size_t by) {
+  if (words.starts_with("TRYAGAIN")) return {.is_divided = true};
+  auto const to = read_ask(words);
+  if (!to || by >= map_.nodes()) return {};
+  std::size_t const there = map_.named_by_ask(*to, by);
+  seen_.resize(map_.nodes());
+  if (seen_[there].where.empty()) seen_[there] = {host_and_port(map_.host(there), map_.port(there)), map_.id(there)};
+  return {.moves = true, .there = there};
+}
+
+}  // namespace conch::redis

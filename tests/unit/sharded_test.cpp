@@ -1,0 +1,345 @@
+// The masters of a Cluster: each lock is asked for where its slot is, and goes with it.
+
+#include "sharded_fixture.hpp"
+
+namespace conch::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_F(sharded_test, EachLockIsAskedForAtTheMasterOfItsSlot) {
+  start_connected();
+  ask("x", "L1");
+  ask("y", "L11");
+  ask("z", "L21");
+  EXPECT_EQ(sent(), (texts{"a: acquire L1 4", "b: acquire L11 5", "c: acquire L21 6"})) << "ids are counted for the client";
+  grant(1, 100);
+  EXPECT_EQ(heard(), texts{"y granted 100"});
+}
+
+TEST_F(sharded_test, BeforeTheFirstMapTheMapIsWanted) {
+  start();
+  caller& x = ask("x", "L1");
+  EXPECT_EQ(nowhere.wants, 1);
+  EXPECT_TRUE(somebody_waits);
+  owners[1] = 0;
+  backend->moved(now);
+  EXPECT_FALSE(somebody_waits);
+  EXPECT_EQ(ways[0].wants, 1);
+  connect(0);
+  EXPECT_EQ(sent(), (texts{"a: kill here", "a: subscribe", "a: prove", "a: acquire L1 1"}));
+  grant(0, 100);
+  EXPECT_EQ(heard(), texts{"x granted 100"});
+  release(x);
+  EXPECT_EQ(sent(), texts{"a: release L1 1"}) << "nobody had to move: it is not patient";
+  answer(0, {1});
+  expect_clean();
+}
+
+TEST_F(sharded_test, AMapThatCannotBeHadIsAnErrorAsOfOneServer) {
+  start();
+  settings.offline_timeout = 5s;
+  ask("x", "L1");
+  nowhere.events->connect_failed(fault::try_later, "redis://h:1: refused", now);
+  advance(4s);
+  EXPECT_EQ(heard(), texts{});
+  advance(2s);
+  EXPECT_EQ(heard(), texts{"x failed unreachable"});
+  ask("y", "L2");
+  nowhere.events->connect_failed(fault::not_supported, "no node of a Cluster", now);
+  EXPECT_EQ(heard(), texts{"y failed not_supported"});
+}
+
+// ------------------------------------------------------------------------------------------------- what moves
+
+TEST_F(sharded_test, AWaiterAsksAtTheNewOwnerUnderItsIdWithItsTicket) {
+  start_connected();
+  ask("x", "L1");
+  queue(0, 77);
+  (void)sent();
+  move(1, 1);
+  EXPECT_EQ(sent(), texts{"b: acquire L1 4 !"}) << "patient: the others have not come yet";
+  EXPECT_EQ(last.ticket, 77);
+  queue(1, 77);
+  move(1, 0);
+  EXPECT_EQ(sent(), texts{"a: acquire L1 4 !"});
+}
+
+TEST_F(sharded_test, AHoldIsVerifiedAtTheNewOwnerAtOnceAndReleasedPatiently) {
+  start_connected();
+  caller& x = ask("x", "L1");
+  grant(0, 100);
+  (void)sent();
+  heard();
+  move(1, 1);
+  EXPECT_EQ(sent(), texts{"b: renew L1 4"});
+  renewed(1, {1});
+  EXPECT_EQ(heard(), texts{});
+  advance(1s);
+  (void)sent();
+  release(x);
+  EXPECT_EQ(sent(), texts{"b: release L1 4 !"});
+}
+
+TEST_F(sharded_test, AHoldThatTheNewOwnerDoesNotKnowIsLostAtOnce) {
+  start_connected();
+  ask("x", "L1");
+  grant(0, 100);
+  heard();
+  move(1, 1);
+  (void)sent();
+  renewed(1, {0});
+  EXPECT_EQ(heard(), texts{"x lost lost"});
+  EXPECT_EQ(sent(), texts{"b: release L1 4 !"}) << "it may have our place of before that grant";
+}
+
+TEST_F(sharded_test, ARequestThatIsInFlightIsAskedAgainAndItsOldAnswerIsNotHeard) {
+  start_connected();
+  ask("x", "L1");
+  (void)sent();
+  move(1, 1);
+  EXPECT_EQ(sent(), texts{"b: acquire L1 4 !"}) << "it may stand in line already";
+  answer(0, fault::try_later, "MOVED 1 b");
+  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(sent(), texts{});
+  grant(1, 100);
+  EXPECT_EQ(heard(), texts{"x granted 100"});
+}
+
+TEST_F(sharded_test, AReleaseThatIsInFlightIsRepeatedAndWasHeld) {
+  start_connected();
+  caller& x = ask("x", "L1");
+  grant(0, 100);
+  heard();
+  release(x);
+  (void)sent();
+  move(1, 1);
+  EXPECT_EQ(sent(), texts{"b: release L1 4 !"});
+  answer(1, {0, 0, 0, server_us()});  // not ours: it had been carried out before the slot moved
+  EXPECT_EQ(heard(), texts{"x released ok"});
+  answer(0, {1});
+  EXPECT_EQ(heard(), texts{});
+  expect_clean();
+}
+
+TEST_F(sharded_test, ALeaveThatIsInFlightIsRepeated) {
+  start_connected();
+  caller& x = ask("x", "L1");
+  queue(0);
+  cancel(x, cancel_type::total);
+  EXPECT_EQ(sent(), (texts{"a: acquire L1 4", "a: leave L1 4"}));
+  move(1, 1);
+  EXPECT_EQ(sent(), texts{"b: leave L1 4 !"});
+  answer(0, {0, 0, 0, server_us()});
+  EXPECT_EQ(heard(), texts{}) << "the answer of one that may not have had the slot any more";
+  answer(1, {0, 0, 0, server_us()});
+  EXPECT_EQ(heard(), texts{"x failed cancelled"});
+  expect_clean();
+}
+
+TEST_F(sharded_test, ARenewalThatIsInFlightIsRepeated) {
+  start_connected();
+  ask("x", "L1");
+  grant(0, 100);
+  heard();
+  advance(11s);
+  (void)sent();
+  move(1, 1);
+  EXPECT_EQ(sent(), texts{"b: renew L1 4"});
+  renewed(0, {0});
+  EXPECT_EQ(heard(), texts{}) << "not theirs to say";
+  renewed(1, {1});
+  EXPECT_EQ(heard(), texts{});
+}
+
+TEST_F(sharded_test, AnIdThatWasUsedAfterItsEndIsGivenBackWhereItsPlaceIsNow) {
+  start_connected();
+  ask("x", "L1", {.once = true});
+  move(1, 1);
+  answer(1, {2, 30'000, server_us()});
+  EXPECT_EQ(heard(), texts{"x busy"});
+  (void)sent();
+  move(1, 0);
+  grant(0, 100);  // the slot was back when it came to the old request
+  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(sent(), texts{"a: release L1 4 !"});
+  answer(0, {1});
+  expect_clean();
+}
+
+TEST_F(sharded_test, AWaiterWhoseOwnerIsNotConnectedYetWaitsForItsConnection) {
+  start_connected();
+  ask("x", "L1");
+  queue(0);
+  (void)sent();
+  disconnect(1);
+  move(1, 1);
+  EXPECT_EQ(sent(), texts{});
+  connect(1);
+  EXPECT_EQ(sent(), (texts{"b: kill here", "b: subscribe", "b: prove", "b: acquire L1 4 !"}));
+}
+
+TEST_F(sharded_test, APushFromTheFormerOwnerIsAskedAbout) {
+  start_connected();
+  ask("x", "L1");
+  queue(0);
+  move(1, 1);
+  queue(1);
+  (void)sent();
+  ways[0].events->granted({"L1", 4, 100, server_us(), 3s}, now);
+  EXPECT_EQ(heard(), texts{}) << "it may only believe that it has the slot";
+  EXPECT_EQ(sent(), texts{"b: acquire L1 4 !"});
+  grant(1, 100);
+  EXPECT_EQ(heard(), texts{"x granted 100"});
+}
+
+TEST_F(sharded_test, ADeafSlotIsAskedForOnceMoreAtTheSameMaster) {
+  start_connected();
+  ask("x", "L1");
+  queue(0);
+  ask("y", "L2");
+  grant(0, 100);
+  ask("z", "L3");
+  queue(0);
+  (void)sent();
+  backend->deaf(0, 1, now);
+  backend->deaf(0, 2, now);
+  advance(1ms);
+  EXPECT_EQ(sent(), (texts{"a: acquire L1 4", "a: renew L2 5"}));
+}
+
+// ------------------------------------------------------------------------------------ renewals in a slot on its way
+
+TEST_F(sharded_test, RenewalsAreAScriptForEachSlot) {
+  start_connected();
+  for (char const* name : {"L2", "A1", "B2", "L1"}) {
+    ask(name, name);
+    grant(0, 100);
+    advance(1ms);
+  }
+  (void)sent();
+  advance(11s);
+  EXPECT_EQ(sent(), (texts{"a: renew A1 5 L1 7", "a: renew L2 4 B2 6"}));
+}
+
+TEST_F(sharded_test, ARenewalFollowsAskAndThePlaceStays) {
+  start_connected();
+  caller& x = ask("x", "L1");
+  grant(0, 100);
+  heard();
+  advance(11s);
+  (void)sent();
+  answer(0, fault::try_later, "ASK b");
+  EXPECT_EQ(sent(), (texts{"b: asking", "b: renew L1 4"}));
+  time_point const before = x.deadline();
+  advance(10ms);
+  answer(1, {});
+  renewed(1, {1});
+  EXPECT_GT(x.deadline(), before);
+  advance(11s);
+  EXPECT_EQ(sent(), texts{"a: renew L1 4"}) << "ASK changes nothing";
+}
+
+TEST_F(sharded_test, AHoldThatIsNeitherHereNorThereIsLost) {
+  start_connected();
+  ask("x", "L1");
+  grant(0, 100);
+  heard();
+  advance(11s);
+  answer(0, fault::try_later, "ASK b");
+  (void)sent();
+  answer(1, {});
+  renewed(1, {0});
+  EXPECT_EQ(heard(), texts{"x lost lost"});
+  advance(1ms);
+  EXPECT_EQ(stats.held, 0u);
+}
+
+TEST_F(sharded_test, ARenewalOfSeveralThatAreDividedIsSentForEachAlone) {
+  start_connected();
+  ask("x", "L1");
+  grant(0, 100);
+  ask("y", "M1");
+  grant(0, 101);
+  heard();
+  advance(11s);
+  EXPECT_EQ(sent(), (texts{"a: acquire L1 4", "a: acquire M1 5", "a: renew L1 4 M1 5"}));
+  answer(0, fault::try_later, "TRYAGAIN");
+  EXPECT_EQ(sent(), (texts{"a: renew L1 4", "a: renew M1 5"}));
+  renewed(0, {1});
+  answer(0, fault::try_later, "ASK b");
+  EXPECT_EQ(sent(), (texts{"b: asking", "b: renew M1 5"}));
+  answer(1, {});
+  renewed(1, {1});
+  EXPECT_EQ(heard(), texts{});
+}
+
+TEST_F(sharded_test, ARenewalThatIsPutOffOnceMoreIsForLater) {
+  start_connected();
+  ask("x", "L1");
+  grant(0, 100);
+  heard();
+  advance(11s);
+  answer(0, fault::try_later, "ASK b");
+  (void)sent();
+  answer(1, {});
+  answer(1, fault::try_later, "ASK a");
+  EXPECT_EQ(sent(), texts{});
+  advance(2s);
+  EXPECT_EQ(sent(), texts{"a: renew L1 4"});
+}
+
+// ------------------------------------------------------------------------------------------------ several locks
+
+TEST_F(sharded_test, TriesOfOneSlotAreOneScriptAndOthersGoEachToItsMaster) {
+  start_connected();
+  std::vector<named_acquisition> all;
+  for (char const* name : {"A1", "B1", "C2", "D11"}) {
+    auto& a = *callers.emplace_back(std::make_unique<caller>());
+    a.label = name;
+    a.once = true;
+    a.lease = 30s;
+    all.push_back({&a, name});
+  }
+  cohort->try_all(std::span{all}.first(2), now);
+  EXPECT_EQ(sent(), texts{"a: try all A1 4 B1 5"});
+  answer(0, {server_us(), 100, 101});
+  EXPECT_EQ(heard(), (texts{"A1 granted 100", "B1 granted 101"}));
+  cohort->try_all(std::span{all}.subspan(2), now);
+  EXPECT_EQ(sent(), (texts{"a: try C2 6", "b: try D11 7"}));
+}
+
+// ------------------------------------------------------------------------------------------- questions and orders
+
+TEST_F(sharded_test, AQuestionGoesWithItsSlotAndAnOrderThatMustNotBeRepeatedStays) {
+  start_connected();
+  admin_request question, order;
+  question.what = admin_request::kind::inspect;
+  order.what = admin_request::kind::force;
+  question.name = order.name = "L1";
+  cohort->administer(question, *this, now);
+  cohort->administer(order, *this, now);
+  EXPECT_EQ(sent(), (texts{"a: inspect L1", "a: force L1"}));
+  move(1, 1);
+  EXPECT_EQ(sent(), texts{"b: inspect L1"});
+  answer(0, {0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(heard(), texts{}) << "the former owner's";
+  answer(0, fault::try_later, "MOVED 1 b");
+  advance(200ms);
+  EXPECT_EQ(sent(), texts{"b: force L1"}) << "put off, so it was not carried out";
+  answer(1, {0, 0, 0, 0, 0, 0});
+  answer(1, {1, server_us()});
+  EXPECT_EQ(heard(), (texts{"admin L1 0", "admin L1 1"}));
+}
+
+TEST_F(sharded_test, AConnectionToOneThatHasNoSlotsAnyMoreEnds) {
+  start_connected();
+  for (unsigned slot = 20; slot < 30; ++slot) owners[slot] = 0;
+  backend->moved(now);
+  advance(2s);
+  EXPECT_EQ(ways[2].drops, texts{"it has no slots any more"});
+  EXPECT_EQ(ways[1].drops, texts{});
+}
+
+}  // namespace
+}  // namespace conch::engine
