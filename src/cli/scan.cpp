@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/scan.hpp"
 
+#include "cli/cluster.hpp"
 #include "cli/exit_code.hpp"
 
 #include <algorithm>
@@ -72,16 +73,31 @@ std::vector<std::string> names_of_locks(server_connection& server, std::string c
 lock_scanner::lock_scanner(connection const& all, std::string url, std::vector<std::string> patterns)
     : all_{all}, url_{std::move(url)}, patterns_{std::move(patterns)} {}
 
-std::vector<std::pair<std::string, lock_status>> lock_scanner::look() {
-  if (!client_) client_.emplace(all_, url_);
+/// Of a Cluster: of all its masters, which may be others than the last time.
+std::vector<std::string> lock_scanner::names_now() {
+  if (names_cluster(url_)) {
+    std::vector<std::string> names;
+    for (server_address const& master : masters_of(all_, url_)) {
+      server_connection server{master, all_.login.value_or(master.login), std::chrono::seconds{3}};
+      std::vector<std::string> const some = names_of_locks(server, all_.settings.key_prefix, patterns_);
+      names.insert(names.end(), some.begin(), some.end());
+    }
+    std::sort(names.begin(), names.end());  // a lock whose slot moves may be at two of them
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    return names;
+  }
   if (!server_) server_ = std::make_unique<server_connection>(all_, url_);
-  std::vector<std::string> names;
   try {
-    names = names_of_locks(*server_, all_.settings.key_prefix, patterns_);
+    return names_of_locks(*server_, all_.settings.key_prefix, patterns_);
   } catch (failure const&) {
     server_.reset();
     throw;
   }
+}
+
+std::vector<std::pair<std::string, lock_status>> lock_scanner::look() {
+  if (!client_) client_.emplace(all_, url_);
+  std::vector<std::string> const names = names_now();
   std::vector<std::pair<std::string, lock_status>> found;
   constexpr std::size_t at_once = 200;
   for (std::size_t i = 0; i < names.size(); i += at_once) {

@@ -23,7 +23,8 @@ std::string name_in_key(std::string_view prefix, std::string_view key);
 /// Throws failure.
 std::vector<std::string> names_of_locks(server_connection& server, std::string const& prefix, std::vector<std::string> const& patterns);
 
-/// What one server has: each lock that is held or waited for. The two connections are made when they are needed, and again after a failure.
+/// What one server, or a Cluster, has: each lock that is held or waited for. The two connections are made when they are needed, and again after a
+/// failure.
 class lock_scanner {
  public:
   lock_scanner(connection const& all, std::string url, std::vector<std::string> patterns);
@@ -33,6 +34,8 @@ class lock_scanner {
   std::string const& url() const noexcept { return url_; }
 
  private:
+  std::vector<std::string> names_now();
+
   connection const& all_;
   std::string const url_;
   std::vector<std::string> const patterns_;
