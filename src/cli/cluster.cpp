@@ -2,74 +2,83 @@
 #include "cli/cluster.hpp"
 
 #include "cli/exit_code.hpp"
+#include "cli/server_address.hpp"
 #include "cli/server_connection.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 
 namespace conch::cli {
 
 namespace {
 
-constexpr std::string_view schemes[] = {"redis-cluster://", "rediss-cluster://", "valkey-cluster://", "valkeys-cluster://"};
 constexpr auto npos = std::string_view::npos;
 
-bool is_of(reply const& range) { return range.items.size() >= 3 && range.items[2].items.size() >= 2; }
+[[noreturn]] void no_sense() { throw failure{exit_code::refused, "an answer to CLUSTER SLOTS that makes no sense"}; }
 
-std::vector<server_address> asked_of(connection const& all, server_address const& seed) {
-  server_connection server{seed, all.login.value_or(seed.login), std::chrono::seconds{3}};
-  std::vector<server_address> found;
-  for (reply const& range : server.answer_to({"CLUSTER", "SLOTS"}).items) {
-    if (!is_of(range)) throw failure{exit_code::refused, "an answer to CLUSTER SLOTS that makes no sense"};
-    server_address one = seed;
-    std::string const& host = range.items[2].items[0].text;
-    if (!host.empty() && host != "?") one.host = host;
-    one.port = std::to_string(range.items[2].items[1].number);
-    bool const known = std::any_of(found.begin(), found.end(), [&](server_address const& m) { return m.host == one.host && m.port == one.port; });
-    if (!known) found.push_back(std::move(one));
+/// Each node of the URL as one of a single server.
+std::vector<std::string> seeds_of(std::string_view url) {
+  std::vector<std::string> all;
+  for (std::string_view left = split_hosts(url).hosts;;) {
+    auto const comma = left.find(',');
+    std::string_view one = left.substr(0, comma), port = "6379";
+    bool const in_brackets = one.starts_with('[');
+    if (auto const colon = one.find(':', in_brackets ? one.find(']') : 0); colon != npos) {
+      port = one.substr(colon + 1);
+      one = one.substr(0, colon);
+    }
+    if (in_brackets) one = one.substr(1, one.size() - 2);
+    all.push_back(url_of_server(url, one, port));
+    if (comma == npos) return all;
+    left.remove_prefix(comma + 1);
   }
-  if (found.empty()) throw failure{exit_code::unreachable, seed.host + ':' + seed.port + " knows of no slots"};
-  return found;
 }
 
 }  // namespace
 
-bool names_cluster(std::string_view url) noexcept {
-  return std::any_of(std::begin(schemes), std::end(schemes), [&](std::string_view scheme) { return url.starts_with(scheme); });
+bool names_cluster(std::string_view url) noexcept { return url.substr(0, url.find("://")).ends_with("-cluster"); }
+
+std::string cluster_master::address() const { return host_and_port(host, port); }
+
+std::vector<cluster_master> read_masters(reply const& slots, std::string_view asked) {
+  if (slots.what != reply::kind::array) no_sense();
+  std::vector<cluster_master> all;
+  for (reply const& range : slots.items) {
+    if (range.items.size() < 3 || range.items[2].items.size() < 2) no_sense();
+    reply const& master = range.items[2];
+    std::string host = master.items[0].text;
+    if (host.empty() || host == "?") host = asked;
+    std::string const port = std::to_string(master.items[1].number);
+    auto const known = [&](cluster_master const& one) { return one.host == host && one.port == port; };
+    auto at = std::find_if(all.begin(), all.end(), known);
+    if (at == all.end()) at = all.insert(all.end(), {.host = host, .port = port});
+    at->slots += static_cast<std::size_t>(range.items[1].number - range.items[0].number + 1);
+  }
+  return all;
 }
 
-std::vector<server_address> seeds_of(std::string const& url, config const& settings) {
-  bool const over_tls = url.starts_with("rediss-") || url.starts_with("valkeys-");
-  std::string_view rest = std::string_view{url}.substr(url.find("://") + 3);
-  std::string_view const query = rest.substr(std::min(rest.find('?'), rest.size()));
-  rest = rest.substr(0, rest.size() - query.size());
-  std::string_view login;
-  if (auto const at = rest.rfind('@'); at != npos) {
-    login = rest.substr(0, at + 1);
-    rest.remove_prefix(at + 1);
-  }
-  rest = rest.substr(0, rest.find('/'));
-  std::vector<server_address> all;
-  for (;;) {
-    auto const comma = rest.find(',');
-    std::string one = over_tls ? "rediss://" : "redis://";
-    one.append(login).append(rest.substr(0, comma)).append(query);
-    all.push_back(parse_address(one, settings.tls));
-    if (comma == npos) return all;
-    rest.remove_prefix(comma + 1);
-  }
-}
-
-std::vector<server_address> masters_of(connection const& all, std::string const& url) {
-  std::vector<server_address> const seeds = seeds_of(url, all.settings);
-  for (std::size_t i = 0;; ++i) {
+std::vector<cluster_master> masters_of_cluster(connection const& all, std::string const& url) {
+  std::string said;
+  for (std::string const& seed : seeds_of(url)) {
+    std::string const name = host_and_port(parse_address(seed, {}).host, parse_address(seed, {}).port);
     try {
-      return asked_of(all, seeds[i]);
+      server_connection node{all, seed, std::chrono::seconds{1}};
+      std::vector<cluster_master> masters = read_masters(node.answer_to({"CLUSTER", "SLOTS"}), node.address().host);
+      if (!masters.empty()) return masters;
+      said += (said.empty() ? "" : "; ") + name + ": it knows of no slots";
     } catch (failure const& error) {
-      if (error.code != exit_code::unreachable || i + 1 == seeds.size()) throw;  // the password, the certificate: no other will do better
+      if (error.code == exit_code::access_denied) throw;  // no other will do better
+      said += (said.empty() ? "" : "; ") + name + ": " + error.what();
     }
   }
+  throw failure{exit_code::unreachable, said};
+}
+
+std::vector<std::string> servers_behind(connection const& all, std::string const& url) {
+  if (!names_cluster(url)) return {url};
+  std::vector<std::string> urls;
+  for (cluster_master const& one : masters_of_cluster(all, url)) urls.push_back(url_of_server(url, one.host, one.port));
+  return urls;
 }
 
 }  // namespace conch::cli

@@ -1,4 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/cluster.hpp"
 #include "cli/commands.hpp"
 #include "cli/doctor_checks.hpp"
 #include "cli/duration.hpp"
@@ -39,8 +40,11 @@ class doctor_visit {
   doctor_visit(arguments const& given, connection const& servers) : given_{given}, servers_{servers} {}
 
   int run() {
-    for (std::string const& url : servers_.servers) look_at(url);
-    if (clocks_.size() > 1) tell("", judge_clocks(clocks_));
+    for (std::string const& url : servers_.servers) {
+      if (names_cluster(url)) look_at_cluster(url);
+      else look_at(url);
+    }
+    if (clocks_.size() > 1 && !in_cluster_) tell("", judge_clocks(clocks_));
     hand_over();
     return static_cast<int>(worst_);
   }
@@ -59,11 +63,28 @@ class doctor_visit {
     } else {
       std::string line = name_of(f.how);
       line.resize(9, ' ');
-      if (servers_.quorum() && !server.empty()) line += server + ": ";
+      if ((servers_.quorum() || in_cluster_) && !server.empty()) line += server + ": ";
       std::cout << line << f.what << ": " << shown(f.words) << '\n';
       if (!f.advice.empty()) std::cout << "         -> " << f.advice << '\n';
     }
     std::cout.flush();
+  }
+
+  /// Each master by itself.
+  void look_at_cluster(std::string const& url) {
+    in_cluster_ = true;
+    try {
+      std::vector<master_word> words;
+      std::vector<std::string> urls;
+      for (cluster_master const& one : masters_of_cluster(servers_, url)) {
+        words.push_back({one.address(), one.slots});
+        urls.push_back(url_of_server(url, one.host, one.port));
+      }
+      tell("", judge_cluster(words));
+      for (std::string const& master : urls) look_at(master);
+    } catch (failure const& error) {
+      tell("", {verdict::bad, "Cluster", error.what(), advice_for(error.code)});
+    }
   }
 
   void look_at(std::string const& url) {
@@ -129,8 +150,9 @@ class doctor_visit {
 
   void information(server_connection& server, std::string const& name) {
     server_info const info = parse_info(server.command({"INFO"}).text);
-    for (auto const judge : {judge_version, judge_role, judge_eviction, judge_persistence}) tell(name, judge(info));
-    tell(name, judge_replicas(info, servers_.settings.sync_replicas));
+    for (auto const judge : {judge_version, judge_role}) tell(name, judge(info, in_cluster_));
+    for (auto const judge : {judge_eviction, judge_persistence}) tell(name, judge(info));
+    tell(name, judge_replicas(info, servers_.settings.sync_replicas, in_cluster_));
     replicas(server, name, info);
   }
 
@@ -165,15 +187,16 @@ class doctor_visit {
     server_connection other{servers_, url};
     reply const id = other.command({"CLIENT", "ID"});
     std::vector<needed_right const*> lacking;
-    for (needed_right const& one : needed_rights()) {
+    std::vector<needed_right> const& needed = needed_rights(in_cluster_);
+    for (needed_right const& one : needed) {
       std::vector<std::string> words = one.probe;
       for (std::size_t i = 1; i < words.size(); ++i) words[i] = filled(words[i], i, key, prefix, id);
-      bool const subscribes = one.name == "subscribe";
+      bool const subscribes = one.name.ends_with("subscribe");
       reply const r = subscribes ? other.command(words) : server.command(words);
       if (r.is_error() && r.text.starts_with("NOPERM")) lacking.push_back(&one);
     }
     server.command({"DEL", key, key + ":q", key + ":e", key + ":r"});
-    for (finding const& f : judge_rights(lacking, needed_rights().size(), servers_.settings.sync_replicas)) tell(name, f);
+    for (finding const& f : judge_rights(lacking, needed.size(), servers_.settings.sync_replicas)) tell(name, f);
   }
 
   static std::string filled(std::string const& word, std::size_t at, std::string const& key, std::string const& prefix, reply const& id) {
@@ -197,6 +220,7 @@ class doctor_visit {
   arguments const& given_;
   connection const& servers_;
   verdict worst_ = verdict::ok;
+  bool in_cluster_ = false;
   duration round_trip_{};
   std::vector<clock_offset> clocks_;
 };

@@ -44,7 +44,7 @@ server_info parse_info(std::string_view text) {
   return all;
 }
 
-finding judge_version(server_info const& info) {
+finding judge_version(server_info const& info, bool in_cluster) {
   std::string_view const valkey = get(info, "valkey_version");
   std::string_view const redis = get(info, "redis_version");
   if (redis.empty()) return unknown("version");
@@ -53,15 +53,17 @@ finding judge_version(server_info const& info) {
   auto const dot = redis.find('.');
   std::int64_t const minor = dot == std::string_view::npos ? 0 : number(redis.substr(dot + 1));
   if (major < 6 || (major == 6 && minor < 2)) return {verdict::bad, "version", shown, "conch needs Redis 6.2 or newer, or Valkey"};
+  if (in_cluster && major < 7)
+    return {verdict::bad, "version", shown, "in a Cluster conch needs Redis 7.0 or newer, or Valkey: they have channels of shards"};
   return {verdict::ok, "version", shown, ""};
 }
 
-finding judge_role(server_info const& info) {
+finding judge_role(server_info const& info, bool in_cluster) {
   std::string_view const mode = get(info, "redis_mode");
   std::string_view const role = get(info, "role");
-  if (mode == "cluster" || get(info, "cluster_enabled") == "1") {
-    return {verdict::bad, "role", "a node of a Cluster", "this URL is for one server, and conch does not connect to a Cluster"};
-  }
+  bool const is_node = mode == "cluster" || get(info, "cluster_enabled") == "1";
+  if (is_node && !in_cluster) return {verdict::bad, "role", "a node of a Cluster", "this URL is for one server: redis-cluster:// is for a Cluster"};
+  if (!is_node && in_cluster) return {verdict::bad, "role", "no node of a Cluster", "redis-cluster:// is for a Cluster, redis:// for one server"};
   if (mode == "sentinel") return {verdict::bad, "role", "a Sentinel", "it keeps no locks: name its master"};
   if (role.empty()) return unknown("role");
   if (role != "master") {
@@ -99,7 +101,7 @@ finding judge_persistence(server_info const& info) {
           "set appendonly yes and appendfsync always; or keep the server down for the longest lease; and check fences (docs/guarantees.md)"};
 }
 
-finding judge_replicas(server_info const& info, std::size_t synced) {
+finding judge_replicas(server_info const& info, std::size_t synced, bool in_cluster) {
   std::string_view const count = get(info, "connected_slaves");
   if (count.empty()) return unknown("replicas");
   std::string const there{count};
@@ -108,6 +110,8 @@ finding judge_replicas(server_info const& info, std::size_t synced) {
     return {verdict::bad, "replicas", there + ", and sync-replicas is " + std::to_string(synced) + ": no lock is granted",
             "start those that are missing, or lower the number"};
   }
+  if (all == 0 && in_cluster)
+    return {verdict::warning, "replicas", "none: when this master dies, its locks wait until it is back", "give it a replica"};
   if (all == 0) return {verdict::ok, "replicas", "none: no failover can lose a grant", ""};
   if (all == synced) return {verdict::ok, "replicas", there + ", and all of them have a lock before it counts", ""};
   if (synced > 0) {
@@ -164,6 +168,21 @@ finding judge_sentinels(std::vector<sentinel_word> const& all) {
   if (differ) return {verdict::warning, "Sentinels", shown, "they name different masters: a failover is under way, or one of them is cut off"};
   if (std::any_of(all.begin(), all.end(), fails)) return {verdict::warning, "Sentinels", shown, "a failover needs most of them"};
   return {verdict::ok, "Sentinels", shown, ""};
+}
+
+finding judge_cluster(std::vector<master_word> const& masters) {
+  constexpr std::size_t all_slots = 16384;
+  std::string shown;
+  std::size_t covered = 0;
+  for (master_word const& one : masters) {
+    shown += (shown.empty() ? "" : ", ") + one.address + " with " + std::to_string(one.slots) + " slots";
+    covered += one.slots;
+  }
+  if (covered < all_slots) {
+    return {verdict::bad, "Cluster", shown + "; " + std::to_string(all_slots - covered) + " slots have no master",
+            "a lock in one of these slots cannot be acquired: redis-cli --cluster fix"};
+  }
+  return {verdict::ok, "Cluster", shown, ""};
 }
 
 finding judge_hand_over(duration median, duration round_trip) {
@@ -225,11 +244,13 @@ finding judge_replica_clocks(std::vector<clock_offset> const& all, std::vector<s
   return {verdict::ok, what, shown, ""};
 }
 
-std::vector<needed_right> const& needed_rights() {
+namespace {
+
+std::vector<needed_right> rights_on_one_server() {
   constexpr std::string_view nothing = "no lock can be acquired";
   constexpr std::string_view several = "no semaphore, shared_mutex, striped_mutex or reentrant_mutex can be acquired";
   constexpr std::string_view waiting = "nobody can wait for a lock";
-  static std::vector<needed_right> const all{
+  return {
       {"evalsha", {"EVALSHA", "0000000000000000000000000000000000000000", "1", "KEY"}, verdict::bad, nothing},
       {"eval", {"EVAL", "return 0", "1", "KEY"}, verdict::bad, nothing},
       {"ping", {"PING"}, verdict::bad, "a dead connection is not noticed"},
@@ -270,7 +291,25 @@ std::vector<needed_right> const& needed_rights() {
        verdict::ok,
        "a release of a client that wants the lock again costs a script more. It is meant for a server of conch's own"},
   };
+}
+
+std::vector<needed_right> rights_on_a_node() {
+  std::vector<needed_right> all = rights_on_one_server();
+  for (needed_right& one : all) {
+    if (one.name == "publish") one.name = "spublish", one.probe[0] = "SPUBLISH";
+    if (one.name == "subscribe") one.name = "ssubscribe", one.probe[0] = "SSUBSCRIBE";
+    if (one.name == "pubsub|numsub") one.name = "pubsub|shardnumsub", one.probe[1] = "SHARDNUMSUB";
+  }
+  all.push_back({"cluster|slots", {"CLUSTER", "SLOTS"}, verdict::bad, "nobody knows which master has a lock"});
+  all.push_back({"asking", {"ASKING"}, verdict::bad, "a hold is lost while its slot moves for longer than its lease"});
   return all;
+}
+
+}  // namespace
+
+std::vector<needed_right> const& needed_rights(bool in_cluster) {
+  static std::vector<needed_right> const on_one = rights_on_one_server(), on_a_node = rights_on_a_node();
+  return in_cluster ? on_a_node : on_one;
 }
 
 std::vector<finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked, std::size_t synced) {

@@ -26,12 +26,13 @@ struct finding {
 using server_info = std::map<std::string, std::string, std::less<>>;
 server_info parse_info(std::string_view text);
 
-finding judge_version(server_info const& info);
-finding judge_role(server_info const& info);
+/// `in_cluster`: the URL is that of a Cluster.
+finding judge_version(server_info const& info, bool in_cluster);
+finding judge_role(server_info const& info, bool in_cluster);
 finding judge_eviction(server_info const& info);
 finding judge_persistence(server_info const& info);
 /// `synced`: so many replicas must have a lock (--sync-replicas); 0: none.
-finding judge_replicas(server_info const& info, std::size_t synced);
+finding judge_replicas(server_info const& info, std::size_t synced, bool in_cluster);
 /// Where the replicas are, as the master knows them.
 struct replica_address {
   std::string host, port;
@@ -46,6 +47,12 @@ struct sentinel_word {
   bool is_error = false;
 };
 finding judge_sentinels(std::vector<sentinel_word> const& all);
+/// Of a Cluster: "host:port", and how many of the 16384 slots it has.
+struct master_word {
+  std::string address;
+  std::size_t slots = 0;
+};
+finding judge_cluster(std::vector<master_word> const& masters);
 finding judge_hand_over(duration median, duration round_trip);
 
 /// How far the clock of a server is ahead of this machine's, and how wrong that can be: half a round trip.
@@ -67,7 +74,8 @@ struct needed_right {
   verdict without;                 // what its lack is
   std::string_view consequence;    // what does not work then
 };
-std::vector<needed_right> const& needed_rights();
+/// `in_cluster`: on a node of a Cluster, where the channels are those of shards.
+std::vector<needed_right> const& needed_rights(bool in_cluster);
 
 /// From the errors of the probes that were refused for a lack of rights. `synced`: as above.
 std::vector<finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked, std::size_t synced);

@@ -21,6 +21,12 @@ std::string unescaped(std::string_view text) {
   return name;
 }
 
+/// Each once.
+void in_order(std::vector<std::string>& names) {
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+}
+
 }  // namespace
 
 std::string key_pattern(std::string_view prefix, std::string_view pattern) {
@@ -64,40 +70,28 @@ std::vector<std::string> names_of_locks(server_connection& server, std::string c
       }
     } while (cursor != "0");
   }
-  // SCAN may show a key twice.
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
+  in_order(names);  // SCAN may show a key twice
   return names;
 }
 
 lock_scanner::lock_scanner(connection const& all, std::string url, std::vector<std::string> patterns)
     : all_{all}, url_{std::move(url)}, patterns_{std::move(patterns)} {}
 
-/// Of a Cluster: of all its masters, which may be others than the last time.
-std::vector<std::string> lock_scanner::names_now() {
-  if (names_cluster(url_)) {
-    std::vector<std::string> names;
-    for (server_address const& master : masters_of(all_, url_)) {
-      server_connection server{master, all_.login.value_or(master.login), std::chrono::seconds{3}};
-      std::vector<std::string> const some = names_of_locks(server, all_.settings.key_prefix, patterns_);
-      names.insert(names.end(), some.begin(), some.end());
-    }
-    std::sort(names.begin(), names.end());  // a lock whose slot moves may be at two of them
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    return names;
-  }
-  if (!server_) server_ = std::make_unique<server_connection>(all_, url_);
-  try {
-    return names_of_locks(*server_, all_.settings.key_prefix, patterns_);
-  } catch (failure const&) {
-    server_.reset();
-    throw;
-  }
-}
-
 std::vector<std::pair<std::string, lock_status>> lock_scanner::look() {
   if (!client_) client_.emplace(all_, url_);
-  std::vector<std::string> const names = names_now();
+  std::vector<std::string> names;
+  try {
+    for (std::string const& one : servers_behind(all_, url_)) {
+      std::unique_ptr<server_connection>& server = scanned_[one];
+      if (!server) server = std::make_unique<server_connection>(all_, one);
+      std::vector<std::string> const here = names_of_locks(*server, all_.settings.key_prefix, patterns_);
+      names.insert(names.end(), here.begin(), here.end());
+    }
+  } catch (failure const&) {
+    scanned_.clear();
+    throw;
+  }
+  in_order(names);  // a lock on its way from one master to another may be seen at both
   std::vector<std::pair<std::string, lock_status>> found;
   constexpr std::size_t at_once = 200;
   for (std::size_t i = 0; i < names.size(); i += at_once) {

@@ -6,6 +6,9 @@
 
 #include <conch/named_lock.hpp>
 
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,8 +26,8 @@ std::string name_in_key(std::string_view prefix, std::string_view key);
 /// Throws failure.
 std::vector<std::string> names_of_locks(server_connection& server, std::string const& prefix, std::vector<std::string> const& patterns);
 
-/// What one server, or a Cluster, has: each lock that is held or waited for. The two connections are made when they are needed, and again after a
-/// failure.
+/// What one server has, or the masters of a Cluster: each lock that is held or waited for. The connections are made when they are needed, and
+/// again after a failure.
 class lock_scanner {
  public:
   lock_scanner(connection const& all, std::string url, std::vector<std::string> patterns);
@@ -34,13 +37,11 @@ class lock_scanner {
   std::string const& url() const noexcept { return url_; }
 
  private:
-  std::vector<std::string> names_now();
-
   connection const& all_;
   std::string const url_;
   std::vector<std::string> const patterns_;
   std::optional<operator_client> client_;
-  std::unique_ptr<server_connection> server_;
+  std::map<std::string, std::unique_ptr<server_connection>> scanned_;  // by the URL of the server
 };
 
 }  // namespace conch::cli

@@ -14,28 +14,6 @@ namespace {
 constexpr std::string_view plain = "redis-sentinel://", over_tls = "rediss-sentinel://";
 constexpr auto npos = std::string_view::npos;
 
-/// A URL with Sentinels in its parts.
-struct parts {
-  std::string_view login;  // "user:password@", or nothing
-  std::string_view hosts;
-  std::string_view rest;  // "/2?sentinelMasterId=m"
-};
-
-parts split(std::string_view url) {
-  url.remove_prefix(url.find("://") + 3);
-  parts all;
-  if (auto const at = url.substr(0, url.find('?')).rfind('@'); at != npos) {
-    all.login = url.substr(0, at + 1);
-    url.remove_prefix(at + 1);
-  }
-  auto const end = std::min(url.find_first_of("/?"), url.size());
-  all.hosts = url.substr(0, end);
-  all.rest = url.substr(end);
-  return all;
-}
-
-std::string address_words(server_address const& a) { return (a.host.find(':') == npos ? a.host : '[' + a.host + ']') + ':' + a.port; }
-
 /// "OK" or what else the server is.
 std::string role_at(connection const& all, std::string const& url) {
   server_connection server{all, url, std::chrono::seconds{1}};
@@ -51,7 +29,7 @@ bool names_sentinels(std::string_view url) noexcept { return url.starts_with(pla
 sentinel_addresses parse_sentinels(std::string const& url, config const& settings) {
   sentinel_addresses all;
   bool const tls = settings.sentinels_over_tls.value_or(url.starts_with(over_tls));
-  auto const [login, hosts, rest] = split(url);
+  auto const [login, hosts, rest] = split_hosts(url);
   auto const query = rest.find('?');
   std::string const behind{query == npos ? std::string_view{} : rest.substr(query)};
   for (std::string_view left = hosts;;) {
@@ -66,25 +44,13 @@ sentinel_addresses parse_sentinels(std::string const& url, config const& setting
   return all;
 }
 
-std::string url_of_server(std::string const& url, std::string_view host, std::string_view port) {
-  auto const [login, hosts, rest] = split(url);
-  std::string one = url.starts_with(over_tls) ? "rediss://" : "redis://";
-  one.append(login);
-  bool const is_v6 = host.find(':') != npos;
-  if (is_v6) one += '[';
-  one.append(host);
-  if (is_v6) one += ']';
-  one.append(":").append(port).append(rest);
-  return one;
-}
-
 std::vector<sentinel_answer> ask_sentinels(connection const& all, std::string const& url) {
   sentinel_addresses const from = parse_sentinels(url, all.settings);
   credentials const login{all.settings.sentinel_username, all.settings.sentinel_password};
   std::vector<sentinel_answer> answers;
   for (server_address const& one : from.sentinels) {
     sentinel_answer& a = answers.emplace_back();
-    a.sentinel = address_words(one);
+    a.sentinel = host_and_port(one.host, one.port);
     try {
       server_connection sentinel{one, login, std::chrono::seconds{1}};
       reply const r = sentinel.answer_to({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", from.master});

@@ -20,9 +20,6 @@ struct sentinel_addresses {
 };
 sentinel_addresses parse_sentinels(std::string const& url, config const& settings);
 
-/// The URL of a server of that set, with what `url` says of user, database and TLS.
-std::string url_of_server(std::string const& url, std::string_view host, std::string_view port);
-
 /// What one Sentinel said.
 struct sentinel_answer {
   std::string sentinel;  // host:port

@@ -95,6 +95,35 @@ std::string query_value(std::string_view url, std::string_view name) {
   return {};
 }
 
+url_parts split_hosts(std::string_view url) {
+  url.remove_prefix(url.find("://") + 3);
+  url_parts all;
+  if (auto const at = url.substr(0, url.find('?')).rfind('@'); at != npos) {
+    all.login = url.substr(0, at + 1);
+    url.remove_prefix(at + 1);
+  }
+  auto const end = std::min(url.find_first_of("/?"), url.size());
+  all.hosts = url.substr(0, end);
+  all.rest = url.substr(end);
+  return all;
+}
+
+std::string host_and_port(std::string_view host, std::string_view port) {
+  std::string words;
+  bool const is_v6 = host.find(':') != npos;
+  if (is_v6) words += '[';
+  words.append(host);
+  if (is_v6) words += ']';
+  return words.append(":").append(port);
+}
+
+std::string url_of_server(std::string_view url, std::string_view host, std::string_view port) {
+  url_parts const parts = split_hosts(url);
+  bool const over_tls = url.starts_with("rediss") || url.starts_with("valkeys");
+  std::string one = over_tls ? "rediss://" : "redis://";
+  return one.append(parts.login).append(host_and_port(host, port)).append(parts.rest);
+}
+
 server_address parse_address(std::string const& url, tls_config const& configured) {
   server_address to;
   to.tls = configured;

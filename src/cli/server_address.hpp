@@ -25,6 +25,21 @@ struct server_address {
 /// `url` is one that conch::client has accepted. `configured`: what counts where the URL says nothing.
 server_address parse_address(std::string const& url, tls_config const& configured);
 
+/// A URL with several hosts in its parts.
+struct url_parts {
+  std::string_view login;  // "user:password@", or nothing
+  std::string_view hosts;  // with commas between them
+  std::string_view rest;   // "/2?sentinelMasterId=m"
+};
+url_parts split_hosts(std::string_view url);
+
+/// "h:7", "[::1]:7".
+std::string host_and_port(std::string_view host, std::string_view port);
+
+/// The URL of one server that is not named in `url` itself: a master of Sentinels, a node of a Cluster. With what `url` says of user, database
+/// and TLS.
+std::string url_of_server(std::string_view url, std::string_view host, std::string_view port);
+
 /// What stands behind `name=` in the query of a URL; empty: nothing.
 std::string query_value(std::string_view url, std::string_view name);
 

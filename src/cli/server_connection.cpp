@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/server_connection.hpp"
 
-#include "cli/cluster.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/sentinels.hpp"
 #include "cli/tls_layer.hpp"
@@ -25,15 +24,6 @@
 namespace conch::cli {
 
 namespace {
-
-/// What a single server is asked cannot be asked of all nodes.
-std::string const& url_of_one(std::string const& url) {
-  if (names_cluster(url)) {
-    throw failure{exit_code::wrong_config,
-                  "this command asks one server, and cannot ask a Cluster yet; conch run, status, list, watch and unlock can"};
-  }
-  return url;
-}
 
 [[noreturn]] void away(std::string const& why) { throw failure{exit_code::unreachable, why}; }
 
@@ -158,7 +148,7 @@ class server_connection::stream {
 };
 
 server_connection::server_connection(connection const& all, std::string const& url, duration timeout)
-    : address_{parse_address(names_sentinels(url) ? url_of_master(all, url) : url_of_one(url), all.settings.tls)}, stream_{std::make_unique<stream>(
+    : address_{parse_address(names_sentinels(url) ? url_of_master(all, url) : url, all.settings.tls)}, stream_{std::make_unique<stream>(
                                                                                                                        address_, timeout)} {
   log_in(all.login ? *all.login : address_.login);
 }

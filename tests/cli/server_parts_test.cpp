@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cli/cluster.hpp>
 #include <cli/doctor_checks.hpp>
 #include <cli/exit_code.hpp>
 #include <cli/measure.hpp>
@@ -133,17 +134,26 @@ TEST(DoctorChecks, OfWhatInfoTells) {
     char const* info;
     verdict how;
   };
+  auto const version = [](server_info const& i) { return judge_version(i, false); };
+  auto const role = [](server_info const& i) { return judge_role(i, false); };
+  auto const node_version = [](server_info const& i) { return judge_version(i, true); };
+  auto const node_role = [](server_info const& i) { return judge_role(i, true); };
   for (row const& one : std::vector<row>{
-           {judge_version, "redis_version:7.0.15\r\n", verdict::ok},
-           {judge_version, "redis_version:6.2.0\r\n", verdict::ok},
-           {judge_version, "redis_version:6.0.16\r\n", verdict::bad},
-           {judge_version, "redis_version:7.2.4\r\nvalkey_version:8.0.1\r\n", verdict::ok},
-           {judge_version, "", verdict::warning},
-           {judge_role, "redis_mode:standalone\r\nrole:master\r\n", verdict::ok},
-           {judge_role, "role:slave\r\nmaster_host:h\r\n", verdict::bad},
-           {judge_role, "redis_mode:cluster\r\nrole:master\r\n", verdict::bad},
-           {judge_role, "redis_mode:sentinel\r\n", verdict::bad},
-           {judge_role, "", verdict::warning},
+           {node_version, "redis_version:7.0.15\r\n", verdict::ok},
+           {node_version, "redis_version:6.2.0\r\n", verdict::bad},
+           {node_role, "redis_mode:cluster\r\nrole:master\r\n", verdict::ok},
+           {node_role, "redis_mode:cluster\r\nrole:slave\r\nmaster_host:h\r\n", verdict::bad},
+           {node_role, "redis_mode:standalone\r\nrole:master\r\n", verdict::bad},
+           {version, "redis_version:7.0.15\r\n", verdict::ok},
+           {version, "redis_version:6.2.0\r\n", verdict::ok},
+           {version, "redis_version:6.0.16\r\n", verdict::bad},
+           {version, "redis_version:7.2.4\r\nvalkey_version:8.0.1\r\n", verdict::ok},
+           {version, "", verdict::warning},
+           {role, "redis_mode:standalone\r\nrole:master\r\n", verdict::ok},
+           {role, "role:slave\r\nmaster_host:h\r\n", verdict::bad},
+           {role, "redis_mode:cluster\r\nrole:master\r\n", verdict::bad},
+           {role, "redis_mode:sentinel\r\n", verdict::bad},
+           {role, "", verdict::warning},
            {judge_eviction, "maxmemory:0\r\nmaxmemory_policy:noeviction\r\n", verdict::ok},
            {judge_eviction, "maxmemory:100\r\nmaxmemory_policy:noeviction\r\n", verdict::ok},
            {judge_eviction, "maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n", verdict::warning},
@@ -216,11 +226,12 @@ TEST(DoctorChecks, OfReplicas) {
   };
   for (row const& one : {row{"0", 0, verdict::ok}, row{"2", 0, verdict::warning}, row{"2", 2, verdict::ok}, row{"2", 1, verdict::warning},
                          row{"1", 2, verdict::bad}, row{"0", 1, verdict::bad}}) {
-    finding const f = judge_replicas(parse_info("connected_slaves:" + std::string{one.count} + "\r\n"), one.synced);
+    finding const f = judge_replicas(parse_info("connected_slaves:" + std::string{one.count} + "\r\n"), one.synced, false);
     EXPECT_EQ(f.how, one.how) << f.words;
     EXPECT_EQ(f.advice.empty(), f.how == verdict::ok) << f.words;
   }
-  EXPECT_EQ(judge_replicas({}, 0).how, verdict::warning);
+  EXPECT_EQ(judge_replicas({}, 0, false).how, verdict::warning);
+  EXPECT_EQ(judge_replicas(parse_info("connected_slaves:0\r\n"), 0, true).how, verdict::warning);
 
   std::vector<replica_address> const all =
       replicas_of(parse_info("role:master\r\nslave_repl_offset:7\r\nslave0:ip=10.0.0.2,port=6380,state=online,offset=1,lag=0\r\nslave1:ip=::1,port=7,"
@@ -265,13 +276,50 @@ TEST(DoctorChecks, OfTheWayToTheServer) {
 
 TEST(DoctorChecks, SayOfEachRightWhatFailsWithoutIt) {
   EXPECT_EQ(judge_rights({}, 32, 0).at(0).how, verdict::ok);
-  for (needed_right const& one : needed_rights()) {
-    std::vector<finding> const f = judge_rights({&one}, 32, 0);
-    ASSERT_EQ(f.size(), 1u);
-    EXPECT_EQ(f[0].how, one.without);
-    EXPECT_EQ(judge_rights({&one}, 32, 1).at(0).how, one.name == "wait" ? verdict::bad : one.without);
-    EXPECT_NE(f[0].words.find(one.consequence), std::string::npos);
+  for (bool const in_cluster : {false, true}) {
+    for (needed_right const& one : needed_rights(in_cluster)) {
+      std::vector<finding> const f = judge_rights({&one}, 32, 0);
+      ASSERT_EQ(f.size(), 1u);
+      EXPECT_EQ(f[0].how, one.without);
+      EXPECT_EQ(judge_rights({&one}, 32, 1).at(0).how, one.name == "wait" ? verdict::bad : one.without);
+      EXPECT_NE(f[0].words.find(one.consequence), std::string::npos);
+    }
   }
+}
+
+TEST(DoctorChecks, OfACluster) {
+  EXPECT_EQ(judge_cluster({{"a:1", 8192}, {"b:1", 8192}}).how, verdict::ok);
+  finding const f = judge_cluster({{"a:1", 8192}, {"b:1", 8191}});
+  EXPECT_EQ(f.how, verdict::bad);
+  EXPECT_NE(f.words.find("1 slots have no master"), std::string::npos) << f.words;
+}
+
+/// An answer as the reader makes it.
+reply read(std::string_view bytes) {
+  reply_reader reader;
+  reader.append(bytes);
+  return reader.next().value();
+}
+
+TEST(ClusterMasters, AreReadFromTheirSlots) {
+  std::string const node = "*3\r\n$1\r\na\r\n:7000\r\n$2\r\nid\r\n", nameless = "*3\r\n$-1\r\n:7001\r\n$2\r\nid\r\n";
+  std::vector<cluster_master> const all = read_masters(
+      read("*3\r\n*4\r\n:0\r\n:99\r\n" + node + nameless + "*3\r\n:100\r\n:100\r\n" + nameless + "*4\r\n:101\r\n:16383\r\n" + node + node), "::1");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].address(), "a:7000");
+  EXPECT_EQ(all[0].slots, 16383u);
+  EXPECT_EQ(all[1].address(), "[::1]:7001");
+  EXPECT_EQ(all[1].slots, 1u);
+  for (char const* const wrong : {":1\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:1\r\n*0\r\n"})
+    EXPECT_THROW(read_masters(read(wrong), "a"), failure) << wrong;
+}
+
+TEST(ClusterMasters, HaveUrlsWithWhatThatOfTheClusterSays) {
+  EXPECT_TRUE(names_cluster("redis-cluster://a"));
+  EXPECT_TRUE(names_cluster("valkeys-cluster://a"));
+  EXPECT_FALSE(names_cluster("redis://a-cluster://b"));
+  EXPECT_EQ(url_of_server("rediss-cluster://u:p%40@a,b?cacert=/c", "::2", "7000"), "rediss://u:p%40@[::2]:7000?cacert=/c");
+  EXPECT_EQ(url_of_server("valkey-cluster://a,b", "c", "7000"), "redis://c:7000");
 }
 
 TEST(CliMeasure, Quantiles) {
