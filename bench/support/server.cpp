@@ -17,8 +17,8 @@ test::redis_server_options with_many_clients(test::redis_server_options o) {
 
 server::server(test::redis_server_options more) : redis_{with_many_clients(std::move(more))}, probe_{redis_} {}
 
-double server::cpu_us() {
-  std::istringstream info{probe_.command({"INFO", "cpu"})};
+double cpu_us(test::redis_probe& at) {
+  std::istringstream info{at.command({"INFO", "cpu"})};
   double seconds = 0;
   for (std::string line; std::getline(info, line);) {
     if (line.starts_with("used_cpu_sys:") || line.starts_with("used_cpu_user:")) {

@@ -9,6 +9,9 @@
 
 namespace conch::bench {
 
+/// CPU time of that server's process, in µs.
+double cpu_us(test::redis_probe& at);
+
 class server {
  public:
   explicit server(test::redis_server_options more = {.tcp = true});
@@ -17,8 +20,7 @@ class server {
   std::string tcp_url() const { return redis_.url(); }
   test::redis_probe& probe() { return probe_; }
 
-  /// CPU time of the whole process, in µs.
-  double cpu_us();
+  double cpu_us() { return bench::cpu_us(probe_); }
 
   struct calls {
     std::uint64_t count = 0;
