@@ -148,8 +148,8 @@ class server_connection::stream {
 };
 
 server_connection::server_connection(connection const& all, std::string const& url, duration timeout)
-    : address_{parse_address(names_sentinels(url) ? url_of_master(all, url) : url, all.settings.tls)}, stream_{std::make_unique<stream>(
-                                                                                                                       address_, timeout)} {
+    : address_{parse_address(names_sentinels(url) ? url_of_master(all, url) : url, all.settings.tls)}, stream_{std::make_unique<stream>(address_,
+                                                                                                                                        timeout)} {
   log_in(all.login ? *all.login : address_.login);
 }
 
