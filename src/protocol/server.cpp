@@ -338,8 +338,10 @@ void server::session_answer(in_flight const& r, answer const& a, time_point now)
   // A client that cannot hear pushes, or cannot send them to the next in line, must not take part.
   bool const heard = r.what != request::prove_publish || read_session(a).count > 0;
   if (a.what == fault::none && heard) return;
-  if (a.what == fault::try_later || a.what == fault::reconnect) {
-    drop_connection(a.words);
+  // A node of a Cluster may have become a replica since it was greeted: that takes a subscription, and counts nobody.
+  bool const may_be_replica = a.what == fault::none && client_.servers != nullptr;
+  if (a.what == fault::try_later || a.what == fault::reconnect || may_be_replica) {
+    drop_connection(may_be_replica ? "the node does not deliver our own pushes; it may be a replica now" : a.words);
     return;
   }
   if (CONCH_MUTANT(denial_ignored)) return;

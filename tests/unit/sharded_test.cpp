@@ -341,5 +341,19 @@ TEST_F(sharded_test, AConnectionToOneThatHasNoSlotsAnyMoreEnds) {
   EXPECT_EQ(ways[1].drops, texts{});
 }
 
+TEST_F(sharded_test, ANodeThatDoesNotCountOurOwnEarIsLeftAndRefusesNobody) {
+  start_connected();
+  ask("x", "L1");
+  queue(0);
+  heard();
+  disconnect(0);
+  ways[0].events->connected_as({7, "here", server_us(), now, "1a"}, now);
+  answer(0, {});   // kill
+  answer(0, {});   // subscribe: a replica takes it
+  answer(0, {0});  // prove
+  EXPECT_EQ(ways[0].drops, texts{"the node does not deliver our own pushes; it may be a replica now"});
+  EXPECT_EQ(heard(), texts{});
+}
+
 }  // namespace
 }  // namespace conch::engine
