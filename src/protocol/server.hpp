@@ -80,7 +80,7 @@ class server final : public backend, public wire_events {
   void administer(admin_request& i, admin_events& whose, time_point now) override;
   void withdraw(admin_request& i) noexcept override;
   void admin_due(admin_request& i, time_point now) override;
-  void report(statistics& to) const override { to.cleanups_pending += cleanups_; }
+  void report(statistics& to) const override { to.cleanups_pending = cleanups_; }
   bool settled() const noexcept override { return cleanups_ == lapsed_ && active_.empty() && resting_.empty(); }
   std::uint64_t progress() const noexcept override { return progress_; }
   void prepare_close(time_point now) override;
@@ -334,7 +334,7 @@ class server final : public backend, public wire_events {
   void asked_to_let_go(place& s, time_point now);
 
   // server_moves.cpp: from one server to another
-  void mark_in_flight(time_point now);
+  void mark_in_flight();
   void part_with_admin(time_point now);
   void receive(place& s, time_point now);
   void receive(cleanup& c, time_point now);
@@ -342,7 +342,7 @@ class server final : public backend, public wire_events {
   bool keeps(place const& s) const;
   bool keeps(std::string_view name) const;
   server& keeper_of(std::string_view name);
-  void owe_if_carried_out(in_flight const& r, acquire_reply const& reply, time_point now);
+  void owe_if_carried_out(place& s, grant_id id, acquire_reply const& reply, time_point now);
   static bool may_be_repeated(admin_request const& i);
 
   // server_cleanups.cpp: clean-ups and kicks

@@ -142,7 +142,11 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
   place& s = *r.at;
   // The reply counts also where no caller waits for it any more.
   acquire_reply const reply = read_acquire(a, r.proposal);
-  if (r.moved) return owe_if_carried_out(r, reply, now);
+  if (r.moved) {
+    clock_.sample(r.written, reply.server_us, now);
+    owe_if_carried_out(s, r.id, reply, now);
+    return drop(s);
+  }
   if (a.what == fault::none) seen(s, r);
   if (reply.passed_on && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, r.lease, now);
   if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != place::state::idle) {  // an answer for any other id grants nothing

@@ -18,7 +18,7 @@ bool server::keeps(std::string_view name) const { return client_.servers == null
 server& server::keeper_of(std::string_view name) { return client_.servers != nullptr ? client_.servers->keeper(name) : *this; }
 
 void server::part(time_point now) {
-  mark_in_flight(now);
+  mark_in_flight();
   // Clean-ups first: they know their server by themselves, and their places may be idle.
   auto const part_with = [&](cleanup& c) {
     if (!keeps(*c.lock)) client_.servers->keeper(c.lock->slot).receive(c, now);
@@ -34,7 +34,7 @@ void server::part(time_point now) {
 }
 
 /// Of places that go: the answers are read for nothing but the clock.
-void server::mark_in_flight(time_point) {
+void server::mark_in_flight() {
   in_flight_.for_each([&](in_flight& r) {
     if (r.at == nullptr || keeps(*r.at)) return;
     r.moved = true;
@@ -145,15 +145,12 @@ void server::leave(std::string_view why) {
 
 /// Its place is with another server now. If it is under an id that is dead by then, no clean-up of it need be under way: nobody knew that it
 /// would be carried out.
-void server::owe_if_carried_out(in_flight const& r, acquire_reply const& reply, time_point now) {
+void server::owe_if_carried_out(place& s, grant_id id, acquire_reply const& reply, time_point now) {
   using kind = acquire_reply::kind;
-  place& s = *r.at;
   server& there = client_.servers->keeper(s.slot);  // an idle place may not know
-  clock_.sample(r.written, reply.server_us, now);
   bool const has_left_something = reply.what == kind::granted || reply.what == kind::queued || reply.what == kind::unfinished;
-  bool const is_dead = s.id != r.id || s.at == place::state::idle;
-  if (has_left_something && is_dead && there.pending_cleanup(r.id) == nullptr && !CONCH_MUTANT(no_leave)) there.owe(s, r.id, nullptr, now);
-  drop(s);
+  bool const is_dead = s.id != id || s.at == place::state::idle;
+  if (has_left_something && is_dead && there.pending_cleanup(id) == nullptr && !CONCH_MUTANT(no_leave)) there.owe(s, id, nullptr, now);
 }
 
 void server::ask_once_more(std::set<unsigned> const& slots, time_point now) {

@@ -125,11 +125,7 @@ void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     place& s = *batch[i].at;
     if (batch[i].moved) {
-      if (reply && !reply->too_late && i < reply->fences.size()) {
-        in_flight one{request::acquire, batch[i].id, 0, &s, nullptr, r.written};
-        ++s.references;
-        owe_if_carried_out(one, of_one(*reply, i), now);
-      }
+      if (reply && !reply->too_late && i < reply->fences.size()) owe_if_carried_out(s, batch[i].id, of_one(*reply, i), now);
       continue;
     }
     if (s.id != batch[i].id || s.at == place::state::idle) continue;  // an answer for any other id grants nothing

@@ -62,6 +62,15 @@ bool sharded::any_of(F f) const {
   return f(nowhere_) || std::any_of(masters_.begin(), masters_.end(), [&](auto const& one) { return one && f(*one); });
 }
 
+template <class Number>
+Number sharded::sum(Number (server::*of_one)() const noexcept) const {
+  Number all = (nowhere_.*of_one)();
+  for (auto const& one : masters_) {
+    if (one) all += (*one.*of_one)();
+  }
+  return all;
+}
+
 // ------------------------------------------------------------------------------------------------------- the map
 
 void sharded::moved(time_point now) {
@@ -179,38 +188,19 @@ void sharded::administer(admin_request& i, admin_events& whose, time_point now) 
   if (&there == &nowhere_) tell_of_homeless(now);
 }
 
-void sharded::report(statistics& to) const {
-  any_of([&](server const& s) {
-    s.report(to);
-    return false;
-  });
-}
+void sharded::report(statistics& to) const { to.cleanups_pending = pending(); }
 
 bool sharded::settled() const noexcept {
   return !any_of([](server const& s) { return !s.settled(); });
 }
 
-std::uint64_t sharded::progress() const noexcept {
-  std::uint64_t all = 0;
-  any_of([&](server const& s) {
-    all += s.progress();
-    return false;
-  });
-  return all;
-}
+std::uint64_t sharded::progress() const noexcept { return sum(&server::progress); }
 
 void sharded::prepare_close(time_point now) {
   for_each([&](server& s) { s.prepare_close(now); });
 }
 
-std::size_t sharded::pending() const noexcept {
-  std::size_t all = 0;
-  any_of([&](server const& s) {
-    all += s.pending();
-    return false;
-  });
-  return all;
-}
+std::size_t sharded::pending() const noexcept { return sum(&server::pending); }
 
 bool sharded::catching_up() const noexcept {
   return any_of([](server const& s) { return s.catching_up(); });

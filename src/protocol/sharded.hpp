@@ -84,6 +84,8 @@ class sharded final : public backend, public shard_events, private siblings {
   void for_each(F f);
   template <class F>
   bool any_of(F f) const;
+  template <class Number>
+  Number sum(Number (server::*of_one)() const noexcept) const;
   std::size_t number_of(server const& s) const;
   void tell_of_homeless(time_point now);
   void ask_deaf_again(time_point now);
