@@ -7,8 +7,6 @@
 
 namespace conch::redis {
 
-using boost::system::error_code;
-
 /// To one master. What it reports goes on to the protocol; the map hears of some of it.
 class cluster_transport::node final : public protocol::wire, private locator, private cluster_node, private protocol::wire_events {
  public:
@@ -87,7 +85,10 @@ cluster_transport::cluster_transport(host& h, asio::any_io_executor on, config c
                                                                                                  {.refresh = settings.topology_refresh,
                                                                                                   .patience = settings.command_timeout},
                                                                                                  settings.address_map},
-      talk_{core_, *this}, to_asked_{h, on, settings, client_id, url_.seeds.front(), {&talk_, &talk_}}, timer_{on} {}
+      talk_{core_, *this}, to_asked_{h, on, settings, client_id, url_.seeds.front(), {&talk_, &talk_}}, timer_{h, on, [this](time_point now) {
+                                                                                                                 core_.due(now);
+                                                                                                                 carry_out();
+                                                                                                               }} {}
 
 cluster_transport::~cluster_transport() = default;
 
@@ -104,8 +105,7 @@ void cluster_transport::report(statistics& s) const noexcept {
 void cluster_transport::shut_down() {
   to_asked_.shut_down();
   asio::post(on_, [this, keep = host_.keep()] {
-    closed_ = true;
-    timer_.cancel();
+    timer_.close();
     for (auto const& one : nodes_) {
       if (one) one->shut_down();
     }
@@ -153,7 +153,7 @@ void cluster_transport::carry_out() {
     again = false;
     auto const todo = core_.take();
     for (auto const& [level, words] : todo.log) host_.log(level, words);
-    if (closed_) break;
+    if (timer_.is_closed()) break;
     if (!todo.leave.empty()) to_asked_.drop_connection(todo.leave);
     if (todo.ask) to_asked_.say(talk_.question());
     for (std::size_t const number : todo.follow) {
@@ -167,26 +167,7 @@ void cluster_transport::carry_out() {
     again = todo.moved || todo.lost.what != protocol::fault::none;
   }
   carrying_out_ = false;
-  if (!closed_) sleep();
-}
-
-void cluster_transport::sleep() {
-  time_point const until = core_.next_due();
-  if (until == slept_until_) return;
-  slept_until_ = until;
-  if (until == time_point::max()) {
-    timer_.cancel();
-    return;
-  }
-  timer_.expires_after(until - clock::now());
-  timer_.async_wait([this, keep = host_.keep()](error_code ec) {
-    if (ec || closed_) return;
-    host_.enter([this](time_point now) {
-      slept_until_ = time_point::max();
-      core_.due(now);
-      carry_out();
-    });
-  });
+  timer_.sleep_until(core_.next_due());
 }
 
 }  // namespace conch::redis

@@ -6,6 +6,7 @@
 #include "protocol/shards.hpp"
 #include "protocol/transport.hpp"
 #include "redis/connection.hpp"
+#include "redis/due_timer.hpp"
 #include "redis/topology/cluster.hpp"
 #include "redis/topology/cluster_talk.hpp"
 
@@ -13,7 +14,6 @@
 #include <conch/stats.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -57,7 +57,6 @@ class cluster_transport final : public transport, public protocol::shards, priva
 
   // With the client locked, on the strand.
   void carry_out() override;
-  void sleep();
   void look_later();
 
   host& host_;
@@ -70,11 +69,9 @@ class cluster_transport final : public transport, public protocol::shards, priva
   connection to_asked_;
   std::vector<std::unique_ptr<node>> nodes_;  // by their numbers
   protocol::shard_events* sharded_ = nullptr;
-  asio::steady_timer timer_;
-  time_point slept_until_ = time_point::max();
+  due_timer timer_;
   bool looks_later_ = false;
   bool carrying_out_ = false;
-  bool closed_ = false;
 };
 
 }  // namespace conch::redis

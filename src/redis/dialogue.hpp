@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/readable.hpp"
 #include "base/url.hpp"
 #include "protocol/wire.hpp"
 #include "resp/decoder.hpp"
@@ -29,11 +30,31 @@ class dialogue {
   /// The end of a connection, or of an attempt to make one.
   virtual void ended(protocol::fault what, std::string_view why) = 0;
 
-  virtual protocol::fault fault() const noexcept = 0;
-  virtual std::string const& why() const noexcept = 0;
+  protocol::fault fault() const noexcept { return fault_; }
+  std::string const& why() const noexcept { return why_; }
 
  protected:
   ~dialogue() = default;
+
+  progress fail(protocol::fault what, std::string_view why) {
+    fault_ = what;
+    why_ = readable(why);
+    return progress::failed;
+  }
+
+ private:
+  protocol::fault fault_ = protocol::fault::none;
+  std::string why_;
+};
+
+/// Whoever has the connections on which the servers of a set are asked about it.
+class topology_owner {
+ public:
+  /// A dialogue has told the core something: what that wants now is to be done.
+  virtual void carry_out() = 0;
+
+ protected:
+  ~topology_owner() = default;
 };
 
 }  // namespace conch::redis

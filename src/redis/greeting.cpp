@@ -47,6 +47,26 @@ std::string why_no_node(std::string_view version, std::string_view mode) {
 
 bool is_error(std::span<resp::node const> reply) { return reply[0].what == resp::kind::simple_error || reply[0].what == resp::kind::bulk_error; }
 
+protocol::fault fault_of_hello(std::string_view words) {
+  bool const unknown = words.find("unknown command") != std::string_view::npos || words.starts_with("NOPROTO");
+  return unknown ? protocol::fault::malformed : classify(words);
+}
+
+hello_reply read_hello(std::span<resp::node const> reply) {
+  if (is_error(reply)) return {.what = fault_of_hello(reply[0].text), .why = reply[0].text};
+  if (reply[0].what != resp::kind::map) return {.what = protocol::fault::malformed, .why = "the answer to HELLO is not a map"};
+  hello_reply all;
+  for (std::size_t i = 1; i + 1 < reply.size(); ++i) {
+    if (reply[i].depth != 1) continue;
+    resp::node const& value = reply[i + 1];
+    if (reply[i].text == "version") all.version = value.text;
+    if (reply[i].text == "mode") all.mode = value.text;
+    if (reply[i].text == "role") all.role = value.text;
+    if (reply[i].text == "id") all.client_id = static_cast<std::uint64_t>(value.integer);
+  }
+  return all;
+}
+
 std::string hello_command(address const& where, std::string const& client_name) {
   std::string out;
   bool const authenticates = !where.password.empty();
@@ -108,24 +128,11 @@ greeting::progress greeting::fail(protocol::fault what, std::string_view why) {
 }
 
 greeting::progress greeting::hello(std::span<resp::node const> reply) {
-  if (is_error(reply)) {
-    bool const unknown = reply[0].text.find("unknown command") != std::string_view::npos || reply[0].text.starts_with("NOPROTO");
-    return fail(unknown ? protocol::fault::malformed : classify(reply[0].text), reply[0].text);
-  }
-  if (reply[0].what != resp::kind::map) return fail(protocol::fault::malformed, "the answer to HELLO is not a map");
-  std::string_view version, mode;
-  for (std::size_t i = 1; i + 1 < reply.size(); ++i) {
-    if (reply[i].depth != 1) continue;
-    if (reply[i].text == "version") version = reply[i + 1].text;
-    if (reply[i].text == "id") client_id_ = static_cast<std::uint64_t>(reply[i + 1].integer);
-    if (reply[i].text == "role" && reply[i + 1].text == "replica" && !CONCH_MUTANT(role_not_checked)) {
-      return fail(protocol::fault::reconnect, "the server is a replica");
-    }
-    if (reply[i].text == "mode" && reply[i + 1].text == "sentinel") {
-      return fail(protocol::fault::refused, "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
-    }
-    if (reply[i].text == "mode") mode = reply[i + 1].text;
-  }
+  auto const [what, wrong, version, mode, role, client_id] = read_hello(reply);
+  if (what != protocol::fault::none) return fail(what, wrong);
+  client_id_ = client_id;
+  if (mode == "sentinel") return fail(protocol::fault::refused, "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
+  if (role == "replica" && !CONCH_MUTANT(role_not_checked)) return fail(protocol::fault::reconnect, "the server is a replica");
   if (mode == "cluster" && !of_cluster_) return fail(protocol::fault::refused, "the server is a Cluster node; this URL form is for one server");
   if (of_cluster_) {
     if (auto const why = why_no_node(version, mode); !why.empty()) return fail(protocol::fault::not_supported, why);

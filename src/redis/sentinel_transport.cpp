@@ -7,8 +7,6 @@
 
 namespace conch::redis {
 
-using boost::system::error_code;
-
 namespace {
 
 config settings_of_sentinels(config c) {
@@ -64,7 +62,10 @@ class sentinel_transport::second_connection final : public transport, private lo
 sentinel_transport::sentinel_transport(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, sentinel_url url)
     : host_{h}, on_{on}, settings_{settings}, of_sentinels_{settings_of_sentinels(settings)}, client_id_{client_id}, url_{std::move(url)},
       core_{url_, {.refresh = settings.topology_refresh, .patience = settings.command_timeout}, settings.address_map},
-      to_master_{h, on, settings, client_id, url_.server, {nullptr, this}}, timer_{on} {}
+      to_master_{h, on, settings, client_id, url_.server, {nullptr, this}}, timer_{h, on, [this](time_point now) {
+                                                                                     core_.due(now);
+                                                                                     carry_out();
+                                                                                   }} {}
 
 sentinel_transport::~sentinel_transport() = default;
 
@@ -90,8 +91,7 @@ void sentinel_transport::report(statistics& s) const noexcept {
 void sentinel_transport::shut_down() {
   to_master_.shut_down();
   asio::post(on_, [this, keep = host_.keep()] {
-    closed_ = true;
-    timer_.cancel();
+    timer_.close();
     for (auto const& one : links_) one->shut_down();
   });
 }
@@ -109,7 +109,7 @@ location sentinel_transport::locate(address& to, time_point now) {
 void sentinel_transport::carry_out() {
   auto const todo = core_.take();
   for (auto const& [level, words] : todo.log) host_.log(level, words);
-  if (closed_) return;
+  if (timer_.is_closed()) return;
   for (std::size_t const number : todo.listen) {
     if (number == links_.size()) links_.push_back(std::make_unique<link>(*this, number));
     links_[number]->listen();
@@ -118,22 +118,7 @@ void sentinel_transport::carry_out() {
   for (std::size_t const number : todo.drop) links_[number]->drop();
   if (todo.moved) to_master_.moved();
   if (todo.moved && second_ != nullptr) second_->moved();
-  sleep();
-}
-
-void sentinel_transport::sleep() {
-  time_point const until = core_.next_due();
-  if (until == slept_until_) return;
-  slept_until_ = until;
-  timer_.expires_after(until - clock::now());
-  timer_.async_wait([this, keep = host_.keep()](error_code ec) {
-    if (ec || closed_) return;
-    host_.enter([this](time_point now) {
-      slept_until_ = time_point::max();
-      core_.due(now);
-      carry_out();
-    });
-  });
+  timer_.sleep_until(core_.next_due());
 }
 
 void sentinel_transport::connected_as(protocol::session const& s, time_point now) {

@@ -5,6 +5,7 @@
 #include "base/url.hpp"
 #include "protocol/transport.hpp"
 #include "redis/connection.hpp"
+#include "redis/due_timer.hpp"
 #include "redis/topology/sentinel.hpp"
 #include "redis/topology/sentinel_talk.hpp"
 
@@ -12,7 +13,6 @@
 #include <conch/stats.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <memory>
 #include <string>
@@ -49,7 +49,6 @@ class sentinel_transport final : public transport, private locator, private sent
   // With the client locked, on the strand.
   location locate(address& to, time_point now) override;
   void carry_out() override;
-  void sleep();
 
   // Of the connection to the master. All go on to the protocol; from some a time is taken.
   void connected_as(protocol::session const& s, time_point now) override;
@@ -72,10 +71,8 @@ class sentinel_transport final : public transport, private locator, private sent
   std::vector<std::unique_ptr<link>> links_;
   connection to_master_;
   second_connection* second_ = nullptr;
-  asio::steady_timer timer_;
-  time_point slept_until_ = time_point::max();
+  due_timer timer_;
   bool begun_ = false;
-  bool closed_ = false;
   std::string run_;                         // of the last connection to a master
   time_point lost_at_ = time_point::max();  // it; max(): it is not lost
   bool fails_over_ = false;                 // at another server, whose first answer is due

@@ -184,7 +184,7 @@ struct scripted_dialogue : dialogue {
   std::string begin(address const& to, std::string const& client_name) override { return "hello " + to.host + " from " + client_name; }
   progress heard(std::span<resp::node const> message, bool is_push, time_point) override {
     words.push_back((is_push ? "push " : "") + std::string{message[is_push ? 1 : 0].text});
-    if (words.back() == "bad") return progress::failed;
+    if (words.back() == "bad") return fail(protocol::fault::access_denied, bad);
     is_good = is_good || words.back() == "good";
     return is_good ? progress::good : progress::greeting;
   }
@@ -192,8 +192,6 @@ struct scripted_dialogue : dialogue {
     words.push_back("ended " + std::to_string(static_cast<int>(what)) + ": " + std::string{reason});
     is_good = false;
   }
-  protocol::fault fault() const noexcept override { return protocol::fault::access_denied; }
-  std::string const& why() const noexcept override { return bad; }
 
   texts words;
   bool is_good = false;

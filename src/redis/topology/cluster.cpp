@@ -33,7 +33,7 @@ void cluster::told(std::vector<named_slots> const& all, address const& by, time_
   bool const was_known = map_.is_known();
   map_.told(all, now);
   failures_ = 0;
-  look(now);
+  look();
   if (!was_known) {
     std::size_t masters = 0;
     for (std::size_t i = 0; i < map_.nodes(); ++i) masters += map_.has_slots(i) ? 1 : 0;
@@ -42,7 +42,7 @@ void cluster::told(std::vector<named_slots> const& all, address const& by, time_
 }
 
 /// After a map, or a MOVED.
-void cluster::look(time_point) {
+void cluster::look() {
   if (map_.take_changes()) {
     actions_.moved = true;
     in_vain_ = 0;
@@ -71,7 +71,7 @@ void cluster::failed(fault what, std::string_view why) {
 void cluster::put_off(std::string_view words, std::size_t by, time_point now) {
   if (auto const moved = read_moved(words)) {
     map_.redirected(*moved, by, now);
-    look(now);
+    look();
   } else if (words.starts_with("CLUSTERDOWN")) {
     map_.doubt(now);
   }

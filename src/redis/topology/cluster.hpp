@@ -77,12 +77,11 @@ class cluster {
   std::optional<unsigned> some_slot(std::size_t number) const noexcept { return map_.some_slot(number); }
   std::size_t owner(unsigned slot) const noexcept { return map_.owner(slot); }
   meaning meaning_of(std::string_view words, std::size_t by);
-  bool is_known() const noexcept { return map_.is_known(); }
   std::uint64_t requests() const noexcept { return map_.requests(); }
   slot_map const& map() const noexcept { return map_; }
 
  private:
-  void look(time_point now);
+  void look();
 
   std::vector<address> const seeds_;
   slot_map map_;

@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/topology/cluster_talk.hpp"
 
-#include "base/readable.hpp"
 #include "redis/faults.hpp"
 #include "redis/greeting.hpp"
 #include "resp/encoder.hpp"
@@ -28,12 +27,6 @@ std::string cluster_talk::question() {
   return out;
 }
 
-cluster_talk::progress cluster_talk::fail(protocol::fault what, std::string_view why) {
-  fault_ = what;
-  why_ = readable(why);
-  return progress::failed;
-}
-
 cluster_talk::progress cluster_talk::heard(std::span<resp::node const> message, bool is_push, time_point now) {
   if (is_push) return unanswered_ == 0 ? progress::good : progress::greeting;
   if (!std::exchange(greeted_, true)) return hello(message);
@@ -50,20 +43,11 @@ cluster_talk::progress cluster_talk::heard(std::span<resp::node const> message, 
 }
 
 cluster_talk::progress cluster_talk::hello(std::span<resp::node const> message) {
-  if (is_error(message)) {
-    bool const unknown = message[0].text.find("unknown command") != std::string_view::npos || message[0].text.starts_with("NOPROTO");
-    return fail(unknown ? protocol::fault::malformed : classify(message[0].text), message[0].text);
-  }
-  if (message[0].what != resp::kind::map) return fail(protocol::fault::malformed, "the answer to HELLO is not a map");
-  std::string_view version, mode;
-  for (std::size_t i = 1; i + 1 < message.size(); ++i) {
-    if (message[i].depth != 1) continue;
-    if (message[i].text == "version") version = message[i + 1].text;
-    if (message[i].text == "mode") mode = message[i + 1].text;
-  }
-  if (mode == "sentinel")
+  hello_reply const said = read_hello(message);
+  if (said.what != protocol::fault::none) return fail(said.what, said.why);
+  if (said.mode == "sentinel")
     return fail(protocol::fault::not_supported, "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
-  if (auto const why = why_no_node(version, mode); !why.empty()) return fail(protocol::fault::not_supported, why);
+  if (auto const why = why_no_node(said.version, said.mode); !why.empty()) return fail(protocol::fault::not_supported, why);
   return progress::greeting;
 }
 

@@ -15,15 +15,7 @@ namespace conch::redis {
 /// connection. No I/O.
 class cluster_talk final : public dialogue, public locator {
  public:
-  /// Whoever has the connections.
-  class owner {
-   public:
-    /// The core has heard something: what it wants now is to be done.
-    virtual void carry_out() = 0;
-
-   protected:
-    ~owner() = default;
-  };
+  using owner = topology_owner;
 
   /// `core` and `of` outlive this.
   cluster_talk(cluster& core, owner& of) : core_{core}, owner_{of} {}
@@ -32,23 +24,18 @@ class cluster_talk final : public dialogue, public locator {
   std::string begin(address const& where, std::string const& client_name) override;
   progress heard(std::span<resp::node const> message, bool is_push, time_point now) override;
   void ended(protocol::fault what, std::string_view why) override;
-  protocol::fault fault() const noexcept override { return fault_; }
-  std::string const& why() const noexcept override { return why_; }
 
   /// The bytes that ask for the map. Only on a connection of which heard() has said that it is good.
   std::string question();
 
  private:
   progress hello(std::span<resp::node const> message);
-  progress fail(protocol::fault what, std::string_view why);
 
   cluster& core_;
   owner& owner_;
   address where_;
   bool greeted_ = false;     // HELLO is answered
   unsigned unanswered_ = 0;  // questions
-  protocol::fault fault_ = protocol::fault::none;
-  std::string why_;
 };
 
 }  // namespace conch::redis

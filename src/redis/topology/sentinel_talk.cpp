@@ -2,7 +2,6 @@
 #include "redis/topology/sentinel_talk.hpp"
 
 #include "base/numbers.hpp"
-#include "base/readable.hpp"
 #include "redis/faults.hpp"
 #include "redis/greeting.hpp"
 #include "resp/encoder.hpp"
@@ -80,12 +79,6 @@ void sentinel_talk::ask(std::string& out) {
   expected_.push_back(reply::master);
 }
 
-sentinel_talk::progress sentinel_talk::fail(protocol::fault what, std::string_view why) {
-  fault_ = what;
-  why_ = readable(why);
-  return progress::failed;
-}
-
 sentinel_talk::progress sentinel_talk::heard(message_nodes message, bool is_push, time_point now) {
   progress const p = understood(message, is_push, now);
   owner_.carry_out();
@@ -135,10 +128,7 @@ sentinel_talk::progress sentinel_talk::answer(reply what, message_nodes message)
 }
 
 sentinel_talk::progress sentinel_talk::hello(message_nodes message) {
-  if (is_error(message)) {
-    bool const unknown = message[0].text.find("unknown command") != std::string_view::npos || message[0].text.starts_with("NOPROTO");
-    return fail(unknown ? protocol::fault::malformed : classify(message[0].text), message[0].text);
-  }
+  if (is_error(message)) return fail(fault_of_hello(message[0].text), message[0].text);
   if (!is_map(message[0])) return fail(protocol::fault::malformed, "the answer to HELLO is not a map");
   if (field(message, 0, "mode") != "sentinel") return fail(protocol::fault::refused, "this is no Sentinel; the URL of a server begins with redis://");
   return progress::greeting;

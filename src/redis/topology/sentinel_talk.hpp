@@ -18,15 +18,7 @@ namespace conch::redis {
 /// and again. And where that Sentinel is: both roles of the connection to it. No I/O.
 class sentinel_talk final : public dialogue, public locator {
  public:
-  /// Whoever has the connections to the Sentinels and to the master.
-  class owner {
-   public:
-    /// The core has heard something: what it wants now is to be done.
-    virtual void carry_out() = 0;
-
-   protected:
-    ~owner() = default;
-  };
+  using owner = topology_owner;
 
   /// It is the Sentinel with this number. `core` and `of` outlive this.
   sentinel_talk(sentinels& core, std::size_t number, owner& of) : core_{core}, number_{number}, owner_{of} {}
@@ -35,8 +27,6 @@ class sentinel_talk final : public dialogue, public locator {
   std::string begin(address const& where, std::string const& client_name) override;
   progress heard(std::span<resp::node const> message, bool is_push, time_point now) override;
   void ended(protocol::fault what, std::string_view why) override;
-  protocol::fault fault() const noexcept override { return fault_; }
-  std::string const& why() const noexcept override { return why_; }
 
   /// The bytes that ask for the master. Only on a connection of which heard() has said that it is done.
   std::string question();
@@ -47,7 +37,6 @@ class sentinel_talk final : public dialogue, public locator {
   progress understood(std::span<resp::node const> message, bool is_push, time_point now);
   progress answer(reply what, std::span<resp::node const> message);
   progress hello(std::span<resp::node const> message);
-  progress fail(protocol::fault what, std::string_view why);
   void read_others(std::span<resp::node const> message);
   progress read_master(std::span<resp::node const> message);
   void ask(std::string& out);
@@ -59,8 +48,6 @@ class sentinel_talk final : public dialogue, public locator {
   bool greeted_ = false;
   std::string id_;
   std::int64_t epoch_ = named_master::no_epoch;
-  protocol::fault fault_ = protocol::fault::none;
-  std::string why_;
 };
 
 }  // namespace conch::redis
