@@ -245,6 +245,35 @@ std::vector<address> parse_servers(std::vector<std::string> const& urls) {
   return all;
 }
 
+namespace {
+
+/// User and password in front of a list of hosts are those of all.
+void check_login_of_all(std::string_view rest) {
+  if (auto const at = rest.rfind('@'); rest.find(',') < at && at != std::string_view::npos) {
+    refuse("user and password stand once, before the first host; percent-encode a ',' in them");
+  }
+}
+
+/// "host:port,host". All else of each is as in `common`. `names`: "the nodes".
+std::vector<address> read_hosts(std::string_view list, address const& common, std::string const& names, std::size_t most,
+                                std::string const& too_many) {
+  std::vector<address> all;
+  for (;;) {
+    auto const comma = list.find(',');
+    address one = common;
+    read_host_and_port(list.substr(0, comma), one);
+    for (address const& other : all) {
+      if (other.shown() == one.shown()) refuse("two of " + names + " are the same: " + one.shown());
+    }
+    all.push_back(std::move(one));
+    if (all.size() > most) refuse(too_many);
+    if (comma == std::string_view::npos) return all;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
 bool names_sentinels(std::string_view url) noexcept { return url.starts_with(plain_sentinels) || url.starts_with(tls_sentinels); }
 
 sentinel_url parse_sentinels(std::string_view url) {
@@ -267,25 +296,15 @@ sentinel_url parse_sentinels(std::string_view url) {
     check_master(server.master);
     rest = rest.substr(0, query);
   }
-  if (auto const at = rest.rfind('@'); rest.find(',') < at && at != std::string_view::npos) {
-    refuse("user and password stand once, before the first host; percent-encode a ',' in them");
-  }
-  for (rest = read_around_host(rest, server);;) {
-    auto const comma = rest.find(',');
-    address one;
-    one.port = 26379;
-    one.over_tls = server.over_tls;
-    one.tls = server.tls;
-    one.is_sentinel = true;
-    read_host_and_port(rest.substr(0, comma), one);
-    for (address const& other : all.sentinels) {
-      if (other.shown() == one.shown()) refuse("two of the Sentinels are the same: " + one.shown());
-    }
-    all.sentinels.push_back(std::move(one));
-    if (all.sentinels.size() > most) refuse("there are more than 9 Sentinels; they name the others themselves");
-    if (comma == std::string_view::npos) return all;
-    rest.remove_prefix(comma + 1);
-  }
+  check_login_of_all(rest);
+  rest = read_around_host(rest, server);
+  address common;
+  common.port = 26379;
+  common.over_tls = server.over_tls;
+  common.tls = server.tls;
+  common.is_sentinel = true;
+  all.sentinels = read_hosts(rest, common, "the Sentinels", most, "there are more than 9 Sentinels; they name the others themselves");
+  return all;
 }
 
 bool names_cluster(std::string_view url) noexcept {
@@ -307,24 +326,12 @@ cluster_url parse_cluster(std::string_view url) {
     read_tls(rest.substr(query + 1), common.tls);
     rest = rest.substr(0, query);
   }
-  if (auto const at = rest.rfind('@'); rest.find(',') < at && at != std::string_view::npos) {
-    refuse("user and password stand once, before the first host; percent-encode a ',' in them");
-  }
+  check_login_of_all(rest);
   bool const has_path = rest.find('/') != std::string_view::npos;
   rest = read_around_host(rest, common);
   if (has_path && common.database != 0) refuse("a Cluster has one database, number 0");
-  for (;;) {
-    auto const comma = rest.find(',');
-    address one = common;
-    read_host_and_port(rest.substr(0, comma), one);
-    for (address const& other : all.seeds) {
-      if (other.shown() == one.shown()) refuse("two of the nodes are the same: " + one.shown());
-    }
-    all.seeds.push_back(std::move(one));
-    if (all.seeds.size() > most) refuse("there are more than 100 nodes; a few are enough, they name the others themselves");
-    if (comma == std::string_view::npos) return all;
-    rest.remove_prefix(comma + 1);
-  }
+  all.seeds = read_hosts(rest, common, "the nodes", most, "there are more than 100 nodes; a few are enough, they name the others themselves");
+  return all;
 }
 
 tls_config tls_of(address const& where, tls_config const& configured) {

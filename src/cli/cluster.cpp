@@ -12,27 +12,7 @@ namespace conch::cli {
 
 namespace {
 
-constexpr auto npos = std::string_view::npos;
-
 [[noreturn]] void no_sense() { throw failure{exit_code::refused, "an answer to CLUSTER SLOTS that makes no sense"}; }
-
-/// Each node of the URL as one of a single server.
-std::vector<std::string> seeds_of(std::string_view url) {
-  std::vector<std::string> all;
-  for (std::string_view left = split_hosts(url).hosts;;) {
-    auto const comma = left.find(',');
-    std::string_view one = left.substr(0, comma), port = "6379";
-    bool const in_brackets = one.starts_with('[');
-    if (auto const colon = one.find(':', in_brackets ? one.find(']') : 0); colon != npos) {
-      port = one.substr(colon + 1);
-      one = one.substr(0, colon);
-    }
-    if (in_brackets) one = one.substr(1, one.size() - 2);
-    all.push_back(url_of_server(url, one, port));
-    if (comma == npos) return all;
-    left.remove_prefix(comma + 1);
-  }
-}
 
 }  // namespace
 
@@ -59,10 +39,10 @@ std::vector<cluster_master> read_masters(reply const& slots, std::string_view as
 
 std::vector<cluster_master> masters_of_cluster(connection const& all, std::string const& url) {
   std::string said;
-  for (std::string const& seed : seeds_of(url)) {
-    std::string const name = host_and_port(parse_address(seed, {}).host, parse_address(seed, {}).port);
+  for (auto const [host, port] : hosts_of(url, "6379")) {
+    std::string const name = host_and_port(host, port);
     try {
-      server_connection node{all, seed, std::chrono::seconds{1}};
+      server_connection node{all, url_of_server(url, host, port), std::chrono::seconds{1}};
       std::vector<cluster_master> masters = read_masters(node.answer_to({"CLUSTER", "SLOTS"}), node.address().host);
       if (!masters.empty()) return masters;
       said += (said.empty() ? "" : "; ") + name + ": it knows of no slots";

@@ -296,9 +296,13 @@ std::vector<needed_right> rights_on_one_server() {
 std::vector<needed_right> rights_on_a_node() {
   std::vector<needed_right> all = rights_on_one_server();
   for (needed_right& one : all) {
-    if (one.name == "publish") one.name = "spublish", one.probe[0] = "SPUBLISH";
-    if (one.name == "subscribe") one.name = "ssubscribe", one.probe[0] = "SSUBSCRIBE";
-    if (one.name == "pubsub|numsub") one.name = "pubsub|shardnumsub", one.probe[1] = "SHARDNUMSUB";
+    if (one.name == "publish" || one.name == "subscribe") {
+      one.probe[0].insert(0, "S");
+      one.name = one.name == "publish" ? "spublish" : "ssubscribe";
+    } else if (one.name == "pubsub|numsub") {
+      one.probe[1] = "SHARDNUMSUB";
+      one.name = "pubsub|shardnumsub";
+    }
   }
   all.push_back({"cluster|slots", {"CLUSTER", "SLOTS"}, verdict::bad, "nobody knows which master has a lock"});
   all.push_back({"asking", {"ASKING"}, verdict::bad, "a hold is lost while its slot moves for longer than its lease"});

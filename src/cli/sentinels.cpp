@@ -29,16 +29,12 @@ bool names_sentinels(std::string_view url) noexcept { return url.starts_with(pla
 sentinel_addresses parse_sentinels(std::string const& url, config const& settings) {
   sentinel_addresses all;
   bool const tls = settings.sentinels_over_tls.value_or(url.starts_with(over_tls));
-  auto const [login, hosts, rest] = split_hosts(url);
+  std::string_view const rest = split_hosts(url).rest;
   auto const query = rest.find('?');
   std::string const behind{query == npos ? std::string_view{} : rest.substr(query)};
-  for (std::string_view left = hosts;;) {
-    auto const comma = left.find(',');
-    std::string one{left.substr(0, comma)};
-    if (one.find(':', one.starts_with('[') ? one.find(']') : 0) == npos) one += ":26379";
-    all.sentinels.push_back(parse_address((tls ? "rediss://" : "redis://") + one + behind, settings.sentinel_tls.value_or(settings.tls)));
-    if (comma == npos) break;
-    left.remove_prefix(comma + 1);
+  for (auto const [host, port] : hosts_of(url, "26379")) {
+    std::string const one = (tls ? "rediss://" : "redis://") + host_and_port(host, port) + behind;
+    all.sentinels.push_back(parse_address(one, settings.sentinel_tls.value_or(settings.tls)));
   }
   all.master = query_value(rest, "sentinelMasterId");
   return all;

@@ -108,6 +108,20 @@ url_parts split_hosts(std::string_view url) {
   return all;
 }
 
+std::vector<named_host> hosts_of(std::string_view url, std::string_view default_port) {
+  std::vector<named_host> all;
+  for (std::string_view left = split_hosts(url).hosts;;) {
+    auto const comma = left.find(',');
+    std::string_view host = left.substr(0, comma);
+    bool const in_brackets = host.starts_with('[');
+    std::string_view const port = split_off(host, host.find(':', in_brackets ? host.find(']') : 0));
+    if (in_brackets) host = host.substr(1, host.size() - 2);
+    all.push_back({host, port.empty() ? default_port : port});
+    if (comma == npos) return all;
+    left.remove_prefix(comma + 1);
+  }
+}
+
 std::string host_and_port(std::string_view host, std::string_view port) {
   std::string words;
   bool const is_v6 = host.find(':') != npos;

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace conch::cli {
 
@@ -32,6 +33,12 @@ struct url_parts {
   std::string_view rest;   // "/2?sentinelMasterId=m"
 };
 url_parts split_hosts(std::string_view url);
+
+/// The hosts of such a URL, without brackets, each with its port.
+struct named_host {
+  std::string_view host, port;
+};
+std::vector<named_host> hosts_of(std::string_view url, std::string_view default_port);
 
 /// "h:7", "[::1]:7".
 std::string host_and_port(std::string_view host, std::string_view port);

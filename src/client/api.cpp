@@ -149,7 +149,7 @@ void check_address_map(config const& c) {
   }
 }
 
-void check_sentinels(config const& c) {
+void check_topology(config const& c) {
   between("topology_refresh", c.topology_refresh, milliseconds{100}, hours{1});
   auto const through = backends::sentinels_of(c);
   bool const maps = through || backends::cluster_of(c);
@@ -222,7 +222,7 @@ config checked(config c) {
   check_sync(c);
   check_client_name(c.client_name);
   check_key_prefix(c.key_prefix);
-  check_sentinels(c);
+  check_topology(c);
   check_tls(c);
   if (c.credentials_provider) {
     auto const servers = backends::servers_of(c);
