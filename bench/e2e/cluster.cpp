@@ -153,19 +153,7 @@ renewal_cost keep_many(options const& chosen, servers const& at, std::size_t cou
   constexpr seconds often{2};  // instead of every 10 s, so that a run is short; scaled below
   settings.renew_every = often;
   conch::client client{context.get_executor(), settings};
-  std::deque<conch::mutex> locks;
-  std::vector<conch::hold> holds;
-  for (std::size_t i = 0; i < count; ++i) {
-    locks.emplace_back(client, "bench:kept:" + std::to_string(i));
-    locks.back().async_acquire([&](conch::error_code ec, conch::hold h) {
-      if (ec) throw boost::system::system_error{ec};
-      holds.push_back(std::move(h));
-    });
-    if (i % 1000 == 999) {
-      while (holds.size() <= i) context.run_one();
-    }
-  }
-  while (holds.size() < count) context.run_one();
+  std::vector<conch::hold> const holds = acquire_many(context, client, count, "bench:kept:");
   context.run_for(often + milliseconds{300});
 
   renewal_cost cost;

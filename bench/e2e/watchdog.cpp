@@ -2,7 +2,6 @@
 #include <conch/conch.hpp>
 
 #include <cstdio>
-#include <deque>
 #include <exception>
 #include <string>
 #include <vector>
@@ -80,20 +79,7 @@ void keep_many(report& out, options const& chosen, server& redis, std::size_t co
   constexpr seconds often{2};  // instead of every 10 s, so that a run is short; scaled below
   settings.renew_every = often;
   conch::client client{context.get_executor(), settings};
-  std::deque<conch::mutex> locks;
-  std::vector<conch::hold> holds;
-  holds.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    locks.emplace_back(client, "bench:kept:" + std::to_string(i));
-    locks.back().async_acquire([&](conch::error_code ec, conch::hold h) {
-      if (ec) throw boost::system::system_error{ec};
-      holds.push_back(std::move(h));
-    });
-    if (i % 1000 == 999) {
-      while (holds.size() <= i) context.run_one();
-    }
-  }
-  while (holds.size() < count) context.run_one();
+  std::vector<conch::hold> const holds = acquire_many(context, client, count, "bench:kept:");
   context.run_for(often + milliseconds{300});
 
   samples client_us, server_us, floor_us, least_us, locks_a_script;

@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
+#include <boost/system/system_error.hpp>
 #include <conch/conch.hpp>
 
 #include <chrono>
@@ -96,6 +97,23 @@ inline std::vector<conch::mutex> make_locks(conch::client& owner, std::size_t co
   locks.reserve(count);
   for (std::size_t i = 0; i < count; ++i) locks.emplace_back(owner, prefix + std::to_string(i));
   return locks;
+}
+
+/// Acquires so many locks, a thousand at a time.
+inline std::vector<conch::hold> acquire_many(asio::io_context& context, conch::client& owner, std::size_t count, std::string const& prefix) {
+  std::vector<conch::hold> holds;
+  holds.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    conch::mutex{owner, prefix + std::to_string(i)}.async_acquire([&holds](conch::error_code ec, conch::hold h) {
+      if (ec) throw boost::system::system_error{ec};
+      holds.push_back(std::move(h));
+    });
+    if (i % 1000 == 999) {
+      while (holds.size() <= i) context.run_one();
+    }
+  }
+  while (holds.size() < count) context.run_one();
+  return holds;
 }
 
 }  // namespace conch::bench

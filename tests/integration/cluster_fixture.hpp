@@ -29,4 +29,15 @@ inline config over(cluster_set const& all, journal const* log = nullptr) { retur
 
 inline double ms(steady::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
+/// Asks for the lock, and returns when that stands first in line at the node. `next` must outlive the acquire.
+inline asio::awaitable<void> stand_in_line(mutex m, hold& next, redis_probe& at) {
+  auto const granted = [&next](error_code ec, hold got) {
+    EXPECT_FALSE(ec) << ec.message();
+    next = std::move(got);
+  };
+  m.async_acquire(granted);
+  auto const stands = [&] { return in_line(at, m.name()) == 1; };
+  co_await until(stands, "the waiter in line");
+}
+
 }  // namespace conch::test

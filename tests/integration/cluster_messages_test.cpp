@@ -31,12 +31,7 @@ TEST(ClusterMessages, A8AHandOverIsOneScriptAndOnePush) {
     hold h = co_await locks[0].async_acquire();
     {
       hold second;  // both have loaded their scripts, and listen
-      locks[1].async_acquire([&](error_code ec, hold got) {
-        EXPECT_FALSE(ec) << ec.message();
-        second = std::move(got);
-      });
-      auto const waits = [&] { return in_line(probe, name) == 1; };
-      co_await until(waits, "the other in line");
+      co_await stand_in_line(locks[1], second, probe);
       co_await h.async_release();
       auto const served = [&] { return second.valid(); };
       co_await until(served, "the grant");
@@ -47,12 +42,7 @@ TEST(ClusterMessages, A8AHandOverIsOneScriptAndOnePush) {
     auto const pushes = clients[0].stats().pushes + clients[1].stats().pushes;
     for (int i = 0; i < rounds; ++i) {
       hold next;
-      locks[i % 2].async_acquire([&](error_code ec, hold got) {
-        EXPECT_FALSE(ec) << ec.message();
-        next = std::move(got);
-      });
-      auto const waits = [&] { return in_line(probe, name) == 1; };
-      co_await until(waits, "the other in line");
+      co_await stand_in_line(locks[i % 2], next, probe);
       co_await h.async_release();
       auto const served = [&] { return next.valid(); };
       co_await until(served, "the grant");

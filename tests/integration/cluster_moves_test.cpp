@@ -26,13 +26,8 @@ TEST(ClusterMoves, AHoldAndItsLineMoveWithTheirSlotAtOnce) {
     mutex a{holds, name}, b{waits, name};
     hold h = co_await a.async_acquire();
     hold next;
-    b.async_acquire([&](error_code ec, hold got) {
-      EXPECT_FALSE(ec) << ec.message();
-      next = std::move(got);
-    });
     redis_probe at_source{all.node(0)}, at_target{all.node(1)};
-    auto const in_line_there = [&] { return in_line(at_source, name) == 1; };
-    co_await until(in_line_there, "the waiter in line");
+    co_await stand_in_line(b, next, at_source);
     for (std::size_t const to : {1u, 0u, 2u}) {
       time_point const before = h.deadline();
       all.move_slot(slot, to);
@@ -181,15 +176,11 @@ TEST(ClusterMoves, AKilledMasterIsFollowedByItsReplica) {
   auto const body = [&]() -> asio::awaitable<void> {
     client holds{w.ctx.get_executor(), over(all)}, waits{w.ctx.get_executor(), over(all)};
     mutex a{holds, name}, b{waits, name}, c{holds, elsewhere};
-    hold h = co_await a.async_acquire(), other = co_await c.async_acquire();
+    hold h = co_await a.async_acquire();
+    hold other = co_await c.async_acquire();
     hold next;
-    b.async_acquire([&](error_code ec, hold got) {
-      EXPECT_FALSE(ec) << ec.message();
-      next = std::move(got);
-    });
     redis_probe at_first{all.node(0)}, at_replica{all.node(3)};
-    auto const in_line_there = [&] { return in_line(at_first, name) == 1; };
-    co_await until(in_line_there, "the waiter in line");
+    co_await stand_in_line(b, next, at_first);
     EXPECT_EQ(at_first.command({"WAIT", "1", "5000"}), "1");
     time_point const before = h.deadline();
     all.node(0).kill();
@@ -260,13 +251,8 @@ TEST(ClusterMoves, ANodeThatIsNewIsFoundByTheSlotThatMovesToIt) {
     mutex a{holds, name}, b{waits, name};
     hold h = co_await a.async_acquire();
     hold next;
-    b.async_acquire([&](error_code ec, hold got) {
-      EXPECT_FALSE(ec) << ec.message();
-      next = std::move(got);
-    });
     redis_probe at_source{all.node(0)};
-    auto const in_line_there = [&] { return in_line(at_source, name) == 1; };
-    co_await until(in_line_there, "the waiter in line");
+    co_await stand_in_line(b, next, at_source);
     all.begin_move(slot, 3);
     all.move_keys(slot, 3);
     co_await pause_for(5s);

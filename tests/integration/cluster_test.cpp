@@ -23,12 +23,7 @@ TEST(Cluster, ALockIsAtTheMasterOfItsSlotAndGoesToTheNextInLine) {
       redis_probe probe{all.node(node)};
       EXPECT_EQ(probe.integer({"EXISTS", lock_key(name)}), 1);
       hold next;
-      b.async_acquire([&](error_code ec, hold got) {
-        EXPECT_FALSE(ec) << ec.message();
-        next = std::move(got);
-      });
-      auto const in_line_there = [&] { return in_line(probe, name) == 1; };
-      co_await until(in_line_there, "the waiter in line");
+      co_await stand_in_line(b, next, probe);
       last = h.fence();
       bool const was_held = co_await h.async_release();
       EXPECT_TRUE(was_held);
