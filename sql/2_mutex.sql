@@ -1,0 +1,235 @@
+-- The functions of a mutex. They answer the numbers that lua/*.lua answer (docs/protocol.md); src/memory has the same rules in C++.
+
+-- The lock has no owner; whoever gets it is in the row then.
+create or replace function conch.pass_on(l conch.lock, me text, my_lease bigint, claim bigint, retention bigint, floor bigint, t bigint)
+returns conch.lock language plpgsql as $$
+declare head conch.line;
+begin
+  l := conch.next_fence(l, floor, retention, t);
+  loop
+    delete from conch.line q where q.ctid = (select x.ctid from conch.line x where x.key = l.key order by x.ticket, x.id, x.rest limit 1)
+      returning * into head;
+    exit when not found;
+    continue when head.rest <> '';  -- a waiter for a lock of another kind
+    if head.id = me then
+      l.owner := me; l.owner_fence := l.fence; l.claimed := false; l.owner_until := t / 1000 + my_lease;
+      exit;
+    end if;
+    if conch.hears(head.id) then
+      perform conch.grant(head.id, l.fence, t, claim, 0, 0, l.key);
+      l.owner := head.id; l.owner_fence := l.fence; l.claimed := true; l.owner_until := t / 1000 + claim;
+      exit;
+    end if;
+  end loop;
+  return conch.shorter_line(l);
+end $$;
+
+-- Is the first in line one that has not connected again yet?
+create or replace function conch.awaits(k bytea, me text) returns boolean language sql as
+$$ select coalesce((select x.id is distinct from me and not conch.hears(x.id)
+                    from (select q.id from conch.line q where q.key = k order by q.ticket, q.id, q.rest limit 1) x), false) $$;
+
+create or replace function conch.acquire(k bytea, me text, waits boolean, patient boolean, lease bigint, claim bigint, retention bigint,
+  shown bigint, not_after bigint) returns bigint[] language plpgsql as $$
+declare l conch.lock; t bigint; ms bigint; q bigint; remains bigint; soon constant bigint := 20;
+begin
+  if not_after = 0 then  -- the usual case: nobody has it, and nobody waits
+    update conch.lock x set owner = me, owner_fence = c.t - 1577836800000000, claimed = false, owner_until = c.t / 1000 + lease,
+      fence = c.t - 1577836800000000, fence_until = c.t / 1000 + retention
+    from (select conch.now_us() as t, a.quiet_until, a.longest from conch.alive a) c
+    where x.key = k and x.owner_until < c.t / 1000 and x.hash_until < c.t / 1000 and not x.waiting
+      and (x.fence_until < c.t / 1000 or x.fence < c.t - 1577836800000000) and c.quiet_until <= c.t and greatest(lease, claim) <= c.longest
+    returning c.t into t;
+    if found then return array[1, t - 1577836800000000, t]; end if;
+  end if;
+  l := conch.load(k);
+  t := conch.now_us();
+  ms := t / 1000;
+  if not_after <> 0 and t > not_after then return array[3, 0, t]; end if;
+  l := conch.without_expired(l, ms);
+  if l.hash_until <> -1 then perform conch.wrong_kind(); end if;
+  remains := conch.quiet(greatest(lease, claim), t);
+  if l.owner_until <> -1 then
+    if l.owner = me then
+      l.claimed := false;
+      l.owner_until := greatest(l.owner_until, ms + lease);
+      perform conch.put(l);
+      return array[1, l.owner_fence, t];
+    end if;
+    remains := greatest(l.owner_until - ms, remains);
+  end if;
+  if l.owner_until <> -1 or remains > 0 then
+    if waits then
+      q := conch.enqueue(k, me, '', shown, t);
+      l := conch.keep_line(l, remains + lease, ms);
+    end if;
+    perform conch.put(l);
+    return case when waits then array[0, remains, t, q] else array[2, remains, t] end;
+  end if;
+  if l.waiting then
+    if waits then
+      q := conch.enqueue(k, me, '', shown, t);
+      l := conch.keep_line(l, claim + lease, ms);
+    end if;
+    if patient and conch.awaits(k, me) then
+      perform conch.put(l);
+      return case when waits then array[0, soon, t, q] else array[2, soon, t] end;
+    end if;
+    l := conch.pass_on(l, me, lease, claim, retention, 0, t);
+  end if;
+  if l.owner_until = -1 then
+    l := conch.next_fence(l, 0, retention, t);
+    l.owner := me; l.owner_fence := l.fence; l.claimed := false; l.owner_until := ms + lease;
+  end if;
+  perform conch.put(l);
+  return case when l.owner = me then array[1, l.owner_fence, t]
+              when waits then array[0, claim, t, q, l.waiting::int] else array[2, claim, t, 0, l.waiting::int] end;
+end $$;
+
+create or replace function conch.adopt(k bytea, me text, lease bigint, retention bigint, not_after bigint, origin text)
+returns bigint[] language plpgsql as $$
+declare l conch.lock; t bigint; ms bigint;
+begin
+  l := conch.load(k);
+  t := conch.now_us();
+  ms := t / 1000;
+  if not_after <> 0 and t > not_after then return array[3, 0, t]; end if;
+  l := conch.without_expired(l, ms);
+  if l.hash_until <> -1 then perform conch.wrong_kind(); end if;
+  perform conch.quiet(lease, t);
+  if l.owner_until <> -1 and l.owner = me then
+    l.claimed := false;
+    l.owner_until := greatest(l.owner_until, ms + lease);
+  elsif l.owner_until <> -1 and l.owner || ' ' || l.owner_fence = origin then
+    l.owner := me; l.claimed := false; l.owner_until := ms + lease;
+  else
+    return array[2, 0, t];
+  end if;
+  l := conch.keep_fence(l, l.owner_fence, retention, t);
+  perform conch.put(l);
+  return array[1, l.owner_fence, t];
+end $$;
+
+-- All rows first, in one order: two such commands would wait for each other.
+create or replace function conch.lock_rows(ks bytea[], make boolean) returns void language plpgsql as $$
+declare there bigint;
+begin
+  if make then
+    select count(*) into there from conch.lock x where x.key = any (ks);
+    if there < cardinality(ks) then insert into conch.lock (key) select distinct k from unnest(ks) k order by k on conflict do nothing; end if;
+  end if;
+  perform 1 from conch.lock x where x.key = any (ks) order by x.key for update;
+end $$;
+
+create or replace function conch.acquire_all(ks bytea[], ids text[], leases bigint[], retention bigint, not_after bigint)
+returns bigint[] language plpgsql as $$
+declare l conch.lock; t bigint; ms bigint; r bigint[];
+begin
+  perform conch.lock_rows(ks, true);
+  t := conch.now_us();
+  ms := t / 1000;
+  if not_after <> 0 and t > not_after then return array[3, 0, t]; end if;
+  r := array[t];
+  if conch.quiet((select max(x) from unnest(leases) x), t) > 0 then return r; end if;
+  for i in 1 .. cardinality(ks) loop
+    l := conch.without_expired(conch.load(ks[i]), ms);
+    if l.owner_until = -1 and l.hash_until = -1 and not l.waiting then
+      l := conch.next_fence(l, 0, retention, t);
+      l.owner := ids[i]; l.owner_fence := l.fence; l.claimed := false; l.owner_until := ms + leases[i];
+    elsif l.owner_until <> -1 and l.owner = ids[i] then
+      l.claimed := false;
+      l.owner_until := greatest(l.owner_until, ms + leases[i]);
+    else
+      exit;
+    end if;
+    perform conch.put(l);
+    r := r || l.owner_fence;
+  end loop;
+  return r;
+end $$;
+
+create or replace function conch.release(k bytea, me text, keep boolean, patient boolean, lease bigint, claim bigint, retention bigint, again text)
+returns bigint[] language plpgsql as $$
+declare l conch.lock; t bigint; ms bigint; q bigint; mine boolean; floor bigint; remains bigint;
+begin
+  if not keep and again = '' then  -- the usual case: it is the owner's, and nobody waits
+    update conch.lock x set owner_until = -1 from (select conch.now_us() / 1000 as ms) c
+    where x.key = k and x.owner = me and x.owner_until >= c.ms and not x.waiting and x.alert_until = -1;
+    if found then return array[1]; end if;
+  end if;
+  l := conch.load(k);
+  t := conch.now_us();
+  ms := t / 1000;
+  l := conch.without_expired(l, ms);
+  if l.hash_until <> -1 then perform conch.wrong_kind(); end if;
+  remains := conch.quiet(greatest(lease, claim), t);
+  mine := l.owner_until <> -1 and l.owner = me;
+  if mine and keep then
+    l.claimed := false;
+    l.owner_until := greatest(l.owner_until, ms + lease);
+    perform conch.put(l);
+    return array[2, l.owner_fence, 0, t];
+  end if;
+  floor := case when mine then l.owner_fence else 0 end;
+  if not mine then
+    l := conch.leave_line(l, me, '');
+    if l.owner_until <> -1 or remains > 0 then
+      if again <> '' then
+        if l.owner_until <> -1 then remains := greatest(remains, l.owner_until - ms); end if;
+        q := conch.enqueue(k, again, '', 0, t);
+        l := conch.keep_line(l, remains + lease, ms);
+      end if;
+      perform conch.put(l);
+      return case when again = '' then array[0, 0, 0, t] else array[0, 0, 1, t, 0, remains, q] end;
+    end if;
+  end if;
+  if patient and l.waiting and conch.awaits(k, null) then
+    perform conch.put(l);
+    return array[case when mine then 3 else 0 end, 0, 1, t];
+  end if;
+  l.owner_until := -1;
+  if not l.waiting then
+    if again = '' then
+      l := conch.tell_freed(l);
+      perform conch.put(l);
+      return case when mine then array[1] else array[0, 0, 0, t] end;
+    end if;
+    l := conch.next_fence(l, floor, retention, t);
+    l.owner := again; l.owner_fence := l.fence; l.claimed := false; l.owner_until := ms + lease;
+    perform conch.put(l);
+    return array[mine::int, 0, 0, t, 1, l.owner_fence];
+  end if;
+  if again <> '' then
+    q := conch.enqueue(k, again, '', 0, t);
+    l := conch.keep_line(l, claim + lease, ms);
+  end if;
+  l := conch.pass_on(l, nullif(again, ''), lease, claim, retention, floor, t);
+  if l.owner_until = -1 then l := conch.tell_freed(l); end if;
+  perform conch.put(l);
+  return case when l.owner_until <> -1 and l.owner = again then array[mine::int, 0, l.waiting::int, t, 1, l.owner_fence]
+              when again <> '' then array[mine::int, 1, l.waiting::int, t, 0, claim, q]
+              else array[mine::int, (l.owner_until <> -1)::int, l.waiting::int, t] end;
+end $$;
+
+create or replace function conch.renew(ks bytea[], ids text[], fences bigint[], leases bigint[], retention bigint)
+returns bigint[] language plpgsql as $$
+declare l conch.lock; t bigint; ms bigint; r bigint[]; ok integer;
+begin
+  perform conch.lock_rows(ks, false);
+  t := conch.now_us();
+  ms := t / 1000;
+  perform conch.quiet((select max(x) from unnest(leases) x), t);
+  r := array[t];
+  for i in 1 .. cardinality(ks) loop
+    update conch.lock x set claimed = false, owner_until = greatest(x.owner_until, ms + leases[i])
+    where x.key = ks[i] and x.owner = ids[i] and x.owner_until >= ms and (fences[i] = 0 or x.owner_fence = fences[i])
+    returning * into l;
+    get diagnostics ok = row_count;
+    if ok > 0 and retention <> 0 then
+      l := conch.keep_fence(conch.without_expired(l, ms), l.owner_fence, retention, t);
+      perform conch.put(l);
+    end if;
+    r := r || ok::bigint;
+  end loop;
+  return r;
+end $$;

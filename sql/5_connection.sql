@@ -1,0 +1,39 @@
+-- What a client says about its connection.
+
+create or replace function conch.microseconds(moment timestamptz) returns text language sql immutable as
+$$ select (extract(epoch from moment) * 1000000)::bigint::text $$;
+
+create or replace function conch.connect(client text, out version integer, out server_us bigint, out run text, out started text)
+language plpgsql as $$
+begin
+  perform set_config('conch.client', client, false);
+  version := conch.version();
+  server_us := conch.now_us();
+  perform conch.quiet(0, server_us);
+  -- Another run: the connections of all clients have ended, or the tables are empty.
+  select a.since || '.' || conch.microseconds(pg_postmaster_start_time()) into run from conch.alive a;
+  select conch.microseconds(a.backend_start) into started from pg_stat_get_activity(pg_backend_pid()) a;
+end $$;
+
+create or replace function conch.hear(client text) returns bigint[] language plpgsql as $$
+begin
+  perform pg_advisory_lock(conch.key_of(client));
+  return array[1];
+end $$;
+
+create or replace function conch.proves(client text) returns bigint[] language sql as
+$$ select array[count(*)] from pg_listening_channels() c where c = conch.channel(client) $$;
+
+-- Ends an earlier connection of the same client, and waits for its end: what was sent on it is carried out before, or never.
+create or replace function conch.end_connection(process bigint, began text) returns bigint[] language plpgsql as $$
+begin
+  if process > 2147483647 then return array[0]; end if;
+  for i in 0 .. 30 loop
+    perform 1 from pg_stat_get_activity(process::int) a where conch.microseconds(a.backend_start) = began;
+    if not found then return array[(i > 0)::int]; end if;
+    if i = 0 then perform pg_terminate_backend(process::int); end if;
+    perform pg_sleep(0.01);
+    perform pg_stat_clear_snapshot();
+  end loop;
+  raise exception using errcode = 'CN002', message = 'an earlier connection of this client has not ended yet';
+end $$;
