@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "backends/deployment.hpp"
 
+#include "backends/components.hpp"
 #include "base/entropy.hpp"
 #include "base/identity.hpp"
 #include "memory/connection.hpp"
@@ -32,6 +33,7 @@ std::unique_ptr<transport> transport_to(redis::address const& where, lent const&
     std::string const store = where.path + '\n' + client.settings.key_prefix;
     return std::make_unique<memory::connection>(client.shell, client.on, client.client_id, store);
   }
+  if (where.what == redis::address::kind::postgresql) return make_postgresql({client.shell, client.on, client.settings, client.client_id, where.path});
   return std::make_unique<redis::connection>(client.shell, client.on, client.settings, client.client_id, where);
 }
 
@@ -96,7 +98,11 @@ std::optional<redis::cluster_url> cluster_of(config const& c) {
 
 bool is_quorum(config const& c) { return !c.quorum.servers.empty() || c.url.starts_with("redlock://"); }
 
-bool is_one_redis(config const& c) { return !is_quorum(c) && servers_of(c).front().what != redis::address::kind::memory; }
+bool is_one_redis(config const& c) {
+  if (is_quorum(c)) return false;
+  auto const what = servers_of(c).front().what;
+  return what == redis::address::kind::tcp || what == redis::address::kind::unix_socket;
+}
 
 deployment make(lent const& client) {
   deployment d;

@@ -203,6 +203,9 @@ address parse_url(std::string_view url) {
   } else if (scheme == "memory") {
     to.what = address::kind::memory;
     to.path = rest;
+  } else if (scheme == "postgresql" || scheme == "postgres") {
+    to.what = address::kind::postgresql;
+    to.path = url;
   } else {
     if (names_cluster(url)) refuse("redis-cluster:// cannot stand here: each server of a quorum is named by itself");
     if (names_sentinels(url)) refuse("redis-sentinel:// cannot stand here: each server of a quorum is named by itself");
@@ -210,7 +213,7 @@ address parse_url(std::string_view url) {
     if (shouts) refuse("the scheme is written in small letters, such as redis://");
     refuse(
         "the scheme must be redis, rediss (TLS), valkey, valkeys (TLS), redis-sentinel, rediss-sentinel (TLS), redis-cluster, rediss-cluster (TLS), "
-        "unix, memory or, for a list of servers, redlock");
+        "unix, memory, postgresql or, for a list of servers, redlock");
   }
   return to;
 }
@@ -234,6 +237,7 @@ std::vector<address> parse_servers(std::vector<std::string> const& urls) {
   std::vector<address> all;
   for (std::string const& url : urls) {
     address one = parse_url(url);
+    if (one.what == address::kind::postgresql) refuse("a PostgreSQL server gives no votes: postgresql:// names one server for itself");
     for (address const& other : all) {
       // With two votes of one server fewer servers than a majority could win.
       address same = other;
@@ -357,6 +361,7 @@ std::string address::shown() const {
       return (over_tls ? "rediss" : "redis") + std::string{is_sentinel ? "-sentinel://" : "://"} + host_and_port(host, port);
     case kind::unix_socket: return "unix://" + path;
     case kind::memory: return "memory://" + path;
+    case kind::postgresql: return "postgresql://";
   }
   return {};
 }

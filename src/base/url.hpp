@@ -12,12 +12,12 @@ namespace conch::redis {
 
 /// One server, as a URL names it.
 struct address {
-  enum class kind { tcp, unix_socket, memory };
+  enum class kind { tcp, unix_socket, memory, postgresql };
 
   kind what = kind::tcp;
   std::string host;  // tcp: name or address, without the brackets of IPv6
   std::uint16_t port = 6379;
-  std::string path;  // unix_socket: the path; memory: the name of the store
+  std::string path;  // unix_socket: the path; memory: the name of the store; postgresql: the whole URL
   std::string user;  // empty: "default" if there is a password
   std::string password;
   int database = 0;
@@ -31,7 +31,7 @@ struct address {
 };
 
 /// `redis://[user:password@]host[:port][/db]` (also `valkey://`), `rediss://...[?cacert=&cacertdir=&cert=&key=&sni=]` (also `valkeys://`),
-/// `unix://[user:password@]/path[?db=n]`, `memory://[name]`. User, password and what follows '?' are percent-decoded. Throws
+/// `unix://[user:password@]/path[?db=n]`, `memory://[name]`, and `postgresql://...` as libpq has it (also `postgres://`). User, password and what follows '?' are percent-decoded. Throws
 /// boost::system::system_error{errc::invalid_url}; what() says which part.
 address parse_url(std::string_view url);
 

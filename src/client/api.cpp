@@ -185,7 +185,10 @@ void check_sync(config& c) {
   if (backends::is_quorum(c))
     refuse(errc::not_supported, "sync_replicas is set, and several servers decide: each gives a vote, whatever its replicas have");
   if (backends::cluster_of(c)) refuse(errc::not_supported, "sync_replicas is set, and over a Cluster conch cannot wait for replicas");
-  if (!backends::is_one_redis(c)) refuse(errc::not_supported, "sync_replicas is set, and memory:// has no replicas");
+  if (backends::is_one_redis(c)) return;
+  bool const in_memory = backends::servers_of(c).front().what == redis::address::kind::memory;
+  refuse(errc::not_supported, in_memory ? "sync_replicas is set, and memory:// has no replicas"
+                                        : "sync_replicas is set; a standby of PostgreSQL gets none of the locks, and waits out the leases when it takes over");
 }
 
 /// Lowers what depends on the lease, and throws for values out of range.
@@ -226,6 +229,9 @@ config checked(config c) {
   check_tls(c);
   if (c.credentials_provider) {
     auto const servers = backends::servers_of(c);
+    if (servers.front().what == redis::address::kind::postgresql) {
+      refuse(errc::not_supported, "credentials_provider is set, and postgresql:// takes them from the URL, the environment or a password file");
+    }
     bool const twice = std::any_of(servers.begin(), servers.end(), [](auto const& one) { return !one.password.empty(); });
     require(!twice, "credentials_provider is set, and a URL contains a password");
   }

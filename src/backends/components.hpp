@@ -1,0 +1,33 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/asio_compat.hpp"
+#include "protocol/transport.hpp"
+
+#include <conch/config.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <memory>
+#include <string>
+
+// Transports that are not in this library, because they need another one. A program that links the component has them.
+namespace conch::backends {
+
+/// What such a transport is made from. All but the URL outlives it.
+struct wanted_transport {
+  host& shell;
+  asio::any_io_executor const& on;
+  config const& settings;
+  std::string const& client_id;
+  std::string const& url;
+};
+using transport_maker = std::unique_ptr<transport> (*)(wanted_transport const& w);
+
+/// Called while the program is loaded. Answers true.
+bool add_postgresql(transport_maker m) noexcept;
+
+/// Throws errc::not_supported where the program has no such component.
+std::unique_ptr<transport> make_postgresql(wanted_transport const& w);
+
+}  // namespace conch::backends

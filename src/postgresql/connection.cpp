@@ -1,0 +1,414 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "postgresql/connection.hpp"
+
+#include "base/turns.hpp"
+
+#include <conch/error.hpp>
+
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/system/system_error.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+namespace conch::postgresql {
+
+using boost::system::error_code;
+
+namespace {
+
+std::vector<std::string> list_of(std::string const& text) {
+  std::vector<std::string> all;
+  for (std::size_t at = 0;;) {
+    std::size_t const comma = text.find(',', at);
+    all.push_back(text.substr(at, comma - at));
+    if (comma == std::string::npos) return all;
+    at = comma + 1;
+  }
+}
+
+std::string const& value_of(std::vector<std::pair<std::string, std::string>> const& all, std::string_view key) {
+  static std::string const none;
+  auto const found = std::find_if(all.begin(), all.end(), [&](auto const& one) { return one.first == key; });
+  return found == all.end() ? none : found->second;
+}
+
+/// The words of libpq up to what they quote: that may be a part of a password.
+std::string without_quotes(std::string_view words) {
+  words = words.substr(0, words.find('"'));
+  while (!words.empty() && (words.back() == ' ' || words.back() == ':' || words.back() == '\n')) words.remove_suffix(1);
+  return "libpq: " + std::string{words};
+}
+
+std::vector<std::pair<std::string, std::string>> parameters_of(std::string const& url, config const& settings) {
+  using options_ptr = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
+  char* wrong = nullptr;
+  options_ptr const parsed{PQconninfoParse(url.c_str(), &wrong), &PQconninfoFree};
+  std::unique_ptr<char, decltype(&PQfreemem)> const words{wrong, &PQfreemem};
+  if (!parsed) throw boost::system::system_error{make_error_code(errc::invalid_url, without_quotes(wrong != nullptr ? wrong : "no memory"))};
+  std::vector<std::pair<std::string, std::string>> all;
+  auto const add = [&](PQconninfoOption const* options, auto const& wanted) {
+    for (PQconninfoOption const* one = options; one != nullptr && one->keyword != nullptr; ++one) {
+      if (one->val != nullptr && one->val[0] != '\0' && value_of(all, one->keyword).empty() && wanted(std::string_view{one->keyword})) {
+        all.emplace_back(one->keyword, one->val);
+      }
+    }
+  };
+  add(parsed.get(), [](std::string_view) { return true; });
+  // Names that come from the environment are looked up here, too.
+  options_ptr const defaults{PQconndefaults(), &PQconninfoFree};
+  if (value_of(all, "host").empty() && value_of(all, "hostaddr").empty()) {
+    add(defaults.get(), [](std::string_view key) { return key == "host" || key == "hostaddr"; });
+  }
+  add(defaults.get(), [](std::string_view key) { return key == "port"; });
+  auto const unless_said = [&](char const* key, std::string value) {
+    if (value_of(all, key).empty()) all.emplace_back(key, std::move(value));
+  };
+  unless_said("application_name", settings.client_name);
+  unless_said("gssencmode", "disable");  // its look-up of a ticket blocks
+  unless_said("target_session_attrs", "any");
+  all.emplace_back("client_encoding", "UTF8");
+  return all;
+}
+
+std::string shown_of(std::vector<std::pair<std::string, std::string>> const& all) {
+  std::string hosts = value_of(all, "host").empty() ? value_of(all, "hostaddr") : value_of(all, "host");
+  std::string const& port = value_of(all, "port");
+  if (!port.empty() && !hosts.empty()) hosts += ':' + port;
+  std::string const& name = value_of(all, "dbname");
+  return "postgresql://" + hosts + (name.empty() ? "" : "/" + name);
+}
+
+reply reply_of(PGresult const* r) {
+  auto const status = PQresultStatus(r);
+  if (r != nullptr && (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)) {
+    reply good;
+    for (int column = 0; PQntuples(r) > 0 && column < PQnfields(r); ++column) {
+      good.row.emplace_back(PQgetvalue(r, 0, column), static_cast<std::size_t>(PQgetlength(r, 0, column)));
+    }
+    return good;
+  }
+  char const* const state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+  char const* const words = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+  return {state != nullptr ? state : "08006", words != nullptr ? words : "the connection is broken", {}};
+}
+
+}  // namespace
+
+connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url)
+    : host_{h}, settings_{settings}, on_{on}, parameters_{parameters_of(url, settings)},
+      fsm_{settings, client_id, shown_of(parameters_), std::random_device{}()}, in_one_thread_{settings.single_threaded}, resolver_{on}, socket_{on},
+      timer_{on} {}
+
+// ---------------------------------------------------------------------------------------------- from the protocol
+
+void connection::send(protocol::command const& c) {
+  switch (fsm_.send(c)) {
+    case connection_fsm::flush_due::no: return;
+    case connection_fsm::flush_due::later: return flush_later();
+    case connection_fsm::flush_due::at_once: asio::dispatch(on_, [this, keep = host_.keep()] { flush(); }); return;
+  }
+}
+
+void connection::want_connection() {
+  if (fsm_.want_connection()) go_on_later();
+}
+
+void connection::drop_connection(std::string_view why) {
+  if (fsm_.drop_connection(why)) go_on_later();
+}
+
+void connection::shut_down() {
+  asio::post(on_, [this, keep = host_.keep()] {
+    host_.enter([this](time_point) { fsm_.shut_down(); });
+    carry_out();
+  });
+}
+
+// ------------------------------------------------------------------------------------------------- on the strand
+
+/// Gives the state machine an input that may cause events of the protocol.
+template <class F>
+void connection::input(F f) {
+  try {
+    host_.enter_and_complete(f);
+  } catch (...) {  // of a user's handler
+    carry_out();
+    throw;
+  }
+  carry_out();
+}
+
+/// Wraps a handler: it keeps the client alive, and runs only if close() was not called since.
+template <class F>
+auto connection::bound(F f) {
+  return [this, keep = host_.keep(), mine = generation_, f = std::move(f)](auto&&... args) mutable {
+    if (mine == generation_) f(std::forward<decltype(args)>(args)...);
+  };
+}
+
+void connection::go_on_later() {
+  asio::post(on_, [this, keep = host_.keep()] { input([this](time_point now) { fsm_.due(now); }); });
+}
+
+void connection::flush_later() {
+  asio::post(on_, [this, keep = host_.keep()] { flush(); });
+}
+
+void connection::flush() {
+  send_all();
+  carry_out();
+}
+
+void connection::carry_out() {
+  for (connection_actions todo = fsm_.take(); todo.any(); todo = fsm_.take()) {
+    if (todo.log) {
+      for (auto const& [level, words] : fsm_.take_log()) host_.log(level, words);
+    }
+    if (todo.close) close();
+    if (todo.sleep) sleep(todo.until);
+    if (todo.resolve) {
+      places_.clear();
+      not_found_.clear();
+      resolve(0);
+    }
+    if (todo.connect) connect();
+    if (todo.query) query();
+    if (todo.pipeline) begin_pipeline();
+    if (todo.flush) in_one_thread_ ? send_all() : flush_later();  // behind the handlers of this turn, which were posted
+    if (todo.go_on) go_on_later();
+  }
+}
+
+void connection::close() {
+  ++generation_;
+  resolver_.cancel();
+  timer_.cancel();
+  error_code ignored;
+  socket_.close(ignored);
+  last_.reset();
+  connection_.reset();
+  in_pipeline_ = is_querying_ = write_waits_ = false;
+  unanswered_ = 0;
+}
+
+void connection::sleep(time_point until) {
+  if (until == time_point::max()) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_after(until - clock::now());
+  timer_.async_wait(bound([this](error_code ec) {
+    if (!ec) input([this](time_point now) { fsm_.due(now); });
+  }));
+}
+
+/// In a later turn, as an asynchronous operation would.
+void connection::fail(std::string words) {
+  asio::post(on_, bound([this, words = std::move(words)] { input([&](time_point now) { fsm_.failed(words, now); }); }));
+}
+
+/// The hosts of the URL from this one on. libpq would block while it looks up a name.
+void connection::resolve(std::size_t host) {
+  auto const names = list_of(value_of(parameters_, "host")), addresses = list_of(value_of(parameters_, "hostaddr")),
+             ports = list_of(value_of(parameters_, "port"));
+  auto const of = [host](std::vector<std::string> const& all) { return host < all.size() ? all[host] : all.size() == 1 ? all[0] : std::string{}; };
+  if (host == std::max(names.size(), addresses.size())) {
+    if (places_.empty()) return fail(not_found_);
+    asio::post(on_, bound([this] { input([this](time_point) { fsm_.resolved(); }); }));
+    return;
+  }
+  std::string const name = of(names), address = host < addresses.size() ? addresses[host] : std::string{};
+  bool const is_path = name.empty() || name.starts_with('/') || name.starts_with('@');
+  if (is_path || !address.empty()) {
+    places_.push_back({name, address, of(ports)});
+    return resolve(host + 1);
+  }
+  resolver_.async_resolve(name, "", bound([this, host, name, port = of(ports)](error_code ec, asio::ip::tcp::resolver::results_type const& found) {
+                            if (ec) not_found_ = "'" + name + "': " + ec.message();
+                            for (auto const& one : found) places_.push_back({name, one.endpoint().address().to_string(), port});
+                            resolve(host + 1);
+                          }));
+}
+
+void connection::connect() {
+  std::string names, addresses, ports;
+  bool any_address = false;
+  for (place const& one : places_) {
+    bool const first = &one == &places_.front();
+    names.append(first ? "" : ",").append(one.name);
+    addresses.append(first ? "" : ",").append(one.address);
+    ports.append(first ? "" : ",").append(one.port);
+    any_address = any_address || !one.address.empty();
+  }
+  std::vector<char const*> keys, values;
+  auto const add = [&](char const* key, std::string const& value) {
+    keys.push_back(key);
+    values.push_back(value.c_str());
+  };
+  static std::string const primary = "primary";
+  for (auto const& [key, value] : parameters_) {
+    if (key == "host" || key == "hostaddr" || key == "port") continue;
+    // Of several servers the one that is no standby.
+    add(key.c_str(), key == "target_session_attrs" && value == "any" && places_.size() > 1 ? primary : value);
+  }
+  if (names.find_first_not_of(',') != std::string::npos) add("host", names);
+  if (any_address) add("hostaddr", addresses);
+  if (ports.find_first_not_of(',') != std::string::npos) add("port", ports);
+  keys.push_back(nullptr);
+  values.push_back(nullptr);
+  connection_.reset(PQconnectStartParams(keys.data(), values.data(), 0));
+  if (!connection_) return fail("no memory");
+  PQsetNoticeProcessor(
+      connection_.get(), [](void*, char const*) {}, nullptr);
+  PQsetErrorVerbosity(connection_.get(), PQERRORS_VERBOSE);
+  if (PQstatus(connection_.get()) == CONNECTION_BAD) return fail(said());
+  poll(PGRES_POLLING_WRITING);
+}
+
+bool connection::watch_socket() {
+  error_code ec;
+  socket_.close(ec);
+  int const own = ::dup(PQsocket(connection_.get()));
+  if (own >= 0) socket_.assign(own, ec);
+  if (own >= 0 && !ec) return true;
+  if (own >= 0) ::close(own);
+  fail("cannot wait for the connection's socket");
+  return false;
+}
+
+void connection::poll(PostgresPollingStatusType what) {
+  switch (what) {
+    case PGRES_POLLING_READING:
+    case PGRES_POLLING_WRITING:
+      // libpq may have gone on to the next host, with another socket.
+      if (!watch_socket()) return;
+      socket_.async_wait(what == PGRES_POLLING_READING ? asio::posix::stream_descriptor::wait_read : asio::posix::stream_descriptor::wait_write,
+                         bound([this](error_code ec) {
+                           if (!ec) poll(PQconnectPoll(connection_.get()));
+                         }));
+      return;
+    case PGRES_POLLING_OK:
+      if (PQsetnonblocking(connection_.get(), 1) != 0 || !watch_socket()) return fail(said());
+      read();
+      input([this](time_point now) {
+        char const* const where = PQhost(connection_.get());
+        bool const over_tcp = where != nullptr && where[0] != '/' && where[0] != '@' && where[0] != '\0';
+        fsm_.connected({PQserverVersion(connection_.get()), PQbackendPID(connection_.get()), over_tcp}, now);
+      });
+      return;
+    case PGRES_POLLING_FAILED:
+    case PGRES_POLLING_ACTIVE: return fail(said());
+  }
+}
+
+void connection::query() {
+  is_querying_ = true;
+  if (PQsendQuery(connection_.get(), fsm_.query().c_str()) == 0) return fail(said());
+  push_out();
+}
+
+void connection::begin_pipeline() {
+  in_pipeline_ = PQenterPipelineMode(connection_.get()) == 1;
+  if (!in_pipeline_) fail(said());
+}
+
+/// Each statement is a transaction of its own: an error in one does not touch the others, and no lock of a row waits for the next.
+void connection::send_all() {
+  std::vector<char const*> values;
+  std::vector<int> lengths, formats;
+  std::vector<statement> const all = fsm_.take_statements();
+  if (!in_pipeline_) return;
+  for (statement const& s : all) {
+    values.clear();
+    lengths.clear();
+    formats.clear();
+    for (int n = 0; n < s.size(); ++n) {
+      values.push_back(s.value(n));
+      lengths.push_back(s.length(n));
+      formats.push_back(s.format(n));
+    }
+    bool const sent = PQsendQueryPrepared(connection_.get(), s.name(), s.size(), values.data(), lengths.data(), formats.data(), 0) == 1;
+    if (!sent || PQpipelineSync(connection_.get()) == 0) return fail(said());
+    ++unanswered_;
+  }
+  if (!all.empty()) push_out();
+}
+
+void connection::push_out() {
+  int const left = PQflush(connection_.get());
+  if (left < 0) return;  // a read tells more
+  if (left == 0 || std::exchange(write_waits_, true)) return;
+  socket_.async_wait(asio::posix::stream_descriptor::wait_write, bound([this](error_code ec) {
+                       write_waits_ = false;
+                       if (!ec) push_out();
+                     }));
+}
+
+void connection::read() {
+  socket_.async_wait(asio::posix::stream_descriptor::wait_read, bound([this](error_code ec) {
+                       if (ec) return;
+                       is_open_ = PQconsumeInput(connection_.get()) == 1;
+                       hear();
+                     }));
+}
+
+/// Reports what has come in: a limited number at a time, since a buffer has room for thousands of short answers.
+void connection::hear() {
+  bool more = false;
+  auto const before = generation_;
+  input([&](time_point now) { more = take_in(now); });
+  if (before != generation_) return;
+  if (more) asio::post(on_, bound([this] { hear(); }));
+  else if (is_open_) read();
+  else input([this](time_point now) { fsm_.failed(said(), now); });
+}
+
+/// True: there is more.
+bool connection::take_in(time_point now) {
+  for (std::size_t left = CONCH_IN_ONE_TURN; left != 0; --left) {
+    // libpq reads on up to the next result that is complete. What was notified before that is reported before it, and what was notified since a
+    // result came, and before its transaction was committed, behind it.
+    bool const is_busy = PQisBusy(connection_.get()) == 1;
+    if (in_pipeline_ && !last_) take_notifications(now);
+    if (is_busy || (unanswered_ == 0 && !is_querying_)) return false;
+    in_pipeline_ ? take_answer(now) : take_query(now);
+  }
+  return true;
+}
+
+void connection::take_notifications(time_point now) {
+  for (PGnotify* n = PQnotifies(connection_.get()); n != nullptr; n = PQnotifies(connection_.get())) {
+    std::unique_ptr<PGnotify, decltype(&PQfreemem)> const freed{n, &PQfreemem};
+    if (fsm_.is_up()) fsm_.notified(n->extra, now);
+  }
+}
+
+/// Of a statement comes a result, the end of its results, and that its transaction is committed. Only then it counts.
+void connection::take_answer(time_point now) {
+  result one{PQgetResult(connection_.get())};
+  if (!one) return;
+  if (PQresultStatus(one.get()) != PGRES_PIPELINE_SYNC) {
+    if (!last_ || PQresultStatus(one.get()) != PGRES_TUPLES_OK) last_ = std::move(one);
+    return;
+  }
+  --unanswered_;
+  result const whole = std::exchange(last_, nullptr);
+  if (fsm_.is_up()) fsm_.answered(reply_of(whole.get()), now);
+}
+
+void connection::take_query(time_point now) {
+  if (result one{PQgetResult(connection_.get())}) {
+    last_ = std::move(one);
+    return;
+  }
+  is_querying_ = false;
+  result const whole = std::exchange(last_, nullptr);
+  fsm_.queried(reply_of(whole.get()), now);
+}
+
+}  // namespace conch::postgresql

@@ -1,0 +1,102 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/asio_compat.hpp"
+#include "postgresql/connection_fsm.hpp"
+#include "protocol/transport.hpp"
+
+#include <conch/config.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <libpq-fe.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace conch::postgresql {
+
+/// A connection to a PostgreSQL server. It carries out the actions of its connection_fsm with libpq, whose socket Asio waits for, and decides
+/// nothing itself. Nothing here blocks: Asio looks up the names.
+class connection final : public transport {
+ public:
+  /// `on`: a strand, unless config::single_threaded. Throws errc::invalid_url for what libpq does not understand.
+  connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url);
+
+  // protocol::wire, with the client locked
+  void send(protocol::command const& c) override;
+  void want_connection() override;
+  void drop_connection(std::string_view why) override;
+  std::string unfinished_attempt() const override { return fsm_.unfinished_attempt(); }
+
+  void report_to(protocol::wire_events& e) noexcept override { fsm_.report_to(e); }
+  void shut_down() override;
+
+ private:
+  using parameters = std::vector<std::pair<std::string, std::string>>;
+  struct ends_connection {
+    void operator()(PGconn* c) const noexcept { PQfinish(c); }
+  };
+  struct clears_result {
+    void operator()(PGresult* r) const noexcept { PQclear(r); }
+  };
+  using result = std::unique_ptr<PGresult, clears_result>;
+
+  template <class F>
+  void input(F f);
+  template <class F>
+  auto bound(F f);
+  void go_on_later();
+  void flush_later();
+  void flush();
+  void carry_out();
+  void close();
+  void sleep(time_point until);
+  void resolve(std::size_t host);
+  void connect();
+  void poll(PostgresPollingStatusType what);
+  bool watch_socket();
+  void fail(std::string words);
+  void query();
+  void begin_pipeline();
+  void send_all();
+  void push_out();
+  void read();
+  void hear();
+  bool take_in(time_point now);
+  void take_notifications(time_point now);
+  void take_answer(time_point now);
+  void take_query(time_point now);
+  std::string said() const { return PQerrorMessage(connection_.get()); }
+
+  host& host_;
+  config const& settings_;
+  asio::any_io_executor const on_;
+  parameters const parameters_;  // of the URL, and what it does not say
+  connection_fsm fsm_;
+  std::uint64_t generation_ = 0;  // counts closes: a handler that finds it changed belongs to a closed connection
+  bool const in_one_thread_;
+  asio::ip::tcp::resolver resolver_;
+  asio::posix::stream_descriptor socket_;  // a duplicate of libpq's, so that each closes its own
+  asio::steady_timer timer_;
+
+  struct place {
+    std::string name, address, port;
+  };
+  std::vector<place> places_;  // the hosts, one for each address
+  std::string not_found_;      // why a name has no address
+  std::unique_ptr<PGconn, ends_connection> connection_;
+  bool is_open_ = false, in_pipeline_ = false, is_querying_ = false, write_waits_ = false;
+  std::size_t unanswered_ = 0;  // statements in the pipeline
+  result last_;                 // of the query, or of the statement, whose end has not come yet
+};
+
+}  // namespace conch::postgresql

@@ -1,0 +1,305 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "postgresql/connection_fsm.hpp"
+
+#include "base/numbers.hpp"
+#include "base/readable.hpp"
+#include "postgresql/faults.hpp"
+#include "postgresql/schema.hpp"
+
+#include <boost/assert.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace conch::postgresql {
+
+namespace {
+
+constexpr duration steady_after = std::chrono::seconds{1};
+constexpr int oldest_server = 120000;
+
+}  // namespace
+
+connection_fsm::connection_fsm(config const& settings, std::string const& client_id, std::string shown, std::uint64_t seed)
+    : settings_{settings}, who_{client_id, settings.key_prefix}, shown_{std::move(shown)}, random_{seed}, outgoing_mutex_{!settings.single_threaded} {
+}
+
+void connection_fsm::log(log_level level, std::string words) {
+  log_.push_back({level, std::move(words)});
+  actions_.log = true;
+}
+
+// ---------------------------------------------------------------------------------------------- from the protocol
+
+connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
+  bool first = false;
+  {
+    statement one = encode(c, who_);
+    std::lock_guard const guard{outgoing_mutex_};
+    outgoing_.push_back(std::move(one));
+    first = !std::exchange(flush_due_, true);
+  }
+  bool const owed = unanswered_++ > 0;
+  if (!first) return flush_due::no;
+  return owed ? flush_due::later : flush_due::at_once;
+}
+
+bool connection_fsm::want_connection() noexcept { return !std::exchange(wanted_, true); }
+
+bool connection_fsm::drop_connection(std::string_view why) {
+  if (std::exchange(dropping_, true)) return false;
+  why_dropped_ = why;
+  return true;
+}
+
+std::string connection_fsm::unfinished_attempt() const {
+  switch (state_) {
+    case state::resolving: return shown_ + ": the name is not looked up yet";
+    case state::connecting: return shown_ + ": not connected yet";
+    case state::settling:
+    case state::greeting: return shown_ + ": no answer to the greeting yet";
+    case state::installing: return shown_ + ": the schema is not made yet";
+    case state::idle:
+    case state::up:
+    case state::pausing:
+    case state::closed: break;
+  }
+  return {};
+}
+
+// -------------------------------------------------------------------------------------- making a connection
+
+void connection_fsm::sleep(time_point until) noexcept {
+  until_ = actions_.until = until;
+  actions_.sleep = true;
+}
+
+void connection_fsm::due(time_point now) {
+  switch (state_) {
+    case state::idle:
+      if (wanted_) connect(now);
+      return;
+    case state::resolving:
+    case state::connecting:
+    case state::settling:
+    case state::greeting:
+    case state::installing:
+      if (now < until_) return sleep(until_);
+      return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
+    case state::up:
+      if (dropping_) lost(protocol::fault::reconnect, why_dropped_, now);
+      return;
+    case state::pausing:
+      if (now < until_) return sleep(until_);
+      return connect(now);
+    case state::closed: return;
+  }
+}
+
+void connection_fsm::connect(time_point now) {
+  state_ = state::resolving;
+  installed_ = false;
+  sleep(detail::later_by(now, settings_.connect_timeout));
+  actions_.resolve = true;
+}
+
+void connection_fsm::resolved() {
+  BOOST_ASSERT(state_ == state::resolving);
+  state_ = state::connecting;
+  actions_.connect = true;
+}
+
+void connection_fsm::ask(state next, std::string query) {
+  state_ = next;
+  query_ = std::move(query);
+  actions_.query = true;
+}
+
+void connection_fsm::connected(server const& s, time_point now) {
+  BOOST_ASSERT(state_ == state::connecting);
+  server_ = s;
+  if (s.version < oldest_server) {
+    return lost(protocol::fault::refused, "the server's version is " + std::to_string(s.version / 10000) + ", 12 is needed", now);
+  }
+  ask(state::settling, settings_query());
+}
+
+/// The settings of the role and of the database are those of its other programs. Functions of conch are short, and each is a transaction of its
+/// own at the usual isolation level: at another one it fails where somebody else has the lock of its row.
+std::string connection_fsm::settings_query() const {
+  auto const ms = std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(settings_.command_timeout).count());
+  std::vector<std::pair<std::string, std::string>> all{
+      {"client_min_messages", "warning"},
+      {"default_transaction_isolation", "read committed"},
+      {"default_transaction_read_only", "off"},
+      {"statement_timeout", ms},
+      {"lock_timeout", ms},
+      {"idle_in_transaction_session_timeout", "0"},
+      {"search_path", ""},
+      {"jit", "off"},
+      // The tables are mostly small, and may be large a minute later: a plan must not depend on that.
+      {"plan_cache_mode", "force_generic_plan"},
+      {"enable_seqscan", "off"},
+      {"enable_bitmapscan", "off"},
+  };
+  if (server_.version >= 140000) all.emplace_back("idle_session_timeout", "0");
+  if (server_.over_tcp) {
+    // When the server sees that a client has died without a word, and passes it over in line.
+    all.insert(all.end(), {{"tcp_keepalives_idle", "10"}, {"tcp_keepalives_interval", "5"}, {"tcp_keepalives_count", "3"}});
+    all.emplace_back("tcp_user_timeout", "20000");
+  }
+  std::string query = "select pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()";
+  for (auto const& [name, value] : all) query.append(", pg_catalog.set_config('").append(name).append("', '").append(value).append("', false)");
+  return query;
+}
+
+void connection_fsm::queried(reply const& r, time_point now) {
+  switch (state_) {
+    case state::settling: return settled(r, now);
+    case state::greeting: return greeted(r, now);
+    case state::installing:
+      if (!r.sqlstate.empty()) return refuse(r, now);
+      asked_at_ = now;
+      return ask(state::greeting, preparation(who_) + "select * from conch.connect('" + std::string{who_.client} + "')");
+    case state::idle:
+    case state::resolving:
+    case state::connecting:
+    case state::up:
+    case state::pausing:
+    case state::closed: break;
+  }
+  BOOST_ASSERT_MSG(false, "an answer to no query");
+}
+
+void connection_fsm::settled(reply const& r, time_point now) {
+  if (!r.sqlstate.empty()) return refuse(r, now);
+  if (r.row.size() < 2) return lost(protocol::fault::malformed, "an answer that PostgreSQL does not give", now);
+  // A pool gives the same connection to several clients, one after another: what is LISTENed for there is heard by the wrong one.
+  if (whole_number<std::int64_t>(r.row[0]) != server_.process) {
+    return lost(protocol::fault::refused,
+                "a connection pool such as PgBouncer stands before the server; conch needs a connection of its own, so the URL must name the server",
+                now);
+  }
+  if (r.row[1] != "f") return lost(protocol::fault::reconnect, "the server is a standby", now);
+  asked_at_ = now;
+  ask(state::greeting, preparation(who_) + "select * from conch.connect('" + std::string{who_.client} + "')");
+}
+
+void connection_fsm::install() {
+  installed_ = true;
+  ask(state::installing, "begin;set local statement_timeout=0;set local lock_timeout=0;" + std::string{schema()} + ";commit");
+}
+
+/// The server has answered a query with an error.
+void connection_fsm::refuse(reply const& r, time_point now) {
+  std::string words = readable(r.words);
+  auto const what = classify(r.sqlstate);
+  if (what == protocol::fault::access_denied && state_ == state::installing) {
+    words += "; a role that may create a schema runs the schema script postgresql.sql once";
+  } else if (what == protocol::fault::access_denied && state_ == state::greeting) {
+    words += "; the role needs the rights that the schema script postgresql.sql names";
+  }
+  lost(what, words, now);
+}
+
+void connection_fsm::greeted(reply const& r, time_point now) {
+  if (says_no_schema(r.sqlstate) && !installed_) return install();
+  if (!r.sqlstate.empty()) return refuse(r, now);
+  auto const version = r.row.size() == 4 ? whole_number<int>(r.row[0]) : std::nullopt;
+  auto const server_us = r.row.size() == 4 ? whole_number<std::int64_t>(r.row[1]) : std::nullopt;
+  if (!version || !server_us) return lost(protocol::fault::malformed, "the schema conch is not that of this library", now);
+  if (*version < schema_version && !installed_) return install();
+  state_ = state::up;
+  sleep(time_point::max());
+  up_since_ = now;
+  told_of_foreign_pushes_ = dropping_ = false;
+  unanswered_ = 0;
+  log(log_level::info, "connected to " + shown_);
+  actions_.pipeline = true;
+  actions_.flush = claim_flush();
+  events_->connected_as({static_cast<std::uint64_t>(server_.process), std::string{r.row[3]}, *server_us, asked_at_, std::string{r.row[2]}}, now);
+}
+
+void connection_fsm::failed(std::string_view words, time_point now) {
+  refusal const why = read_refusal(words);
+  auto what = classify(why.sqlstate);
+  // To connect is always worth another attempt, where the server does not say that this role or that database is wrong.
+  if (state_ != state::up && what != protocol::fault::access_denied && what != protocol::fault::refused) what = protocol::fault::try_later;
+  lost(what, readable(why.words), now);
+}
+
+/// The end of this connection, or of the attempt to make one.
+void connection_fsm::lost(protocol::fault what, std::string_view reason, time_point now) {
+  BOOST_ASSERT(state_ != state::idle && state_ != state::pausing && state_ != state::closed);
+  bool const was_up = state_ == state::up;
+  std::string const why{reason};
+  actions_ = {.log = actions_.log, .close = true};
+  state_ = state::pausing;
+  log(log_level::warning, (was_up ? "lost the connection to " : "cannot connect to ") + shown_ + ": " + why);
+  if (was_up) events_->disconnected(why, now);
+  else events_->connect_failed(what, shown_ + ": " + why, now);
+  {
+    std::lock_guard const guard{outgoing_mutex_};
+    outgoing_.clear();
+    flush_due_ = false;
+  }
+  if (was_up && now - up_since_ > steady_after) attempts_ = 0;
+  sleep(detail::later_by(now, pause()));
+}
+
+/// The pause before the next attempt: none after a connection that lasted, then ever longer; half of it is random.
+duration connection_fsm::pause() {
+  duration wait = duration::zero();
+  if (attempts_ > 0) {
+    auto const longest = settings_.reconnect_min * (std::int64_t{1} << std::min(attempts_ - 1, 20u));
+    wait = std::min(longest, settings_.reconnect_max);
+    auto const half = static_cast<std::uint64_t>(wait.count() / 2);
+    wait = wait / 2 + duration{static_cast<duration::rep>(random_.next() % (half + 1))};
+  }
+  ++attempts_;
+  return wait;
+}
+
+void connection_fsm::shut_down() noexcept {
+  state_ = state::closed;
+  actions_ = {.log = actions_.log, .close = true};
+}
+
+// ------------------------------------------------------------------------------------------- what comes in, and goes out
+
+void connection_fsm::answered(reply const& r, time_point now) {
+  // The commands that this causes go out together, also those of the handlers that it completes.
+  if (claim_flush()) actions_.flush = true;
+  --unanswered_;
+  events_->answered(to_answer(r, numbers_), now);
+}
+
+void connection_fsm::notified(std::string_view payload, time_point now) {
+  if (claim_flush()) actions_.flush = true;
+  protocol::pushed_grant grant;
+  switch (read_push(payload, who_, name_, grant)) {
+    case push_kind::grant: return events_->granted(grant, now);
+    case push_kind::revoked: return events_->revoked(grant.name, grant.id, now);
+    case push_kind::requested: return events_->requested(grant.name, grant.id, now);
+    case push_kind::freed: return events_->freed(grant.name, grant.id, false, now);
+    case push_kind::malformed: break;
+  }
+  if (std::exchange(told_of_foreign_pushes_, true)) return;
+  log(log_level::warning, "ignored a notification on our channel that conch did not send; of this connection no other is told");
+}
+
+/// True: the caller must call take_statements(). The commands that are sent until then go out together.
+bool connection_fsm::claim_flush() {
+  std::lock_guard const guard{outgoing_mutex_};
+  return !std::exchange(flush_due_, true);
+}
+
+std::vector<statement> connection_fsm::take_statements() {
+  if (state_ != state::up) return {};
+  std::lock_guard const guard{outgoing_mutex_};
+  flush_due_ = false;
+  return std::exchange(outgoing_, {});
+}
+
+}  // namespace conch::postgresql

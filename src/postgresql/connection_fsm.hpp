@@ -1,0 +1,140 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/optional_mutex.hpp"
+#include "base/random.hpp"
+#include "postgresql/codec.hpp"
+#include "protocol/wire.hpp"
+
+#include <conch/clock.hpp>
+#include <conch/config.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace conch::postgresql {
+
+/// The actions that the interpreter of a connection_fsm must carry out, in this order. The end of each is an input to the machine, unless the
+/// connection was closed meanwhile.
+struct connection_actions {
+  bool log = false;       // log the lines of take_log()
+  bool close = false;     // close the connection, and cancel the look-up and the sleep; report none of their ends
+  bool sleep = false;     // until `until`, then call due(). It replaces an earlier sleep; time_point::max(): cancel that one only
+  bool resolve = false;   // the names of the hosts; then call resolved() or failed()
+  bool connect = false;   // to the first host that accepts; then call connected() or failed()
+  bool query = false;     // query(), which may be several statements; then call queried() with what the last one says
+  bool pipeline = false;  // from now on statements go out without waiting for the answers of those before
+  bool flush = false;     // call take_statements() at the end of this turn, and send them, each in a transaction of its own
+  bool go_on = false;     // call due() in a later turn
+  time_point until{};
+
+  bool any() const noexcept { return log || close || sleep || resolve || connect || query || pipeline || flush || go_on; }
+  friend bool operator==(connection_actions const&, connection_actions const&) = default;
+};
+
+/// A connection to a PostgreSQL server, without libpq. It connects when it is first wanted, and reconnects whenever it is lost. On a new
+/// connection it makes its settings, looks whether the server is one to use, and makes the schema `conch` where there is none. No I/O, no clock.
+///
+/// Threads: the interpreter gives one input at a time, and calls take() after each. "Locked": with the client locked.
+class connection_fsm {
+ public:
+  /// When take_statements() is to be called.
+  enum class flush_due { no, at_once, later };
+  struct log_line {
+    log_level level;
+    std::string words;
+  };
+  struct server {
+    int version = 0;  // 150018
+    std::int64_t process = 0;
+    bool over_tcp = false;
+  };
+
+  /// `settings` and `client_id` outlive this. `shown`: the server's name in messages. `seed`: for the pauses between attempts.
+  connection_fsm(config const& settings, std::string const& client_id, std::string shown, std::uint64_t seed);
+  connection_fsm(connection_fsm const&) = delete;
+  connection_fsm& operator=(connection_fsm const&) = delete;
+
+  /// The receiver of the connection's events. To be called once, before anything else.
+  void report_to(protocol::wire_events& e) noexcept { events_ = &e; }
+
+  // ---- from the protocol: locked, from any thread
+  flush_due send(protocol::command const& c);
+  /// True: the caller must call due() in a later turn.
+  [[nodiscard]] bool want_connection() noexcept;
+  [[nodiscard]] bool drop_connection(std::string_view why);
+  std::string unfinished_attempt() const;
+
+  // ---- from the interpreter: locked
+  void resolved();
+  void connected(server const& s, time_point now);
+  /// The look-up, the attempt to connect, or the connection has failed: what libpq says, with SQLSTATEs (PQERRORS_VERBOSE).
+  void failed(std::string_view words, time_point now);
+  void queried(reply const& r, time_point now);
+  void answered(reply const& r, time_point now);
+  void notified(std::string_view payload, time_point now);
+  void due(time_point now);
+
+  // ---- from the interpreter: need not be locked
+  std::vector<statement> take_statements();
+  /// Closes the connection for good.
+  void shut_down() noexcept;
+
+  connection_actions take() noexcept { return std::exchange(actions_, {}); }
+  std::vector<log_line> take_log() noexcept { return std::exchange(log_, {}); }
+  std::string const& query() const noexcept { return query_; }
+  /// Answers and notifications are to be reported. False: the connection is about to be dropped.
+  bool is_up() const noexcept { return state_ == state::up && !dropping_; }
+
+ private:
+  enum class state : std::uint8_t { idle, resolving, connecting, settling, greeting, installing, up, pausing, closed };
+
+  void connect(time_point now);
+  void ask(state next, std::string query);
+  void settled(reply const& r, time_point now);
+  void greeted(reply const& r, time_point now);
+  void install();
+  void refuse(reply const& r, time_point now);
+  void sleep(time_point until) noexcept;
+  void lost(protocol::fault what, std::string_view why, time_point now);
+  duration pause();
+  bool claim_flush();
+  void log(log_level level, std::string words);
+  std::string settings_query() const;
+
+  config const& settings_;
+  sender const who_;
+  std::string const shown_;
+  protocol::wire_events* events_ = nullptr;
+
+  state state_ = state::idle;
+  connection_actions actions_;
+  std::vector<log_line> log_;
+  std::string query_;
+  time_point until_{};     // of the attempt, or of the pause
+  unsigned attempts_ = 0;  // in a row without success
+  engine::random_numbers random_;
+
+  server server_;
+  bool installed_ = false;  // on this connection
+  time_point asked_at_{}, up_since_{};
+  std::vector<std::int64_t> numbers_;
+  std::string name_;
+  bool told_of_foreign_pushes_ = false;  // the log has a line about them for this connection
+
+  // Locked.
+  bool wanted_ = false;
+  bool dropping_ = false;
+  std::string why_dropped_;
+  std::int64_t unanswered_ = 0;  // commands of this connection
+
+  // The commands that are sent and not yet written.
+  optional_mutex outgoing_mutex_;
+  std::vector<statement> outgoing_;
+  bool flush_due_ = false;
+};
+
+}  // namespace conch::postgresql

@@ -1,0 +1,75 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "postgresql/faults.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace conch::postgresql {
+
+namespace {
+
+using protocol::fault;
+
+/// A state, or a class of states of two characters. The first that fits counts.
+constexpr std::array<std::pair<std::string_view, fault>, 22> table{{
+    {"CN001", fault::wrong_type},  // sql/1_tables.sql
+    {"CN002", fault::refused},     // sql/5_connection.sql
+    // Others are in the way, or the server is not ready: repeat the command after a pause.
+    {"40", fault::try_later},     // serialization failure, deadlock
+    {"55P03", fault::try_later},  // lock_timeout
+    {"57014", fault::try_later},  // statement_timeout
+    {"57P03", fault::try_later},  // starting up
+    {"53", fault::try_later},     // no memory, disk full, too many connections
+    {"58", fault::try_later},     // an error of its operating system
+    // The connection ends, or leads to the wrong server.
+    {"57", fault::reconnect},     // pg_terminate_backend, a shut-down, a crash, idle_session_timeout
+    {"08", fault::reconnect},     //
+    {"25006", fault::reconnect},  // a standby
+    // The prepared statements or the schema have gone: a new connection makes them again.
+    {"26", fault::reconnect},
+    {"3F", fault::reconnect},
+    {"42883", fault::reconnect},
+    {"42P01", fault::reconnect},
+    {"0A000", fault::reconnect},  // the type of an answer has changed under a prepared statement
+    {"XX000", fault::reconnect},
+    {"42501", fault::access_denied},
+    {"28", fault::access_denied},
+    {"3D", fault::refused},  // no such database
+    {"22", fault::refused},
+    {"P0", fault::refused},
+}};
+
+constexpr bool is_of_state(char c) noexcept { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); }
+
+}  // namespace
+
+protocol::fault classify(std::string_view sqlstate) noexcept {
+  if (sqlstate.size() != 5) return fault::try_later;
+  auto const found = std::find_if(table.begin(), table.end(), [&](auto const& one) { return sqlstate.starts_with(one.first); });
+  return found == table.end() ? fault::refused : found->second;
+}
+
+bool says_no_schema(std::string_view sqlstate) noexcept {
+  return sqlstate == "3F000" || sqlstate == "42883" || sqlstate == "42P01" || sqlstate == "42704";
+}
+
+refusal read_refusal(std::string_view verbose) noexcept {
+  refusal last{{}, verbose};
+  for (std::size_t at = 0; at < verbose.size();) {
+    std::size_t const end = std::min(verbose.find('\n', at), verbose.size());
+    std::string_view const line = verbose.substr(at, end - at);
+    // SEVERITY, which may be in any language, two blanks, and the state between colons
+    for (std::size_t colon = line.find(":  "); colon != std::string_view::npos; colon = line.find(":  ", colon + 1)) {
+      std::string_view const rest = line.substr(colon + 3);
+      if (rest.size() < 7 || rest[5] != ':' || rest[6] != ' ' || !std::all_of(rest.begin(), rest.begin() + 5, is_of_state)) continue;
+      last = {rest.substr(0, 5), rest.substr(7)};
+      break;
+    }
+    at = end + 1;
+  }
+  if (last.sqlstate.empty()) last.words = verbose.substr(0, verbose.find_last_not_of("\n ") + 1);
+  return last;
+}
+
+}  // namespace conch::postgresql

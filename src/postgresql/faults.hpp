@@ -1,0 +1,24 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "protocol/wire.hpp"
+
+#include <string_view>
+
+namespace conch::postgresql {
+
+/// The fault that an error of the server means, by its SQLSTATE. Empty, or of another length: the error is not the server's.
+protocol::fault classify(std::string_view sqlstate) noexcept;
+
+/// The schema `conch`, or something in it, is missing.
+bool says_no_schema(std::string_view sqlstate) noexcept;
+
+/// What libpq says of a connection that did not come about, "FATAL:  28P01: password ..." and more lines. The last error of a server counts:
+/// with several hosts there is one from each.
+struct refusal {
+  std::string_view sqlstate;  // empty: no server has said anything
+  std::string_view words;
+};
+refusal read_refusal(std::string_view verbose) noexcept;
+
+}  // namespace conch::postgresql
