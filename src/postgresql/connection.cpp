@@ -192,7 +192,8 @@ void connection::close() {
   socket_.close(ignored);
   last_.reset();
   connection_.reset();
-  in_pipeline_ = is_querying_ = write_waits_ = false;
+  ended_by_.clear();
+  is_open_ = in_pipeline_ = is_querying_ = write_waits_ = at_end_ = false;
   unanswered_ = 0;
 }
 
@@ -263,8 +264,8 @@ void connection::connect() {
   values.push_back(nullptr);
   connection_.reset(PQconnectStartParams(keys.data(), values.data(), 0));
   if (!connection_) return fail("no memory");
-  PQsetNoticeProcessor(
-      connection_.get(), [](void*, char const*) {}, nullptr);
+  // What ends a connection on which nothing is asked comes as a notice.
+  PQsetNoticeReceiver(connection_.get(), &connection::note, this);
   PQsetErrorVerbosity(connection_.get(), PQERRORS_VERBOSE);
   if (PQstatus(connection_.get()) == CONNECTION_BAD) return fail(said());
   poll(PGRES_POLLING_WRITING);
@@ -365,18 +366,31 @@ void connection::hear() {
   if (before != generation_) return;
   if (more) asio::post(on_, bound([this] { hear(); }));
   else if (is_open_) read();
-  else input([this](time_point now) { fsm_.failed(said(), now); });
+  else input([this](time_point now) { fsm_.failed(why_ended(), now); });
+}
+
+void connection::note(void* self, PGresult const* r) {
+  char const* const severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+  if (severity == nullptr || std::string_view{severity} != "FATAL") return;
+  static_cast<connection*>(self)->ended_by_ = PQresultErrorMessage(r);
+}
+
+/// The server's words, where it has said why.
+std::string connection::why_ended() const {
+  if (last_ && PQresultStatus(last_.get()) == PGRES_FATAL_ERROR) return PQresultErrorMessage(last_.get());
+  return ended_by_.empty() ? said() : ended_by_;
 }
 
 /// True: there is more.
 bool connection::take_in(time_point now) {
   for (std::size_t left = CONCH_IN_ONE_TURN; left != 0; --left) {
-    // libpq reads on up to the next result that is complete. What was notified before that is reported before it, and what was notified since a
-    // result came, and before its transaction was committed, behind it.
-    bool const is_busy = PQisBusy(connection_.get()) == 1;
-    if (in_pipeline_ && !last_) take_notifications(now);
-    if (is_busy || (unanswered_ == 0 && !is_querying_)) return false;
-    in_pipeline_ ? take_answer(now) : take_query(now);
+    bool const is_busy = PQisBusy(connection_.get()) == 1, is_asked = unanswered_ != 0 || is_querying_;
+    // PQnotifies looks beyond a result that is complete and not taken yet. A lock may be granted by another's transaction after ours has put us in
+    // line, and before our answer's end: the answer is reported first.
+    if (in_pipeline_ && !last_ && (is_busy || !is_asked)) take_notifications(now);
+    if (is_busy || !is_asked) return false;
+    bool const goes_on = in_pipeline_ ? take_answer(now) : take_query(now);
+    if (!goes_on) return false;
   }
   return true;
 }
@@ -388,27 +402,33 @@ void connection::take_notifications(time_point now) {
   }
 }
 
-/// Of a statement comes a result, the end of its results, and that its transaction is committed. Only then it counts.
-void connection::take_answer(time_point now) {
+/// Of a statement comes a result, the end of its results, and that its transaction is committed. Only then it counts. False: the connection is
+/// broken, and nothing comes any more.
+bool connection::take_answer(time_point now) {
   result one{PQgetResult(connection_.get())};
-  if (!one) return;
+  if (!one) return !std::exchange(at_end_, true);
+  at_end_ = false;
   if (PQresultStatus(one.get()) != PGRES_PIPELINE_SYNC) {
     if (!last_ || PQresultStatus(one.get()) != PGRES_TUPLES_OK) last_ = std::move(one);
-    return;
+    return true;
   }
   --unanswered_;
   result const whole = std::exchange(last_, nullptr);
   if (fsm_.is_up()) fsm_.answered(reply_of(whole.get()), now);
+  return true;
 }
 
-void connection::take_query(time_point now) {
+/// As take_answer.
+bool connection::take_query(time_point now) {
   if (result one{PQgetResult(connection_.get())}) {
     last_ = std::move(one);
-    return;
+    return true;
   }
+  if (!is_open_) return false;
   is_querying_ = false;
   result const whole = std::exchange(last_, nullptr);
   fsm_.queried(reply_of(whole.get()), now);
+  return true;
 }
 
 }  // namespace conch::postgresql
