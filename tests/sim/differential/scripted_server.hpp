@@ -11,89 +11,13 @@
 #include <variant>
 #include <vector>
 
-#include "memory/store.hpp"
-#include "protocol/replies.hpp"
 #include "redis/codec.hpp"
 #include "resp/decoder.hpp"
+#include "sim/differential/compared.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/mutants/mutants.hpp"
-#include "support/printed_replies.hpp"
 
 namespace conch::sim {
-
-/// What a command is answered. A fault: it was not carried out, or nobody can read that.
-using any_reply = std::variant<protocol::fault, protocol::acquire_reply, protocol::tries_reply, protocol::release_reply, protocol::renew_reply,
-                               engine::lock_report, protocol::order_reply, protocol::session_reply, protocol::watch_reply>;
-
-/// As the client reads an answer to a command.
-struct reply_reader {
-  protocol::answer const& a;
-
-  any_reply operator()(protocol::acquire_command const& c) const { return protocol::read_acquire(a, c.proposal); }
-  any_reply operator()(protocol::acquire_all_command const& c) const { return whole(protocol::read_tries(a, c.items.size())); }
-  any_reply operator()(protocol::release_command const& c) const { return protocol::read_release(a, c.new_id != 0, c.permit != nullptr); }
-  any_reply operator()(protocol::renew_command const& c) const { return whole(protocol::read_renew(a, c.items.size(), false)); }
-  any_reply operator()(protocol::confirm_command const& c) const { return whole(protocol::read_renew(a, c.items.size(), true)); }
-  any_reply operator()(protocol::inspect_command const&) const { return whole(protocol::read_inspect(a)); }
-  any_reply operator()(protocol::force_command const&) const { return whole(protocol::read_force(a)); }
-  any_reply operator()(protocol::request_command const&) const { return whole(protocol::read_force(a)); }
-  any_reply operator()(protocol::watch_command const&) const { return whole(protocol::read_watch(a)); }
-  any_reply operator()(protocol::limit_command const& c) const { return whole(protocol::read_limit(a, c.limit)); }
-  template <class Command>
-  any_reply operator()(Command const&) const {
-    return protocol::read_session(a);
-  }
-
- private:
-  template <class Reply>
-  static any_reply whole(std::optional<Reply> r) {
-    if (!r) return protocol::fault::malformed;
-    return *std::move(r);
-  }
-};
-
-inline any_reply read_reply(protocol::command const& c, protocol::answer const& a) {
-  if (a.what != protocol::fault::none) return a.what;
-  return std::visit(reply_reader{a}, c);
-}
-
-inline any_reply reply_of(memory::store& s, protocol::command const& c, std::string_view client, std::int64_t now_us) {
-  any_reply said = protocol::fault::malformed;
-  s.carry_out(c, client, now_us, [&](auto reply) {
-    if (reply) {
-      said = *std::move(reply);
-    } else {
-      said = protocol::fault::wrong_type;
-    }
-  });
-  return said;
-}
-
-struct seen_grant {
-  std::string client, name;
-  engine::grant_id id;
-  std::int64_t fence, granted_us, claim_ms;
-  engine::permit_kind kind;
-  std::uint32_t segment;
-
-  bool operator==(seen_grant const&) const = default;
-};
-
-using seen_grants = std::vector<seen_grant>;
-
-inline std::ostream& operator<<(std::ostream& out, seen_grant const& g) {
-  return out << g.client << '.' << engine::to_text(g.id) << " gets " << g.name << " fence " << g.fence << " at " << g.granted_us << " for "
-             << g.claim_ms << " segment " << g.segment;
-}
-
-inline seen_grant seen(std::string_view client, protocol::pushed_grant const& g) {
-  return {std::string{client}, std::string{g.name}, g.id, g.fence, g.granted_us, g.claim.count(), g.kind, g.segment};
-}
-
-/// The fence of a push that tells of a request.
-constexpr std::int64_t requested_mark = -1;
-/// And of one that tells that a lock is free, with and without others to be told.
-constexpr std::int64_t freed_mark = -2, freed_and_more_mark = -3;
 
 /// lua/*.lua on the model, fed and read through the codec the client uses.
 class scripted_server {
@@ -218,31 +142,5 @@ class scripted_server {
   std::map<std::string, redis_model::connection_id> connections_;
   int port_ = 0;
 };
-
-class listening_client final : public memory::store::listener {
- public:
-  listening_client(std::string id, seen_grants& out) : id_{std::move(id)}, out_{out} {}
-  void on_grant(protocol::pushed_grant const& g) override { out_.push_back(seen(id_, g)); }
-  void on_request(std::string_view name, engine::grant_id id) override {
-    out_.push_back(seen(id_, {.name = name, .id = id, .fence = requested_mark}));
-  }
-  void on_freed(std::string_view name, engine::grant_id id, bool more) override {
-    out_.push_back(seen(id_, {.name = name, .id = id, .fence = more ? freed_and_more_mark : freed_mark}));
-  }
-  void on_revoke(std::string_view name, engine::grant_id id) override { out_.push_back(seen(id_, {.name = name, .id = id})); }
-
- private:
-  std::string id_;
-  seen_grants& out_;
-};
-
-/// Of the same request always the same; every third is of a client of before, whose ids have none.
-inline engine::grant_id with_nonce(std::uint64_t count) { return {count, count % 3 * 0x9e3779b97f4a7c15u}; }
-
-inline std::string described(protocol::command const& c) {
-  std::string bytes;
-  redis::encode(c, "CLIENT", bytes);
-  return bytes;
-}
 
 }  // namespace conch::sim
