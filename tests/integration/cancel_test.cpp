@@ -1,6 +1,6 @@
 // The table of docs/cancellation.md, every cell on a real server; afterwards nothing is left behind.
 
-#include "integration/fixture.hpp"
+#include "integration/each_server.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -19,10 +19,11 @@ struct outcome {
   hold h;
 };
 
-class Cancelling : public with_server<Cancelling, testing::TestWithParam<cancellation_type>> {
- protected:
-  std::string name(std::string const& state) { return state + " " + std::to_string(static_cast<int>(GetParam())); }
+using server_and_type = std::tuple<kind_of_server, cancellation_type>;
 
+template <class Param>
+class cancelling : public with_each_server<cancelling<Param>, Param> {
+ protected:
   void acquire(mutex& m, outcome& o, acquire_options options = {}) {
     m.async_acquire(options, asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, hold h) {
                       EXPECT_FALSE(o.done);
@@ -35,15 +36,28 @@ class Cancelling : public with_server<Cancelling, testing::TestWithParam<cancell
   asio::cancellation_signal signal;
 };
 
-std::string type_name(testing::TestParamInfo<cancellation_type> const& info) {
-  switch (info.param) {
-    case cancellation_type::total: return "Total";
-    case cancellation_type::partial: return "Partial";
-    default: return "Terminal";
+class Cancelling : public cancelling<server_and_type> {
+ protected:
+  cancellation_type type() const { return std::get<1>(GetParam()); }
+  std::string name(std::string const& state) { return state + " " + std::to_string(static_cast<int>(type())); }
+};
+
+class CancellingTwice : public cancelling<kind_of_server> {};
+
+INSTANTIATE_TEST_SUITE_P(Over, CancellingTwice, testing::ValuesIn(servers_under_test()), server_name);
+
+std::string type_name(testing::TestParamInfo<server_and_type> const& info) {
+  auto const& [server, type] = info.param;
+  switch (type) {
+    case cancellation_type::total: return "Total_" + server.name;
+    case cancellation_type::partial: return "Partial_" + server.name;
+    default: return "Terminal_" + server.name;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Cancelling, testing::Values(cancellation_type::total, cancellation_type::partial, cancellation_type::terminal),
+INSTANTIATE_TEST_SUITE_P(Each, Cancelling,
+                         testing::Combine(testing::ValuesIn(servers_under_test()),
+                                          testing::Values(cancellation_type::total, cancellation_type::partial, cancellation_type::terminal)),
                          type_name);
 
 TEST_P(Cancelling, NotWrittenYetLeavesAtOnce) {
@@ -52,12 +66,12 @@ TEST_P(Cancelling, NotWrittenYetLeavesAtOnce) {
     mutex m{c, name("unwritten")};
     outcome o;
     acquire(m, o);
-    signal.emit(GetParam());
+    signal.emit(type());
     EXPECT_FALSE(o.done);  // never inside
     auto const done = [&] { return o.done; };
     co_await until(done, "the end");
     EXPECT_EQ(o.ec, asio::error::operation_aborted);
-    EXPECT_TRUE(is_free(probe, m.name()));
+    EXPECT_TRUE(is_free(server(), m.name()));
     EXPECT_EQ(c.stats().cancellations, 1u);
     EXPECT_EQ(c.stats().waiting, 0u);
   };
@@ -65,16 +79,15 @@ TEST_P(Cancelling, NotWrittenYetLeavesAtOnce) {
 }
 
 TEST_P(Cancelling, WhileTheServerIsAwayLeavesAtOnce) {
-  redis_server away;
-  away.kill();
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick(away)};
+    client c{w.ctx.get_executor(), quick(server().url_of_none())};
     mutex m{c, name("away")};
     outcome o;
     acquire(m, o);
     co_await pause_for(20ms);  // attempts go on
     auto const began = steady::now();
-    signal.emit(GetParam());
+    signal.emit(type());
     auto const done = [&] { return o.done; };
     co_await until(done, "the end");
     EXPECT_LT(steady::now() - began, 5s);  // offline_timeout is 10 s
@@ -94,7 +107,7 @@ TEST_P(Cancelling, WaitingLocallyLeavesAtOnceAndKeepsTheOthersPlaces) {
     acquire(m, o);
     m.async_acquire([&](error_code ec, hold) { order += ec ? 'x' : 'b'; });
     auto const scripts = c.stats().scripts;
-    signal.emit(GetParam());
+    signal.emit(type());
     auto const done = [&] { return o.done; };
     co_await until(done, "the end");
     EXPECT_EQ(o.ec, asio::error::operation_aborted);
@@ -103,7 +116,7 @@ TEST_P(Cancelling, WaitingLocallyLeavesAtOnceAndKeepsTheOthersPlaces) {
     auto const both = [&] { return order.size() == 2; };
     co_await until(both, "the others");
     EXPECT_EQ(order, "ab");
-    auto const freed = [&] { return is_free(probe, m.name()); };
+    auto const freed = [&] { return is_free(server(), m.name()); };
     co_await until(freed, "free");
   };
   w.run(body);
@@ -111,33 +124,33 @@ TEST_P(Cancelling, WaitingLocallyLeavesAtOnceAndKeepsTheOthersPlaces) {
 
 /// Written, and the server does not answer before it is let go on.
 TEST_P(Cancelling, WrittenAndNotAnswered) {
-  redis_server own;
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), steady_config(own)};
+    client c{w.ctx.get_executor(), steady_config(server())};
     mutex m{c, name("written")};
     {
       hold connects = co_await m.async_acquire();
       co_await connects.async_release();
     }
-    own.stop();
+    server().stop();
     outcome o;
     acquire(m, o);
     co_await asio::post(asio::use_awaitable);
     auto const began = steady::now();
-    signal.emit(GetParam());
-    if (GetParam() == cancellation_type::terminal) {
+    signal.emit(type());
+    if (type() == cancellation_type::terminal) {
       auto const done = [&] { return o.done; };
       co_await until(done, "the end");
       EXPECT_LT(steady::now() - began, 2s);  // command_timeout is 3 s
-      own.cont();
+      server().cont();
     } else {
       co_await pause_for(30ms);
       EXPECT_FALSE(o.done);
-      own.cont();
+      server().cont();
       auto const done = [&] { return o.done; };
       co_await until(done, "the end");
     }
-    if (GetParam() == cancellation_type::total) {
+    if (type() == cancellation_type::total) {
       EXPECT_FALSE(o.ec) << o.ec.message();  // the grant was already under way
       CO_ASSERT(o.h.valid());
       bool const was_held = co_await o.h.async_release();
@@ -145,8 +158,7 @@ TEST_P(Cancelling, WrittenAndNotAnswered) {
     } else {
       EXPECT_EQ(o.ec, asio::error::operation_aborted);
     }
-    redis_probe look{own};
-    auto const freed = [&] { return is_free(look, m.name()) && c.stats().cleanups_pending == 0; };
+    auto const freed = [&] { return is_free(server(), m.name()) && c.stats().cleanups_pending == 0; };
     co_await until(freed, "free");
   };
   w.run(body);
@@ -163,23 +175,23 @@ TEST_P(Cancelling, InLineLeavesTheLine) {
     hold h = co_await busy.async_acquire();
     outcome o;
     acquire(m, o);
-    auto const one = [&] { return in_line(probe, m.name()) == 1; };
+    auto const one = [&] { return in_line(server(), m.name()) == 1; };
     co_await until(one, "in line");
     hold next;
     later.async_acquire([&](error_code ec, hold got) {
       EXPECT_FALSE(ec) << ec.message();
       next = std::move(got);
     });
-    auto const two = [&] { return in_line(probe, m.name()) == 2; };
+    auto const two = [&] { return in_line(server(), m.name()) == 2; };
     co_await until(two, "both in line");
-    signal.emit(GetParam());
+    signal.emit(type());
     auto const done = [&] { return o.done; };
     co_await until(done, "the end");
     EXPECT_EQ(o.ec, asio::error::operation_aborted);
-    if (GetParam() != cancellation_type::terminal) {
-      EXPECT_EQ(in_line(probe, m.name()), 1);  // it had left before it was told
+    if (type() != cancellation_type::terminal) {
+      EXPECT_EQ(in_line(server(), m.name()), 1);  // it had left before it was told
     }
-    auto const left = [&] { return in_line(probe, m.name()) == 1 && c.stats().cleanups_pending == 0; };
+    auto const left = [&] { return in_line(server(), m.name()) == 1 && c.stats().cleanups_pending == 0; };
     co_await until(left, "out of the line");
     auto const began = steady::now();
     co_await h.async_release();
@@ -187,16 +199,16 @@ TEST_P(Cancelling, InLineLeavesTheLine) {
     co_await until(granted, "the next one");
     EXPECT_LT(steady::now() - began, 2500ms);  // a claim is 3 s
     co_await next.async_release();
-    EXPECT_TRUE(is_free(probe, m.name()));
+    EXPECT_TRUE(is_free(server(), m.name()));
   };
   w.run(body);
 }
 
 /// The grant is on its way (the server has given the lock, the client does not know yet).
 TEST_P(Cancelling, GrantedMeanwhile) {
-  redis_server own;
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
-    config settings = steady_config(own);
+    config settings = steady_config(server());
     client other{w.ctx.get_executor(), settings};
     client c{w.ctx.get_executor(), settings};
     mutex busy{other, name("meanwhile")};
@@ -204,29 +216,28 @@ TEST_P(Cancelling, GrantedMeanwhile) {
     hold h = co_await busy.async_acquire();
     outcome o;
     acquire(m, o);
-    redis_probe look{own};
-    auto const one = [&] { return in_line(look, m.name()) == 1; };
+    auto const one = [&] { return in_line(server(), m.name()) == 1; };
     co_await until(one, "in line");
     // Given back and handed over without this thread letting the context run: the push waits in the socket.
     h = hold{};
     auto const passed = [&] {
       w.ctx.poll_one();
-      return o.done || in_line(look, m.name()) == 0;
+      return o.done || in_line(server(), m.name()) == 0;
     };
     for (int i = 0; i < 1000 && !passed(); ++i) {
     }
     EXPECT_TRUE(passed());
-    signal.emit(GetParam());
+    signal.emit(type());
     auto const done = [&] { return o.done; };
     co_await until(done, "the end");
     if (!o.ec) {
       CO_ASSERT(o.h.valid());
       co_await o.h.async_release();
     } else {
-      EXPECT_NE(GetParam(), cancellation_type::total) << "a grant under way was thrown away";
+      EXPECT_NE(type(), cancellation_type::total) << "a grant under way was thrown away";
       EXPECT_EQ(o.ec, asio::error::operation_aborted);
     }
-    auto const freed = [&] { return is_free(look, m.name()) && c.stats().cleanups_pending == 0; };
+    auto const freed = [&] { return is_free(server(), m.name()) && c.stats().cleanups_pending == 0; };
     co_await until(freed, "free");
   };
   w.run(body);
@@ -242,40 +253,39 @@ TEST_P(Cancelling, GrantedIsTooLateAndTheHoldIsDelivered) {
     bool released = false;
     first.async_release([&](error_code, bool) { released = true; });  // handed on: the completion is posted, not run
     EXPECT_FALSE(o.done);
-    signal.emit(GetParam());
+    signal.emit(type());
     auto const done = [&] { return o.done && released; };
     co_await until(done, "the end");
     EXPECT_FALSE(o.ec) << o.ec.message();
     CO_ASSERT(o.h.valid());
-    signal.emit(GetParam());  // the slot is its next operation's now
+    signal.emit(type());  // the slot is its next operation's now
     EXPECT_TRUE(o.h.valid());
     co_await o.h.async_release();
-    EXPECT_TRUE(is_free(probe, m.name()));
+    EXPECT_TRUE(is_free(server(), m.name()));
   };
   w.run(body);
 }
 
 TEST_P(Cancelling, ATryAndATimedWait) {
-  redis_server own;
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), steady_config(own)};
-    client other{w.ctx.get_executor(), steady_config(own)};
+    client c{w.ctx.get_executor(), steady_config(server())};
+    client other{w.ctx.get_executor(), steady_config(server())};
     mutex m{c, name("timed")};
     mutex busy{other, name("timed")};
     hold h = co_await busy.async_acquire();
     outcome timed;
     acquire(m, timed, {.wait = 10s});
-    redis_probe look{own};
-    auto const one = [&] { return in_line(look, m.name()) == 1; };
+    auto const one = [&] { return in_line(server(), m.name()) == 1; };
     co_await until(one, "in line");
-    signal.emit(GetParam());
+    signal.emit(type());
     auto const done = [&] { return timed.done; };
     co_await until(done, "the end");
     EXPECT_EQ(timed.ec, asio::error::operation_aborted);
-    auto const left = [&] { return in_line(look, m.name()) == 0; };
+    auto const left = [&] { return in_line(server(), m.name()) == 0; };
     co_await until(left, "out of the line");
 
-    own.stop();
+    server().stop();
     outcome tried;
     mutex free_one{c, name("tried")};
     free_one.async_try_acquire(asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, hold got) {
@@ -284,15 +294,15 @@ TEST_P(Cancelling, ATryAndATimedWait) {
       tried.h = std::move(got);
     }));
     co_await asio::post(asio::use_awaitable);
-    signal.emit(GetParam());
-    own.cont();
+    signal.emit(type());
+    server().cont();
     auto const over = [&] { return tried.done; };
     co_await until(over, "the try's end");
     if (tried.ec) {
       EXPECT_EQ(tried.ec, asio::error::operation_aborted);
     }
     tried.h = hold{};
-    auto const freed = [&] { return is_free(look, free_one.name()); };
+    auto const freed = [&] { return is_free(server(), free_one.name()); };
     co_await until(freed, "free");
     co_await h.async_release();
   };
@@ -300,17 +310,17 @@ TEST_P(Cancelling, ATryAndATimedWait) {
 }
 
 /// A stronger cancellation may follow a weaker one.
-TEST_F(Cancelling, TotalThenTerminalDoesNotWaitForTheServer) {
-  redis_server own;
+TEST_P(CancellingTwice, TotalThenTerminalDoesNotWaitForTheServer) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     for (bool const partial : {false, true}) {
-      client c{w.ctx.get_executor(), steady_config(own)};
+      client c{w.ctx.get_executor(), steady_config(server())};
       mutex m{c, "stronger"};
       {
         hold connects = co_await m.async_acquire();
         co_await connects.async_release();
       }
-      own.stop();
+      server().stop();
       outcome o;
       acquire(m, o);
       co_await asio::post(asio::use_awaitable);
@@ -321,9 +331,8 @@ TEST_F(Cancelling, TotalThenTerminalDoesNotWaitForTheServer) {
       auto const done = [&] { return o.done; };
       co_await until(done, "the end", 1s);
       EXPECT_EQ(o.ec, asio::error::operation_aborted);
-      own.cont();
-      redis_probe look{own};
-      auto const freed = [&] { return is_free(look, m.name()) && c.stats().cleanups_pending == 0; };
+      server().cont();
+        auto const freed = [&] { return is_free(server(), m.name()) && c.stats().cleanups_pending == 0; };
       co_await until(freed, "free");
     }
   };
@@ -331,17 +340,17 @@ TEST_F(Cancelling, TotalThenTerminalDoesNotWaitForTheServer) {
 }
 
 /// With no answer within one command time-out, total and partial act like terminal.
-TEST_F(Cancelling, ASilentServerIsWaitedForOneCommandTimeout) {
-  redis_server own;
+TEST_P(CancellingTwice, ASilentServerIsWaitedForOneCommandTimeout) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     for (auto const type : {cancellation_type::total, cancellation_type::partial}) {
-      client c{w.ctx.get_executor(), quick(own)};
+      client c{w.ctx.get_executor(), quick(server())};
       mutex m{c, "silent"};
       {
         hold connects = co_await m.async_acquire();
         co_await connects.async_release();
       }
-      own.stop();
+      server().stop();
       outcome o;
       acquire(m, o);
       co_await asio::post(asio::use_awaitable);
@@ -351,9 +360,8 @@ TEST_F(Cancelling, ASilentServerIsWaitedForOneCommandTimeout) {
       co_await until(done, "the end");
       EXPECT_EQ(o.ec, asio::error::operation_aborted);
       EXPECT_LT(steady::now() - began, 5s);  // command_timeout is 0.5 s, offline_timeout 10 s
-      own.cont();
-      redis_probe look{own};
-      auto const freed = [&] { return is_free(look, m.name()) && c.stats().cleanups_pending == 0; };
+      server().cont();
+        auto const freed = [&] { return is_free(server(), m.name()) && c.stats().cleanups_pending == 0; };
       co_await until(freed, "free");
     }
   };
@@ -361,7 +369,7 @@ TEST_F(Cancelling, ASilentServerIsWaitedForOneCommandTimeout) {
 }
 
 /// Cancellations at random moments among clients that pass a lock around.
-TEST_F(Cancelling, P6AtRandomMomentsNothingLeaks) {
+TEST_P(CancellingTwice, P6AtRandomMomentsNothingLeaks) {
   struct attempt {
     asio::cancellation_signal signal;
     outcome result;
@@ -399,7 +407,7 @@ TEST_F(Cancelling, P6AtRandomMomentsNothingLeaks) {
         EXPECT_EQ(x->result.ec, asio::error::operation_aborted);
       }
     }
-    auto const freed = [&] { return is_free(probe, "random"); };
+    auto const freed = [&] { return is_free(server(), "random"); };
     co_await until(freed, "free");
     EXPECT_GT(one.stats().cancellations + two.stats().cancellations, 100u);
   };

@@ -137,13 +137,15 @@ inline config often_renewed(std::string url, std::chrono::milliseconds lease = 9
 inline config often_renewed(redis_server const& server, std::chrono::milliseconds lease = 9s) { return often_renewed(server.url(), lease); }
 
 /// Default times, but a quick reconnect.
-inline config steady_config(redis_server const& server) {
+inline config steady_config(std::string url) {
   config c;
-  c.url = server.url();
+  c.url = std::move(url);
   c.reconnect_min = 5ms;
   c.reconnect_max = 100ms;
   return c;
 }
+
+inline config steady_config(redis_server const& server) { return steady_config(server.url()); }
 
 inline std::string lock_key(std::string const& name) { return "conch:{" + name + "}"; }
 inline std::string queue_key(std::string const& name) { return lock_key(name) + ":q"; }

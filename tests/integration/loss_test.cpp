@@ -1,6 +1,6 @@
 // Losing a hold: who is told, when, and what it says afterwards; what ends a hold by itself.
 
-#include "integration/fixture.hpp"
+#include "integration/each_server.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -10,9 +10,12 @@
 namespace conch::test {
 namespace {
 
-class Loss : public with_server<Loss> {};
+class Loss : public with_each_server<Loss> {};
 
-TEST_F(Loss, P9EveryWaiterIsToldWhenTheLockIsGone) {
+INSTANTIATE_TEST_SUITE_P(Over, Loss, testing::ValuesIn(servers_under_test()), server_name);
+
+TEST_P(Loss, P9EveryWaiterIsToldWhenTheLockIsGone) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(server())};
     mutex m{c, "told"};
@@ -21,7 +24,7 @@ TEST_F(Loss, P9EveryWaiterIsToldWhenTheLockIsGone) {
     for (int i = 0; i < 3; ++i) {
       h.async_lost([&](error_code ec) { told.push_back(ec); });
     }
-    probe.command({"DEL", lock_key("told")});
+    server().forget("told");
     auto const all = [&] { return told.size() == 3; };
     co_await until(all, "three told");
     for (error_code const ec : told) EXPECT_EQ(ec, errc::lost) << ec.message();
@@ -40,7 +43,7 @@ TEST_F(Loss, P9EveryWaiterIsToldWhenTheLockIsGone) {
   w.run(body);
 }
 
-TEST_F(Loss, WaitingForALossCanBeCancelledAndLeavesTheHoldAlone) {
+TEST_P(Loss, WaitingForALossCanBeCancelledAndLeavesTheHoldAlone) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     mutex m{c, "unwatched"};
@@ -66,7 +69,7 @@ TEST_F(Loss, WaitingForALossCanBeCancelledAndLeavesTheHoldAlone) {
   w.run(body);
 }
 
-TEST_F(Loss, AReleaseEndsTheWaitForALoss) {
+TEST_P(Loss, AReleaseEndsTheWaitForALoss) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     mutex m{c, "released first"};
@@ -86,7 +89,7 @@ TEST_F(Loss, AReleaseEndsTheWaitForALoss) {
   w.run(body);
 }
 
-TEST_F(Loss, AFixedLeaseEndsByItselfAndIsToldBeforeItsDeadline) {
+TEST_P(Loss, AFixedLeaseEndsByItselfAndIsToldBeforeItsDeadline) {
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = quick(server(), 4s);
     settings.stop_margin = 900ms;
@@ -104,7 +107,7 @@ TEST_F(Loss, AFixedLeaseEndsByItselfAndIsToldBeforeItsDeadline) {
   w.run(body);
 }
 
-TEST_F(Loss, AFixedLeaseStartsAnewForTheNextLocalOwner) {
+TEST_P(Loss, AFixedLeaseStartsAnewForTheNextLocalOwner) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), quick(server(), 3s)};
     mutex m{c, "fixed line", {.renew = false}};
@@ -125,7 +128,7 @@ TEST_F(Loss, AFixedLeaseStartsAnewForTheNextLocalOwner) {
   w.run(body);
 }
 
-TEST_F(Loss, MaxHoldStopsTheWatchdog) {
+TEST_P(Loss, MaxHoldStopsTheWatchdog) {
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = often_renewed(server(), 2s);
     settings.max_hold = 2500ms;
@@ -147,110 +150,13 @@ TEST_F(Loss, MaxHoldStopsTheWatchdog) {
   w.run(body);
 }
 
-TEST_F(Loss, AMutexMayHaveALeaseOfItsOwn) {
-  auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), server().url()};
-    mutex m{c, "own lease", {.lease = 100s}};
-    hold h = co_await m.async_acquire();
-    auto const left = probe.integer({"PTTL", lock_key("own lease")});
-    EXPECT_GT(left, 95'000);
-    EXPECT_LE(left, 100'000);
-    EXPECT_GT(h.deadline(), clock::now() + 95s);
-    co_await h.async_release();
-  };
-  w.run(body);
-}
-
-TEST_F(Loss, ALockTakenByAnOperatorForSomebodyElseIsTold) {
-  auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), often_renewed(server())};
-    mutex m{c, "overwritten"};
-    hold h = co_await m.async_acquire();
-    std::string const other = "0123456789abcdef0123456789abcdef.7 7777777 h";
-    probe.command({"SET", lock_key("overwritten"), other, "PX", "5000"});
-    auto r = co_await h.async_lost(as_tuple);
-    EXPECT_EQ(std::get<0>(r), errc::lost);
-    bool const was_held = co_await h.async_release();
-    EXPECT_FALSE(was_held);
-    EXPECT_EQ(probe.command({"GET", lock_key("overwritten")}), other);  // P7
-    probe.command({"DEL", lock_key("overwritten")});
-  };
-  w.run(body);
-}
-
-TEST_F(Loss, AReleaseOfAKeyThatIsNoLockAnyMoreSaysSoAndSoDoesTheWaiter) {
-  for (duration const slice : {duration{0}, duration{5ms}}) {
-    auto const body = [&]() -> asio::awaitable<void> {
-      config settings = quick(server());
-      settings.local_slice = slice;
-      client c{w.ctx.get_executor(), settings};
-      mutex m{c, "replaced"};
-      hold h = co_await m.async_acquire();
-      error_code waited;
-      bool told = false;
-      if (slice == 0s) {  // its release and the next question are one script
-        m.async_acquire([&](error_code ec, hold) {
-          waited = ec;
-          told = true;
-        });
-      }
-      probe.command({"DEL", lock_key("replaced")});
-      probe.command({"RPUSH", lock_key("replaced"), "x"});
-      auto r = co_await h.async_release(as_tuple);
-      EXPECT_EQ(std::get<0>(r), errc::wrong_type) << std::get<0>(r).message();
-      EXPECT_FALSE(std::get<1>(r));
-      if (slice == 0s) {
-        auto const done = [&] { return told; };
-        co_await until(done, "the waiter told");
-        EXPECT_EQ(waited, errc::wrong_type) << waited.message();
-      }
-      EXPECT_EQ(probe.command({"LRANGE", lock_key("replaced"), "0", "-1"}), "[x]");
-      probe.command({"DEL", lock_key("replaced")});
-      auto const settled = [&] { return c.stats().cleanups_pending == 0; };
-      co_await until(settled, "the end of the clean-up");
-    };
-    w.run(body);
-  }
-}
-
-TEST_F(Loss, AReleaseThatIsNotAllowedAnyMoreSaysSo) {
-  ASSERT_EQ(probe.command({"ACL", "SETUSER", "demoted", "on", ">pw", "~*", "&*", "+@all"}), "OK");
-  auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), quick("unix://demoted:pw@" + server().socket_path())};
-    mutex m{c, "demoted"};
-    hold h = co_await m.async_acquire();
-    probe.command({"ACL", "SETUSER", "demoted", "-evalsha"});
-    auto r = co_await h.async_release(as_tuple);
-    EXPECT_EQ(std::get<0>(r), errc::access_denied) << std::get<0>(r).message();
-    EXPECT_FALSE(h.valid());
-    probe.command({"DEL", lock_key("demoted")});
-  };
-  w.run(body);
-}
-
-TEST_F(Loss, P3AHoldOfAServerThatBecameAReplicaEndsByItsDeadline) {
-  redis_server demoted;
-  auto const body = [&]() -> asio::awaitable<void> {
-    config settings = quick(demoted, 3s);
-    settings.stop_margin = 700ms;
-    client c{w.ctx.get_executor(), settings};
-    mutex m{c, "replica"};
-    hold h = co_await m.async_acquire();
-    redis_probe{demoted}.command({"REPLICAOF", "127.0.0.1", "1"});
-    auto const began = clock::now();
-    auto r = co_await h.async_lost(as_tuple);
-    EXPECT_EQ(std::get<0>(r), errc::lost);
-    EXPECT_LT(clock::now() - began, 3s);  // of which it is told 0.7 s before
-  };
-  w.run(body);
-}
-
-TEST_F(Loss, AReleaseThatTheServerRefusesToRecogniseSaysFalse) {
+TEST_P(Loss, AReleaseThatTheServerRefusesToRecogniseSaysFalse) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     mutex m{c, "unrecognised"};
     hold h = co_await m.async_acquire();
-    probe.command({"DEL", lock_key("unrecognised")});
+    server().forget("unrecognised");
     EXPECT_TRUE(h.valid());  // nobody can know yet
     bool const was_held = co_await h.async_release();
     EXPECT_FALSE(was_held);

@@ -1,6 +1,6 @@
 // with_lock: the body's result, its failures, and the lock given back in every case.
 
-#include "integration/fixture.hpp"
+#include "integration/each_server.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -15,20 +15,22 @@
 namespace conch::test {
 namespace {
 
-class WithLock : public with_server<WithLock> {};
+class WithLock : public with_each_server<WithLock> {};
 
-TEST_F(WithLock, RunsTheBodyUnderTheLockAndReturnsItsValue) {
+INSTANTIATE_TEST_SUITE_P(Over, WithLock, testing::ValuesIn(servers_under_test()), server_name);
+
+TEST_P(WithLock, RunsTheBodyUnderTheLockAndReturnsItsValue) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     mutex m{c, "value"};
     auto number = [&](hold& h) -> asio::awaitable<int> {
       EXPECT_TRUE(h.valid());
-      EXPECT_EQ(probe.integer({"EXISTS", lock_key("value")}), 1);
+      EXPECT_TRUE(server().is_taken("value"));
       co_return 42;
     };
     int const result = co_await with_lock(m, number);
     EXPECT_EQ(result, 42);
-    EXPECT_TRUE(is_free(probe, "value"));
+    EXPECT_TRUE(is_free(server(), "value"));
 
     bool ran = false;
     auto nothing = [&](hold&) -> asio::awaitable<void> {
@@ -37,7 +39,7 @@ TEST_F(WithLock, RunsTheBodyUnderTheLockAndReturnsItsValue) {
     };
     co_await with_lock(m, nothing);
     EXPECT_TRUE(ran);
-    EXPECT_TRUE(is_free(probe, "value"));
+    EXPECT_TRUE(is_free(server(), "value"));
 
     auto text = [&](hold&) -> asio::awaitable<std::string> { co_return "a string that is too long to be stored inside"; };
     std::string const words = co_await with_lock(m, {.wait = 2s}, text);
@@ -50,7 +52,7 @@ TEST_F(WithLock, RunsTheBodyUnderTheLockAndReturnsItsValue) {
   w.run(body);
 }
 
-TEST_F(WithLock, ThrowsWhatTheBodyThrowsAndGivesTheLockBack) {
+TEST_P(WithLock, ThrowsWhatTheBodyThrowsAndGivesTheLockBack) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     mutex m{c, "throws"};
@@ -65,12 +67,12 @@ TEST_F(WithLock, ThrowsWhatTheBodyThrowsAndGivesTheLockBack) {
       seen = e.what();
     }
     EXPECT_EQ(seen, "out of stock");
-    EXPECT_TRUE(is_free(probe, "throws"));
+    EXPECT_TRUE(is_free(server(), "throws"));
   };
   w.run(body);
 }
 
-TEST_F(WithLock, ThrowsTheErrorOfTheAcquire) {
+TEST_P(WithLock, ThrowsTheErrorOfTheAcquire) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     mutex m{c, "not had"};
@@ -93,13 +95,14 @@ TEST_F(WithLock, ThrowsTheErrorOfTheAcquire) {
   w.run(body);
 }
 
-TEST_F(WithLock, P9CancelsTheBodyWhenTheLockIsLost) {
+TEST_P(WithLock, P9CancelsTheBodyWhenTheLockIsLost) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(server())};
     mutex m{c, "lost"};
     bool cancelled = false, cleaned = false;
     auto endless = [&](hold& h) -> asio::awaitable<void> {
-      probe.command({"DEL", lock_key("lost")});
+      server().forget("lost");
       auto const mark = [&](void*) { cleaned = true; };
       std::unique_ptr<void, decltype(mark)> const on_exit{&cleaned, mark};
       try {
@@ -123,12 +126,13 @@ TEST_F(WithLock, P9CancelsTheBodyWhenTheLockIsLost) {
   w.run(body);
 }
 
-TEST_F(WithLock, ABodyThatIgnoresItsLossStillEndsInLost) {
+TEST_P(WithLock, ABodyThatIgnoresItsLossStillEndsInLost) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(server())};
     mutex m{c, "ignored"};
     auto stubborn = [&](hold& h) -> asio::awaitable<int> {
-      probe.command({"DEL", lock_key("ignored")});
+      server().forget("ignored");
       auto lost = co_await h.async_lost(as_tuple);
       (void)lost;
       co_return 1;
@@ -144,7 +148,7 @@ TEST_F(WithLock, ABodyThatIgnoresItsLossStillEndsInLost) {
   w.run(body);
 }
 
-TEST_F(WithLock, CancellingTheCallerCancelsTheBodyAndGivesTheLockBack) {
+TEST_P(WithLock, CancellingTheCallerCancelsTheBodyAndGivesTheLockBack) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     mutex m{c, "caller"};
@@ -172,7 +176,7 @@ TEST_F(WithLock, CancellingTheCallerCancelsTheBodyAndGivesTheLockBack) {
     auto const over = [&] { return ended; };
     co_await until(over, "the caller's end");
     EXPECT_TRUE(cancelled);
-    EXPECT_TRUE(is_free(probe, "caller"));
+    EXPECT_TRUE(is_free(server(), "caller"));
     EXPECT_EQ(error_of([&] {
                 if (error) std::rethrow_exception(error);
               }),
@@ -182,7 +186,7 @@ TEST_F(WithLock, CancellingTheCallerCancelsTheBodyAndGivesTheLockBack) {
   w.run(body);
 }
 
-TEST_F(WithLock, CancellingTheCallerWhileItWaitsLeavesTheLine) {
+TEST_P(WithLock, CancellingTheCallerWhileItWaitsLeavesTheLine) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     client other{w.ctx.get_executor(), server().url()};
@@ -201,10 +205,10 @@ TEST_F(WithLock, CancellingTheCallerWhileItWaitsLeavesTheLine) {
                      error = e;
                      ended = true;
                    }));
-    auto const queued = [&] { return in_line(probe, "waiting caller") == 1; };
+    auto const queued = [&] { return in_line(server(), "waiting caller") == 1; };
     co_await until(queued, "in line");
     signal.emit(asio::cancellation_type::terminal);
-    auto const over = [&] { return ended && in_line(probe, "waiting caller") == 0; };
+    auto const over = [&] { return ended && in_line(server(), "waiting caller") == 0; };
     co_await until(over, "the caller's end, and out of the line");
     EXPECT_EQ(error_of([&] {
                 if (error) std::rethrow_exception(error);
@@ -215,14 +219,14 @@ TEST_F(WithLock, CancellingTheCallerWhileItWaitsLeavesTheLine) {
   w.run(body);
 }
 
-TEST_F(WithLock, ABodyMayGiveTheLockBackItself) {
+TEST_P(WithLock, ABodyMayGiveTheLockBackItself) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     mutex m{c, "early"};
     auto early = [&](hold& h) -> asio::awaitable<int> {
       bool const was_held = co_await h.async_release();
       EXPECT_TRUE(was_held);
-      EXPECT_TRUE(is_free(probe, "early"));
+      EXPECT_TRUE(is_free(server(), "early"));
       co_return 3;
     };
     int const result = co_await with_lock(m, early);
@@ -232,7 +236,7 @@ TEST_F(WithLock, ABodyMayGiveTheLockBackItself) {
 }
 
 /// A strand over a strand over a strand would make each step of the innermost cost as much as there are levels.
-TEST_F(WithLock, InsideAnotherRunsOnTheStrandOfThat) {
+TEST_P(WithLock, InsideAnotherRunsOnTheStrandOfThat) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), quick(server())};
     mutex outer{c, "outer"}, inner{c, "inner"}, innermost{c, "innermost"};
@@ -261,7 +265,8 @@ TEST_F(WithLock, InsideAnotherRunsOnTheStrandOfThat) {
   w.run(body);
 }
 
-TEST_F(WithLock, P9TheLossOfTheOuterLockEndsTheInnerBody) {
+TEST_P(WithLock, P9TheLossOfTheOuterLockEndsTheInnerBody) {
+  NEEDS_A_CONNECTION();
   asio::thread_pool pool{3};
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = quick(server(), 600ms);
@@ -270,8 +275,7 @@ TEST_F(WithLock, P9TheLossOfTheOuterLockEndsTheInnerBody) {
     mutex outer{c, "lost outside"}, inner{c, "ended inside"};
     bool inner_ended = false;
     auto second = [&](hold&) -> asio::awaitable<void> {
-      redis_probe here{server()};
-      here.command({"DEL", lock_key("lost outside")});
+      server().forget("lost outside");
       try {
         co_await pause_for(20s);
       } catch (boost::system::system_error const& e) {
@@ -286,10 +290,10 @@ TEST_F(WithLock, P9TheLossOfTheOuterLockEndsTheInnerBody) {
     EXPECT_EQ(error_of([&] { std::rethrow_exception(std::get<0>(ended)); }), errc::lost);
   };
   asio::co_spawn(pool, body, asio::use_future).get();
-  EXPECT_TRUE(is_free(probe, "ended inside"));
+  EXPECT_TRUE(is_free(server(), "ended inside"));
 }
 
-TEST_F(WithLock, ExcludesOthersOnAPoolOfThreads) {
+TEST_P(WithLock, ExcludesOthersOnAPoolOfThreads) {
   asio::thread_pool pool{4};
   client one{pool.get_executor(), server().url()};
   client two{pool.get_executor(), server().url()};

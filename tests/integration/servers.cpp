@@ -1,0 +1,54 @@
+#include "integration/each_server.hpp"
+
+#include "memory/store.hpp"
+
+#include <chrono>
+#include <optional>
+
+namespace conch::test {
+
+namespace {
+
+class redis_under_test final : public lock_server {
+ public:
+  std::string url() const override { return server_.url(); }
+  std::string url_of_none() const override { return "unix://" + (server_.directory() / "none.sock").string(); }
+  bool is_taken(std::string const& name) override { return probe_.integer({"EXISTS", lock_key(name)}) == 1; }
+  std::int64_t in_line(std::string const& name) override { return test::in_line(probe_, name); }
+  void forget(std::string const& name) override { probe_.command({"DEL", lock_key(name)}); }
+  void stop() override { server_.stop(); }
+  void cont() override { server_.cont(); }
+
+ private:
+  redis_server server_;
+  redis_probe probe_{server_};
+};
+
+class memory_under_test final : public lock_server {
+ public:
+  std::string url() const override { return "memory://under test"; }
+  std::string url_of_none() const override { throw std::logic_error{"memory:// is always there"}; }
+  bool is_taken(std::string const& name) override { return seen(name).held > 0; }
+  std::int64_t in_line(std::string const& name) override { return static_cast<std::int64_t>(seen(name).waiting); }
+  bool is_here() const override { return true; }
+
+ private:
+  engine::lock_report seen(std::string const& name) {
+    auto const now = std::chrono::system_clock::now().time_since_epoch();
+    return store_->carry_out(protocol::inspect_command{name}, "nobody", std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  }
+
+  std::shared_ptr<memory::store> const store_ = memory::store::named("under test\nconch:");
+};
+
+}  // namespace
+
+std::vector<kind_of_server> const& servers_under_test() {
+  static std::vector<kind_of_server> const all{
+      {"redis", [] { return std::make_unique<redis_under_test>(); }},
+      {"memory", [] { return std::make_unique<memory_under_test>(); }},
+  };
+  return all;
+}
+
+}  // namespace conch::test
