@@ -18,6 +18,16 @@ if(TARGET conch-cli)
   install(FILES src/cli/completion/_conch DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" COMPONENT command)
 endif()
 
+if(TARGET conch_postgresql)
+  # Exported by itself: who does not ask for it need not have libpq.
+  install(TARGETS conch_postgresql EXPORT conchPostgresqlTargets
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT postgresql
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT postgresql
+    RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT postgresql)
+  install(EXPORT conchPostgresqlTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT postgresql)
+  install(FILES "${PROJECT_BINARY_DIR}/src/postgresql/postgresql.sql" DESTINATION "${CMAKE_INSTALL_DATADIR}/conch" COMPONENT postgresql)
+endif()
+
 install(EXPORT conchTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT development)
 configure_package_config_file(cmake/conchConfig.cmake.in conchConfig.cmake
   INSTALL_DESTINATION "${conch_package_dir}")
@@ -49,4 +59,8 @@ else()
   configure_file(cmake/conch.pc.in conch.pc @ONLY)
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/conch.pc"
     DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
+  if(TARGET conch_postgresql)
+    configure_file(cmake/conch-postgresql.pc.in conch-postgresql.pc @ONLY)
+    install(FILES "${CMAKE_CURRENT_BINARY_DIR}/conch-postgresql.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT postgresql)
+  endif()
 endif()

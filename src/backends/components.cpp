@@ -23,9 +23,10 @@ bool add_postgresql(transport_maker m) noexcept {
 std::unique_ptr<transport> make_postgresql(wanted_transport const& w) {
   transport_maker const make = postgresql;
   if (make != nullptr) return make(w);
-  throw boost::system::system_error{make_error_code(
-      errc::not_supported, "postgresql:// needs the component conch::postgresql, and this program is not linked with it: find_package(conch COMPONENTS "
-                           "postgresql), target_link_libraries(... conch::postgresql); without CMake see pkg-config conch-postgresql")};
+  throw boost::system::system_error{
+      make_error_code(errc::not_supported,
+                      "postgresql:// needs the component conch::postgresql, and this program is not linked with it: find_package(conch COMPONENTS "
+                      "postgresql), target_link_libraries(... conch::postgresql); without CMake see pkg-config conch-postgresql")};
 }
 
 }  // namespace conch::backends

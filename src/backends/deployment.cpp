@@ -33,7 +33,8 @@ std::unique_ptr<transport> transport_to(redis::address const& where, lent const&
     std::string const store = where.path + '\n' + client.settings.key_prefix;
     return std::make_unique<memory::connection>(client.shell, client.on, client.client_id, store);
   }
-  if (where.what == redis::address::kind::postgresql) return make_postgresql({client.shell, client.on, client.settings, client.client_id, where.path});
+  if (where.what == redis::address::kind::postgresql)
+    return make_postgresql({client.shell, client.on, client.settings, client.client_id, where.path});
   return std::make_unique<redis::connection>(client.shell, client.on, client.settings, client.client_id, where);
 }
 

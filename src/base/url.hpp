@@ -31,8 +31,8 @@ struct address {
 };
 
 /// `redis://[user:password@]host[:port][/db]` (also `valkey://`), `rediss://...[?cacert=&cacertdir=&cert=&key=&sni=]` (also `valkeys://`),
-/// `unix://[user:password@]/path[?db=n]`, `memory://[name]`, and `postgresql://...` as libpq has it (also `postgres://`). User, password and what follows '?' are percent-decoded. Throws
-/// boost::system::system_error{errc::invalid_url}; what() says which part.
+/// `unix://[user:password@]/path[?db=n]`, `memory://[name]`, and `postgresql://...` as libpq has it (also `postgres://`). User, password and what
+/// follows '?' are percent-decoded. Throws boost::system::system_error{errc::invalid_url}; what() says which part.
 address parse_url(std::string_view url);
 
 /// The settings of TLS for this server: those of the URL, and of the configuration where the URL says nothing.

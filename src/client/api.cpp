@@ -187,8 +187,9 @@ void check_sync(config& c) {
   if (backends::cluster_of(c)) refuse(errc::not_supported, "sync_replicas is set, and over a Cluster conch cannot wait for replicas");
   if (backends::is_one_redis(c)) return;
   bool const in_memory = backends::servers_of(c).front().what == redis::address::kind::memory;
-  refuse(errc::not_supported, in_memory ? "sync_replicas is set, and memory:// has no replicas"
-                                        : "sync_replicas is set; a standby of PostgreSQL gets none of the locks, and waits out the leases when it takes over");
+  refuse(errc::not_supported,
+         in_memory ? "sync_replicas is set, and memory:// has no replicas"
+                   : "sync_replicas is set; a standby of PostgreSQL gets none of the locks, and waits out the leases when it takes over");
 }
 
 /// Lowers what depends on the lease, and throws for values out of range.

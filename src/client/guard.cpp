@@ -66,7 +66,8 @@ write_guard detail::client_core::guard_of(hold_node const& n) {
     if (n.permit) g.least_share = n.permit.kind == engine::permit_kind::shared ? n.permit.weight : 1;
   }
   if (!backends::is_one_redis(settings_)) {
-    refuse(errc::not_supported, "no script can check the owner of a lock over several servers, in memory or in PostgreSQL; send hold::fence() with the write");
+    refuse(errc::not_supported,
+           "no script can check the owner of a lock over several servers, in memory or in PostgreSQL; send hold::fence() with the write");
   }
   g.key = backends::lock_key(settings_, name);
   return g;

@@ -100,9 +100,9 @@ reply reply_of(PGresult const* r) {
 }  // namespace
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url)
-    : host_{h}, settings_{settings}, on_{on}, parameters_{parameters_of(url, settings)},
-      fsm_{settings, client_id, shown_of(parameters_), std::random_device{}()}, in_one_thread_{settings.single_threaded}, resolver_{on}, socket_{on},
-      timer_{on} {}
+    : host_{h}, settings_{settings}, on_{on}, parameters_{parameters_of(url, settings)}, fsm_{settings, client_id, shown_of(parameters_),
+                                                                                              std::random_device{}()},
+      in_one_thread_{settings.single_threaded}, resolver_{on}, socket_{on}, timer_{on} {}
 
 // ---------------------------------------------------------------------------------------------- from the protocol
 

@@ -239,6 +239,43 @@ elseif(HOW STREQUAL "pkg_config")
     -o "${WORK_DIR}/pkg_config/consumer" ${flags})
   run("${WORK_DIR}/pkg_config/consumer")
 
+elseif(HOW STREQUAL "postgresql" OR HOW STREQUAL "postgresql_subdirectory")
+  set(source "")
+  if(HOW STREQUAL "postgresql_subdirectory")
+    set(source "-DCONCH_SOURCE_DIR=${CONCH_SOURCE_DIR}")
+  endif()
+  set(build "${WORK_DIR}/${HOW}")
+  file(REMOVE_RECURSE "${build}/bin")
+  run("${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${CMAKE_CURRENT_LIST_DIR}/postgresql" -B "${build}" "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}"
+    "-DCMAKE_CXX_COMPILER=${CXX}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" "-DCMAKE_RUNTIME_OUTPUT_DIRECTORY=${build}/bin" "-DBUILD_SHARED_LIBS=${SHARED}"
+    ${source})
+  run("${CMAKE_COMMAND}" --build "${build}" --parallel 2)
+  if(HOW STREQUAL "postgresql")
+    # Without CMake.
+    set(ENV{PKG_CONFIG_PATH} "${prefix}/${LIBDIR}/pkgconfig:$ENV{PKG_CONFIG_PATH}")
+    set(ENV{LD_LIBRARY_PATH} "${prefix}/${LIBDIR}:$ENV{LD_LIBRARY_PATH}")
+    execute_process(COMMAND pkg-config --cflags --libs conch-postgresql OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
+      COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(flags UNIX_COMMAND "${flags}")
+    separate_arguments(cxx_flags UNIX_COMMAND "${CXX_FLAGS}")
+    run("${CXX}" -std=c++20 ${cxx_flags} "${CMAKE_CURRENT_LIST_DIR}/postgresql/main.cpp" -o "${build}/bin/with_pkg_config" ${flags})
+    file(READ "${prefix}/${DATADIR}/conch/postgresql.sql" script)
+    if(NOT script MATCHES "create schema conch")
+      message(FATAL_ERROR "the schema script is not whole")
+    endif()
+  endif()
+  file(GLOB programs "${build}/bin/with*")
+  foreach(program IN LISTS programs)
+    execute_process(COMMAND "${program}" OUTPUT_VARIABLE said COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY TIMEOUT 60)
+    execute_process(COMMAND ldd "${program}" OUTPUT_VARIABLE needs COMMAND_ERROR_IS_FATAL ANY)
+    message(STATUS "${said}")
+    if(program MATCHES "/without$" AND (NOT said MATCHES "conch::postgresql" OR needs MATCHES "libpq"))
+      message(FATAL_ERROR "without the component: ${said}\n${needs}")
+    elseif(NOT program MATCHES "/without$" AND (NOT said MATCHES "/nowhere" OR NOT needs MATCHES "libpq"))
+      message(FATAL_ERROR "with the component: ${said}\n${needs}")
+    endif()
+  endforeach()
+
 elseif(HOW STREQUAL "no_deprecated")
   separate_arguments(cxx_flags UNIX_COMMAND "${CXX_FLAGS}")
   if(TLS)
@@ -249,9 +286,13 @@ elseif(HOW STREQUAL "no_deprecated")
   # Looked at, and not linked with anything that was compiled without this definition.
   file(GLOB sources "${CONCH_SOURCE_DIR}/src/backends/*.cpp" "${CONCH_SOURCE_DIR}/src/client/*.cpp"
     "${CONCH_SOURCE_DIR}/src/*/connection.cpp")
+  if(NOT POSTGRESQL)
+    list(FILTER sources EXCLUDE REGEX "/postgresql/")
+  endif()
+  list(TRANSFORM POSTGRESQL_HEADERS PREPEND "-I")
   run(${LAUNCHER} "${CXX}" -std=c++20 ${cxx_flags} -fsyntax-only -w
     -DBOOST_ASIO_SEPARATE_COMPILATION -DBOOST_ASIO_NO_DEPRECATED "-DCONCH_TLS=${with_tls}"
-    "-I${CONCH_SOURCE_DIR}/include" "-I${CONCH_SOURCE_DIR}/src"
+    "-I${CONCH_SOURCE_DIR}/include" "-I${CONCH_SOURCE_DIR}/src" ${POSTGRESQL_HEADERS}
     "${program_source}/main.cpp" ${sources})
 
 else()

@@ -332,7 +332,7 @@ TEST_P(CancellingTwice, TotalThenTerminalDoesNotWaitForTheServer) {
       co_await until(done, "the end", 1s);
       EXPECT_EQ(o.ec, asio::error::operation_aborted);
       server().cont();
-        auto const freed = [&] { return is_free(server(), m.name()) && c.stats().cleanups_pending == 0; };
+      auto const freed = [&] { return is_free(server(), m.name()) && c.stats().cleanups_pending == 0; };
       co_await until(freed, "free");
     }
   };
@@ -361,7 +361,7 @@ TEST_P(CancellingTwice, ASilentServerIsWaitedForOneCommandTimeout) {
       EXPECT_EQ(o.ec, asio::error::operation_aborted);
       EXPECT_LT(steady::now() - began, 5s);  // command_timeout is 0.5 s, offline_timeout 10 s
       server().cont();
-        auto const freed = [&] { return is_free(server(), m.name()) && c.stats().cleanups_pending == 0; };
+      auto const freed = [&] { return is_free(server(), m.name()) && c.stats().cleanups_pending == 0; };
       co_await until(freed, "free");
     }
   };

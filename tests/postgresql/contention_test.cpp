@@ -70,7 +70,8 @@ TEST_F(Postgresql, ALockGoesOnFromClientToClientWhenConnectionsAreEnded) {
         EXPECT_EQ(++inside, 1);
         EXPECT_GT(h.fence(), last);
         last = h.fence();
-        if (i % 4 == 1) operator_.ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'conch' and pid <> pg_backend_pid()");
+        if (i % 4 == 1)
+          operator_.ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'conch' and pid <> pg_backend_pid()");
         co_await pause_for(2ms);
         --inside;
         bool const was_held = co_await h.async_release();

@@ -77,8 +77,21 @@ postgresql_server::postgresql_server(postgresql_options options) : options_{std:
     std::vector<std::string> line{programs_ + "initdb", "-D", data, "-A", "trust", "-U", "conch", "-E", "UTF8", "--locale=C", "--no-sync"};
     if (options_.standby_of != nullptr) {
       auto const& of = *options_.standby_of;
-      line = {programs_ + "pg_basebackup", "-D", data, "-h", of.directory().string(), "-p", std::to_string(of.port()), "-U", "conch", "-R", "-X",
-              "stream", "-c", "fast", "--no-sync"};
+      line = {programs_ + "pg_basebackup",
+              "-D",
+              data,
+              "-h",
+              of.directory().string(),
+              "-p",
+              std::to_string(of.port()),
+              "-U",
+              "conch",
+              "-R",
+              "-X",
+              "stream",
+              "-c",
+              "fast",
+              "--no-sync"};
     }
     if (wait(run(line, "init.log")) != 0) fail("could not be made");
     if (options_.standby_of == nullptr) {
@@ -129,8 +142,17 @@ void postgresql_server::end(int signal) {
 }
 
 void postgresql_server::start() {
-  std::vector<std::string> line{programs_ + "postgres", "-D", (directory_ / "data").string(), "-k", directory_.string(), "-p", std::to_string(port_),
-                                "-c", std::string{"listen_addresses="} + (options_.tcp ? "127.0.0.1" : ""), "-c", "unix_socket_permissions=0777"};
+  std::vector<std::string> line{programs_ + "postgres",
+                                "-D",
+                                (directory_ / "data").string(),
+                                "-k",
+                                directory_.string(),
+                                "-p",
+                                std::to_string(port_),
+                                "-c",
+                                std::string{"listen_addresses="} + (options_.tcp ? "127.0.0.1" : ""),
+                                "-c",
+                                "unix_socket_permissions=0777"};
   for (std::string const& one : options_.settings) line.insert(line.end(), {"-c", one});
   // After a crash its other processes may still be there.
   auto const until = steady::now() + 60s;

@@ -32,6 +32,7 @@ std::vector<room> const& rooms() {
       {"redis", {"base", "resp", "protocol/wire.hpp", "protocol/transport.hpp", "protocol/shards.hpp"}},
       {"memory", {"base", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
       {"backends", {"base", "cohort", "protocol", "quorum", "redis", "memory"}},
+      {"postgresql", {"base", "protocol/wire.hpp", "protocol/transport.hpp", "backends/components.hpp"}},
       {"client", {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "backends"}},
       {"cli", {"conch/"}},  // public headers, as every user
   };
@@ -53,6 +54,10 @@ std::vector<std::string> const without_io{"cohort/",
                                           "redis/topology/",
                                           "memory/store",
                                           "memory/script_context",
+                                          "postgresql/codec",
+                                          "postgresql/connection_fsm",
+                                          "postgresql/faults",
+                                          "postgresql/schema",
                                           "client/close_rule",
                                           "client/turn_queue",
                                           "cli/run_plan"};

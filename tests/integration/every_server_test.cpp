@@ -1,0 +1,331 @@
+// What every kind of lock does over every kind of server.
+
+#include "integration/each_server.hpp"
+#include "integration/family.hpp"
+
+#include <deque>
+#include <vector>
+
+namespace conch::test {
+namespace {
+
+using server_and_lock = std::tuple<kind_of_server, kind_of_lock>;
+
+class EveryServer : public with_each_server<EveryServer, server_and_lock> {
+ protected:
+  kind_of_lock const& kind() { return std::get<1>(GetParam()); }
+  std::string name(std::string const& what) { return kind().name + " " + what; }
+  auto in_lines(std::string const& what, std::int64_t count) {
+    return [this, what, count] { return in_line(server(), name(what)) == count; };
+  }
+  auto is_free_again(std::string const& what) {
+    return [this, what] { return is_free(server(), name(what)); };
+  }
+};
+
+std::string each_name(testing::TestParamInfo<server_and_lock> const& of) {
+  return std::get<1>(of.param).name + "_over_" + std::get<0>(of.param).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, EveryServer, testing::Combine(testing::ValuesIn(servers_under_test()), testing::ValuesIn(every_kind())), each_name);
+
+TEST_P(EveryServer, P1IsHeldByOneAndP2TokensGrow) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
+    int inside = 0, done = 0;
+    std::int64_t last = 0;
+    auto const worker = [&](client& c) -> asio::awaitable<void> {
+      for (int i = 0; i < 15; ++i) {
+        hold h = co_await kind().acquire(c, name("one"));
+        EXPECT_EQ(++inside, 1);
+        EXPECT_TRUE(h.valid());
+        EXPECT_GT(h.fence(), last);
+        last = h.fence();
+        co_await pause_for(1ms);
+        --inside;
+        bool const was_held = co_await h.async_release();
+        EXPECT_TRUE(was_held);
+      }
+      ++done;
+    };
+    for (client* c : {&one, &two, &one, &two}) asio::co_spawn(w.ctx, worker(*c), asio::detached);
+    auto const all = [&] { return done == 4; };
+    co_await until(all, "all workers", 60s);
+    EXPECT_TRUE(is_free(server(), name("one")));
+  };
+  w.run(body, 90s);
+}
+
+TEST_P(EveryServer, ATryOfABusyOneIsNoErrorAndAWaitEndsInTime) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
+    hold h = co_await kind().acquire(one, name("busy"));
+    hold busy = co_await kind().try_acquire(two, name("busy"));
+    EXPECT_FALSE(busy);
+    acquire_options const briefly{.wait = 50ms};
+    auto r = co_await kind().acquire(two, name("busy"), briefly, {}, as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::timed_out) << std::get<0>(r).message();
+    auto const left = in_lines("busy", 0);
+    co_await until(left, "the line left");
+    EXPECT_TRUE(h.valid());
+    co_await h.async_release();
+    hold now = co_await kind().try_acquire(two, name("busy"));
+    EXPECT_TRUE(now.valid());
+    co_await now.async_release();
+    EXPECT_TRUE(is_free(server(), name("busy")));
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServer, P5ClientsAreServedInTheOrderInWhichTheyAsked) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    std::deque<client> clients;
+    for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), server().url());
+    hold h = co_await kind().acquire(clients[0], name("order"));
+    std::vector<int> order;
+    auto const waiter = [&](int i) -> asio::awaitable<void> {
+      hold mine = co_await kind().acquire(clients[static_cast<std::size_t>(i)], name("order"));
+      order.push_back(i);
+      co_await mine.async_release();
+    };
+    for (int i = 1; i < 4; ++i) {
+      asio::co_spawn(w.ctx, waiter(i), asio::detached);
+      auto const there = in_lines("order", i);
+      co_await until(there, "one more in line");
+    }
+    co_await h.async_release();
+    auto const all = [&] { return order.size() == 3; };
+    co_await until(all, "all three", 60s);
+    EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+    auto const freed = is_free_again("order");
+    co_await until(freed, "free");
+  };
+  w.run(body, 90s);
+}
+
+TEST_P(EveryServer, AnOperatorSeesTheHolderAndTakesTheLockAway) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()}, boss{w.ctx.get_executor(), server().url()};
+    hold h = co_await kind().acquire(one, name("forced"));
+    error_code lost;
+    h.async_lost([&](error_code ec) { lost = ec; });
+    hold next;
+    kind().start(two, name("forced"), {}, {}, false, [&](error_code ec, hold got) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(got);
+    });
+    auto const waits = in_lines("forced", 1);
+    co_await until(waits, "in line");
+    mutex const seen{boss, name("forced")};
+    lock_status const status = co_await seen.async_inspect(asio::use_awaitable);
+    EXPECT_EQ(status.waiting, 1u);
+    CO_ASSERT(status.holders.size() == 1);
+    EXPECT_EQ(status.holders[0].client, one.id());
+    auto const taken = co_await seen.async_force_release(asio::use_awaitable);
+    EXPECT_EQ(taken, 1u);
+    auto const passed = [&] { return lost && next.valid(); };
+    co_await until(passed, "the loss and the next hold");
+    EXPECT_EQ(lost, errc::lost) << lost.message();
+    EXPECT_FALSE(h.valid());
+    EXPECT_GT(next.fence(), h.fence());
+    co_await next.async_release();
+    auto const freed = is_free_again("forced");
+    co_await until(freed, "free");
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServer, AHolderIsAskedToLetGoAndWhoeverWaitsForItToBeFreeIsTold) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
+    hold h = co_await kind().acquire(one, name("asked"));
+    bool asked = false, free = false;
+    h.async_requested([&](error_code ec) { asked = !ec; });
+    mutex const seen{two, name("asked")};
+    seen.async_wait_free([&](error_code ec) { free = !ec; });
+    auto const holders = co_await seen.async_request_release(asio::use_awaitable);
+    EXPECT_EQ(holders, 1u);
+    auto const told = [&] { return asked; };
+    co_await until(told, "the request");
+    EXPECT_FALSE(free);
+    EXPECT_TRUE(h.valid());
+    co_await h.async_release();
+    auto const is_free_now = [&] { return free; };
+    co_await until(is_free_now, "told that it is free");
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServer, P4AFixedLeaseEndsAndTheNextOneIsServed) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), quick(server(), 2s)}, two{w.ctx.get_executor(), server().url()};
+    hold h = co_await kind().acquire(one, name("fixed"), lock_options{.renew = false});
+    auto lost = co_await h.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(lost), errc::lost);
+    hold next = co_await kind().acquire(two, name("fixed"));
+    EXPECT_TRUE(next.valid());
+    bool const was_held = co_await h.async_release();
+    EXPECT_FALSE(was_held);
+    EXPECT_TRUE(next.valid());
+    co_await next.async_release();
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServer, ALivingHoldIsRenewed) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), often_renewed(server())};
+    hold h = co_await kind().acquire(c, name("renewed"));
+    auto const first = h.deadline();
+    auto const renewed = [&] { return c.stats().renewals >= 4 && h.deadline() > first + 150ms; };
+    co_await until(renewed, "renewals");
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+  };
+  w.run(body, 60s);
+}
+
+class EveryServerOnce : public with_each_server<EveryServerOnce> {};
+
+INSTANTIATE_TEST_SUITE_P(Over, EveryServerOnce, testing::ValuesIn(servers_under_test()), server_name);
+
+TEST_P(EveryServerOnce, AMultiLockHasAllOrNone) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
+    std::vector<std::string> const names{"multi c", "multi a", "multi b"};
+    auto const of = [&](client& c) {
+      std::vector<mutex> locks;
+      for (std::string const& n : names) locks.emplace_back(c, n);
+      return multi_lock{std::move(locks)};
+    };
+    multi_lock mine = of(one), theirs = of(two);
+    auto all = co_await mine.async_acquire(asio::use_awaitable);
+    EXPECT_TRUE(all.valid());
+    for (std::string const& n : names) EXPECT_TRUE(server().is_taken(n)) << n;
+    auto busy = co_await theirs.async_try_acquire(asio::use_awaitable);
+    EXPECT_FALSE(busy);
+    bool const was_held = co_await all.async_release();
+    EXPECT_TRUE(was_held);
+    mutex middle{one, "multi b"};
+    hold h = co_await middle.async_acquire();
+    busy = co_await theirs.async_try_acquire(asio::use_awaitable);
+    EXPECT_FALSE(busy);
+    auto const given_back = [&] { return is_free(server(), "multi a") && is_free(server(), "multi c"); };
+    co_await until(given_back, "the others given back");
+    co_await h.async_release();
+    auto later = co_await theirs.async_acquire(asio::use_awaitable);
+    EXPECT_TRUE(later.valid());
+    co_await later.async_release();
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServerOnce, TheLimitOfASemaphoreCanBeChanged) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
+    semaphore s{one, "limit", 2}, same{two, "limit", 2};
+    hold a = co_await s.async_acquire(asio::use_awaitable);
+    hold b = co_await same.async_acquire(asio::use_awaitable);
+    hold none = co_await s.async_try_acquire(asio::use_awaitable);
+    EXPECT_FALSE(none);
+    hold c;
+    same.async_acquire([&](error_code ec, hold h) {
+      EXPECT_FALSE(ec) << ec.message();
+      c = std::move(h);
+    });
+    auto const waits = [&] { return in_line(server(), "limit") == 1; };
+    co_await until(waits, "in line");
+    co_await s.async_set_permits(3, asio::use_awaitable);
+    auto const granted = [&] { return c.valid(); };
+    co_await until(granted, "the third");
+    for (hold* h : {&a, &b, &c}) co_await h->async_release();
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServerOnce, ReadersShareAndAWriterDoesNot) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
+    shared_mutex a{one, "rw"}, b{two, "rw"};
+    hold first = co_await a.readers().async_acquire(asio::use_awaitable);
+    hold second = co_await b.readers().async_acquire(asio::use_awaitable);
+    hold writer = co_await a.async_try_acquire(asio::use_awaitable);
+    EXPECT_FALSE(writer);
+    co_await first.async_release();
+    co_await second.async_release();
+    writer = co_await a.async_acquire(asio::use_awaitable);
+    EXPECT_TRUE(writer.valid());
+    hold reader = co_await b.readers().async_try_acquire(asio::use_awaitable);
+    EXPECT_FALSE(reader);
+    co_await writer.async_release();
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServerOnce, AHoldIsDetachedAndAdopted) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
+    mutex a{one, "adopted"}, b{two, "adopted"};
+    hold h = co_await a.async_acquire();
+    auto const fence = h.fence();
+    std::string const text = co_await h.async_detach(asio::use_awaitable);
+    hold mine = co_await b.async_adopt(text, asio::use_awaitable);
+    EXPECT_TRUE(mine.valid());
+    EXPECT_GT(mine.fence(), fence);
+    auto twice = co_await a.async_adopt(text, as_tuple);
+    EXPECT_TRUE(std::get<0>(twice)) << "adopted twice";
+    co_await mine.async_release();
+    EXPECT_TRUE(is_free(server(), "adopted"));
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServerOnce, ANameOfOneKindIsNotThatOfAnother) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    mutex m{c, "kinds"};
+    semaphore s{c, "kinds", 2};
+    hold h = co_await m.async_acquire();
+    auto r = co_await s.async_acquire(as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::wrong_type) << std::get<0>(r).message();
+    co_await h.async_release();
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServerOnce, NamesOfAnyBytesAreDifferentLocks) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    std::vector<std::string> const names{"}", "%7D", std::string{"\0", 1}, std::string{"\0\0", 2}, "\xff\xfe", "'; drop schema conch; --", std::string(512, 'x')};
+    std::vector<hold> all;
+    for (std::string const& n : names) {
+      mutex m{c, n};
+      hold h = co_await m.async_try_acquire();
+      EXPECT_TRUE(h.valid()) << n.size();
+      all.push_back(std::move(h));
+    }
+    for (hold& h : all) {
+      bool const was_held = co_await h.async_release();
+      EXPECT_TRUE(was_held);
+    }
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServerOnce, ClientsWithAnotherPrefixDoNotSeeTheLock) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config apart = steady_config(server());
+    apart.key_prefix = "other:";
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), apart};
+    mutex a{one, "prefix"}, b{two, "prefix"};
+    hold h = co_await a.async_acquire();
+    hold also = co_await b.async_try_acquire();
+    EXPECT_TRUE(also.valid());
+    co_await h.async_release();
+    co_await also.async_release();
+  };
+  w.run(body, 60s);
+}
+
+}  // namespace
+}  // namespace conch::test
