@@ -227,6 +227,9 @@ connection read_connection(connection_options const& given) {
     all.settings.url = *in_file;
   }
   if (all.settings.url.starts_with("memory://")) refuse("memory:// is in one process only: this command needs a server");
+  if (all.settings.url.starts_with("postgresql://") || all.settings.url.starts_with("postgres://")) {
+    refuse("this command knows Redis servers only, and not postgresql://");
+  }
   if (!given.key_prefix.empty()) {
     all.settings.key_prefix = given.key_prefix;
   } else if (auto in_file = file.get("key-prefix")) {

@@ -296,7 +296,8 @@ TEST_P(EveryServerOnce, ANameOfOneKindIsNotThatOfAnother) {
 TEST_P(EveryServerOnce, NamesOfAnyBytesAreDifferentLocks) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
-    std::vector<std::string> const names{"}", "%7D", std::string{"\0", 1}, std::string{"\0\0", 2}, "\xff\xfe", "'; drop schema conch; --", std::string(512, 'x')};
+    std::vector<std::string> const names{
+        "}", "%7D", std::string{"\0", 1}, std::string{"\0\0", 2}, "\xff\xfe", "'; drop schema conch; --", std::string(512, 'x')};
     std::vector<hold> all;
     for (std::string const& n : names) {
       mutex m{c, n};

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 
 namespace conch::test {
@@ -36,6 +37,8 @@ struct kind_of_lock {
         asio::use_awaitable, this, &c, std::move(name_of_lock));
   }
 };
+
+inline std::ostream& operator<<(std::ostream& out, kind_of_lock const& k) { return out << k.name; }
 
 std::vector<kind_of_lock> const& kinds_of_locks();
 /// The mutex, and those of kinds_of_locks.

@@ -39,8 +39,9 @@ TEST(PostgresqlCodec, ManyRenewalsAreOneStatement) {
   protocol::renewal const items[] = {{"a", {7, 1}, 30s, 0, 12}, {odd, 8, 1s}};
   statement const s = encode(protocol::renew_command{items, false, true}, who);
   EXPECT_STREQ(s.name(), "conch_renew_permits");
-  EXPECT_EQ(values(s), (std::vector<std::string>{R"({"\\x636f6e63683a7b617d","\\x636f6e63683a7bff7d7d"})",
-                                                 "{" + client + "." + engine::to_text({7, 1}) + "," + client + ".8}", "{12,0}", "{30000,1000}", "0"}));
+  EXPECT_EQ(values(s),
+            (std::vector<std::string>{R"({"\\x636f6e63683a7b617d","\\x636f6e63683a7bff7d7d"})",
+                                      "{" + client + "." + engine::to_text({7, 1}) + "," + client + ".8}", "{12,0}", "{30000,1000}", "0"}));
 }
 
 TEST(PostgresqlCodec, EveryStatementThatIsSentIsPrepared) {
@@ -142,17 +143,18 @@ TEST(PostgresqlCodec, BelievesNothingElse) {
 
 TEST(PostgresqlFaults, EachStateHasItsMeaning) {
   std::pair<char const*, fault> const all[] = {
-      {"CN001", fault::wrong_type}, {"40001", fault::try_later},     {"40P01", fault::try_later},     {"55P03", fault::try_later},
-      {"57014", fault::try_later},  {"57P03", fault::try_later},     {"53300", fault::try_later},     {"53200", fault::try_later},
-      {"57P01", fault::reconnect},  {"57P02", fault::reconnect},     {"57P05", fault::reconnect},     {"08006", fault::reconnect},
-      {"25006", fault::reconnect},  {"26000", fault::reconnect},     {"3F000", fault::reconnect},     {"42883", fault::reconnect},
+      {"CN001", fault::wrong_type},    {"40001", fault::try_later},     {"40P01", fault::try_later},     {"55P03", fault::try_later},
+      {"57014", fault::try_later},     {"57P03", fault::try_later},     {"53300", fault::try_later},     {"53200", fault::try_later},
+      {"57P01", fault::reconnect},     {"57P02", fault::reconnect},     {"57P05", fault::reconnect},     {"08006", fault::reconnect},
+      {"25006", fault::reconnect},     {"26000", fault::reconnect},     {"3F000", fault::reconnect},     {"42883", fault::reconnect},
       {"42501", fault::access_denied}, {"28P01", fault::access_denied}, {"28000", fault::access_denied}, {"3D000", fault::refused},
-      {"22P02", fault::refused},    {"23505", fault::refused},       {"", fault::try_later}};
+      {"22P02", fault::refused},       {"23505", fault::refused},       {"", fault::try_later}};
   for (auto const& [state, what] : all) EXPECT_EQ(classify(state), what) << state;
 }
 
 TEST(PostgresqlFaults, TheStateOfARefusalIsFoundInItsWords) {
-  auto const one = read_refusal("connection to server at \"10.0.0.1\", port 5432 failed: FATAL:  28P01: password authentication failed\nLOCATION:  x.c:1\n");
+  auto const one =
+      read_refusal("connection to server at \"10.0.0.1\", port 5432 failed: FATAL:  28P01: password authentication failed\nLOCATION:  x.c:1\n");
   EXPECT_EQ(one.sqlstate, "28P01");
   EXPECT_EQ(one.words, "password authentication failed");
   auto const last = read_refusal("FATAL:  57P03: the database system is starting up\nconnection failed: FATAL:  3D000: no such database\n");

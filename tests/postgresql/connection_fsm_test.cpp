@@ -16,7 +16,9 @@ using namespace std::chrono_literals;
 
 struct events final : protocol::wire_events {
   std::string told;
-  void connected_as(protocol::session const& s, time_point) override { told += "up " + std::to_string(s.client_id) + "@" + s.address + " " + s.run + ";"; }
+  void connected_as(protocol::session const& s, time_point) override {
+    told += "up " + std::to_string(s.client_id) + "@" + s.address + " " + s.run + ";";
+  }
   void connect_failed(fault what, std::string_view words, time_point) override {
     told += "failed " + std::to_string(static_cast<int>(what)) + " " + std::string{words} + ";";
   }
@@ -110,8 +112,9 @@ TEST_F(PostgresqlConnection, SaysWhatARoleLacks) {
   fsm.queried(row({"77", "f"}), now);
   fsm.queried({"3F000", "", {}}, now);
   fsm.queried({"42501", "permission denied for database d", {}}, now);
-  EXPECT_EQ(seen.take(), failed(fault::access_denied, "permission denied for database d; a role that may create a schema runs the schema script "
-                                                      "postgresql.sql once"));
+  EXPECT_EQ(seen.take(), failed(fault::access_denied,
+                                "permission denied for database d; a role that may create a schema runs the schema script "
+                                "postgresql.sql once"));
   EXPECT_TRUE(fsm.take().close);
 }
 

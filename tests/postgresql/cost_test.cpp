@@ -63,7 +63,8 @@ TEST_F(SlowPostgresqlCost, AnAcquireIsAtMostFourTimesASelect) {
     }
   };
   w.run(body, 300s);
-  std::cout << "select 1 " << p50(select) << " us, acquire " << p50(acquire) << " us, release " << p50(release) << " us, cycle " << p50(cycle) << " us\n"
+  std::cout << "select 1 " << p50(select) << " us, acquire " << p50(acquire) << " us, release " << p50(release) << " us, cycle " << p50(cycle)
+            << " us\n"
             << "acquire / select 1: " << p50(acquire) / p50(select) << '\n';
   EXPECT_LT(p50(acquire), 4 * p50(select));
 }

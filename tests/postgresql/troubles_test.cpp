@@ -102,11 +102,12 @@ TEST_F(PostgresqlTroubles, ARoleWithTheRightsOfTheScriptsBeginningNeedsNoMore) {
 
 /// Settings of a role are for its other programs.
 TEST_F(PostgresqlTroubles, SettingsOfARoleDoNotDisturb) {
-  admin.ask("create role set_up login superuser; alter role set_up set default_transaction_isolation = 'serializable';"
-            "alter role set_up set default_transaction_read_only = on; alter role set_up set statement_timeout = 1;"
-            "alter role set_up set idle_session_timeout = 50; alter role set_up set search_path = nowhere;"
-            "alter role set_up set standard_conforming_strings = off; alter role set_up set bytea_output = 'escape';"
-            "alter role set_up set extra_float_digits = 0; alter role set_up set lc_messages = 'C'");
+  admin.ask(
+      "create role set_up login superuser; alter role set_up set default_transaction_isolation = 'serializable';"
+      "alter role set_up set default_transaction_read_only = on; alter role set_up set statement_timeout = 1;"
+      "alter role set_up set idle_session_timeout = 50; alter role set_up set search_path = nowhere;"
+      "alter role set_up set standard_conforming_strings = off; alter role set_up set bytea_output = 'escape';"
+      "alter role set_up set extra_float_digits = 0; alter role set_up set lc_messages = 'C'");
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), settings(server().url("set_up"))}, two{w.ctx.get_executor(), settings(server().url("set_up"))};
     mutex a{one, "set up"}, b{two, "set up"};
@@ -175,7 +176,8 @@ TEST_F(PostgresqlTroubles, ASchemaThatIsDroppedIsMadeAnew) {
 
 TEST_F(PostgresqlTroubles, SeveralHostsAreTriedUntilOneIsNoStandby) {
   std::string const none = (server().directory() / "data").string();
-  std::string const url = "postgresql://conch@/postgres?host=" + none + "," + server().directory().string() + "&port=1," + std::to_string(server().port());
+  std::string const url =
+      "postgresql://conch@/postgres?host=" + none + "," + server().directory().string() + "&port=1," + std::to_string(server().port());
   EXPECT_FALSE(error_at(settings(url), "several"));
 }
 

@@ -1,0 +1,143 @@
+// The functions of sql/*.sql among several connections: which time they read, in which order they lock, what they leave behind.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "postgresql/schema.hpp"
+#include "support/postgresql_server.hpp"
+
+namespace conch::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class PostgresqlFunctions : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    server_ = std::make_unique<postgresql_server>();
+    postgresql_probe{*server_}.ask("begin;" + std::string{postgresql::schema()} + ";commit");
+  }
+  static void TearDownTestSuite() { server_.reset(); }
+  static postgresql_server& server() { return *server_; }
+
+  static std::string acquire(std::string const& key, std::string const& id, int lease = 10'000, std::string const& not_after = "0", int retention = 2000) {
+    return "select conch.acquire('" + key + "', '" + id + "', true, false, " + std::to_string(lease) + ", 500, " + std::to_string(retention) + ", 0, " +
+           not_after + ")";
+  }
+  static std::string release(std::string const& key, std::string const& id) {
+    return "select conch.release('" + key + "', '" + id + "', false, false, 10000, 500, 2000, '')";
+  }
+
+  postgresql_probe one{server()}, two{server()};
+
+ private:
+  static inline std::unique_ptr<postgresql_server> server_;
+};
+
+/// now() is when the transaction began.
+TEST_F(PostgresqlFunctions, P3ALeaseBeginsWhenTheFunctionRunsAndNotWithItsTransaction) {
+  std::string const left = "select owner_until - conch.now_us() / 1000 from conch.lock where key = 'slow'";
+  for (int round = 0; round < 2; ++round) {  // the first is not the usual case: there is no row yet
+    one.ask("begin; select pg_sleep(2)");
+    one.ask(acquire("slow", "a." + std::to_string(round + 1)));
+    one.ask("commit");
+    EXPECT_GT(one.number(left), 8'500) << "of 10 s";
+    one.ask(release("slow", "a." + std::to_string(round + 1)));
+  }
+}
+
+TEST_F(PostgresqlFunctions, TheTimeIsReadWhenTheRowIsHad) {
+  one.ask(acquire("waited", "a.1"));
+  one.ask(release("waited", "a.1"));
+  one.ask("begin; select * from conch.lock where key = 'waited' for update");
+  std::string said;
+  std::thread other{[&] { said = two.ask(acquire("waited", "b.1", 10'000, "conch.now_us() + 200000")); }};
+  std::this_thread::sleep_for(600ms);
+  one.ask("commit");
+  other.join();
+  EXPECT_TRUE(said.starts_with("{3,")) << "too late to be done, but: " << said;
+}
+
+TEST_F(PostgresqlFunctions, BatchesInOppositeOrdersDoNotWaitForEachOther) {
+  for (int i = 0; i < 8; ++i) one.ask(acquire("batch" + std::to_string(i), "a.1"));
+  auto const batch = [](postgresql_probe& with, bool backwards) {
+    std::string keys, others;
+    for (int i = 0; i < 8; ++i) {
+      keys += (i > 0 ? ",'batch" : "'batch") + std::to_string(backwards ? 7 - i : i) + "'";
+      others += (i > 0 ? ",'new" : "'new") + std::to_string(backwards ? 7 - i : i);
+      others += backwards ? "x'" : "x'";
+    }
+    std::string const n = "array_fill(0::bigint, array[8]), array_fill(10000::bigint, array[8])", ids = "array_fill('a.1'::text, array[8])";
+    for (int i = 0; i < 150; ++i) {
+      with.ask("select conch.renew(array[" + keys + "]::bytea[], " + ids + ", " + n + ", 5000)");
+      with.ask("select conch.acquire_all(array[" + others + "]::bytea[], " + ids + ", array_fill(1::bigint, array[8]), 1, 0)");
+      if (i % 10 == 0) with.ask("delete from conch.lock where key in (" + others + ")");
+    }
+  };
+  std::string failed;
+  std::thread other{[&] {
+    try {
+      batch(two, true);
+    } catch (std::runtime_error const& e) {
+      failed = e.what();
+    }
+  }};
+  EXPECT_NO_THROW(batch(one, false));
+  other.join();
+  EXPECT_EQ(failed, "");
+}
+
+TEST_F(PostgresqlFunctions, NamesThatAreNotUsedAnyMoreAreForgotten) {
+  for (int i = 0; i < 2000; ++i) {
+    std::string const name = "name " + std::to_string(i);
+    one.ask(acquire(name, "a.1", 10'000, "0", 1));
+    one.ask(release(name, "a.1"));
+  }
+  EXPECT_LT(one.number("select count(*) from conch.lock where convert_from(key, 'UTF8') like 'name %'"), 200);
+}
+
+TEST_F(PostgresqlFunctions, AWaiterWithoutAConnectionIsPassedOver) {
+  postgresql_probe listens{server()};
+  listens.ask("select conch.hear('c')");
+  one.ask(acquire("passed", "a.1"));
+  one.ask(acquire("passed", "b.1"));
+  one.ask(acquire("passed", "c.1"));
+  one.ask(release("passed", "a.1"));
+  EXPECT_EQ(one.ask("select owner from conch.lock where key = 'passed'"), "c.1");
+}
+
+/// The script is run by two clients at once, and again where it has been run.
+TEST_F(PostgresqlFunctions, TheSchemaIsMadeOnceByManyAndTakesNoLockAway) {
+  one.ask("drop schema conch cascade");
+  std::string const script = "begin;" + std::string{postgresql::schema()} + ";commit";
+  std::thread other{[&] { two.ask(script); }};
+  EXPECT_NO_THROW(one.ask(script));
+  other.join();
+  one.ask(acquire("kept", "a.1"));
+  two.ask(script);
+  EXPECT_EQ(one.ask("select owner from conch.lock where key = 'kept'"), "a.1");
+  EXPECT_EQ(one.number("select conch.version()"), postgresql::schema_version);
+}
+
+TEST_F(PostgresqlFunctions, NothingIsGrantedAfterTheTablesWereLost) {
+  one.ask(acquire("lost", "a.1", 1500));
+  one.ask("truncate conch.lock, conch.alive");
+  EXPECT_TRUE(one.ask(acquire("lost", "b.1", 1000)).starts_with("{0,"));
+  EXPECT_TRUE(one.ask("select conch.acquire('other', 'b.2', false, false, 1000, 500, 2000, 0, 0)").starts_with("{2,"));
+  EXPECT_EQ(one.ask("select cardinality(conch.acquire_all(array['new']::bytea[], array['b.3'], array[1000], 2000, 0))"), "1") << "the time, and no token";
+  EXPECT_TRUE(one.ask("select conch.acquire_permit('sem', 'b.4', false, false, 1000, 500, 2000, 0, 0, 115, 2, 1, '-', 0)").starts_with("{2,"));
+  EXPECT_TRUE(one.ask("select conch.release('lost', 'b.9', false, false, 1000, 500, 2000, '')").starts_with("{0,0,0,")) << "a kick passes nothing on";
+  EXPECT_TRUE(one.ask("select conch.watch('lost', 'b.5', 1000)").starts_with("{0,"));
+  std::int64_t const left = one.number("select (quiet_until - conch.now_us()) / 1000 from conch.alive");
+  EXPECT_GT(left, 8'000) << "the longest lease of this server was 10 s";
+  one.ask("update conch.alive set quiet_until = 0");
+  EXPECT_TRUE(one.ask(acquire("lost", "b.1", 1000)).starts_with("{1,"));
+}
+
+}  // namespace
+}  // namespace conch::test
