@@ -5,13 +5,15 @@
 #include "protocol/transport.hpp"
 
 #include <conch/config.hpp>
+#include <conch/detail/api.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 
 #include <memory>
 #include <string>
 
-// Transports that are not in this library, because they need another one. A program that links the component has them.
+// Transports that are not in this library, because they need another one. A program that links the component has them. The few internal functions
+// that a component uses leave the shared library too (CONCH_API; tests/consume/symbols.txt).
 namespace conch::backends {
 
 /// What such a transport is made from. All but the URL outlives it.
@@ -25,7 +27,7 @@ struct wanted_transport {
 using transport_maker = std::unique_ptr<transport> (*)(wanted_transport const& w);
 
 /// Called while the program is loaded. Answers true.
-bool add_postgresql(transport_maker m) noexcept;
+CONCH_API bool add_postgresql(transport_maker m) noexcept;
 
 /// Throws errc::not_supported where the program has no such component.
 std::unique_ptr<transport> make_postgresql(wanted_transport const& w);

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -17,6 +19,6 @@ constexpr std::size_t readable_line = 500;
 ///
 /// Control characters (C0, DEL, C1), the marks that break lines or change the direction of writing, and bytes that are no UTF-8 are written
 /// as `\xNN`, one for each byte. A text that is too long ends with "...". The result does not change when it is passed in again.
-std::string readable(std::string_view words, std::size_t most = readable_words);
+CONCH_API std::string readable(std::string_view words, std::size_t most = readable_words);
 
 }  // namespace conch

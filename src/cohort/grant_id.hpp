@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/detail/api.hpp>
+
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -31,10 +33,10 @@ constexpr std::size_t longest_grant_id = 20 + 1 + nonce_digits;
 std::size_t text_size(grant_id id) noexcept;
 /// Returns the end of what it wrote.
 char* write_grant_id(char* to, grant_id id) noexcept;
-std::string to_text(grant_id id);
+CONCH_API std::string to_text(grant_id id);
 /// Reads a grant id up to the first blank, and removes both from the front of `text`. False: `text` does not begin with a grant id, and
 /// stays as it is.
-bool read_grant_id(std::string_view& text, grant_id& id) noexcept;
+CONCH_API bool read_grant_id(std::string_view& text, grant_id& id) noexcept;
 
 }  // namespace conch::engine
 

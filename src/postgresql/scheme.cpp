@@ -2,6 +2,8 @@
 #include "backends/components.hpp"
 #include "postgresql/connection.hpp"
 
+#include <conch/detail/api.hpp>
+
 #include <memory>
 #include <string>
 
@@ -20,6 +22,6 @@ std::unique_ptr<transport> make(backends::wanted_transport const& w) {
 /// The target conch::postgresql tells the linker that this symbol is needed. So the linker takes this file, and with it all others of the
 /// component, though no program names them.
 extern "C" {
-extern bool const conch_component_postgresql;
+extern CONCH_API bool const conch_component_postgresql;
 bool const conch_component_postgresql = conch::backends::add_postgresql(&conch::postgresql::make);
 }
