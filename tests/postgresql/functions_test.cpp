@@ -25,9 +25,10 @@ class PostgresqlFunctions : public testing::Test {
   static void TearDownTestSuite() { server_.reset(); }
   static postgresql_server& server() { return *server_; }
 
-  static std::string acquire(std::string const& key, std::string const& id, int lease = 10'000, std::string const& not_after = "0", int retention = 2000) {
-    return "select conch.acquire('" + key + "', '" + id + "', true, false, " + std::to_string(lease) + ", 500, " + std::to_string(retention) + ", 0, " +
-           not_after + ")";
+  static std::string acquire(std::string const& key, std::string const& id, int lease = 10'000, std::string const& not_after = "0",
+                             int retention = 2000) {
+    return "select conch.acquire('" + key + "', '" + id + "', true, false, " + std::to_string(lease) + ", 500, " + std::to_string(retention) +
+           ", 0, " + not_after + ")";
   }
   static std::string release(std::string const& key, std::string const& id) {
     return "select conch.release('" + key + "', '" + id + "', false, false, 10000, 500, 2000, '')";
@@ -129,7 +130,8 @@ TEST_F(PostgresqlFunctions, NothingIsGrantedAfterTheTablesWereLost) {
   one.ask("truncate conch.lock, conch.alive");
   EXPECT_TRUE(one.ask(acquire("lost", "b.1", 1000)).starts_with("{0,"));
   EXPECT_TRUE(one.ask("select conch.acquire('other', 'b.2', false, false, 1000, 500, 2000, 0, 0)").starts_with("{2,"));
-  EXPECT_EQ(one.ask("select cardinality(conch.acquire_all(array['new']::bytea[], array['b.3'], array[1000], 2000, 0))"), "1") << "the time, and no token";
+  EXPECT_EQ(one.ask("select cardinality(conch.acquire_all(array['new']::bytea[], array['b.3'], array[1000], 2000, 0))"), "1")
+      << "the time, and no token";
   EXPECT_TRUE(one.ask("select conch.acquire_permit('sem', 'b.4', false, false, 1000, 500, 2000, 0, 0, 115, 2, 1, '-', 0)").starts_with("{2,"));
   EXPECT_TRUE(one.ask("select conch.release('lost', 'b.9', false, false, 1000, 500, 2000, '')").starts_with("{0,0,0,")) << "a kick passes nothing on";
   EXPECT_TRUE(one.ask("select conch.watch('lost', 'b.5', 1000)").starts_with("{0,"));
