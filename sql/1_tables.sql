@@ -134,8 +134,8 @@ begin
   where k.key = l.key;
 end $$;
 
--- Looks at some more locks, and deletes those of which nothing is left.
-create or replace function conch.sweep(most integer, ms bigint) returns void language plpgsql as $$
+-- Looks at some more locks, and deletes those of which nothing is left; not `mine`, of which nothing is there yet.
+create or replace function conch.sweep(mine bytea, most integer, ms bigint) returns void language plpgsql as $$
 declare l conch.lock; last bytea; seen integer := 0;
 begin
   select key into last from conch.swept for update skip locked;
@@ -143,7 +143,7 @@ begin
     insert into conch.swept values (true, '') on conflict do nothing;
     return;
   end if;
-  for l in select * from conch.lock k where k.key > last order by k.key limit most for update skip locked loop
+  for l in select * from conch.lock k where k.key > last and k.key <> mine order by k.key limit most for update skip locked loop
     seen := seen + 1;
     last := l.key;
     if greatest(l.owner_until, l.hash_until, l.line_until, l.fence_until, l.requests_until, l.watchers_until, l.alert_until) < ms then
@@ -162,7 +162,7 @@ begin
     select * into l from conch.lock x where x.key = k for update;
     exit when found;
     insert into conch.lock (key) values (k) on conflict do nothing;
-    if found then perform conch.sweep(2, conch.now_us() / 1000); end if;
+    if found then perform conch.sweep(k, 2, conch.now_us() / 1000); end if;
   end loop;
   return l;
 end $$;

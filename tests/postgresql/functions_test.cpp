@@ -67,17 +67,15 @@ TEST_F(PostgresqlFunctions, TheTimeIsReadWhenTheRowIsHad) {
 TEST_F(PostgresqlFunctions, BatchesInOppositeOrdersDoNotWaitForEachOther) {
   for (int i = 0; i < 8; ++i) one.ask(acquire("batch" + std::to_string(i), "a.1"));
   auto const batch = [](postgresql_probe& with, bool backwards) {
-    std::string keys, others;
-    for (int i = 0; i < 8; ++i) {
-      keys += (i > 0 ? ",'batch" : "'batch") + std::to_string(backwards ? 7 - i : i) + "'";
-      others += (i > 0 ? ",'new" : "'new") + std::to_string(backwards ? 7 - i : i);
-      others += backwards ? "x'" : "x'";
-    }
+    auto const keys = [&](std::string const& name) {
+      std::string all;
+      for (int i = 0; i < 8; ++i) all += (i > 0 ? ",'" : "'") + name + std::to_string(backwards ? 7 - i : i) + "'";
+      return "array[" + all + "]::bytea[]";
+    };
     std::string const n = "array_fill(0::bigint, array[8]), array_fill(10000::bigint, array[8])", ids = "array_fill('a.1'::text, array[8])";
     for (int i = 0; i < 150; ++i) {
-      with.ask("select conch.renew(array[" + keys + "]::bytea[], " + ids + ", " + n + ", 5000)");
-      with.ask("select conch.acquire_all(array[" + others + "]::bytea[], " + ids + ", array_fill(1::bigint, array[8]), 1, 0)");
-      if (i % 10 == 0) with.ask("delete from conch.lock where key in (" + others + ")");
+      with.ask("select conch.renew(" + keys("batch") + ", " + ids + ", " + n + ", 5000)");
+      with.ask("select conch.acquire_all(" + keys("new " + std::to_string(i) + " ") + ", " + ids + ", array_fill(1::bigint, array[8]), 1, 0)");
     }
   };
   std::string failed;
@@ -91,6 +89,14 @@ TEST_F(PostgresqlFunctions, BatchesInOppositeOrdersDoNotWaitForEachOther) {
   EXPECT_NO_THROW(batch(one, false));
   other.join();
   EXPECT_EQ(failed, "");
+}
+
+/// Nothing of a new name is there yet: it is not taken for one that is not used any more.
+TEST_F(PostgresqlFunctions, ANewNameIsMadeWhereThereIsNoOther) {
+  for (int i = 0; i < 3; ++i) {
+    one.ask("delete from conch.lock");
+    EXPECT_TRUE(one.ask("set statement_timeout = '20s';" + acquire("alone " + std::to_string(i), "a.1")).starts_with("{1,"));
+  }
 }
 
 TEST_F(PostgresqlFunctions, NamesThatAreNotUsedAnyMoreAreForgotten) {
