@@ -60,6 +60,12 @@ else()
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/conch.pc"
     DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
   if(TARGET conch_postgresql)
+    # See src/postgresql/CMakeLists.txt. As one word, which pkg-config does not take apart.
+    if(BUILD_SHARED_LIBS)
+      set(conch_pc_postgresql "-Wl,--push-state,--no-as-needed,-lconch-postgresql,--pop-state")
+    else()
+      set(conch_pc_postgresql "-Wl,-u,conch_component_postgresql -lconch-postgresql")
+    endif()
     configure_file(cmake/conch-postgresql.pc.in conch-postgresql.pc @ONLY)
     install(FILES "${CMAKE_CURRENT_BINARY_DIR}/conch-postgresql.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT postgresql)
   endif()

@@ -46,8 +46,8 @@ class ConchConan(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for name in ("TESTS", "BENCH", "EXAMPLES", "CLI"):
-            toolchain.cache_variables["CONCH_BUILD_" + name] = False
+        for name in ("BUILD_TESTS", "BUILD_BENCH", "BUILD_EXAMPLES", "BUILD_CLI", "POSTGRESQL"):
+            toolchain.cache_variables["CONCH_" + name] = False
         toolchain.cache_variables["CONCH_TLS"] = bool(self.options.tls)
         toolchain.cache_variables["CONCH_WERROR"] = False
         toolchain.generate()

@@ -11,6 +11,7 @@ vcpkg_cmake_configure(
     -DCONCH_BUILD_BENCH=OFF
     -DCONCH_BUILD_EXAMPLES=OFF
     -DCONCH_BUILD_CLI=OFF
+    -DCONCH_POSTGRESQL=OFF
     -DCONCH_WERROR=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME conch CONFIG_PATH lib/cmake/conch)
