@@ -193,12 +193,16 @@ TEST_F(PostgresqlTroubles, AStandbyIsRefusedAndUsedWhenItIsPromoted) {
   postgresql_probe{standby}.ask("select pg_promote()");
   // Nothing is granted before the longest lease of all has passed.
   auto const body = [&]() -> asio::awaitable<void> {
-    client here{w.ctx.get_executor(), settings(standby.url())};
+    config patient = settings(standby.url());
+    patient.offline_timeout = 60s;
+    client here{w.ctx.get_executor(), patient};
     mutex m{here, "promoted"};
+    hold tried = co_await m.async_try_acquire();  // waits for a connection
+    EXPECT_FALSE(tried.valid());
     auto r = co_await m.async_acquire({.wait = 300ms}, as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::timed_out) << std::get<0>(r).message();
   };
-  w.run(body, 60s);
+  w.run(body, 150s);
   EXPECT_GT(postgresql_probe{standby}.number("select quiet_until - since from conch.alive"), 29'000'000);
 }
 
