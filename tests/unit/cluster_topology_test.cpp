@@ -161,6 +161,20 @@ TEST(ClusterTopology, ALostMasterIsAskedAboutTenTimesASecondAndAtLastAtAnotherNo
   EXPECT_EQ(n.asked(), "s1");
 }
 
+TEST(ClusterTopology, WhoNeverHearsOfANodeThatOthersNameIsNotAskedForEver) {
+  nodes n;
+  (void)n.told();
+  int asked = 0;
+  std::string next = "ask";
+  for (; asked < 100 && next == "ask"; ++asked) {
+    (void)n.says(0, "MOVED 0 new:1");
+    next = n.due(100ms);
+    if (next == "ask") (void)n.told();
+  }
+  EXPECT_EQ(next, "leave: another node is asked");
+  EXPECT_LE(asked, 30);
+}
+
 TEST(ClusterTopology, ASlotWithoutAnOwnerIsAskedAboutWhileSomebodyWaits) {
   nodes n;
   (void)n.told({{0, 5460, "aaaaaaaa1", "a", 1}});

@@ -169,6 +169,14 @@ TEST(SlotMap, AnAddressThatNobodyKnowsWaitsForTheMap) {
   w.moved(0, "new", 0);
   EXPECT_FALSE(w.map.take_changes());
   EXPECT_TRUE(w.asks());
+  w.map.told(thirds(), w.now);
+  w.moved(0, "new", 0);
+  EXPECT_FALSE(w.asks());
+  w.now += slot_map::between_urgent_requests;
+  EXPECT_TRUE(w.asks()) << "who was asked had not heard yet, and nobody has the slot for its clients";
+  w.map.told(thirds("d"), w.now);
+  w.now += 9s;
+  EXPECT_FALSE(w.asks()) << "nobody names it any more";
 }
 
 TEST(SlotMap, AMovedWithoutAHostMeansTheOneThatSaysIt) {

@@ -68,7 +68,7 @@ void slot_map::connected(time_point now) {
 }
 
 void slot_map::told(std::vector<named_slots> const& all, time_point now) {
-  is_asked_ = false;
+  is_asked_ = is_unknown_ = false;
   is_known_ = true;
   patched_.clear();
   std::array<std::size_t, slot_count> owners;
@@ -116,14 +116,17 @@ std::size_t slot_map::at(redirection const& to, std::size_t by, std::string& hos
   return known == nodes_.end() ? nobody : static_cast<std::size_t>(known - nodes_.begin());
 }
 
-/// If the address is of none that has been seen, or whose id is not known, the whole map will tell who that is.
+/// If the address is of none that has been seen, or whose id is not known, the whole map will tell who that is: soon, since nobody has the slot until
+/// then. The one who was asked for it a moment ago may not have heard yet.
 void slot_map::redirected(redirection const& to, std::size_t by, time_point now) {
-  want(now, between_requests);
+  bool const answers_for_another = owners_[to.slot] != by;  // it was asked before the slot was known to be elsewhere
   std::string host;
   std::uint16_t port = 0;
   std::size_t const known = at(to, by, host, port);
-  bool const answers_for_another = owners_[to.slot] != by;  // it was asked before the slot was known to be elsewhere
-  if (known == nobody || nodes_[known].id.empty() || answers_for_another || ++patched_[to.slot] > most_patches) return;
+  bool const is_unknown = known == nobody || nodes_[known].id.empty();
+  is_unknown_ = is_unknown_ || (is_unknown && !answers_for_another);
+  want(now, is_unknown_ ? between_urgent_requests : between_requests);
+  if (is_unknown || answers_for_another || ++patched_[to.slot] > most_patches) return;
   give(to.slot, known);
 }
 
@@ -152,7 +155,7 @@ bool slot_map::one_is_lost() const noexcept {
   return std::any_of(nodes_.begin(), nodes_.end(), [](master const& n) { return n.is_lost && n.slots != 0; });
 }
 
-bool slot_map::is_urgent() const noexcept { return somebody_waits_ || one_is_lost(); }
+bool slot_map::is_urgent() const noexcept { return somebody_waits_ || is_unknown_ || one_is_lost(); }
 
 void slot_map::want(time_point now, duration between) noexcept { ask_at_ = std::min(ask_at_, std::max(now, detail::later_by(asked_, between))); }
 

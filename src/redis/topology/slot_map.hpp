@@ -50,7 +50,7 @@ class slot_map {
     duration refresh;   // how often the map is asked for without a reason
     duration patience;  // how long an answer may take
   };
-  /// Between two requests, however many slots move; and while a master cannot be reached, whose replica may be about to take over.
+  /// Between two requests, however many slots move; and while nobody can be asked about some slot: its master cannot be reached, or is not known.
   static constexpr duration between_requests = std::chrono::seconds{1}, between_urgent_requests = std::chrono::milliseconds{100};
   /// So often MOVED is believed of one slot before the next whole map: two nodes may name each other.
   static constexpr unsigned most_patches = 4;
@@ -95,7 +95,8 @@ class slot_map {
   std::optional<unsigned> some_slot(std::size_t number) const noexcept;
   bool has_slots(std::size_t number) const noexcept { return nodes_[number].slots != 0; }
   bool is_known() const noexcept { return is_known_; }
-  /// It is asked for again and again: a master with slots cannot be reached, or a slot is waited for of which no owner is known.
+  /// It is asked for again and again: a master with slots cannot be reached, a slot is waited for of which no owner is known, or a MOVED since the
+  /// last answer has named a node that is not known.
   bool is_urgent() const noexcept;
   std::uint64_t requests() const noexcept { return requests_; }
 
@@ -120,6 +121,7 @@ class slot_map {
   std::map<unsigned, unsigned> patched_;  // since the last whole map: how often
   bool is_known_ = false;
   bool somebody_waits_ = false;  // for a slot of which no owner is known
+  bool is_unknown_ = false;      // who a MOVED has named since the last answer
   bool is_connected_ = false;
   bool is_asked_ = false;
   bool changed_ = false;
