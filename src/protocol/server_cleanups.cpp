@@ -77,8 +77,9 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
   } else if (reply.what != kind::malformed) {
     cleanup_done(c, r, reply, now);
   } else if (a.what == fault::no_script) {
-    // A leave that was written meanwhile has been carried out already: the release must not take a new place after it.
-    bool const still_asks = asks_under(s, r.new_id) || (is_under(s, r.new_id) && CONCH_MUTANT(requeued_after_leave));
+    // What was written meanwhile has been carried out already. After a leave the release must not take a new place; after a question that was granted
+    // it must not put the owner in line.
+    bool const still_asks = (asks_under(s, r.new_id) && !s.asks_again) || (is_under(s, r.new_id) && CONCH_MUTANT(requeued_after_leave));
     send_cleanup(c, still_asks ? r.new_id : 0, source_is_due(r), now);
   } else {
     cleanup_refused(c, r, a, now);

@@ -161,8 +161,14 @@ void server::ask_once_more(std::set<unsigned> const& slots, time_point now) {
     if (s.at == place::state::asking || s.at == place::state::in_line) asking.push_back(&s);
     if (s.at == place::state::owned) holding.push_back(&s);
   });
-  for (place* s : asking) ask_once_more(*s, retry_reason::reconnected, now);
+  for (place* s : asking) {
+    s->asks_again = true;
+    ask_once_more(*s, retry_reason::reconnected, now);
+  }
   send_renewals(holding, {}, now);
+  pending_cleanups_.for_each([&](cleanup& c) {  // what was put off need wait no longer
+    if (!c.sent && c.refusals != 0 && slots.contains(c.lock->slot)) timers_.arm(c.due, now);
+  });
   admin_requests_.for_each([&](admin_request& i) {
     bool const hears_nothing = i.what == admin_request::kind::wait_free && i.is_known && slots.contains(client_.servers->slot_of(i.name));
     if (hears_nothing) send_admin(i, false, now);

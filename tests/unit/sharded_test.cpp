@@ -208,6 +208,37 @@ TEST_F(sharded_test, ADeafSlotIsAskedForOnceMoreAtTheSameMaster) {
   EXPECT_EQ(sent(), (texts{"a: acquire L1 4", "a: renew L2 5"}));
 }
 
+TEST_F(sharded_test, AReleaseIsNotSentOnceMoreWithAQuestionThatWasAskedMeanwhile) {
+  start_connected();
+  caller& x = ask("x", "L1");
+  grant(0, 100);
+  ask("y", "L1");
+  (void)sent();
+  advance(1s);  // longer than what one client may do before it stands in line again
+  release(x);
+  EXPECT_EQ(sent(), texts{"a: release L1 4 again 5"});
+  backend->deaf(0, 1, now);
+  advance(1ms);
+  EXPECT_EQ(sent(), texts{"a: acquire L1 5"});
+  answer(0, fault::no_script, "NOSCRIPT");
+  EXPECT_EQ(sent(), texts{"a: source release L1 4"}) << "that grant is not to be put in line behind itself";
+}
+
+TEST_F(sharded_test, ACleanUpThatWasPutOffIsTriedAgainWhenItsSlotHasLeft) {
+  start_connected();
+  caller& x = ask("x", "L1");
+  grant(0, 100);
+  release(x);
+  for (int i = 0; i < 6; ++i) {
+    answer(0, fault::try_later, "TRYAGAIN");
+    advance(i < 5 ? 4s : 1ms);
+  }
+  (void)sent();
+  backend->deaf(0, 1, now);
+  advance(1ms);
+  EXPECT_EQ(sent(), texts{"a: release L1 4"}) << "it would have waited for more than a second";
+}
+
 // ------------------------------------------------------------------------------------ renewals in a slot on its way
 
 TEST_F(sharded_test, RenewalsAreAScriptForEachSlot) {
