@@ -461,6 +461,7 @@ grant_id server::next_id(place const& s) {
 }
 
 grant_id server::next_id() {
+  if (CONCH_MUTANT(ids_of_each_server)) return {++own_.last_id};
   ++client_.last_id;
   if (CONCH_MUTANT(ids_can_be_guessed)) return {client_.last_id};
   return {client_.last_id, nonces_.next()};

@@ -57,6 +57,10 @@ void server::extend(cleanup& c, time_point until) {
 
 void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now) {
   c.sent = true;
+  if (CONCH_MUTANT(release_follows_ask) && client_.servers != nullptr && !keeps(*c.lock)) {
+    out_.send(asking_command{});
+    push_request({request::asking, 0, 0, nullptr, nullptr, now});
+  }
   if (c.is_kick) ++stats_.kicks;
   ++stats_.scripts;
   out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, claim_of(c.lock->lease), retention(c.lock->lease), new_id, with_source, c.floor,
@@ -151,6 +155,10 @@ void server::cleanup_refused(cleanup& c, in_flight const& r, answer const& a, ti
     errc const why = a.what == fault::wrong_type ? errc::wrong_type : a.what == fault::access_denied ? errc::access_denied : errc::protocol;
     finish(c, false, make_error_code(why, of_lock(s, a.words)), now);
   } else {
+    if (CONCH_MUTANT(release_follows_ask) && client_.servers != nullptr && s.at == place::state::idle && a.words.starts_with("ASK ")) {
+      place* const one = &s;
+      if (client_.servers->renewed_elsewhere(*this, {.places = {&one, 1}}, a.words, now)) return;
+    }
     ++c.refusals;
     auto const pause = milliseconds{25} * (1u << std::min(c.refusals, 6u));
     timers_.arm(c.due, std::min(c.over, now + pause + jitter(pause)));

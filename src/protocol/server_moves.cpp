@@ -23,8 +23,10 @@ void server::part(time_point now) {
   auto const part_with = [&](cleanup& c) {
     if (!keeps(*c.lock)) client_.servers->keeper(c.lock->slot).receive(c, now);
   };
-  pending_cleanups_.for_each(part_with);
-  resting_cleanups_.for_each(part_with);
+  if (!CONCH_MUTANT(cleanups_stay)) {
+    pending_cleanups_.for_each(part_with);
+    resting_cleanups_.for_each(part_with);
+  }
   auto const part_with_place = [&](place& s) {
     if (!keeps(s)) client_.servers->keeper(s.slot).receive(s, now);
   };
@@ -75,11 +77,13 @@ void server::receive(place& s, time_point now) {
   s.of = this;
   s.told_on = 0;
   s.renewing = s.asks_again = false;
+  if (CONCH_MUTANT(tickets_dropped_at_a_move)) s.ticket = 0;
   bool const is_new = !s.written && s.at == place::state::asking;
   s.run = is_new ? run_ : place::no_run;
   has_received_ = true;
   if (!is_new && !CONCH_MUTANT(nobody_awaited)) regrouped_ = std::max(regrouped_, now + time_to_greet);
-  if (connected_) {
+  bool const is_verified = s.at != place::state::owned || !CONCH_MUTANT(moved_holds_not_verified);
+  if (connected_ && is_verified) {
     resting_.push_back(s);
     return;
   }

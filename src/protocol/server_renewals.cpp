@@ -172,6 +172,14 @@ bool server::renew_behind_asking(std::span<place* const> places, bool alone, tim
     out_.want_connection();
     return false;
   }
+  if (CONCH_MUTANT(release_follows_ask) && places.front()->at == place::state::idle) {
+    cleanup* its = nullptr;
+    places.front()->of->pending_cleanups_.for_each([&](cleanup& c) { its = c.lock == places.front() && !c.is_kick && !c.sent ? &c : its; });
+    if (its == nullptr) return false;
+    receive(*its, now);
+    go_on(now);
+    return true;
+  }
   send_renewals(places, {.asking = true, .alone = alone}, now);
   return true;
 }

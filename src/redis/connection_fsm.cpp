@@ -51,8 +51,9 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
   bool first = false;
   {
     std::lock_guard const guard{outgoing_mutex_};
-    if (roles_.node != nullptr) hear(c);
+    if (roles_.node != nullptr && !CONCH_MUTANT(slot_subscribed_last)) hear(c);
     encode(c, who_, outgoing_);
+    if (roles_.node != nullptr && CONCH_MUTANT(slot_subscribed_last)) hear(c);
     first = !std::exchange(flush_due_, true);
   }
   bool const owed = unanswered_++ > 0;

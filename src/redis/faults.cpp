@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/faults.hpp"
 
+#include "base/mutant.hpp"
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -68,6 +70,7 @@ protocol::fault classify(std::string_view all_words) noexcept {
                                         "Script attempted to access a non local key", "Attempted to access a non local key"}) {
     if (words.starts_with(moving)) return fault::try_later;
   }
+  if (words.starts_with("TRYAGAIN") && CONCH_MUTANT(try_again_is_a_refusal)) return fault::refused;
   std::string_view const first = words.substr(0, words.find(' '));
   for (auto const& [word, what] : table) {
     if (first == word) return what;

@@ -26,6 +26,7 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant, multi
   --replicas      a master with replicas that lag and take over; --mutants are those that this must find
   --synced        the same, and a hold is delivered when all replicas have it
+  --cluster       a Cluster whose slots move and whose replicas take over; --mutants are those that this must find
   --quorum        a lock over several servers, in a world of its own; --mutants are those of this world
   --replay SEED   one schedule, by the seed that a violation was reported with
   --mutant NAME   with this deliberate fault in the engine or in a script
@@ -40,7 +41,7 @@ The exit code is 0 if nothing was found (with --mutants: if each was found), els
 struct options {
   std::uint64_t schedules = 0, seed = 1, replay = 0;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false;
+  bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false, cluster = false;
   mutant const* broken = nullptr;
   permit_kind kind = permit_kind::none;
   bool multi = false;  // several mutexes at once
@@ -51,6 +52,7 @@ struct options {
     return {o.promise, o.words, o.trace, o.grants};
   }
   plan make(std::uint64_t of) const {
+    if (cluster) return make_cluster_plan(of);
     if (synced) return make_synced_plan(of);
     if (replicas) return make_replicas_plan(of);
     return multi ? make_multi_plan(of) : kind == permit_kind::none ? make_plan(of) : make_permits_plan(of, kind);
@@ -63,6 +65,7 @@ struct options {
   }
   std::span<mutant const> mutants_of_kind() const {
     if (quorum) return quorum_mutants();
+    if (cluster) return cluster_mutants();
     if (synced) return synced_mutants();
     if (replicas) return replicas_mutants();
     if (multi) return multi_mutants();
@@ -125,6 +128,8 @@ options parse(int argc, char** argv) {
       o.quorum = true;
     } else if (what == "--synced") {
       o.synced = true;
+    } else if (what == "--cluster") {
+      o.cluster = true;
     } else if (what == "--replicas") {
       o.replicas = true;
     } else if (what == "--full") {
@@ -172,6 +177,7 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
                                                                     : 0];
   std::printf("\nreplay:    scripts/sim --replay %llu%s%s%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str(), kind,
               o.quorum     ? " --quorum"
+              : o.cluster  ? " --cluster"
               : o.synced   ? " --synced"
               : o.replicas ? " --replicas"
                            : "");

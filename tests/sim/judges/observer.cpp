@@ -304,7 +304,10 @@ void observer::lost(sim_acquisition& a) {
     c.open_ids_.erase(a.id);
   }
   lock_state const is = look(a.lock_number);
-  needless_loss(a, is_disowned(a) || revoked_falsely_.contains(owner_id(a)),
+  // Nobody need know of a change of master before the news has reached it, and whom it asks for the way.
+  link_ptr const by = plan_.shards != 0 ? c.keeper_of(a) : nullptr;
+  bool const by_a_former_master = by != nullptr && world_.is_superseded(*by);
+  needless_loss(a, is_disowned(a) || revoked_falsely_.contains(owner_id(a)) || by_a_former_master,
                 is.owned && is.owner == owner_id(a) && is.fence == a.fence / hand_offs_per_grant);
   told_in_time(a);
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || c.is_closed();
@@ -322,6 +325,7 @@ void observer::released(sim_acquisition& a) {
   heard_of_requests(a);
   a.released_valid = is_believed(a);
   a.release_asked_at = world_.now();
+  a.release_strays = plan_.shards != 0 && a.client->keeper_of(a) != a.client->connection(a.lock_number);
   nanos const end = std::min(world_.now(), a.client->true_time(a.seen_deadline));
   w.last_end = std::max(w.last_end, end);
   held_ += world_.now() - a.asked_at;
@@ -387,7 +391,8 @@ void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) 
   watch(a.lock_number).stirred(a.serial, world_.now());
   std::string const who = client_words(a) + " released " + lock_words(a.lock_number);
   bool const asked_once = a.client->up(a.lock_number) && a.client->up_since(a.lock_number) <= a.release_asked_at;
-  if (was_held && !failed && asked_once && released_as_nobody_.contains(owner_id(a)) && !released_as_owner_.contains(owner_id(a))) {
+  bool const moved = a.release_strays || (plan_.shards != 0 && trouble_until_ >= a.release_asked_at);  // it may have been asked for at two nodes
+  if (was_held && !failed && asked_once && !moved && released_as_nobody_.contains(owner_id(a)) && !released_as_owner_.contains(owner_id(a))) {
     throw violation{11, who + " and was told it still held it, but the server knew better"};
   }
   if (was_held && !a.released_valid && !failed) throw violation{7, who + " too late and was told it still held it"};
@@ -472,14 +477,22 @@ void observer::writes(sim_client& c, protocol::command const& what) {
     while (name < plan_.names && name_of(name) != lock_name) ++name;
     return name;
   };
+  auto const names_it = [&](engine::grant_id id, std::string_view name) {
+    if (plan_.shards == 0) return;
+    auto const [of, is_new] = c.locks_of_ids_.emplace(id.count, number_of(name));
+    if (!is_new && of->second != number_of(name))
+      throw violation{8, c.id() + " asks for two locks under the id " + engine::to_text(id) + ", which one server may have some time"};
+  };
   if (auto const* acquire = std::get_if<protocol::acquire_command>(&what)) {
     ++acquire_scripts_;
+    names_it(acquire->id, acquire->name);
     shows_ticket(c, *acquire);
     if (acquire->wait) c.open_ids_[acquire->id] = {number_of(acquire->name), world_.now()};
     if (c.dead_ids_.contains(acquire->id)) throw violation{8, "client " + std::to_string(c.number()) + " asks again under an id it has released"};
   } else if (auto const* tries = std::get_if<protocol::acquire_all_command>(&what)) {
     ++acquire_scripts_;
     for (protocol::attempt const& item : tries->items) {
+      names_it(item.id, item.name);
       if (c.dead_ids_.contains(item.id)) throw violation{8, "client " + std::to_string(c.number()) + " tries again under an id it has released"};
     }
   } else if (auto const* release = std::get_if<protocol::release_command>(&what)) {
@@ -546,8 +559,12 @@ void observer::nothing_owned_by_the_living() {
       if (is.owned && mine(is.owner) && !a_claim && !let_go) throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
       for (auto const& [id, ticket] : is.line) {
         // After a role change, too, a client may be away for long; or when it cannot connect. The longer leases of others keep the line.
-        bool const was_away = c->longest_absence() > count(c->settings().settings.lease);
-        bool const given_up = away || was_away || plan_.has({kind::role_change});
+        nanos const patience = count(c->settings().settings.lease);
+        bool const was_away = c->longest_absence() > patience;
+        bool const put_off = plan_.shards != 0 && std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
+                               return !f.concerns_one_client() && f.length + f.length2 + std::max<nanos>(f.told, 0) > patience;
+                             });
+        bool const given_up = away || was_away || put_off || plan_.has({kind::role_change});
         if (mine(id) && !given_up) throw violation{6, id + " is left behind in the line for " + lock_words(name)};
       }
     }

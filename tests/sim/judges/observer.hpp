@@ -111,9 +111,13 @@ class observer {
   void sentinel_knows(std::size_t sentinel, std::size_t server);
   void connected(sim_client& c);
   void second_connected(sim_client const& c);
+  void node_connected(sim_client& c, std::shared_ptr<link> const& l);  // of a Cluster
   void clock_forward();
   // A fault has something to do with what happens before that; with a client: to that one's connection.
   void trouble(nanos until, int client = -1);
+  // In a Cluster: whoever asks may have to wait until then, and holds cannot be renewed until then and a way round.
+  void slots_in_trouble(nanos until, nanos unwell_until);
+  void former_master_knows(std::size_t shard);
   void denied(nanos until);  // users may not do what they need
   void order_failed(sim_client const& c, std::string const& who, int name, nanos asked_at, error_code const& why) const;
   void refused();  // the server answers with errors
@@ -159,6 +163,8 @@ class observer {
   std::size_t receivers(std::string_view id, int name) const;
   bool is_told(std::string_view next, int name, bool given_back) const;
   bool comes_back(std::string_view id) const;
+  nanos last_pause_of(std::string_view id) const;
+  bool is_wanted(std::string_view id, int name) const;
   void passed_over(std::string_view id, int name) const;
   void judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const;
   void not_too_late(sim_acquisition const& a) const;
@@ -216,6 +222,7 @@ class observer {
   nanos unwell_until_ = 0;                 // of the server
   std::unordered_map<int, nanos> unwell_;  // of a client's connection
   nanos refused_at_ = -1;
+  nanos redirected_at_ = -1;  // in a Cluster
   duration shortest_validity_{};
   std::unordered_set<std::string> released_as_owner_;
   std::unordered_set<std::string> released_as_nobody_;    // the first script said so
@@ -283,6 +290,7 @@ class observer {
     std::int64_t fence = 0;  // of the grant that a renewal means; 0: any
     bool keep = false, waits = false;
     bool patient = false;
+    bool deaf = false;      // who is to stand in line hears nothing
     bool late = false;      // by a connection that its client has left
     bool together = false;  // a try, in one script with others
     std::size_t index = 0;  // of a renewal or such a try, in its script
@@ -299,6 +307,9 @@ class observer {
   bool same_server_granted(sim_acquisition const& a, sim_acquisition const& other) const;
   void asked_the_master(sim_client const& c, char const* since) const;
   bool only_roles_change() const;
+  // observer_cluster.cpp
+  void asked_the_node(sim_client const& c, std::size_t node, char const* since) const;
+  bool only_slots_and_masters() const;
   // observer_synced.cpp
   nanos time_of_a_wait() const;
   bool may_be_acknowledged(sim_client const& c, nanos since) const;

@@ -113,7 +113,9 @@ void observer::needless_loss(sim_acquisition const& a, bool disowned, bool serve
   // find a batch under way: three WAITs must fit between that third and the margin before the end, a quarter (3 / (3/4 - 1/3) = 7.2).
   if (plan_.synced && a.lease.count() * millisecond < 8 * time_of_a_wait()) return;
   nanos const acknowledged = plan_.synced ? c.settings().settings.sync_timeout.count() + 2 * time_of_a_wait() : 0;
-  nanos const needed = 10 * hop + longest_pause * 11 / 10 + 5 * millisecond + acknowledged;
+  // Where its key may be at a node without a connection, it is put off once more.
+  nanos const elsewhere = plan_.shards != 0 ? world_.time_to_reroute() : 0;
+  nanos const needed = 10 * hop + longest_pause * 11 / 10 + 5 * millisecond + acknowledged + elsewhere;
   if (std::max(*well, a.granted_at) + needed < c.true_time(a.tell_by)) {
     throw violation{9, holder_words(a) + " lost it because it was not renewed, although all had been well for " +
                            std::to_string((world_.now() - *well) / millisecond) + " ms"};
@@ -177,7 +179,12 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
     bool const connected = c.up(a.lock_number) && c.up_since(a.lock_number) <= a.asked_at && refused_at_ < a.asked_at - under_way && !stood_still;
     // One attempt ends some time, also where no grant arrives within its lease.
     bool const grants_too_late = a.once && (plan_.spikes != 0 || plan_.has({fault_plan::kind::slow}));
-    must(!connected || grants_too_late, "the server was there all the time");
+    // In a Cluster it may have been told that another node has the slot.
+    bool const redirected = redirected_at_ >= a.asked_at - under_way || (plan_.shards != 0 && trouble_until_ >= a.asked_at);
+    // Or it has no connection to where it believes the slot to be, and no time to find out where that is.
+    bool const on_the_way =
+        plan_.shards != 0 && c.keeper_of(a) != c.connection(a.lock_number) && world_.now() - a.asked_at <= world_.time_to_reroute();
+    must(!connected || grants_too_late || redirected || on_the_way, "the server was there all the time");
   } else if (why == errc::wrong_type) {
     must(spoilt(a.lock_number), "nobody has written anything else to its key");
   } else if (why == errc::access_denied) {

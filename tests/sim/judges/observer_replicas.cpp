@@ -32,15 +32,15 @@ bool observer::has_it(sim_acquisition const& a) const {
 bool observer::may_be_orphan(sim_acquisition const& a) const {
   nanos const promoted_at = world_.promoted_at(world_.shard_of(a.lock_number));
   if (promoted_at < 0 || a.lock == nullptr) return false;
-  link_ptr const l = a.client->connection(a.lock_number);
-  if (l == nullptr || !world_.is_at_master(*l)) return true;
+  link_ptr const l = a.client->keeper_of(a);
+  if (l == nullptr || l->node != world_.decides(a.lock_number)) return true;
   return a.client->true_time(a.lock->place->valid_from) <= promoted_at;
 }
 
 /// `heard`: its client has just been told that it has it.
 void observer::look_for_orphan(sim_acquisition& a, bool heard) {
   if (plan_.replicas == 0 || plan_.synced || !is_believed(a)) return;  // synced: P1 and P3 have no exception
-  if (link_ptr const l = a.client->connection(a.lock_number); l != nullptr && heard) {
+  if (link_ptr const l = a.client->keeper_of(a); l != nullptr && heard) {
     a.told_by = l->node;
     a.told_in = world_.term_of(l->node);
   }

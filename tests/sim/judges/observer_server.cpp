@@ -47,6 +47,22 @@ bool observer::comes_back(std::string_view id) const {
                                        [&](auto const& c) { return c->alive() && c->id() == client_of(id) && c->owed() == 0; });
 }
 
+nanos observer::last_pause_of(std::string_view id) const {
+  for (auto const& c : world_.clients()) {
+    if (c->alive() && c->id() == client_of(id)) return c->last_pause_end();
+  }
+  return 0;
+}
+
+/// Of one owner at a time: its client asks for it, or has it.
+bool observer::is_wanted(std::string_view id, int name) const {
+  return std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) {
+    if (!c->alive() || c->id() != client_of(id)) return false;
+    protocol::place const* const place = c->place(name);
+    return place != nullptr && place->at != engine::place::state::idle && place->id == id_of(id);
+  });
+}
+
 /// P4: whose turn nobody heard, because its client is still connected to what is a replica now, is told, and looks for the master.
 void observer::passed_over(std::string_view id, int name) const {
   if (!plan_.in_order) return;
@@ -174,18 +190,19 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
     judge_hand_over(s);
     if ((s.acquires || s.releases) && watch(s.name).left) judge_left_over(s.name, *std::exchange(watch(s.name).left, {}));
     s.late = by != nullptr && !is_current(*by);
-    if (by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id, s.name) == 0 && !may_not_know_yet(*by)) {
-      throw violation{4, std::string{s.id} + " stands in line before its client is subscribed"};
-    }
+    // In a Cluster the slot may have gone and come back while this was on its way, or its client stood still; then the client asks once more.
+    bool const ended = plan_.shards != 0 && std::max(trouble_until_, last_pause_of(s.id) + world_.time_to_reroute()) + plan_.spike >= world_.now();
+    s.deaf = !ended && by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id, s.name) == 0 && !may_not_know_yet(*by);
   }
 }
 
 void observer::after(std::span<std::string_view const>, value const& reply) {
   if (reply.is_error() && reply.error_code() != "NOSCRIPT") refused();
+  for (step const& s : steps_) {
+    if (s.deaf) throw violation{4, std::string{s.id} + " stands in line before its client is subscribed"};
+  }
   for (step const& s : steps_) judge(s, look(s.name), s.together ? dealt_out(reply, s.index) : reply);
 }
-
-void observer::redirected() { steps_.clear(); }
 
 void observer::judge(step const& s, lock_state const& is, value const& reply) {
   lock_state const& was = s.was;
@@ -344,17 +361,18 @@ void observer::judge_renewal(step const& s, lock_state const& is, value const& r
 // P6: what arrives late, by a connection its client has left, must not take what nobody will give back.
 void observer::judge_echo(step const& s, lock_state const& is) const {
   if (clobbers_ || clock_steps_ || denied_until_ >= 0) return;
+  if (plan_.shards != 0 && !s.late) return;  // its slot had moved, and is back: what was asked for meanwhile is over, and the answer tells of it
   auto const stands = [&](lock_state const& l) {
     return (l.owned && l.owner == s.id) || std::any_of(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == s.id; });
   };
   if (!stands(is) || stands(s.was) || detached_.contains(std::string{s.id})) return;  // what stands for that is given back when its turn comes
   for (auto const& c : world_.clients()) {
     if (!c->alive() || c->id() != client_of(s.id) || c->owed() != 0) continue;
-    protocol::place const* const place = c->place(s.name);
-    engine::grant_id const id = id_of(s.id);
-    bool const wanted = place != nullptr && place->at != engine::place::state::idle && place->id == id;
+    // By a node to which the slot has come back: a connection of before is ended by the next one, and there is none yet.
+    if (plan_.shards != 0 && !c->up(s.name)) continue;
     // Of those that a release was written for.
-    if (!wanted) throw violation{6, "a late request for " + std::string{s.id} + " was carried out, and nobody will give back what it took"};
+    if (!is_wanted(s.id, s.name))
+      throw violation{6, "a late request for " + std::string{s.id} + " was carried out, and nobody will give back what it took"};
   }
 }
 
@@ -387,7 +405,8 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
     if (s.releases && id == s.id) continue;
     bool const asked_first = s.acquires && is.owner == s.id && s.ticket != 0 && s.ticket < ticket;
     if (asked_first) break;
-    if (receivers(id, s.name) != 0 || comes_back(id)) throw violation{5, who + ", before " + id + " who stood in line earlier"};
+    if (receivers(id, s.name) != 0 || (comes_back(id) && is_wanted(id, s.name)))
+      throw violation{5, who + ", before " + id + " who stood in line earlier"};
   }
   if (is.state == 'c' && !is_told(is.owner, s.name, s.releases && s.was.owned && s.was.owner == s.id))
     throw violation{4, who + ", but nobody was told"};
@@ -440,6 +459,7 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
 bool observer::undisturbed(std::weak_ptr<link> const& connection, nanos since) const {
   auto const by = connection.lock();
   if (by == nullptr || by->cut || !by->server_open) return false;
+  if (plan_.shards != 0 && trouble_until_ >= since) return false;  // it may have to wait for the end of a move
   if (by->up.stalled_until > since || by->down.stalled_until > since || refused_at_ >= since || plan_.spikes != 0) return false;
   using kind = fault_plan::kind;
   return !plan_.has({kind::step_back, kind::step_forward, kind::slow});

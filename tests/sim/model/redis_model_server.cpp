@@ -80,8 +80,8 @@ void hello(call& c) {
   c.reply = value::list(value::kind::map,
                         {value::bulk("server"), value::bulk("redis"), value::bulk("version"), value::bulk("7.0.15"), value::bulk("proto"),
                          value::number(c.from.protocol), value::bulk("id"), value::number(static_cast<std::int64_t>(c.from.id)), value::bulk("mode"),
-                         value::bulk("standalone"), value::bulk("role"), value::bulk(c.server.replica ? "replica" : "master"), value::bulk("modules"),
-                         value::list(value::kind::array, {})});
+                         value::bulk(c.server.in_cluster ? "cluster" : "standalone"), value::bulk("role"),
+                         value::bulk(c.server.replica ? "replica" : "master"), value::bulk("modules"), value::list(value::kind::array, {})});
 }
 
 void auth(call& c) {

@@ -82,6 +82,14 @@ enum class engine_mutant : std::uint8_t {
   replica_not_left,
   nobody_awaited,
   awaited_at_first_only,
+  // a Cluster
+  release_follows_ask,
+  renewals_not_behind_ask,
+  ended_subscription_ignored,
+  cleanups_stay,
+  tickets_dropped_at_a_move,
+  moved_holds_not_verified,
+  ids_of_each_server,
   // how a hold ends
   holds_lost_on_reconnect,
   not_renewed_on_reconnect,
@@ -157,7 +165,11 @@ enum class engine_mutant : std::uint8_t {
   lost_connection_untold,
   refusal_is_for_now,
   role_not_checked,
+  slot_subscribed_last,
+  try_again_is_a_refusal,
   // src/redis/topology
+  ask_changes_the_map,
+  channel_without_node,
   lower_epoch_believed,
   one_sentinel_heard,
   // src/quorum

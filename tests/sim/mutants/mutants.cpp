@@ -301,6 +301,9 @@ mutant const* find_mutant(std::string_view name) {
   for (mutant const& m : synced_mutants()) {
     if (m.name == name) return &m;
   }
+  for (mutant const& m : cluster_mutants()) {
+    if (m.name == name) return &m;
+  }
   return nullptr;
 }
 

@@ -38,6 +38,8 @@ std::span<mutant const> multi_mutants();
 std::span<mutant const> replicas_mutants();
 // Of holds that all replicas have: for make_synced_plan.
 std::span<mutant const> synced_mutants();
+// Of a Cluster: for make_cluster_plan.
+std::span<mutant const> cluster_mutants();
 mutant const* find_mutant(std::string_view name);
 
 // Of this thread. Null: none.

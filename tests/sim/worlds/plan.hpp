@@ -219,6 +219,8 @@ plan make_multi_plan(std::uint64_t seed);
 plan make_replicas_plan(std::uint64_t seed);
 // The same, and a hold is delivered when all replicas have it.
 plan make_synced_plan(std::uint64_t seed);
+// The same clients and their troubles, at a Cluster whose slots move and whose replicas take over.
+plan make_cluster_plan(std::uint64_t seed);
 
 std::string name_of(int name);
 std::string key_of(int name);  // of the lock with that name

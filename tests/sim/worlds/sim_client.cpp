@@ -4,6 +4,8 @@
 #include "sim/worlds/sim_levels.hpp"
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
 // The process and its shell; sim_actors.cpp has what the user does with it.
 namespace conch::sim {
@@ -26,6 +28,8 @@ sim_client::~sim_client() {
   sync_.reset();
   engine_.reset();
   synced_.reset();
+  sharded_.reset();
+  cluster_.reset();
   alone_.reset();
 }
 
@@ -41,6 +45,21 @@ void sim_client::start() {
   world_.say("client " + std::to_string(number_) + " starts as " + id_);
   plan const& plan = world_.schedule();
   engine_ = std::make_unique<engine::cohort>(settings_, timers_, *this, stats_);
+  sim_connection::habits how;
+  how.tears = plan.splits;
+  how.dead_addresses = 10;
+  if (plan.shards != 0) {
+    how.in_turns = random_.chance(50);
+    if (random_.chance(30)) how.slowest_write = plan.latency;
+    cluster_ = std::make_unique<sim_cluster>(world_, *this, *this, settings_, id_, world_.seeds_for(number_), how, random_.next());
+    sharded_ = std::make_unique<protocol::sharded>(settings_, random_.next(), nonces_, timers_, *cluster_, *engine_, *this, stats_);
+    server_ = &sharded_->nowhere();
+    engine_->use(backend());
+    started_at_ = world_.now();
+    boot();
+    cluster_->want_connection();
+    return;
+  }
   if (plan.synced) {
     sync_ = std::make_unique<sync_side>(*this);
     synced_ = std::make_unique<protocol::synced_server>(settings_, random_.next(), nonces_, timers_, *this, *sync_, *engine_, *this, stats_);
@@ -50,11 +69,8 @@ void sim_client::start() {
     server_ = alone_.get();
   }
   engine_->use(backend());
-  sim_connection::habits how;
-  how.tears = plan.splits;
   how.in_turns = random_.chance(50);
   if (random_.chance(30)) how.slowest_write = plan.latency;
-  how.dead_addresses = 10;
   auto const seed = random_.next();
   if (plan.sentinels != 0) {
     sentinels_ = std::make_unique<sim_sentinels>(*this, *this, settings_, id_, number_, plan.listed_sentinels, ~seed);
@@ -86,16 +102,26 @@ void sim_client::boot() {
 
 void sim_client::die(bool silently, nanos server_notices) {
   if (!alive_) return;
+  std::vector<link_ptr> const all = links();
   take_apart();
-  for (link_ptr* const one : {&link_, &sync_link_}) {
-    if (*one == nullptr) continue;
+  link_.reset();
+  sync_link_.reset();
+  for (link_ptr const& one : all) {
     if (silently) {
-      world_.go_silent(*one, server_notices);
+      world_.go_silent(one, server_notices);
     } else {
-      world_.hang_up(*one);
+      world_.hang_up(one);
     }
-    one->reset();
   }
+}
+
+std::vector<link_ptr> sim_client::links() const {
+  if (cluster_) return cluster_->links();
+  std::vector<link_ptr> all;
+  for (link_ptr const& one : {link_, sync_link_}) {
+    if (one != nullptr) all.push_back(one);
+  }
+  return all;
 }
 
 void sim_client::take_apart() {
@@ -131,7 +157,10 @@ void sim_client::take_apart() {
   sync_.reset();
   engine_.reset();
   synced_.reset();
+  sharded_.reset();
+  cluster_.reset();
   alone_.reset();
+  locks_of_ids_.clear();
   dead_ids_.clear();
   open_ids_.clear();
 }
@@ -141,7 +170,8 @@ void sim_client::close() {
   closed_ = true;
   input([this](time_point now) {
     engine_->close(now);
-    server_->drop_kicks();
+    if (sharded_) sharded_->prepare_close(now);
+    else server_->drop_kicks();
   });
   auto const mine = process_;
   world_.after(random_.between(0, 50) * millisecond, [this, mine] {
@@ -179,17 +209,41 @@ bool sim_client::finished() const {
   return std::all_of(actors_.begin(), actors_.end(), [](auto const& a) { return a->at == actor::state::finished; });
 }
 
-bool sim_client::settled() const { return !alive_ || (finished() && server_->settled() && levels_->idle() && up_ && !paused_); }
+bool sim_client::settled() const {
+  if (!alive_) return true;
+  bool const nothing_owed = sharded_ ? sharded_->settled() : server_->settled() && up_;
+  return finished() && nothing_owed && levels_->idle() && !paused_;
+}
 
-link_ptr sim_client::connection(int) const { return link_; }
+link_ptr sim_client::connection(int name) const {
+  if (!cluster_) return link_;
+  auto const* const to = cluster_->view_of_node(world_.decides(name));
+  return to != nullptr ? to->to : nullptr;
+}
 
-bool sim_client::up(int) const { return up_; }
+bool sim_client::up(int name) const {
+  if (!cluster_) return up_;
+  auto const* const to = cluster_->view_of_node(world_.decides(name));
+  return to != nullptr && to->up;
+}
 
-nanos sim_client::up_since(int) const { return up_since_; }
+nanos sim_client::up_since(int name) const {
+  if (!cluster_) return up_since_;
+  auto const* const to = cluster_->view_of_node(world_.decides(name));
+  return to != nullptr ? to->since : world_.now();
+}
 
-link_ptr sim_client::shared(link const& l) const { return link_.get() == &l ? link_ : sync_link_.get() == &l ? sync_link_ : nullptr; }
+link_ptr sim_client::shared(link const& l) const {
+  if (!cluster_) return link_.get() == &l ? link_ : sync_link_.get() == &l ? sync_link_ : nullptr;
+  auto const* const to = cluster_->view_of(l);
+  return to != nullptr ? to->to : nullptr;
+}
 
-bool sim_client::is_up(link const& l) const { return link_.get() == &l && up_; }
+bool sim_client::is_up(link const& l) const {
+  if (!cluster_) return link_.get() == &l && up_;
+  auto const* const to = cluster_->view_of(l);
+  return to != nullptr && to->up;
+}
 
 std::string sim_client::describe() const {
   std::string text = " [client " + std::to_string(number_) + (alive_ ? up_ ? "" : " not connected" : " dead");
@@ -231,6 +285,8 @@ void sim_client::finish_input() {
       notice const n = notices_.front();
       notices_.pop_front();
       hear(n);
+    } else if (cluster_) {
+      if (!cluster_->end_of_turn()) break;
     } else if (connection_->end_of_turn() || (sentinels_ != nullptr && sentinels_->end_of_turn()) || (sync_ && sync_->connection->end_of_turn())) {
       continue;
     } else {
@@ -239,10 +295,7 @@ void sim_client::finish_input() {
   }
   in_input_ = false;
   if (!alive_) return;
-  if (cleanups_are_due_ && up_ && !server_->catching_up()) {
-    cleanups_are_due_ = false;
-    if (server_->pending() > releases_written_) throw violation{6, id_ + " does not repeat its clean-ups on a new connection"};
-  }
+  cleanups_repeated();
   rearm();
   orders_end();
   levels_->checked(local_now());
@@ -267,6 +320,25 @@ void sim_client::wake(std::uint64_t version) {
   wake_at_ = 0;
   if (paused_) return;  // resume() looks at the timers
   input([this](time_point now) { engine_->tick(now); });
+}
+
+/// P6.
+void sim_client::cleanups_repeated() {
+  auto const judge = [&](bool& due, protocol::server const& s, std::size_t written) {
+    if (!due || s.catching_up()) return;
+    due = false;
+    if (s.pending() > written) throw violation{6, id_ + " does not repeat its clean-ups on a new connection"};
+  };
+  if (!cluster_) {
+    if (up_) judge(cleanups_are_due_, *server_, releases_written_);
+    return;
+  }
+  for (std::size_t i = 0; i < sharded_->size(); ++i) {
+    protocol::server const* const s = sharded_->at(i);
+    if (s == nullptr) continue;
+    sim_cluster::view& to = cluster_->view_of_master(i);
+    if (to.up) judge(to.cleanups_are_due, *s, to.releases_written);
+  }
 }
 
 // ---------------------------------------------------------------------------------- connection
@@ -360,7 +432,7 @@ void sim_client::connected_as(protocol::session const& s, time_point now) {
   renewals_written_.clear();
   server_->connected_as(s, now);
   cleanups_are_due_ = true;
-  if (!server_->catching_up()) renewed_at_once(now);  // not where it takes several turns
+  if (!server_->catching_up()) renewed_at_once(renewals_written_, nullptr, now);  // not where it takes several turns
   world_.watcher().connected(*this);
 }
 
@@ -379,40 +451,50 @@ void sim_client::disconnected(std::string_view why, time_point now) {
   if (up_) down_since_ = world_.now();
   up_ = cleanups_are_due_ = false;
   server_->disconnected(why, now);
-  no_order_may_repeat();
+  no_order_may_repeat(*server_);
 }
 
-void sim_client::answered(protocol::answer const& a, time_point now) {
+void sim_client::answered(protocol::answer const& a, time_point now) { answered_by(*server_, a, now); }
+
+void sim_client::answered_by(protocol::wire_events& s, protocol::answer const& a, time_point now) {
   if (!a.numbers().empty() && world_.tracing()) world_.say("client " + std::to_string(number_) + " is answered");
   if (a.what == protocol::fault::no_script) world_.watcher().script_was_unknown();
-  server_->answered(a, now);
+  s.answered(a, now);
 }
 
-void sim_client::granted(protocol::pushed_grant const& g, time_point now) {
+void sim_client::granted(protocol::pushed_grant const& g, time_point now) { granted_by(*server_, g, now); }
+
+void sim_client::granted_by(protocol::wire_events& s, protocol::pushed_grant const& g, time_point now) {
   if (world_.tracing()) world_.say("client " + std::to_string(number_) + " is pushed " + engine::to_text(g.id) + " for " + std::string{g.name});
   auto const* const place = place_of(engine_->find(g.name));
   bool const permit = g.kind != engine::permit_kind::none;  // of which this client may have several places
   bool const live = permit || (place != nullptr && place->id == g.id && place->at != engine::place::state::idle);
-  server_->granted(g, now);
+  s.granted(g, now);
   bool const flooded = stats_.pushes_stray > 100;  // by somebody who publishes: so many a second are given back
-  if (!live && !flooded && server_->pending() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
+  if (!live && !flooded && owed() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
 }
 
-void sim_client::requested(std::string_view name, engine::grant_id id, time_point now) {
+void sim_client::requested(std::string_view name, engine::grant_id id, time_point now) { requested_by(*server_, name, id, now); }
+
+void sim_client::requested_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) {
   if (world_.tracing()) world_.say("client " + std::to_string(number_) + " is asked for " + engine::to_text(id) + " of " + std::string{name});
-  server_->requested(name, id, now);
+  s.requested(name, id, now);
 }
 
-void sim_client::freed(std::string_view name, engine::grant_id id, bool more, time_point now) {
+void sim_client::freed(std::string_view name, engine::grant_id id, bool more, time_point now) { freed_by(*server_, name, id, more, now); }
+
+void sim_client::freed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, bool more, time_point now) {
   if (world_.tracing())
     world_.say("client " + std::to_string(number_) + " is told that " + std::string{name} + " is free, which " + engine::to_text(id) + " waits for");
-  server_->freed(name, id, more, now);
+  s.freed(name, id, more, now);
 }
 
-void sim_client::revoked(std::string_view name, engine::grant_id id, time_point now) {
+void sim_client::revoked(std::string_view name, engine::grant_id id, time_point now) { revoked_by(*server_, name, id, now); }
+
+void sim_client::revoked_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) {
   if (world_.tracing())
     world_.say("client " + std::to_string(number_) + " is told that " + engine::to_text(id) + " for " + std::string{name} + " was taken away");
-  server_->revoked(name, id, now);
+  s.revoked(name, id, now);
   for (auto const& a : actors_) {
     for (auto const* slot : {&a->outer, &a->inner}) {
       if (*slot != nullptr && (*slot)->id == id) world_.watcher().told_of_force(slot->get());
@@ -423,10 +505,12 @@ void sim_client::revoked(std::string_view name, engine::grant_id id, time_point 
   });
 }
 
-void sim_client::missed(std::string_view name, engine::grant_id id, time_point now) {
+void sim_client::missed(std::string_view name, engine::grant_id id, time_point now) { missed_by(*server_, name, id, now); }
+
+void sim_client::missed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) {
   if (world_.tracing())
     world_.say("client " + std::to_string(number_) + " is told that " + engine::to_text(id) + " for " + std::string{name} + " missed its turn");
-  server_->missed(name, id, now);
+  s.missed(name, id, now);
 }
 
 /// P11: what does not get better by waiting is told at once.
@@ -445,26 +529,61 @@ void sim_client::nobody_waits_for_a_refusal() const {
   levels_->for_each([&](sim_acquisition const& x) { check(&x); });
 }
 
-/// P9: what a hold has become meanwhile is found out at once, not when it is due.
-void sim_client::renewed_at_once(time_point now) const {
-  auto const check = [&](sim_acquisition const* x) {
-    if (x == nullptr || x->at != engine::acquisition::phase::holding || x->lock == nullptr || !x->lock->place->may_renew(now)) return;
-    bool const written = std::find(renewals_written_.begin(), renewals_written_.end(), x->id) != renewals_written_.end();
-    if (!written) throw violation{9, id_ + " does not ask on a new connection whether it still has " + engine::to_text(x->id)};
+/// That is to be renewed: the server has said no more of it than that it was granted.
+void sim_client::for_each_hold(time_point now, std::function<void(sim_acquisition const&)> const& what) const {
+  auto const look = [&](sim_acquisition const* x) {
+    if (x != nullptr && x->at == engine::acquisition::phase::holding && x->lock != nullptr && x->lock->place->may_renew(now)) what(*x);
   };
   for (auto const& a : actors_) {
-    check(a->outer.get());
-    check(a->inner.get());
+    look(a->outer.get());
+    look(a->inner.get());
     if (a->several == nullptr) continue;
-    for (auto const& slot : a->several->slots) check(slot.get());
+    for (auto const& slot : a->several->slots) look(slot.get());
   }
-  levels_->for_each([&](sim_acquisition const& x) { check(&x); });
+  levels_->for_each([&](sim_acquisition const& x) { look(&x); });
+}
+
+/// P9: what a hold has become meanwhile is found out at once, not when it is due.
+void sim_client::renewed_at_once(std::vector<engine::grant_id> const& written_ids, engine::backend const* by, time_point now) const {
+  for_each_hold(now, [&](sim_acquisition const& x) {
+    if (by != nullptr && place_of(x.lock->place.get())->of != by) return;
+    bool const written = std::find(written_ids.begin(), written_ids.end(), x.id) != written_ids.end();
+    if (!written) throw violation{9, id_ + " does not ask on a new connection whether it still has " + engine::to_text(x.id)};
+  });
+}
+
+/// P9, where a slot has another master: likewise, of each hold that has come to a master with a connection.
+void sim_client::slots_move(std::function<void()> const& move, time_point now) {
+  std::map<engine::grant_id, protocol::server const*> keepers;
+  std::map<protocol::server const*, std::size_t> written;
+  for_each_hold(now, [&](sim_acquisition const& x) { keepers[x.id] = place_of(x.lock->place.get())->of; });
+  for_each_connected([&](protocol::server const& s, sim_cluster::view const& to) { written[&s] = to.renewals_written.size(); });
+  move();
+  for_each_connected([&](protocol::server const& s, sim_cluster::view const& to) {
+    auto const known = written.find(&s);
+    if (known == written.end() || s.catching_up()) return;
+    auto const since = to.renewals_written.begin() + static_cast<std::ptrdiff_t>(known->second);
+    for_each_hold(now, [&](sim_acquisition const& x) {
+      auto const before = keepers.find(x.id);
+      if (place_of(x.lock->place.get())->of != &s || before == keepers.end() || before->second == &s) return;
+      if (std::find(since, to.renewals_written.end(), x.id) == to.renewals_written.end())
+        throw violation{9, id_ + " does not ask the new master of its slot whether it still has " + engine::to_text(x.id)};
+    });
+  });
+}
+
+void sim_client::for_each_connected(std::function<void(protocol::server const&, sim_cluster::view const&)> const& what) const {
+  for (std::size_t i = 0; i < sharded_->size(); ++i) {
+    if (protocol::server const* const s = sharded_->at(i); s != nullptr && cluster_->view_of_master(i).up) what(*s, cluster_->view_of_master(i));
+  }
 }
 
 // ---------------------------------------------------------------------------- engine's effects
 
+void sim_client::sends(protocol::command const& c) { world_.watcher().writes(*this, c); }
+
 void sim_client::send(protocol::command const& c) {
-  world_.watcher().writes(*this, c);
+  sends(c);
   if (std::holds_alternative<protocol::release_command>(c)) ++releases_written_;
   if (auto const* renew = std::get_if<protocol::renew_command>(&c)) {
     for (protocol::renewal const& item : renew->items) renewals_written_.push_back(item.id);
@@ -477,6 +596,53 @@ void sim_client::want_connection() { connection_->want(); }
 void sim_client::drop_connection(std::string_view why) {
   world_.watcher().drops_connection(*this, why);
   if (connection_->drop(why)) drop_why_ = why;
+}
+
+// --------------------------------------------------------------------------------- in a Cluster
+
+link_ptr sim_client::dial(std::size_t node) {
+  auto l = std::make_shared<link>(number_, process_, random_.next());
+  l->node = node;
+  world_.connect(l);
+  return l;
+}
+
+void sim_client::drops(std::string_view why) {
+  world_.watcher().drops_connection(*this, why);
+  dropped_for_.insert(std::string{why});
+}
+
+void sim_client::node_connected(std::size_t number) {
+  sim_cluster::view const& to = cluster_->view_of_master(number);
+  if (to.to->greeted_by_replica) throw violation{4, id_ + " takes a replica for the master"};
+  if (!up_) up_since_ = world_.now();
+  up_ = true;
+  longest_absence_ = std::max(longest_absence_, world_.now() - down_since_);
+  protocol::server const* const s = sharded_->at(number);
+  if (!s->catching_up()) renewed_at_once(to.renewals_written, s, local_now());
+  world_.watcher().node_connected(*this, to.to);
+}
+
+link_ptr sim_client::keeper_of(sim_acquisition const& a) const {
+  if (!cluster_) return link_;
+  if (a.lock == nullptr) return nullptr;
+  protocol::server const* const keeper = place_of(a.lock->place.get())->of;
+  for (std::size_t i = 0; i < sharded_->size(); ++i) {
+    if (sharded_->at(i) == keeper) return cluster_->view_of_master(i).to;
+  }
+  return nullptr;
+}
+
+void sim_client::node_failed(protocol::fault what, std::string_view words) {
+  bool const for_now = what == protocol::fault::try_later || what == protocol::fault::reconnect;
+  if (!for_now) throw violation{11, id_ + " takes it for final that " + std::string{words}};
+}
+
+void sim_client::node_disconnected(std::size_t number, std::string_view why) {
+  if (why != "the connection is gone" && !dropped_for_.contains(why) && !why.ends_with(" has taken its place"))
+    throw violation{10, "the connection does not understand what the server sent: " + std::string{why}};
+  down_since_ = world_.now();
+  no_order_may_repeat(*sharded_->at(number));
 }
 
 void sim_client::note(bool is_error, std::string_view words) {

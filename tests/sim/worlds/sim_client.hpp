@@ -4,8 +4,10 @@
 
 #include "cohort/cohort.hpp"
 #include "protocol/server.hpp"
+#include "protocol/sharded.hpp"
 #include "protocol/synced_server.hpp"
 #include "sim/worlds/plan.hpp"
+#include "sim/worlds/sim_cluster.hpp"
 #include "sim/worlds/sim_connection.hpp"
 #include "sim/worlds/world.hpp"
 
@@ -15,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -48,6 +51,7 @@ struct sim_acquisition : engine::acquisition {
   bool active = false;  // granted, and neither released nor dead
   bool told = false;    // of its loss
   nanos release_asked_at = 0;
+  bool release_strays = false;  // it was asked for at another node than that of the lock
   bool released_valid = false;  // it was valid when its release was asked for
   engine::grant_id id;          // on the server, when granted
   time_point seen_deadline{};
@@ -112,7 +116,8 @@ class sim_client final : public protocol::wire,
                          public engine::admin_events,
                          public engine::log_sink,
                          public sim_connection::shell,
-                         public sim_sentinels::outside {
+                         public sim_sentinels::outside,
+                         public sim_cluster::outside {
  public:
   sim_client(world& w, int number);
   ~sim_client();
@@ -146,6 +151,10 @@ class sim_client final : public protocol::wire,
   link_ptr shared(link const& l) const;
   bool is_up(link const& l) const;
   link_ptr const& sync_connection() const { return sync_link_; }
+  // In a Cluster: the connection that asks for the map, and those to nodes.
+  sim_cluster const* cluster() const { return cluster_.get(); }
+  // To the server that has the place of this hold, by what the client knows.
+  link_ptr keeper_of(sim_acquisition const& a) const;
   // Since when the second connection is up; less than 0: it is not.
   nanos synced_since() const { return sync_ ? sync_->since : -1; }
   int number() const { return number_; }
@@ -156,7 +165,7 @@ class sim_client final : public protocol::wire,
   nanos last_pause_end() const { return last_pause_end_; }
   nanos paused_in_all() const { return paused_in_all_; }
   std::string describe() const;
-  std::size_t owed() const { return server_->pending(); }
+  std::size_t owed() const { return sharded_ ? sharded_->pending() : server_->pending(); }
   protocol::place const* place(int name) const { return place_of(engine_->find(names_[static_cast<std::size_t>(name)])); }
   // What the protocol with the server knows of it.
   static protocol::place const* place_of(engine::place const* of_engine) {
@@ -165,7 +174,7 @@ class sim_client final : public protocol::wire,
   }
 
   time_point local(nanos true_time) const;
-  time_point local_now() const { return local(world_.now()); }
+  time_point local_now() const override { return local(world_.now()); }
   nanos true_time(time_point local_time) const;  // the last moment at which the clock does not show more
 
  private:
@@ -212,9 +221,14 @@ class sim_client final : public protocol::wire,
   bool is_of_sync(sim_connection const& c) const { return sync_ && &c == sync_->connection.get(); }
   sim_connection* connection_of(link_ptr const& l) const {
     if (l == nullptr) return nullptr;
+    if (cluster_) return cluster_->connection_of(*l);
     return l == link_ ? connection_.get() : l == sync_link_ ? sync_->connection.get() : nullptr;
   }
-  engine::backend& backend() const { return synced_ ? static_cast<engine::backend&>(*synced_) : *server_; }
+  engine::backend& backend() const {
+    if (sharded_) return *sharded_;
+    return synced_ ? static_cast<engine::backend&>(*synced_) : *server_;
+  }
+  std::vector<link_ptr> links() const;
 
   // protocol::wire
   void send(protocol::command const& c) override;
@@ -241,6 +255,22 @@ class sim_client final : public protocol::wire,
   nanos sentinel_delay(sentinel_line& l, bool up) override { return world_.sentinel_delay(l, up); }
   void to_sentinel(sentinel_line_ptr const& l, std::string bytes) override { world_.to_sentinel(l, std::move(bytes)); }
   void named(std::size_t server) override;
+  // sim_cluster::outside
+  link_ptr dial(std::size_t node) override;
+  void transmit(link_ptr const& l, std::string bytes) override { world_.send(l, std::move(bytes)); }
+  void hang_up(link_ptr const& l) override { world_.hang_up(l); }
+  void sends(protocol::command const& c) override;
+  void drops(std::string_view why) override;
+  void node_connected(std::size_t number) override;
+  void node_failed(protocol::fault what, std::string_view words) override;
+  void node_disconnected(std::size_t number, std::string_view why) override;
+  void slots_move(std::function<void()> const& move, time_point now) override;
+  void answered_by(protocol::wire_events& s, protocol::answer const& a, time_point now) override;
+  void granted_by(protocol::wire_events& s, protocol::pushed_grant const& g, time_point now) override;
+  void revoked_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) override;
+  void requested_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) override;
+  void freed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, bool more, time_point now) override;
+  void missed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) override;
   // engine::acquisition_events
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
@@ -268,7 +298,10 @@ class sim_client final : public protocol::wire,
   void ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name, bool is_inner, time_point now);
   void cancel_now(actor& a, time_point now);
   void cancel_again(actor& a, time_point now);
-  void renewed_at_once(time_point now) const;
+  void for_each_hold(time_point now, std::function<void(sim_acquisition const&)> const& what) const;
+  void for_each_connected(std::function<void(protocol::server const&, sim_cluster::view const&)> const& what) const;
+  void renewed_at_once(std::vector<engine::grant_id> const& written, engine::backend const* by, time_point now) const;
+  void cleanups_repeated();
   void downgrade(actor& a, time_point now);
   void write_guarded(actor& a, time_point now);
   void extend(actor& a, time_point now);
@@ -276,7 +309,7 @@ class sim_client final : public protocol::wire,
   void take_over(detached_hold const& d, time_point now);
   // sim_orders.cpp: an operator's
   void give_orders(actor& a, time_point now);
-  void no_order_may_repeat() const;
+  void no_order_may_repeat(engine::backend const& at) const;
   void orders_end() const;
   void order_answered(sim_order& one, engine::admin_result const& result, error_code why);
   void orders_done(actor& a, time_point now);
@@ -317,11 +350,13 @@ class sim_client final : public protocol::wire,
   statistics stats_;
   std::unique_ptr<protocol::server> alone_;
   std::unique_ptr<protocol::synced_server> synced_;  // instead
-  protocol::server* server_ = nullptr;               // of these
+  std::unique_ptr<protocol::sharded> sharded_;       // likewise
+  protocol::server* server_ = nullptr;               // of these; in a Cluster nobody's
   std::unique_ptr<engine::cohort> engine_;
   std::unique_ptr<sim_sentinels> sentinels_;  // where there are any
   std::optional<std::size_t> named_;          // by them
-  std::unique_ptr<sim_connection> connection_;
+  std::unique_ptr<sim_cluster> cluster_;
+  std::unique_ptr<sim_connection> connection_;  // in a Cluster none
   link_ptr link_;
   std::unique_ptr<sync_side> sync_;
   link_ptr sync_link_;
@@ -330,6 +365,7 @@ class sim_client final : public protocol::wire,
   nanos started_at_ = 0;
   nanos down_since_ = 0, longest_absence_ = 0;
   std::string drop_why_;
+  std::set<std::string, std::less<>> dropped_for_;  // in a Cluster: all reasons so far
   std::deque<notice> notices_;
   std::vector<std::string> names_;
   std::uint64_t wake_version_ = 0;
@@ -351,6 +387,7 @@ class sim_client final : public protocol::wire,
   };
   std::unordered_map<engine::grant_id, request> open_ids_;  // may own, or stand in line, on the server
   std::unordered_set<engine::grant_id> dead_ids_;           // a release or leave was written for them
+  std::unordered_map<std::uint64_t, int> locks_of_ids_;     // by the count of the id
 };
 
 }  // namespace conch::sim

@@ -68,9 +68,10 @@ void sim_client::give_orders(actor& a, time_point now) {
 }
 
 /// P8: nobody knows whether it was carried out, and by now it may meet somebody else.
-void sim_client::no_order_may_repeat() const {
+void sim_client::no_order_may_repeat(engine::backend const& at) const {
   for (auto const& a : actors_) {
     for (auto const& one : a->orders) {
+      if (one->at != &at) continue;
       bool const takes_from_all = one->what == kind::force && one->fence == 0 && one->last == 0;
       bool const acts_again = (takes_from_all || (one->what == kind::set_limit && one->by != 0)) && one->written;
       if (acts_again && !one->answered) throw violation{8, order_words(*this, *one) + " will be repeated, though it may have been carried out"};

@@ -85,13 +85,14 @@ void world::run() {
   nanos last_fault = 0;
   for (fault_plan const& f : plan_.faults) {
     at(f.at, [this, &f] { apply(f); });
-    last_fault = std::max(last_fault, f.at + f.length + f.length2);
+    last_fault = std::max(last_fault, f.at + f.length + f.length2 + (plan_.shards != 0 ? std::max<nanos>(f.told, 0) : 0));
   }
   // Faults come to an end: what was promised "as soon as the server can be reached" is then due.
   at(last_fault + millisecond, [this] { heal(); });
 
   // Time enough for every actor to have its turn at the price of a lease each.
-  nanos limit = last_fault + plan_.set_back();
+  nanos limit = last_fault + 2 * millisecond + plan_.set_back();
+  if (plan_.shards != 0) limit += 2 * second;  // who was told a wrong map asks for another in a second
   nanos const each = 2 * plan_.longest_lease() + second;
   for (client_plan const& c : plan_.clients) {
     for (actor_plan const& a : c.actors) {
@@ -437,10 +438,10 @@ link_ptr world::link_of(int client) {
 void world::apply(fault_plan const& f) {
   using kind = fault_plan::kind;
   say("fault: " + to_words(f));
-  observer_->trouble(now_ + f.length + f.length2, f.concerns_one_client() ? f.client : -1);
+  if (!troubles_slots(f)) observer_->trouble(now_ + f.length + f.length2, f.concerns_one_client() ? f.client : -1);
   if (apply_to_servers(f) || static_cast<std::size_t>(f.client) >= clients_.size()) return;
   sim_client& c = *clients_[static_cast<std::size_t>(f.client)];
-  link_ptr const l = plan_.synced && f.at % 2 != 0 ? c.sync_connection() : link_of(f.client);
+  link_ptr const l = plan_.shards != 0 ? link_for(f) : plan_.synced && f.at % 2 != 0 ? c.sync_connection() : link_of(f.client);
   switch (f.what) {
     case kind::cut:
       if (l != nullptr) {

@@ -2,6 +2,7 @@
 // them and the clients, and the faults of the plan. Everything in it follows from the plan.
 #pragma once
 
+#include "base/url.hpp"
 #include "cohort/admin_request.hpp"
 #include "sim/judges/observer.hpp"
 #include "sim/model/redis_model.hpp"
@@ -114,14 +115,20 @@ class world {
   redis_model& server() { return nodes_[master()].model; }  // the one that decides, where there is only one
   keys_of_lock keys_of(int name);
   bool is_at_master(link const& l) const { return l.node == master(nodes_[l.node].shard); }
+  // It has been replaced, and takes itself for the master still.
+  bool is_superseded(link const& l) const { return nodes_[l.node].takes_writes && !is_at_master(l); }
   // Of that lock: the master whose slot it is in, or the only one.
   std::size_t decides(int name) const { return master(shard_of(name)); }
   std::size_t shard_of(int name) const;
+  std::size_t shard_of_node(std::size_t number) const { return nodes_[number].shard; }
+  // How often something has happened to slots or masters.
+  std::uint64_t changes() const { return changes_; }
   // How many connections of that client hear of the lock where that is decided.
   std::size_t listeners(int name, std::string_view client) const;
   bool stood_still(link const& l, nanos since) const { return nodes_[l.node].frozen_until >= since; }
   // Which of the servers is the master, and since when. Another one may not have heard yet that it is none any more.
   std::size_t master(std::size_t of_shard = 0) const { return shards_[of_shard].master; }
+  nanos time_to_reroute() const;  // of a client that is well: it hears of it, connects, and asks
   nanos promoted_at(std::size_t of_shard = 0) const { return shards_[of_shard].promoted_at; }
   // All replicas hear of the master, and it of them; and since when.
   bool all_follow(std::size_t of_shard = 0) const;
@@ -153,6 +160,8 @@ class world {
   static constexpr int port_of_nodes = 6379;
   static std::string host_of_node(std::size_t number);
   static int slot_of(int name);
+  // The nodes that the URL of a client names.
+  redis::cluster_url seeds_for(int client) const;
   // By somebody who is no client of ours.
   value ask_node(std::size_t at, std::span<std::string_view const> argv, bool asking = false);
   redis_model& model_of(std::size_t number) { return nodes_[number].model; }
@@ -184,6 +193,7 @@ class world {
   void change_roles(fault_plan const& f);
   // world_cluster.cpp
   bool apply_to_servers(fault_plan const& f);
+  bool troubles_slots(fault_plan const& f);
   void form_cluster();
   std::size_t shard_of_key(std::string_view key) const { return slot_owners_[static_cast<std::size_t>(redis_model::slot_of(key))]; }
   bool may_decide(std::size_t at, std::string_view key) const;
@@ -224,6 +234,7 @@ class world {
   void break_link(link_ptr const& l, nanos client_notices, nanos server_notices);
   void refuse_until(int client, nanos until);
   link_ptr link_of(int client);
+  link_ptr link_for(fault_plan const& f);
   void apply(fault_plan const& f);
   void stop_server(fault_plan const& f, bool keep);
   void inject(fault_plan const& f);
@@ -303,6 +314,7 @@ class world {
     bool decided = false;  // the new owner has it
   };
   std::map<int, move> moves_;  // by slot
+  std::uint64_t changes_ = 0;
   struct sentinel_state {
     std::size_t server = 0;   // the master, as far as it knows ...
     std::size_t address = 0;  // ... which a leader names before that

@@ -39,6 +39,20 @@ int world::slot_of(int name) { return redis_model::slot_of(key_of(name)); }
 
 std::size_t world::shard_of(int name) const { return slot_owners_.empty() ? 0 : slot_owners_[static_cast<std::size_t>(slot_of(name))]; }
 
+/// Two masters of the beginning, or their replicas. Wherever the slots go, they stay nodes.
+redis::cluster_url world::seeds_for(int client) const {
+  redis::cluster_url url;
+  std::size_t const in_shard = nodes_.size() / shards_.size();
+  for (std::size_t i = 0; i < 2; ++i) {
+    redis::address a;
+    std::size_t const of = (static_cast<std::size_t>(client) + i) % shards_.size();
+    a.host = host_of_node(of * in_shard + (static_cast<std::size_t>(client) / shards_.size()) % in_shard);
+    a.port = port_of_nodes;
+    url.seeds.push_back(a);
+  }
+  return url;
+}
+
 /// By the name of the channel, which no other node knows.
 std::size_t world::listeners(int name, std::string_view client) const {
   if (slot_owners_.empty()) return nodes_[master()].model.subscriber_count("conch:" + std::string{client});
@@ -95,6 +109,41 @@ void world::spread_news(nanos within) {
 bool world::is_changing(std::size_t of_shard) const {
   return shards_[of_shard].switching ||
          std::any_of(moves_.begin(), moves_.end(), [&](auto const& m) { return m.second.from == of_shard || m.second.to == of_shard; });
+}
+
+/// Of the connections of that client: mostly the one to the master of the lock, and sometimes that for the map.
+link_ptr world::link_for(fault_plan const& f) {
+  sim_client const& c = *clients_[static_cast<std::size_t>(f.client)];
+  sim_cluster const* const of = c.cluster();
+  if (of == nullptr) return nullptr;
+  if ((f.variant & 24) == 24 && of->map_link() != nullptr) return of->map_link();
+  if (f.name < plan_.names && (f.variant & 32) != 0) return c.connection(f.name);
+  auto const all = of->links();
+  return all.empty() ? nullptr : all[static_cast<std::size_t>(f.at / microsecond) % all.size()];
+}
+
+nanos world::time_to_reroute() const {
+  nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
+  return 2 * plan_.connect_time + 20 * hop + 110 * millisecond + 10 * millisecond;
+}
+
+/// What keeps clients from renewing and from being answered, where slots or masters change. False: it is no such fault.
+bool world::troubles_slots(fault_plan const& f) {
+  using kind = fault_plan::kind;
+  ++changes_;
+  nanos const news = std::max<nanos>(f.told, 0), ends = now_ + f.length + f.length2 + news;
+  switch (f.what) {
+    case kind::move_slot:  // a renewal goes where the key is
+      observer_->slots_in_trouble(ends, now_);
+      return true;
+    case kind::move_at_once:
+    case kind::fail_over:
+    case kind::cluster_down: observer_->slots_in_trouble(ends, ends); return true;
+    case kind::misdirect:  // who was told a wrong map asks for another in a second
+      observer_->slots_in_trouble(ends + second + 100 * millisecond, ends + second + 100 * millisecond);
+      return true;
+    default: return false;
+  }
 }
 
 /// False: it is no fault of masters, replicas and slots alone.
@@ -159,6 +208,7 @@ void world::end_move(fault_plan const& f, int slot) {
   }
   move& m = moves_.at(slot);
   m.decided = true;
+  observer_->slots_in_trouble(now_, now_);
   slot_owners_[static_cast<std::size_t>(slot)] = static_cast<std::uint8_t>(m.to);
   say("slot " + std::to_string(slot) + " is at node " + std::to_string(master(m.to)));
   nodes_[master(m.to)].model.set_importing(slot, {});
@@ -167,6 +217,7 @@ void world::end_move(fault_plan const& f, int slot) {
   after(at_once ? 0 : f.length2, [this, slot] {
     std::size_t const from = master(moves_.at(slot).from);
     nodes_[from].model.set_migrating(slot, {});
+    observer_->slots_in_trouble(now_, now_);
     hears_news(from);
     moves_.erase(slot);
   });

@@ -242,7 +242,7 @@ void world::demote(fault_plan const& f, std::size_t old) {
   }
   shards_[nodes_[old].shard].switching = false;
   shards_[nodes_[old].shard].all_follow_since = now_;
-  if (plan_.shards != 0) return;
+  if (plan_.shards != 0) return observer_->former_master_knows(nodes_[old].shard);
   if (!sentinels_.empty()) return all_sentinels_know();
   addresses_.assign(addresses_.size(), master());
   for (int i = 0; i < static_cast<int>(clients_.size()); ++i) observer_->told_of_switch(i);
