@@ -64,14 +64,18 @@ asio::awaitable<counter::change> counter::increment(bool locked) {
 
 asio::awaitable<std::int64_t> counter::increment_under(conch::hold& hold, bool& writing) {
   std::int64_t const value = co_await read_value();
-  // The GET may have taken long. Without a hold that is still good, nothing is written. (A plain
-  // SET cannot carry the fence, with which the resource itself would refuse a late write.)
+  // The read may have taken long. Without a hold that is still good, nothing is written; and where the store keeps the token beside the value, it
+  // refuses a write that is late nevertheless.
   if (!hold.valid()) {
     throw system_error(make_error_code(conch::errc::lost));
   }
-  auto set = values_.set(key_, std::to_string(value + 1));
+  auto set = values_.set_guarded(key_, std::to_string(value + 1), hold.fence());
   writing = true;
-  co_await std::move(set);
+  bool const written = co_await std::move(set);
+  if (!written) {
+    writing = false;
+    throw system_error(make_error_code(conch::errc::lost));
+  }
   co_return value + 1;
 }
 

@@ -21,8 +21,8 @@ struct counter_error : std::runtime_error {
   bool maybe_changed;  ///< The write was under way: nobody knows whether it happened.
 };
 
-/// What this program is about: a number that lives in Redis and is changed in two steps, by a plain
-/// GET and a plain SET. Between them others may do the same. The lock makes it one step.
+/// What this program is about: a number that lives in Redis, or in a table, and is changed in two steps, by a
+/// read and a write. Between them others may do the same. The lock makes it one step.
 class counter {
  public:
   /// `wait`: how long a change may wait for the lock.

@@ -1,9 +1,13 @@
 #include "from_options.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "memory_values.hpp"
+#ifdef HTTP_COUNTER_POSTGRESQL
+#include "postgres_values.hpp"
+#endif
 #include "redis_address.hpp"
 #include "redis_values.hpp"
 
@@ -78,11 +82,19 @@ conch::config lock_settings(options const& chosen) {
 }
 
 std::unique_ptr<value_store> make_store(asio::io_context& ctx, options const& chosen) {
+  auto const limit = std::chrono::duration_cast<std::chrono::milliseconds>(command_limit(chosen));
+  if (chosen.redis.starts_with("postgresql://") || chosen.redis.starts_with("postgres://")) {
+#ifdef HTTP_COUNTER_POSTGRESQL
+    // A new connection is a new process of the server. A write that is late shows its token.
+    return std::make_unique<postgres_values>(ctx, chosen.redis, 5 * limit);
+#else
+    throw std::invalid_argument("this program was built without libpq, which a counter in PostgreSQL needs");
+#endif
+  }
   redis_address address = parse_address(server_of_values(chosen.redis));
   if (address.in_memory) {
     return std::make_unique<memory_values>();
   }
-  auto const limit = std::chrono::duration_cast<std::chrono::milliseconds>(command_limit(chosen));
   return std::make_unique<redis_values>(ctx, std::move(address), limit);
 }
 

@@ -63,7 +63,7 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   add("host", po::value(&result.hosts)->value_name("NAME"),
       "a name by which browsers and others may call the server, besides its addresses and localhost; as often as needed");
   add("redis", po::value(&redis)->value_name("URL"),  // no default here: --help shows it
-      "the server that keeps counter and lock: redis://, unix:// or memory://; or redlock:// and a list of "
+      "the server that keeps counter and lock: redis://, unix://, memory:// or postgresql://; or redlock:// and a list of "
       "servers for the lock, the first of which keeps the counter (default: "
       "$CONCH_URL, else redis://127.0.0.1:6379). With a password only in $CONCH_URL: everybody on the machine can "
       "read arguments");
@@ -91,7 +91,7 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
     throw usage_error(error.what());
   }
   if (given.contains("help")) {
-    std::cout << "conch-http-counter: a counter over HTTP, kept in Redis, guarded by a lock\n\n"
+    std::cout << "conch-http-counter: a counter over HTTP, kept in Redis or PostgreSQL, guarded by a lock\n\n"
               << known
               << "\nPOST /counter adds one (POST /counter?lock=off without the lock), GET /counter "
                  "shows it,\nDELETE /counter sets it to 0. GET / is a page that shows the lock live. GET /stats, /metrics and /healthz tell "

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -13,7 +14,7 @@ struct store_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Text by key, with nothing but plain reads and writes. All of it throws `store_error`, in bounded
+/// Text by key, with plain reads and writes, and one that shows a fencing token. All of it throws `store_error`, in bounded
 /// time; a failed write may have happened. From any thread.
 class value_store {
  public:
@@ -24,6 +25,8 @@ class value_store {
 
   virtual boost::asio::awaitable<std::optional<std::string>> get(std::string key) = 0;
   virtual boost::asio::awaitable<void> set(std::string key, std::string value) = 0;
+  /// False: somebody with a greater token has written, and nothing was changed. A store that cannot compare writes in any case.
+  virtual boost::asio::awaitable<bool> set_guarded(std::string key, std::string value, std::int64_t fence);
   virtual boost::asio::awaitable<void> remove(std::string key) = 0;
   virtual boost::asio::awaitable<void> ping() = 0;
 };
