@@ -113,6 +113,9 @@ void observer::needless_loss(sim_acquisition const& a, bool disowned, bool serve
   // find a batch under way: three WAITs must fit between that third and the margin before the end, a quarter (3 / (3/4 - 1/3) = 7.2).
   if (plan_.synced && a.lease.count() * millisecond < 8 * time_of_a_wait()) return;
   nanos const acknowledged = plan_.synced ? c.settings().settings.sync_timeout.count() + 2 * time_of_a_wait() : 0;
+  // Likewise where its key is on its way, and what is left when the first of its renewals is due is less than a quarter of the lease.
+  nanos const lease = a.lease.count() * millisecond;
+  if (plan_.shards != 0 && trouble_until_ >= world_.now() - lease && lease < 4 * world_.time_to_reroute()) return;
   // Where its key may be at a node without a connection, it is put off once more.
   nanos const elsewhere = plan_.shards != 0 ? world_.time_to_reroute() : 0;
   nanos const needed = 10 * hop + longest_pause * 11 / 10 + 5 * millisecond + acknowledged + elsewhere;
