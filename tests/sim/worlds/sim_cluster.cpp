@@ -55,7 +55,12 @@ class sim_cluster::node final : public protocol::wire,
   std::optional<unsigned> home() const override { return owner_.core_.some_slot(number_); }
   void put_off(std::string_view words, time_point now) override {
     if (owner_.world_.tracing()) owner_.world_.say("  (" + owner_.client_id_ + " is told " + std::string{words} + ")");
+    auto const asks = redis::read_ask(words);
+    std::size_t const before = asks ? owner_.core_.owner(asks->slot) : nobody;
     owner_.core_.put_off(words, number_, now);
+    if (asks && owner_.core_.owner(asks->slot) != before) {
+      throw violation{9, owner_.client_id_ + " takes a slot to be where it is on its way to, where nothing may be asked without ASKING"};
+    }
     owner_.carry_out();
   }
   void unsubscribed(unsigned slot, time_point now) override {
