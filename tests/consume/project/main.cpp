@@ -1,6 +1,6 @@
 // Uses the library the way another project does, and Asio beside it: the definitions that go with
 // the compiled Asio have to arrive here, else this does not link. Beside other.cpp, which has Asio by its headers only: the two work on
-// one io_context and understand each other's errors.
+// one io_context and understand each other's errors. Its argument is the URL of a server; without one its locks are in memory.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -20,9 +20,9 @@ int others_work();
 
 namespace {
 
-boost::asio::awaitable<void> lock_and_work(int& passes) {
+boost::asio::awaitable<void> lock_and_work(std::string url, int& passes) {
   auto const executor = co_await boost::asio::this_coro::executor;
-  conch::client client{executor, "memory://"};
+  conch::client client{executor, url};
   conch::mutex m{client, "consumer"};
   for (int i = 0; i < 100; ++i) {
     conch::hold h = co_await m.async_acquire();
@@ -45,13 +45,13 @@ bool says_whether_it_has_tls() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   boost::asio::io_context& context = others_context();
   bool ran = false;
   auto const strand = boost::asio::make_strand(context);
   boost::asio::post(strand, [&ran, &strand] { ran = strand.running_in_this_thread(); });
   int passes = 0;
-  boost::asio::co_spawn(context, lock_and_work(passes), boost::asio::detached);
+  boost::asio::co_spawn(context, lock_and_work(argc > 1 ? argv[1] : "memory://", passes), boost::asio::detached);
   context.run();
   bool const same_errors = others_end_of_file() == boost::asio::error::eof;
   std::cout << "conch " << conch::version() << ", " << passes << " passes, errors " << (same_errors ? "" : "not ") << "the same\n";

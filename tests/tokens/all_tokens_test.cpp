@@ -10,6 +10,7 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/channel.hpp>
 #include <boost/asio/experimental/co_spawn.hpp>
+#include <boost/asio/experimental/concurrent_channel.hpp>
 #include <boost/asio/experimental/coro.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/experimental/promise.hpp>
@@ -20,12 +21,14 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/version.hpp>
 #if BOOST_VERSION >= 108600
+#include <boost/asio/cancel_after.hpp>
 #include <boost/asio/cancel_at.hpp>
 #endif
 
 #include <future>
 #include <memory>
 #include <variant>
+#include <vector>
 
 namespace conch::test {
 namespace {
@@ -146,6 +149,24 @@ TEST_F(AllTokens, ParallelGroup) {
   w.run(body);
 }
 
+TEST_F(AllTokens, ParallelGroupOfAnyNumber) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    hold held = co_await m.async_acquire();
+    using operation = decltype(m.async_acquire(asio::deferred));
+    std::vector<operation> operations;
+    operations.push_back(m.async_acquire(asio::deferred));
+    operations.push_back(other.async_acquire(asio::deferred));
+    auto group = asio::experimental::make_parallel_group(std::move(operations));
+    auto got = co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
+    auto& [order, errors, holds] = got;
+    EXPECT_EQ(order.front(), 1u);  // the other one is free
+    EXPECT_TRUE(holds.at(1).valid());
+    EXPECT_EQ(errors.at(0), asio::error::operation_aborted);
+    EXPECT_FALSE(holds.at(0).valid());
+  };
+  w.run(body);
+}
+
 TEST_F(AllTokens, UsePromise) {
   auto const body = [&]() -> asio::awaitable<void> {
     auto promised = m.async_acquire(asio::experimental::use_promise);
@@ -184,15 +205,82 @@ TEST_F(AllTokens, AHoldGoesThroughAChannel) {
   expect_free();
 }
 
+TEST_F(AllTokens, AHoldGoesThroughAConcurrentChannel) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    asio::experimental::concurrent_channel<void(error_code, hold)> to{co_await asio::this_coro::executor, 1};
+    hold mine = co_await m.async_acquire();
+    co_await to.async_send(error_code{}, std::move(mine), asio::use_awaitable);
+    hold here = co_await to.async_receive(asio::use_awaitable);
+    EXPECT_TRUE(here.valid());
+  };
+  w.run(body);
+  expect_free();
+}
+
 #if BOOST_VERSION >= 108600
-TEST_F(AllTokens, CancelAt) {
+/// Somebody has the lock: what cancels in time has something to cancel.
+class CancelInTime : public AllTokens {
+ protected:
   hold first;
-  m.async_acquire([&](error_code, hold h) { first = std::move(h); });
-  w.run_until([&] { return first.valid(); }, "the first hold");
+
+  void SetUp() override {
+    m.async_acquire([&](error_code, hold h) { first = std::move(h); });
+    w.run_until([&] { return first.valid(); }, "the first hold");
+  }
+};
+
+TEST_F(CancelInTime, CancelAtWithACallback) {
   error_code why;
   m.async_acquire(asio::cancel_at(steady::now() + 5ms, [&](error_code ec, hold) { why = ec; }));
   w.run_until([&] { return why.failed(); }, "the cancellation");
   EXPECT_EQ(why, asio::error::operation_aborted);
+}
+
+TEST_F(CancelInTime, CancelAfterInACoroutine) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    auto late = co_await m.async_acquire(asio::cancel_after(5ms, as_tuple));
+    EXPECT_EQ(std::get<0>(late), asio::error::operation_aborted);
+    EXPECT_FALSE(std::get<1>(late).valid());
+    auto in_time = co_await other.async_acquire(asio::cancel_after(20s, as_tuple));
+    EXPECT_FALSE(std::get<0>(in_time));
+    EXPECT_TRUE(std::get<1>(in_time).valid());
+  };
+  w.run(body);
+}
+
+TEST_F(CancelInTime, CancelAtInACoroutine) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    auto late = co_await m.async_acquire(asio::cancel_at(steady::now() + 5ms, as_tuple));
+    EXPECT_EQ(std::get<0>(late), asio::error::operation_aborted);
+  };
+  w.run(body);
+}
+
+/// Without a token of its own it goes around the one that is the default.
+TEST_F(CancelInTime, CancelAfterAlone) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    hold h = co_await other.async_acquire(asio::cancel_after(20s));
+    EXPECT_TRUE(h.valid());
+    error_code why;
+    try {
+      hold none = co_await m.async_acquire(asio::cancel_after(5ms));
+    } catch (boost::system::system_error const& e) {
+      why = e.code();
+    }
+    EXPECT_EQ(why, asio::error::operation_aborted);
+  };
+  w.run(body);
+}
+
+TEST_F(CancelInTime, AReleaseAndALossWithCancelAfter) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    auto not_lost = co_await first.async_lost(asio::cancel_after(5ms, as_tuple));
+    EXPECT_EQ(std::get<0>(not_lost), asio::error::operation_aborted);
+    bool const was_held = co_await first.async_release(asio::cancel_after(20s, asio::use_awaitable));
+    EXPECT_TRUE(was_held);
+  };
+  w.run(body);
+  expect_free();
 }
 #endif
 
