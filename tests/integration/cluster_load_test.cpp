@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <memory>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -117,72 +117,23 @@ struct crowd {
   std::string trouble{};
 };
 
-TEST(SlowCluster, A5TwentyFailoversUnderLoadLoseNothing) {
-  cluster_set all{{.replicas = 3}};
-  world w;
-  crowd workers{w, all, 3, 3};
-  auto const body = [&]() -> asio::awaitable<void> {
-    client keeps{w.ctx.get_executor(), over(all)};
-    std::vector<hold> kept;
-    for (std::size_t i = 0; i < 9; ++i) {
-      mutex m{keeps, all.name_at(i % 3, 100 + static_cast<unsigned>(i))};
-      kept.push_back(co_await m.async_acquire());
-    }
-    workers.start(w);
-    std::atomic<bool> done = false;
-    std::string trouble;
-    std::thread nemesis{[&] {
-      try {
-        for (std::size_t round = 0; round < 20; ++round) {
-          std::size_t const shard = round % 3;
-          all.fail_over(round / 3 % 2 == 0 ? shard + 3 : shard);
-        }
-      } catch (std::exception const& e) {
-        trouble = e.what();
-      }
-      done = true;
-    }};
-    auto const over_now = [&] { return done.load(); };
-    co_await until(over_now, "the end of the failovers", 600s);
-    nemesis.join();
-    EXPECT_EQ(trouble, "");
-    co_await pause_for(1s);
-    workers.ended = true;
-    auto const stopped = [&] { return workers.running == 0; };
-    co_await until(stopped, "the end of the workers", 60s);
-    for (hold const& h : kept) EXPECT_TRUE(h.valid());
-    EXPECT_EQ(keeps.stats().losses, 0u);
-  };
-  w.run(body, 900s);
-  workers.report("20 CLUSTER FAILOVERs");
-}
-
-TEST(SlowCluster, A7SlotsReshardedToAndFroUnderLoadLoseNothing) {
-  cluster_set all;
-  world w;
-  crowd workers{w, all, 6, 2};
-  // 500 slots of the first two masters, those of the locks among them.
-  std::vector<std::pair<unsigned, std::size_t>> slots;
-  for (std::size_t i = 0; i < workers.locks.size(); ++i) slots.emplace_back(redis::slot_of_lock(workers.locks[i].name), i / 6);
-  for (unsigned slot = 0; slots.size() < 500; ++slot) {
-    bool const there = std::any_of(slots.begin(), slots.end(), [&](auto const& one) { return one.first == slot; });
-    if (!there) slots.emplace_back(slot, 0);
-  }
-  std::sort(slots.begin(), slots.end());
+/// Holds are kept, and increments go on, while `nemesis` does its worst in a thread of its own.
+void count_during(std::string const& what, cluster_set& all, crowd& workers, world& w, std::function<void()> const& nemesis) {
   auto const body = [&]() -> asio::awaitable<void> {
     client keeps{w.ctx.get_executor(), over(all)};
     std::vector<hold> kept;
     for (guarded const& g : workers.locks) {
       semaphore s{keeps, "kept " + g.name, 2};
       kept.push_back(co_await s.async_acquire());
+      mutex beside{keeps, g.name + " too"};
+      kept.push_back(co_await beside.async_acquire());
     }
     workers.start(w);
     std::atomic<bool> done = false;
     std::string trouble;
-    std::thread nemesis{[&] {
+    std::thread thread{[&] {
       try {
-        for (auto const& [slot, from] : slots) all.move_slot(slot, (from + 1) % 3);
-        for (auto const& [slot, from] : slots) all.move_slot(slot, from);
+        nemesis();
       } catch (std::exception const& e) {
         trouble = e.what();
       }
@@ -190,9 +141,9 @@ TEST(SlowCluster, A7SlotsReshardedToAndFroUnderLoadLoseNothing) {
     }};
     auto const over_now = [&] { return done.load(); };
     auto const since = steady::now();
-    co_await until(over_now, "the end of the moves", 600s);
-    nemesis.join();
-    std::printf("1000 slots moved in %.1f s\n", ms(steady::now() - since) / 1000);
+    co_await until(over_now, "the end of it", 600s);
+    thread.join();
+    std::printf("%s took %.1f s\n", what.c_str(), ms(steady::now() - since) / 1000);
     EXPECT_EQ(trouble, "");
     co_await pause_for(1s);
     workers.ended = true;
@@ -202,7 +153,66 @@ TEST(SlowCluster, A7SlotsReshardedToAndFroUnderLoadLoseNothing) {
     EXPECT_EQ(keeps.stats().losses, 0u);
   };
   w.run(body, 900s);
-  workers.report("500 slots to and fro");
+  workers.report(what);
+}
+
+/// 500 slots of the first two masters, those of the locks among them, each with its owner.
+std::vector<std::pair<unsigned, std::size_t>> slots_with(crowd const& workers) {
+  std::vector<std::pair<unsigned, std::size_t>> slots;
+  std::size_t const of_each = workers.locks.size() / 2;
+  for (std::size_t i = 0; i < workers.locks.size(); ++i) slots.emplace_back(redis::slot_of_lock(workers.locks[i].name), i / of_each);
+  for (unsigned slot = 0; slots.size() < 500; ++slot) {
+    bool const there = std::any_of(slots.begin(), slots.end(), [&](auto const& one) { return one.first == slot; });
+    if (!there) slots.emplace_back(slot, 0);
+  }
+  std::sort(slots.begin(), slots.end());
+  return slots;
+}
+
+TEST(SlowCluster, A5TwentyFailoversUnderLoadLoseNothing) {
+  cluster_set all{{.replicas = 3}};
+  world w;
+  crowd workers{w, all, 3, 3};
+  count_during("20 CLUSTER FAILOVERs", all, workers, w, [&] {
+    for (std::size_t round = 0; round < 20; ++round) {
+      std::size_t const shard = round % 3;
+      all.fail_over(round / 3 % 2 == 0 ? shard + 3 : shard);
+    }
+  });
+}
+
+TEST(SlowCluster, A7SlotsReshardedToAndFroUnderLoadLoseNothing) {
+  cluster_set all;
+  world w;
+  crowd workers{w, all, 6, 2};
+  auto const slots = slots_with(workers);
+  count_during("500 slots to and fro", all, workers, w, [&] {
+    for (auto const& [slot, from] : slots) all.move_slot(slot, (from + 1) % 3);
+    for (auto const& [slot, from] : slots) all.move_slot(slot, from);
+  });
+}
+
+/// The first two masters exchange slots of theirs, a part at a time.
+TEST(ClusterMovesAtOnce, UnderLoadLoseNothing) {
+  cluster_set all;
+  if (!all.can_move_at_once()) GTEST_SKIP() << "a server without CLUSTER MIGRATESLOTS (Valkey 9 has it)";
+  world w;
+  crowd workers{w, all, 6, 2};
+  std::vector<unsigned> of[2];
+  for (auto const& [slot, from] : slots_with(workers)) of[from].push_back(slot);
+  count_during("500 slots to and fro, many at once", all, workers, w, [&] {
+    for (bool const back : {false, true}) {
+      for (std::size_t const from : {0u, 1u}) {
+        constexpr std::size_t part = 50;
+        for (std::size_t i = 0; i < of[from].size(); i += part) {
+          auto const first = of[from].begin() + static_cast<std::ptrdiff_t>(i);
+          std::vector<unsigned> const those{first, first + static_cast<std::ptrdiff_t>(std::min(part, of[from].size() - i))};
+          all.move_at_once(those, back ? from : (from + 1) % 3);
+          all.settle();
+        }
+      }
+    }
+  });
 }
 
 }  // namespace

@@ -4,9 +4,6 @@
 
 #include <conch/stats.hpp>
 
-#include <deque>
-#include <numeric>
-
 namespace conch::test {
 namespace {
 
@@ -205,35 +202,46 @@ TEST(ClusterMoves, D5AReleaseWhileTheSlotIsHalfMovedServesTheWholeLineInItsOrder
   world w;
   std::string const name = all.name_at(0);
   unsigned const slot = redis::slot_of_lock(name);
-  constexpr std::size_t waiters = 50;
   auto const body = [&]() -> asio::awaitable<void> {
     client holds{w.ctx.get_executor(), over(all)};
     mutex a{holds, name};
     hold h = co_await a.async_acquire();
-    std::deque<client> clients;
-    std::vector<std::size_t> served;
+    line_of_clients line;
     redis_probe at_source{all.node(0)};
-    for (std::size_t i = 0; i < waiters; ++i) {
-      client& c = clients.emplace_back(w.ctx.get_executor(), over(all));
-      mutex{c, name}.async_acquire([&served, i](error_code ec, hold got) {
-        EXPECT_FALSE(ec) << ec.message();
-        served.push_back(i);
-        got = {};  // passes it on
-      });
-      auto const in_line_there = [&] { return in_line(at_source, name) == static_cast<std::int64_t>(i) + 1; };
-      co_await until(in_line_there, "the next waiter in line", 60s);
-    }
+    co_await line.stand(w, all, name, 50, at_source);
     all.begin_move(slot, 1);
     all.move_keys(slot, 1);
     h.async_release([](error_code, bool) {});
     co_await pause_for(300ms);
-    EXPECT_TRUE(served.empty());
+    EXPECT_TRUE(line.served.empty());
     all.end_move(slot, 1);
-    auto const all_served = [&] { return served.size() == waiters; };
-    co_await until(all_served, "the last grant", 60s);
-    std::vector<std::size_t> in_order(waiters);
-    std::iota(in_order.begin(), in_order.end(), 0);
-    EXPECT_EQ(served, in_order);
+    co_await line.served_in_order();
+  };
+  w.run(body, 180s);
+}
+
+/// Valkey 9: a slot that moves with all its keys at once. There is no ASK and no TRYAGAIN; the source pauses, and then answers MOVED.
+TEST(ClusterMovesAtOnce, AHoldAndAWholeLineMoveAndAreServedInTheirOrder) {
+  cluster_set all;
+  if (!all.can_move_at_once()) GTEST_SKIP() << "a server without CLUSTER MIGRATESLOTS (Valkey 9 has it)";
+  world w;
+  std::string const name = all.name_at(0);
+  unsigned const slot = redis::slot_of_lock(name);
+  auto const body = [&]() -> asio::awaitable<void> {
+    client holds{w.ctx.get_executor(), over(all)};
+    hold h = co_await mutex{holds, name}.async_acquire();
+    line_of_clients line;
+    redis_probe at_source{all.node(0)};
+    co_await line.stand(w, all, name, 50, at_source);
+    time_point const before = h.deadline();
+    all.move_at_once({slot}, 1);
+    co_await renewed(h, before, 8s);  // the next of itself comes after 10 s
+    redis_probe at_target{all.node(1)};
+    EXPECT_EQ(in_line(at_target, name), 50);
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+    co_await line.served_in_order();
+    EXPECT_EQ(holds.stats().losses, 0u);
   };
   w.run(body, 180s);
 }

@@ -21,6 +21,8 @@ struct cluster_set_options {
   bool tls = false;
   /// A machine that is busy with something else must not look like a node that is down.
   std::chrono::milliseconds node_timeout = std::chrono::seconds{5};
+  /// A node that is killed, and started again, has its data.
+  bool appendonly = false;
   /// More arguments of every node.
   std::vector<std::string> arguments = {};
 };
@@ -53,9 +55,20 @@ class cluster_set {
   std::size_t move_keys(unsigned slot, std::size_t to);
   void end_move(unsigned slot, std::size_t to);
 
+  /// Do the nodes know CLUSTER MIGRATESLOTS (Valkey 9)?
+  bool can_move_at_once();
+  /// Moves slots of one node with all their keys at once. Returns when the new owner says that it has them.
+  void move_at_once(std::vector<unsigned> const& those, std::size_t to);
+
   /// CLUSTER FAILOVER at this replica. Returns when all nodes that run see it as a master with slots.
   void fail_over(std::size_t replica);
 
+  /// By SIGKILL; and from the data that it has written.
+  void kill(std::size_t i);
+  void restart(std::size_t i);
+
+  /// Do all nodes that run say that the Cluster is well, and the same of each node and slot?
+  bool agree();
   /// Until all nodes that run say that the Cluster is well, and the same of each node and slot.
   void settle();
 
