@@ -2,6 +2,7 @@
 #include <conch/conch.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <deque>
 #include <exception>
@@ -38,6 +39,12 @@ class servers {
     double all = 0;
     for (conch::test::redis_probe* const one : probes_) all += conch::bench::cpu_us(*one);
     return all;
+  }
+
+  std::vector<double> cpu_us_of_each() const {
+    std::vector<double> each;
+    for (conch::test::redis_probe* const one : probes_) each.push_back(conch::bench::cpu_us(*one));
+    return each;
   }
 
   std::string const url;
@@ -84,6 +91,63 @@ void throughput(report& out, options const& chosen, server& redis) {
     out.add("cluster", name + " (floor: one server)", of_ours.cycles, "cycles/s", &of_floor.cycles);
     out.add("cluster", "CPU of all servers, " + name, of_ours.server_us, "us/cycle", &of_floor.server_us);
     out.add("cluster", "scripts a cycle, " + name, of_ours.scripts, "scripts", &of_floor.scripts);
+  }
+}
+
+asio::awaitable<void> segment_cycles(crew& with, conch::striped_mutex lock) {
+  while (with.working()) {
+    conch::hold h = co_await lock.async_acquire_any();
+    co_await h.async_release();
+    with.count();
+  }
+}
+
+struct segment_cost {
+  samples cycles, all_us, busiest_us;
+};
+
+/// 60 segments, as one lock or as three, which are at three masters where there are as many.
+void segments_of(options const& chosen, cluster_set& set, servers const& at, std::size_t names, segment_cost& into) {
+  constexpr std::size_t count = 60;
+  asio::io_context context{1};
+  crew workers{context};
+  conch::client client{context.get_executor(), settings_for(at.url, true)};
+  std::vector<conch::striped_mutex> locks;
+  for (std::size_t i = 0; i < names; ++i) {
+    std::string const name = set.name_at(i % set.size(), static_cast<unsigned>(names * 10 + i));
+    locks.emplace_back(client, name, static_cast<std::uint32_t>(count / names));
+  }
+  auto const run = [&](std::chrono::nanoseconds how_long) {
+    return workers.run(count, how_long, [&](std::size_t i) { return segment_cycles(workers, locks[i % names]); });
+  };
+  run(milliseconds{100});
+  auto const before = at.cpu_us_of_each();
+  into.cycles.add(run(in_seconds(chosen.seconds)));
+  auto const after = at.cpu_us_of_each();
+  auto const done = static_cast<double>(workers.done());
+  double all = 0, busiest = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    all += after[i] - before[i];
+    busiest = std::max(busiest, after[i] - before[i]);
+  }
+  into.all_us.add(all / done);
+  into.busiest_us.add(busiest / done);
+}
+
+void segments(report& out, options const& chosen) {
+  for (std::size_t const masters : {1u, 3u}) {
+    std::string const name = "60 segments in three locks, " + std::to_string(masters) + (masters == 1 ? " master" : " masters");
+    progress("cluster " + name);
+    cluster_set set{{.masters = masters}};
+    servers const at{set};
+    segment_cost three, one;
+    for (int i = 0; i < chosen.repetitions; ++i) {
+      segments_of(chosen, set, at, 3, three);
+      segments_of(chosen, set, at, 1, one);
+    }
+    out.add("cluster", name + " (floor: in one)", three.cycles, "cycles/s", &one.cycles);
+    out.add("cluster", "CPU of all servers, " + name, three.all_us, "us/cycle", &one.all_us);
+    out.add("cluster", "CPU of the busiest server, " + name, three.busiest_us, "us/cycle", &one.busiest_us);
   }
 }
 
@@ -190,12 +254,14 @@ void renewals(report& out, options const& chosen, server& redis) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen = parse_options(argc, argv,
-                                       "cluster: cycles, hand-overs and renewals in a Redis Cluster of one to three masters, against one server in\n"
-                                       "the same run.");
+  options const chosen =
+      parse_options(argc, argv,
+                    "cluster: cycles, segments, hand-overs and renewals in a Redis Cluster of one to three masters, against one server in\n"
+                    "the same run.");
   server redis;
   report out{chosen};
   throughput(out, chosen, redis);
+  segments(out, chosen);
   latency(out, chosen, redis);
   renewals(out, chosen, redis);
 } catch (std::exception const& error) {

@@ -156,7 +156,8 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.results("tls_handshakes_total", "Attempts to connect over TLS.", s.tls_handshakes, s.tls_handshakes_failed);
   e.results("reauthentications_total", "Credentials renewed on live connections.", s.reauthentications, s.reauthentications_failed);
   e.counter("master_switches_total", "Masters that Sentinels named after another one.", s.master_switches);
-  e.counter("topology_refreshes_total", "Times that Sentinels were asked again for the master.", s.topology_refreshes);
+  e.counter("topology_refreshes_total", "Times that Sentinels were asked again for the master, or nodes of a Cluster for their map.",
+            s.topology_refreshes);
   e.counter("sync_short_total", "Grants and renewals that too few replicas had in time.", s.sync_short);
   e.gauge("cleanups_pending", "Releases and leaves not yet answered.", s.cleanups_pending);
   e.gauge("waiting", "Acquires under way.", s.waiting);

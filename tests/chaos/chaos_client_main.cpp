@@ -197,7 +197,7 @@ int run(int argc, char** argv) {
   settings.client_name = value_of(argc, argv, "--name");
   settings.single_threaded = settings.local_slice > 2ms;  // some of them
   // Only the client knows when it has come to another server.
-  bool const tells_all = settings.url.starts_with("redis-sentinel://");
+  bool const tells_all = settings.url.starts_with("redis-sentinel://") || settings.url.starts_with("redis-cluster://");
   std::string const name = settings.client_name;
   auto const arrivals = tells_all ? std::make_unique<witness>(value_of(argc, argv, "--witness")) : nullptr;
   if (tells_all) {

@@ -1,5 +1,6 @@
 // conch-chaos: real servers, real client processes, faults everywhere, and a recorder that none of it touches.
 
+#include "chaos/cluster_nemesis.hpp"
 #include "chaos/failover_judge.hpp"
 #include "chaos/sentinel_nemesis.hpp"
 #include "chaos/server_nemesis.hpp"
@@ -11,7 +12,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -40,27 +40,32 @@ recorder must have refused the one with the smaller fence.
                  not replayed by it.
   --workers N    client processes (default 6)
   --tasks N      of each (default 3)
-  --locks N      (default 3)
-  --lease MS     (default 1200; with --sentinel 4000, for a failover takes 2 to 3 s)
+  --locks N      (default 3; with --cluster 6)
+  --lease MS     (default 1200; with --sentinel 4000, for a failover takes 2 to 3 s; with --cluster 8000: 4 s)
   --sentinel     a master, two replicas and three Sentinels instead of one server: masters are killed
                  and stopped, cut off from their replicas, and change roles by SENTINEL FAILOVER and
                  FAILOVER; Sentinels are killed and stopped. Two may hold the lock only from a
                  promotion on that may have lost writes, and only until the client of one of them has
                  asked the new master
-  --no-data-loss the server is never restarted without its data
+  --cluster      three masters of a Cluster with a replica each: masters and replicas are killed and
+                 stopped, masters are cut off from their replicas, change roles by CLUSTER FAILOVER, and
+                 the slots of locks move. Two may hold a lock only if its shard had a promotion that may
+                 have lost writes
+  --no-data-loss the server is never restarted without its data. With --cluster nobody is killed, or
+                 stands still for long: then no hold may be lost, whatever moves
   --sabotage     delete locks that are held, which must be noticed: succeeds if it was
   --client PATH  the client program (default: conch-chaos-client beside this one)
   --quiet        no line of progress
 )";
 
 struct settings : chaos_options {
-  bool sentinel = false;
+  bool sentinel = false, cluster = false;
   bool quiet = false;
 };
 
 settings read(int argc, char** argv) {
   settings s;
-  bool lease_is_given = false;
+  bool lease_is_given = false, locks_are_given = false;
   s.seed = std::random_device{}();
   s.client_program = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "conch-chaos-client").string();
   for (int i = 1; i < argc; ++i) {
@@ -91,6 +96,7 @@ settings read(int argc, char** argv) {
       s.tasks = number();
     } else if (option == "--locks") {
       s.locks = number();
+      locks_are_given = true;
     } else if (option == "--lease") {
       s.lease = std::chrono::milliseconds{number()};
       lease_is_given = true;
@@ -100,6 +106,8 @@ settings read(int argc, char** argv) {
       s.sabotage = true;
     } else if (option == "--sentinel") {
       s.sentinel = true;
+    } else if (option == "--cluster") {
+      s.cluster = true;
     } else if (option == "--client") {
       s.client_program = value();
     } else if (option == "--quiet") {
@@ -108,10 +116,12 @@ settings read(int argc, char** argv) {
       throw std::invalid_argument("unknown option " + std::string{option});
     }
   }
-  if (s.sentinel) {
+  if (s.sentinel && s.cluster) throw std::invalid_argument("one of --sentinel and --cluster");
+  if (s.sentinel || s.cluster) {
     s.slow_share = 15;  // mostly somebody holds a lock for long when something happens
-    if (!lease_is_given) s.lease = std::chrono::seconds{4};
+    if (!lease_is_given) s.lease = std::chrono::seconds{s.cluster ? 8 : 4};
   }
+  if (s.cluster && !locks_are_given) s.locks = 6;
   return s;
 }
 
@@ -119,8 +129,10 @@ settings read(int argc, char** argv) {
 class judge {
  public:
   judge(nemesis& n, witness& w)
-      : nemesis_{n}, witness_{w}, server_{dynamic_cast<server_nemesis*>(&n)}, sentinels_{dynamic_cast<sentinel_nemesis*>(&n)} {
-    if (sentinels_ != nullptr) failovers_.emplace(sentinels_->options().lease, sentinels_->first());
+      : nemesis_{n}, witness_{w}, server_{dynamic_cast<server_nemesis*>(&n)},
+        sentinels_{dynamic_cast<sentinel_nemesis*>(&n)}, cluster_{dynamic_cast<cluster_nemesis*>(&n)} {
+    if (sentinels_ != nullptr) failovers_ = std::make_unique<failover_judge>(n.options().lease, sentinels_->first());
+    if (cluster_ != nullptr) failovers_ = std::make_unique<cluster_judge>(n.options().lease, cluster_->ports(), cluster_->moves());
   }
 
   void look() {
@@ -148,7 +160,9 @@ class judge {
     if (!failovers_) return;
     failovers_->heard(witness_.take_visits());
     failovers_->heard(witness_.take_arrivals());
-    for (std::string const& what : failovers_->judge(sentinels_->promotions(), sentinels_->standstills())) violation(what);
+    for (std::string const& what : failovers_->judge(promotions(), sentinels_ != nullptr ? sentinels_->standstills() : cluster_->standstills())) {
+      violation(what);
+    }
   }
 
   /// Every overlap ends in a refusal of the one who was inside, or in its death.
@@ -178,30 +192,34 @@ class judge {
   /// What may be, and was.
   std::string excused() const {
     if (server_ != nullptr) return "refused while the hold said it was valid, after the server lost its data: " + std::to_string(excused_);
-    return "holds " + std::to_string(failovers_->visits()) + ", promotions " + std::to_string(sentinels_->promotions().size()) +
+    return "holds " + std::to_string(failovers_->visits()) + ", promotions " + std::to_string(promotions().size()) +
            ", overlaps of holds explained by one " + std::to_string(failovers_->explained()) + ", the longest " +
            std::to_string(failovers_->longest().count()) + " ms, and " + std::to_string(failovers_->longest_of_the_well().count()) +
            " ms where nothing stood still";
   }
 
  private:
+  std::vector<promotion> promotions() const { return sentinels_ != nullptr ? sentinels_->promotions() : cluster_->promotions(); }
+
   nemesis& nemesis_;
   witness& witness_;
   server_nemesis* const server_;
   sentinel_nemesis* const sentinels_;
-  std::optional<failover_judge> failovers_;
+  cluster_nemesis* const cluster_;
+  std::unique_ptr<failover_judge> failovers_;
   std::set<std::pair<std::string, std::int64_t>> resolved_;
   std::uint64_t violations_ = 0, refused_ = 0, excused_ = 0;
 };
 
 /// Everything but the fences, which are meant to stay.
-std::string left_on(redis_server& server) {
-  redis_probe probe{server};
-  std::string const keys = probe.command({"KEYS", "conch:*"});
-  std::istringstream words{keys.substr(1, keys.size() - 2)};
+std::string left_on(std::vector<redis_server*> const& servers) {
   std::string left;
-  for (std::string key; std::getline(words, key, ',');) {
-    if (!key.ends_with(":f")) left += key + " ";
+  for (redis_server* const server : servers) {
+    std::string const keys = redis_probe{*server}.command({"KEYS", "conch:*"});
+    std::istringstream words{keys.substr(1, keys.size() - 2)};
+    for (std::string key; std::getline(words, key, ',');) {
+      if (!key.ends_with(":f")) left += key + " ";
+    }
   }
   return left;
 }
@@ -212,10 +230,11 @@ int run(settings const& s) {
   auto const began = steady::now();
   auto const started = [&]() -> std::unique_ptr<nemesis> {
     if (s.sentinel) return std::make_unique<sentinel_nemesis>(s);
+    if (s.cluster) return std::make_unique<cluster_nemesis>(s);
     return std::make_unique<server_nemesis>(s);
   }();
   nemesis& n = *started;
-  auto const patience = s.sentinel ? 60s : 20s;  // two failovers, of which one fails
+  auto const patience = s.sentinel || s.cluster ? 60s : 20s;  // two failovers, of which one fails
   witness w{n.witness_url()};
   judge j{n, w};
   std::chrono::milliseconds longest_calm{0};
@@ -273,10 +292,14 @@ int run(settings const& s) {
   j.holds();
   j.overlaps();
 
+  if (s.cluster && !s.lose_data && !s.sabotage) {
+    if (auto const lost = w.counts()["losses told"]; lost != 0) j.violation(std::to_string(lost) + " holds were lost where nothing was");
+  }
+
   // What the killed ones had ends with its lease, the line with the leases of those who stood in it.
   std::string left;
   for (auto const end = steady::now() + 3 * s.lease + 2s; steady::now() < end; std::this_thread::sleep_for(20ms)) {
-    left = left_on(n.server());
+    left = left_on(n.keepers());
     if (left.empty()) break;
   }
   if (!left.empty()) j.violation("left on the server: " + left);

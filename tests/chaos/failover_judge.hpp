@@ -37,6 +37,7 @@ class failover_judge {
   static constexpr std::chrono::seconds asking{1};
 
   failover_judge(std::chrono::milliseconds lease, promotion const& first) : lease_{lease}, promotions_{first} {}
+  virtual ~failover_judge() = default;
 
   void heard(std::vector<visit> const& visits);
   void heard(std::vector<arrival> const& arrivals);
@@ -50,15 +51,21 @@ class failover_judge {
   /// The same, where both clients and the new master were well all the time.
   std::chrono::milliseconds longest_of_the_well() const noexcept { return std::chrono::milliseconds{longest_of_the_well_ / 1'000'000}; }
 
- private:
+ protected:
   struct pair {
     visit const& lower;  // by the fence
     visit const& higher;
     nanoseconds_of_boot from = 0, to = 0;
   };
 
+  virtual bool is_explained(pair const& p) const;
+  /// The first is what was the master at the begin.
+  std::vector<promotion> const& promotions() const noexcept { return promotions_; }
+  std::vector<standstill> const& standstills() const noexcept { return standstills_; }
+  std::chrono::milliseconds lease() const noexcept { return lease_; }
+
+ private:
   void look_at(pair const& p, std::vector<std::string>& wrong);
-  bool is_explained(pair const& p) const;
   nanoseconds_of_boot asked(visit const& v, std::size_t promoted) const;
   promotion const& last_before(nanoseconds_of_boot t) const;
   bool all_well(pair const& p) const;

@@ -165,7 +165,8 @@ void nemesis::kill_a_connection(redis_server& at) {
 void nemesis::delete_lock() {
   if (!is_up()) return;
   try {
-    redis_probe{server(), 2s}.command({"DEL", "conch:{chaos:" + std::to_string(roll(options_.locks)) + "}"});
+    std::string const lock = "chaos:" + std::to_string(roll(options_.locks));
+    redis_probe{keeper_of(lock), 2s}.command({"DEL", "conch:{" + lock + "}"});
     note("locks deleted");
   } catch (std::runtime_error const&) {
     // Too slow to answer at the moment: it is not this one's part to complain.

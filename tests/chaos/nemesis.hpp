@@ -57,8 +57,10 @@ class nemesis {
   chaos_options const& options() const { return options_; }
   bool was_killed(std::string const& name) const { return killed_.contains(name); }
   std::map<std::string, std::uint64_t> const& events() const { return events_; }
-  /// The one that has the locks now.
-  virtual redis_server& server() = 0;
+  /// The one that has this lock now.
+  virtual redis_server& keeper_of(std::string const& lock) = 0;
+  /// All that have locks now.
+  virtual std::vector<redis_server*> keepers() = 0;
   std::string witness_url() const { return "unix://" + recorder_->socket_path(); }
 
  protected:

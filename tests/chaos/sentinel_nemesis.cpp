@@ -1,7 +1,5 @@
 #include "chaos/sentinel_nemesis.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -12,74 +10,21 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-nanoseconds_of_boot boot_now() {
-  timespec t{};
-  ::clock_gettime(CLOCK_BOOTTIME, &t);
-  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
-
 constexpr milliseconds down_after = 1s;
 
-}  // namespace
-
-// ----------------------------------------------------------------------------------------------------------- roles
-
-role_watch::role_watch(sentinel_set& of) : of_{of}, seen_(of.servers()) {
-  for (std::size_t i = 0; i < of.servers(); ++i) threads_.emplace_back([this, i] { look(i); });
-}
-
-role_watch::~role_watch() {
-  ended_ = true;
-  for (std::thread& t : threads_) t.join();
-}
-
-void role_watch::look(std::size_t server) {
-  std::optional<redis_probe> probe;
-  while (!ended_) {
-    std::uint64_t life = 0;
-    {
-      std::lock_guard const guard{mutex_};
-      life = seen_[server].life;
-    }
-    std::string role;
-    nanoseconds_of_boot const asked = boot_now();
-    try {
-      if (!probe) probe.emplace(of_.server(server), 500ms);
-      role = probe->command({"ROLE"});
-    } catch (std::runtime_error const&) {
-      probe.reset();  // it is down, or stands still
-    }
-    if (!role.empty()) {
-      std::lock_guard const guard{mutex_};
-      seen& s = seen_[server];
-      if (s.life == life) {
-        bool const replica = role.starts_with("[slave");
-        if (s.was_replica && !replica) promotions_.push_back({of_.server(server).port(), s.at, boot_now()});
-        s.was_replica = replica;
-        s.at = asked;
-      }
-    }
-    std::this_thread::sleep_for(5ms);
-  }
-}
-
-void role_watch::forget(std::size_t server) {
-  std::lock_guard const guard{mutex_};
-  seen_[server] = {.life = seen_[server].life + 1};
-}
-
-std::vector<promotion> role_watch::promotions() {
-  std::lock_guard const guard{mutex_};
-  auto all = promotions_;
-  std::sort(all.begin(), all.end(), [](promotion const& a, promotion const& b) { return a.to < b.to; });
+std::vector<redis_server*> servers_of(sentinel_set& set) {
+  std::vector<redis_server*> all;
+  for (std::size_t i = 0; i < set.servers(); ++i) all.push_back(&set.server(i));
   return all;
 }
+
+}  // namespace
 
 // ---------------------------------------------------------------------------------------------------------- events
 
 sentinel_nemesis::sentinel_nemesis(chaos_options const& options)
     : nemesis{options}, set_{{.down_after = down_after, .failover_timeout = 3s, .appendonly = true}}, states_(set_.servers(), state::up),
-      sentinel_states_(set_.sentinels(), state::up), first_{set_.server(0).port(), boot_now(), boot_now(), true}, roles_{set_} {
+      sentinel_states_(set_.sentinels(), state::up), first_{set_.server(0).port(), boot_now(), boot_now(), true}, roles_{servers_of(set_)} {
   for (worker& w : workers_) start(w);
 }
 

@@ -3,43 +3,14 @@
 
 #include "chaos/failover_judge.hpp"
 #include "chaos/nemesis.hpp"
+#include "chaos/role_watch.hpp"
 #include "support/sentinel_set.hpp"
 
-#include <atomic>
-#include <mutex>
 #include <optional>
-#include <thread>
+#include <string>
+#include <vector>
 
 namespace conch::test {
-
-/// Asks all servers for their roles, again and again.
-class role_watch {
- public:
-  explicit role_watch(sentinel_set& of);
-  ~role_watch();
-  role_watch(role_watch const&) = delete;
-  role_watch& operator=(role_watch const&) = delete;
-
-  /// It is about to be killed: what it is when it comes back, it has not been made by anybody.
-  void forget(std::size_t server);
-  std::vector<promotion> promotions();
-
- private:
-  struct seen {
-    bool was_replica = false;
-    nanoseconds_of_boot at = 0;
-    std::uint64_t life = 0;
-  };
-
-  void look(std::size_t server);
-
-  sentinel_set& of_;
-  std::mutex mutex_;
-  std::vector<seen> seen_;
-  std::vector<promotion> promotions_;
-  std::atomic<bool> ended_ = false;
-  std::vector<std::thread> threads_;
-};
 
 class sentinel_nemesis final : public nemesis {
  public:
@@ -47,7 +18,8 @@ class sentinel_nemesis final : public nemesis {
 
   void calm() override;
   /// As most Sentinels say.
-  redis_server& server() override { return set_.server(master()); }
+  redis_server& keeper_of(std::string const&) override { return set_.server(master()); }
+  std::vector<redis_server*> keepers() override { return {&set_.server(master())}; }
   promotion const& first() const { return first_; }
   std::vector<promotion> promotions();
   std::vector<standstill> const& standstills() const { return standstills_; }

@@ -11,7 +11,8 @@ class server_nemesis final : public nemesis {
   explicit server_nemesis(chaos_options const& options);
 
   void calm() override;
-  redis_server& server() override { return *server_; }
+  redis_server& keeper_of(std::string const&) override { return *server_; }
+  std::vector<redis_server*> keepers() override { return {&*server_}; }
   /// The server may have lost what it acknowledged between these two moments, which are given as the fences of grants then.
   std::vector<std::pair<std::int64_t, std::int64_t>> const& data_losses() const { return losses_; }
 

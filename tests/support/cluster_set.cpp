@@ -211,8 +211,26 @@ bool cluster_set::agree() {
 
 void cluster_set::settle() {
   for (auto const end = steady::now() + patience; !agree(); std::this_thread::sleep_for(10ms)) {
-    if (steady::now() > end) throw std::runtime_error{"the nodes do not agree"};
+    if (steady::now() > end) throw std::runtime_error{"the nodes do not agree: " + views()};
   }
+}
+
+void cluster_set::assign(unsigned slot, std::size_t to) {
+  for (std::size_t i = 0; i < size(); ++i) {  // a replica refuses
+    if (node(i).pid() != 0) (void)redis_probe{node(i), 10s}.command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)});
+  }
+  (void)redis_probe{node(to), 10s}.command({"CLUSTER", "BUMPEPOCH"});
+}
+
+/// What each node that runs says, as text.
+std::string cluster_set::views() {
+  std::string all;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (node(i).pid() == 0) continue;
+    redis_probe at{node(i), 10s};
+    all += "\nnode " + std::to_string(i) + "\n" + at.command({"CLUSTER", "INFO"}).substr(0, 20) + "\n" + at.command({"CLUSTER", "NODES"});
+  }
+  return all;
 }
 
 /// What the node says of each: the id, whether it is a master or whose replica it is, and its slots.

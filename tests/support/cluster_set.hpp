@@ -71,11 +71,14 @@ class cluster_set {
   bool agree();
   /// Until all nodes that run say that the Cluster is well, and the same of each node and slot.
   void settle();
+  /// Tells all nodes that run, as an operator does where they do not agree.
+  void assign(unsigned slot, std::size_t to);
 
  private:
   void start(cluster_set_options const& o);
   redis_probe& probe(std::size_t i);
   std::vector<std::string> view_of(std::size_t by);
+  std::string views();
 
   bool tls_ = false;
   std::vector<std::unique_ptr<redis_server>> nodes_;

@@ -1,0 +1,47 @@
+// Which server is made a master, and when.
+#pragma once
+
+#include "chaos/failover_judge.hpp"
+#include "support/redis_server.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace conch::test {
+
+nanoseconds_of_boot boot_now();
+
+/// Asks all servers for their roles, again and again.
+class role_watch {
+ public:
+  explicit role_watch(std::vector<redis_server*> of);
+  ~role_watch();
+  role_watch(role_watch const&) = delete;
+  role_watch& operator=(role_watch const&) = delete;
+
+  /// It is about to be killed: what it is when it comes back, it has not been made by anybody.
+  void forget(std::size_t server);
+  std::vector<promotion> promotions();
+
+ private:
+  struct seen {
+    bool was_replica = false;
+    nanoseconds_of_boot at = 0;
+    std::uint64_t life = 0;
+  };
+
+  void look(std::size_t server);
+
+  std::vector<redis_server*> const of_;
+  std::mutex mutex_;
+  std::vector<seen> seen_;
+  std::vector<promotion> promotions_;
+  std::atomic<bool> ended_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace conch::test
