@@ -90,15 +90,12 @@ begin
 end $$;
 
 -- A client that listens holds an advisory lock as long as its connection lives.
-create or replace function conch.hears(id text) returns boolean language plpgsql as $$
-declare c text := conch.client(id); its bigint;
-begin
-  if c = current_setting('conch.client', true) then return true; end if;
-  its := conch.key_of(c);
-  if not pg_try_advisory_lock_shared(its) then return true; end if;
-  perform pg_advisory_unlock_shared(its);  -- not at the end of the transaction: a long line would need too many
-  return false;
-end $$;
+-- The lock is not kept until the end of the transaction: a long line would need too many.
+create or replace function conch.hears(id text) returns boolean language sql volatile as
+$$ select case when conch.client(id) = current_setting('conch.client', true) then true
+               when pg_try_advisory_lock_shared(conch.key_of(conch.client(id)))
+                 then not pg_advisory_unlock_shared(conch.key_of(conch.client(id)))
+               else true end $$;
 
 create or replace function conch.without_expired(l conch.lock, ms bigint) returns conch.lock language plpgsql as $$
 begin

@@ -151,11 +151,37 @@ end $$;
 create or replace function conch.release(k bytea, me text, keep boolean, patient boolean, lease bigint, claim bigint, retention bigint, again text)
 returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; ms bigint; q bigint; mine boolean; floor bigint; remains bigint;
+  seen tid; l_until bigint; f bigint; head text; place tid; others boolean; clock bigint; told text;
 begin
-  if not keep and again = '' then  -- the usual case: it is the owner's, and nobody waits
+  if not keep and again = '' then  -- the usual cases: it is the owner's, and nobody waits ...
     update conch.lock x set owner_until = -1 from (select conch.now_us() / 1000 as ms) c
     where x.key = k and x.owner = me and x.owner_until >= c.ms and not x.waiting and x.alert_until = -1;
     if found then return array[1]; end if;
+    if not patient then
+      -- ... or the first in line hears: the rest of this function, in fewer statements. Whoever changes the line changes the row, too. So what is
+      -- read here still holds when the row is the same.
+      t := conch.now_us();
+      ms := t / 1000;
+      select x.ctid, x.owner_fence, x.line_until, greatest(x.owner_fence, case when x.fence_until >= ms then x.fence end), q.id, q.ctid,
+        exists (select from conch.line z where z.key = k and z.ctid <> q.ctid)
+      into seen, floor, l_until, f, head, place, others
+      from conch.lock x, lateral (select y.id, y.rest, y.ctid from conch.line y where y.key = x.key order by y.ticket, y.id, y.rest limit 1) q
+      where x.key = k and x.owner = me and x.owner_until >= ms and x.waiting and x.line_until >= ms and x.hash_until = -1 and q.rest = ''
+        and exists (select from conch.alive a where claim <= a.longest);
+      if found and conch.hears(head) then
+        clock := t - 1577836800000000;
+        f := greatest(clock, f + 1);
+        update conch.lock x set owner = head, owner_fence = f, claimed = true, owner_until = ms + claim, fence = f,
+          fence_until = ms + retention + (f - clock + 999) / 1000, waiting = others, line_until = case when others then l_until else -1 end
+        where x.key = k and (x.ctid = seen) is true  -- not by a scan of ctids: that one takes a row that somebody has changed meanwhile
+        returning pg_notify('conch_' || split_part(head, '.', 1),
+          '+ ' || head || ' ' || f || ' ' || t || ' ' || claim || ' 0 0 ' || encode(k, 'hex'))::text into told;
+        if found then
+          delete from conch.line q where q.ctid = place;
+          return array[1, 1, others::int, t];
+        end if;
+      end if;
+    end if;
   end if;
   l := conch.load(k);
   t := conch.now_us();

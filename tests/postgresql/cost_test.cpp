@@ -5,10 +5,13 @@
 
 #include <libpq-fe.h>
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <future>
 #include <iostream>
-#include <mutex>
+#include <memory>
 #include <thread>
 
 namespace conch::test {
@@ -69,63 +72,165 @@ TEST_F(SlowPostgresqlCost, AnAcquireIsAtMostFourTimesASelect) {
   EXPECT_LT(p50(acquire), 4 * p50(select));
 }
 
-/// Two threads, each with a connection; the lock goes to and fro. From the call that lets go to the moment at which the other has it.
-double advisory_hand_over(postgresql_server const& server, int rounds) {
-  std::vector<double> all;
-  std::atomic<steady::time_point> let_go{};
-  std::atomic<int> turns{0};
-  auto const play = [&](bool counts) {
-    postgresql_probe mine{server};
-    postgresql_probe look{server};
-    for (int i = 0; i < rounds; ++i) {
-      mine.ask("select pg_advisory_lock(1)");
-      if (counts && let_go.load() != steady::time_point{}) all.push_back(microseconds{steady::now() - let_go.load()}.count());
-      ++turns;
-      while (look.number("select count(*) from pg_locks where locktype = 'advisory' and not granted") == 0 && turns < 2 * rounds - 1) {
-      }
-      let_go = steady::now();
-      mine.ask("select pg_advisory_unlock(1)");
-    }
-  };
-  std::thread other{[&] { play(false); }};
-  play(true);
-  other.join();
-  return p50(all);
-}
+/// A connection that is asked one thing and tells when something has come.
+class bare_connection {
+ public:
+  explicit bare_connection(std::string const& url, std::string const& prepared) : connection_{PQconnectdb(url.c_str()), &PQfinish} { run(prepared); }
 
-TEST_F(SlowPostgresqlCost, AHandOverBesideThatOfAnAdvisoryLock) {
-  int const rounds = 500;
-  double const advisory = advisory_hand_over(server, rounds);
-  std::vector<double> all;
-  auto const body = [&]() -> asio::awaitable<void> {
-    client one{w.ctx.get_executor(), settings()}, two{w.ctx.get_executor(), settings()};
-    mutex a{one, "handed"}, b{two, "handed"};
-    postgresql_probe look{server};
-    std::string const line = "select count(*) from conch.line where key = " + bytes_literal("conch:{handed}");
-    hold h = co_await a.async_acquire();
-    for (int i = 0; i < rounds; ++i) {
-      mutex& next_of = i % 2 == 0 ? b : a;
-      hold next;
-      steady::time_point had{};
-      asio::steady_timer granted{w.ctx, 60s};
-      next_of.async_acquire([&](error_code ec, hold got) {
-        EXPECT_FALSE(ec) << ec.message();
-        had = steady::now();
-        next = std::move(got);
-        granted.cancel();
-      });
-      auto const waits = [&] { return look.number(line) == 1; };
-      co_await until(waits, "in line");
-      auto const began = steady::now();
-      h.async_release([](error_code, bool) {});
-      co_await granted.async_wait(as_tuple);  // not in a loop: the server's processes need the processor
-      all.push_back(microseconds{had - began}.count());
-      h = std::move(next);
+  void send(char const* name) { PQsendQueryPrepared(connection_.get(), name, 0, nullptr, nullptr, nullptr, 0); }
+  void run(std::string const& statements) {
+    std::unique_ptr<PGresult, decltype(&PQclear)> const r{PQexec(connection_.get(), statements.c_str()), &PQclear};
+    auto const status = PQresultStatus(r.get());
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) throw std::runtime_error{PQerrorMessage(connection_.get())};
+  }
+  /// Until the answer is there.
+  void answered() {
+    while (PQisBusy(connection_.get()) == 1) wait();
+  }
+  void take_answer() {
+    while (PGresult* const r = PQgetResult(connection_.get())) PQclear(r);
+  }
+  void notified() {
+    for (;;) {
+      PGnotify* const n = PQnotifies(connection_.get());
+      if (n != nullptr) return PQfreemem(n);
+      wait();
     }
-    co_await h.async_release();
+  }
+
+ private:
+  void wait() {
+    pollfd one{PQsocket(connection_.get()), POLLIN, 0};
+    ::poll(&one, 1, 60'000);
+    if (PQconsumeInput(connection_.get()) == 0) throw std::runtime_error{PQerrorMessage(connection_.get())};
+  }
+
+  std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
+};
+
+/// The processes of the server that are about to sleep do so.
+void settle() { std::this_thread::sleep_for(500us); }
+
+/// A process of its own, as far as it matters here: a client and a thread that runs it.
+class party {
+ public:
+  party(config const& settings, std::string const& name) : client_{context_.get_executor(), settings}, lock_{client_, name} {}
+  ~party() {
+    work_.reset();
+    in([this](auto done) {
+      held_ = {};
+      client_.async_close(5s, [done](error_code) { done(); });
+    });
+    thread_.join();
+  }
+
+  void acquire() { get().wait(); }
+  std::future<void> get() {
+    return begin([this](auto done) {
+      lock_.async_acquire([this, done](error_code ec, hold got) {
+        had = steady::now();
+        EXPECT_FALSE(ec) << ec.message();
+        held_ = std::move(got);
+        done();
+      });
+    });
+  }
+  void release() {
+    in([this](auto done) {
+      let_go = steady::now();
+      held_.async_release([done](error_code, bool) { done(); });
+    });
+  }
+
+  steady::time_point had{}, let_go{};
+
+ private:
+  template <class F>
+  std::future<void> begin(F f) {
+    auto const promise = std::make_shared<std::promise<void>>();
+    asio::post(context_, [f, promise] { f([promise] { promise->set_value(); }); });
+    return promise->get_future();
+  }
+  template <class F>
+  void in(F f) {
+    begin(f).wait();
+  }
+
+  asio::io_context context_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
+  client client_;
+  mutex lock_;
+  hold held_;
+  std::thread thread_{[this] { context_.run(); }};
+};
+
+/// Three ways of one database to wake a waiter, one after the other in each round: from the call that lets go to the moment at which the other
+/// knows. A blocked pg_advisory_lock; a NOTIFY in a transaction that changes a row; conch.
+TEST_F(SlowPostgresqlCost, AHandOverIsAtMostFourTimesThatOfAnAdvisoryLock) {
+  int const rounds = 1000;
+  postgresql_probe look{server};
+  look.ask("create unlogged table one_row (n int primary key, v bigint) with (fillfactor = 50); insert into one_row values (1, 0)");
+  std::string const advisory_statements =
+      "prepare lock as select pg_advisory_lock(1); prepare unlock as select pg_advisory_unlock(1);"
+      "prepare bare as select pg_notify('bare', 'as long as the words of a grant of conch, which has an id, a token, a time and the name');"
+      "prepare one as select 1; set enable_seqscan = off;"
+      "prepare row as update one_row set v = v + 1 where n = 1 returning pg_notify('bare', 'as long as the words of a grant of conch, which has "
+      "...')";
+  bare_connection first{server.url(), advisory_statements}, second{server.url(), advisory_statements}, listener{server.url(), "listen bare"};
+  bare_connection* holder = &first;
+  bare_connection* waiter = &second;
+  holder->run("execute lock");
+  std::vector<double> select, advisory, notify, row, conch;
+  party one{settings(), "handed"}, two{settings(), "handed"};
+  std::string const line = "select count(*) from conch.line where key = " + bytes_literal("conch:{handed}");
+  one.acquire();
+  for (int i = 0; i < rounds; ++i) {
+    settle();
+    select.push_back(timed([&] { first.run("execute one"); }));
+
+    waiter->send("lock");
+    while (look.number("select count(*) from pg_locks where locktype = 'advisory' and objid = 1 and not granted") == 0) {
+    }
+    settle();
+    advisory.push_back(timed([&] {
+      holder->send("unlock");
+      waiter->answered();
+    }));
+    waiter->take_answer();
+    holder->take_answer();
+    std::swap(holder, waiter);
+
+    for (auto const& [name, into] : {std::pair{"bare", &notify}, std::pair{"row", &row}}) {
+      settle();
+      into->push_back(timed([&] {
+        first.send(name);
+        listener.notified();
+      }));
+      first.take_answer();
+    }
+
+    std::future<void> const handed = two.get();
+    while (look.number(line) == 0) {
+    }
+    settle();
+    one.release();
+    handed.wait();
+    conch.push_back(microseconds{two.had - one.let_go}.count());
+    two.release();
+    one.acquire();
+  }
+  auto const show = [&](char const* what, std::vector<double> all) {
+    std::sort(all.begin(), all.end());
+    auto const at = [&](double part) { return all[static_cast<std::size_t>(part * static_cast<double>(all.size()))]; };
+    std::cout << what << ": p10 " << at(0.1) << ", p50 " << at(0.5) << ", p90 " << at(0.9) << " us, " << at(0.5) / p50(advisory)
+              << " times an advisory lock\n";
   };
-  w.run(body, 300s);
-  std::cout << "hand-over by pg_advisory_lock " << advisory << " us, by conch " << p50(all) << " us, ratio " << p50(all) / advisory << '\n';
+  show("select 1", select);
+  show("hand-over by pg_advisory_lock", advisory);
+  show("NOTIFY alone", notify);
+  show("NOTIFY of a changed row", row);
+  show("hand-over by conch", conch);
+  EXPECT_LT(p50(conch), 4 * p50(advisory));
 }
 
 /// As the usual libraries do it: a row, and every 100 ms another attempt.
@@ -206,6 +311,35 @@ TEST_F(SlowPostgresqlCost, ManyCyclesLeaveTheTablesSmallAndTheLockQuick) {
             << look.number("select pg_total_relation_size('conch.lock')") / 1024 << " KiB, autovacuums "
             << look.ask("select autovacuum_count from pg_stat_user_tables where relname = 'lock'") << '\n';
   EXPECT_LT(look.number("select pg_total_relation_size('conch.lock')"), 50 << 20);
+}
+
+/// A report or a backup that takes long: dead rows stay for as long as it lasts. Shows the price, and that it is over with it.
+TEST_F(SlowPostgresqlCost, ABusyLockUnderAnOldSnapshot) {
+  int const cycles = 8000;
+  postgresql_probe report{server};
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), settings()};
+    mutex m{c, "busy"};
+    auto const measure = [&]() -> asio::awaitable<double> {
+      std::vector<double> last;
+      for (int i = 0; i < cycles; ++i) {
+        auto const began = steady::now();
+        hold h = co_await m.async_acquire();
+        co_await h.async_release();
+        if (i >= cycles - 1000) last.push_back(microseconds{steady::now() - began}.count());
+      }
+      co_return p50(last);
+    };
+    double const before = co_await measure();
+    report.ask("begin isolation level repeatable read; select count(*) from conch.lock");
+    double const under = co_await measure();
+    report.ask("commit");
+    report.ask("vacuum conch.lock");
+    double const after = co_await measure();
+    std::cout << "one lock, p50 of the last 1000 of " << cycles << " cycles: " << before << " us; under a snapshot that is as old as they are "
+              << under << " us; after its end and a vacuum " << after << " us\n";
+  };
+  w.run(body, 600s);
 }
 
 }  // namespace

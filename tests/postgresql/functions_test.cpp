@@ -118,6 +118,24 @@ TEST_F(PostgresqlFunctions, AWaiterWithoutAConnectionIsPassedOver) {
   EXPECT_EQ(one.ask("select owner from conch.lock where key = 'passed'"), "c.1");
 }
 
+/// A release has read the line, and waits for the row: somebody with an earlier place comes back to the line in that moment.
+TEST_F(PostgresqlFunctions, P5AReleaseSeesWhoComesIntoTheLineWhileItWaitsForTheRow) {
+  postgresql_probe b{server()}, c{server()}, look{server()};
+  b.ask("select conch.hear('b')");
+  c.ask("select conch.hear('c')");
+  one.ask(acquire("raced", "a.1"));
+  one.ask(acquire("raced", "b.1"));
+  one.ask("begin; select conch.acquire('raced', 'c.1', true, false, 10000, 500, 2000, 7, 0)");
+  std::string said;
+  std::thread other{[&] { said = two.ask(release("raced", "a.1")); }};
+  while (look.number("select count(*) from pg_locks where not granted") == 0) std::this_thread::sleep_for(1ms);
+  one.ask("commit");
+  other.join();
+  EXPECT_TRUE(said.starts_with("{1,1,1,")) << said;
+  EXPECT_EQ(look.ask("select owner from conch.lock where key = 'raced'"), "c.1");
+  EXPECT_EQ(look.ask("select id from conch.line where key = 'raced'"), "b.1");
+}
+
 /// The script is run by two clients at once, and again where it has been run.
 TEST_F(PostgresqlFunctions, TheSchemaIsMadeOnceByManyAndTakesNoLockAway) {
   one.ask("drop schema conch cascade");
