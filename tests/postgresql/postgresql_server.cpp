@@ -235,6 +235,47 @@ void postgresql_server::fail(std::string const& what) const {
   throw std::runtime_error{"postgresql_server " + what + "; its log:\n" + text};
 }
 
+namespace {
+
+/// Debian has it in a folder that is not in everybody's PATH.
+constexpr char const* pool_program = "/usr/sbin/pgbouncer";
+
+}  // namespace
+
+bool postgresql_pool::can_be_had() { return fs::exists(pool_program); }
+
+postgresql_pool::postgresql_pool(postgresql_server& before, std::string const& mode) : directory_{before.directory() / ("pool-" + mode)} {
+  fs::create_directory(directory_);
+  fs::permissions(directory_, fs::perms::all);
+  std::string const settings = (directory_ / "pgbouncer.ini").string();
+  std::ofstream{settings} << "[databases]\npostgres = host=" << before.directory().string() << " port=" << before.port() << " user=conch\n"
+                          << "[pgbouncer]\nauth_type = any\npool_mode = " << mode
+                          << "\nlisten_addr =\nlisten_port = 6432\nunix_socket_dir = " << directory_.string() << '\n';
+  pid_ = before.run({pool_program, settings}, mode + ".log");
+  for (auto const until = steady::now() + 60s;;) {
+    try {
+      postgresql_probe{url()}.ask("select 1");
+      return;
+    } catch (std::runtime_error const& e) {
+      if (steady::now() < until) {
+        std::this_thread::sleep_for(10ms);
+        continue;
+      }
+      ::kill(pid_, SIGKILL);
+      before.wait(pid_);
+      throw std::runtime_error{std::string{"pgbouncer did not get ready in time: "} + e.what()};
+    }
+  }
+}
+
+postgresql_pool::~postgresql_pool() {
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::string postgresql_pool::url() const { return "postgresql://conch@/postgres?host=" + directory_.string() + "&port=6432"; }
+
 postgresql_probe::postgresql_probe(std::string const& url) {
   PGconn* const c = PQconnectdb(url.c_str());
   connection_ = std::shared_ptr<void>{c, [](void* p) { PQfinish(static_cast<PGconn*>(p)); }};

@@ -181,6 +181,18 @@ TEST_F(PostgresqlTroubles, SeveralHostsAreTriedUntilOneIsNoStandby) {
   EXPECT_FALSE(error_at(settings(url), "several"));
 }
 
+/// In session mode, too: the server would see the end of a client late, or never.
+TEST_F(PostgresqlTroubles, PgBouncerIsRefusedWithWordsThatHelp) {
+  if (!postgresql_pool::can_be_had()) GTEST_SKIP() << "without PgBouncer, which scripts/setup installs";
+  for (char const* mode : {"transaction", "session"}) {
+    postgresql_pool pool{server(), mode};
+    error_code const ec = error_at(settings(pool.url()), "pool");
+    EXPECT_EQ(ec, errc::server_refused) << mode << ": " << ec.message();
+    EXPECT_NE(ec.message().find("PgBouncer"), std::string::npos) << ec.message();
+    EXPECT_NE(ec.message().find("the URL must name the server"), std::string::npos) << ec.message();
+  }
+}
+
 TEST_F(PostgresqlTroubles, AStandbyIsRefusedAndUsedWhenItIsPromoted) {
   EXPECT_FALSE(error_at(settings(server().url()), "before"));
   postgresql_server standby{{.standby_of = &server()}};

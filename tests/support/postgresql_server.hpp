@@ -45,6 +45,7 @@ class postgresql_server {
   void cont();
 
  private:
+  friend class postgresql_pool;
   std::vector<pid_t> processes() const;
   pid_t run(std::vector<std::string> const& line, std::string const& log) const;
   int wait(pid_t child) const;
@@ -55,6 +56,24 @@ class postgresql_server {
   std::filesystem::path directory_;
   std::string programs_;
   std::uint16_t port_ = 5432;
+  pid_t pid_ = 0;
+};
+
+/// A PgBouncer before a server. It is ended by the destructor.
+class postgresql_pool {
+ public:
+  /// `mode`: session, transaction or statement.
+  postgresql_pool(postgresql_server& before, std::string const& mode);
+  ~postgresql_pool();
+  postgresql_pool(postgresql_pool const&) = delete;
+  postgresql_pool& operator=(postgresql_pool const&) = delete;
+
+  /// Is the program there?
+  static bool can_be_had();
+  std::string url() const;
+
+ private:
+  std::filesystem::path directory_;
   pid_t pid_ = 0;
 };
 
