@@ -52,7 +52,7 @@ foreach(page IN LISTS pages)
   endforeach()
 
   string(REGEX REPLACE "build/[A-Za-z0-9_./-]*" "" text "${text}")
-  string(REGEX MATCHALL "(scripts|bench|tests|src|lua|examples)/[A-Za-z0-9_/]+(\\.[a-z]+)?" paths "${text}")
+  string(REGEX MATCHALL "(scripts|bench|tests|src|lua|examples)/[A-Za-z0-9_/-]+(\\.[a-z]+)?" paths "${text}")
   list(REMOVE_DUPLICATES paths)
   foreach(path IN LISTS paths)
     string(REGEX REPLACE "/$" "" path "${path}")
