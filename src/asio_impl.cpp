@@ -11,7 +11,11 @@
 #ifdef BOOST_ASIO_NO_DEPRECATED
 #error "asio_handler_allocate would be another function than that of header-only code in the same program"
 #endif
-#if defined(__GNUC__) && !defined(BOOST_ASIO_DECL)
+// Clang emits of a constructor or destructor that is inline and used only the variant for bases, and programs call the other one: there they are
+// strong.
+#if defined(__clang__) && !defined(BOOST_ASIO_DECL)
+#define BOOST_ASIO_DECL __attribute__((visibility("default")))
+#elif defined(__GNUC__) && !defined(BOOST_ASIO_DECL)
 #define BOOST_ASIO_DECL inline __attribute__((used, visibility("default")))
 #endif
 

@@ -31,9 +31,6 @@ class state_table {
   std::array<std::uint32_t, N> follow_{};
 };
 
-template <class State, std::size_t N>
-state_table(typename state_table<State, N>::row const (&)[N]) -> state_table<State, N>;
-
 template <class... States>
 constexpr std::uint32_t any_of(States... states) noexcept {
   return (0u | ... | (1u << static_cast<unsigned>(states)));

@@ -642,7 +642,7 @@ protocol::watch_reply store::watch(script_context& m, protocol::watch_command co
   for (auto const& [fence, owner] : owners.by_fence) left = std::max(left, owner.left);
   if (id.empty()) return {.left_ms = left};
   m.e.watchers.emplace(std::pair{m.now_us, id}, c.id);
-  m.e.watchers_until = m.now_ms() + std::max(left + c.lease.count(), left_until(m.e.watchers_until, m.now_ms()));
+  m.e.watchers_until = m.now_ms() + std::max<std::int64_t>(left + c.lease.count(), left_until(m.e.watchers_until, m.now_ms()));
   m.e.alert_until = m.e.watchers_until;
   return {.left_ms = left};
 }
