@@ -16,14 +16,13 @@ namespace conch::postgresql {
 
 namespace {
 
-constexpr duration steady_after = std::chrono::seconds{1};
 constexpr int oldest_server = 120000;
 
 }  // namespace
 
 connection_fsm::connection_fsm(config const& settings, std::string const& client_id, std::string shown, std::uint64_t seed)
-    : settings_{settings}, who_{client_id, settings.key_prefix}, shown_{std::move(shown)}, random_{seed}, outgoing_mutex_{!settings.single_threaded} {
-}
+    : settings_{settings}, who_{client_id, settings.key_prefix}, shown_{std::move(shown)}, back_off_{seed}, outgoing_mutex_{
+                                                                                                                !settings.single_threaded} {}
 
 void connection_fsm::log(log_level level, std::string words) {
   log_.push_back({level, std::move(words)});
@@ -244,21 +243,8 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
     outgoing_.clear();
     flush_due_ = false;
   }
-  if (was_up && now - up_since_ > steady_after) attempts_ = 0;
-  sleep(detail::later_by(now, pause()));
-}
-
-/// The pause before the next attempt: none after a connection that lasted, then ever longer; half of it is random.
-duration connection_fsm::pause() {
-  duration wait = duration::zero();
-  if (attempts_ > 0) {
-    auto const longest = settings_.reconnect_min * (std::int64_t{1} << std::min(attempts_ - 1, 20u));
-    wait = std::min(longest, settings_.reconnect_max);
-    auto const half = static_cast<std::uint64_t>(wait.count() / 2);
-    wait = wait / 2 + duration{static_cast<duration::rep>(random_.next() % (half + 1))};
-  }
-  ++attempts_;
-  return wait;
+  if (was_up) back_off_.lasted(now - up_since_);
+  sleep(detail::later_by(now, back_off_.next(settings_)));
 }
 
 void connection_fsm::shut_down() noexcept {

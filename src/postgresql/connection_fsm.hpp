@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/back_off.hpp"
 #include "base/optional_mutex.hpp"
-#include "base/random.hpp"
 #include "postgresql/codec.hpp"
 #include "protocol/wire.hpp"
 
@@ -100,7 +100,6 @@ class connection_fsm {
   void refuse(reply const& r, time_point now);
   void sleep(time_point until) noexcept;
   void lost(protocol::fault what, std::string_view why, time_point now);
-  duration pause();
   bool claim_flush();
   void log(log_level level, std::string words);
   std::string settings_query() const;
@@ -114,9 +113,8 @@ class connection_fsm {
   connection_actions actions_;
   std::vector<log_line> log_;
   std::string query_;
-  time_point until_{};     // of the attempt, or of the pause
-  unsigned attempts_ = 0;  // in a row without success
-  engine::random_numbers random_;
+  time_point until_{};  // of the attempt, or of the pause
+  back_off back_off_;
 
   server server_;
   bool installed_ = false;  // on this connection

@@ -24,7 +24,6 @@ constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_te
 /// A whole map of a Cluster of which every slot has moved by itself.
 constexpr resp::limits talk_limits{.max_depth = 8, .max_elements = 1 << 20, .max_text = 64 << 10, .max_message = 32 << 20};
 constexpr std::size_t good_read = 16 << 10;
-constexpr duration steady_after = std::chrono::seconds{1};
 constexpr duration shortest_renewal = std::chrono::milliseconds{10};  // of credentials
 /// Until a server that is still a replica is greeted again: it is about to be made the master, or another one is.
 constexpr duration after_replica = std::chrono::milliseconds{100};
@@ -33,7 +32,7 @@ constexpr duration after_replica = std::chrono::milliseconds{100};
 
 connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream,
                                roles const& r)
-    : settings_{settings}, who_{client_id, settings.key_prefix}, where_{std::move(where)}, stream_{stream}, roles_{r}, random_{seed},
+    : settings_{settings}, who_{client_id, settings.key_prefix}, where_{std::move(where)}, stream_{stream}, roles_{r}, back_off_{seed},
       decoder_{r.talk != nullptr ? talk_limits : wire_limits}, outgoing_mutex_{!settings.single_threaded} {
   if (roles_.node == nullptr) return;
   who_.node = roles_.node->digits();
@@ -144,7 +143,7 @@ void connection_fsm::locate(time_point now) {
 /// The locator has another answer. False: that changes nothing.
 bool connection_fsm::follow(time_point now) {
   if (state_ == state::idle || state_ == state::closed) return false;
-  attempts_ = 0;
+  back_off_.begin_anew();
   if (state_ == state::pausing) return connect(now), true;
   if (state_ == state::locating) return locate(now), true;
   address there = where_;
@@ -317,7 +316,7 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   // A certificate of ours is refused only behind the handshake.
   if (state_ == state::handshaking || (state_ == state::greeting && what == protocol::fault::tls_failed)) ++counted_.handshakes_failed;
   bool const is_replica = state_ == state::greeting && what == protocol::fault::reconnect;
-  bool const told = !was_up && ((roles_.talk != nullptr && attempts_ > 0) || (is_replica && was_replica_ && roles_.finder != nullptr));
+  bool const told = !was_up && ((roles_.talk != nullptr && back_off_.is_under_way()) || (is_replica && was_replica_ && roles_.finder != nullptr));
   was_replica_ = is_replica;
   std::string const why{reason};
   actions_ = {.log = actions_.log, .close = true};
@@ -340,21 +339,8 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
     if (!CONCH_MUTANT(unwritten_commands_kept)) outgoing_.clear();
     if (!CONCH_MUTANT(flush_claimed_for_ever)) flush_due_ = false;
   }
-  if (was_up && now - up_since_ > steady_after && !CONCH_MUTANT(back_off_not_reset)) attempts_ = 0;
-  sleep(detail::later_by(now, is_replica && roles_.finder != nullptr ? after_replica : pause()));
-}
-
-/// The pause before the next attempt: none after a connection that lasted, then ever longer; half of it is random.
-duration connection_fsm::pause() {
-  duration wait = duration::zero();
-  if (attempts_ > 0) {
-    auto const longest = settings_.reconnect_min * (std::int64_t{1} << std::min(attempts_ - 1, 20u));
-    wait = std::min(longest, settings_.reconnect_max);
-    auto const half = static_cast<std::uint64_t>(wait.count() / 2);
-    wait = wait / 2 + duration{static_cast<duration::rep>(random_.next() % (half + 1))};
-  }
-  if (attempts_ == 0 || !CONCH_MUTANT(back_off_does_not_grow)) ++attempts_;
-  return wait;
+  if (was_up) back_off_.lasted(now - up_since_);
+  sleep(detail::later_by(now, is_replica && roles_.finder != nullptr ? after_replica : back_off_.next(settings_)));
 }
 
 void connection_fsm::shut_down() noexcept {

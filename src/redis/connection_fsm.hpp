@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/back_off.hpp"
 #include "base/optional_mutex.hpp"
-#include "base/random.hpp"
 #include "base/url.hpp"
 #include "protocol/wire.hpp"
 #include "redis/cluster_node.hpp"
@@ -157,7 +157,6 @@ class connection_fsm {
   void write() noexcept;
   void sleep(time_point until) noexcept;
   void lost(protocol::fault what, std::string_view why, time_point now);
-  duration pause();
   bool claim_flush();
   void hear(protocol::command const& c);
   bool is_of_subscription(bool is_push);
@@ -176,9 +175,8 @@ class connection_fsm {
   std::vector<log_line> log_;
   counts counted_;
   std::size_t addresses_ = 0, next_address_ = 0;
-  time_point until_{};     // of the attempt, or of the pause
-  unsigned attempts_ = 0;  // in a row without success
-  engine::random_numbers random_;
+  time_point until_{};  // of the attempt, or of the pause
+  back_off back_off_;
 
   // Credentials of a provider, and their renewal on the live connection.
   enum class renewal : std::uint8_t { none, due_later, asking, sent };

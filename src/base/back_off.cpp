@@ -1,0 +1,33 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/back_off.hpp"
+
+#include "base/mutant.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace conch {
+
+namespace {
+
+constexpr duration steady_after = std::chrono::seconds{1};
+
+}  // namespace
+
+duration back_off::next(config const& settings) noexcept {
+  duration wait = duration::zero();
+  if (attempts_ > 0) {
+    auto const longest = settings.reconnect_min * (std::int64_t{1} << std::min(attempts_ - 1, 20u));
+    wait = std::min(longest, settings.reconnect_max);
+    auto const half = static_cast<std::uint64_t>(wait.count() / 2);
+    wait = wait / 2 + duration{static_cast<duration::rep>(random_.next() % (half + 1))};
+  }
+  if (attempts_ == 0 || !CONCH_MUTANT(back_off_does_not_grow)) ++attempts_;
+  return wait;
+}
+
+void back_off::lasted(duration time) noexcept {
+  if (time > steady_after && !CONCH_MUTANT(back_off_not_reset)) attempts_ = 0;
+}
+
+}  // namespace conch

@@ -1,0 +1,31 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/random.hpp"
+
+#include <conch/clock.hpp>
+#include <conch/config.hpp>
+
+#include <cstdint>
+
+namespace conch {
+
+/// The pauses between attempts to connect, of config::reconnect_min and reconnect_max.
+class back_off {
+ public:
+  explicit back_off(std::uint64_t seed) noexcept : random_{seed} {}
+
+  /// The pause before the next attempt: none after a connection that lasted, then ever longer; half of it is random.
+  duration next(config const& settings) noexcept;
+  /// A connection has ended after that time.
+  void lasted(duration time) noexcept;
+  void begin_anew() noexcept { attempts_ = 0; }
+  /// Some attempt has failed since a connection lasted.
+  bool is_under_way() const noexcept { return attempts_ > 0; }
+
+ private:
+  unsigned attempts_ = 0;  // in a row without success
+  engine::random_numbers random_;
+};
+
+}  // namespace conch
