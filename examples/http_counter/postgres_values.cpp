@@ -1,5 +1,6 @@
 #include "postgres_values.hpp"
 
+#include <memory>
 #include <utility>
 
 namespace http_counter {
@@ -59,15 +60,9 @@ asio::awaitable<void> postgres_values::ping() {
 }
 
 asio::awaitable<postgres_connection::answer> postgres_values::run(postgres_connection::statement what) {
-  bool has_table = false;
-  {
-    std::scoped_lock const guard(mutex_);
-    has_table = has_table_;
-  }
-  if (!has_table) {
+  if (!has_table_) {
     postgres_connection::statement first{make_table, {}};
     co_await run_once(std::move(first));
-    std::scoped_lock const guard(mutex_);
     has_table_ = true;
   }
   auto got = co_await run_once(std::move(what));
@@ -75,28 +70,14 @@ asio::awaitable<postgres_connection::answer> postgres_values::run(postgres_conne
 }
 
 asio::awaitable<postgres_connection::answer> postgres_values::run_once(postgres_connection::statement what) {
-  connection_ptr const connection = take();
+  auto connection = idle_.take();
+  if (connection == nullptr) {
+    connection = std::make_shared<postgres_connection>(ctx_, url_);
+  }
   auto exchange = postgres_connection::exchange(connection, std::move(what), limit_);
   auto got = co_await std::move(exchange);
-  give_back(connection);
+  idle_.give_back(connection);
   co_return got;
-}
-
-postgres_values::connection_ptr postgres_values::take() {
-  std::scoped_lock const guard(mutex_);
-  while (!idle_.empty()) {
-    connection_ptr const last = std::move(idle_.back());
-    idle_.pop_back();
-    if (last->is_open()) {
-      return last;
-    }
-  }
-  return std::make_shared<postgres_connection>(ctx_, url_);
-}
-
-void postgres_values::give_back(connection_ptr connection) {
-  std::scoped_lock const guard(mutex_);
-  idle_.push_back(std::move(connection));
 }
 
 }  // namespace http_counter

@@ -1,12 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
-#include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
+#include "idle_connections.hpp"
 #include "postgres_connection.hpp"
 #include "value_store.hpp"
 
@@ -26,19 +25,14 @@ class postgres_values : public value_store {
   boost::asio::awaitable<void> ping() override;
 
  private:
-  using connection_ptr = std::shared_ptr<postgres_connection>;
-
   boost::asio::awaitable<postgres_connection::answer> run(postgres_connection::statement what);
   boost::asio::awaitable<postgres_connection::answer> run_once(postgres_connection::statement what);
-  connection_ptr take();
-  void give_back(connection_ptr connection);
 
   boost::asio::io_context& ctx_;
   std::string url_;
   std::chrono::milliseconds limit_;
-  std::mutex mutex_;
-  std::vector<connection_ptr> idle_;
-  bool has_table_ = false;
+  idle_connections<postgres_connection> idle_;
+  std::atomic<bool> has_table_ = false;
 };
 
 }  // namespace http_counter

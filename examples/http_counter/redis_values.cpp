@@ -1,5 +1,6 @@
 #include "redis_values.hpp"
 
+#include <memory>
 #include <utility>
 
 namespace http_counter {
@@ -34,48 +35,26 @@ asio::awaitable<void> redis_values::ping() {
 }
 
 asio::awaitable<resp2_reply> redis_values::run(std::string command) {
-  connection_ptr const connection = take();
+  auto connection = idle_.take();
+  if (connection == nullptr) {
+    connection = std::make_shared<redis_connection>(ctx_, address_);
+  }
   resp2_reply reply;
   try {
     auto exchange = redis_connection::exchange(connection, std::move(command), limit_);
     reply = co_await std::move(exchange);
   } catch (store_error const&) {
-    drop_idle();
+    idle_.drop_all();
     throw;
   } catch (resp2_error const& error) {
-    drop_idle();
+    idle_.drop_all();
     throw store_error(error.what());
   }
-  give_back(connection);
+  idle_.give_back(connection);
   if (reply.what == resp2_reply::kind::error) {
     throw store_error("Redis says: " + reply.text);
   }
   co_return reply;
-}
-
-redis_values::connection_ptr redis_values::take() {
-  std::scoped_lock const guard(mutex_);
-  while (!idle_.empty()) {
-    connection_ptr const last = std::move(idle_.back());
-    idle_.pop_back();
-    if (last->is_open()) {
-      return last;
-    }
-  }
-  return std::make_shared<redis_connection>(ctx_, address_);
-}
-
-void redis_values::give_back(connection_ptr connection) {
-  std::scoped_lock const guard(mutex_);
-  idle_.push_back(std::move(connection));
-}
-
-void redis_values::drop_idle() {
-  std::vector<connection_ptr> dropped;
-  {
-    std::scoped_lock const guard(mutex_);
-    dropped.swap(idle_);
-  }
 }
 
 }  // namespace http_counter

@@ -2,10 +2,8 @@
 
 #include <boost/asio/io_context.hpp>
 #include <chrono>
-#include <memory>
-#include <mutex>
-#include <vector>
 
+#include "idle_connections.hpp"
 #include "redis_address.hpp"
 #include "redis_connection.hpp"
 #include "value_store.hpp"
@@ -25,18 +23,12 @@ class redis_values : public value_store {
   boost::asio::awaitable<void> ping() override;
 
  private:
-  using connection_ptr = std::shared_ptr<redis_connection>;
-
   boost::asio::awaitable<resp2_reply> run(std::string command);
-  connection_ptr take();
-  void give_back(connection_ptr connection);
-  void drop_idle();
 
   boost::asio::io_context& ctx_;
   redis_address address_;
   std::chrono::milliseconds limit_;
-  std::mutex mutex_;
-  std::vector<connection_ptr> idle_;
+  idle_connections<redis_connection> idle_;
 };
 
 }  // namespace http_counter
