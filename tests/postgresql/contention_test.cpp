@@ -3,7 +3,7 @@
 #include "integration/fixture.hpp"
 #include "support/postgresql_server.hpp"
 
-#include <deque>
+#include <functional>
 
 namespace conch::test {
 namespace {
@@ -13,6 +13,31 @@ class Postgresql : public testing::Test {
   static void SetUpTestSuite() { server_ = std::make_unique<postgresql_server>(); }
   static void TearDownTestSuite() { server_.reset(); }
   static postgresql_server& server() { return *server_; }
+
+  /// Two clients, so many rounds each; whoever has the lock calls `inside` with the number of its round. Nobody is in there with another, nothing is
+  /// lost, and tokens grow.
+  asio::awaitable<void> take_turns(mutex& a, mutex& b, int rounds, std::function<void(int)> inside, std::chrono::seconds bound) {
+    std::int64_t last = 0;
+    int owners = 0, done = 0;
+    auto const worker = [&](mutex& m) -> asio::awaitable<void> {
+      for (int i = 0; i < rounds; ++i) {
+        hold h = co_await m.async_acquire();
+        EXPECT_EQ(++owners, 1);
+        EXPECT_GT(h.fence(), last);
+        last = h.fence();
+        inside(i);
+        co_await pause_for(2ms);
+        --owners;
+        bool const was_held = co_await h.async_release();
+        EXPECT_TRUE(was_held);
+      }
+      ++done;
+    };
+    asio::co_spawn(w.ctx, worker(a), asio::detached);
+    asio::co_spawn(w.ctx, worker(b), asio::detached);
+    auto const both = [&] { return done == 2; };
+    co_await until(both, "both", bound);
+  }
 
   world w;
 
@@ -27,25 +52,8 @@ TEST_F(Postgresql, ALockGoesFromClientToClient) {
     client one{w.ctx.get_executor(), settings};
     client two{w.ctx.get_executor(), settings};
     mutex a{one, "passed"}, b{two, "passed"};
-    std::int64_t last = 0;
-    int inside = 0, done = 0;
-    auto const worker = [&](mutex& m) -> asio::awaitable<void> {
-      for (int i = 0; i < 50; ++i) {
-        hold h = co_await m.async_acquire();
-        EXPECT_EQ(++inside, 1);
-        EXPECT_GT(h.fence(), last);
-        last = h.fence();
-        co_await pause_for(2ms);
-        --inside;
-        bool const was_held = co_await h.async_release();
-        EXPECT_TRUE(was_held);
-      }
-      ++done;
-    };
-    asio::co_spawn(w.ctx, worker(a), asio::detached);
-    asio::co_spawn(w.ctx, worker(b), asio::detached);
-    auto const both = [&] { return done == 2; };
-    co_await until(both, "both");
+    auto const nothing = [](int) {};
+    co_await take_turns(a, b, 50, nothing, 15s);
     EXPECT_GT(one.stats().grants_pushed + two.stats().grants_pushed, 10u);
   };
   w.run(body, 60s);
@@ -62,27 +70,11 @@ TEST_F(Postgresql, ALockGoesOnFromClientToClientWhenConnectionsAreEnded) {
     client two{w.ctx.get_executor(), settings};
     mutex a{one, "ended"}, b{two, "ended"};
     postgresql_probe operator_{server()};
-    std::int64_t last = 0;
-    int inside = 0, done = 0;
-    auto const worker = [&](mutex& m) -> asio::awaitable<void> {
-      for (int i = 0; i < 40; ++i) {
-        hold h = co_await m.async_acquire();
-        EXPECT_EQ(++inside, 1);
-        EXPECT_GT(h.fence(), last);
-        last = h.fence();
-        if (i % 4 == 1)
-          operator_.ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'conch' and pid <> pg_backend_pid()");
-        co_await pause_for(2ms);
-        --inside;
-        bool const was_held = co_await h.async_release();
-        EXPECT_TRUE(was_held);
-      }
-      ++done;
+    auto const end_connections = [&](int round) {
+      if (round % 4 == 1)
+        operator_.ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'conch' and pid <> pg_backend_pid()");
     };
-    asio::co_spawn(w.ctx, worker(a), asio::detached);
-    asio::co_spawn(w.ctx, worker(b), asio::detached);
-    auto const both = [&] { return done == 2; };
-    co_await until(both, "both", 60s);
+    co_await take_turns(a, b, 40, end_connections, 60s);
     EXPECT_GT(one.stats().connects, 5u);
     EXPECT_EQ(one.stats().losses + two.stats().losses, 0u);
   };
