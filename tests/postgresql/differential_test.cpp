@@ -144,29 +144,11 @@ void compare(Side& side, int steps, std::map<std::string, int>& happened) {
   // A function in SQL does not hold up others: it does all at once.
   store.set_bounds({1'000'000, 1'000'000});
   seen_grants pushed;
-  std::deque<listening_client> listeners;
-  std::map<std::string, listening_client*> listener_of;
-  std::set<std::string> subscribed;
-  for (auto const& client : clients) {
-    listener_of[client] = &listeners.emplace_back(client, pushed);
-    store.subscribe(client, *listener_of[client]);
-    sql.subscribe(client, true);
-    subscribed.insert(client);
-  }
+  listening_clients listeners{clients, store, sql, pushed};
   for (int step = 0; step < steps; ++step) {
     side.step();
     std::string const client = side.client();
-    if (side.rarely()) {  // its connection is lost, or there again
-      bool const on = !subscribed.contains(client);
-      sql.subscribe(client, on);
-      if (on) {
-        store.subscribe(client, *listener_of[client]);
-        subscribed.insert(client);
-      } else {
-        store.unsubscribe(client);
-        subscribed.erase(client);
-      }
-    }
+    if (side.rarely()) listeners.change(client, sql);
     protocol::command command = side.command(client);
     if (!is_for_one_server(command)) continue;
     sql.at(side.now());

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <ostream>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -106,6 +108,36 @@ class listening_client final : public memory::store::listener {
  private:
   std::string id_;
   seen_grants& out_;
+};
+
+/// The clients, all of which listen to the store and to what it is compared with, until they lose their connections.
+class listening_clients {
+ public:
+  template <class Other>
+  listening_clients(std::vector<std::string> const& all, memory::store& store, Other& other, seen_grants& out) : store_{store} {
+    for (auto const& client : all) {
+      clients_.try_emplace(client, client, out);
+      change(client, other);
+    }
+  }
+
+  /// Its connection is lost, or there again.
+  template <class Other>
+  void change(std::string const& client, Other& other) {
+    bool const on = listening_.insert(client).second;
+    other.subscribe(client, on);
+    if (on) {
+      store_.subscribe(client, clients_.at(client));
+    } else {
+      store_.unsubscribe(client);
+      listening_.erase(client);
+    }
+  }
+
+ private:
+  memory::store& store_;
+  std::map<std::string, listening_client> clients_;
+  std::set<std::string> listening_;
 };
 
 /// Of the same request always the same; every third is of a client of before, whose ids have none.

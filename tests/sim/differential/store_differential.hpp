@@ -4,9 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -35,31 +32,13 @@ void compare_store_with_scripts(Side& side, int steps, bool small, Note note) {
   memory::store store;
   if (small) store.set_bounds({small_steps, static_cast<std::size_t>(small_few_owners)});
   seen_grants pushed;
-  std::deque<listening_client> listeners;
-  std::map<std::string, listening_client*> listener_of;
-  std::set<std::string> subscribed;
-  for (auto const& client : clients) {
-    listener_of[client] = &listeners.emplace_back(client, pushed);
-    store.subscribe(client, *listener_of[client]);
-    scripts.subscribe(client, true);
-    subscribed.insert(client);
-  }
+  listening_clients listeners{clients, store, scripts, pushed};
 
   for (int step = 0; step < steps; ++step) {
     side.step();
     scripts.at(side.now());
     std::string const client = side.client();
-    if (side.rarely()) {  // its connection is lost, or there again
-      bool const on = !subscribed.contains(client);
-      scripts.subscribe(client, on);
-      if (on) {
-        store.subscribe(client, *listener_of[client]);
-        subscribed.insert(client);
-      } else {
-        store.unsubscribe(client);
-        subscribed.erase(client);
-      }
-    }
+    if (side.rarely()) listeners.change(client, scripts);
     protocol::command command = side.command(client);
     for (bool more = true; more;) {
       auto const expected = scripts.carry_out(command, client);
