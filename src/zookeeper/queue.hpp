@@ -1,0 +1,164 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/fifo.hpp"
+#include "base/list.hpp"
+#include "base/log_sink.hpp"
+#include "base/timer_queue.hpp"
+#include "cohort/backend.hpp"
+#include "zookeeper/session.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace conch::zookeeper {
+
+class queue;
+
+/// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. The first node has the lock.
+struct place final : engine::place, engine::list_hook<place> {
+  place(queue& keeper, std::string_view lock_name, engine::permit const& share, std::string folder);
+  ~place() override;
+
+  queue& of;
+  std::string const folder;
+  std::uint64_t number = 0;        // of the node; a new one for each that is asked for
+  std::string node;                // its path; empty: the answer has not come
+  std::int32_t sequence = 0;       // of it
+  std::int64_t created = 0;        // the transaction that made it
+  std::uint64_t made_in = 0;       // the session, counted
+  std::uint64_t told_on = 0;       // the connection on which something about it was sent last
+  std::size_t ahead = 0;           // nodes before it, when the folder was last listed
+  std::string before, before_that;  // watched: the paths of the next two of them
+  bool listing = false;            // the folder is being listed for it
+  bool first = false;              // it is the first, and the session's deadline is over: a proof is waited for
+  bool wants_renewal = false;      // the deadline could not be moved when that was asked for
+  bool by_push = false;
+  bool folder_made = false;        // since it asked
+  time_point trouble_since{};
+  engine::timer check;
+};
+
+/// A release or a leave that is not done yet.
+struct cleanup final : engine::list_hook<cleanup> {
+  cleanup(place& s, std::uint64_t n) : at{s}, number{n} { ++s.references; }
+
+  place& at;
+  std::uint64_t const number;
+  std::string node;  // empty: it is not known whether there is one
+  std::uint64_t made_in = 0;
+  bool was_valid = false;  // of a hold
+  bool sent = false, resent = false;
+  engine::receipt* whom = nullptr;
+};
+
+/// Locks as folders of ephemeral sequential nodes, each watching the one before it. No I/O, no clock.
+class queue final : public engine::backend, private session_events {
+ public:
+  /// All but `seed`, `root` and `secret` outlives this. `root`: root_of(); `secret`: "user:password", or empty.
+  queue(config const& settings, std::string const& client_id, std::string root, std::string secret, std::uint64_t seed, engine::timer_queue& timers,
+        wire& out, engine::backend_events& up, engine::log_sink& log, statistics& stats);
+  ~queue() override;
+
+  /// Where the wire reports to.
+  wire_events& receiver() noexcept { return session_; }
+  /// The client is gone: ends the session at the servers. The connection must be closed behind it.
+  void end_session() { session_.close(); }
+
+  engine::capabilities offers() const noexcept override;
+  std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
+  void ask(engine::place& s, bool wait, engine::milliseconds lease, time_point now) override;
+  void leave_unless_granted(engine::place& s, time_point now) override;
+  void give_up(engine::place& s, engine::receipt* r, time_point now) override;
+  void release(engine::place& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
+  void renew(std::span<engine::place* const> places, time_point now) override;
+  void forget(engine::receipt& r) noexcept override;
+  time_point late_after(engine::receipt const& r) const override;
+  bool connected() const noexcept override { return session_.is_open(); }
+  error_code too_late(engine::place const& s) const override;
+  error_code no_answer() const override;
+  duration validity(engine::milliseconds lease) const noexcept override;
+  void report(statistics& to) const override;
+  bool settled() const noexcept override { return cleanups_ == 0; }
+  std::uint64_t progress() const noexcept override { return progress_; }
+  void prepare_close(time_point) override {}
+
+ private:
+  friend struct place;
+
+  enum class about : std::uint8_t { node, folder, list, watch, watch_second, leave, clean_up, stray, search, found };
+  struct in_flight {
+    about what;
+    place* at;
+    std::uint64_t number;
+    cleanup* of_cleanup;
+    std::string path;  // that is watched
+  };
+
+  // session_events
+  void opened(time_point now) override;
+  void interrupted(time_point now) override;
+  void ended(time_point now) override;
+  void proved(time_point now) override;
+  void answered(reply const& r, time_point now) override;
+  void noticed(notice const& n, time_point now) override;
+  void refused(error_code why, time_point now) override;
+
+  void go_on(time_point now);
+  void go_on_with(place& s, time_point now);
+  void send(about what, request const& r, place& s, cleanup* c, time_point now, std::string path = {});
+  void make_node(place& s, time_point now);
+  void list(place& s, time_point now);
+  void search(place& s, std::uint64_t number, cleanup* c, time_point now);
+  void node_answer(in_flight const& r, reply const& a, time_point now);
+  void found_answer(in_flight const& r, reply const& a, time_point now);
+  void list_answer(in_flight const& r, reply const& a, time_point now);
+  void watch_answer(in_flight const& r, reply const& a, time_point now);
+  void leave_answer(in_flight const& r, reply const& a, time_point now);
+  void cleanup_answer(in_flight const& r, reply const& a, time_point now);
+  void search_answer(in_flight const& r, reply const& a, time_point now);
+  void look(place& s, children const& all, time_point now);
+  void gone(place& s, std::string const& path, time_point now);
+  void stands_first(place& s, bool pushed, time_point now);
+  void own(place& s, bool pushed, time_point now);
+  bool prolong(place& s, time_point now);
+  void leave(place& s, time_point now);
+  void ask_anew(place& s, engine::retry_reason why, time_point now);
+  void become_idle(place& s);
+  void watch(place& s, std::string& where, std::string path, about what, time_point now);
+  void unwatch(place& s);
+  void fail(place& s, error_code why, time_point now);
+  void fail_as(place& s, reply const& a, time_point now);
+  cleanup& owe(place& s, engine::receipt* r, time_point now);
+  void send_cleanup(cleanup& c, time_point now);
+  void finish(cleanup& c, bool was_mine, error_code why, time_point now);
+  void patience(place& s, time_point now);
+  void check(place& s, time_point now);
+  void drop(place& s);
+  std::string why_not_connected() const;
+
+  config const& settings_;
+  std::string const client_id_;
+  std::string const root_, secret_;
+  engine::timer_queue& timers_;
+  engine::backend_events& up_;
+  engine::log_sink& log_;
+  statistics& stats_;
+  session session_;
+
+  std::uint64_t numbers_ = 0;     // of nodes
+  std::uint64_t sessions_ = 1;    // counts sessions; a place of an earlier one has no node
+  std::uint64_t connections_ = 1;
+  engine::list<place> active_, resting_;  // all that are not idle; resting: the present connection has not come to them
+  engine::list<cleanup> pending_, resting_cleanups_;
+  std::unordered_map<std::string, place*> watched_;
+  std::deque<in_flight> in_flight_;
+  std::size_t cleanups_ = 0;
+  std::uint64_t progress_ = 0;
+  error_code denied_;
+  engine::timer rest_;
+};
+
+}  // namespace conch::zookeeper
