@@ -82,6 +82,14 @@ using credentials_handler = std::function<void(error_code, credentials)>;
 /// `config::connect_timeout`. An exception counts as an error; its words are logged, so they must not contain a secret.
 using credentials_provider = std::function<void(std::string const& server, credentials_handler done)>;
 
+/// For a lock that ZooKeeper keeps (`zookeeper://`).
+struct zookeeper_config {
+  /// A hold's deadline moves when a message was answered, and a write was sent this long after that answer and was committed. It is for the time in
+  /// which a follower that is cut off from its leader still answers: twice the leader's pings, which are half a tick apart. 0 to 1 minute; it is
+  /// lowered to half of the session.
+  duration session_margin = std::chrono::seconds{2};
+};
+
 /// The settings of a client. They are validated once, when the client is made; an error names the member.
 struct config {
   /// The server: `redis://[user:password@]host[:port][/db]`, the same over TLS with `rediss://`, `unix:///path[?db=n]` or
@@ -121,6 +129,9 @@ struct config {
 
   /// For several servers, which `quorum.servers` or a `redlock://` URL names.
   quorum_config quorum{};
+
+  /// For `zookeeper://`.
+  zookeeper_config zookeeper{};
 
   /// How long the server keeps a lock without a renewal. 100 ms to 1 day. The watchdog renews each hold.
   duration lease = std::chrono::seconds{30};

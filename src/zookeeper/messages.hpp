@@ -31,10 +31,11 @@ enum class status : std::int32_t {
 
 /// The part of a node's state that conch uses.
 struct stat {
-  std::int64_t created = 0;   // the transaction that made the node (czxid)
-  std::int64_t modified = 0;  // the last that wrote its data (mzxid)
-  std::int32_t version = 0;   // of the data
-  std::int64_t owner = 0;     // the session of an ephemeral node; 0: it is persistent
+  std::int64_t created = 0;     // the transaction that made the node (czxid)
+  std::int64_t created_ms = 0;  // when that was, by the leader's clock: since 1970 (ctime)
+  std::int64_t modified = 0;    // the last that wrote its data (mzxid)
+  std::int32_t version = 0;     // of the data
+  std::int64_t owner = 0;       // the session of an ephemeral node; 0: it is persistent
   std::int32_t children = 0;
 
   friend bool operator==(stat const&, stat const&) = default;
@@ -81,10 +82,9 @@ struct get_data {
 struct get_children {
   std::string path;
 };
-/// `version` -1: whatever its version.
+/// Whatever its version.
 struct set_data {
   std::string path, data;
-  std::int32_t version = -1;
 };
 /// Answered when this server has heard of all that the leader had committed before.
 struct sync {

@@ -1,14 +1,18 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/fifo.hpp"
 #include "base/list.hpp"
 #include "base/log_sink.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/backend.hpp"
 #include "zookeeper/session.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -20,7 +24,6 @@ class queue;
 /// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. The first node has the lock.
 struct place final : engine::place, engine::list_hook<place> {
   place(queue& keeper, std::string_view lock_name, engine::permit const& share, std::string folder);
-  ~place() override;
 
   queue& of;
   std::string const folder;
@@ -33,10 +36,12 @@ struct place final : engine::place, engine::list_hook<place> {
   std::size_t ahead = 0;           // nodes before it, when the folder was last listed
   std::string before, before_that;  // watched: the paths of the next two of them
   bool listing = false;            // the folder is being listed for it
+  bool leave_sent = false;         // on this connection
   bool first = false;              // it is the first, and the session's deadline is over: a proof is waited for
   bool wants_renewal = false;      // the deadline could not be moved when that was asked for
   bool by_push = false;
-  bool folder_made = false;        // since it asked
+  unsigned folders_made = 0;       // since it asked
+  time_point full_until{};         // owned: the end of the whole lease that was asked for
   time_point trouble_since{};
   engine::timer check;
 };
@@ -88,7 +93,7 @@ class queue final : public engine::backend, private session_events {
  private:
   friend struct place;
 
-  enum class about : std::uint8_t { node, folder, list, watch, watch_second, leave, clean_up, stray, search, found };
+  enum class about : std::uint8_t { node, folder, list, watch, leave, clean_up, stray, search, found, nothing };
   struct in_flight {
     about what;
     place* at;
@@ -106,9 +111,11 @@ class queue final : public engine::backend, private session_events {
   void noticed(notice const& n, time_point now) override;
   void refused(error_code why, time_point now) override;
 
+  void rest_all();
   void go_on(time_point now);
   void go_on_with(place& s, time_point now);
   void send(about what, request const& r, place& s, cleanup* c, time_point now, std::string path = {});
+  void begin(place& s);
   void make_node(place& s, time_point now);
   void list(place& s, time_point now);
   void search(place& s, std::uint64_t number, cleanup* c, time_point now);
@@ -122,19 +129,22 @@ class queue final : public engine::backend, private session_events {
   void look(place& s, children const& all, time_point now);
   void gone(place& s, std::string const& path, time_point now);
   void stands_first(place& s, bool pushed, time_point now);
-  void own(place& s, bool pushed, time_point now);
+  void own(place& s, time_point now);
   bool prolong(place& s, time_point now);
+  void found(place& s, std::string path, std::int64_t created, time_point now);
   void leave(place& s, time_point now);
-  void ask_anew(place& s, engine::retry_reason why, time_point now);
+  void gone_from_line(place& s, time_point now);
+  void ask_anew(place& s, conch::retry_reason why, time_point now);
   void become_idle(place& s);
-  void watch(place& s, std::string& where, std::string path, about what, time_point now);
+  void watch(place& s, std::string before, std::string before_that, time_point now);
   void unwatch(place& s);
   void fail(place& s, error_code why, time_point now);
   void fail_as(place& s, reply const& a, time_point now);
-  cleanup& owe(place& s, engine::receipt* r, time_point now);
+  error_code error_of(reply const& a, place const& s) const;
+  void owe(place& s, engine::receipt* r, time_point now, bool was_valid = false);
   void send_cleanup(cleanup& c, time_point now);
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
-  void patience(place& s, time_point now);
+  void patience(place& s, time_point since);
   void check(place& s, time_point now);
   void drop(place& s);
   std::string why_not_connected() const;
@@ -144,7 +154,6 @@ class queue final : public engine::backend, private session_events {
   std::string const root_, secret_;
   engine::timer_queue& timers_;
   engine::backend_events& up_;
-  engine::log_sink& log_;
   statistics& stats_;
   session session_;
 
@@ -153,11 +162,12 @@ class queue final : public engine::backend, private session_events {
   std::uint64_t connections_ = 1;
   engine::list<place> active_, resting_;  // all that are not idle; resting: the present connection has not come to them
   engine::list<cleanup> pending_, resting_cleanups_;
-  std::unordered_map<std::string, place*> watched_;
+  std::unordered_map<std::string, place*> watched_;      // by path
+  std::unordered_map<std::uint64_t, cleanup*> unknown_;  // by number: it is not known whether there is a node
   std::deque<in_flight> in_flight_;
   std::size_t cleanups_ = 0;
   std::uint64_t progress_ = 0;
-  error_code denied_;
+  time_point last_answer_{}, lost_at_{};
   engine::timer rest_;
 };
 

@@ -65,14 +65,16 @@ class session final : public wire_events {
   /// Nothing that was made in this session ends before this time, unless this client ends it.
   time_point deadline() const noexcept { return deadline_; }
   /// Does anything depend on the deadline? Without it there are no writes.
-  void need_deadline(bool whether) noexcept { needed_ = whether; }
+  void need_deadline(time_point now);
+  void need_no_deadline() noexcept { needed_ = false; }
   /// A proof of now is wanted earlier than the next heartbeat would give it.
   void prove_soon(time_point now);
 
   std::int64_t id() const noexcept { return id_; }
   /// When the servers end the session if they do not hear of it. Until there is one: what will be asked for.
   duration timeout() const noexcept { return timeout_; }
-  /// Added to the number of a transaction it is greater than that of any ensemble before this one: microseconds since 2020, when the root was made.
+  /// When the root was made, in microseconds since 2020: the leader that made it has said so. With the number of a transaction it is more than any such
+  /// sum of an ensemble before this one.
   std::int64_t birth() const noexcept { return birth_; }
   access who() const noexcept { return secret_.empty() ? access::anyone : access::creator_only; }
   /// Why there is no connection; empty: none has been tried yet.
@@ -86,11 +88,11 @@ class session final : public wire_events {
   void answered(reply const& r, time_point now) override;
   void answered_ping(std::int64_t zxid, time_point now) override;
   void noticed(notice const& n, time_point now) override;
-  void disconnected(trouble what, std::string_view why, time_point now) override;
+  void disconnected(fault what, std::string_view why, time_point now) override;
 
  private:
   enum class state : std::uint8_t { idle, pausing, connecting, greeting, settling, open, closed };
-  enum class step : std::uint8_t { work, authenticate, read_root, make_parent, make_root, write_root, make_folder, make_own, beat };
+  enum class step : std::uint8_t { work, authenticate, read_root, make_parent, make_folder, make_own, beat };
   struct unanswered {
     step of;
     time_point written;
@@ -105,13 +107,16 @@ class session final : public wire_events {
   void write(step of, request const& r, time_point now);
   void settle(step of, reply const& r, time_point now);
   void make_next_parent(time_point now);
-  void set_up(time_point now);
+  void read_root(time_point now);
+  void open(time_point now);
   void refuse(errc what, std::string_view why, time_point now);
   void sampled(time_point sent, time_point now);
-  time_point provable(time_point now) const;
+  time_point provable(time_point now);
   void prove(time_point sent, time_point now);
   void beat(time_point now);
   void ping_now(time_point now);
+  void prove_when_possible(time_point now);
+  void proof_due(time_point now);
   void attempt_due(time_point now);
   void answer_overdue(time_point now);
   duration margin() const;
@@ -131,7 +136,7 @@ class session final : public wire_events {
 
   state state_ = state::idle;
   back_off back_off_;
-  engine::timer attempt_, beat_, overdue_;
+  engine::timer attempt_, beat_, proof_, overdue_;
   std::string trouble_;
   time_point opened_at_{};
 
@@ -149,8 +154,10 @@ class session final : public wire_events {
   time_point greeted_at_{};
   std::deque<unanswered> unanswered_;
   std::deque<time_point> pings_;  // sent and not answered
+  bool excused_ = false;          // this process stood still, and answers may be there that were not read yet
   std::deque<heard> heard_;       // sent later: answered later
-  time_point last_ping_ = time_point::min(), last_proof_ = time_point::min();
+  time_point last_ping_{};
+  time_point proving_ = time_point::min();  // the newest proof that a write under way may give
   std::size_t parents_ = 0;  // characters of the root's path of which the nodes are made
 };
 

@@ -13,7 +13,7 @@
 namespace conch::zookeeper {
 
 /// Why a connection could not be made, or has ended.
-enum class trouble : std::uint8_t {
+enum class fault : std::uint8_t {
   later,       // it may get better by itself
   tls_failed,  // it does not: a certificate, a version, no TLS at all
   malformed,   // the server said something that is not of the protocol
@@ -46,7 +46,7 @@ class wire_events {
   virtual void answered(reply const& r, time_point now) = 0;
   virtual void answered_ping(std::int64_t zxid, time_point now) = 0;
   virtual void noticed(notice const& n, time_point now) = 0;
-  virtual void disconnected(trouble what, std::string_view why, time_point now) = 0;
+  virtual void disconnected(fault what, std::string_view why, time_point now) = 0;
 
  protected:
   ~wire_events() = default;

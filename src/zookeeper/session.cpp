@@ -1,0 +1,308 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "zookeeper/session.hpp"
+
+#include "base/mutant.hpp"
+#include "base/readable.hpp"
+#include "base/turns.hpp"
+#include "cohort/backend.hpp"
+#include "protocol/drift.hpp"
+#include "protocol/wire.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace conch::zookeeper {
+
+session::session(config const& settings, std::string const& root, std::string const& secret, std::uint64_t seed, engine::timer_queue& timers,
+                 wire& out, session_events& up, engine::log_sink& log, statistics& stats)
+    : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, back_off_{seed},
+      attempt_{this, [](void* self, time_point now) { static_cast<session*>(self)->attempt_due(now); }},
+      beat_{this, [](void* self, time_point now) { static_cast<session*>(self)->beat(now); }, true},
+      proof_{this, [](void* self, time_point now) { static_cast<session*>(self)->proof_due(now); }, true},
+      overdue_{this, [](void* self, time_point now) { static_cast<session*>(self)->answer_overdue(now); }}, timeout_{settings.lease} {}
+
+// ---------------------------------------------------------------------------------------------- the connection
+
+void session::want(time_point now) {
+  if (state_ == state::idle) connect(now);
+}
+
+void session::connect(time_point now) {
+  state_ = state::connecting;
+  timers_.arm(attempt_, now + settings_.connect_timeout);
+  out_.connect();
+}
+
+void session::connected(time_point now) {
+  if (state_ != state::connecting) return;
+  state_ = state::greeting;
+  greeted_at_ = now;
+  out_.greet({last_seen_, static_cast<std::int32_t>(engine::whole_ms(settings_.lease).count()), id_, password_});
+}
+
+void session::greeted(connect_response const& c, time_point now) {
+  if (state_ != state::greeting) return;
+  if (c.timeout_ms <= 0 || c.session == 0) {
+    if (std::exchange(id_, 0) == 0) return drop("the server gives no session", now);
+    password_.clear();
+    deadline_ = time_point::min();
+    has_own_node_ = false;
+    back_off_.begin_anew();
+    up_.ended(now);
+    return drop("the session has ended", now);
+  }
+  id_ = c.session;
+  password_ = c.password;
+  timeout_ = engine::milliseconds{c.timeout_ms};
+  // Whoever answers this has asked the leader, which counts the session's time anew from then on.
+  sampled(greeted_at_, now);
+  prove(greeted_at_, now);
+  state_ = state::settling;
+  if (secret_.empty()) read_root(now);
+  else write(step::authenticate, add_auth{"digest", secret_}, now);
+}
+
+void session::disconnected(fault what, std::string_view why, time_point now) {
+  if (state_ == state::closed || state_ == state::idle || state_ == state::pausing) return;
+  std::string const words = readable(why);
+  lost(words, now);
+  if (what == fault::later) return;
+  errc const error = what == fault::tls_failed ? errc::tls_failed : errc::protocol;
+  up_.refused(make_error_code(error, trouble_), now);
+}
+
+void session::drop(std::string_view why, time_point now) {
+  if (state_ == state::closed || state_ == state::idle || state_ == state::pausing) return;
+  out_.drop(why);
+  lost(why, now);
+}
+
+void session::refuse(errc what, std::string_view why, time_point now) {
+  drop(why, now);
+  up_.refused(make_error_code(what, trouble_), now);
+}
+
+/// The connection has ended, or the attempt to make one. The next attempt follows.
+void session::lost(std::string_view why, time_point now) {
+  bool const was_open = state_ == state::open;
+  trouble_ = out_.shown() + ": " + std::string{why};
+  unanswered_.clear();
+  pings_.clear();
+  if (!CONCH_MUTANT(proof_over_connections)) heard_.clear();
+  proving_ = time_point::min();
+  beat_.cancel();
+  proof_.cancel();
+  overdue_.cancel();
+  if (was_open) {
+    ++stats_.disconnects;
+    back_off_.lasted(now - opened_at_);
+    log_.note(false, trouble_);
+  }
+  state_ = state::pausing;
+  timers_.arm(attempt_, engine::in_next_turn(now) + back_off_.next(settings_));
+  if (was_open) up_.interrupted(now);
+}
+
+void session::attempt_due(time_point now) {
+  if (state_ == state::pausing) return connect(now);
+  if (state_ == state::connecting || state_ == state::greeting || state_ == state::settling) drop("no connection within connect_timeout", now);
+}
+
+void session::close() {
+  if (state_ == state::open || state_ == state::settling) out_.send(close_session{});
+  state_ = state::closed;
+  attempt_.cancel();
+  beat_.cancel();
+  proof_.cancel();
+  overdue_.cancel();
+}
+
+// ------------------------------------------------------------------------------------ the nodes of every client
+
+void session::read_root(time_point now) { write(step::read_root, get_data{root_, false}, now); }
+
+/// One answer, one step. What another client has made meanwhile is as good.
+void session::settle(step of, reply const& r, time_point now) {
+  bool const there = r.what == status::ok || r.what == status::node_exists;
+  if (of == step::authenticate) {
+    if (r.what != status::ok) return refuse(errc::access_denied, "the server does not accept the user and the password of the URL", now);
+    return read_root(now);
+  }
+  if (r.what == status::no_auth) return refuse(errc::access_denied, "no right to work in " + root_, now);
+  if (of == step::beat) {
+    if (r.what == status::no_node) drop("the node of this session is gone", now);  // somebody has removed it; it is made again
+    has_own_node_ = has_own_node_ && r.what != status::no_node;
+    return;
+  }
+  if (of == step::read_root && r.what == status::ok) {
+    auto const* const root = std::get_if<data>(&r.content);
+    if (root == nullptr) return drop("an answer of another kind than was asked for", now);
+    birth_ = root->node.created_ms * 1000 - protocol::fence_epoch_us;
+    if (has_own_node_) return open(now);
+    return write(step::make_folder, create{root_ + "/.clients", {}, node_kind::persistent, who()}, now);
+  }
+  if (of == step::read_root && r.what == status::no_node) {
+    parents_ = 0;
+    return make_next_parent(now);
+  }
+  if (of == step::make_parent && there) return make_next_parent(now);
+  if (of == step::make_folder && there) return write(step::make_own, create{own_node(), {}, node_kind::ephemeral, who()}, now);
+  if (of == step::make_own && there) {
+    has_own_node_ = true;
+    return open(now);
+  }
+  drop("error " + std::to_string(static_cast<int>(r.what)) + " for a node of " + root_, now);
+}
+
+void session::make_next_parent(time_point now) {
+  if (parents_ == root_.size()) return read_root(now);
+  std::size_t const slash = root_.find('/', parents_ + 1);
+  parents_ = slash == std::string::npos ? root_.size() : slash;
+  write(step::make_parent, create{root_.substr(0, parents_), {}, node_kind::persistent, who()}, now);
+}
+
+std::string session::own_node() const {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(id_));
+  return root_ + "/.clients/" + text;
+}
+
+void session::open(time_point now) {
+  state_ = state::open;
+  attempt_.cancel();
+  opened_at_ = now;
+  ++stats_.connects;
+  timers_.arm(beat_, now + beat_every());
+  prove_when_possible(now);
+  up_.opened(now);
+}
+
+// ------------------------------------------------------------------------------------------ requests and answers
+
+void session::send(request const& r, time_point now) { write(step::work, r, now); }
+
+void session::write(step of, request const& r, time_point now) {
+  time_point const proves = is_write(r) ? provable(now) : time_point::min();
+  proving_ = std::max(proving_, proves);
+  unanswered_.push_back({of, now, proves});
+  out_.send(r);
+  watch_answers(now);
+}
+
+void session::answered(reply const& r, time_point now) {
+  if (state_ != state::settling && state_ != state::open) return;
+  if (unanswered_.empty()) return drop("an answer to nothing", now);
+  last_seen_ = std::max(last_seen_, r.zxid);
+  if (r.what == status::session_expired || r.what == status::session_moved || r.what == status::connection_loss) {
+    return drop("the server has this session no more", now);
+  }
+  unanswered const one = unanswered_.front();
+  unanswered_.pop_front();
+  if (r.what == status::ok && one.proves != time_point::min()) prove(CONCH_MUTANT(deadline_from_write) ? one.written : one.proves, now);
+  if (one.of == step::work) up_.answered(r, now);
+  else settle(one.of, r, now);
+}
+
+void session::noticed(notice const& n, time_point now) {
+  if (state_ == state::open && n.what != notice::event::none) up_.noticed(n, now);
+}
+
+duration session::answer_within() const { return std::min<duration>(settings_.command_timeout, timeout_ / 3); }
+
+void session::watch_answers(time_point now) {
+  if (!overdue_.armed()) timers_.arm(overdue_, now + answer_within());
+}
+
+void session::answer_overdue(time_point now) {
+  time_point oldest = time_point::max();
+  if (!unanswered_.empty()) oldest = unanswered_.front().written;
+  if (!pings_.empty()) oldest = std::min(oldest, pings_.front());
+  if (oldest == time_point::max()) return;
+  if (now < oldest + answer_within()) {
+    timers_.arm(overdue_, oldest + answer_within());
+  } else if (now - overdue_.at() > answer_within() / 4 && !std::exchange(excused_, true)) {
+    timers_.arm(overdue_, now + answer_within() / 4);  // this process stood still: the answer may be there already
+  } else {
+    drop("no answer for " + std::to_string(engine::whole_ms(now - oldest).count()) + " ms", now);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- the deadline
+
+/// Twice the time between two pings of the leader, with the usual tick of 2 s. A session is not shorter than two ticks.
+duration session::margin() const {
+  if (CONCH_MUTANT(no_session_margin)) return duration::zero();
+  return std::min(settings_.zookeeper.session_margin, timeout_ / 2);
+}
+
+/// A message that was sent at `sent` is answered now.
+void session::sampled(time_point sent, time_point now) {
+  heard_.push_back({CONCH_MUTANT(deadline_from_answer_to_ping) ? now : sent, now});
+  excused_ = false;
+  if (CONCH_MUTANT(deadline_from_ping)) prove(sent, now);
+}
+
+/// When the newest message was sent of which a write of now can prove that the leader has heard of it; min(): there is none.
+time_point session::provable(time_point now) {
+  while (heard_.size() > 1 && heard_[1].answered + margin() <= now) heard_.pop_front();
+  return !heard_.empty() && heard_.front().answered + margin() <= now ? heard_.front().sent : time_point::min();
+}
+
+void session::prove(time_point sent, time_point now) {
+  time_point const until = sent + protocol::good_for(engine::whole_ms(timeout_));
+  if (until <= deadline_) return;
+  deadline_ = until;
+  if (state_ == state::open) up_.proved(now);
+}
+
+void session::need_deadline(time_point now) {
+  if (std::exchange(needed_, true)) return;
+  if (state_ == state::open) prove_when_possible(now);
+}
+
+/// The next write for the deadline: as soon as it can prove something new.
+void session::prove_when_possible(time_point now) {
+  if (!needed_ || proof_.armed()) return;
+  for (heard const& one : heard_) {
+    if (one.sent <= proving_) continue;
+    timers_.arm(proof_, std::max(now, one.answered + margin()));
+    return;
+  }
+}
+
+void session::proof_due(time_point now) {
+  if (state_ != state::open || !needed_) return;
+  // The requests of the locks may have done it meanwhile.
+  if (provable(now) > proving_) write(step::beat, set_data{own_node(), {}}, now);
+  prove_when_possible(now);
+}
+
+void session::beat(time_point now) {
+  ping_now(now);
+  timers_.arm(beat_, now + beat_every());
+}
+
+void session::prove_soon(time_point now) {
+  if (state_ == state::open && now - last_ping_ >= timeout_ / 64) ping_now(now);
+}
+
+void session::ping_now(time_point now) {
+  if (state_ != state::open || !pings_.empty()) return;
+  last_ping_ = now;
+  pings_.push_back(now);
+  out_.send(ping{});
+  watch_answers(now);
+}
+
+void session::answered_ping(std::int64_t zxid, time_point now) {
+  if (state_ != state::open) return;
+  if (pings_.empty()) return drop("an answer to a ping that was not sent", now);
+  last_seen_ = std::max(last_seen_, zxid);
+  time_point const sent = pings_.front();
+  pings_.pop_front();
+  sampled(sent, now);
+  prove_when_possible(now);
+}
+
+}  // namespace conch::zookeeper
