@@ -160,7 +160,7 @@ void connection::ask() {
 }
 
 void connection::resolve() {
-  stream_.async_resolve(fsm_.where(), bound([this](error_code ec, stream::found_addresses const& found) {
+  stream_.async_resolve(fsm_.where(), bound([this](error_code ec, net::stream::found_addresses const& found) {
                           std::size_t const addresses = stream_.take(found);
                           input([&](time_point now) {
                             if (ec) fsm_.failed("'" + fsm_.where().host + "': " + ec.message(), now);
@@ -181,7 +181,7 @@ void connection::handshake() {
   std::string const wrong = stream_.async_handshake(warning, bound([this](error_code ec) {
                                                       input([&](time_point now) {
                                                         peer_expires_ = stream_.peer_expires();
-                                                        ec ? fsm_.failed(stream_.words(ec), now, tls_fault(ec)) : fsm_.handshaken(now);
+                                                        ec ? fsm_.failed(stream_.words(ec), now, net::tls_fault(ec)) : fsm_.handshaken(now);
                                                       });
                                                     }));
   if (!warning.empty()) host_.log(log_level::warning, fsm_.where().shown() + ": goes on with the files of before: " + warning);
@@ -206,7 +206,7 @@ void connection::write() {
 void connection::read() {
   stream_.async_read_some(
       fsm_.room(), bound([this](error_code ec, std::size_t size) {
-        input([&](time_point now) { ec ? fsm_.failed("read: " + stream_.words(ec), now, tls_fault(ec)) : fsm_.received(size, now); });
+        input([&](time_point now) { ec ? fsm_.failed("read: " + stream_.words(ec), now, net::tls_fault(ec)) : fsm_.received(size, now); });
       }));
 }
 

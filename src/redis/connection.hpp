@@ -5,7 +5,7 @@
 #include "base/url.hpp"
 #include "protocol/transport.hpp"
 #include "redis/connection_fsm.hpp"
-#include "redis/stream.hpp"
+#include "net/stream.hpp"
 
 #include <conch/config.hpp>
 
@@ -66,7 +66,7 @@ class connection final : public transport {
   std::chrono::sys_seconds peer_expires_{};  // the certificate of the latest connection
   std::uint64_t generation_ = 0;             // counts closes: a handler that finds it changed belongs to a closed stream
   bool const in_one_thread_;
-  stream stream_;
+  net::stream stream_;
   asio::steady_timer timer_;
 };
 

@@ -3,7 +3,7 @@
 #if CONCH_TLS
 
 #include "integration/tls_fixture.hpp"
-#include "redis/tls.hpp"
+#include "net/tls.hpp"
 
 #include <boost/asio/ssl.hpp>
 
@@ -55,11 +55,11 @@ class peer {
 /// A TLS stream of the library to a peer.
 class TlsStream : public testing::Test {
  protected:
-  std::shared_ptr<redis::tls_stream> connected_to(peer const& p) {
+  std::shared_ptr<net::tls_stream> connected_to(peer const& p) {
     tls_config c;
     c.ca_file = files.certificate("ca");
-    maker = redis::make_tls(c, "127.0.0.1");
-    redis::tls_stream::socket s{ctx};
+    maker = net::make_tls(c, "127.0.0.1");
+    net::tls_stream::socket s{ctx};
     s.connect(p.where());
     s.non_blocking(true);
     auto made = maker->make(std::move(s));
@@ -75,7 +75,7 @@ class TlsStream : public testing::Test {
 
   tls_files files;
   asio::io_context ctx;
-  std::unique_ptr<redis::tls_maker> maker;
+  std::unique_ptr<net::tls_maker> maker;
 };
 
 TEST_F(TlsStream, D28AMegabyteToASlowReaderArrivesWhole) {
@@ -177,7 +177,7 @@ TEST_F(TlsStream, D32ACutIsAnOrdinaryEnd) {
   ctx.restart();
   ctx.run_for(10s);
   EXPECT_EQ(how, asio::error::eof) << how.message();
-  EXPECT_EQ(redis::tls_fault(how), protocol::fault::try_later);
+  EXPECT_EQ(net::tls_fault(how), protocol::fault::try_later);
   stream->close();
 }
 
@@ -191,8 +191,8 @@ TEST_F(TlsStream, D31TheNameIsSentAndAnAddressIsNot) {
            }};
     tls_config c;
     c.verify = false;
-    auto const without = redis::make_tls(c, host);
-    redis::tls_stream::socket s{ctx};
+    auto const without = net::make_tls(c, host);
+    net::tls_stream::socket s{ctx};
     s.connect(p.where());
     auto const stream = without->make(std::move(s));
     stream->async_handshake([](error_code ec) { EXPECT_FALSE(ec) << ec.message(); });

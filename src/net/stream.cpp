@@ -1,10 +1,10 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "redis/stream.hpp"
+#include "net/stream.hpp"
 
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/socket_base.hpp>
 
-namespace conch::redis {
+namespace conch::net {
 
 stream::stream(asio::any_io_executor const& on, address const& where, tls_config const& configured)
     : resolver_{on}, socket_{on}, tls_{where.over_tls ? make_tls(tls_of(where, configured), where.host) : nullptr} {}
@@ -51,4 +51,4 @@ void stream::close() {
   resolver_.cancel();
 }
 
-}  // namespace conch::redis
+}  // namespace conch::net

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "redis/tls.hpp"
+#include "net/tls.hpp"
 
 #include <conch/error.hpp>
 
@@ -25,7 +25,7 @@
 #include <ctime>
 #include <utility>
 
-namespace conch::redis {
+namespace conch::net {
 
 #if !CONCH_TLS
 
@@ -297,4 +297,4 @@ std::unique_ptr<tls_maker> make_tls(tls_config settings, std::string host) {
 
 #endif
 
-}  // namespace conch::redis
+}  // namespace conch::net

@@ -4,7 +4,7 @@
 #include "base/asio_compat.hpp"
 #include "base/url.hpp"
 #include "protocol/wire.hpp"
-#include "redis/tls.hpp"
+#include "net/tls.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -19,7 +19,9 @@
 #include <utility>
 #include <vector>
 
-namespace conch::redis {
+namespace conch::net {
+
+using redis::address;
 
 /// The stream of bytes to a server, over TCP, TLS or a unix socket, and the addresses of the server's host. It knows nothing of what the
 /// bytes mean. One operation of each kind at a time; close() ends all of them, and a handler may still be called as if it had ended
@@ -91,4 +93,4 @@ class stream {
   std::vector<asio::generic::stream_protocol::endpoint> endpoints_;
 };
 
-}  // namespace conch::redis
+}  // namespace conch::net

@@ -17,7 +17,7 @@
 #include <string_view>
 
 // TLS, as far as the rest of the library sees it. OpenSSL and the templates of asio::ssl are in tls.cpp only.
-namespace conch::redis {
+namespace conch::net {
 
 inline constexpr bool tls_supported = CONCH_TLS != 0;
 
@@ -62,4 +62,4 @@ class tls_maker {
 /// `host`: as in the URL. Throws boost::system::system_error{errc::not_supported} if conch was built without TLS.
 std::unique_ptr<tls_maker> make_tls(tls_config settings, std::string host);
 
-}  // namespace conch::redis
+}  // namespace conch::net
