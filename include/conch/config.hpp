@@ -98,7 +98,9 @@ struct config {
   /// `redis://` and `rediss://`. Or the master of a set that Sentinels watch:
   /// `redis-sentinel://[user:password@]sentinel[:26379],sentinel,...[/db]?sentinelMasterId=NAME`, and over TLS `rediss-sentinel://`. Or a
   /// Cluster, of which some nodes are named: `redis-cluster://[user:password@]node[:6379],node,...`, and over TLS `rediss-cluster://`
-  /// (`valkey-cluster://` and `valkeys-cluster://` are the same).
+  /// (`valkey-cluster://` and `valkeys-cluster://` are the same). Or an ensemble of ZooKeeper:
+  /// `zookeeper://[user:password@]server[:2181],server,...[/chroot]`, and over TLS `zookeepers://`. Or a database:
+  /// `postgresql://...`, which needs the component conch::postgresql.
   std::string url = "redis://127.0.0.1:6379";
 
   /// For `rediss://`, which needs a conch that was built with CONCH_TLS. A URL can name the files, too:

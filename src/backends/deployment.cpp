@@ -14,10 +14,14 @@
 #include "redis/connection.hpp"
 #include "redis/scripts.hpp"
 #include "redis/sentinel_transport.hpp"
+#include "zookeeper/connection.hpp"
+#include "zookeeper/names.hpp"
+#include "zookeeper/queue.hpp"
 
 #include <boost/system/system_error.hpp>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace conch::backends {
@@ -48,21 +52,32 @@ std::unique_ptr<engine::entropy> nonces_for(std::vector<redis::address> const& s
 
 /// A second connection to the same server tells its replicas.
 deployment synced(redis::address const& where, deployment d, std::uint64_t seed, lent const& client) {
+  std::array<std::unique_ptr<transport>, 2> two;
   if (auto sentinels = sentinels_of(client.settings)) {
     auto of_master = std::make_unique<redis::sentinel_transport>(client.shell, client.on, client.settings, client.client_id, std::move(*sentinels));
-    auto beside = of_master->beside();
-    d.transports.push_back(std::move(of_master));
-    d.transports.push_back(std::move(beside));
+    two[1] = of_master->beside();
+    two[0] = std::move(of_master);
   } else {
-    d.transports.push_back(transport_to(where, client));
-    d.transports.push_back(transport_to(where, client));
+    for (auto& one : two) one = transport_to(where, client);
   }
-  transport &first = *d.transports[0], &second = *d.transports[1];
-  auto one =
-      std::make_unique<protocol::synced_server>(client.settings, seed, *d.nonces, client.timers, first, second, client.up, client.log, client.stats);
-  first.report_to(one->first());
-  second.report_to(one->second());
+  auto one = std::make_unique<protocol::synced_server>(client.settings, seed, *d.nonces, client.timers, *two[0], *two[1], client.up, client.log,
+                                                       client.stats);
+  two[0]->report_to(one->first());
+  two[1]->report_to(one->second());
+  for (auto& to_server : two) d.ways.push_back(std::move(to_server));
   d.backend = std::move(one);
+  return d;
+}
+
+deployment in_zookeeper(redis::zookeeper_url where, deployment d, std::uint64_t seed, lent const& client) {
+  redis::address const& any = where.servers.front();
+  std::string secret = any.password.empty() ? std::string{} : any.user + ':' + any.password;
+  auto to_ensemble = std::make_unique<zookeeper::connection>(client.shell, client.on, client.settings, std::move(where.servers));
+  auto line = std::make_unique<zookeeper::queue>(client.settings, client.client_id, zookeeper::root_of(where.chroot, client.settings.key_prefix),
+                                                 std::move(secret), seed, client.timers, *to_ensemble, client.up, client.log, client.stats);
+  to_ensemble->report_to(line->receiver());
+  d.backend = std::move(line);
+  d.ways.push_back(std::move(to_ensemble));
   return d;
 }
 
@@ -71,6 +86,7 @@ deployment synced(redis::address const& where, deployment d, std::uint64_t seed,
 std::vector<redis::address> servers_of(config const& c) {
   if (auto const through = sentinels_of(c)) return {through->server};
   if (auto const nodes = cluster_of(c)) return nodes->seeds;
+  if (auto const ensemble = zookeeper_of(c)) return ensemble->servers;
   if (c.quorum.servers.empty()) return redis::parse_servers(c.url);
   try {
     return redis::parse_servers(c.quorum.servers);
@@ -97,6 +113,11 @@ std::optional<redis::cluster_url> cluster_of(config const& c) {
   return redis::parse_cluster(c.url);
 }
 
+std::optional<redis::zookeeper_url> zookeeper_of(config const& c) {
+  if (!c.quorum.servers.empty() || !redis::names_zookeeper(c.url)) return std::nullopt;
+  return redis::parse_zookeeper(c.url);
+}
+
 bool is_quorum(config const& c) { return !c.quorum.servers.empty() || c.url.starts_with("redlock://"); }
 
 bool is_one_redis(config const& c) {
@@ -118,19 +139,21 @@ deployment make(lent const& client) {
   if (auto nodes = cluster_of(client.settings)) {
     auto to_nodes = std::make_unique<redis::cluster_transport>(client.shell, client.on, client.settings, client.client_id, std::move(*nodes));
     d.backend = std::make_unique<protocol::sharded>(client.settings, seed, *d.nonces, client.timers, *to_nodes, client.up, client.log, client.stats);
-    d.transports.push_back(std::move(to_nodes));
+    d.ways.push_back(std::move(to_nodes));
     return d;
   }
+  if (auto ensemble = zookeeper_of(client.settings)) return in_zookeeper(std::move(*ensemble), std::move(d), seed, client);
   if (client.settings.sync_replicas != 0) return synced(servers.front(), std::move(d), seed, client);
   for (redis::address const& where : servers) {
-    transport& to_server = *d.transports.emplace_back(transport_to(where, client));
+    auto to_server = transport_to(where, client);
     if (several) {
-      to_server.report_to(several->add(to_server, where.shown()));
+      to_server->report_to(several->add(*to_server, where.shown()));
     } else {
-      auto one = std::make_unique<protocol::server>(client.settings, seed, *d.nonces, client.timers, to_server, client.up, client.log, client.stats);
-      to_server.report_to(*one);
+      auto one = std::make_unique<protocol::server>(client.settings, seed, *d.nonces, client.timers, *to_server, client.up, client.log, client.stats);
+      to_server->report_to(*one);
       d.backend = std::move(one);
     }
+    d.ways.push_back(std::move(to_server));
   }
   if (several) d.backend = std::move(several);
   return d;

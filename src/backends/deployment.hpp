@@ -42,6 +42,9 @@ std::optional<redis::sentinel_url> sentinels_of(config const& c);
 /// The nodes of a Cluster that the URL names; none: it names another kind of server. Throws as servers_of.
 std::optional<redis::cluster_url> cluster_of(config const& c);
 
+/// The ensemble of ZooKeeper that the URL names; none: it names another kind of server. Throws as servers_of.
+std::optional<redis::zookeeper_url> zookeeper_of(config const& c);
+
 /// Does a majority of the servers decide? It also does for a single server, if the URL or `config::quorum.servers` asks for it.
 bool is_quorum(config const& c);
 
@@ -60,10 +63,10 @@ struct lent {
   statistics& stats;
 };
 
-/// The backend of a client, and a transport to each of its servers. Used with the client locked.
+/// The backend of a client, and the ways to its servers. Used with the client locked.
 struct deployment {
   std::unique_ptr<engine::entropy> nonces;
-  std::vector<std::unique_ptr<transport>> transports;
+  std::vector<std::unique_ptr<way>> ways;
   std::unique_ptr<engine::backend> backend;
 };
 

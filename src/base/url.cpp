@@ -208,12 +208,13 @@ address parse_url(std::string_view url) {
     to.path = url;
   } else {
     if (names_cluster(url)) refuse("redis-cluster:// cannot stand here: each server of a quorum is named by itself");
+    if (names_zookeeper(url)) refuse("zookeeper:// cannot stand here: an ensemble has its own majority, and gives no votes");
     if (names_sentinels(url)) refuse("redis-sentinel:// cannot stand here: each server of a quorum is named by itself");
     bool const shouts = std::any_of(scheme.begin(), scheme.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
     if (shouts) refuse("the scheme is written in small letters, such as redis://");
     refuse(
         "the scheme must be redis, rediss (TLS), valkey, valkeys (TLS), redis-sentinel, rediss-sentinel (TLS), redis-cluster, rediss-cluster (TLS), "
-        "unix, memory, postgresql or, for a list of servers, redlock");
+        "unix, memory, postgresql, zookeeper, zookeepers (TLS) or, for a list of servers, redlock");
   }
   return to;
 }
@@ -338,6 +339,58 @@ cluster_url parse_cluster(std::string_view url) {
   return all;
 }
 
+namespace {
+
+constexpr std::string_view plain_zookeeper = "zookeeper://", tls_zookeeper = "zookeepers://";
+
+/// ZooKeeper's own rules for a path.
+void check_chroot(std::string_view path) {
+  for (std::string_view rest = path; !rest.empty();) {
+    rest.remove_prefix(1);  // the slash
+    std::string_view const part = rest.substr(0, rest.find('/'));
+    if (part.empty() || part == "." || part == "..") refuse("a part of the path behind the hosts is empty, '.' or '..'");
+    rest.remove_prefix(part.size());
+  }
+  for (char const c : path) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == 127) refuse("the path behind the hosts contains a space or a control character");
+  }
+  if (path == "/zookeeper" || path.starts_with("/zookeeper/")) refuse("/zookeeper belongs to the servers");
+}
+
+}  // namespace
+
+bool names_zookeeper(std::string_view url) noexcept { return url.starts_with(plain_zookeeper) || url.starts_with(tls_zookeeper); }
+
+zookeeper_url parse_zookeeper(std::string_view url) {
+  BOOST_ASSERT(names_zookeeper(url));
+  constexpr std::size_t most = 100;
+  zookeeper_url all;
+  address common;
+  common.what = address::kind::zookeeper;
+  common.port = 2181;
+  common.over_tls = url.starts_with(tls_zookeeper);
+  std::string_view rest = url.substr(common.over_tls ? tls_zookeeper.size() : plain_zookeeper.size());
+  if (rest.find('#') != std::string_view::npos) refuse("zookeeper:// takes no '#'; percent-encode it in a password");
+  if (auto const query = rest.find('?'); query != std::string_view::npos) {
+    if (!common.over_tls) refuse("zookeeper:// takes no '?'; percent-encode it in a password");
+    read_tls(rest.substr(query + 1), common.tls);
+    rest = rest.substr(0, query);
+  }
+  if (auto const slash = rest.find('/'); slash != std::string_view::npos) {
+    if (rest.find('@', slash) != std::string_view::npos) refuse("a '/' stands before '@'; in a password it is written as %2F");
+    all.chroot = rest.substr(slash);
+    if (all.chroot == "/") all.chroot.clear();
+    check_chroot(all.chroot);
+    rest = rest.substr(0, slash);
+  }
+  check_login_of_all(rest);
+  rest = read_around_host(rest, common);
+  if (!common.password.empty() && common.user.empty()) refuse("zookeeper:// takes user:password before '@'");
+  if (common.user.find(':') != std::string::npos) refuse("the user contains a ':', which ZooKeeper takes for its end");
+  all.servers = read_hosts(rest, common, "the servers", most, "there are more than 100 servers");
+  return all;
+}
+
 tls_config tls_of(address const& where, tls_config const& configured) {
   tls_config all = configured;
   tls_config const& named = where.tls;
@@ -362,6 +415,7 @@ std::string address::shown() const {
     case kind::unix_socket: return "unix://" + path;
     case kind::memory: return "memory://" + path;
     case kind::postgresql: return "postgresql://";
+    case kind::zookeeper: return (over_tls ? "zookeepers://" : "zookeeper://") + host_and_port(host, port);
   }
   return {};
 }

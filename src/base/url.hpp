@@ -12,10 +12,10 @@ namespace conch::redis {
 
 /// One server, as a URL names it.
 struct address {
-  enum class kind { tcp, unix_socket, memory, postgresql };
+  enum class kind { tcp, unix_socket, memory, postgresql, zookeeper };
 
   kind what = kind::tcp;
-  std::string host;  // tcp: name or address, without the brackets of IPv6
+  std::string host;  // tcp, zookeeper: name or address, without the brackets of IPv6
   std::uint16_t port = 6379;
   std::string path;  // unix_socket: the path; memory: the name of the store; postgresql: the whole URL
   std::string user;  // empty: "default" if there is a password
@@ -67,6 +67,18 @@ bool names_cluster(std::string_view url) noexcept;
 /// `redis-cluster://[user:password@]host[:6379],host,...`, and the same over TLS with `rediss-cluster://`, which takes the words of `rediss://`
 /// behind '?'. `valkey-cluster://` and `valkeys-cluster://` are the same. Throws as parse_url.
 cluster_url parse_cluster(std::string_view url);
+
+/// The servers of an ensemble of ZooKeeper.
+struct zookeeper_url {
+  std::vector<address> servers;  // with the user and password of all
+  std::string chroot;            // "/a/b", or empty
+};
+
+bool names_zookeeper(std::string_view url) noexcept;
+
+/// `zookeeper://[user:password@]host[:2181],host,...[/chroot]`, and the same over TLS with `zookeepers://`, which takes the words of `rediss://`
+/// behind '?'. Throws as parse_url.
+zookeeper_url parse_zookeeper(std::string_view url);
 
 /// `host:port`, where an IPv6 address stands in brackets. Throws as parse_url.
 void read_host_and_port(std::string_view text, address& to);

@@ -230,6 +230,9 @@ connection read_connection(connection_options const& given) {
   if (all.settings.url.starts_with("postgresql://") || all.settings.url.starts_with("postgres://")) {
     refuse("this command knows Redis servers only, and not postgresql://");
   }
+  if (all.settings.url.starts_with("zookeeper://") || all.settings.url.starts_with("zookeepers://")) {
+    refuse("this command knows Redis servers only, and not zookeeper://");
+  }
   if (!given.key_prefix.empty()) {
     all.settings.key_prefix = given.key_prefix;
   } else if (auto in_file = file.get("key-prefix")) {

@@ -124,7 +124,7 @@ void check_tls(config const& c) {
   auto const through = backends::sentinels_of(c);
   bool const of_sentinels = through && through->sentinels.front().over_tls && !c.sentinel_tls;
   bool const used = of_sentinels || std::any_of(servers.begin(), servers.end(), [](auto const& one) { return one.over_tls; });
-  require(!is_set || used, "tls is set, and no URL begins with rediss://");
+  require(!is_set || used, "tls is set, and no URL begins with rediss:// or zookeepers://");
 }
 
 /// `host:port`, as Sentinels are understood to name it.
@@ -188,8 +188,9 @@ void check_sync(config& c) {
   if (backends::is_one_redis(c)) return;
   bool const in_memory = backends::servers_of(c).front().what == redis::address::kind::memory;
   refuse(errc::not_supported,
-         in_memory ? "sync_replicas is set, and memory:// has no replicas"
-                   : "sync_replicas is set; a standby of PostgreSQL gets none of the locks, and waits out the leases when it takes over");
+         backends::zookeeper_of(c) ? "sync_replicas is set, and an ensemble of ZooKeeper always waits for a majority"
+         : in_memory               ? "sync_replicas is set, and memory:// has no replicas"
+                     : "sync_replicas is set; a standby of PostgreSQL gets none of the locks, and waits out the leases when it takes over");
 }
 
 /// Lowers what depends on the lease, and throws for values out of range.
@@ -223,6 +224,7 @@ config checked(config c) {
   between("reconnect_max", c.reconnect_max, c.reconnect_min, hours{1}, " (not less than reconnect_min)");
   zero_or_between("keep_alive", c.keep_alive, shortest_keep_alive, hours{24});
   require(c.top_k <= 100, "top_k must be 0 to 100, and not " + std::to_string(c.top_k));
+  between("zookeeper.session_margin", c.zookeeper.session_margin, none, std::chrono::minutes{1});
   check_sync(c);
   check_client_name(c.client_name);
   check_key_prefix(c.key_prefix);
@@ -233,6 +235,7 @@ config checked(config c) {
     if (servers.front().what == redis::address::kind::postgresql) {
       refuse(errc::not_supported, "credentials_provider is set, and postgresql:// takes them from the URL, the environment or a password file");
     }
+    if (backends::zookeeper_of(c)) refuse(errc::not_supported, "credentials_provider is set, and zookeeper:// takes user and password from the URL");
     bool const twice = std::any_of(servers.begin(), servers.end(), [](auto const& one) { return !one.password.empty(); });
     require(!twice, "credentials_provider is set, and a URL contains a password");
   }

@@ -98,7 +98,7 @@ statistics client_core::stats() {
   std::lock_guard const guard{mutex_};
   statistics copy = stats_;
   deployment_.backend->report(copy);
-  for (auto const& to_server : deployment_.transports) to_server->report(copy);
+  for (auto const& one : deployment_.ways) one->report(copy);
   copy.locks = top_names_.report();
   return copy;
 }
@@ -536,7 +536,8 @@ void client_core::tell_closed(error_code why) {
 void client_core::end_close(error_code why) {
   closing_.complete();
   close_timer_.cancel();
-  for (auto const& to_server : deployment_.transports) to_server->shut_down();
+  deployment_.backend->closed();
+  for (auto const& one : deployment_.ways) one->shut_down();
   asio::post(strand_, [this, keep = shared_from_this()] {
     if (alarm_) alarm_->stop();
   });
@@ -575,13 +576,13 @@ void client_core::context_gone() {
   close_call_.drop();
   ready_.clear();
   turns_.clear();
-  std::vector<std::unique_ptr<transport>> to_servers;
+  std::vector<std::unique_ptr<way>> ways;
   {
     std::lock_guard const guard{mutex_};
-    for (auto const& to_server : deployment_.transports) to_server->report(stats_);  // what they have counted stays
-    to_servers.swap(deployment_.transports);
+    for (auto const& one : deployment_.ways) one->report(stats_);  // what they have counted stays
+    ways.swap(deployment_.ways);
   }
-  to_servers.clear();
+  ways.clear();
   alarm_.reset();
   strand_ = {};
   own_executor_.drop();

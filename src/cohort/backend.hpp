@@ -153,6 +153,8 @@ class backend {
   virtual std::uint64_t progress() const noexcept = 0;
   /// The client is about to close: drops the work that is done for other clients, and ends the admin_requests.
   virtual void prepare_close(time_point now) = 0;
+  /// The client is closed: the connections end behind what is sent now.
+  virtual void closed() {}
 
   /// The id under which the server keeps the grant of an owned place. 0: no single server does.
   virtual grant_id grant_of(place const&) const noexcept { return 0; }

@@ -3,8 +3,8 @@
 
 #include "base/asio_compat.hpp"
 #include "base/url.hpp"
-#include "protocol/wire.hpp"
 #include "net/tls.hpp"
+#include "protocol/wire.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>

@@ -58,17 +58,22 @@ class host {
   ~host() = default;
 };
 
-/// The way to one server. The client calls the functions of protocol::wire with the engine locked. The transport calls those of its
-/// protocol::wire_events with the engine locked too: from within host::enter.
-class transport : public protocol::wire {
+/// What a client owns of the ways to its servers, whatever is said on them.
+class way {
  public:
-  virtual ~transport() = default;
-  /// Sets the receiver of the wire events. Call it once, before the first command.
-  virtual void report_to(protocol::wire_events& e) noexcept { events_ = &e; }
+  virtual ~way() = default;
   /// Adds what it has counted. With the engine locked.
   virtual void report(statistics&) const noexcept {}
   /// Ends the connection, for good. From any thread.
   virtual void shut_down() = 0;
+};
+
+/// The way to one server that keeps locks as Redis does. The client calls the functions of protocol::wire with the engine locked. The transport calls
+/// those of its protocol::wire_events with the engine locked too: from within host::enter.
+class transport : public protocol::wire, public way {
+ public:
+  /// Sets the receiver of the wire events. Call it once, before the first command.
+  virtual void report_to(protocol::wire_events& e) noexcept { events_ = &e; }
 
  protected:
   protocol::wire_events& events() const noexcept { return *events_; }

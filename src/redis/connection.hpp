@@ -3,9 +3,9 @@
 
 #include "base/asio_compat.hpp"
 #include "base/url.hpp"
+#include "net/stream.hpp"
 #include "protocol/transport.hpp"
 #include "redis/connection_fsm.hpp"
-#include "net/stream.hpp"
 
 #include <conch/config.hpp>
 

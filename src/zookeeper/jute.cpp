@@ -90,7 +90,7 @@ class body_writer {
   void operator()(remove const& r) { header(xid_, opcode::remove).bytes(r.path).number(any_version); }
   void operator()(get_data const& g) { header(xid_, opcode::get_data).bytes(g.path).flag(g.watch); }
   void operator()(get_children const& g) { header(xid_, opcode::get_children).bytes(g.path).flag(false); }
-  void operator()(set_data const& s) { header(xid_, opcode::set_data).bytes(s.path).bytes(s.data).number(s.version); }
+  void operator()(set_data const& s) { header(xid_, opcode::set_data).bytes(s.path).bytes(s.data).number(any_version); }
   void operator()(sync const& s) { header(xid_, opcode::sync).bytes(s.path); }
   void operator()(close_session const&) { header(xid_, opcode::close_session); }
 
@@ -164,7 +164,7 @@ class field_reader {
     stat s;
     s.created = int64();
     s.modified = int64();
-    int64();  // ctime
+    s.created_ms = int64();
     int64();  // mtime
     s.version = int32();
     int32();  // cversion

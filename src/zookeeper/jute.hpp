@@ -72,6 +72,9 @@ class frame_reader {
   /// Without its length. Valid until the next room() or reset().
   std::string_view frame() const noexcept { return frame_; }
 
+  /// What has come in and was not handed out yet. Valid until the next room() or reset().
+  std::string_view rest() const noexcept { return {buffer_.data() + begin_, end_ - begin_}; }
+
   /// As new, for a new connection.
   void reset() noexcept;
 

@@ -16,9 +16,9 @@ namespace conch::zookeeper {
 
 namespace {
 
+using conch::retry_reason;
 using engine::milliseconds;
 using engine::receipt;
-using conch::retry_reason;
 using at = engine::place::state;
 
 bool is_usable(std::int64_t fence) { return fence > 0 && fence < protocol::fence_limit; }
@@ -39,8 +39,8 @@ queue::queue(config const& settings, std::string const& client_id, std::string r
              engine::timer_queue& timers, wire& out, engine::backend_events& up, engine::log_sink& log, statistics& stats)
     : settings_{settings}, client_id_{client_id}, root_{std::move(root)}, secret_{std::move(secret)}, timers_{timers}, up_{up}, stats_{stats},
       session_{settings, root_, secret_, seed, timers, out, *this, log, stats}, rest_{this, [](void* self, time_point now) {
-                                                                                     static_cast<queue*>(self)->go_on(now);
-                                                                                   }} {}
+                                                                                        static_cast<queue*>(self)->go_on(now);
+                                                                                      }} {}
 
 queue::~queue() {
   pending_.splice_back(resting_cleanups_);
@@ -281,7 +281,9 @@ void queue::stands_first(place& s, bool pushed, time_point now) {
 void queue::own(place& s, time_point now) {
   s.fence = CONCH_MUTANT(fence_of_sequence) ? session_.birth() + s.sequence : session_.birth() + s.created;
   if (!is_usable(s.fence)) {
-    return fail(s, make_error_code(errc::protocol, "the fence " + std::to_string(s.fence) + " is not possible: the clock with which " + root_ + " was made is wrong"),
+    return fail(s,
+                make_error_code(errc::protocol,
+                                "the fence " + std::to_string(s.fence) + " is not possible: the clock with which " + root_ + " was made is wrong"),
                 now);
   }
   s.first = s.wants_renewal = false;

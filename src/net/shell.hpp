@@ -1,0 +1,52 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/asio_compat.hpp"
+#include "protocol/transport.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace conch::net {
+
+/// What every transport does around its state machine: it gives it inputs with the client locked, and carries out what that has led to. `Transport`
+/// derives from this, and has carry_out(). On the transport's strand only.
+template <class Transport>
+class shell {
+ protected:
+  /// `on`: a strand, unless config::single_threaded.
+  shell(host& h, asio::any_io_executor on) : host_{h}, on_{std::move(on)} {}
+
+  /// Runs f(time_point now), which may cause events of the protocol.
+  template <class F>
+  void input(F f) {
+    try {
+      host_.enter_and_complete(f);
+    } catch (...) {  // of a user's handler
+      static_cast<Transport*>(this)->carry_out();
+      throw;
+    }
+    static_cast<Transport*>(this)->carry_out();
+  }
+
+  /// Wraps a handler: it keeps the client alive, and runs only if end_handlers() was not called since.
+  template <class F>
+  auto bound(F f) {
+    return [this, keep = host_.keep(), mine = generation_, f = std::move(f)](auto&&... args) mutable {
+      if (mine == generation_) f(std::forward<decltype(args)>(args)...);
+    };
+  }
+
+  /// The stream is closed: the handlers of its operations find nothing to do any more.
+  void end_handlers() noexcept { ++generation_; }
+
+  host& host_;
+  asio::any_io_executor const on_;
+
+ private:
+  std::uint64_t generation_ = 0;
+};
+
+}  // namespace conch::net
