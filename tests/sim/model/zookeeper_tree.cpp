@@ -1,0 +1,144 @@
+#include "sim/model/zookeeper_tree.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace conch::sim {
+
+using zookeeper::notice;
+using zookeeper::status;
+
+namespace {
+
+bool is_path(std::string_view path) {
+  if (path.empty() || path.front() != '/') return false;
+  if (path.size() == 1) return true;
+  if (path.back() == '/' || path.find('\0') != std::string_view::npos) return false;
+  for (std::size_t from = 1; from <= path.size();) {
+    std::size_t const to = std::min(path.find('/', from), path.size());
+    std::string_view const name = path.substr(from, to - from);
+    if (name.empty() || name == "." || name == "..") return false;
+    from = to + 1;
+  }
+  return true;
+}
+
+}  // namespace
+
+/// As Java's %010d.
+std::string zookeeper_tree::sequence(std::int32_t number) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%010d", number);
+  return text;
+}
+
+zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::int64_t session) const {
+  using kind = zookeeper_transaction::kind;
+  zookeeper_transaction t;
+  t.session = session;
+  auto const fails = [&t](status why) {
+    t.what = kind::failure;
+    t.why = why;
+    return t;
+  };
+  if (auto const* const c = std::get_if<zookeeper::create>(&r)) {
+    bool const sequential = c->kind == zookeeper::node_kind::ephemeral_sequential;
+    bool const ephemeral = sequential || c->kind == zookeeper::node_kind::ephemeral;
+    if (!is_path(sequential ? c->path + "0" : c->path)) return fails(status::bad_arguments);
+    node const* const parent = find(parent_of(c->path));
+    if (parent == nullptr) return fails(status::no_node);
+    t.path = sequential ? c->path + sequence(parent->next_child) : c->path;
+    if (find(t.path) != nullptr) return fails(status::node_exists);
+    if (parent->owner != 0 && parent->owner != container) return fails(status::no_children_for_ephemerals);
+    t.what = kind::create;
+    t.data = c->data;
+    t.owner = ephemeral ? session : c->kind == zookeeper::node_kind::container ? container : 0;
+    return t;
+  }
+  if (auto const* const d = std::get_if<zookeeper::remove>(&r)) {
+    if (!is_path(d->path) || d->path == "/") return fails(status::bad_arguments);
+    node const* const n = find(d->path);
+    if (n == nullptr) return fails(status::no_node);
+    if (!n->children.empty()) return fails(status::not_empty);
+    t.what = kind::remove;
+    t.path = d->path;
+    return t;
+  }
+  if (auto const* const s = std::get_if<zookeeper::set_data>(&r)) {
+    if (!is_path(s->path)) return fails(status::bad_arguments);
+    node const* const n = find(s->path);
+    if (n == nullptr) return fails(status::no_node);
+    if (s->version != -1 && s->version != n->version) return fails(status::bad_version);
+    t.what = kind::set_data;
+    t.path = s->path;
+    t.data = s->data;
+    return t;
+  }
+  if (std::holds_alternative<zookeeper::close_session>(r)) {
+    t.what = kind::close_session;
+    return t;
+  }
+  return fails(status::unimplemented);
+}
+
+std::vector<std::string> zookeeper_tree::spent_containers() const {
+  std::vector<std::string> found;
+  for (auto const& [path, n] : nodes_) {
+    if (n.owner == container && n.children.empty() && n.had_children) found.push_back(path);
+  }
+  return found;
+}
+
+void zookeeper_tree::drop(std::string const& path, std::vector<fired>& told) {
+  auto const at = nodes_.find(path);
+  if (at == nodes_.end()) return;
+  if (auto const of = ephemerals_.find(at->second.owner); of != ephemerals_.end()) of->second.erase(path);
+  nodes_.erase(at);
+  if (node* const parent = find(parent_of(path))) parent->children.erase(std::string{name_of(path)});
+  told.push_back({notice::event::deleted, path});
+}
+
+std::vector<zookeeper_tree::fired> zookeeper_tree::apply(zookeeper_transaction const& t) {
+  using kind = zookeeper_transaction::kind;
+  std::vector<fired> told;
+  last_ = t.zxid;
+  switch (t.what) {
+    case kind::failure: break;
+    case kind::create: {
+      node& parent = *find(parent_of(t.path));
+      parent.children.emplace(name_of(t.path));
+      parent.next_child = static_cast<std::int32_t>(static_cast<std::uint32_t>(parent.next_child) + 1);
+      parent.had_children = true;
+      node& n = nodes_[t.path];
+      n.data = t.data;
+      n.created = n.modified = t.zxid;
+      n.owner = t.owner;
+      n.next_child = t.first_child;
+      if (t.owner != 0 && t.owner != container) ephemerals_[t.owner].insert(t.path);
+      told.push_back({notice::event::created, t.path});
+      break;
+    }
+    case kind::remove: drop(t.path, told); break;
+    case kind::set_data:
+      if (node* const n = find(t.path)) {
+        n->data = t.data;
+        n->modified = t.zxid;
+        ++n->version;
+        told.push_back({notice::event::changed, t.path});
+      }
+      break;
+    case kind::open_session: sessions_[t.session] = t.timeout_ms; break;
+    case kind::close_session: {
+      sessions_.erase(t.session);
+      auto const of = ephemerals_.find(t.session);
+      if (of == ephemerals_.end()) break;
+      std::set<std::string> const paths = std::move(of->second);
+      ephemerals_.erase(of);
+      for (std::string const& path : paths) drop(path, told);
+      break;
+    }
+  }
+  return told;
+}
+
+}  // namespace conch::sim
