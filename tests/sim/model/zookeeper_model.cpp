@@ -327,6 +327,7 @@ void zookeeper_model::revalidate(std::size_t leader, std::size_t asked_at, conne
 void zookeeper_model::propose(std::size_t leader, zookeeper_transaction t) {
   server& s = servers_[leader];
   t.zxid = (static_cast<std::int64_t>(s.epoch) << 32) + ++s.counter;
+  t.at_ms = settings_.epoch_ms + local(s) / millisecond;
   s.ahead.apply(t);
   s.log.push_back(std::make_shared<zookeeper_transaction const>(std::move(t)));
   for (peering_ptr const& p : s.learners) {
@@ -506,6 +507,8 @@ reply zookeeper_model::read(connection_id id, zookeeper::request const& what) {
 }
 
 // --------------------------------------------------------------------------------------------------------- clients
+
+bool zookeeper_model::is_up(std::size_t at) const { return servers_[at].is != role::down; }
 
 bool zookeeper_model::serves(std::size_t at) const { return servers_[at].serving; }
 

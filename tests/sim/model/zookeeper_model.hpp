@@ -30,6 +30,7 @@ class zookeeper_model {
     nanos write_time = 0;              // until a server has a proposal on its disk
     nanos election = 500 * millisecond;
     nanos check_containers = 60 * second;
+    std::int64_t epoch_ms = 1'700'000'000'000;  // what their clocks show when it begins
     std::int32_t first_sequence = 0;   // of every container
     std::uint64_t seed = 1;
   };
@@ -53,6 +54,7 @@ class zookeeper_model {
   zookeeper_model(settings s, event_queue& events, nanos const& now, outside& out);
 
   // ---- clients. What they send arrives now.
+  bool is_up(std::size_t server) const;  // somebody accepts connections, and may end them
   bool serves(std::size_t server) const;
   connection_id connect(std::size_t server);
   void greet(connection_id c, zookeeper::connect_request const& r);

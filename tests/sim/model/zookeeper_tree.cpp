@@ -68,7 +68,6 @@ zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::
     if (!is_path(s->path)) return fails(status::bad_arguments);
     node const* const n = find(s->path);
     if (n == nullptr) return fails(status::no_node);
-    if (s->version != -1 && s->version != n->version) return fails(status::bad_version);
     t.what = kind::set_data;
     t.path = s->path;
     t.data = s->data;
@@ -112,6 +111,7 @@ std::vector<zookeeper_tree::fired> zookeeper_tree::apply(zookeeper_transaction c
       node& n = nodes_[t.path];
       n.data = t.data;
       n.created = n.modified = t.zxid;
+      n.created_ms = t.at_ms;
       n.owner = t.owner;
       n.next_child = t.first_child;
       if (t.owner != 0 && t.owner != container) ephemerals_[t.owner].insert(t.path);

@@ -21,6 +21,7 @@ struct zookeeper_transaction {
   kind what = kind::failure;
   zookeeper::status why = zookeeper::status::ok;  // of a failure
   std::int64_t zxid = 0;
+  std::int64_t at_ms = 0;  // by the leader's clock
   std::int64_t session = 0;
   int timeout_ms = 0;  // of a session that is opened
   std::string path, data;
@@ -37,14 +38,14 @@ class zookeeper_tree {
 
   struct node {
     std::string data;
-    std::int64_t created = 0, modified = 0;
+    std::int64_t created = 0, created_ms = 0, modified = 0;
     std::int32_t version = 0;
     std::int32_t next_child = 0;  // SEQ: signed, and wraps
     bool had_children = false;
     std::int64_t owner = 0;
     std::set<std::string, std::less<>> children;
 
-    zookeeper::stat stat() const { return {created, modified, version, owner, static_cast<std::int32_t>(children.size())}; }
+    zookeeper::stat stat() const { return {created, created_ms, modified, version, owner, static_cast<std::int32_t>(children.size())}; }
   };
   struct fired {
     zookeeper::notice::event what;

@@ -1,0 +1,358 @@
+#include "sim/worlds/zookeeper_world.hpp"
+
+#include "sim/mutants/mutants.hpp"
+
+#include <algorithm>
+#include <limits>
+
+// The network, and what goes wrong; zookeeper_client.cpp has the processes, and judges/zookeeper_judge.cpp the judge.
+namespace conch::sim {
+
+zookeeper_world::zookeeper_world(std::uint64_t with_seed, bool traced) : seed{with_seed}, traced_{traced}, random_{seed} {
+  random_source& r = random_;
+  calm = r.chance(25);
+  names = r.chance(75) ? 1 : 2;
+  tick = r.between(1, 10) * 200 * millisecond;
+  latency = r.between(50, 1000) * microsecond;
+  jitter = r.between(0, calm ? latency : 4 * latency);
+  lease = tick * r.between(4, 12);
+  sync_limit = static_cast<int>(r.between(2, 12));
+  margin = tick;
+  if (!calm && r.chance(20)) {
+    late_pings = true;
+    sync_limit = static_cast<int>(r.between(1, 2));
+    margin = tick * (sync_limit + 1);
+    lease = tick * r.between(2 * sync_limit + 2, 12);  // or the margin would be less
+  }
+  zookeeper_model::settings s;
+  constexpr std::size_t sizes[] = {1, 3, 3, 3, 3, 5};
+  s.servers = sizes[r.below(std::size(sizes))];
+  s.tick = tick;
+  s.sync_limit = sync_limit;
+  s.latency = latency / 2;
+  s.jitter = r.between(0, latency);
+  s.write_time = r.between(0, 2000) * microsecond;
+  s.election = r.between(50, 500) * millisecond;
+  s.check_containers = r.chance(70) ? 60 * second : r.between(100, 3000) * millisecond;
+  if (r.chance(40)) s.first_sequence = static_cast<std::int32_t>(r.chance(50) ? std::numeric_limits<std::int32_t>::max() - r.between(0, 12) : r.between(0, 12));
+  if (r.chance(20)) s.first_sequence = static_cast<std::int32_t>(-r.between(0, 12));
+  s.epoch_ms += r.between(0, 1'000'000);
+  s.seed = r.next();
+  model_ = std::make_unique<zookeeper_model>(s, events_, now_, static_cast<zookeeper_model::outside&>(*this));
+  for (std::size_t i = 0; i < model_->size(); ++i) model_->set_clock(i, r.between(-2500, 2500));
+  auto const clients = r.between(2, 5);
+  for (int i = 0; i < clients; ++i) clients_.push_back(std::make_unique<zookeeper_client>(*this, i));
+  locks_.resize(static_cast<std::size_t>(names));
+}
+
+zookeeper_world::~zookeeper_world() = default;
+
+template <class F>
+bool zookeeper_world::pass_until(nanos until, F const& done) {
+  while (!events_.empty() && events_.next() <= until && !done()) {
+    events_.run_next([this](nanos at) { now_ = at; });
+  }
+  return done();
+}
+
+void zookeeper_world::run() {
+  for (auto const& c : clients_) {
+    after(random_.between(0, 20) * millisecond, [&c] {
+      if (!c->alive && c->process == 0) c->start();
+    });
+  }
+  nanos const length = 6 * lease + 2 * second;
+  if (!calm) plan_faults();
+  auto const never = [] { return false; };
+  (void)pass_until(length, never);
+  say("all faults are over");
+  healing_ = true;
+  auto const every = [&](auto const& what) { return std::all_of(clients_.begin(), clients_.end(), [&](auto const& c) { return what(*c); }); };
+  auto const tell = [&](int promise, std::string words, auto const& what) {
+    for (auto const& c : clients_) {
+      if (!what(*c)) words += c->describe();
+    }
+    throw violation{promise, words};
+  };
+  auto const finished = [](zookeeper_client const& c) { return c.finished(); };
+  auto const settled = [](zookeeper_client const& c) { return c.settled(); };
+  if (!pass_until(now_ + 40 * lease + 20 * second, [&] { return revivals_ == 0 && every(finished); }))
+    tell(4, "somebody still waits long after all faults were over:", finished);
+  if (!pass_until(now_ + 2 * lease + 2 * second, [&] { return every(settled); })) tell(6, "something is still owed to servers that are there:", settled);
+  (void)pass_until(now_ + 20 * (latency + jitter) + 50 * millisecond, never);
+  nothing_left(true);
+  (void)pass_until(now_ + lease + 3 * tick, never);
+  nothing_left(false);
+  for (auto const& c : clients_) {
+    if (!calm) continue;
+    result.calm_lists += c->lists_;
+    result.calm_creations += c->creations_;
+  }
+}
+
+/// B3: no node but those of sessions that are to be ended.
+void zookeeper_world::nothing_left(bool only_of_the_living) {
+  for (auto const& [path, n] : model_->truth().nodes()) {
+    if (n.owner == 0 || n.owner == zookeeper_tree::container || path.find("/.clients/") != std::string::npos) continue;
+    std::string_view const name = zookeeper_tree::name_of(path);
+    bool const of_the_living =
+        std::any_of(clients_.begin(), clients_.end(), [&](auto const& c) { return c->alive && name.starts_with(c->id + "."); });
+    if (!only_of_the_living || of_the_living) throw violation{6, "the node " + path + " is still there, and nobody waits or holds"};
+  }
+}
+
+// ----------------------------------------------------------------------------------------------------- the network
+
+nanos zookeeper_world::delay() {
+  nanos const usual = latency + random_.between(0, jitter);
+  return calm || !random_.chance(1) ? usual : usual + random_.between(0, 20 * millisecond);
+}
+
+zookeeper_world::line_ptr zookeeper_world::connect(int client, std::size_t to) {
+  auto const l = std::make_shared<line>();
+  zookeeper_client& c = *clients_[static_cast<std::size_t>(client)];
+  l->client = client;
+  l->process = c.process;
+  l->server = to;
+  after(delay(), [this, l, &c] {
+    if (!model_->is_up(l->server)) {
+      after(delay(), [&c, l] { c.lost_line(l); });
+      return;
+    }
+    l->id = model_->connect(l->server);
+    l->server_open = true;
+    by_id_[l->id] = l;
+    after(delay(), [&c, l] {
+      if (!l->cut && c.alive && c.process == l->process) c.accepted(l);
+    });
+  });
+  return l;
+}
+
+void zookeeper_world::send(line_ptr const& l, message m) {
+  if (l->cut || !l->client_open) return;
+  l->last_up = std::max({now_ + delay(), l->last_up, l->held_up_until});
+  after(l->last_up - now_, [this, l, m = std::make_shared<message>(std::move(m))] { arrive(l, *m); });
+}
+
+void zookeeper_world::arrive(line_ptr const& l, message const& m) {
+  if (!l->server_open || (l->cut && l->held_up_until < now_)) return;
+  if (l->held_up_until > now_) {  // since it was sent; in order
+    l->last_up = std::max(l->last_up, l->held_up_until);
+    after(l->held_up_until - now_, [this, l, m = std::make_shared<message>(m)] { arrive(l, *m); });
+    return;
+  }
+  if (l->trap == 0) {
+    say("fault: the connection of client ", l->client, " breaks before what arrives");
+    l->trap = -1;
+    cut(l, random_.between(0, 200) * millisecond, random_.between(0, 500) * millisecond);
+    return;
+  }
+  if (l->trap > 0) --l->trap;
+  if (auto const* const greeting = std::get_if<zookeeper::connect_request>(&m)) model_->greet(l->id, *greeting);
+  else model_->ask(l->id, std::get<zookeeper::request>(m));
+  if (l->trap == 0 && random_.chance(50)) {
+    say("fault: the connection of client ", l->client, " breaks behind what has arrived");
+    l->trap = -1;
+    cut(l, random_.between(0, 200) * millisecond, random_.between(0, 500) * millisecond);
+  }
+}
+
+void zookeeper_world::hang_up(line_ptr const& l, bool silently) {
+  if (!l->client_open) return;
+  l->client_open = false;
+  nanos const noticed = silently ? random_.between(0, 2 * lease / millisecond) * millisecond : std::max(l->last_up - now_, delay());
+  after(noticed, [this, l] {
+    if (!std::exchange(l->server_open, false)) return;
+    by_id_.erase(l->id);
+    model_->disconnect(l->id);
+  });
+}
+
+/// Nothing passes any more, in either direction.
+void zookeeper_world::cut(line_ptr const& l, nanos client_notices, nanos server_notices) {
+  if (std::exchange(l->cut, true)) return;
+  after(client_notices, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_line(l); });
+  after(server_notices, [this, l] {
+    if (!std::exchange(l->server_open, false)) return;
+    by_id_.erase(l->id);
+    model_->disconnect(l->id);
+  });
+}
+
+void zookeeper_world::tell(zookeeper_model::connection_id id, delivery what) {
+  auto const at = by_id_.find(id);
+  if (at == by_id_.end()) return;
+  line_ptr const l = at->second;
+  if (l->cut) return;
+  l->last_down = std::max(now_ + delay(), l->last_down);
+  after(l->last_down - now_, [this, l, what = std::move(what)] {
+    zookeeper_client& c = *clients_[static_cast<std::size_t>(l->client)];
+    if (!l->cut && l->client_open && c.alive && c.process == l->process) c.receive(l, what);
+  });
+}
+
+void zookeeper_world::greeted(zookeeper_model::connection_id c, zookeeper::connect_response const& r) {
+  tell(c, [r](zookeeper::wire_events& e, time_point now) { e.greeted(r, now); });
+}
+
+void zookeeper_world::answered(zookeeper_model::connection_id c, zookeeper::request const&, zookeeper::reply const& r) {
+  tell(c, [r](zookeeper::wire_events& e, time_point now) { e.answered(r, now); });
+}
+
+void zookeeper_world::answered_ping(zookeeper_model::connection_id c, std::int64_t zxid) {
+  tell(c, [zxid](zookeeper::wire_events& e, time_point now) { e.answered_ping(zxid, now); });
+}
+
+void zookeeper_world::noticed(zookeeper_model::connection_id c, zookeeper::notice const& n) {
+  tell(c, [n](zookeeper::wire_events& e, time_point now) { e.noticed(n, now); });
+}
+
+void zookeeper_world::closed(zookeeper_model::connection_id c) {
+  auto const at = by_id_.find(c);
+  if (at == by_id_.end()) return;
+  line_ptr const l = at->second;
+  by_id_.erase(at);
+  l->server_open = false;
+  if (l->cut) return;
+  l->last_down = std::max(now_ + delay(), l->last_down);
+  after(l->last_down - now_, [this, l] {
+    if (!l->cut) clients_[static_cast<std::size_t>(l->client)]->lost_line(l);
+  });
+}
+
+// ---------------------------------------------------------------------------------------------------------- faults
+
+void zookeeper_world::plan_faults() {
+  for (std::int64_t n = random_.between(1, 10); n > 0; --n) after(random_.between(0, 5 * lease), [this] { strike(); });
+}
+
+void zookeeper_world::revive(zookeeper_client& c, nanos in) {
+  ++revivals_;
+  after(in, [this, &c] {
+    --revivals_;
+    c.revive();
+  });
+}
+
+void zookeeper_world::break_line(zookeeper_client& c) {
+  line_ptr const l = c.line;
+  if (l == nullptr || l->cut || !l->client_open) return;
+  nanos const client_notices = random_.between(0, lease / 2), server_notices = random_.between(0, lease);
+  switch (random_.below(3)) {
+    case 0:
+      say("fault: the connection of client ", c.number, " breaks");
+      cut(l, client_notices / 4, server_notices);
+      return;
+    case 1:
+      // What is written stays in some buffer, and is carried out late; no answer comes back.
+      say("fault: the connection of client ", c.number, " breaks, and what is under way arrives late");
+      l->held_up_until = now_ + random_.between(0, lease / 4);
+      l->last_down = now_ + 1000 * second;
+      after(std::min(client_notices, lease / 4), [this, l, &c] {
+        l->cut = true;
+        c.lost_line(l);
+      });
+      after(l->held_up_until - now_ + random_.between(1, 500) * millisecond, [this, l] {
+        if (!std::exchange(l->server_open, false)) return;
+        by_id_.erase(l->id);
+        model_->disconnect(l->id);
+      });
+      return;
+    default:
+      l->trap = static_cast<int>(random_.between(0, 5));
+  }
+}
+
+/// From all other servers. Whether it was the leader or not, what it has not heard by the end of it it will not hear, unless clients reckon with
+/// pings that are so late.
+void zookeeper_world::isolate(std::size_t which) {
+  if (model_->size() == 1 || frozen_until_ > now_ || healing_) return;
+  nanos length = sync_limit * tick + 2 * tick + random_.between(0, 2 * lease);
+  if (late_pings && random_.chance(70)) length = random_.between(0, (sync_limit + 2) * tick);
+  else if (random_.chance(30) && short_freeze() > 0) length = random_.between(0, short_freeze());
+  frozen_until_ = now_ + length + 2 * tick;
+  say("fault: server ", which, " is cut off from the others for ", length / millisecond, " ms");
+  for (std::size_t i = 0; i < model_->size(); ++i) {
+    if (i != which) model_->freeze(which, i);
+  }
+  after(length, [this, which] {
+    say("server ", which, " is no longer cut off");
+    for (std::size_t i = 0; i < model_->size(); ++i) {
+      if (i != which) model_->thaw(which, i);
+    }
+  });
+}
+
+void zookeeper_world::strike() {
+  auto who = static_cast<std::size_t>(random_.below(std::ssize(clients_)));
+  for (watch const& w : locks_) {
+    // Rather somebody who holds something.
+    if (!w.active.empty() && random_.chance(50)) who = static_cast<std::size_t>(w.active.front()->client->number);
+  }
+  zookeeper_client& c = *clients_[who];
+  auto which = static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(model_->size())));
+  nanos const a_while = random_.chance(70) ? random_.between(1, 1000) * millisecond : random_.between(0, 2 * lease);
+  switch (random_.below(14)) {
+    case 0:
+    case 1:
+    case 2: break_line(c); return;
+    case 3:
+      say("fault: client ", who, " stands still");
+      c.pause(a_while);
+      return;
+    case 4:
+      say("fault: client ", who, " dies");
+      c.die(random_.chance(50));
+      if (random_.chance(60)) revive(c, random_.between(1, 500) * millisecond);
+      return;
+    case 5:
+      say("fault: client ", who, " is closed");
+      c.close();
+      if (random_.chance(60)) revive(c, random_.between(1, 500) * millisecond);
+      return;
+    case 6:
+    case 7:
+    case 8:
+      if (c.line != nullptr && random_.chance(80)) which = c.line->server;
+      isolate(which);
+      return;
+    case 9:
+      say("fault: server ", which, " dies");
+      model_->crash(which);
+      after(a_while, [this, which] { model_->start(which); });
+      return;
+    case 10:
+      say("fault: another leader");
+      model_->depose();
+      return;
+    case 11:
+      say("fault: answers to client ", who, " are late");
+      if (c.line != nullptr) c.line->last_down = std::max(c.line->last_down, now_ + a_while);
+      return;
+    case 12:
+      say("fault: what client ", who, " says is late");
+      if (c.line != nullptr) c.line->held_up_until = std::max(c.line->held_up_until, now_ + a_while);
+      return;
+    default:
+      for (auto const& one : clients_) {
+        if (one->line != nullptr && random_.chance(70)) one->line->trap = static_cast<int>(random_.between(0, 3));
+      }
+      return;
+  }
+}
+
+zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced) {
+  auto const w = std::make_unique<zookeeper_world>(seed, traced);
+  try {
+    w->run();
+  } catch (violation const& v) {
+    w->result.promise = v.promise;
+    w->result.words = v.what();
+    w->say(w->result.words);
+  }
+  w->result.trace = std::move(w->lines);
+  return w->result;
+}
+
+}  // namespace conch::sim

@@ -1,0 +1,261 @@
+// A simulated world of an ensemble of ZooKeeper and clients that keep locks in it: the real engine, session and queue, a network that
+// delays and breaks, faults of servers and of what is between them, and a judge. Everything follows from the seed.
+#pragma once
+
+#include "cohort/cohort.hpp"
+#include "sim/judges/observer.hpp"
+#include "sim/model/zookeeper_model.hpp"
+#include "sim/worlds/event_queue.hpp"
+#include "sim/worlds/random.hpp"
+#include "zookeeper/queue.hpp"
+
+#include <concepts>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace conch::sim {
+
+struct zookeeper_outcome {
+  int promise = 0;  // 0: none was broken
+  std::string words;
+  std::vector<std::string> trace;
+  std::uint64_t grants = 0, losses = 0, expired = 0;
+  std::uint64_t calm_remote_grants = 0, calm_lists = 0, calm_creations = 0;  // with nobody ill
+};
+
+zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced = false);
+
+class zookeeper_client;
+struct zookeeper_hold;
+
+class zookeeper_world final : private zookeeper_model::outside {
+ public:
+  // A connection of a client to a server. What is under way in it outlives both ends.
+  struct line {
+    int client = 0;
+    std::uint64_t process = 0;
+    std::size_t server = 0;
+    zookeeper_model::connection_id id = 0;
+    bool client_open = true, server_open = false;
+    bool cut = false;  // nothing sent from now on arrives
+    nanos last_up = 0, last_down = 0, held_up_until = 0;
+    int trap = -1;  // it breaks when so many more messages have arrived; less than 0: it does not
+  };
+  using line_ptr = std::shared_ptr<line>;
+  using message = std::variant<zookeeper::connect_request, zookeeper::request>;
+
+  zookeeper_world(std::uint64_t with_seed, bool traced);
+  ~zookeeper_world();
+
+  // Until everything has come to its end, or a promise is broken: then throws violation.
+  void run();
+
+  nanos now() const { return now_; }
+  template <class F>
+  void after(nanos delay, F&& what) {
+    events_.at(now_ + std::max<nanos>(delay, 0), std::forward<F>(what));
+  }
+  template <class... Words>
+  void say(Words const&... words) {
+    if (!traced_) return;
+    lines.push_back(std::to_string(now_ / microsecond) + " us  ");
+    (add(lines.back(), words), ...);
+  }
+  random_source& random() { return random_; }
+  std::uint64_t new_process() { return ++processes_; }
+  std::uint64_t new_serial() { return ++serials_; }
+
+  // What clients do to the network.
+  line_ptr connect(int client, std::size_t to);  // ends in zookeeper_client::accepted or lost_line
+  void send(line_ptr const& l, message m);
+  void hang_up(line_ptr const& l, bool silently);
+
+  // The judge: judges/zookeeper_judge.cpp
+  void asks(zookeeper_hold& h);
+  void granted(zookeeper_hold& h);
+  void answered(zookeeper_hold& h, bool failed, error_code why);
+  void lost(zookeeper_hold& h);
+  void releases(zookeeper_hold& h);
+  void release_answered(zookeeper_hold& h, bool was_held, error_code why);
+  void ended(zookeeper_hold& h);
+  void checked(zookeeper_client& c);  // after every input
+  void writes(zookeeper_client& c, zookeeper::request const& r);
+
+  // Of the schedule.
+  std::uint64_t const seed;
+  int names = 1;
+  bool calm = false;
+  nanos tick = 0, lease = 0, margin = 0, latency = 0, jitter = 0;
+  int sync_limit = 0;
+  bool late_pings = false;  // what is between servers may stand still for as long as it likes, and clients reckon with that
+  std::vector<std::string> lines;
+  zookeeper_outcome result;
+
+ private:
+  friend class zookeeper_client;
+
+  static void add(std::string& line, std::string_view text) { line += text; }
+  static void add(std::string& line, std::integral auto n) { line += std::to_string(n); }
+
+  // zookeeper_model::outside
+  void greeted(zookeeper_model::connection_id c, zookeeper::connect_response const& r) override;
+  void answered(zookeeper_model::connection_id c, zookeeper::request const& to, zookeeper::reply const& r) override;
+  void answered_ping(zookeeper_model::connection_id c, std::int64_t zxid) override;
+  void noticed(zookeeper_model::connection_id c, zookeeper::notice const& n) override;
+  void closed(zookeeper_model::connection_id c) override;
+  void decided(zookeeper_transaction const& t) override;
+  void happened(std::string words) override { say(words); }
+
+  using delivery = std::function<void(zookeeper::wire_events&, time_point)>;
+  nanos delay();
+  void arrive(line_ptr const& l, message const& m);
+  void tell(zookeeper_model::connection_id c, delivery what);
+  void cut(line_ptr const& l, nanos client_notices, nanos server_notices);
+  void plan_faults();
+  void strike();
+  void break_line(zookeeper_client& c);
+  void isolate(std::size_t which);
+  void revive(zookeeper_client& c, nanos in);
+  void nothing_left(bool only_of_the_living);
+  nanos short_freeze() const { return margin - tick / 2 - tick / 8; }
+  template <class F>
+  bool pass_until(nanos until, F const& done);
+
+  // judges/zookeeper_judge.cpp
+  void must_be_first(zookeeper_hold const& h) const;
+
+  bool traced_;
+  nanos now_ = 0;
+  event_queue events_;
+  random_source random_;
+  std::unique_ptr<zookeeper_model> model_;
+  std::map<zookeeper_model::connection_id, line_ptr> by_id_;
+  std::vector<std::unique_ptr<zookeeper_client>> clients_;
+  std::uint64_t processes_ = 0, serials_ = 0;
+  bool healing_ = false;
+  int revivals_ = 0;
+  nanos frozen_until_ = 0;
+  struct watch {
+    std::vector<zookeeper_hold*> active, waiting;
+    std::int64_t highest = 0;
+    nanos free_since = 0;
+  };
+  std::vector<watch> locks_;
+};
+
+// One acquire of one coroutine, and the hold it becomes.
+struct zookeeper_hold : engine::acquisition {
+  zookeeper_client* client = nullptr;
+  int coroutine = 0, name = 0;
+  std::uint64_t serial = 0;
+  nanos asked_at = 0, granted_at = 0;
+  bool waiting = false, active = false, told = false, cancelled = false;
+  bool released_valid = false;
+  std::string node;
+};
+
+class zookeeper_client final : public engine::acquisition_events, public engine::log_sink, public zookeeper::wire {
+ public:
+  friend class zookeeper_world;
+
+  zookeeper_client(zookeeper_world& w, int number);
+  ~zookeeper_client();
+
+  void start();
+  void die(bool silently);
+  void close();
+  void revive();
+  void pause(nanos length);
+  bool finished() const;
+  bool settled() const;
+  std::string describe() const;
+
+  time_point local() const { return local_at(world.now()); }
+  time_point local_at(nanos t) const { return time_point{duration{offset + t + t * ppm / 1'000'000}}; }
+  // No earlier than when the clock shows t.
+  nanos true_time(time_point t) const;
+  /// At once, or when the process goes on.
+  template <class F>
+  void input(F&& what) {
+    if (!alive) return;
+    if (paused) {
+      inbox_.emplace_back(std::forward<F>(what));
+      return;
+    }
+    what(local());
+    finish_input();
+  }
+  void accepted(zookeeper_world::line_ptr const& l);
+  void lost_line(zookeeper_world::line_ptr const& l);
+  void receive(zookeeper_world::line_ptr const& l, std::function<void(zookeeper::wire_events&, time_point)> const& what);
+
+  zookeeper_world& world;
+  int const number;
+  bool alive = false, paused = false;
+  nanos disturbed = 0;  // the last time it was still
+  std::uint64_t process = 0;
+  nanos offset = 0;
+  std::int64_t ppm = 0;
+  config settings;
+  std::string id;
+  statistics stats;
+  engine::timer_queue timers;
+  std::unique_ptr<zookeeper::queue> backend;
+  std::unique_ptr<engine::cohort> cohort;
+  zookeeper_world::line_ptr line;
+
+ private:
+  struct notice {
+    enum class kind : std::uint8_t { acquired, lost, released } what;
+    zookeeper_hold* about;
+    bool granted = false;
+  };
+  struct coroutine {
+    int left = 0;  // operations
+    bool busy = false;
+    std::uint64_t round = 0;
+    std::unique_ptr<zookeeper_hold> hold;
+  };
+
+  // engine::acquisition_events
+  void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
+  void on_lost(engine::acquisition& a, error_code why) override;
+  void on_released(engine::acquisition& a, bool was_held, error_code why) override;
+  void on_extended(engine::acquisition&, bool, error_code) override {}
+  void note(bool, std::string_view words) override { world.say("client ", number, " notes: ", words); }
+  // zookeeper::wire
+  void connect() override;
+  void greet(zookeeper::connect_request const& c) override;
+  void send(zookeeper::request const& r) override;
+  void drop(std::string_view why) override;
+  std::string shown() const override { return "server " + std::to_string(next_server_); }
+
+  void finish_input();
+  void rearm();
+  void tick();
+  void hear(notice const& n);
+  void think(int which);
+  void cancel_after(nanos delay, int which);
+  void ask(int which, time_point now);
+  void leave(int which, time_point now);
+  void next(int which);
+  void take_apart();
+  void later(int which, nanos delay, void (zookeeper_client::*what)(int, time_point));
+
+  std::vector<zookeeper_world::message> to_send_;
+  std::size_t next_server_ = 0;
+  std::deque<notice> notices_;
+  std::deque<std::function<void(time_point)>> inbox_;
+  std::vector<coroutine> coroutines_;
+  bool in_tick_ = false, in_input_ = false;
+  std::uint64_t wake_version_ = 0;
+  nanos wakes_at_ = -1;
+  std::uint64_t lists_ = 0, creations_ = 0, heartbeats_ = 0;
+};
+
+}  // namespace conch::sim
