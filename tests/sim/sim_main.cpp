@@ -1,6 +1,7 @@
 // conch-sim: schedules without end, mutants, replay. See usage().
 #include "sim/runner.hpp"
 #include "sim/worlds/quorum_world.hpp"
+#include "sim/worlds/zookeeper_world.hpp"
 
 #include <charconv>
 #include <chrono>
@@ -28,6 +29,7 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --synced        the same, and a hold is delivered when all replicas have it
   --cluster       a Cluster whose slots move and whose replicas take over; --mutants are those that this must find
   --quorum        a lock over several servers, in a world of its own; --mutants are those of this world
+  --zookeeper     an ensemble of ZooKeeper, in a world of its own; --mutants are those of this world
   --replay SEED   one schedule, by the seed that a violation was reported with
   --mutant NAME   with this deliberate fault in the engine or in a script
   --mutants       each deliberate fault in turn; fails if one is not found
@@ -41,12 +43,16 @@ The exit code is 0 if nothing was found (with --mutants: if each was found), els
 struct options {
   std::uint64_t schedules = 0, seed = 1, replay = 0;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false, cluster = false;
+  bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false, cluster = false, zookeeper = false;
   mutant const* broken = nullptr;
   permit_kind kind = permit_kind::none;
   bool multi = false;  // several mutexes at once
 
   outcome run(std::uint64_t of, bool traced = false) const {
+    if (zookeeper) {
+      zookeeper_outcome const o = run_zookeeper(of, traced);
+      return {o.promise, o.words, o.trace, o.grants};
+    }
     if (!quorum) return run_plan(make(of), traced);
     quorum_outcome const o = run_quorum(of, traced);
     return {o.promise, o.words, o.trace, o.grants};
@@ -61,10 +67,11 @@ struct options {
     return [this](std::uint64_t of) { return make(of); };
   }
   bool concerns(mutant const& m) const {
-    return quorum || kind == permit_kind::none || m.rule.substr(0, m.rule.find(' ')).find(static_cast<char>(kind)) != std::string_view::npos;
+    return quorum || zookeeper || kind == permit_kind::none || m.rule.substr(0, m.rule.find(' ')).find(static_cast<char>(kind)) != std::string_view::npos;
   }
   std::span<mutant const> mutants_of_kind() const {
     if (quorum) return quorum_mutants();
+    if (zookeeper) return zookeeper_mutants();
     if (cluster) return cluster_mutants();
     if (synced) return synced_mutants();
     if (replicas) return replicas_mutants();
@@ -126,6 +133,8 @@ options parse(int argc, char** argv) {
       o.list = true;
     } else if (what == "--quorum") {
       o.quorum = true;
+    } else if (what == "--zookeeper") {
+      o.zookeeper = true;
     } else if (what == "--synced") {
       o.synced = true;
     } else if (what == "--cluster") {
@@ -150,7 +159,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Schedules over several servers are not made smaller: what happened just before is what matters.
+/// Schedules over several servers, and of an ensemble, are not made smaller: what happened just before is what matters.
 void print_end_of(std::vector<std::string> const& trace) {
   constexpr std::size_t most = 200;
   std::size_t const from = trace.size() > most ? trace.size() - most : 0;
@@ -161,7 +170,7 @@ void print_end_of(std::vector<std::string> const& trace) {
 int report(std::uint64_t seed, outcome const& found, options const& o) {
   activate(o.broken);
   std::printf("\nviolation: %s\nseed:      %llu\n\n", found.words.c_str(), static_cast<unsigned long long>(seed));
-  if (o.quorum) {
+  if (o.quorum || o.zookeeper) {
     if (!o.full) print_end_of(o.run(seed, true).trace);
   } else {
     std::printf("A smaller schedule with the same end:\n\n");
@@ -176,11 +185,12 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
                                  : o.kind == permit_kind::reentrant ? 4
                                                                     : 0];
   std::printf("\nreplay:    scripts/sim --replay %llu%s%s%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str(), kind,
-              o.quorum     ? " --quorum"
-              : o.cluster  ? " --cluster"
-              : o.synced   ? " --synced"
-              : o.replicas ? " --replicas"
-                           : "");
+              o.quorum      ? " --quorum"
+              : o.zookeeper ? " --zookeeper"
+              : o.cluster   ? " --cluster"
+              : o.synced    ? " --synced"
+              : o.replicas  ? " --replicas"
+                            : "");
   return 1;
 }
 
@@ -191,7 +201,7 @@ int replay(options const& o) {
     for (std::string const& line : once.trace) std::printf("%s\n", line.c_str());
   }
   if (!once.failed()) {
-    std::printf("no violation; %llu %s\n", static_cast<unsigned long long>(once.scripts), o.quorum ? "grants" : "commands at the server");
+    std::printf("no violation; %llu %s\n", static_cast<unsigned long long>(once.scripts), o.quorum || o.zookeeper ? "grants" : "commands at the server");
     return 0;
   }
   return report(o.replay, once, o);

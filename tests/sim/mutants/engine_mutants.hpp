@@ -1,4 +1,4 @@
-// The points CONCH_MUTANT(name) in src/cohort, src/protocol, src/quorum and src/redis; mutants.cpp, connection_mutants.cpp and
+// The points CONCH_MUTANT(name) in src/cohort, src/protocol, src/quorum, src/redis and src/zookeeper; mutants.cpp, connection_mutants.cpp and
 // quorum_mutants.cpp say what each does.
 #pragma once
 
@@ -229,6 +229,25 @@ enum class engine_mutant : std::uint8_t {
   levels_reader_order_not_repeated,
   watcher_never_checks,
   push_to_watcher_ignored,
+  // src/zookeeper
+  cleanup_not_sent,
+  cleanup_of_earlier_session,
+  deadline_from_answer_to_ping,
+  deadline_from_ping,
+  deadline_from_write,
+  death_before_is_a_grant,
+  fence_of_sequence,
+  gone_before_watched,
+  id_over_sessions,
+  lost_creation_forgotten,
+  no_session_margin,
+  node_of_earlier_session,
+  not_watched_again,
+  proof_over_connections,
+  release_forgotten_on_reconnect,
+  sequence_as_text,
+  strays_stay,
+  try_stays,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

@@ -286,6 +286,9 @@ mutant const* find_mutant(std::string_view name) {
   for (mutant const& m : all_mutants()) {
     if (m.name == name) return &m;
   }
+  for (mutant const& m : zookeeper_mutants()) {
+    if (m.name == name) return &m;
+  }
   for (mutant const& m : quorum_mutants()) {
     if (m.name == name) return &m;
   }

@@ -1,6 +1,6 @@
 // Deliberate faults, to see that the simulator finds them. A mutant of a script is a substitution in
 // its text, made on the simulated server; a mutant of the engine is a point CONCH_MUTANT(name) in
-// src/cohort, src/protocol and src/redis, which is the constant `false` in every build but the simulator's.
+// src/cohort, src/protocol, src/redis and src/zookeeper, which is the constant `false` in every build but the simulator's.
 #pragma once
 
 #include "sim/mutants/engine_mutants.hpp"
@@ -40,6 +40,8 @@ std::span<mutant const> replicas_mutants();
 std::span<mutant const> synced_mutants();
 // Of a Cluster: for make_cluster_plan.
 std::span<mutant const> cluster_mutants();
+// Of an ensemble of ZooKeeper: for run_zookeeper.
+std::span<mutant const> zookeeper_mutants();
 mutant const* find_mutant(std::string_view name);
 
 // Of this thread. Null: none.

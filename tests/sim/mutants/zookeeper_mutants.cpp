@@ -1,0 +1,32 @@
+// Deliberate faults of a lock that ZooKeeper keeps.
+#include "sim/mutants/mutants.hpp"
+
+namespace conch::sim {
+
+namespace {
+
+constexpr mutant mutants[] = {
+    {"zk-deadline-from-ping", "the deadline is that of the last answered ping", "B1", engine_mutant::deadline_from_ping},
+    {"zk-deadline-from-write", "the deadline is that of the last write", "B2", engine_mutant::deadline_from_write},
+    {"zk-no-session-margin", "a write at once behind the answer to a message proves it", "B1", engine_mutant::no_session_margin},
+    {"zk-deadline-from-answer", "the deadline counts from the answer to a message, not from when it was sent", "P3",
+     engine_mutant::deadline_from_answer_to_ping},
+    {"zk-proof-over-connections", "what was answered on an earlier connection is proved by a write on this one", "B1",
+     engine_mutant::proof_over_connections},
+    {"zk-id-over-sessions", "places are kept over the end of their session", "B4", engine_mutant::id_over_sessions},
+    {"zk-node-of-earlier-session", "a node of the session before is taken for this one's", "B4", engine_mutant::node_of_earlier_session},
+    {"zk-sequence-as-text", "SEQ is compared as text", "B5", engine_mutant::sequence_as_text},
+    {"zk-death-before-is-a-grant", "whoever stands next to a node that goes has the lock", "B13", engine_mutant::death_before_is_a_grant},
+    {"zk-gone-before-watched", "a predecessor that goes between list and watch is not missed", "B7", engine_mutant::gone_before_watched},
+    {"zk-fence-of-sequence", "the fence is SEQ", "B5", engine_mutant::fence_of_sequence},
+    {"zk-try-stays", "a try that finds the lock taken leaves its node", "B3", engine_mutant::try_stays},
+    {"zk-lost-creation-forgotten", "a node is not looked for whose creation was not answered", "B3", engine_mutant::lost_creation_forgotten},
+    {"zk-release-forgotten", "a release is forgotten when its connection ends", "P6", engine_mutant::release_forgotten_on_reconnect},
+    {"zk-cleanup-not-sent", "what is given up is removed on the next connection only", "P6", engine_mutant::cleanup_not_sent},
+};
+
+}  // namespace
+
+std::span<mutant const> zookeeper_mutants() { return mutants; }
+
+}  // namespace conch::sim
