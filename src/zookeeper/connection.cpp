@@ -17,8 +17,8 @@ fault fault_of(error_code ec) { return net::tls_fault(ec) == protocol::fault::tl
 }  // namespace
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::vector<redis::address> servers)
-    : shell{h, on}, settings_{settings}, fsm_{std::move(servers), std::random_device{}()}, stream_{
-                                                                                             std::make_unique<net::stream>(on_, fsm_.where(), settings.tls)} {}
+    : shell{h, on}, settings_{settings}, fsm_{std::move(servers), std::random_device{}()}, stream_{std::make_unique<net::stream>(on_, fsm_.where(),
+                                                                                                                                 settings.tls)} {}
 
 // ------------------------------------------------------------------------------------------------ from the session
 
@@ -108,11 +108,10 @@ void connection::open() {
 
 void connection::handshake() {
   std::string warning;
-  std::string const wrong = stream_->async_handshake(warning, bound([this](error_code ec) {
-                                                       turn([&](time_point now) {
-                                                         ec ? fsm_.failed(stream_->words(ec), now, fault_of(ec)) : fsm_.handshaken(now);
-                                                       });
-                                                     }));
+  std::string const wrong =
+      stream_->async_handshake(warning, bound([this](error_code ec) {
+                                 turn([&](time_point now) { ec ? fsm_.failed(stream_->words(ec), now, fault_of(ec)) : fsm_.handshaken(now); });
+                               }));
   if (!warning.empty()) host_.log(log_level::warning, fsm_.shown() + ": goes on with the files of before: " + warning);
   if (wrong.empty()) return;
   asio::post(on_, bound([this, wrong] { turn([&](time_point now) { fsm_.failed(wrong, now, fault::tls_failed); }); }));
@@ -128,11 +127,10 @@ void connection::write() {
 }
 
 void connection::read() {
-  stream_->async_read_some(fsm_.room(), bound([this](error_code ec, std::size_t size) {
-                             turn([&](time_point now) {
-                               ec ? fsm_.failed("read: " + stream_->words(ec), now, fault_of(ec)) : fsm_.received(size, now);
-                             });
-                           }));
+  stream_->async_read_some(
+      fsm_.room(), bound([this](error_code ec, std::size_t size) {
+        turn([&](time_point now) { ec ? fsm_.failed("read: " + stream_->words(ec), now, fault_of(ec)) : fsm_.received(size, now); });
+      }));
 }
 
 }  // namespace conch::zookeeper

@@ -50,7 +50,6 @@ void connection_fsm::begin() {
   frames_.reset();
   asked_.clear();
   outgoing_.clear();
-  xid_ = 0;
   actions_.resolve = true;
 }
 

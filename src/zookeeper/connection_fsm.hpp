@@ -98,6 +98,8 @@ class connection_fsm {
 
   bool wanted_ = false, dropping_ = false;
   std::deque<asked> asked_;
+  /// It goes on over connections. A server that waits for the commit of a write finds it by session and number, also where the write came by an
+  /// earlier connection and another server: with a number used twice, it answers with what became of the earlier one.
   std::int32_t xid_ = 0;
   std::string outgoing_;  // sent, and not yet given to the stream
   std::string writing_;

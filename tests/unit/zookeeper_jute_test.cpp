@@ -175,7 +175,9 @@ TEST(ZookeeperJute, ReadsEveryFieldOfAStat) {
       "0000000a"
       "000000000000000b",
       op::get_data);
-  EXPECT_EQ(got, (reply{9, status::ok, data{"", {.created = 3, .created_ms = 0x1a212975881, .modified = 4, .version = 5, .owner = 0x100020000000008, .children = 10}}}));
+  EXPECT_EQ(got,
+            (reply{9, status::ok,
+                   data{"", {.created = 3, .created_ms = 0x1a212975881, .modified = 4, .version = 5, .owner = 0x100020000000008, .children = 10}}}));
 }
 
 TEST(ZookeeperJute, ReadsNames) {
