@@ -32,7 +32,7 @@ std::vector<room> const& rooms() {
       {"net", {"base", "protocol/wire.hpp", "protocol/transport.hpp"}},
       {"redis", {"base", "resp", "net", "protocol/wire.hpp", "protocol/transport.hpp", "protocol/shards.hpp"}},
       {"memory", {"base", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
-      {"zookeeper", {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp", "protocol/transport.hpp"}},
+      {"zookeeper", {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp"}},
       {"backends", {"base", "cohort", "protocol", "quorum", "redis", "memory", "zookeeper"}},
       {"postgresql", {"base", "protocol/wire.hpp", "protocol/transport.hpp", "backends/components.hpp"}},
       {"client", {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "backends"}},

@@ -75,6 +75,7 @@ std::map<std::string, std::string> members(std::string const& type, std::string 
 TEST(SettingsPage, HasEachMemberWithItsDefaultAndNoOther) {
   auto all = members("config", "");
   all.merge(members("quorum_config", "quorum."));
+  all.merge(members("zookeeper_config", "zookeeper."));
   all.merge(members("tls_config", "tls."));
   EXPECT_GT(all.size(), 40u) << "the header is laid out in a way that this test does not read";
   auto const page = rows();
@@ -112,6 +113,10 @@ setting of(duration quorum_config::*member) {
   return {[member](config& c, duration d) { c.quorum.*member = d; }, true};
 }
 
+setting of(duration zookeeper_config::*member) {
+  return {[member](config& c, duration d) { c.zookeeper.*member = d; }};
+}
+
 /// All members that are durations.
 std::map<std::string, setting> const& durations() {
   static std::map<std::string, setting> const all{
@@ -130,6 +135,7 @@ std::map<std::string, setting> const& durations() {
       {"reconnect_max", of(&config::reconnect_max)},
       {"keep_alive", of(&config::keep_alive)},
       {"topology_refresh", of(&config::topology_refresh)},
+      {"zookeeper.session_margin", of(&zookeeper_config::session_margin)},
       {"quorum.vote_claim", of(&quorum_config::vote_claim)},
       {"quorum.min_validity", of(&quorum_config::min_validity)},
       {"quorum.min_server_uptime", of(&quorum_config::min_server_uptime)},

@@ -1,0 +1,160 @@
+// The backend of ZooKeeper between a cohort and a connection that only write down what they are told.
+#pragma once
+
+#include "protocol/wire.hpp"
+#include "zookeeper/names.hpp"
+#include "zookeeper/queue.hpp"
+
+#include <conch/config.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace conch::zookeeper {
+
+using namespace std::chrono_literals;
+using texts = std::vector<std::string>;
+
+inline std::string to_text(request const& r) {
+  struct {
+    std::string operator()(ping const&) const { return "ping"; }
+    std::string operator()(add_auth const& a) const { return "auth " + a.scheme + ' ' + a.secret; }
+    std::string operator()(create const& c) const {
+      constexpr std::string_view kinds[] = {"persistent", "ephemeral", "line", "container"};
+      return "create " + std::string{kinds[static_cast<int>(c.kind)]} + ' ' + c.path + (c.who == access::creator_only ? " mine" : "");
+    }
+    std::string operator()(remove const& d) const { return "remove " + d.path; }
+    std::string operator()(get_data const& g) const { return (g.watch ? "watch " : "get ") + g.path; }
+    std::string operator()(get_children const& g) const { return "list " + g.path; }
+    std::string operator()(set_data const& s) const { return "set " + s.path; }
+    std::string operator()(sync const& s) const { return "sync " + s.path; }
+    std::string operator()(close_session const&) const { return "close"; }
+  } const words;
+  return std::visit(words, r);
+}
+
+class zookeeper_test : public ::testing::Test, public wire, public engine::backend_events, public engine::log_sink {
+ protected:
+  static constexpr std::int64_t root_made_ms = 1'700'000'000'000;
+
+  zookeeper_test() {
+    settings.url = "zookeeper://a";
+    settings.lease = 12s;
+    settings.zookeeper.session_margin = 1s;
+    settings.command_timeout = 3s;
+    settings.offline_timeout = 10s;
+  }
+
+  void make(std::string secret = {}) {
+    line = std::make_unique<queue>(settings, "me", "/conch", std::move(secret), 1, timers, *this, *this, *this, counted);
+  }
+
+  // ---- the connection
+  void connect() override { sent.emplace_back("connect"); }
+  void greet(connect_request const& c) override {
+    sent.push_back("greet " + std::to_string(c.session) + " seen " + std::to_string(c.last_seen) + " for " + std::to_string(c.timeout_ms));
+  }
+  void send(request const& r) override { sent.push_back(to_text(r)); }
+  void drop(std::string_view why) override { sent.push_back("drop: " + std::string{why}); }
+  std::string shown() const override { return "zookeeper://a:2181"; }
+
+  // ---- the cohort
+  void granted(engine::place& s, bool pushed, time_point) override { told.push_back((pushed ? "pushed " : "granted ") + std::string{s.name}); }
+  void busy(engine::place& s, time_point) override { told.push_back("busy " + std::string{s.name}); }
+  void queued(engine::place& s, time_point) override { told.push_back("queued " + std::string{s.name}); }
+  void asked_again(engine::place& s, retry_reason, time_point) override { told.push_back("again " + std::string{s.name}); }
+  void left(engine::place& s, time_point) override { told.push_back("left " + std::string{s.name}); }
+  void failed(engine::place& s, error_code why, time_point) override {
+    told.push_back("failed " + std::string{s.name} + ": " + why.message());
+    reason = why;
+  }
+  void extended(engine::place& s, time_point) override { told.push_back("extended " + std::string{s.name}); }
+  void renewal_failed(engine::place&, time_point) override {}
+  void lost(engine::place& s, time_point) override { told.push_back("lost " + std::string{s.name}); }
+  void released(engine::receipt&, bool was_mine, error_code why, time_point) override {
+    told.push_back(std::string{"released"} + (was_mine ? "" : " not mine") + (why ? ": " + why.message() : ""));
+  }
+  void settled(engine::place& s) override { told.push_back("settled " + std::string{s.name}); }
+  void connection_refused(error_code why, time_point) override { told.push_back("refused: " + why.message()); }
+  engine::place* find(std::string_view) override { return nullptr; }
+  engine::place& find_or_make(std::string_view name) override { return at(name); }
+  void note(bool, std::string_view words) override { log.emplace_back(words); }
+
+  engine::place& at(std::string_view name) {
+    auto& one = places[std::string{name}];
+    if (!one) one = line->make_place(places.find(std::string{name})->first, {});
+    return *one;
+  }
+
+  // ---- inputs
+  texts take_sent() { return std::exchange(sent, {}); }
+  texts take_told() { return std::exchange(told, {}); }
+  void advance(duration d) {
+    for (time_point const until = now + d; now < until;) {
+      now = std::min(until, std::max(timers.next(), now));
+      timers.run(now);
+      if (timers.next() > until) now = until;
+    }
+  }
+  void answer(reply const& r) { line->receiver().answered(r, now); }
+  void ok() { answer({++zxid, status::ok, {}}); }
+  void error(status what) { answer({++zxid, what, {}}); }
+  void made(std::string path, std::int64_t transaction) {
+    zxid = std::max(zxid, transaction);
+    answer({zxid, status::ok, created{std::move(path), {.created = transaction}}});
+  }
+  void listed(std::vector<std::string> names) { answer({zxid, status::ok, children{std::move(names)}}); }
+  void root() { answer({zxid, status::ok, data{{}, {.created = 1, .created_ms = root_made_ms}}}); }
+  void happened(notice::event what, std::string path) { line->receiver().noticed({what, 3, std::move(path)}, now); }
+  void answer_ping() { line->receiver().answered_ping(zxid, now); }
+  void lose_connection() { line->receiver().disconnected(fault::later, "gone", now); }
+
+  /// From a connection to a session that is open.
+  void open(std::int64_t session = 7, bool is_new = true) {
+    line->receiver().connected(now);
+    line->receiver().greeted({12'000, session, "secret"}, now);
+    root();
+    if (is_new) {
+      ok();  // the folder
+      ok();  // the session's own node
+    }
+  }
+  /// An open session, and nothing more.
+  void be_open() {
+    make();
+    line->ask(at("first"), true, 12s, now);
+    open();
+    made("/conch/first/me.1-0000000000", 2);
+    listed({"me.1-0000000000"});
+    line->release(at("first"), std::nullopt, nullptr, now);
+    ok();
+    take_sent();
+    take_told();
+  }
+  /// A place in line behind these.
+  void stand(std::string const& name, std::vector<std::string> ahead, std::string const& mine) {
+    line->ask(at(name), true, 12s, now);
+    made("/conch/" + name + '/' + mine, ++zxid);
+    ahead.push_back(mine);
+    listed(std::move(ahead));
+  }
+
+  config settings;
+  engine::timer_queue timers;
+  statistics counted;
+  time_point now{1000s};
+  std::int64_t zxid = 1;
+  texts sent, told, log;
+  error_code reason;
+  std::unique_ptr<queue> line;
+  std::map<std::string, std::unique_ptr<engine::place>> places;
+};
+
+}  // namespace conch::zookeeper

@@ -1,0 +1,290 @@
+#include "protocol/drift.hpp"
+#include "zookeeper_fixture.hpp"
+
+namespace conch::zookeeper {
+namespace {
+
+/// The session alone: what it sends, until when it lasts.
+class ZookeeperSession : public zookeeper_test {
+ protected:
+  time_point lasts(time_point from) const { return from + protocol::good_for(12s); }
+  time_point deadline() { return at("a").deadline; }
+  /// A hold shows the deadline.
+  void hold() {
+    make();
+    line->ask(at("a"), true, 12s, now);
+    open();
+    made("/conch/a/me.1-0000000000", 2);
+    listed({"me.1-0000000000"});
+    at("a").renewable = true;
+    take_sent();
+    take_told();
+  }
+  void renew() {
+    engine::place* const one = &at("a");
+    line->renew({&one, 1}, now);
+  }
+};
+
+TEST_F(ZookeeperSession, ConnectsWhenItIsWantedAndMakesTheNodesOfEveryClient) {
+  make();
+  EXPECT_EQ(take_sent(), texts{});
+  line->ask(at("a"), true, 12s, now);
+  EXPECT_EQ(take_sent(), texts{"connect"});
+  line->receiver().connected(now);
+  EXPECT_EQ(take_sent(), texts{"greet 0 seen 0 for 12000"});
+  line->receiver().greeted({12'000, 0x1234, "secret"}, now);
+  EXPECT_EQ(take_sent(), texts{"get /conch"});
+  error(status::no_node);
+  EXPECT_EQ(take_sent(), texts{"create persistent /conch"});
+  error(status::node_exists);  // another client was faster
+  EXPECT_EQ(take_sent(), texts{"get /conch"});
+  root();
+  EXPECT_EQ(take_sent(), texts{"create persistent /conch/.clients"});
+  error(status::node_exists);
+  EXPECT_EQ(take_sent(), texts{"create ephemeral /conch/.clients/0000000000001234"});
+  EXPECT_FALSE(line->connected());
+  ok();
+  EXPECT_TRUE(line->connected());
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.1-", "list /conch/a"}));
+}
+
+TEST_F(ZookeeperSession, MakesEachPartOfALongPath) {
+  settings.url = "zookeeper://a/one/two";
+  line = std::make_unique<queue>(settings, "me", "/one/two/conch", "", 1, timers, *this, *this, *this, counted);
+  line->ask(at("a"), true, 12s, now);
+  line->receiver().connected(now);
+  line->receiver().greeted({12'000, 7, "secret"}, now);
+  take_sent();
+  error(status::no_node);
+  EXPECT_EQ(take_sent(), texts{"create persistent /one"});
+  ok();
+  EXPECT_EQ(take_sent(), texts{"create persistent /one/two"});
+  ok();
+  EXPECT_EQ(take_sent(), texts{"create persistent /one/two/conch"});
+  ok();
+  EXPECT_EQ(take_sent(), texts{"get /one/two/conch"});
+}
+
+TEST_F(ZookeeperSession, AuthenticatesOnEachConnectionAndKeepsItsNodesForItsUser) {
+  make("user:word");
+  line->ask(at("a"), true, 12s, now);
+  line->receiver().connected(now);
+  line->receiver().greeted({12'000, 7, "secret"}, now);
+  EXPECT_EQ(take_sent(), (texts{"connect", "greet 0 seen 0 for 12000", "auth digest user:word"}));
+  ok();
+  root();
+  ok();
+  ok();
+  EXPECT_EQ(take_sent(), (texts{"get /conch", "create persistent /conch/.clients mine", "create ephemeral /conch/.clients/0000000000000007 mine",
+                                "create line /conch/a/me.1- mine", "list /conch/a"}));
+}
+
+TEST_F(ZookeeperSession, SaysThatItsPasswordIsWrong) {
+  make("user:word");
+  line->ask(at("a"), true, 12s, now);
+  line->receiver().connected(now);
+  line->receiver().greeted({12'000, 7, "secret"}, now);
+  error(status::auth_failed);
+  EXPECT_EQ(reason, errc::access_denied);
+  EXPECT_NE(reason.message().find("password"), std::string::npos) << reason.message();
+}
+
+TEST_F(ZookeeperSession, LastsFromWhenItAskedForASession) {
+  make();
+  line->ask(at("a"), true, 12s, now);
+  line->receiver().connected(now);
+  time_point const asked = now;
+  now += 100ms;
+  line->receiver().greeted({12'000, 7, "secret"}, now);
+  root();
+  ok();
+  ok();
+  made("/conch/a/me.1-0000000000", 2);
+  now += 100ms;
+  listed({"me.1-0000000000"});
+  EXPECT_EQ(deadline(), lasts(asked));
+}
+
+TEST_F(ZookeeperSession, AnAnsweredPingAloneProvesNothing) {
+  hold();
+  time_point const before = deadline();
+  advance(2s);
+  EXPECT_EQ(take_sent(), (texts{"set /conch/.clients/0000000000000007", "ping"}));
+  ok();
+  answer_ping();
+  renew();
+  EXPECT_EQ(deadline(), before) << "the write was sent a margin after the greeting's answer, and proves no more than that one";
+}
+
+TEST_F(ZookeeperSession, APingAndAWriteAMarginLaterProveThatTheLeaderHasHeardOfThePing) {
+  hold();
+  advance(1s);
+  ok();  // of the write for the greeting
+  advance(1s);
+  time_point const pinged = now;
+  take_sent();
+  advance(200ms);
+  answer_ping();
+  advance(999ms);
+  EXPECT_EQ(take_sent(), texts{});
+  advance(1ms);
+  EXPECT_EQ(take_sent(), texts{"set /conch/.clients/0000000000000007"});
+  advance(300ms);
+  renew();
+  EXPECT_EQ(take_told(), texts{}) << "it is not committed yet";
+  ok();
+  EXPECT_EQ(take_told(), texts{"extended a"}) << "as was asked for meanwhile";
+  EXPECT_EQ(deadline(), lasts(pinged));
+}
+
+TEST_F(ZookeeperSession, AWriteThatIsSentTooEarlyProvesNothingOfThatPing) {
+  hold();
+  advance(1s);
+  ok();
+  advance(1s);
+  answer_ping();
+  advance(500ms);
+  line->ask(at("b"), true, 12s, now);
+  time_point const before = deadline();
+  made("/conch/b/me.2-0000000000", 5);
+  renew();
+  EXPECT_EQ(deadline(), before);
+}
+
+TEST_F(ZookeeperSession, TheRequestsOfLocksAreProofsToo) {
+  hold();
+  advance(1s);
+  ok();
+  advance(1s);
+  time_point const pinged = now;
+  answer_ping();
+  advance(999ms);
+  take_sent();
+  now += 1ms;
+  line->ask(at("b"), true, 12s, now);
+  advance(1us);
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/b/me.2-", "list /conch/b"})) << "no write is needed beside it";
+  made("/conch/b/me.2-0000000000", 5);
+  renew();
+  EXPECT_EQ(deadline(), lasts(pinged));
+}
+
+TEST_F(ZookeeperSession, AFailedWriteProvesNothing) {
+  hold();
+  advance(1s);
+  ok();
+  advance(1s);
+  answer_ping();
+  advance(1s);
+  time_point const before = deadline();
+  error(status::quota_exceeded);
+  renew();
+  EXPECT_EQ(deadline(), before);
+}
+
+TEST_F(ZookeeperSession, WhatWasAnsweredOnAnEarlierConnectionProvesNothingOnTheNext) {
+  hold();
+  advance(1s);
+  ok();
+  advance(1s);
+  answer_ping();
+  lose_connection();
+  advance(100ms);
+  line->receiver().connected(now);
+  time_point const greeted = now;
+  line->receiver().greeted({12'000, 7, "secret"}, now);
+  advance(1s);
+  root();
+  renew();
+  EXPECT_EQ(deadline(), lasts(greeted)) << "the greeting itself is one";
+  EXPECT_EQ(take_told().back(), "extended a");
+}
+
+TEST_F(ZookeeperSession, SendsNothingButPingsWhileNobodyNeedsADeadline) {
+  be_open();
+  advance(1s);
+  take_sent();
+  for (int i = 0; i < 5; ++i) {
+    advance(2s);
+    EXPECT_EQ(take_sent(), texts{"ping"});
+    answer_ping();
+  }
+}
+
+TEST_F(ZookeeperSession, GoesOnWithItsSessionOnAnotherConnection) {
+  hold();
+  lose_connection();
+  EXPECT_FALSE(line->connected());
+  advance(1us);
+  EXPECT_EQ(take_sent(), texts{"connect"}) << "at once";
+  line->receiver().connected(now);
+  EXPECT_EQ(take_sent(), texts{"greet 7 seen " + std::to_string(zxid) + " for 12000"});
+  line->receiver().greeted({12'000, 7, "secret"}, now);
+  root();
+  EXPECT_TRUE(line->connected());
+  EXPECT_EQ(take_told(), texts{}) << "the hold is kept";
+}
+
+TEST_F(ZookeeperSession, ItsEndIsTheLossOfAllHolds) {
+  hold();
+  lose_connection();
+  advance(1us);
+  line->receiver().connected(now);
+  take_sent();
+  line->receiver().greeted({0, 0, ""}, now);
+  EXPECT_EQ(take_told(), texts{"lost a"});
+  EXPECT_EQ(take_sent(), texts{"drop: the session has ended"});
+  advance(1ms);
+  EXPECT_EQ(take_sent(), texts{"connect"});
+  line->receiver().connected(now);
+  EXPECT_EQ(take_sent(), texts{"greet 0 seen " + std::to_string(zxid) + " for 12000"});
+}
+
+TEST_F(ZookeeperSession, LooksForAnotherServerWhenThereIsNoAnswer) {
+  hold();
+  advance(1s);
+  take_sent();
+  advance(2900ms);
+  EXPECT_TRUE(line->connected());
+  advance(200ms);
+  EXPECT_FALSE(line->connected());
+  EXPECT_EQ(log.size(), 1u);
+}
+
+TEST_F(ZookeeperSession, AStandstillOfThisProcessIsNoReasonToDropTheConnection) {
+  hold();
+  advance(1s);
+  now += 9s;  // nothing was read meanwhile
+  timers.run(now);
+  EXPECT_TRUE(line->connected());
+  ok();
+  EXPECT_TRUE(line->connected());
+}
+
+TEST_F(ZookeeperSession, LooksForAnotherServerWhenNoneGivesASession) {
+  make();
+  settings.connect_timeout = 2s;
+  line->ask(at("a"), true, 12s, now);
+  take_sent();
+  advance(2001ms);
+  EXPECT_EQ(take_sent(), (texts{"drop: no connection within connect_timeout", "connect"}));
+}
+
+TEST_F(ZookeeperSession, SaysWhyItIsRefused) {
+  make();
+  line->ask(at("a"), true, 12s, now);
+  line->receiver().disconnected(fault::malformed, "this looks like HTTP", now);
+  EXPECT_EQ(reason, errc::protocol);
+  EXPECT_NE(reason.message().find("this looks like HTTP"), std::string::npos) << reason.message();
+}
+
+TEST_F(ZookeeperSession, EndsAtTheServersWhenTheClientIsClosed) {
+  be_open();
+  line->closed();
+  EXPECT_EQ(take_sent(), texts{"close"});
+  EXPECT_EQ(timers.next(), timers.never);
+}
+
+}  // namespace
+}  // namespace conch::zookeeper
