@@ -41,6 +41,8 @@ class shell {
 
   /// The stream is closed: the handlers of its operations find nothing to do any more.
   void end_handlers() noexcept { ++generation_; }
+  /// Counts the calls of end_handlers().
+  std::uint64_t generation() const noexcept { return generation_; }
 
   host& host_;
   asio::any_io_executor const on_;

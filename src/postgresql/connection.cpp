@@ -100,8 +100,8 @@ reply reply_of(PGresult const* r) {
 }  // namespace
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url)
-    : host_{h}, settings_{settings}, on_{on}, parameters_{parameters_of(url, settings)}, fsm_{settings, client_id, shown_of(parameters_),
-                                                                                              std::random_device{}()},
+    : shell{h, on}, settings_{settings}, parameters_{parameters_of(url, settings)}, fsm_{settings, client_id, shown_of(parameters_),
+                                                                                         std::random_device{}()},
       in_one_thread_{settings.single_threaded}, resolver_{on}, socket_{on}, timer_{on} {}
 
 // ---------------------------------------------------------------------------------------------- from the protocol
@@ -130,26 +130,6 @@ void connection::shut_down() {
 }
 
 // ------------------------------------------------------------------------------------------------- on the strand
-
-/// Gives the state machine an input that may cause events of the protocol.
-template <class F>
-void connection::input(F f) {
-  try {
-    host_.enter_and_complete(f);
-  } catch (...) {  // of a user's handler
-    carry_out();
-    throw;
-  }
-  carry_out();
-}
-
-/// Wraps a handler: it keeps the client alive, and runs only if close() was not called since.
-template <class F>
-auto connection::bound(F f) {
-  return [this, keep = host_.keep(), mine = generation_, f = std::move(f)](auto&&... args) mutable {
-    if (mine == generation_) f(std::forward<decltype(args)>(args)...);
-  };
-}
 
 void connection::go_on_later() {
   asio::post(on_, [this, keep = host_.keep()] { input([this](time_point now) { fsm_.due(now); }); });
@@ -185,7 +165,7 @@ void connection::carry_out() {
 }
 
 void connection::close() {
-  ++generation_;
+  end_handlers();
   resolver_.cancel();
   timer_.cancel();
   error_code ignored;
@@ -361,9 +341,9 @@ void connection::read() {
 /// Reports what has come in: a limited number at a time, since a buffer has room for thousands of short answers.
 void connection::hear() {
   bool more = false;
-  auto const before = generation_;
+  auto const before = generation();
   input([&](time_point now) { more = take_in(now); });
-  if (before != generation_) return;
+  if (before != generation()) return;
   if (more) asio::post(on_, bound([this] { hear(); }));
   else if (is_open_) read();
   else input([this](time_point now) { fsm_.failed(why_ended(), now); });

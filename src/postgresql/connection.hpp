@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
+#include "net/shell.hpp"
 #include "postgresql/connection_fsm.hpp"
 #include "protocol/transport.hpp"
 
@@ -26,7 +27,7 @@ namespace conch::postgresql {
 
 /// A connection to a PostgreSQL server. It carries out the actions of its connection_fsm with libpq, whose socket Asio waits for, and decides
 /// nothing itself. Nothing here blocks: Asio looks up the names.
-class connection final : public transport {
+class connection final : public transport, private net::shell<connection> {
  public:
   /// `on`: a strand, unless config::single_threaded. Throws errc::invalid_url for what libpq does not understand.
   connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url);
@@ -41,6 +42,8 @@ class connection final : public transport {
   void shut_down() override;
 
  private:
+  friend net::shell<connection>;
+
   using parameters = std::vector<std::pair<std::string, std::string>>;
   struct ends_connection {
     void operator()(PGconn* c) const noexcept { PQfinish(c); }
@@ -50,10 +53,6 @@ class connection final : public transport {
   };
   using result = std::unique_ptr<PGresult, clears_result>;
 
-  template <class F>
-  void input(F f);
-  template <class F>
-  auto bound(F f);
   void go_on_later();
   void flush_later();
   void flush();
@@ -79,12 +78,9 @@ class connection final : public transport {
   std::string why_ended() const;
   std::string said() const { return PQerrorMessage(connection_.get()); }
 
-  host& host_;
   config const& settings_;
-  asio::any_io_executor const on_;
   parameters const parameters_;  // of the URL, and what it does not say
   connection_fsm fsm_;
-  std::uint64_t generation_ = 0;  // counts closes: a handler that finds it changed belongs to a closed connection
   bool const in_one_thread_;
   asio::ip::tcp::resolver resolver_;
   asio::posix::stream_descriptor socket_;  // a duplicate of libpq's, so that each closes its own

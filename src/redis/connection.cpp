@@ -15,7 +15,7 @@ using boost::system::error_code;
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where,
                        connection_fsm::roles const& r)
-    : host_{h}, settings_{settings}, on_{on}, fsm_{settings, client_id, where, std::random_device{}(), {.handshakes = where.over_tls}, r},
+    : shell{h, on}, settings_{settings}, fsm_{settings, client_id, where, std::random_device{}(), {.handshakes = where.over_tls}, r},
       in_one_thread_{settings.single_threaded}, stream_{on, where, settings.tls}, timer_{on} {}
 
 // ---------------------------------------------------------------------------------------------- from the protocol
@@ -63,26 +63,6 @@ void connection::shut_down() {
 
 // ------------------------------------------------------------------------------------------------- on the strand
 
-/// Gives the state machine an input that may cause events of the protocol.
-template <class F>
-void connection::input(F f) {
-  try {
-    host_.enter_and_complete(f);
-  } catch (...) {  // of a user's handler
-    carry_out();
-    throw;
-  }
-  carry_out();
-}
-
-/// Wraps a handler: it keeps the client alive, and runs only if close() was not called since.
-template <class F>
-auto connection::bound(F f) {
-  return [this, keep = host_.keep(), mine = generation_, f = std::move(f)](auto&&... args) mutable {
-    if (mine == generation_) f(std::forward<decltype(args)>(args)...);
-  };
-}
-
 void connection::go_on_later() {
   asio::post(on_, [this, keep = host_.keep()] { input([this](time_point now) { fsm_.due(now); }); });
 }
@@ -119,7 +99,7 @@ void connection::carry_out() {
 }
 
 void connection::close() {
-  ++generation_;
+  end_handlers();
   stream_.close();
   timer_.cancel();
 }

@@ -3,6 +3,7 @@
 
 #include "base/asio_compat.hpp"
 #include "base/url.hpp"
+#include "net/shell.hpp"
 #include "net/stream.hpp"
 #include "protocol/transport.hpp"
 #include "redis/connection_fsm.hpp"
@@ -20,7 +21,7 @@
 namespace conch::redis {
 
 /// A connection to a Redis server. It carries out the actions of its connection_fsm with Asio, and decides nothing itself.
-class connection final : public transport {
+class connection final : public transport, private net::shell<connection> {
  public:
   /// `on`: a strand, unless config::single_threaded.
   connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where,
@@ -41,10 +42,8 @@ class connection final : public transport {
   void shut_down() override;
 
  private:
-  template <class F>
-  void input(F f);
-  template <class F>
-  auto bound(F f);
+  friend net::shell<connection>;
+
   void go_on_later();
   void flush_later();
   void flush();
@@ -58,13 +57,10 @@ class connection final : public transport {
   void write();
   void read();
 
-  host& host_;
   config const& settings_;
-  asio::any_io_executor const on_;
   connection_fsm fsm_;
   std::uint64_t question_ = 0;               // counts questions for credentials: an answer to an earlier one is too late
   std::chrono::sys_seconds peer_expires_{};  // the certificate of the latest connection
-  std::uint64_t generation_ = 0;             // counts closes: a handler that finds it changed belongs to a closed stream
   bool const in_one_thread_;
   net::stream stream_;
   asio::steady_timer timer_;

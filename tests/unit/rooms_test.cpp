@@ -34,7 +34,7 @@ std::vector<room> const& rooms() {
       {"memory", {"base", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
       {"zookeeper", {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp"}},
       {"backends", {"base", "cohort", "protocol", "quorum", "redis", "memory", "zookeeper"}},
-      {"postgresql", {"base", "protocol/wire.hpp", "protocol/transport.hpp", "backends/components.hpp"}},
+      {"postgresql", {"base", "net/shell.hpp", "protocol/wire.hpp", "protocol/transport.hpp", "backends/components.hpp"}},
       {"client", {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "backends"}},
       {"cli", {"conch/"}},  // public headers, as every user
   };

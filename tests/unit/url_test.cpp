@@ -326,5 +326,35 @@ TEST(ClusterUrl, RefusesWhatIsNotMeant) {
   }
 }
 
+TEST(ZookeeperUrl, NamesTheServersAndTheFolder) {
+  auto const all = parse_zookeeper("zookeeper://u:p%2F@a,b:7000,[::1]:7001/shop/eu");
+  ASSERT_EQ(all.servers.size(), 3u);
+  EXPECT_EQ(all.chroot, "/shop/eu");
+  EXPECT_EQ(all.servers[0].shown(), "zookeeper://a:2181");
+  EXPECT_EQ(all.servers[2].shown(), "zookeeper://[::1]:7001");
+  for (address const& one : all.servers) EXPECT_EQ(one.user + " " + one.password, "u p/");
+  EXPECT_EQ(parse_zookeeper("zookeeper://a/").chroot, "");
+  address const over_tls = parse_zookeeper("zookeepers://a/x?cacert=/ca.pem").servers[0];
+  EXPECT_EQ(over_tls.shown(), "zookeepers://a:2181");
+  EXPECT_EQ(over_tls.tls.ca_file, "/ca.pem");
+}
+
+TEST(ZookeeperUrl, RefusesWhatIsNotMeant) {
+  for (auto const& [url, why] :
+       {std::pair{"zookeeper://", "the host is missing"}, std::pair{"zookeeper://a,a", "are the same"}, std::pair{"zookeeper://a//b", "is empty"},
+        std::pair{"zookeeper://a/b/", "is empty"}, std::pair{"zookeeper://a/..", "'..'"}, std::pair{"zookeeper://a/zookeeper", "belongs to the servers"},
+        std::pair{"zookeeper://a?cacert=x", "takes no '?'"}, std::pair{"zookeeper://a,u:p@b", "stand once"}, std::pair{"zookeeper://:p@a", "user:password"},
+        std::pair{"zookeeper://u:a/b@c", "%2F"}}) {
+    try {
+      (void)parse_zookeeper(url);
+      ADD_FAILURE() << url;
+    } catch (boost::system::system_error const& e) {
+      EXPECT_EQ(e.code(), errc::invalid_url);
+      EXPECT_NE(std::string{e.what()}.find(why), std::string::npos) << url << ": " << e.what();
+    }
+  }
+  EXPECT_THROW((void)parse_servers(std::vector<std::string>{"zookeeper://a"}), boost::system::system_error) << "an ensemble gives no votes";
+}
+
 }  // namespace
 }  // namespace conch::redis
