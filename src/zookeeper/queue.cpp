@@ -459,7 +459,7 @@ time_point queue::late_after(receipt const& r) const {
 /// Was a node made under that number? The server first hears of all that the leader knows. What an earlier connection had under way for this session
 /// the leader has carried out by then, or refuses: the session has moved.
 void queue::search(place& s, std::uint64_t number, cleanup* c, time_point now) {
-  send(about::nothing, sync{s.folder}, s, nullptr, now);
+  send(about::nothing, sync{s.folder}, s, c, now);
   if (c != nullptr) c->sent = true;
   send(about::search, get_children{s.folder}, s, c, now);
   in_flight_.back().number = number;
@@ -657,7 +657,7 @@ void queue::check(place& s, time_point now) {
 void queue::send(about what, request const& r, place& s, cleanup* c, time_point now, std::string path) {
   ++stats_.scripts;
   ++s.references;
-  s.told_on = connections_;
+  if (c == nullptr) s.told_on = connections_;  // a clean-up says nothing about what the place asks for now
   in_flight_.push_back({what, &s, s.number, c, std::move(path)});
   session_.send(r, now);
 }

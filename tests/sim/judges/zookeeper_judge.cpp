@@ -86,7 +86,7 @@ void zookeeper_world::decided(zookeeper_transaction const& t) {
 void zookeeper_world::answered(zookeeper_hold& h, bool failed, error_code why) {
   say("client ", h.client->number, " does not get lock ", h.name, ": ", why.message());
   std::erase(locks_[static_cast<std::size_t>(h.name)].waiting, &h);
-  bool const asked_for = h.cancelled || h.until != time_point::max();
+  bool const asked_for = h.cancelled || h.until != time_point::max() || h.busy_is_late;
   if (calm && failed && !asked_for) throw violation{4, "an acquire of " + words_of(h) + " failed although nothing is wrong: " + why.message()};
   if (failed && (why == errc::protocol || why == errc::invalid_config || why == errc::access_denied || why == errc::server_refused))
     throw violation{11, words_of(h) + " is told " + why.message()};

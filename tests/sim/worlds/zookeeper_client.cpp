@@ -101,7 +101,7 @@ void zookeeper_client::close() {
   input([this](time_point now) {
     cohort->close(now);
     cohort->give_back_everything(now);
-    backend->end_session();
+    backend->closed();
   });
   if (!alive) return;
   die(false);
