@@ -4,6 +4,7 @@
 #include "chaos/failover_judge.hpp"
 #include "chaos/sentinel_nemesis.hpp"
 #include "chaos/server_nemesis.hpp"
+#include "chaos/zookeeper_nemesis.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -41,7 +42,8 @@ recorder must have refused the one with the smaller fence.
   --workers N    client processes (default 6)
   --tasks N      of each (default 3)
   --locks N      (default 3; with --cluster 6)
-  --lease MS     (default 1200; with --sentinel 4000, for a failover takes 2 to 3 s; with --cluster 8000: 4 s)
+  --lease MS     (default 1200; with --sentinel 4000, for a failover takes 2 to 3 s; with --cluster 8000: 4 s;
+                 with --zookeeper 4000)
   --sentinel     a master, two replicas and three Sentinels instead of one server: masters are killed
                  and stopped, cut off from their replicas, and change roles by SENTINEL FAILOVER and
                  FAILOVER; Sentinels are killed and stopped. Two may hold the lock only from a
@@ -51,6 +53,8 @@ recorder must have refused the one with the smaller fence.
                  stopped, masters are cut off from their replicas, change roles by CLUSTER FAILOVER, and
                  the slots of locks move. Two may hold a lock only if its shard had a promotion that may
                  have lost writes
+  --zookeeper    an ensemble of three: servers are killed and stopped, followers are cut off from their leader
+                 while they go on answering, and the clients' connections suffer. Nothing excuses two holders
   --no-data-loss the server is never restarted without its data. With --cluster nobody is killed, or
                  stands still for long: then no hold may be lost, whatever moves
   --sabotage     delete locks that are held, which must be noticed: succeeds if it was
@@ -59,7 +63,7 @@ recorder must have refused the one with the smaller fence.
 )";
 
 struct settings : chaos_options {
-  bool sentinel = false, cluster = false;
+  bool sentinel = false, cluster = false, zookeeper = false;
   bool quiet = false;
 };
 
@@ -108,6 +112,8 @@ settings read(int argc, char** argv) {
       s.sentinel = true;
     } else if (option == "--cluster") {
       s.cluster = true;
+    } else if (option == "--zookeeper") {
+      s.zookeeper = true;
     } else if (option == "--client") {
       s.client_program = value();
     } else if (option == "--quiet") {
@@ -116,8 +122,8 @@ settings read(int argc, char** argv) {
       throw std::invalid_argument("unknown option " + std::string{option});
     }
   }
-  if (s.sentinel && s.cluster) throw std::invalid_argument("one of --sentinel and --cluster");
-  if (s.sentinel || s.cluster) {
+  if (s.sentinel + s.cluster + s.zookeeper > 1) throw std::invalid_argument("one of --sentinel, --cluster and --zookeeper");
+  if (s.sentinel || s.cluster || s.zookeeper) {
     s.slow_share = 15;  // mostly somebody holds a lock for long when something happens
     if (!lease_is_given) s.lease = std::chrono::seconds{s.cluster ? 8 : 4};
   }
@@ -140,10 +146,10 @@ class judge {
     for (refusal const& r : witness_.take_refusals()) {
       resolved_.insert({r.who, r.fence});
       ++refused_;
-      if (server_ == nullptr) continue;     // what was believed until when is judged as a whole: see holds()
+      if (failovers_) continue;             // what was believed until when is judged as a whole: see holds()
       if (r.valid_to <= r.other) continue;  // it had been told, or its deadline had passed
-      bool const excused = std::any_of(server_->data_losses().begin(), server_->data_losses().end(),
-                                       [&](auto const& loss) { return r.fence <= loss.second && r.seen >= loss.first; });
+      bool const excused = server_ != nullptr && std::any_of(server_->data_losses().begin(), server_->data_losses().end(),
+                                                             [&](auto const& loss) { return r.fence <= loss.second && r.seen >= loss.first; });
       if (excused) {
         ++excused_;
         continue;
@@ -177,6 +183,7 @@ class judge {
 
   std::string losses() const {
     std::string text;
+    if (server_ == nullptr) return text;
     for (auto const& [from, to] : server_->data_losses()) {
       text += (text.empty() ? "; data was lost between the fences " : ", ") + std::to_string(from) + " and " + std::to_string(to);
     }
@@ -192,6 +199,7 @@ class judge {
   /// What may be, and was.
   std::string excused() const {
     if (server_ != nullptr) return "refused while the hold said it was valid, after the server lost its data: " + std::to_string(excused_);
+    if (!failovers_) return "refused " + std::to_string(refused_);
     return "holds " + std::to_string(failovers_->visits()) + ", promotions " + std::to_string(promotions().size()) +
            ", overlaps of holds explained by one " + std::to_string(failovers_->explained()) + ", the longest " +
            std::to_string(failovers_->longest().count()) + " ms, and " + std::to_string(failovers_->longest_of_the_well().count()) +
@@ -211,19 +219,6 @@ class judge {
   std::uint64_t violations_ = 0, refused_ = 0, excused_ = 0;
 };
 
-/// Everything but the fences, which are meant to stay.
-std::string left_on(std::vector<redis_server*> const& servers) {
-  std::string left;
-  for (redis_server* const server : servers) {
-    std::string const keys = redis_probe{*server}.command({"KEYS", "conch:*"});
-    std::istringstream words{keys.substr(1, keys.size() - 2)};
-    for (std::string key; std::getline(words, key, ',');) {
-      if (!key.ends_with(":f")) left += key + " ";
-    }
-  }
-  return left;
-}
-
 int run(settings const& s) {
   std::cout << "seed " << s.seed << ": " << s.workers << " clients with " << s.tasks << " tasks each, " << s.locks << " locks, lease "
             << s.lease.count() << " ms, " << s.length.count() << " s" << std::endl;
@@ -231,10 +226,11 @@ int run(settings const& s) {
   auto const started = [&]() -> std::unique_ptr<nemesis> {
     if (s.sentinel) return std::make_unique<sentinel_nemesis>(s);
     if (s.cluster) return std::make_unique<cluster_nemesis>(s);
+    if (s.zookeeper) return std::make_unique<zookeeper_nemesis>(s);
     return std::make_unique<server_nemesis>(s);
   }();
   nemesis& n = *started;
-  auto const patience = s.sentinel || s.cluster ? 60s : 20s;  // two failovers, of which one fails
+  auto const patience = s.sentinel || s.cluster || s.zookeeper ? 60s : 20s;  // two failovers, of which one fails
   witness w{n.witness_url()};
   judge j{n, w};
   std::chrono::milliseconds longest_calm{0};
@@ -299,7 +295,7 @@ int run(settings const& s) {
   // What the killed ones had ends with its lease, the line with the leases of those who stood in it.
   std::string left;
   for (auto const end = steady::now() + 3 * s.lease + 2s; steady::now() < end; std::this_thread::sleep_for(20ms)) {
-    left = left_on(n.keepers());
+    left = n.left();
     if (left.empty()) break;
   }
   if (!left.empty()) j.violation("left on the server: " + left);

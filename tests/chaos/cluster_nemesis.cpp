@@ -64,11 +64,11 @@ bool cluster_judge::is_explained(pair const& p) const {
 // ---------------------------------------------------------------------------------------------------------- events
 
 cluster_nemesis::cluster_nemesis(chaos_options const& options)
-    : nemesis{options}, set_{{.masters = chaos_shards,
-                              .replicas = chaos_shards,
-                              .node_timeout = node_timeout,
-                              .appendonly = true,
-                              .arguments = {"--cluster-allow-replica-migration", "no"}}},
+    : redis_nemesis{options}, set_{{.masters = chaos_shards,
+                                    .replicas = chaos_shards,
+                                    .node_timeout = node_timeout,
+                                    .appendonly = true,
+                                    .arguments = {"--cluster-allow-replica-migration", "no"}}},
       states_(set_.size(), state::up), roles_{nodes_of(set_)} {
   for (int i = 0; i < options_.locks; ++i) moves_.push_back({lock_of(i), set_.owner(redis::slot_of_lock(lock_of(i))) % chaos_shards, 0, 0});
   for (worker& w : workers_) start(w);

@@ -47,19 +47,19 @@ class cluster_judge final : public failover_judge {
   std::vector<slot_move> const& moves_;  // grows; the first of each lock is where it was at the begin
 };
 
-class cluster_nemesis final : public nemesis {
+class cluster_nemesis final : public redis_nemesis {
  public:
   explicit cluster_nemesis(chaos_options const& options);
 
   void calm() override;
-  redis_server& keeper_of(std::string const& lock) override;
-  std::vector<redis_server*> keepers() override;
   std::vector<promotion> promotions();
   std::vector<standstill> const& standstills() const { return standstills_; }
   std::vector<slot_move> const& moves() const { return moves_; }
   std::vector<cluster_judge::shard_of_port> ports();
 
  private:
+  redis_server& keeper_of(std::string const& lock) override;
+  std::vector<redis_server*> keepers() override;
   enum class state : std::uint8_t { up, stopped, down };
 
   void strike() override;

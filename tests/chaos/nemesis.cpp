@@ -154,19 +154,11 @@ void nemesis::hurt_worker(worker& w, int chance) {
   }
 }
 
-void nemesis::kill_a_connection(redis_server& at) {
-  redis_probe probe{at, 2s};
-  auto const ids = connections(probe);
-  if (ids.empty()) return;
-  note("connections killed");
-  probe.command({"CLIENT", "KILL", "ID", ids[static_cast<std::size_t>(roll(static_cast<int>(ids.size())))]});
-}
-
 void nemesis::delete_lock() {
   if (!is_up()) return;
   try {
     std::string const lock = "chaos:" + std::to_string(roll(options_.locks));
-    redis_probe{keeper_of(lock), 2s}.command({"DEL", "conch:{" + lock + "}"});
+    take_away(lock);
     note("locks deleted");
   } catch (std::runtime_error const&) {
     // Too slow to answer at the moment: it is not this one's part to complain.
@@ -218,6 +210,30 @@ std::vector<std::string> nemesis::end_workers(std::chrono::seconds limit) {
     }
   }
   return wrong;
+}
+
+// ----------------------------------------------------------------------------------------------------------- Redis
+
+void redis_nemesis::kill_a_connection(redis_server& at) {
+  redis_probe probe{at, 2s};
+  auto const ids = connections(probe);
+  if (ids.empty()) return;
+  note("connections killed");
+  probe.command({"CLIENT", "KILL", "ID", ids[static_cast<std::size_t>(roll(static_cast<int>(ids.size())))]});
+}
+
+void redis_nemesis::take_away(std::string const& lock) { redis_probe{keeper_of(lock), 2s}.command({"DEL", "conch:{" + lock + "}"}); }
+
+std::string redis_nemesis::left() {
+  std::string all;
+  for (redis_server* const server : keepers()) {
+    std::string const keys = redis_probe{*server}.command({"KEYS", "conch:*"});
+    std::istringstream words{keys.substr(1, keys.size() - 2)};
+    for (std::string key; std::getline(words, key, ',');) {
+      if (!key.ends_with(":f")) all += key + " ";
+    }
+  }
+  return all;
 }
 
 }  // namespace conch::test

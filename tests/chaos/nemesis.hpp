@@ -57,10 +57,8 @@ class nemesis {
   chaos_options const& options() const { return options_; }
   bool was_killed(std::string const& name) const { return killed_.contains(name); }
   std::map<std::string, std::uint64_t> const& events() const { return events_; }
-  /// The one that has this lock now.
-  virtual redis_server& keeper_of(std::string const& lock) = 0;
-  /// All that have locks now.
-  virtual std::vector<redis_server*> keepers() = 0;
+  /// What of the locks is on the servers, but for the fences of Redis, which are meant to stay. Throws std::runtime_error where they cannot say.
+  virtual std::string left() = 0;
   std::string witness_url() const { return "unix://" + recorder_->socket_path(); }
 
  protected:
@@ -77,6 +75,8 @@ class nemesis {
   virtual void strike() = 0;
   /// There are locks to delete, and they can be.
   virtual bool is_up() = 0;
+  /// Takes the lock from whoever has it. Throws std::runtime_error where it cannot.
+  virtual void take_away(std::string const& lock) = 0;
   /// What a worker is started with, besides.
   virtual std::vector<std::string> arguments_of(worker const& w) = 0;
   /// A process of it was killed: a new one may be a new machine.
@@ -86,7 +86,6 @@ class nemesis {
 
   void start(worker& w);
   void hurt_worker(worker& w, int chance);
-  void kill_a_connection(redis_server& at);
   void run_due();
   void later(std::chrono::milliseconds after, std::function<void()> what);
   worker& any_worker() { return workers_[static_cast<std::size_t>(roll(options_.workers))]; }
@@ -105,6 +104,23 @@ class nemesis {
   std::multimap<steady::time_point, std::function<void()>> later_;
   std::set<std::string> killed_;
   std::map<std::string, std::uint64_t> events_;
+};
+
+/// Where Redis has the locks.
+class redis_nemesis : public nemesis {
+ public:
+  std::string left() override;
+
+ protected:
+  using nemesis::nemesis;
+
+  /// The one that has this lock now.
+  virtual redis_server& keeper_of(std::string const& lock) = 0;
+  /// All that have locks now.
+  virtual std::vector<redis_server*> keepers() = 0;
+
+  void take_away(std::string const& lock) override;
+  void kill_a_connection(redis_server& at);
 };
 
 }  // namespace conch::test

@@ -23,7 +23,7 @@ std::vector<redis_server*> servers_of(sentinel_set& set) {
 // ---------------------------------------------------------------------------------------------------------- events
 
 sentinel_nemesis::sentinel_nemesis(chaos_options const& options)
-    : nemesis{options}, set_{{.down_after = down_after, .failover_timeout = 3s, .appendonly = true}}, states_(set_.servers(), state::up),
+    : redis_nemesis{options}, set_{{.down_after = down_after, .failover_timeout = 3s, .appendonly = true}}, states_(set_.servers(), state::up),
       sentinel_states_(set_.sentinels(), state::up), first_{set_.server(0).port(), boot_now(), boot_now(), true}, roles_{servers_of(set_)} {
   for (worker& w : workers_) start(w);
 }

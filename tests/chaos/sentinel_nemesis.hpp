@@ -12,19 +12,19 @@
 
 namespace conch::test {
 
-class sentinel_nemesis final : public nemesis {
+class sentinel_nemesis final : public redis_nemesis {
  public:
   explicit sentinel_nemesis(chaos_options const& options);
 
   void calm() override;
   /// As most Sentinels say.
-  redis_server& keeper_of(std::string const&) override { return set_.server(master()); }
-  std::vector<redis_server*> keepers() override { return {&set_.server(master())}; }
   promotion const& first() const { return first_; }
   std::vector<promotion> promotions();
   std::vector<standstill> const& standstills() const { return standstills_; }
 
  private:
+  redis_server& keeper_of(std::string const&) override { return set_.server(master()); }
+  std::vector<redis_server*> keepers() override { return {&set_.server(master())}; }
   enum class state : std::uint8_t { up, stopped, down };
 
   void strike() override;

@@ -23,7 +23,7 @@ std::int64_t fence_of_now() {
 
 }  // namespace
 
-server_nemesis::server_nemesis(chaos_options const& options) : nemesis{options} {
+server_nemesis::server_nemesis(chaos_options const& options) : redis_nemesis{options} {
   // The append-only file is written before an answer goes out, so what was acknowledged outlives SIGKILL; it need not
   // outlive the machine.
   redis_server_options lock_server{.tcp = true, .appendonly = true};

@@ -6,17 +6,17 @@
 
 namespace conch::test {
 
-class server_nemesis final : public nemesis {
+class server_nemesis final : public redis_nemesis {
  public:
   explicit server_nemesis(chaos_options const& options);
 
   void calm() override;
-  redis_server& keeper_of(std::string const&) override { return *server_; }
-  std::vector<redis_server*> keepers() override { return {&*server_}; }
   /// The server may have lost what it acknowledged between these two moments, which are given as the fences of grants then.
   std::vector<std::pair<std::int64_t, std::int64_t>> const& data_losses() const { return losses_; }
 
  private:
+  redis_server& keeper_of(std::string const&) override { return *server_; }
+  std::vector<redis_server*> keepers() override { return {&*server_}; }
   void strike() override;
   bool is_up() override { return server_up_ && !server_stopped_; }
   std::vector<std::string> arguments_of(worker const& w) override;

@@ -151,7 +151,8 @@ TEST_F(ZookeeperConnection, AnAnswerToSomethingElseIsMalformed) {
 }
 
 TEST_F(ZookeeperConnection, SaysWhatAnotherKindOfServerLooksLike) {
-  for (auto const& [bytes, words] : {std::pair{"HTTP/1.1 400 Bad Request\r\n", "this looks like HTTP"}, std::pair{"-ERR unknown command", "it said '-ERR unknown command'"}}) {
+  for (auto const& [bytes, words] :
+       {std::pair{"HTTP/1.1 400 Bad Request\r\n", "this looks like HTTP"}, std::pair{"-ERR unknown command", "it said '-ERR unknown command'"}}) {
     fsm.want();
     fsm.go_on();
     fsm.resolved(1, now);
@@ -202,6 +203,20 @@ TEST_F(ZookeeperConnection, WhatIsSentOnAConnectionThatIsDroppedIsNotWrittenOnTh
   greets = false;
   fsm.connected(now);
   EXPECT_EQ(done(), (texts{"connect 0", "read"}));
+}
+
+TEST_F(ZookeeperConnection, NumbersOfRequestsGoOnOverConnections) {
+  be_up();
+  fsm.send(sync{"/"});
+  fsm.go_on();
+  done();
+  fsm.failed("end of file", now);
+  be_up();
+  fsm.send(remove{"/a"});
+  fsm.go_on();
+  done();
+  hear(answer_to(2));
+  EXPECT_EQ(take_told(), texts{"answer 0"});
 }
 
 TEST_F(ZookeeperConnection, WritesOneThingAfterAnother) {
