@@ -15,6 +15,14 @@
 
 namespace conch::test {
 
+/// What not every kind of server has.
+struct abilities {
+  bool every_kind = true;     // locks with several owners, and those of an owner
+  bool operators = true;      // what an operator asks, and detached holds
+  bool own_leases = true;     // each lock has a lease of its own; else one session keeps all of a client
+  bool tells_of_loss = true;  // a holder learns soon that the server has forgotten it
+};
+
 /// A server that keeps locks, as a test sees it from outside.
 class lock_server {
  public:
@@ -25,6 +33,7 @@ class lock_server {
   virtual bool is_taken(std::string const& name) = 0;
   virtual std::int64_t in_line(std::string const& name) = 0;
 
+  virtual abilities can() const { return {}; }
   /// In this process, without a connection: then none of the following can be done.
   virtual bool is_here() const { return false; }
   /// The server forgets who has the lock, and tells nobody.
@@ -83,5 +92,9 @@ class with_each_server : public testing::TestWithParam<Param> {
 /// In a test: it is about a connection, and this kind of server has none.
 #define NEEDS_A_CONNECTION() \
   if (server().is_here()) GTEST_SKIP() << "there is no connection"
+
+/// In a test: it is about something that not every kind of server has.
+#define NEEDS(ability) \
+  if (!server().can().ability) GTEST_SKIP() << "this kind of server has it not: " #ability
 
 }  // namespace conch::test

@@ -13,6 +13,10 @@ using server_and_lock = std::tuple<kind_of_server, kind_of_lock>;
 
 class EveryServer : public with_each_server<EveryServer, server_and_lock> {
  protected:
+  void SetUp() override {
+    with_each_server::SetUp();
+    if (kind().name != "mutex") NEEDS(every_kind);
+  }
   kind_of_lock const& kind() { return std::get<1>(GetParam()); }
   std::string name(std::string const& what) { return kind().name + " " + what; }
   auto in_lines(std::string const& what, std::int64_t count) {
@@ -104,6 +108,7 @@ TEST_P(EveryServer, P5ClientsAreServedInTheOrderInWhichTheyAsked) {
 }
 
 TEST_P(EveryServer, AnOperatorSeesTheHolderAndTakesTheLockAway) {
+  NEEDS(operators);
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()}, boss{w.ctx.get_executor(), server().url()};
     hold h = co_await kind().acquire(one, name("forced"));
@@ -136,6 +141,7 @@ TEST_P(EveryServer, AnOperatorSeesTheHolderAndTakesTheLockAway) {
 }
 
 TEST_P(EveryServer, AHolderIsAskedToLetGoAndWhoeverWaitsForItToBeFreeIsTold) {
+  NEEDS(operators);
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
     hold h = co_await kind().acquire(one, name("asked"));
@@ -221,6 +227,7 @@ TEST_P(EveryServerOnce, AMultiLockHasAllOrNone) {
 }
 
 TEST_P(EveryServerOnce, TheLimitOfASemaphoreCanBeChanged) {
+  NEEDS(every_kind);
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
     semaphore s{one, "limit", 2}, same{two, "limit", 2};
@@ -244,6 +251,7 @@ TEST_P(EveryServerOnce, TheLimitOfASemaphoreCanBeChanged) {
 }
 
 TEST_P(EveryServerOnce, ReadersShareAndAWriterDoesNot) {
+  NEEDS(every_kind);
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
     shared_mutex a{one, "rw"}, b{two, "rw"};
@@ -263,6 +271,7 @@ TEST_P(EveryServerOnce, ReadersShareAndAWriterDoesNot) {
 }
 
 TEST_P(EveryServerOnce, AHoldIsDetachedAndAdopted) {
+  NEEDS(operators);
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
     mutex a{one, "adopted"}, b{two, "adopted"};
@@ -281,6 +290,7 @@ TEST_P(EveryServerOnce, AHoldIsDetachedAndAdopted) {
 }
 
 TEST_P(EveryServerOnce, ANameOfOneKindIsNotThatOfAnother) {
+  NEEDS(every_kind);
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
     mutex m{c, "kinds"};

@@ -16,6 +16,7 @@ INSTANTIATE_TEST_SUITE_P(Over, Loss, testing::ValuesIn(servers_under_test()), se
 
 TEST_P(Loss, P9EveryWaiterIsToldWhenTheLockIsGone) {
   NEEDS_A_CONNECTION();
+  NEEDS(tells_of_loss);
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(server())};
     mutex m{c, "told"};
@@ -90,6 +91,7 @@ TEST_P(Loss, AReleaseEndsTheWaitForALoss) {
 }
 
 TEST_P(Loss, AFixedLeaseEndsByItselfAndIsToldBeforeItsDeadline) {
+  NEEDS(own_leases);
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = quick(server(), 4s);
     settings.stop_margin = 900ms;
@@ -108,6 +110,7 @@ TEST_P(Loss, AFixedLeaseEndsByItselfAndIsToldBeforeItsDeadline) {
 }
 
 TEST_P(Loss, AFixedLeaseStartsAnewForTheNextLocalOwner) {
+  NEEDS(own_leases);
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), quick(server(), 3s)};
     mutex m{c, "fixed line", {.renew = false}};

@@ -97,6 +97,7 @@ TEST_P(WithLock, ThrowsTheErrorOfTheAcquire) {
 
 TEST_P(WithLock, P9CancelsTheBodyWhenTheLockIsLost) {
   NEEDS_A_CONNECTION();
+  NEEDS(tells_of_loss);
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(server())};
     mutex m{c, "lost"};
@@ -128,6 +129,7 @@ TEST_P(WithLock, P9CancelsTheBodyWhenTheLockIsLost) {
 
 TEST_P(WithLock, ABodyThatIgnoresItsLossStillEndsInLost) {
   NEEDS_A_CONNECTION();
+  NEEDS(tells_of_loss);
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(server())};
     mutex m{c, "ignored"};
@@ -267,6 +269,7 @@ TEST_P(WithLock, InsideAnotherRunsOnTheStrandOfThat) {
 
 TEST_P(WithLock, P9TheLossOfTheOuterLockEndsTheInnerBody) {
   NEEDS_A_CONNECTION();
+  NEEDS(tells_of_loss);
   asio::thread_pool pool{3};
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = quick(server(), 600ms);

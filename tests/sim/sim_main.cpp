@@ -43,7 +43,8 @@ The exit code is 0 if nothing was found (with --mutants: if each was found), els
 struct options {
   std::uint64_t schedules = 0, seed = 1, replay = 0;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false, cluster = false, zookeeper = false;
+  bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false, cluster = false,
+       zookeeper = false;
   mutant const* broken = nullptr;
   permit_kind kind = permit_kind::none;
   bool multi = false;  // several mutexes at once
@@ -67,7 +68,8 @@ struct options {
     return [this](std::uint64_t of) { return make(of); };
   }
   bool concerns(mutant const& m) const {
-    return quorum || zookeeper || kind == permit_kind::none || m.rule.substr(0, m.rule.find(' ')).find(static_cast<char>(kind)) != std::string_view::npos;
+    return quorum || zookeeper || kind == permit_kind::none ||
+           m.rule.substr(0, m.rule.find(' ')).find(static_cast<char>(kind)) != std::string_view::npos;
   }
   std::span<mutant const> mutants_of_kind() const {
     if (quorum) return quorum_mutants();
@@ -201,7 +203,8 @@ int replay(options const& o) {
     for (std::string const& line : once.trace) std::printf("%s\n", line.c_str());
   }
   if (!once.failed()) {
-    std::printf("no violation; %llu %s\n", static_cast<unsigned long long>(once.scripts), o.quorum || o.zookeeper ? "grants" : "commands at the server");
+    std::printf("no violation; %llu %s\n", static_cast<unsigned long long>(once.scripts),
+                o.quorum || o.zookeeper ? "grants" : "commands at the server");
     return 0;
   }
   return report(o.replay, once, o);

@@ -38,19 +38,10 @@ std::string classpath() {
 std::vector<std::string> command_line(std::string const& settings) {
   return {"java",
           // Quick to start, and small: nothing here needs the second compiler, or more threads for the garbage.
-          "-Xmx200m",
-          "-XX:+UseSerialGC",
-          "-XX:TieredStopAtLevel=1",
-          "-XX:-UsePerfData",
-          "-Djava.net.preferIPv4Stack=true",
+          "-Xmx200m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true",
           // A server that is alone asks for an election more and more rarely, up to once a minute.
-          "-Dzookeeper.fastleader.maxNotificationInterval=1000",
-          "-Dorg.slf4j.simpleLogger.showDateTime=true",
-          "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-          "-cp",
-          classpath(),
-          "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-          settings};
+          "-Dzookeeper.fastleader.maxNotificationInterval=1000", "-Dorg.slf4j.simpleLogger.showDateTime=true",
+          "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-cp", classpath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", settings};
 }
 
 struct closed_at_end {
@@ -109,17 +100,19 @@ void zookeeper_ensemble::configure(std::size_t which) {
   server const& mine = servers_[which];
   std::ofstream out{folder(which) / "zoo.cfg"};
   out << "dataDir=" << folder(which).string() << "/data\n"
-      << "clientPortAddress=127.0.0.1\nclientPort=" << mine.port << "\nadmin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n"
+      << "clientPortAddress=127.0.0.1\nclientPort=" << mine.port
+      << "\nadmin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n"
       // What is made here need not survive. Containers need the extended types.
       << "forceSync=no\nextendedTypesEnabled=true\npreAllocSize=1024\nquorumListenOnAllIPs=false\n"
       << "tickTime=" << options_.tick.count() << "\nminSessionTimeout=" << options_.shortest_session.count()
-      << "\nmaxSessionTimeout=" << options_.longest_session.count() << "\nsyncLimit=" << options_.sync_limit << "\ninitLimit=" << 60'000 / options_.tick.count()
-      << '\n';
+      << "\nmaxSessionTimeout=" << options_.longest_session.count() << "\nsyncLimit=" << options_.sync_limit
+      << "\ninitLimit=" << 60'000 / options_.tick.count() << '\n';
   for (std::string const& line : options_.settings) out << line << '\n';
   if (size() == 1) return;
   for (std::size_t i = 0; i < size(); ++i) {
     bool const by_proxy = i != which && options_.proxies;
-    out << "server." << i + 1 << "=127.0.0.1:" << (by_proxy ? mine.to[i]->port() : servers_[i].quorum_port) << ':' << servers_[i].election_port << '\n';
+    out << "server." << i + 1 << "=127.0.0.1:" << (by_proxy ? mine.to[i]->port() : servers_[i].quorum_port) << ':' << servers_[i].election_port
+        << '\n';
   }
   fs::create_directory(folder(which) / "data");
   std::ofstream{folder(which) / "data" / "myid"} << which + 1 << '\n';

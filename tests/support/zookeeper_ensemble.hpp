@@ -18,7 +18,8 @@ namespace conch::test {
 struct zookeeper_options {
   /// 1: by itself. More: they elect a leader.
   std::size_t servers = 1;
-  /// A server keeps sessions of at least two ticks. Half a tick is the time between two pings of a leader, and between two looks for expired sessions.
+  /// A server keeps sessions of at least two ticks. Half a tick is the time between two pings of a leader, and between two looks for expired
+  /// sessions.
   std::chrono::milliseconds tick{200};
   std::chrono::milliseconds shortest_session{400}, longest_session{60'000};
   /// In ticks: how long a leader and its followers wait for each other.

@@ -41,8 +41,8 @@ void zookeeper_world::granted(zookeeper_hold& h) {
     for (zookeeper_hold const* one : w.waiting) first = std::min(first, one->asked_at);
     nanos const idle = now_ - std::max({w.free_since, first, 500 * millisecond});
     if (w.active.empty() && idle > 40 * (latency + jitter) + 20 * millisecond) {
-      throw violation{4, "lock " + std::to_string(h.name) + " was left alone for " + std::to_string(idle / microsecond) +
-                             " us although it was asked for"};
+      throw violation{
+          4, "lock " + std::to_string(h.name) + " was left alone for " + std::to_string(idle / microsecond) + " us although it was asked for"};
     }
     if (remote) ++result.calm_remote_grants;
   }
@@ -135,10 +135,13 @@ void zookeeper_world::writes(zookeeper_client& c, zookeeper::request const& r) {
     ++c.creations_;
   if (beat) ++c.heartbeats_;
   // P10: while they wait nothing is sent but the heartbeat.
-  bool const waits = std::any_of(c.coroutines_.begin(), c.coroutines_.end(), [](auto const& one) { return one.hold != nullptr && one.hold->waiting; });
-  bool const asks = std::any_of(c.coroutines_.begin(), c.coroutines_.end(),
-                                [](auto const& one) { return one.hold != nullptr && (!one.hold->waiting || one.hold->cancelled || one.hold->until != time_point::max()); });
-  if (calm && c.in_tick_ && waits && !asks && !beat && now_ > second) throw violation{10, "client " + std::to_string(c.number) + " asks again while it waits"};
+  bool const waits =
+      std::any_of(c.coroutines_.begin(), c.coroutines_.end(), [](auto const& one) { return one.hold != nullptr && one.hold->waiting; });
+  bool const asks = std::any_of(c.coroutines_.begin(), c.coroutines_.end(), [](auto const& one) {
+    return one.hold != nullptr && (!one.hold->waiting || one.hold->cancelled || one.hold->until != time_point::max());
+  });
+  if (calm && c.in_tick_ && waits && !asks && !beat && now_ > second)
+    throw violation{10, "client " + std::to_string(c.number) + " asks again while it waits"};
   if (auto const* const set = std::get_if<zookeeper::set_data>(&r); set != nullptr && set->path.find("/.clients/") == std::string::npos)
     throw violation{10, "client " + std::to_string(c.number) + " writes to " + set->path};
 }

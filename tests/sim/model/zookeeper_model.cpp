@@ -9,8 +9,7 @@ using zookeeper::reply;
 using zookeeper::status;
 
 zookeeper_model::zookeeper_model(settings s, event_queue& events, nanos const& now, outside& out)
-    : settings_{s}, events_{events}, now_{now}, out_{out}, random_{s.seed}, servers_(s.servers),
-      frozen_(s.servers, std::vector<int>(s.servers, 0)) {
+    : settings_{s}, events_{events}, now_{now}, out_{out}, random_{s.seed}, servers_(s.servers), frozen_(s.servers, std::vector<int>(s.servers, 0)) {
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < servers_.size(); ++i) all.push_back(i);
   lead(static_cast<std::size_t>(random_.below(std::ssize(servers_))), all);
@@ -143,9 +142,8 @@ void zookeeper_model::elect() {
   std::erase_if(looking, [this](std::size_t one) { return servers_[one].is != role::looking; });
   // Who has the most in its log.
   auto const last = [this](std::size_t one) { return servers_[one].log.empty() ? 0 : servers_[one].log.back()->zxid; };
-  std::stable_sort(looking.begin(), looking.end(), [&](std::size_t a, std::size_t b) {
-    return last(a) != last(b) ? last(a) > last(b) : (a != shunned_ && b == shunned_);
-  });
+  std::stable_sort(looking.begin(), looking.end(),
+                   [&](std::size_t a, std::size_t b) { return last(a) != last(b) ? last(a) > last(b) : (a != shunned_ && b == shunned_); });
   for (std::size_t const one : looking) {
     std::vector<std::size_t> with;
     for (std::size_t const other : looking) {
@@ -500,7 +498,8 @@ reply zookeeper_model::read(connection_id id, zookeeper::request const& what) {
     }
     // In no order.
     zookeeper::children all{{n->children.begin(), n->children.end()}};
-    for (std::size_t i = all.names.size(); i > 1; --i) std::swap(all.names[i - 1], all.names[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(i)))]);
+    for (std::size_t i = all.names.size(); i > 1; --i)
+      std::swap(all.names[i - 1], all.names[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(i)))]);
     r.content = std::move(all);
   }
   return r;

@@ -25,13 +25,13 @@ class zookeeper_model {
   struct settings {
     std::size_t servers = 3;  // 1: standalone
     nanos tick = 2 * second;
-    int sync_limit = 5;                // ticks: so long a follower and its leader wait for each other
-    nanos latency = 0, jitter = 0;     // one way between two servers
-    nanos write_time = 0;              // until a server has a proposal on its disk
+    int sync_limit = 5;             // ticks: so long a follower and its leader wait for each other
+    nanos latency = 0, jitter = 0;  // one way between two servers
+    nanos write_time = 0;           // until a server has a proposal on its disk
     nanos election = 500 * millisecond;
     nanos check_containers = 60 * second;
     std::int64_t epoch_ms = 1'700'000'000'000;  // what their clocks show when it begins
-    std::int32_t first_sequence = 0;   // of every container
+    std::int32_t first_sequence = 0;            // of every container
     std::uint64_t seed = 1;
   };
 
@@ -42,7 +42,7 @@ class zookeeper_model {
     virtual void answered(connection_id c, zookeeper::request const& to, zookeeper::reply const& r) = 0;
     virtual void answered_ping(connection_id c, std::int64_t zxid) = 0;
     virtual void noticed(connection_id c, zookeeper::notice const& n) = 0;
-    virtual void closed(connection_id c) = 0;  // by the server
+    virtual void closed(connection_id c) = 0;              // by the server
     virtual void decided(zookeeper_transaction const&) {}  // the first server has it
     virtual void happened(std::string) {}
 

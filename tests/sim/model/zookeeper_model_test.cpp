@@ -23,16 +23,17 @@ struct ensemble : zookeeper_model::outside {
 
   explicit ensemble(std::size_t servers, nanos tick = 500 * millisecond, std::int32_t first_sequence = 0)
       : model{[&] {
-          zookeeper_model::settings s;
-          s.servers = servers;
-          s.tick = tick;
-          s.sync_limit = 10;
-          s.latency = millisecond;
-          s.write_time = millisecond;
-          s.election = 200 * millisecond;
-          s.first_sequence = first_sequence;
-          return s;
-        }(), events, now, *this} {}
+                zookeeper_model::settings s;
+                s.servers = servers;
+                s.tick = tick;
+                s.sync_limit = 10;
+                s.latency = millisecond;
+                s.write_time = millisecond;
+                s.election = 200 * millisecond;
+                s.first_sequence = first_sequence;
+                return s;
+              }(),
+              events, now, *this} {}
 
   void greeted(zookeeper_model::connection_id c, zk::connect_response const& r) override { of[c].greetings.push_back(r); }
   void answered(zookeeper_model::connection_id c, zk::request const&, zk::reply const& r) override {

@@ -27,7 +27,7 @@ struct zookeeper_transaction {
   std::string path, data;
   std::int64_t owner = 0;
   std::int32_t first_child = 0;  // the SEQ with which a folder begins
-  std::size_t asked_at = 0;   // the server, and there ...
+  std::size_t asked_at = 0;      // the server, and there ...
   std::uint64_t question = 0;    // ... the request; 0: the leader's own
 };
 
@@ -64,7 +64,7 @@ class zookeeper_tree {
   }
   std::map<std::string, node, std::less<>> const& nodes() const { return nodes_; }
   std::map<std::int64_t, int> const& sessions() const { return sessions_; }  // with their timeouts
-  std::int64_t last() const { return last_; }                               // of the transactions so far
+  std::int64_t last() const { return last_; }                                // of the transactions so far
 
   // What becomes of a request of that session, in the present state.
   zookeeper_transaction prepare(zookeeper::request const& r, std::int64_t session) const;

@@ -132,9 +132,7 @@ void zookeeper_client::pause(nanos length) {
   });
 }
 
-bool zookeeper_client::settled() const {
-  return !alive || (!paused && backend->settled() && backend->connected() && cohort->idle());
-}
+bool zookeeper_client::settled() const { return !alive || (!paused && backend->settled() && backend->connected() && cohort->idle()); }
 
 bool zookeeper_client::finished() const {
   if (!alive) return true;
@@ -295,9 +293,7 @@ void zookeeper_client::later(int which, nanos delay, void (zookeeper_client::*wh
 void zookeeper_client::think(int which) {
   random_source& r = world.random();
   coroutines_[static_cast<std::size_t>(which)].busy = true;
-  nanos const delay = r.chance(40)   ? r.between(0, 300) * microsecond
-                      : r.chance(50) ? r.between(0, 100) * millisecond
-                                     : r.between(0, world.lease / 2);
+  nanos const delay = r.chance(40) ? r.between(0, 300) * microsecond : r.chance(50) ? r.between(0, 100) * millisecond : r.between(0, world.lease / 2);
   later(which, delay, &zookeeper_client::ask);
 }
 

@@ -34,7 +34,8 @@ zookeeper_world::zookeeper_world(std::uint64_t with_seed, bool traced) : seed{wi
   s.write_time = r.between(0, 2000) * microsecond;
   s.election = r.between(50, 500) * millisecond;
   s.check_containers = r.chance(70) ? 60 * second : r.between(100, 3000) * millisecond;
-  if (r.chance(40)) s.first_sequence = static_cast<std::int32_t>(r.chance(50) ? std::numeric_limits<std::int32_t>::max() - r.between(0, 12) : r.between(0, 12));
+  if (r.chance(40))
+    s.first_sequence = static_cast<std::int32_t>(r.chance(50) ? std::numeric_limits<std::int32_t>::max() - r.between(0, 12) : r.between(0, 12));
   if (r.chance(20)) s.first_sequence = static_cast<std::int32_t>(-r.between(0, 12));
   s.epoch_ms += r.between(0, 1'000'000);
   s.seed = r.next();
@@ -78,7 +79,8 @@ void zookeeper_world::run() {
   auto const settled = [](zookeeper_client const& c) { return c.settled(); };
   if (!pass_until(now_ + 40 * lease + 20 * second, [&] { return revivals_ == 0 && every(finished); }))
     tell(4, "somebody still waits long after all faults were over:", finished);
-  if (!pass_until(now_ + 2 * lease + 2 * second, [&] { return every(settled); })) tell(6, "something is still owed to servers that are there:", settled);
+  if (!pass_until(now_ + 2 * lease + 2 * second, [&] { return every(settled); }))
+    tell(6, "something is still owed to servers that are there:", settled);
   (void)pass_until(now_ + 20 * (latency + jitter) + 50 * millisecond, never);
   nothing_left(true);
   (void)pass_until(now_ + lease + 3 * tick, never);
@@ -259,8 +261,7 @@ void zookeeper_world::break_line(zookeeper_client& c) {
         model_->disconnect(l->id);
       });
       return;
-    default:
-      l->trap = static_cast<int>(random_.between(0, 5));
+    default: l->trap = static_cast<int>(random_.between(0, 5));
   }
 }
 
