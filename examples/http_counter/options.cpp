@@ -68,7 +68,8 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
       "$CONCH_URL, else redis://127.0.0.1:6379). With a password only in $CONCH_URL: everybody on the machine can "
       "read arguments");
   add("lock-server", po::value(&result.lock_servers)->value_name("URL"),
-      "keeps the lock, while --redis keeps the counter: redis://, rediss:// (TLS), redis-sentinel://, zookeeper:// or unix://; several: each has a vote");
+      "keeps the lock, while --redis keeps the counter: redis://, rediss:// (TLS), redis-sentinel://, zookeeper:// or unix://; several: each has a "
+      "vote");
   add("name", po::value(&result.name)->default_value(result.name)->value_name("NAME"), "of the counter and of its lock");
   add("wait-ms", po::value(&wait)->default_value(result.wait.count())->value_name("N"),
       "how long a request waits for the lock before it is answered with 503");
