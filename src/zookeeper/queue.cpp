@@ -23,15 +23,15 @@ using at = engine::place::state;
 
 bool is_usable(std::int64_t fence) { return fence > 0 && fence < protocol::fence_limit; }
 
-std::string path_of(place const& s, std::string_view node) { return s.folder + '/' + std::string{node}; }
+std::string path_of(standing const& s, std::string_view node) { return s.folder + '/' + std::string{node}; }
 
-bool waits(place const& s) { return s.at == at::asking || s.at == at::in_line; }
+bool waits(standing const& s) { return s.at == at::asking || s.at == at::in_line; }
 
 }  // namespace
 
-place::place(queue& keeper, std::string_view lock_name, engine::permit const& share, std::string in_folder)
+standing::standing(queue& keeper, std::string_view lock_name, engine::permit const& share, std::string in_folder)
     : engine::place{lock_name, share}, of{keeper}, folder{std::move(in_folder)}, check{this, [](void* self, time_point now) {
-                                                                                         auto& s = *static_cast<place*>(self);
+                                                                                         auto& s = *static_cast<standing*>(self);
                                                                                          s.of.check(s, now);
                                                                                        }} {}
 
@@ -52,7 +52,7 @@ engine::capabilities queue::offers() const noexcept {
 }
 
 std::unique_ptr<engine::place> queue::make_place(std::string_view name, engine::permit const& share) {
-  return std::make_unique<place>(*this, name, share, folder_of(root_, name));
+  return std::make_unique<standing>(*this, name, share, folder_of(root_, name));
 }
 
 duration queue::validity(milliseconds lease) const noexcept { return protocol::good_for(lease); }
@@ -62,7 +62,7 @@ void queue::report(statistics& to) const { to.cleanups_pending = cleanups_; }
 // -------------------------------------------------------------------------------------------- asking and being first
 
 void queue::ask(engine::place& p, bool wait, milliseconds lease, time_point now) {
-  auto& s = static_cast<place&>(p);
+  auto& s = static_cast<standing&>(p);
   enter(s, at::asking);
   s.wait = wait;
   s.lease = lease;
@@ -81,7 +81,7 @@ void queue::ask(engine::place& p, bool wait, milliseconds lease, time_point now)
 }
 
 /// Another node is asked for.
-void queue::begin(place& s) {
+void queue::begin(standing& s) {
   s.number = ++numbers_;
   s.made_in = sessions_;
   s.told_on = 0;
@@ -93,7 +93,7 @@ void queue::begin(place& s) {
 }
 
 /// The node and what stands before it, in one round trip.
-void queue::make_node(place& s, time_point now) {
+void queue::make_node(standing& s, time_point now) {
   if (s.lease > session_.timeout()) {
     return fail(s,
                 make_error_code(errc::invalid_config, "a lease of " + std::to_string(s.lease.count()) + " ms is longer than the session of " +
@@ -108,13 +108,13 @@ void queue::make_node(place& s, time_point now) {
   send(about::list, get_children{s.folder}, s, nullptr, now);
 }
 
-void queue::list(place& s, time_point now) {
+void queue::list(standing& s, time_point now) {
   if (std::exchange(s.listing, true)) return;
   send(about::list, get_children{s.folder}, s, nullptr, now);
 }
 
 void queue::node_answer(in_flight const& r, reply const& a, time_point now) {
-  place& s = *r.at;
+  standing& s = *r.at;
   auto const* const made = a.what == status::ok ? std::get_if<created>(&a.content) : nullptr;
   if (s.number != r.number || s.at == at::idle) {  // given up meanwhile
     auto const found = unknown_.find(r.number);
@@ -142,7 +142,7 @@ void queue::node_answer(in_flight const& r, reply const& a, time_point now) {
 }
 
 /// This is the node of the place.
-void queue::found(place& s, std::string path, std::int64_t created, time_point now) {
+void queue::found(standing& s, std::string path, std::int64_t created, time_point now) {
   auto const name = read_node_name(last_of(path));
   if (!name) return session_.drop("the name of a new node is not what was asked for", now);
   s.node = std::move(path);
@@ -151,7 +151,7 @@ void queue::found(place& s, std::string path, std::int64_t created, time_point n
 }
 
 void queue::list_answer(in_flight const& r, reply const& a, time_point now) {
-  place& s = *r.at;
+  standing& s = *r.at;
   if (s.number != r.number) return;
   s.listing = false;
   if (s.node.empty() || s.leave_sent || s.at == at::idle || s.at == at::owned) return;
@@ -169,7 +169,7 @@ void queue::list_answer(in_flight const& r, reply const& a, time_point now) {
 }
 
 /// What stands before the place, and who is watched.
-void queue::look(place& s, children const& all, time_point now) {
+void queue::look(standing& s, children const& all, time_point now) {
   bool is_there = false;
   std::size_t ahead = 0;
   std::optional<node_name> next, second;
@@ -214,7 +214,7 @@ void queue::look(place& s, children const& all, time_point now) {
 }
 
 /// Watches these two, and no others. What is watched already stays so.
-void queue::watch(place& s, std::string before, std::string before_that, time_point now) {
+void queue::watch(standing& s, std::string before, std::string before_that, time_point now) {
   for (std::string const* old : {&s.before, &s.before_that}) {
     if (!old->empty() && *old != before && *old != before_that) watched_.erase(*old);
   }
@@ -225,7 +225,7 @@ void queue::watch(place& s, std::string before, std::string before_that, time_po
   }
 }
 
-void queue::unwatch(place& s) {
+void queue::unwatch(standing& s) {
   for (std::string* one : {&s.before, &s.before_that}) {
     if (!one->empty()) watched_.erase(*one);
     one->clear();
@@ -233,7 +233,7 @@ void queue::unwatch(place& s) {
 }
 
 void queue::watch_answer(in_flight const& r, reply const& a, time_point now) {
-  place& s = *r.at;
+  standing& s = *r.at;
   if (s.number != r.number || a.what == status::ok) return;
   auto const found = watched_.find(r.path);
   if (found == watched_.end() || found->second != &s) return;
@@ -245,7 +245,7 @@ void queue::watch_answer(in_flight const& r, reply const& a, time_point now) {
 void queue::noticed(notice const& n, time_point now) {
   auto const found = watched_.find(n.path);
   if (found == watched_.end()) return;
-  place& s = *found->second;
+  standing& s = *found->second;
   if (n.what == notice::event::deleted) {
     watched_.erase(found);
     gone(s, n.path, now);
@@ -256,7 +256,7 @@ void queue::noticed(notice const& n, time_point now) {
 
 /// One of those before the place is gone. If nobody else stood before it, that is its grant: nobody comes in before it. Otherwise the folder tells
 /// who is left; it has done so before the turn of this place comes, for whoever stands second looks when the first one goes.
-void queue::gone(place& s, std::string const& path, time_point now) {
+void queue::gone(standing& s, std::string const& path, time_point now) {
   ++stats_.pushes;
   bool const was_next = path == s.before;
   (was_next ? s.before : s.before_that).clear();
@@ -269,7 +269,7 @@ void queue::gone(place& s, std::string const& path, time_point now) {
   list(s, now);
 }
 
-void queue::stands_first(place& s, bool pushed, time_point now) {
+void queue::stands_first(standing& s, bool pushed, time_point now) {
   s.ahead = 0;
   s.first = true;
   s.by_push = pushed;
@@ -278,7 +278,7 @@ void queue::stands_first(place& s, bool pushed, time_point now) {
   else session_.prove_soon(now);
 }
 
-void queue::own(place& s, time_point now) {
+void queue::own(standing& s, time_point now) {
   s.fence = CONCH_MUTANT(fence_of_sequence) ? session_.birth() + s.sequence : session_.birth() + s.created;
   if (!is_usable(s.fence)) {
     return fail(s,
@@ -303,7 +303,7 @@ void queue::own(place& s, time_point now) {
 void queue::renew(std::span<engine::place* const> places, time_point now) {
   bool any_waits = false;
   for (engine::place* p : places) {
-    auto& s = static_cast<place&>(*p);
+    auto& s = static_cast<standing&>(*p);
     if (s.at != at::owned || !s.may_renew(now) || s.made_in != sessions_) continue;
     if (prolong(s, now)) {
       up_.extended(s, now);
@@ -314,7 +314,7 @@ void queue::renew(std::span<engine::place* const> places, time_point now) {
   if (any_waits) session_.prove_soon(now);
 }
 
-bool queue::prolong(place& s, time_point now) {
+bool queue::prolong(standing& s, time_point now) {
   time_point const until = std::min(session_.deadline(), now + validity(s.lease));
   if (until <= s.deadline || now >= s.deadline) return false;
   s.deadline = until;
@@ -326,13 +326,13 @@ bool queue::prolong(place& s, time_point now) {
 }
 
 void queue::proved(time_point now) {
-  std::vector<place*> to_look_at;
-  active_.for_each([&](place& s) {
+  std::vector<standing*> to_look_at;
+  active_.for_each([&](standing& s) {
     if (s.made_in != sessions_ || !(s.first || s.wants_renewal)) return;
     ++s.references;
     to_look_at.push_back(&s);
   });
-  for (place* s : to_look_at) {
+  for (standing* s : to_look_at) {
     if (s->first && (waits(*s) || s->at == at::leaving)) stands_first(*s, s->by_push, now);
     else if (s->at == at::owned && s->wants_renewal && s->may_renew(now) && prolong(*s, now)) up_.extended(*s, now);
     drop(*s);
@@ -340,7 +340,7 @@ void queue::proved(time_point now) {
 }
 
 void queue::release(engine::place& p, std::optional<milliseconds> again, receipt* r, time_point now) {
-  auto& s = static_cast<place&>(p);
+  auto& s = static_cast<standing&>(p);
   bool const valid = s.deadline > now;
   ++s.references;
   become_idle(s);
@@ -352,7 +352,7 @@ void queue::release(engine::place& p, std::optional<milliseconds> again, receipt
 // ----------------------------------------------------------------------------------------------- leaving and giving up
 
 void queue::leave_unless_granted(engine::place& p, time_point now) {
-  auto& s = static_cast<place&>(p);
+  auto& s = static_cast<standing&>(p);
   if (!s.written) {
     become_idle(s);
     up_.left(s, now);
@@ -367,7 +367,7 @@ void queue::leave_unless_granted(engine::place& p, time_point now) {
   }  // else the answer that is under way, or go_on, comes first
 }
 
-void queue::leave(place& s, time_point now) {
+void queue::leave(standing& s, time_point now) {
   s.first = false;
   s.leave_sent = true;
   unwatch(s);
@@ -375,17 +375,17 @@ void queue::leave(place& s, time_point now) {
 }
 
 void queue::leave_answer(in_flight const& r, reply const&, time_point now) {
-  place& s = *r.at;
+  standing& s = *r.at;
   if (s.number == r.number && s.at == at::leaving) gone_from_line(s, now);
 }
 
-void queue::gone_from_line(place& s, time_point now) {
+void queue::gone_from_line(standing& s, time_point now) {
   become_idle(s);
   up_.left(s, now);
 }
 
 void queue::give_up(engine::place& p, receipt* r, time_point now) {
-  auto& s = static_cast<place&>(p);
+  auto& s = static_cast<standing&>(p);
   become_idle(s);
   if (s.written) {
     owe(s, r, now);
@@ -395,7 +395,7 @@ void queue::give_up(engine::place& p, receipt* r, time_point now) {
 }
 
 /// What is left of an idle place is removed.
-void queue::owe(place& s, receipt* r, time_point now, bool was_valid) {
+void queue::owe(standing& s, receipt* r, time_point now, bool was_valid) {
   auto* const c = new cleanup{s, s.number};
   ++cleanups_;
   c->node = s.node;
@@ -434,7 +434,7 @@ void queue::cleanup_answer(in_flight const& r, reply const& a, time_point now) {
 }
 
 void queue::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
-  place& s = c.at;
+  standing& s = c.at;
   receipt* const whom = c.whom;
   if (whom != nullptr) forget(*whom);
   unknown_.erase(c.number);
@@ -458,7 +458,7 @@ time_point queue::late_after(receipt const& r) const {
 
 /// Was a node made under that number? The server first hears of all that the leader knows. What an earlier connection had under way for this session
 /// the leader has carried out by then, or refuses: the session has moved.
-void queue::search(place& s, std::uint64_t number, cleanup* c, time_point now) {
+void queue::search(standing& s, std::uint64_t number, cleanup* c, time_point now) {
   send(about::nothing, sync{s.folder}, s, c, now);
   if (c != nullptr) c->sent = true;
   send(about::search, get_children{s.folder}, s, c, now);
@@ -466,7 +466,7 @@ void queue::search(place& s, std::uint64_t number, cleanup* c, time_point now) {
 }
 
 void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
-  place& s = *r.at;
+  standing& s = *r.at;
   std::string found;
   if (auto const* const all = std::get_if<children>(&a.content)) {
     std::string const prefix = node_prefix(client_id_, r.number);
@@ -500,7 +500,7 @@ void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
 }
 
 void queue::found_answer(in_flight const& r, reply const& a, time_point now) {
-  place& s = *r.at;
+  standing& s = *r.at;
   if (s.number != r.number || s.at == at::idle) {
     auto const owed = unknown_.find(r.number);
     if (owed == unknown_.end()) return;
@@ -537,7 +537,7 @@ void queue::interrupted(time_point now) {
   pending_.for_each(again);
   resting_cleanups_.for_each(again);
   rest_all();
-  auto const unheard = [](place& s) {
+  auto const unheard = [](standing& s) {
     s.before.clear();
     s.before_that.clear();
     s.listing = s.leave_sent = s.first = false;
@@ -555,15 +555,15 @@ void queue::ended(time_point now) {
 }
 
 void queue::refused(error_code why, time_point now) {
-  std::vector<place*> asking;
-  auto const look = [&](place& s) {
+  std::vector<standing*> asking;
+  auto const look = [&](standing& s) {
     if (!waits(s)) return;
     ++s.references;
     asking.push_back(&s);
   };
   active_.for_each(look);
   resting_.for_each(look);
-  for (place* s : asking) {
+  for (standing* s : asking) {
     if (waits(*s)) fail(*s, why, now);
     drop(*s);
   }
@@ -592,14 +592,14 @@ void queue::go_on(time_point now) {
     }
   }
   for (; left != 0 && !resting_.empty(); --left) {
-    place& s = resting_.pop_front();
+    standing& s = resting_.pop_front();
     active_.push_back(s);
     go_on_with(s, now);
   }
   if (!resting_.empty() || !resting_cleanups_.empty()) timers_.arm(rest_, engine::in_next_turn(now));
 }
 
-void queue::go_on_with(place& s, time_point now) {
+void queue::go_on_with(standing& s, time_point now) {
   if (s.made_in != sessions_ && !CONCH_MUTANT(id_over_sessions)) {
     if (s.at == at::owned) {
       become_idle(s);
@@ -628,7 +628,7 @@ void queue::go_on_with(place& s, time_point now) {
 }
 
 /// The node is gone, or was never made: another one, behind all others.
-void queue::ask_anew(place& s, retry_reason why, time_point now) {
+void queue::ask_anew(standing& s, retry_reason why, time_point now) {
   if (s.written) up_.asked_again(s, why, now);
   begin(s);
   s.written = false;
@@ -636,12 +636,12 @@ void queue::ask_anew(place& s, retry_reason why, time_point now) {
 }
 
 /// The time counts from when the connection was lost.
-void queue::patience(place& s, time_point since) {
+void queue::patience(standing& s, time_point since) {
   if (s.trouble_since == time_point{}) s.trouble_since = since;
   timers_.arm(s.check, s.trouble_since + settings_.offline_timeout);
 }
 
-void queue::check(place& s, time_point now) {
+void queue::check(standing& s, time_point now) {
   if (connected()) return;
   if (s.at == at::leaving) {
     become_idle(s);
@@ -654,7 +654,7 @@ void queue::check(place& s, time_point now) {
 
 // ------------------------------------------------------------------------------------------- requests and answers
 
-void queue::send(about what, request const& r, place& s, cleanup* c, time_point now, std::string path) {
+void queue::send(about what, request const& r, standing& s, cleanup* c, time_point now, std::string path) {
   ++stats_.scripts;
   ++s.references;
   if (c == nullptr) s.told_on = connections_;  // a clean-up says nothing about what the place asks for now
@@ -685,18 +685,18 @@ void queue::answered(reply const& a, time_point now) {
   drop(*r.at);
 }
 
-error_code queue::error_of(reply const& a, place const& s) const {
+error_code queue::error_of(reply const& a, standing const& s) const {
   std::string const lock = " (lock " + readable(s.name) + ')';
   if (a.what == status::no_auth) return make_error_code(errc::access_denied, "no right to the nodes of " + s.folder + lock);
   return make_error_code(errc::server_refused, "ZooKeeper's error " + std::to_string(static_cast<int>(a.what)) + lock);
 }
 
-void queue::fail_as(place& s, reply const& a, time_point now) {
+void queue::fail_as(standing& s, reply const& a, time_point now) {
   if (waits(s)) fail(s, error_of(a, s), now);
   else if (s.at == at::leaving) gone_from_line(s, now);
 }
 
-void queue::fail(place& s, error_code why, time_point now) {
+void queue::fail(standing& s, error_code why, time_point now) {
   become_idle(s);
   ++s.references;  // the place must outlive its clean-up and the event
   if (s.written) owe(s, nullptr, now);
@@ -704,7 +704,7 @@ void queue::fail(place& s, error_code why, time_point now) {
   drop(s);
 }
 
-void queue::become_idle(place& s) {
+void queue::become_idle(standing& s) {
   enter(s, at::idle);
   s.unlink();
   s.check.cancel();
@@ -713,7 +713,7 @@ void queue::become_idle(place& s) {
   if (active_.empty() && resting_.empty()) session_.need_no_deadline();
 }
 
-void queue::drop(place& s) {
+void queue::drop(standing& s) {
   --s.references;
   if (s.references == 0 && s.at == at::idle) up_.settled(s);
 }
@@ -721,7 +721,7 @@ void queue::drop(place& s) {
 std::string queue::why_not_connected() const { return session_.trouble().empty() ? "there is no connection yet" : session_.trouble(); }
 
 error_code queue::too_late(engine::place const& p) const {
-  auto const& s = static_cast<place const&>(p);
+  auto const& s = static_cast<standing const&>(p);
   if (connected()) return make_error_code(errc::timed_out, s.at == at::asking ? "the server has not answered yet" : "");
   return make_error_code(session_.trouble().empty() ? errc::timed_out : errc::unreachable, why_not_connected());
 }

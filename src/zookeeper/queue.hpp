@@ -22,8 +22,8 @@ namespace conch::zookeeper {
 class queue;
 
 /// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. The first node has the lock.
-struct place final : engine::place, engine::list_hook<place> {
-  place(queue& keeper, std::string_view lock_name, engine::permit const& share, std::string folder);
+struct standing final : engine::place, engine::list_hook<standing> {
+  standing(queue& keeper, std::string_view lock_name, engine::permit const& share, std::string folder);
 
   queue& of;
   std::string const folder;
@@ -48,9 +48,9 @@ struct place final : engine::place, engine::list_hook<place> {
 
 /// A release or a leave that is not done yet.
 struct cleanup final : engine::list_hook<cleanup> {
-  cleanup(place& s, std::uint64_t n) : at{s}, number{n} { ++s.references; }
+  cleanup(standing& s, std::uint64_t n) : at{s}, number{n} { ++s.references; }
 
-  place& at;
+  standing& at;
   std::uint64_t const number;
   std::string node;  // empty: it is not known whether there is one
   std::uint64_t made_in = 0;
@@ -90,12 +90,12 @@ class queue final : public engine::backend, private session_events {
   void closed() override { session_.close(); }
 
  private:
-  friend struct place;
+  friend struct standing;
 
   enum class about : std::uint8_t { node, folder, list, watch, leave, clean_up, stray, search, found, nothing };
   struct in_flight {
     about what;
-    place* at;
+    standing* at;
     std::uint64_t number;
     cleanup* of_cleanup;
     std::string path;  // that is watched
@@ -112,12 +112,12 @@ class queue final : public engine::backend, private session_events {
 
   void rest_all();
   void go_on(time_point now);
-  void go_on_with(place& s, time_point now);
-  void send(about what, request const& r, place& s, cleanup* c, time_point now, std::string path = {});
-  void begin(place& s);
-  void make_node(place& s, time_point now);
-  void list(place& s, time_point now);
-  void search(place& s, std::uint64_t number, cleanup* c, time_point now);
+  void go_on_with(standing& s, time_point now);
+  void send(about what, request const& r, standing& s, cleanup* c, time_point now, std::string path = {});
+  void begin(standing& s);
+  void make_node(standing& s, time_point now);
+  void list(standing& s, time_point now);
+  void search(standing& s, std::uint64_t number, cleanup* c, time_point now);
   void node_answer(in_flight const& r, reply const& a, time_point now);
   void found_answer(in_flight const& r, reply const& a, time_point now);
   void list_answer(in_flight const& r, reply const& a, time_point now);
@@ -125,27 +125,27 @@ class queue final : public engine::backend, private session_events {
   void leave_answer(in_flight const& r, reply const& a, time_point now);
   void cleanup_answer(in_flight const& r, reply const& a, time_point now);
   void search_answer(in_flight const& r, reply const& a, time_point now);
-  void look(place& s, children const& all, time_point now);
-  void gone(place& s, std::string const& path, time_point now);
-  void stands_first(place& s, bool pushed, time_point now);
-  void own(place& s, time_point now);
-  bool prolong(place& s, time_point now);
-  void found(place& s, std::string path, std::int64_t created, time_point now);
-  void leave(place& s, time_point now);
-  void gone_from_line(place& s, time_point now);
-  void ask_anew(place& s, conch::retry_reason why, time_point now);
-  void become_idle(place& s);
-  void watch(place& s, std::string before, std::string before_that, time_point now);
-  void unwatch(place& s);
-  void fail(place& s, error_code why, time_point now);
-  void fail_as(place& s, reply const& a, time_point now);
-  error_code error_of(reply const& a, place const& s) const;
-  void owe(place& s, engine::receipt* r, time_point now, bool was_valid = false);
+  void look(standing& s, children const& all, time_point now);
+  void gone(standing& s, std::string const& path, time_point now);
+  void stands_first(standing& s, bool pushed, time_point now);
+  void own(standing& s, time_point now);
+  bool prolong(standing& s, time_point now);
+  void found(standing& s, std::string path, std::int64_t created, time_point now);
+  void leave(standing& s, time_point now);
+  void gone_from_line(standing& s, time_point now);
+  void ask_anew(standing& s, conch::retry_reason why, time_point now);
+  void become_idle(standing& s);
+  void watch(standing& s, std::string before, std::string before_that, time_point now);
+  void unwatch(standing& s);
+  void fail(standing& s, error_code why, time_point now);
+  void fail_as(standing& s, reply const& a, time_point now);
+  error_code error_of(reply const& a, standing const& s) const;
+  void owe(standing& s, engine::receipt* r, time_point now, bool was_valid = false);
   void send_cleanup(cleanup& c, time_point now);
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
-  void patience(place& s, time_point since);
-  void check(place& s, time_point now);
-  void drop(place& s);
+  void patience(standing& s, time_point since);
+  void check(standing& s, time_point now);
+  void drop(standing& s);
   std::string why_not_connected() const;
 
   config const& settings_;
@@ -159,9 +159,9 @@ class queue final : public engine::backend, private session_events {
   std::uint64_t numbers_ = 0;   // of nodes
   std::uint64_t sessions_ = 1;  // counts sessions; a place of an earlier one has no node
   std::uint64_t connections_ = 1;
-  engine::list<place> active_, resting_;  // all that are not idle; resting: the present connection has not come to them
+  engine::list<standing> active_, resting_;  // all that are not idle; resting: the present connection has not come to them
   engine::list<cleanup> pending_, resting_cleanups_;
-  std::unordered_map<std::string, place*> watched_;      // by path
+  std::unordered_map<std::string, standing*> watched_;   // by path
   std::unordered_map<std::uint64_t, cleanup*> unknown_;  // by number: it is not known whether there is a node
   std::deque<in_flight> in_flight_;
   std::size_t cleanups_ = 0;

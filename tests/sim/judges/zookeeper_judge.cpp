@@ -32,7 +32,7 @@ void zookeeper_world::granted(zookeeper_hold& h) {
   if (h.fence <= w.highest) throw violation{2, who() + " with fence " + std::to_string(h.fence) + " after " + std::to_string(w.highest)};
   if (h.deadline() <= h.client->local()) throw violation{3, who() + " when its validity is over"};
   w.highest = h.fence;
-  h.node = static_cast<zookeeper::place const&>(*h.lock->place).node;
+  h.node = static_cast<zookeeper::standing const&>(*h.lock->place).node;
   must_be_first(h);
   bool const remote = h.fence % engine::hand_offs_per_grant == 0;
   if (calm) {
