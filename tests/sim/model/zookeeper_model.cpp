@@ -115,6 +115,15 @@ void zookeeper_model::start(std::size_t at) {
   look_for_leader();
 }
 
+void zookeeper_model::write(std::string const& path) {
+  auto const l = leader();
+  if (!l || servers_[*l].ahead.find(path) == nullptr) return;
+  zookeeper_transaction t;
+  t.what = zookeeper_transaction::kind::set_data;
+  t.path = path;
+  propose(*l, std::move(t));
+}
+
 void zookeeper_model::depose() {
   auto const l = leader();
   if (!l) return;

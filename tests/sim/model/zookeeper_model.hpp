@@ -67,6 +67,8 @@ class zookeeper_model {
   void thaw(std::size_t a, std::size_t b);
   void crash(std::size_t server);
   void start(std::size_t server);
+  // By somebody who is no client of ours.
+  void write(std::string const& path);
   // The leader loses its followers, and another server is elected if there is one.
   void depose();
   void set_clock(std::size_t of, std::int64_t ppm) { servers_[of].ppm = ppm; }

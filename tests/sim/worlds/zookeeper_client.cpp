@@ -345,8 +345,14 @@ void zookeeper_client::hear(notice const& n) {
     ++me.round;
     nanos const inside = r.chance(60)   ? r.between(0, 5000) * microsecond
                          : r.chance(60) ? r.between(0, 200) * millisecond
-                                        : r.between(0, 2 * world.lease);
+                                        : r.between(0, 3 * world.lease);
     later(which, inside, &zookeeper_client::leave);
+    // B1: whoever holds for long is on a server that is cut off.
+    if (!world.calm && inside > world.lease && r.chance(30)) {
+      world.after(r.between(0, world.lease / 2), [this, mine = process] {
+        if (alive && process == mine && line != nullptr) world.isolate(line->server);
+      });
+    }
   } else if (n.what == notice::kind::lost) {
     ++me.round;
     later(which, r.between(0, 2000) * microsecond, &zookeeper_client::leave);

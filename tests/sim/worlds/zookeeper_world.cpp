@@ -24,6 +24,7 @@ zookeeper_world::zookeeper_world(std::uint64_t with_seed, bool traced) : seed{wi
     margin = tick * (sync_limit + 1);
     lease = tick * r.between(2 * sync_limit + 2, 12);  // or the margin would be less
   }
+  slow_answers = !calm && r.chance(25);
   zookeeper_model::settings s;
   constexpr std::size_t sizes[] = {1, 3, 3, 3, 3, 5};
   s.servers = sizes[r.below(std::size(sizes))];
@@ -116,6 +117,7 @@ zookeeper_world::line_ptr zookeeper_world::connect(int client, std::size_t to) {
   l->client = client;
   l->process = c.process;
   l->server = to;
+  if (slow_answers && random_.chance(50)) l->slow_by = random_.between(0, lease / 8);
   after(delay(), [this, l, &c] {
     if (!model_->is_up(l->server)) {
       after(delay(), [&c, l] { c.lost_line(l); });
@@ -187,7 +189,7 @@ void zookeeper_world::tell(zookeeper_model::connection_id id, delivery what) {
   if (at == by_id_.end()) return;
   line_ptr const l = at->second;
   if (l->cut) return;
-  l->last_down = std::max(now_ + delay(), l->last_down);
+  l->last_down = std::max(now_ + delay() + l->slow_by, l->last_down);
   after(l->last_down - now_, [this, l, what = std::move(what)] {
     zookeeper_client& c = *clients_[static_cast<std::size_t>(l->client)];
     if (!l->cut && l->client_open && c.alive && c.process == l->process) c.receive(l, what);
@@ -198,8 +200,11 @@ void zookeeper_world::greeted(zookeeper_model::connection_id c, zookeeper::conne
   tell(c, [r](zookeeper::wire_events& e, time_point now) { e.greeted(r, now); });
 }
 
-void zookeeper_world::answered(zookeeper_model::connection_id c, zookeeper::request const&, zookeeper::reply const& r) {
+void zookeeper_world::answered(zookeeper_model::connection_id c, zookeeper::request const& to, zookeeper::reply const& r) {
   tell(c, [r](zookeeper::wire_events& e, time_point now) { e.answered(r, now); });
+  // B2: cut off at the moment at which a write is committed.
+  if (calm || !zookeeper::is_write(to) || !random_.chance(1)) return;
+  if (auto const at = by_id_.find(c); at != by_id_.end()) isolate(at->second->server);
 }
 
 void zookeeper_world::answered_ping(zookeeper_model::connection_id c, std::int64_t zxid) {
@@ -285,6 +290,18 @@ void zookeeper_world::isolate(std::size_t which) {
   });
 }
 
+/// B6: somebody writes to the node of a lock, which uses watches up.
+void zookeeper_world::write_by_hand() {
+  std::vector<std::string> all;
+  for (auto const& [path, n] : model_->truth().nodes()) {
+    if (n.owner != 0 && n.owner != zookeeper_tree::container && path.find("/.clients/") == std::string::npos) all.push_back(path);
+  }
+  if (all.empty()) return;
+  std::string const& path = all[static_cast<std::size_t>(random_.below(std::ssize(all)))];
+  say("fault: somebody writes to ", path);
+  model_->write(path);
+}
+
 void zookeeper_world::strike() {
   auto who = static_cast<std::size_t>(random_.below(std::ssize(clients_)));
   for (watch const& w : locks_) {
@@ -294,7 +311,7 @@ void zookeeper_world::strike() {
   zookeeper_client& c = *clients_[who];
   auto which = static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(model_->size())));
   nanos const a_while = random_.chance(70) ? random_.between(1, 1000) * millisecond : random_.between(0, 2 * lease);
-  switch (random_.below(14)) {
+  switch (random_.below(15)) {
     case 0:
     case 1:
     case 2: break_line(c); return;
@@ -335,6 +352,7 @@ void zookeeper_world::strike() {
       say("fault: what client ", who, " says is late");
       if (c.line != nullptr) c.line->held_up_until = std::max(c.line->held_up_until, now_ + a_while);
       return;
+    case 13: write_by_hand(); return;
     default:
       for (auto const& one : clients_) {
         if (one->line != nullptr && random_.chance(70)) one->line->trap = static_cast<int>(random_.between(0, 3));

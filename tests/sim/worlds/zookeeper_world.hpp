@@ -43,7 +43,7 @@ class zookeeper_world final : private zookeeper_model::outside {
     zookeeper_model::connection_id id = 0;
     bool client_open = true, server_open = false;
     bool cut = false;  // nothing sent from now on arrives
-    nanos last_up = 0, last_down = 0, held_up_until = 0;
+    nanos last_up = 0, last_down = 0, held_up_until = 0, slow_by = 0;
     int trap = -1;  // it breaks when so many more messages have arrived; less than 0: it does not
   };
   using line_ptr = std::shared_ptr<line>;
@@ -92,6 +92,7 @@ class zookeeper_world final : private zookeeper_model::outside {
   bool calm = false;
   nanos tick = 0, lease = 0, margin = 0, latency = 0, jitter = 0;
   int sync_limit = 0;
+  bool slow_answers = false;
   bool late_pings = false;  // what is between servers may stand still for as long as it likes, and clients reckon with that
   std::vector<std::string> lines;
   zookeeper_outcome result;
@@ -120,6 +121,7 @@ class zookeeper_world final : private zookeeper_model::outside {
   void strike();
   void break_line(zookeeper_client& c);
   void isolate(std::size_t which);
+  void write_by_hand();
   void revive(zookeeper_client& c, nanos in);
   void nothing_left(bool only_of_the_living);
   nanos short_freeze() const { return margin - tick / 2 - tick / 8; }
