@@ -274,7 +274,7 @@ void queue::stands_first(standing& s, bool pushed, time_point now) {
   s.first = true;
   s.by_push = pushed;
   unwatch(s);
-  if (session_.deadline() > now + session_.timeout() / 16) own(s, now);
+  if (CONCH_MUTANT(granted_without_proof) || session_.deadline() > now + session_.timeout() / 16) own(s, now);
   else session_.prove_soon(now);
 }
 
@@ -290,7 +290,8 @@ void queue::own(standing& s, time_point now) {
   s.segment = 0;
   s.heard_from = s.valid_from = now;
   s.full_until = now + validity(s.lease);
-  s.deadline = std::min(session_.deadline(), s.full_until);
+  s.deadline = CONCH_MUTANT(session_deadline_ignored) ? s.full_until : std::min(session_.deadline(), s.full_until);
+  if (CONCH_MUTANT(lock_node_written)) send(about::nothing, set_data{s.node, {}}, s, nullptr, now);
   s.confirmed = s.deadline >= s.full_until;
   ++progress_;
   enter(s, at::owned);
@@ -315,7 +316,8 @@ void queue::renew(std::span<engine::place* const> places, time_point now) {
 }
 
 bool queue::prolong(standing& s, time_point now) {
-  time_point const until = std::min(session_.deadline(), now + validity(s.lease));
+  time_point const full = now + validity(s.lease);
+  time_point const until = CONCH_MUTANT(session_deadline_ignored) ? full : std::min(session_.deadline(), full);
   if (until <= s.deadline || now >= s.deadline) return false;
   s.deadline = until;
   s.valid_from = s.heard_from = now;
@@ -427,7 +429,7 @@ void queue::cleanup_answer(in_flight const& r, reply const& a, time_point now) {
     ++progress_;
     finish(c, true, {}, now);
   } else if (a.what == status::no_node) {
-    finish(c, c.resent && c.was_valid, {}, now);
+    finish(c, c.resent && c.was_valid && !CONCH_MUTANT(resent_release_is_a_loss), {}, now);
   } else {
     finish(c, false, error_of(a, c.at), now);
   }
@@ -459,7 +461,7 @@ time_point queue::late_after(receipt const& r) const {
 /// Was a node made under that number? The server first hears of all that the leader knows. What an earlier connection had under way for this session
 /// the leader has carried out by then, or refuses: the session has moved.
 void queue::search(standing& s, std::uint64_t number, cleanup* c, time_point now) {
-  send(about::nothing, sync{s.folder}, s, c, now);
+  if (!CONCH_MUTANT(search_without_sync)) send(about::nothing, sync{s.folder}, s, c, now);
   if (c != nullptr) c->sent = true;
   send(about::search, get_children{s.folder}, s, c, now);
   in_flight_.back().number = number;
@@ -624,7 +626,7 @@ void queue::go_on_with(standing& s, time_point now) {
     return search(s, s.number, nullptr, now);
   }
   if (s.at == at::leaving) return leave(s, now);
-  list(s, now);  // the watches went with the connection
+  if (!CONCH_MUTANT(watches_thought_kept)) list(s, now);  // the watches went with the connection
 }
 
 /// The node is gone, or was never made: another one, behind all others.

@@ -230,6 +230,12 @@ enum class engine_mutant : std::uint8_t {
   watcher_never_checks,
   push_to_watcher_ignored,
   // src/zookeeper
+  lock_node_written,
+  granted_without_proof,
+  session_deadline_ignored,
+  resent_release_is_a_loss,
+  search_without_sync,
+  watches_thought_kept,
   cleanup_not_sent,
   cleanup_of_earlier_session,
   deadline_from_answer_to_ping,

@@ -350,7 +350,7 @@ void zookeeper_client::hear(notice const& n) {
     // B1: whoever holds for long is on a server that is cut off.
     if (!world.calm && inside > world.lease && r.chance(30)) {
       world.after(r.between(0, world.lease / 2), [this, mine = process] {
-        if (alive && process == mine && line != nullptr) world.isolate(line->server);
+        if (alive && process == mine && line != nullptr) world.isolate_with(*this);
       });
     }
   } else if (n.what == notice::kind::lost) {

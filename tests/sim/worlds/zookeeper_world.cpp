@@ -69,6 +69,9 @@ void zookeeper_world::run() {
   (void)pass_until(length, never);
   say("all faults are over");
   healing_ = true;
+  slow_answers = false;
+  for (auto const& [id, l] : by_id_) l->slow_by = 0;
+  for (auto const& c : clients_) c->only_until = 0;
   auto const every = [&](auto const& what) { return std::all_of(clients_.begin(), clients_.end(), [&](auto const& c) { return what(*c); }); };
   auto const tell = [&](int promise, std::string words, auto const& what) {
     for (auto const& c : clients_) {
@@ -82,7 +85,7 @@ void zookeeper_world::run() {
     tell(4, "somebody still waits long after all faults were over:", finished);
   if (!pass_until(now_ + 2 * lease + 2 * second, [&] { return every(settled); }))
     tell(6, "something is still owed to servers that are there:", settled);
-  (void)pass_until(now_ + 20 * (latency + jitter) + 50 * millisecond, never);
+  (void)pass_until(now_ + lease / 2, never);  // a wait that was ended is left behind: nobody is told when its place is gone
   nothing_left(true);
   (void)pass_until(now_ + lease + 3 * tick, never);
   nothing_left(false);
@@ -117,9 +120,9 @@ zookeeper_world::line_ptr zookeeper_world::connect(int client, std::size_t to) {
   l->client = client;
   l->process = c.process;
   l->server = to;
-  if (slow_answers && random_.chance(50)) l->slow_by = random_.between(0, lease / 8);
+  if (slow_answers && random_.chance(50)) l->slow_by = random_.between(0, lease / 4);
   after(delay(), [this, l, &c] {
-    if (!model_->is_up(l->server)) {
+    if (!model_->is_up(l->server) || (c.only_until > now_ && c.only_server != l->server)) {
       after(delay(), [&c, l] { c.lost_line(l); });
       return;
     }
@@ -203,8 +206,13 @@ void zookeeper_world::greeted(zookeeper_model::connection_id c, zookeeper::conne
 void zookeeper_world::answered(zookeeper_model::connection_id c, zookeeper::request const& to, zookeeper::reply const& r) {
   tell(c, [r](zookeeper::wire_events& e, time_point now) { e.answered(r, now); });
   // B2: cut off at the moment at which a write is committed.
-  if (calm || !zookeeper::is_write(to) || !random_.chance(1)) return;
-  if (auto const at = by_id_.find(c); at != by_id_.end()) isolate(at->second->server);
+  if (calm || !zookeeper::is_write(to)) return;
+  auto const at = by_id_.find(c);
+  if (at == by_id_.end()) return;
+  int const client = at->second->client;
+  bool const holds =
+      std::any_of(locks_.begin(), locks_.end(), [&](watch const& w) { return !w.active.empty() && w.active.front()->client->number == client; });
+  if (holds && std::holds_alternative<zookeeper::set_data>(to) && random_.chance(5)) isolate_with(*clients_[static_cast<std::size_t>(client)]);
 }
 
 void zookeeper_world::answered_ping(zookeeper_model::connection_id c, std::int64_t zxid) {
@@ -288,6 +296,14 @@ void zookeeper_world::isolate(std::size_t which) {
       if (i != which) model_->thaw(which, i);
     }
   });
+}
+
+/// And that client reaches no other.
+void zookeeper_world::isolate_with(zookeeper_client& c) {
+  if (c.line == nullptr || frozen_until_ > now_ || healing_ || model_->size() == 1) return;
+  isolate(c.line->server);
+  c.only_server = c.line->server;
+  c.only_until = frozen_until_;
 }
 
 /// B6: somebody writes to the node of a lock, which uses watches up.

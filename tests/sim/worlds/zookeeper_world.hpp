@@ -121,6 +121,7 @@ class zookeeper_world final : private zookeeper_model::outside {
   void strike();
   void break_line(zookeeper_client& c);
   void isolate(std::size_t which);
+  void isolate_with(zookeeper_client& c);
   void write_by_hand();
   void revive(zookeeper_client& c, nanos in);
   void nothing_left(bool only_of_the_living);
@@ -199,7 +200,9 @@ class zookeeper_client final : public engine::acquisition_events, public engine:
   zookeeper_world& world;
   int const number;
   bool alive = false, paused = false;
-  nanos disturbed = 0;  // the last time it was still
+  nanos disturbed = 0;         // the last time it was still
+  std::size_t only_server = 0;  // it reaches no other ...
+  nanos only_until = 0;         // ... before then
   std::uint64_t process = 0;
   nanos offset = 0;
   std::int64_t ppm = 0;
