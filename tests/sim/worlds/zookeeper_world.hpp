@@ -200,7 +200,7 @@ class zookeeper_client final : public engine::acquisition_events, public engine:
   zookeeper_world& world;
   int const number;
   bool alive = false, paused = false;
-  nanos disturbed = 0;         // the last time it was still
+  nanos disturbed = 0;          // the last time it was still
   std::size_t only_server = 0;  // it reaches no other ...
   nanos only_until = 0;         // ... before then
   std::uint64_t process = 0;
