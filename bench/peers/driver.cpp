@@ -1,189 +1,23 @@
 // The same work by conch and by other libraries, each in processes of its own, spoken to by the lines that
 // bench/peers/README.md describes. F1 uncontended, F4 hand-off, F5 drain, F7 contended.
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <map>
-#include <memory>
 #include <random>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "peers/player.hpp"
 #include "support/report.hpp"
 #include "support/server.hpp"
 
 namespace {
 
 using namespace conch::bench;
-using clock_type = std::chrono::steady_clock;
-using std::chrono::milliseconds;
-
-constexpr std::chrono::seconds patience{90};
-constexpr double warm_up = 3;  // seconds; one that compiles while it runs is compiled then
-
-/// A program that runs, and does not say what it was asked for.
-struct no_answer : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-struct peer {
-  std::string name;
-  std::vector<std::string> command;  // before WORKLOAD PORT TASKS
-};
-
-/// One process of a peer.
-class player {
- public:
-  player(peer const& of, std::string const& workload, int port, std::size_t tasks) : name_{of.name} {
-    int in[2], out[2];
-    if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) throw std::runtime_error("pipe failed");
-    std::vector<std::string> words = of.command;
-    words.insert(words.end(), {workload, std::to_string(port), std::to_string(tasks)});
-    std::vector<char*> arguments;
-    for (auto& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    std::fflush(nullptr);
-    pid_ = ::fork();
-    if (pid_ < 0) throw std::runtime_error("fork failed");
-    if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::dup2(in[0], STDIN_FILENO);
-      ::dup2(out[1], STDOUT_FILENO);
-      ::execvp(arguments[0], arguments.data());
-      std::fprintf(stderr, "cannot run %s\n", arguments[0]);
-      ::_exit(127);
-    }
-    ::close(in[0]);
-    ::close(out[1]);
-    to_ = in[1];
-    from_ = out[0];
-  }
-  ~player() {
-    ::close(to_);
-    ::close(from_);
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  player(player const&) = delete;
-  player& operator=(player const&) = delete;
-
-  void tell(std::string line) {
-    line += '\n';
-    if (::write(to_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) fail("does not listen");
-  }
-
-  std::string line() {
-    auto const deadline = clock_type::now() + patience;
-    for (;;) {
-      if (auto const end = unread_.find('\n'); end != unread_.npos) {
-        std::string result = unread_.substr(0, end);
-        unread_.erase(0, end + 1);
-        return result;
-      }
-      pollfd waits{from_, POLLIN, 0};
-      auto const left = std::chrono::duration_cast<milliseconds>(deadline - clock_type::now()).count();
-      if (left <= 0 || ::poll(&waits, 1, static_cast<int>(left)) == 0) throw no_answer{name_ + " says nothing"};
-      char bytes[65536];
-      ssize_t const size = ::read(from_, bytes, sizeof bytes);
-      if (size < 0 && errno == EINTR) continue;
-      if (size <= 0) fail("has ended");
-      unread_.append(bytes, static_cast<std::size_t>(size));
-    }
-  }
-
-  /// What the process has used so far, all its threads.
-  double cpu_us() const {
-    std::ifstream in{"/proc/" + std::to_string(pid_) + "/stat"};
-    std::string text;
-    std::getline(in, text);
-    std::istringstream fields{text.substr(text.rfind(')') + 2)};
-    std::string skipped;
-    for (int field = 3; field < 14; ++field) fields >> skipped;
-    double user = 0, system = 0;
-    fields >> user >> system;
-    return (user + system) * 1e6 / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  }
-
-  /// The rest of a line that has to begin with `word`.
-  std::string expect(std::string const& word) {
-    std::string const text = line();
-    if (!text.starts_with(word)) fail("says \"" + text.substr(0, 80) + "\" instead of " + word);
-    return text.size() > word.size() ? text.substr(word.size() + 1) : "";
-  }
-
- private:
-  [[noreturn]] void fail(std::string const& what) { throw std::runtime_error(name_ + " " + what); }
-
-  std::string name_, unread_;
-  pid_t pid_ = 0;
-  int to_ = -1, from_ = -1;
-};
-
-using players = std::vector<std::unique_ptr<player>>;
-
-players start(peer const& of, std::string const& workload, int port, std::size_t processes, std::size_t tasks) {
-  players all;
-  for (std::size_t i = 0; i < processes; ++i) all.push_back(std::make_unique<player>(of, workload, port, tasks));
-  for (auto& one : all) one->expect("ready");
-  return all;
-}
-
-struct sample {
-  std::vector<double> holds;  // of each task
-  samples waits_ms;
-  double gave_up = 0;
-
-  double total() const {
-    double sum = 0;
-    for (double const h : holds) sum += h;
-    return sum;
-  }
-  double jain() const {
-    double squares = 0;
-    for (double const h : holds) squares += h * h;
-    return squares == 0 ? 0 : total() * total() / (static_cast<double>(holds.size()) * squares);
-  }
-};
-
-/// All at once.
-sample go(players& all, double seconds) {
-  for (auto& one : all) one->tell("go " + std::to_string(seconds));
-  sample result;
-  for (auto& one : all) {
-    for (;;) {
-      std::string const text = one->line();
-      std::istringstream words{text};
-      std::string kind;
-      double value = 0;
-      words >> kind >> value;
-      if (kind == "done") {
-        result.gave_up += value;
-        break;
-      }
-      if (kind != "task") throw std::runtime_error("what is " + text.substr(0, 80));
-      result.holds.push_back(value);
-      for (double wait = 0; words >> wait;) result.waits_ms.add(wait / 1e3);
-    }
-  }
-  return result;
-}
-
 class suite {
   struct running {
     peer of;
@@ -411,21 +245,6 @@ class suite {
   bool failed_ = false;
   std::mt19937 random_{1};
 };
-
-/// A line each: the name, a tab, the program and its arguments with tabs between.
-std::vector<peer> read_peers(std::string const& file) {
-  std::ifstream in{file};
-  if (!in) throw std::runtime_error("cannot read " + file);
-  std::vector<peer> all;
-  for (std::string text; std::getline(in, text);) {
-    std::istringstream words{text};
-    peer p;
-    std::getline(words, p.name, '\t');
-    for (std::string word; std::getline(words, word, '\t');) p.command.push_back(word);
-    if (!p.command.empty()) all.push_back(p);
-  }
-  return all;
-}
 
 }  // namespace
 

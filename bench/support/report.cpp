@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <numeric>
 #include <stdexcept>
 
 namespace conch::bench {
@@ -92,6 +93,10 @@ options parse_options(int argc, char** argv, std::string_view what_it_measures) 
   }
   if (result.repetitions < 1 || result.seconds <= 0) refuse("--repetitions and --seconds must be positive");
   return result;
+}
+
+double samples::mean() const {
+  return values_.empty() ? 0 : std::accumulate(values_.begin(), values_.end(), 0.0) / static_cast<double>(values_.size());
 }
 
 double samples::quantile(double share) const {

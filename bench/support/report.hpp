@@ -29,6 +29,8 @@ class samples {
   void add(double value) { values_.push_back(value); }
   void add(samples const& others) { values_.insert(values_.end(), others.values_.begin(), others.values_.end()); }
   bool empty() const noexcept { return values_.empty(); }
+  std::size_t size() const noexcept { return values_.size(); }
+  double mean() const;
   double median() const { return quantile(0.5); }
   double quantile(double share) const;
 

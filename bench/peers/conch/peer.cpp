@@ -57,14 +57,17 @@ asio::awaitable<void> cycles(conch::mutex& lock, steady::time_point until, task&
   }
 }
 
+/// Between two that ask, in the workload "order"; the session of the workload "cut".
+constexpr milliseconds gap{20}, short_session{4'000};
+
 class player {
  public:
   explicit player(job const& j) : job_{j} {
-    bool const drain = j.workload == "drain", contended = j.workload == "contended";
+    bool const drain = j.workload == "drain" || j.workload == "order", contended = j.workload == "contended";
     add_client();
     for (std::size_t i = 0; drain && i < j.tasks; ++i) add_client();
     for (std::size_t i = 0; i <= j.tasks; ++i) {
-      bool const shares = contended || j.workload == "hand-off" || drain;
+      bool const shares = contended || j.workload == "hand-off" || j.workload == "cut" || drain;
       locks_.emplace_back(clients_[drain ? i : 0], "peers:" + j.workload + (shares ? "" : ":" + std::to_string(i)));
     }
   }
@@ -78,12 +81,13 @@ class player {
   void add_client() {
     conch::config settings = settings_for(job_.url, true);
     if (!job_.hands_on) settings.local_slice = milliseconds{0};
+    if (job_.workload == "cut") settings.lease = short_session;
     clients_.emplace_back(context_.get_executor(), settings);
   }
 
   asio::awaitable<void> play() {
-    {
-      conch::mutex warm{clients_[0], "peers:warm"};
+    for (auto& client : clients_) {  // connects
+      conch::mutex warm{client, "peers:warm:" + std::to_string(::getpid())};
       conch::hold h = co_await warm.async_acquire();
       co_await h.async_release();
     }
@@ -101,20 +105,31 @@ class player {
       } else if (line == "acquire" || line == "wait") {
         held_ = co_await locks_[0].async_acquire();
         say("took " + std::to_string(now_ns()));
+        if (job_.workload == "cut") held_.async_lost([](conch::error_code) { say("lost " + std::to_string(now_ns())); });
+      } else if (line == "believes") {
+        say(held_.valid() ? "believes 1" : "believes 0");
       } else if (line == "release") {
         std::int64_t const at = now_ns();
         co_await held_.async_release();
         say("released " + std::to_string(at));
       } else if (line == "arm") {
         held_ = co_await locks_[0].async_acquire();
-        for (std::size_t i = 1; i <= job_.tasks; ++i) asio::co_spawn(context_, stand_in_line(locks_[i]), stop_on_error);
+        order_.clear();
+        for (std::size_t i = 1; i <= job_.tasks; ++i) {
+          asio::co_spawn(context_, stand_in_line(locks_[i], i - 1), stop_on_error);
+          if (job_.workload == "order") co_await pause(gap);
+        }
         say("armed");
       } else if (line == "drain") {
         auto const begin = steady::now();
         running_ = job_.tasks;
         co_await held_.async_release();
         co_await all_ended();
-        say("drained " + std::to_string(static_cast<std::int64_t>(seconds_since(begin) * 1e6)));
+        std::string text = "drained " + std::to_string(static_cast<std::int64_t>(seconds_since(begin) * 1e6));
+        if (job_.workload == "order") {
+          for (std::size_t const who : order_) text += ' ' + std::to_string(who);
+        }
+        say(text);
       }
     }
     context_.stop();
@@ -138,8 +153,17 @@ class player {
     say("done 0");
   }
 
-  asio::awaitable<void> stand_in_line(conch::mutex& lock) {
+  asio::awaitable<void> pause(milliseconds how_long) {
+    asio::steady_timer timer{context_, how_long};
+    co_await timer.async_wait(asio::deferred);
+  }
+
+  asio::awaitable<void> stand_in_line(conch::mutex& lock, std::size_t me) {
     conch::hold h = co_await lock.async_acquire();
+    // The next one must be the next one in line at the server.
+    if (h.fence() <= last_fence_) throw std::runtime_error("the fences do not ascend");
+    last_fence_ = h.fence();
+    order_.push_back(me);
     co_await h.async_release();
     one_ended(nullptr);
   }
@@ -161,6 +185,8 @@ class player {
   std::deque<conch::client> clients_;
   std::deque<conch::mutex> locks_;
   conch::hold held_;
+  std::vector<std::size_t> order_;  // of those who stood in line, as they had the lock
+  std::int64_t last_fence_ = 0;
   std::size_t running_ = 0;
   asio::steady_timer over_{context_};
   boost::system::error_code ended_;
@@ -206,11 +232,12 @@ void run_raw(job const& j) {
 
 int main(int argc, char** argv) try {
   if (argc != 5) {
-    std::fprintf(stderr, "usage: %s conch|conch-each|raw WORKLOAD PORT TASKS\n", argv[0]);
+    std::fprintf(stderr, "usage: %s conch|conch-each|zookeeper|zookeeper-each|raw WORKLOAD PORT TASKS\n", argv[0]);
     return 2;
   }
   job j{argv[1], argv[2], "redis://127.0.0.1:" + std::string{argv[3]}, std::stoul(argv[4])};
-  j.hands_on = j.program != "conch-each";
+  if (j.program.starts_with("zookeeper")) j.url = "zookeeper://127.0.0.1:" + std::string{argv[3]};
+  j.hands_on = !j.program.ends_with("-each");
   std::ios::sync_with_stdio(false);
   if (j.program == "raw") {
     run_raw(j);
