@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(conch_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/conch")
 
-# Components: what a program needs at run time (library), what its compiler needs (development), and the command.
+# Components: what a program needs at run time (library), what its compiler needs (development), the same of conch::postgresql, and the command.
 install(TARGETS conch EXPORT conchTargets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library NAMELINK_COMPONENT development
@@ -21,10 +21,10 @@ endif()
 if(TARGET conch_postgresql)
   # Exported by itself: who does not ask for it need not have libpq.
   install(TARGETS conch_postgresql EXPORT conchPostgresqlTargets
-    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT postgresql
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT postgresql
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT postgresql_development
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT postgresql NAMELINK_COMPONENT postgresql_development
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT postgresql)
-  install(EXPORT conchPostgresqlTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT postgresql)
+  install(EXPORT conchPostgresqlTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT postgresql_development)
   install(FILES "${PROJECT_BINARY_DIR}/src/postgresql/postgresql.sql" DESTINATION "${CMAKE_INSTALL_DATADIR}/conch" COMPONENT postgresql)
 endif()
 
@@ -67,6 +67,7 @@ else()
       set(conch_pc_postgresql "-Wl,-u,conch_component_postgresql -lconch-postgresql")
     endif()
     configure_file(cmake/conch-postgresql.pc.in conch-postgresql.pc @ONLY)
-    install(FILES "${CMAKE_CURRENT_BINARY_DIR}/conch-postgresql.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT postgresql)
+    install(FILES "${CMAKE_CURRENT_BINARY_DIR}/conch-postgresql.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+      COMPONENT postgresql_development)
   endif()
 endif()

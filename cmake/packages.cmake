@@ -9,6 +9,9 @@ set(CPACK_COMPONENTS_ALL library development)
 if(TARGET conch-cli)
   list(APPEND CPACK_COMPONENTS_ALL command)
 endif()
+if(TARGET conch_postgresql)
+  list(APPEND CPACK_COMPONENTS_ALL postgresql postgresql_development)
+endif()
 set(CPACK_PACKAGING_INSTALL_PREFIX "${CMAKE_INSTALL_PREFIX}")
 set(CPACK_STRIP_FILES ON)
 
@@ -35,6 +38,20 @@ if(CONCH_TLS)
 endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${conch_dev_needs}")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "The headers, and what CMake and pkg-config need to find them and the library.")
+
+# By themselves: who does not ask for them need not have libpq.
+set(conch_postgresql_package "libconch-postgresql${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
+set(CPACK_DEBIAN_POSTGRESQL_PACKAGE_NAME "${conch_postgresql_package}")
+set(CPACK_DEBIAN_POSTGRESQL_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_POSTGRESQL_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_POSTGRESQL_PACKAGE_DEPENDS "${conch_soname_package} (= ${PROJECT_VERSION}-1)")
+set(CPACK_COMPONENT_POSTGRESQL_DESCRIPTION "The shared library for locks in PostgreSQL, and the script that makes their schema.")
+
+set(CPACK_DEBIAN_POSTGRESQL_DEVELOPMENT_PACKAGE_NAME libconch-postgresql-dev)
+set(CPACK_DEBIAN_POSTGRESQL_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_POSTGRESQL_DEVELOPMENT_PACKAGE_DEPENDS
+  "${conch_postgresql_package} (= ${PROJECT_VERSION}-1), libconch-dev (= ${PROJECT_VERSION}-1), libpq-dev")
+set(CPACK_COMPONENT_POSTGRESQL_DEVELOPMENT_DESCRIPTION "What CMake and pkg-config need to find the library for locks in PostgreSQL.")
 
 set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME conch)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION utils)

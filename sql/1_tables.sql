@@ -7,6 +7,9 @@ do $$ begin
   if to_regnamespace('conch') is null then create schema conch; end if;
 end $$;
 
+-- Who changes something here: raise conch.version() and schema_version (src/postgresql/schema.hpp). Add a column below its table with `alter table ... add
+-- column if not exists ... default ...`. Clients of before use the functions of now: one that is to take something else gets another name.
+
 -- Unlogged: a grant does not wait for the disk. After a crash of the server, and at a standby that takes over, these tables are empty.
 -- Then the row in conch.alive is missing, and nothing is granted before the longest lease of all has passed (conch.quiet).
 -- All times are of the server's clock: *_until in ms, -1: none, gone after that millisecond; ends, at, since, quiet_until in microseconds.

@@ -5,6 +5,7 @@
 
 #include <conch/clock.hpp>
 #include <conch/config.hpp>
+#include <conch/detail/api.hpp>
 
 #include <cstdint>
 
@@ -16,9 +17,9 @@ class back_off {
   explicit back_off(std::uint64_t seed) noexcept : random_{seed} {}
 
   /// The pause before the next attempt: none after a connection that lasted, then ever longer; half of it is random.
-  duration next(config const& settings) noexcept;
+  CONCH_API duration next(config const& settings) noexcept;
   /// A connection has ended after that time.
-  void lasted(duration time) noexcept;
+  CONCH_API void lasted(duration time) noexcept;
   void begin_anew() noexcept { attempts_ = 0; }
   /// Some attempt has failed since a connection lasted.
   bool is_under_way() const noexcept { return attempts_ > 0; }

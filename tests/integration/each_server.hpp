@@ -23,6 +23,12 @@ struct abilities {
   bool tells_of_loss = true;  // a holder learns soon that the server has forgotten it
 };
 
+/// What a server was asked by its clients, and what it told them unasked.
+struct traffic {
+  std::int64_t requests = 0;
+  std::int64_t pushes = 0;
+};
+
 /// A server that keeps locks, as a test sees it from outside.
 class lock_server {
  public:
@@ -41,6 +47,15 @@ class lock_server {
   /// It answers nobody, and its connections stay open.
   virtual void stop() { cannot(); }
   virtual void cont() { cannot(); }
+  /// It ends the connections of all clients.
+  virtual void cut() { cannot(); }
+  /// Clients that it would tell of a grant.
+  virtual std::int64_t listening() { cannot(); }
+  /// From now on: what clients ask, and what these clients (their ids) are told.
+  virtual void begin_to_count(std::vector<std::string> const&) { cannot(); }
+  virtual traffic counted() { cannot(); }
+  /// For the rest of the test somebody listens to what all clients are told. Answers false where the server knows its clients all the same.
+  virtual bool is_deceived_by_a_listener() { return false; }
 
  private:
   [[noreturn]] static void cannot() { throw std::logic_error{"not of this kind of server"}; }

@@ -1,10 +1,9 @@
-// What must hold for every lock there is, at each state in which a process can die, a server be silent or a caller give up.
-// What only the locks of one holder at a time share is in family_test.cpp; docs/proof.md says which test shows what.
+// What must hold for every lock there is and over every kind of server, at each state in which a process can die, a server be silent or a caller give
+// up. What only the locks of one holder at a time share is in family_test.cpp; docs/proof.md says which test shows what.
 
 #include "integration/child.hpp"
+#include "integration/each_server.hpp"
 #include "integration/family.hpp"
-
-#include "redis/scripts.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -65,9 +64,11 @@ std::vector<any_kind> const& all_kinds() {
   return all;
 }
 
-class EveryKind : public with_server<EveryKind, testing::TestWithParam<any_kind>> {
+using server_and_any_kind = std::tuple<kind_of_server, any_kind>;
+
+class EveryKind : public with_each_server<EveryKind, server_and_any_kind> {
  protected:
-  any_kind const& kind() { return GetParam(); }
+  any_kind const& kind() { return std::get<1>(GetParam()); }
   bool is_multi() { return kind().locks > 1; }
 
   std::string name(std::string const& what) { return kind().name + " " + what; }
@@ -86,16 +87,20 @@ class EveryKind : public with_server<EveryKind, testing::TestWithParam<any_kind>
   asio::awaitable<taken> taken_by(client& c, std::string const& what, request r = {}) { return one(c, what, r, false); }
   asio::awaitable<taken> blocked_by(client& c, std::string const& what, request r = {}) { return one(c, what, r, true); }
 
+  auto in_lines(std::string const& lock, std::int64_t count) {
+    return [this, lock, count] { return in_line(server(), lock) == count; };
+  }
+
   /// So many processes, one behind the other.
   asio::awaitable<void> line_up(std::deque<child>& line, std::string const& what, std::size_t count) {
     while (line.size() < count) {
-      line.emplace_back(server(), childs(what), 30s, 5s);
+      line.emplace_back(server().url(), childs(what), 30s, 5s);
       auto const waits = in_lines(first(what), static_cast<std::int64_t>(line.size()));
       co_await until(waits, "the child in line");
     }
   }
 
-  bool all_free(std::string const& what) { return is_free(probe, first(what)) && (!is_multi() || is_free(probe, name(what) + " b")); }
+  bool all_free(std::string const& what) { return is_free(server(), first(what)) && (!is_multi() || is_free(server(), name(what) + " b")); }
 
   /// Nothing left on the server, and nothing owed to it.
   asio::awaitable<void> nothing_left(client& c, std::string const& what) {
@@ -104,15 +109,6 @@ class EveryKind : public with_server<EveryKind, testing::TestWithParam<any_kind>
     EXPECT_EQ(c.stats().held, 0u);
     EXPECT_EQ(c.stats().waiting, 0u);
   }
-
-  long calls(char const* command) {
-    auto const all = probe.commandstats();
-    auto const found = all.find(command);
-    return found == all.end() ? 0 : found->second;
-  }
-
-  /// Clients that the server would tell of a grant.
-  std::int64_t listening() { return probe.integer({"EVAL", "return #redis.call('PUBSUB', 'CHANNELS', 'conch:*')", "0"}); }
 
   asio::awaitable<void> connect(client& c) {
     taken connects = co_await taken_by(c, "connects");
@@ -157,12 +153,17 @@ class EveryKind : public with_server<EveryKind, testing::TestWithParam<any_kind>
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Of, EveryKind, testing::ValuesIn(all_kinds()), [](auto const& of) { return of.param.name; });
+std::string name_of(testing::TestParamInfo<server_and_any_kind> const& of) {
+  return std::get<1>(of.param).name + "_over_" + std::get<0>(of.param).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, EveryKind, testing::Combine(testing::ValuesIn(servers_under_test()), testing::ValuesIn(all_kinds())), name_of);
 
 TEST_P(EveryKind, P4AKilledHolderCostsAtMostItsLease) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), steady_config(server())};
-    child dead{server(), childs("killed"), 600ms};
+    child dead{server().url(), childs("killed"), 600ms};
     dead.wait_for("held");
     dead.kill();
     auto const began = steady::now();
@@ -180,6 +181,7 @@ TEST_P(EveryKind, P4AKilledHolderCostsAtMostItsLease) {
 }
 
 TEST_P(EveryKind, P4AKilledWaiterCostsNothing) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = steady_config(server());
     settings.claim = 25s;
@@ -187,8 +189,8 @@ TEST_P(EveryKind, P4AKilledWaiterCostsNothing) {
     client other{w.ctx.get_executor(), settings};
     co_await connect(other);
     taken blocker = co_await blocked_by(c, "killed waiter");
-    auto const before = listening();
-    child dead{server(), childs("killed waiter"), 30s, 25s};
+    auto const before = server().listening();
+    child dead{server().url(), childs("killed waiter"), 30s, 25s};
     auto const dead_waits = in_lines(first("killed waiter"), 1);
     co_await until(dead_waits, "the child in line");
     taken next;
@@ -199,7 +201,7 @@ TEST_P(EveryKind, P4AKilledWaiterCostsNothing) {
     auto const both_wait = in_lines(first("killed waiter"), 2);
     co_await until(both_wait, "both in line");
     dead.kill();
-    auto const noticed = [&] { return listening() == before; };
+    auto const noticed = [&] { return server().listening() == before; };
     co_await until(noticed, "the server to notice");
     auto const began = steady::now();
     co_await blocker.release();
@@ -212,13 +214,14 @@ TEST_P(EveryKind, P4AKilledWaiterCostsNothing) {
 }
 
 TEST_P(EveryKind, P4AFrozenNextInLineCostsAtMostTheClaim) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = steady_config(server());
     settings.claim = 1500ms;
     client c{w.ctx.get_executor(), settings};
     client other{w.ctx.get_executor(), settings};
     taken blocker = co_await blocked_by(c, "frozen next");
-    child frozen{server(), childs("frozen next"), 30s, 5s};
+    child frozen{server().url(), childs("frozen next"), 30s, 5s};
     auto const frozen_waits = in_lines(first("frozen next"), 1);
     co_await until(frozen_waits, "the child in line");
     taken next;
@@ -245,6 +248,7 @@ TEST_P(EveryKind, P4AFrozenNextInLineCostsAtMostTheClaim) {
 
 // The server believes in their connections. Readers are let in together, and cost one claim together.
 TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = steady_config(server());
     settings.claim = 400ms;
@@ -276,9 +280,8 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
 
 // For the PUBLISH of whoever gives it back they seem to hear. Once the first did not take it, the others are asked for exactly.
 TEST_P(EveryKind, P4FiveDeadInLineCostOneClaimWhereAToolWatchesAllChannels) {
+  if (!server().is_deceived_by_a_listener()) GTEST_SKIP() << "the server knows its clients all the same";
   auto const body = [&]() -> asio::awaitable<void> {
-    redis_probe tool{server()};
-    tool.command({"PSUBSCRIBE", "conch:*"});
     config settings = steady_config(server());
     settings.claim = 1s;
     client c{w.ctx.get_executor(), settings};
@@ -306,9 +309,10 @@ TEST_P(EveryKind, P4FiveDeadInLineCostOneClaimWhereAToolWatchesAllChannels) {
 }
 
 TEST_P(EveryKind, P9AHolderFrozenForLongerThanItsLeaseIsToldBeforeItGoesOn) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), steady_config(server())};
-    child frozen{server(), childs("frozen"), 600ms};
+    child frozen{server().url(), childs("frozen"), 600ms};
     frozen.wait_for("held");
     frozen.say("use");
     EXPECT_EQ(frozen.line(), "use valid");
@@ -353,6 +357,7 @@ TEST_P(EveryKind, ALivingHoldIsRenewedAndAFixedLeaseEnds) {
 TEST_P(EveryKind, P5TheLineIsServedInOrderAlsoAfterAReconnect) {
   auto const body = [&]() -> asio::awaitable<void> {
     for (bool const cut : {false, true}) {
+      if (cut && server().is_here()) break;
       std::string const what = cut ? "cut" : "order";
       std::deque<client> clients;
       for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), steady_config(server()));
@@ -369,12 +374,12 @@ TEST_P(EveryKind, P5TheLineIsServedInOrderAlsoAfterAReconnect) {
         co_await until(there, "one more in line");
       }
       if (cut) {
-        probe.command({"CLIENT", "KILL", "TYPE", "pubsub"});
-        // Who does not listen yet loses its turn, and is asked for again with its old ticket.
-        auto const back = [&] {
-          return std::all_of(clients.begin(), clients.end(), [](client& c) { return c.stats().connects == 2; }) && listening() == 4;
-        };
-        co_await until(back, "all connected again");
+        server().cut();
+        // Who does not listen yet loses its turn, and is asked for again with its old ticket. What is asked for behind that comes after it.
+        for (client& c : clients) {
+          co_await connect(c);
+          EXPECT_EQ(c.stats().connects, 2u);
+        }
         EXPECT_TRUE(blocker.valid());
       }
       bool const was_held = co_await blocker.release();
@@ -399,13 +404,14 @@ TEST_P(EveryKind, P6ATimeOutInAnyStateLeavesNothing) {
     enum state { not_connected, not_answered, in_line_, granted };
     for (state const at : {not_connected, not_answered, in_line_, granted}) {
       SCOPED_TRACE(static_cast<int>(at));
+      bool const silent = at == not_connected || at == not_answered;
+      if (silent && server().is_here()) continue;
       std::string const what = "late " + std::to_string(at);
       client holder{w.ctx.get_executor(), quick(server())};
       client c{w.ctx.get_executor(), quick(server())};
       if (at != not_connected) co_await connect(c);
       taken blocker;
       if (at == in_line_) blocker = co_await blocked_by(holder, what);
-      bool const silent = at == not_connected || at == not_answered;
       if (silent) server().stop();
       acquire_options const briefly{.wait = at == granted ? std::chrono::milliseconds{10s} : 100ms};
       bool done = false;
@@ -488,18 +494,20 @@ TEST_P(EveryKind, P6ACancellationInAnyStateLeavesNothing) {
 }
 
 TEST_P(EveryKind, P10OneRoundTripEachWayAndOnePushForEachThatIsWoken) {
-  for (redis::script const& s : redis::all_scripts()) probe.command({"SCRIPT", "LOAD", s.source});
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     std::deque<client> clients;
     for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), steady_config(server()));
     for (client& c : clients) co_await connect(c);
-    auto const locks = static_cast<long>(kind().locks);
-    probe.command({"CONFIG", "RESETSTAT"});
+    std::vector<std::string> ids;
+    for (client& c : clients) ids.push_back(c.id());
+    auto const locks = static_cast<std::int64_t>(kind().locks);
+    server().begin_to_count(ids);
     taken alone = co_await taken_by(clients[0], "counted");
-    EXPECT_EQ(calls("evalsha"), 1);  // also of several locks
+    EXPECT_EQ(server().counted().requests, 1);  // also of several locks
     co_await alone.release();
-    EXPECT_EQ(calls("evalsha"), 1 + locks);  // side by side: no answer is waited for in between
-    EXPECT_EQ(calls("publish"), 0);
+    EXPECT_EQ(server().counted().requests, 1 + locks);  // side by side: no answer is waited for in between
+    EXPECT_EQ(server().counted().pushes, 0);
 
     taken blocker = co_await blocked_by(clients[0], "counted");
     std::deque<taken> holds;
@@ -511,13 +519,14 @@ TEST_P(EveryKind, P10OneRoundTripEachWayAndOnePushForEachThatIsWoken) {
     }
     auto const all_wait = in_lines(first("counted"), 3);
     co_await until(all_wait, "all in line");
-    probe.command({"CONFIG", "RESETSTAT"});
+    server().begin_to_count(ids);
     co_await blocker.release();
     std::size_t const woken = kind().together ? 3 : 1;
     auto const served = [&] { return holds.size() == woken; };
     co_await until(served, "who was woken");
-    EXPECT_EQ(calls("publish"), static_cast<long>(woken));
-    EXPECT_EQ(calls("evalsha"), locks);  // the release; of several locks also the acquire of the next
+    traffic const seen = server().counted();
+    EXPECT_EQ(seen.pushes, static_cast<std::int64_t>(woken));
+    EXPECT_EQ(seen.requests, locks);  // the release; of several locks also the acquire of the next
     for (std::size_t i = 0; i < 3; ++i) {
       auto const next = [&] { return holds.size() > i; };
       co_await until(next, "the next");
@@ -527,17 +536,20 @@ TEST_P(EveryKind, P10OneRoundTripEachWayAndOnePushForEachThatIsWoken) {
   w.run(body);
 }
 
-class DeadMultiLock : public with_server<DeadMultiLock> {};
+class DeadMultiLock : public with_each_server<DeadMultiLock> {};
 
-TEST_F(DeadMultiLock, P4AProcessKilledBetweenItsLocksKeepsWhatItHasForItsLeaseAndNothingElse) {
+INSTANTIATE_TEST_SUITE_P(Over, DeadMultiLock, testing::ValuesIn(servers_under_test()), server_name);
+
+TEST_P(DeadMultiLock, P4AProcessKilledBetweenItsLocksKeepsWhatItHasForItsLeaseAndNothingElse) {
+  NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), steady_config(server())};
     mutex a{c, "between a"}, b{c, "between b"};
     hold second = co_await b.async_acquire();
-    child dead{server(), "@multi/between", 2s};
-    auto const waits = in_lines("between b", 1);
+    child dead{server().url(), "@multi/between", 2s};
+    auto const waits = [&] { return in_line(server(), "between b") == 1; };
     co_await until(waits, "the child in line for the second");
-    EXPECT_EQ(probe.integer({"EXISTS", lock_key("between a")}), 1) << "it has the first";
+    EXPECT_TRUE(server().is_taken("between a")) << "it has the first";
     hold busy = co_await a.async_try_acquire();
     EXPECT_FALSE(busy);
     dead.kill();

@@ -1,6 +1,7 @@
 #include "integration/each_server.hpp"
 
 #include "memory/store.hpp"
+#include "redis/scripts.hpp"
 
 #include <chrono>
 #include <optional>
@@ -18,9 +19,31 @@ class redis_under_test final : public lock_server {
   void forget(std::string const& name) override { probe_.command({"DEL", lock_key(name)}); }
   void stop() override { server_.stop(); }
   void cont() override { server_.cont(); }
+  void cut() override { probe_.command({"CLIENT", "KILL", "TYPE", "pubsub"}); }
+  std::int64_t listening() override { return probe_.integer({"EVAL", "return #redis.call('PUBSUB', 'CHANNELS', 'conch:*')", "0"}); }
+
+  void begin_to_count(std::vector<std::string> const&) override {
+    for (redis::script const& s : redis::all_scripts()) probe_.command({"SCRIPT", "LOAD", s.source});
+    probe_.command({"CONFIG", "RESETSTAT"});
+  }
+  traffic counted() override {
+    auto const all = probe_.commandstats();
+    auto const calls = [&](char const* command) {
+      auto const found = all.find(command);
+      return found == all.end() ? 0 : found->second;
+    };
+    return {calls("evalsha"), calls("publish")};
+  }
+
+  bool is_deceived_by_a_listener() override {
+    if (!listener_) listener_.emplace(server_);
+    listener_->command({"PSUBSCRIBE", "conch:*"});
+    return true;
+  }
 
  private:
   redis_server server_;
+  std::optional<redis_probe> listener_;
   redis_probe probe_{server_};
 };
 

@@ -5,6 +5,7 @@
 #include <libpq-fe.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -97,6 +98,17 @@ postgresql_server::postgresql_server(postgresql_options options) : options_{std:
     if (options_.standby_of == nullptr) {
       std::ofstream more{directory_ / "data" / "pg_hba.conf", std::ios::app};
       more << "local replication all trust\n";
+    }
+    if (!options_.certificate.empty()) {
+      for (auto const& [file, name] : {std::pair{options_.certificate, "server.crt"}, std::pair{options_.key, "server.key"}}) {
+        fs::path const mine = directory_ / "data" / name;
+        fs::copy_file(file, mine);
+        fs::permissions(mine, fs::perms::owner_read);
+        if (::geteuid() == 0 && ::chown(mine.c_str(), whose().user, whose().group) != 0) {
+          throw std::system_error{errno, std::generic_category(), "chown " + mine.string()};
+        }
+      }
+      options_.settings.push_back("ssl=on");
     }
     start();
   } catch (...) {
@@ -290,6 +302,22 @@ std::string postgresql_probe::ask(std::string const& statements) {
   auto const status = PQresultStatus(r.get());
   if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) throw std::runtime_error{PQerrorMessage(c)};
   return PQntuples(r.get()) > 0 && PQnfields(r.get()) > 0 ? PQgetvalue(r.get(), 0, 0) : std::string{};
+}
+
+std::int64_t postgresql_probe::notified() {
+  auto* const c = static_cast<PGconn*>(connection_.get());
+  // They come in the order of the transactions' ends: behind one of its own there is nothing of before.
+  ask("listen conch_probe");
+  ask("notify conch_probe");
+  for (std::int64_t count = 0;;) {
+    if (std::unique_ptr<PGnotify, decltype(&PQfreemem)> const n{PQnotifies(c), &PQfreemem}) {
+      if (n->relname == std::string_view{"conch_probe"}) return count;
+      ++count;
+      continue;
+    }
+    pollfd one{PQsocket(c), POLLIN, 0};
+    if (::poll(&one, 1, 60'000) != 1 || PQconsumeInput(c) == 0) throw std::runtime_error{"not notified by itself"};
+  }
 }
 
 std::string bytes_literal(std::string const& value) {

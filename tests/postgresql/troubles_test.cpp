@@ -1,6 +1,7 @@
 // What a PostgreSQL server, a role, a pool and an administrator can do to a client.
 
 #include "integration/fixture.hpp"
+#include "support/certificates.hpp"
 #include "support/postgresql_server.hpp"
 
 #include <csignal>
@@ -98,6 +99,97 @@ TEST_F(PostgresqlTroubles, ARoleWithTheRightsOfTheScriptsBeginningNeedsNoMore) {
   admin.ask("grant usage on schema conch to app; grant select, insert, update, delete on all tables in schema conch to app");
   ec = error_at(settings(server().url("app")), "rights");
   EXPECT_FALSE(ec) << ec.message();
+}
+
+/// A new program comes to a database where others have locks in the schema of an earlier version. Their functions are replaced under them.
+TEST_F(PostgresqlTroubles, AnOlderSchemaIsMadeNewerWhileOthersUseItAndTheirLocksStay) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), settings(server().url())}, two{w.ctx.get_executor(), settings(server().url())};
+    mutex a{one, "older"}, b{two, "older"};
+    hold h = co_await a.async_acquire();
+    hold next;
+    b.async_acquire([&](error_code ec, hold got) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(got);
+    });
+    std::string const line = "select count(*) from conch.line where key = " + bytes_literal("conch:{older}");
+    auto const waits = [&] { return admin.number(line) == 1; };
+    co_await until(waits, "in line");
+    admin.ask(
+        "create or replace function conch.version() returns integer language sql immutable as 'select 0'; drop function conch.ask, conch.asked");
+    client three{w.ctx.get_executor(), settings(server().url())};
+    mutex other{three, "newer"};
+    hold now = co_await other.async_acquire();
+    EXPECT_TRUE(now.valid());
+    EXPECT_EQ(admin.ask("select conch.version()"), "1");
+    mutex seen{three, "older"};
+    auto const asked = co_await seen.async_request_release(asio::use_awaitable);
+    EXPECT_EQ(asked, 1u);
+    EXPECT_TRUE(h.valid());
+    auto const fence = h.fence();
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the next");
+    EXPECT_GT(next.fence(), fence);
+    EXPECT_EQ(one.stats().connects, 1u);
+    EXPECT_EQ(two.stats().connects, 1u);
+  };
+  w.run(body, 60s);
+}
+
+TEST_F(PostgresqlTroubles, ASchemaOfAnotherVersionIsUsedIfItIsNewerAndAnAdministratorsIfItIsOlder) {
+  EXPECT_FALSE(error_at(settings(server().url()), "makes the schema"));
+  admin.ask(
+      "create role reader login; grant usage on schema conch to reader;"
+      "grant select, insert, update, delete on all tables in schema conch to reader");
+  auto const is_version = [&](int n) {
+    admin.ask("create or replace function conch.version() returns integer language sql immutable as 'select " + std::to_string(n) + "'");
+  };
+  is_version(0);
+  error_code ec = error_at(settings(server().url("reader")), "older");
+  EXPECT_EQ(ec, errc::access_denied) << ec.message();
+  EXPECT_NE(ec.message().find("postgresql.sql"), std::string::npos) << ec.message();
+  is_version(1000);
+  ec = error_at(settings(server().url("reader")), "newer");
+  EXPECT_FALSE(ec) << ec.message();
+  EXPECT_EQ(admin.number("select conch.version()"), 1000) << "an older program does not make it older";
+  is_version(1);
+}
+
+/// By a name that is looked up, and with libpq's own words about certificates.
+TEST_F(PostgresqlTroubles, TlsIsThatOfLibpq) {
+  certificates files;
+  files.authority("ours");
+  files.authority("other");
+  files.signed_by("ours", "server", "DNS:localhost");
+  postgresql_server own{{.tcp = true, .certificate = files.certificate("server"), .key = files.key("server")}};
+  auto const url = [&](std::string const& authority) {
+    return "postgresql://conch@localhost:" + std::to_string(own.port()) + "/postgres?sslmode=verify-full&sslrootcert=" + files.certificate(authority);
+  };
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), settings(url("ours"))}, two{w.ctx.get_executor(), settings(url("ours"))};
+    mutex a{one, "secret"}, b{two, "secret"};
+    hold h = co_await a.async_acquire();
+    hold next;
+    b.async_acquire([&](error_code ec, hold got) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(got);
+    });
+    postgresql_probe look{own};
+    auto const waits = [&] { return look.number("select count(*) from conch.line") == 1; };
+    co_await until(waits, "in line");
+    EXPECT_EQ(look.number("select count(*) from pg_stat_ssl s join pg_stat_activity a using (pid) where s.ssl and a.application_name = 'conch'"), 2);
+    co_await h.async_release();
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the next");
+  };
+  w.run(body, 60s);
+  config c = settings(url("other"));
+  c.offline_timeout = 500ms;
+  error_code const ec = error_at(c, "not trusted");
+  EXPECT_EQ(ec, errc::unreachable) << ec.message();
+  EXPECT_NE(ec.message().find("certificate verify failed"), std::string::npos) << ec.message();
 }
 
 /// Settings of a role are for its other programs.
@@ -202,7 +294,7 @@ TEST_F(PostgresqlTroubles, AStandbyIsRefusedAndUsedWhenItIsPromoted) {
   EXPECT_EQ(ec, errc::unreachable) << ec.message();
   EXPECT_NE(ec.message().find("standby"), std::string::npos) << ec.message();
   admin.ask("select pg_switch_wal()");
-  postgresql_probe{standby}.ask("select pg_promote()");
+  postgresql_probe{standby}.ask("select pg_promote(false)");
   // Nothing is granted before the longest lease of all has passed.
   auto const body = [&]() -> asio::awaitable<void> {
     config patient = settings(standby.url());

@@ -16,6 +16,8 @@ struct postgresql_options {
   std::vector<std::string> settings = {};
   /// Listen on a free port of 127.0.0.1 too; url_of("127.0.0.1") then names it.
   bool tcp = false;
+  /// Files with its certificate and the key of it: then it speaks TLS, too.
+  std::string certificate = {}, key = {};
   /// A copy of this server that follows it.
   class postgresql_server* standby_of = nullptr;
 };
@@ -86,6 +88,8 @@ class postgresql_probe {
   /// The first value of the first row of the last statement; empty: there is none. An error throws std::runtime_error.
   std::string ask(std::string const& statements);
   std::int64_t number(std::string const& statements) { return std::stoll(ask(statements)); }
+  /// How many notifications have come in since the last call: all of transactions that have ended by now. What it listens to is said with ask().
+  std::int64_t notified();
 
  private:
   std::shared_ptr<void> connection_;
