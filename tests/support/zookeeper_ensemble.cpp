@@ -199,6 +199,13 @@ void zookeeper_ensemble::start(std::size_t which) {
   if (running > size() / 2) wait_until_serving();
 }
 
+void zookeeper_ensemble::start_all() {
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (servers_[i].pid == 0) launch(i);
+  }
+  wait_until_serving();
+}
+
 void zookeeper_ensemble::stop(std::size_t which) {
   server& s = servers_.at(which);
   if (s.pid == 0) fail(which, "cannot be stopped: it does not run");

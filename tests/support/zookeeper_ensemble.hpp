@@ -55,6 +55,8 @@ class zookeeper_ensemble {
   void kill(std::size_t which, int signal = SIGKILL);
   /// Until it serves clients, if enough of the others are there.
   void start(std::size_t which);
+  /// All that do not run.
+  void start_all();
   /// SIGSTOP and SIGCONT.
   void stop(std::size_t which);
   void cont(std::size_t which);

@@ -305,8 +305,7 @@ TEST_F(ZookeeperEnsemble, DoesNotServeWithoutAMajority) {
   // It takes the TCP connection, and closes it.
   zookeeper_client two{ensemble_->port(followers_[0])};
   EXPECT_THROW(two.resume(one.to_resume()), zookeeper_connection_ended);
-  ensemble_->start(leader_);
-  ensemble_->start(followers_[1]);
+  ensemble_->start_all();
   EXPECT_EQ(go_on(ensemble_->port(followers_[0]), one.to_resume())->session().session, one.session().session) << "the session is still there";
 }
 

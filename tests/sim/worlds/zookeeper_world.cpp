@@ -96,13 +96,12 @@ void zookeeper_world::run() {
   }
 }
 
-/// B3: no node but those of sessions that are to be ended.
+/// B3: no node but those of sessions that are to be ended. (A leader that is cut off may say that a session has ended, and the next leader gives it its
+/// timeout once more.)
 void zookeeper_world::nothing_left(bool only_of_the_living) {
   for (auto const& [path, n] : model_->truth().nodes()) {
     if (n.owner == 0 || n.owner == zookeeper_tree::container || path.find("/.clients/") != std::string::npos) continue;
-    std::string_view const name = zookeeper_tree::name_of(path);
-    bool const of_the_living =
-        std::any_of(clients_.begin(), clients_.end(), [&](auto const& c) { return c->alive && name.starts_with(c->id + "."); });
+    bool const of_the_living = std::any_of(clients_.begin(), clients_.end(), [&](auto const& c) { return c->alive && c->session == n.owner; });
     if (!only_of_the_living || of_the_living) throw violation{6, "the node " + path + " is still there, and nobody waits or holds"};
   }
 }
@@ -200,6 +199,7 @@ void zookeeper_world::tell(zookeeper_model::connection_id id, delivery what) {
 }
 
 void zookeeper_world::greeted(zookeeper_model::connection_id c, zookeeper::connect_response const& r) {
+  if (auto const at = by_id_.find(c); at != by_id_.end()) clients_[static_cast<std::size_t>(at->second->client)]->session = r.session;
   tell(c, [r](zookeeper::wire_events& e, time_point now) { e.greeted(r, now); });
 }
 

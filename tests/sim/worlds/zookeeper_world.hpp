@@ -204,6 +204,7 @@ class zookeeper_client final : public engine::acquisition_events, public engine:
   std::size_t only_server = 0;  // it reaches no other ...
   nanos only_until = 0;         // ... before then
   std::uint64_t process = 0;
+  std::int64_t session = 0;  // that a server gave last
   nanos offset = 0;
   std::int64_t ppm = 0;
   config settings;
