@@ -16,17 +16,6 @@
 // The command `conch`. docs/cli.md describes it.
 namespace conch::cli {
 
-void say(arguments const& given, std::string const& words, int code) {
-  if (given.json) {
-    boost::json::object o;
-    o["error"] = shown(words);
-    o["exit_code"] = code;
-    std::cerr << one_line(o);
-  } else {
-    std::cerr << "conch: " + words + '\n';
-  }
-}
-
 namespace {
 
 using command = int (*)(arguments const&, connection const&);

@@ -542,6 +542,8 @@ TEST_F(BadDaysOfTheServer, BusyWithALongScriptItIsAskedAgain) {
 
 TEST_F(BadDaysOfTheServer, LoadingItsDataItIsAskedAgain) {
   redis_server server{{.arguments = {"--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024"}}};
+  bool const ends_itself = redis_probe{server}.command({"INFO", "server"}).find("redis_version:8.0.") != std::string::npos;
+  if (ends_itself) GTEST_SKIP() << "Redis 8.0 ends with an assertion of its own where somebody connects while it loads its data anew";
   auto const body = [&]() -> asio::awaitable<void> {
     redis_probe probe{server};
     config patient = steady_config(server);  // a busy machine loads for longer than usual patience
