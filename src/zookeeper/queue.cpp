@@ -184,7 +184,7 @@ void queue::look(standing& s, children const& all, time_point now) {
     }
     // Left by a request of which the answer was lost.
     bool const is_stray = name->client == client_id_ && name->number != s.number;
-    if (is_stray && !CONCH_MUTANT(strays_stay)) send(about::stray, remove{path_of(s, one)}, s, nullptr, now);
+    if (is_stray) send(about::stray, remove{path_of(s, one)}, s, nullptr, now);
     if (!is_before(name->sequence, s.sequence)) continue;
     ++ahead;
     if (!next || is_before(next->sequence, name->sequence)) {
@@ -201,12 +201,11 @@ void queue::look(standing& s, children const& all, time_point now) {
     return ask_anew(s, retry_reason::reconnected, now);
   }
   if (ahead == 0) return stands_first(s, false, now);
-  if (s.at == at::leaving) return leave(s, now);
+  // A try tells only then that it is busy: else one that comes after it could find its node, and no holder.
+  if (s.at == at::leaving || (!s.wait && !CONCH_MUTANT(try_stays))) return leave(s, now);
   if (!s.wait) {
     become_idle(s);
-    if (!CONCH_MUTANT(try_stays)) owe(s, nullptr, now);
-    up_.busy(s, now);
-    return;
+    return up_.busy(s, now);
   }
   enter(s, at::in_line);
   up_.queued(s, now);
@@ -230,6 +229,7 @@ void queue::unwatch(standing& s) {
     if (!one->empty()) watched_.erase(*one);
     one->clear();
   }
+  if (std::exchange(s.watches_itself, false)) watched_.erase(s.node);
 }
 
 void queue::watch_answer(in_flight const& r, reply const& a, time_point now) {
@@ -246,11 +246,15 @@ void queue::noticed(notice const& n, time_point now) {
   auto const found = watched_.find(n.path);
   if (found == watched_.end()) return;
   standing& s = *found->second;
-  if (n.what == notice::event::deleted) {
+  bool const is_own = s.at == at::owned;
+  if (n.what == notice::event::deleted && is_own) {
+    removed(s, now);
+  } else if (n.what == notice::event::deleted) {
     watched_.erase(found);
     gone(s, n.path, now);
   } else if (!CONCH_MUTANT(not_watched_again)) {
-    send(about::watch, get_data{n.path, true}, s, nullptr, now, n.path);  // somebody has written to it, and that has used the watch up
+    send(is_own ? about::watch_own : about::watch, get_data{n.path, true}, s, nullptr, now,
+         n.path);  // somebody has written to it, and that has used the watch up
   }
 }
 
@@ -306,6 +310,7 @@ void queue::renew(std::span<engine::place* const> places, time_point now) {
   for (engine::place* p : places) {
     auto& s = static_cast<standing&>(*p);
     if (s.at != at::owned || !s.may_renew(now) || s.made_in != sessions_) continue;
+    watch_own(s, now);
     if (prolong(s, now)) {
       up_.extended(s, now);
     } else {
@@ -313,6 +318,19 @@ void queue::renew(std::span<engine::place* const> places, time_point now) {
     }
   }
   if (any_waits) session_.prove_soon(now);
+}
+
+/// A hold that lasts long enough to be renewed is told if somebody removes its node. A short one costs no message for that.
+void queue::watch_own(standing& s, time_point now) {
+  if (!connected() || std::exchange(s.watches_itself, true)) return;
+  watched_.emplace(s.node, &s);
+  send(about::watch_own, get_data{s.node, true}, s, nullptr, now, s.node);
+}
+
+/// Nobody asks for it, so others may have the lock by now.
+void queue::removed(standing& s, time_point now) {
+  become_idle(s);
+  up_.lost(s, now);
 }
 
 bool queue::prolong(standing& s, time_point now) {
@@ -364,9 +382,9 @@ void queue::leave_unless_granted(engine::place& p, time_point now) {
   enter(s, at::leaving);
   if (!connected()) {
     timers_.arm(s.check, now + settings_.command_timeout);
-  } else if (stands && s.told_on == connections_ && !s.node.empty()) {
-    leave(s, now);
-  }  // else the answer that is under way, or go_on, comes first
+  } else if (stands && s.told_on == connections_) {
+    list(s, now);  // the lock may be its own already, and the event under way
+  }                // else the answer that is under way, or go_on, comes first
 }
 
 void queue::leave(standing& s, time_point now) {
@@ -378,7 +396,11 @@ void queue::leave(standing& s, time_point now) {
 
 void queue::leave_answer(in_flight const& r, reply const&, time_point now) {
   standing& s = *r.at;
-  if (s.number == r.number && s.at == at::leaving) gone_from_line(s, now);
+  if (s.number != r.number || !s.leave_sent) return;
+  if (s.at == at::leaving) return gone_from_line(s, now);
+  if (s.at != at::asking) return;
+  become_idle(s);
+  up_.busy(s, now);
 }
 
 void queue::gone_from_line(standing& s, time_point now) {
@@ -461,7 +483,7 @@ time_point queue::late_after(receipt const& r) const {
 /// Was a node made under that number? The server first hears of all that the leader knows. What an earlier connection had under way for this session
 /// the leader has carried out by then, or refuses: the session has moved.
 void queue::search(standing& s, std::uint64_t number, cleanup* c, time_point now) {
-  if (!CONCH_MUTANT(search_without_sync)) send(about::nothing, sync{s.folder}, s, c, now);
+  send(about::nothing, sync{s.folder}, s, c, now);
   if (c != nullptr) c->sent = true;
   send(about::search, get_children{s.folder}, s, c, now);
   in_flight_.back().number = number;
@@ -512,7 +534,7 @@ void queue::found_answer(in_flight const& r, reply const& a, time_point now) {
     return send_cleanup(c, now);
   }
   auto const* const node = std::get_if<data>(&a.content);
-  bool const is_mine = node != nullptr && (node->node.owner == session_.id() || CONCH_MUTANT(node_of_earlier_session));
+  bool const is_mine = node != nullptr && node->node.owner == session_.id();
   if (is_mine) return found(s, r.path, node->node.created, now);
   if (s.at == at::leaving) return gone_from_line(s, now);
   ask_anew(s, retry_reason::reconnected, now);
@@ -542,7 +564,7 @@ void queue::interrupted(time_point now) {
   auto const unheard = [](standing& s) {
     s.before.clear();
     s.before_that.clear();
-    s.listing = s.leave_sent = s.first = false;
+    s.listing = s.leave_sent = s.first = s.watches_itself = false;
   };
   resting_.for_each(unheard);
   go_on(now);
@@ -625,8 +647,7 @@ void queue::go_on_with(standing& s, time_point now) {
     if (waits(s)) up_.asked_again(s, retry_reason::reconnected, now);
     return search(s, s.number, nullptr, now);
   }
-  if (s.at == at::leaving) return leave(s, now);
-  if (!CONCH_MUTANT(watches_thought_kept)) list(s, now);  // the watches went with the connection
+  if (s.at == at::leaving || !CONCH_MUTANT(watches_thought_kept)) list(s, now);  // the watches went with the connection
 }
 
 /// The node is gone, or was never made: another one, behind all others.
@@ -677,6 +698,9 @@ void queue::answered(reply const& a, time_point now) {
       break;
     case about::list: list_answer(r, a, now); break;
     case about::watch: watch_answer(r, a, now); break;
+    case about::watch_own:
+      if (a.what == status::no_node && r.at->number == r.number && r.at->at == at::owned) removed(*r.at, now);
+      break;
     case about::leave: leave_answer(r, a, now); break;
     case about::clean_up: cleanup_answer(r, a, now); break;
     case about::search: search_answer(r, a, now); break;

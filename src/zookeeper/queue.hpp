@@ -34,6 +34,7 @@ struct standing final : engine::place, engine::list_hook<standing> {
   std::uint64_t made_in = 0;        // the session, counted
   std::uint64_t told_on = 0;        // the connection on which something about it was sent last
   std::size_t ahead = 0;            // nodes before it, when the folder was last listed
+  bool watches_itself = false;      // owned: whoever removes the node takes the hold
   std::string before, before_that;  // watched: the paths of the next two of them
   bool listing = false;             // the folder is being listed for it
   bool leave_sent = false;          // on this connection
@@ -92,7 +93,7 @@ class queue final : public engine::backend, private session_events {
  private:
   friend struct standing;
 
-  enum class about : std::uint8_t { node, folder, list, watch, leave, clean_up, stray, search, found, nothing };
+  enum class about : std::uint8_t { node, folder, list, watch, watch_own, leave, clean_up, stray, search, found, nothing };
   struct in_flight {
     about what;
     standing* at;
@@ -130,6 +131,8 @@ class queue final : public engine::backend, private session_events {
   void stands_first(standing& s, bool pushed, time_point now);
   void own(standing& s, time_point now);
   bool prolong(standing& s, time_point now);
+  void watch_own(standing& s, time_point now);
+  void removed(standing& s, time_point now);
   void found(standing& s, std::string path, std::int64_t created, time_point now);
   void leave(standing& s, time_point now);
   void gone_from_line(standing& s, time_point now);

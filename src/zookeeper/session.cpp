@@ -52,12 +52,13 @@ void session::greeted(connect_response const& c, time_point now) {
     up_.ended(now);
     return drop("the session has ended", now);
   }
+  bool const is_new = id_ != c.session;
   id_ = c.session;
   password_ = c.password;
   timeout_ = engine::milliseconds{c.timeout_ms};
-  // Whoever answers this has asked the leader, which counts the session's time anew from then on.
   sampled(greeted_at_, now);
-  prove(greeted_at_, now);
+  // A new session is a transaction. That an old one goes on may be the word of a leader that has been cut off, and does not know it yet.
+  if (is_new) prove(greeted_at_, now);
   state_ = state::settling;
   if (secret_.empty()) read_root(now);
   else write(step::authenticate, add_auth{"digest", secret_}, now);
@@ -89,7 +90,7 @@ void session::lost(std::string_view why, time_point now) {
   trouble_ = out_.shown() + ": " + std::string{why};
   unanswered_.clear();
   pings_.clear();
-  if (!CONCH_MUTANT(proof_over_connections)) heard_.clear();
+  heard_.clear();
   proving_ = time_point::min();
   beat_.cancel();
   proof_.cancel();
@@ -238,7 +239,7 @@ duration session::margin() const {
 
 /// A message that was sent at `sent` is answered now.
 void session::sampled(time_point sent, time_point now) {
-  heard_.push_back({CONCH_MUTANT(deadline_from_answer_to_ping) ? now : sent, now});
+  heard_.push_back({sent, now});
   excused_ = false;
   if (CONCH_MUTANT(deadline_from_ping)) prove(sent, now);
 }

@@ -27,7 +27,6 @@ constexpr mutant mutants[] = {
      engine_mutant::session_deadline_ignored},
     {"zk-resent-release-is-a-loss", "a release that was carried out, and not answered, is told as a loss", "P8",
      engine_mutant::resent_release_is_a_loss},
-    {"zk-search-without-sync", "a node is looked for at a server that may lag", "B3", engine_mutant::search_without_sync},
     {"zk-watches-thought-kept", "after a reconnect nobody looks whether the predecessor is still there", "B12", engine_mutant::watches_thought_kept},
 };
 

@@ -96,8 +96,8 @@ void zookeeper_world::run() {
   }
 }
 
-/// B3: no node but those of sessions that are to be ended. (A leader that is cut off may say that a session has ended, and the next leader gives it its
-/// timeout once more.)
+/// B3: no node but those of sessions that are to be ended. (A leader that is cut off may say that a session has ended, and the next leader gives it
+/// its timeout once more.)
 void zookeeper_world::nothing_left(bool only_of_the_living) {
   for (auto const& [path, n] : model_->truth().nodes()) {
     if (n.owner == 0 || n.owner == zookeeper_tree::container || path.find("/.clients/") != std::string::npos) continue;
