@@ -495,6 +495,19 @@ TEST_F(ZookeeperQueue, RepeatsAReleaseOnTheNextConnectionAndItWasItsOwn) {
   EXPECT_EQ(take_told(), (texts{"released", "settled a"}));
 }
 
+TEST_F(ZookeeperQueue, ACleanupOnANewConnectionIsNoRequestOfWhatThePlaceAsksForNow) {
+  be_open();
+  stand("a", {}, "me.2-0000000004");
+  line->release(at("a"), std::chrono::milliseconds{12'000}, nullptr, now);
+  lose_connection();
+  advance(1us);
+  take_sent();
+  open(7, false);
+  texts const asked = take_sent();
+  ASSERT_GE(asked.size(), 3u);
+  EXPECT_EQ((texts{asked.end() - 3, asked.end()}), (texts{"remove /conch/a/me.2-0000000004", "sync /conch/a", "list /conch/a"}));
+}
+
 TEST_F(ZookeeperQueue, TheEndOfTheSessionIsTheEndOfItsCleanups) {
   be_open();
   stand("a", {}, "me.2-0000000004");
