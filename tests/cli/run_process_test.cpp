@@ -179,7 +179,9 @@ while :; do sleep 0.02; done
 }
 
 TEST_F(Run, LeavesNoProcessBehind) {
-  program p = run({"a"}, "for p in $(cat /proc/$PPID/task/$PPID/children); do echo $(cat /proc/$p/comm) $p; done; echo all");
+  // It has its name a moment after it was made.
+  constexpr char const* children = "for p in $(cat /proc/$PPID/task/$PPID/children); do echo $(cat /proc/$p/comm) $p; done";
+  program p = run({"a"}, std::string{"until "} + children + " | grep conch-guard; do :; done");
   pid_t const guard = static_cast<pid_t>(number_behind(p.wait_for("conch-guard "), "conch-guard "));
   EXPECT_EQ(p.wait_for_end(), 0);
   EXPECT_FALSE(std::filesystem::exists("/proc/" + std::to_string(guard))) << "not even a zombie";
