@@ -15,6 +15,10 @@ zookeeper_model::zookeeper_model(settings s, event_queue& events, nanos const& n
   lead(static_cast<std::size_t>(random_.below(std::ssize(servers_))), all);
 }
 
+zookeeper_model::~zookeeper_model() {
+  for (peering_ptr const& p : peerings_) p->forget();
+}
+
 template <class F>
 void zookeeper_model::in_service(std::size_t at, nanos delay, F what) {
   after(delay, [this, at, service = servers_[at].service, what = std::move(what)] {
@@ -29,6 +33,7 @@ void zookeeper_model::post(peering_ptr const& p, bool up, std::function<void()> 
   nanos& last = up ? p->last_up : p->last_down;
   last = std::max(now_ + settings_.latency + random_.between(0, settings_.jitter), last);
   events_.at(last, [this, p, up, what = std::move(what)] {
+    if (!(up ? p->leader_open : p->follower_open)) return;
     if (frozen(p->follower, p->leader)) {
       (up ? p->held_up : p->held_down).push_back(what);
       return;
@@ -59,7 +64,11 @@ void zookeeper_model::thaw(std::size_t a, std::size_t b) {
       for (auto const& what : held) deliver(p, up, what);
     }
   }
-  std::erase_if(peerings_, [](peering_ptr const& p) { return !p->follower_open && !p->leader_open; });
+  std::erase_if(peerings_, [](peering_ptr const& p) {
+    bool const is_over = !p->follower_open && !p->leader_open;
+    if (is_over) p->forget();
+    return is_over;
+  });
 }
 
 void zookeeper_model::follower_leaves(std::size_t at) {

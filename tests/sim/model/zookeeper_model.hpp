@@ -52,6 +52,9 @@ class zookeeper_model {
 
   // `now` is that of `events`.
   zookeeper_model(settings s, event_queue& events, nanos const& now, outside& out);
+  ~zookeeper_model();
+  zookeeper_model(zookeeper_model const&) = delete;
+  zookeeper_model& operator=(zookeeper_model const&) = delete;
 
   // ---- clients. What they send arrives now.
   bool is_up(std::size_t server) const;  // somebody accepts connections, and may end them
@@ -97,6 +100,12 @@ class zookeeper_model {
     nanos last_up = 0, last_down = 0;
     nanos heard_by_follower = 0, heard_by_leader = 0;
     std::size_t acknowledged = 0;  // entries of the log
+
+    /// What waits refers to this.
+    void forget() {
+      held_up.clear();
+      held_down.clear();
+    }
   };
   using peering_ptr = std::shared_ptr<peering>;
 
