@@ -116,16 +116,7 @@ void queue::list(standing& s, time_point now) {
 void queue::node_answer(in_flight const& r, reply const& a, time_point now) {
   standing& s = *r.at;
   auto const* const made = a.what == status::ok ? std::get_if<created>(&a.content) : nullptr;
-  if (s.number != r.number || s.at == at::idle) {  // given up meanwhile
-    auto const found = unknown_.find(r.number);
-    if (found == unknown_.end()) return;
-    cleanup& c = *found->second;
-    unknown_.erase(found);
-    if (made == nullptr) return finish(c, false, {}, now);
-    c.node = made->path;
-    send_cleanup(c, now);
-    return;
-  }
+  if (s.number != r.number || s.at == at::idle) return came_of(r.number, made != nullptr ? made->path : std::string{}, now);  // given up meanwhile
   if (made != nullptr) {
     found(s, made->path, made->node.created, now);
   } else if (s.at == at::leaving) {
@@ -161,10 +152,8 @@ void queue::list_answer(in_flight const& r, reply const& a, time_point now) {
     look(s, *all, now);
   } else if (a.what != status::no_node) {
     fail_as(s, a, now);
-  } else if (s.at == at::leaving) {
-    gone_from_line(s, now);
   } else {
-    ask_anew(s, retry_reason::reconnected, now);
+    has_no_node(s, now);
   }
 }
 
@@ -196,10 +185,7 @@ void queue::look(standing& s, children const& all, time_point now) {
     }
   }
   s.ahead = ahead;
-  if (!is_there) {  // somebody else has removed it
-    if (s.at == at::leaving) return gone_from_line(s, now);
-    return ask_anew(s, retry_reason::reconnected, now);
-  }
+  if (!is_there) return has_no_node(s, now);  // somebody else has removed it
   if (ahead == 0) return stands_first(s, false, now);
   // A try tells only then that it is busy: else one that comes after it could find its node, and no holder.
   if (s.at == at::leaving || (!s.wait && !CONCH_MUTANT(try_stays))) return leave(s, now);
@@ -489,6 +475,17 @@ void queue::search(standing& s, std::uint64_t number, cleanup* c, time_point now
   in_flight_.back().number = number;
 }
 
+/// Of a creation that was given up: its node, or none.
+void queue::came_of(std::uint64_t number, std::string node, time_point now) {
+  auto const owed = unknown_.find(number);
+  if (owed == unknown_.end()) return;
+  cleanup& c = *owed->second;
+  if (node.empty()) return finish(c, false, {}, now);
+  unknown_.erase(owed);
+  c.node = std::move(node);
+  send_cleanup(c, now);
+}
+
 void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
   standing& s = *r.at;
   std::string found;
@@ -497,27 +494,8 @@ void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
     auto const one = std::find_if(all->names.begin(), all->names.end(), [&](std::string const& n) { return n.starts_with(prefix); });
     if (one != all->names.end() && !CONCH_MUTANT(lost_creation_forgotten)) found = path_of(s, *one);
   }
-  if (r.of_cleanup != nullptr) {
-    cleanup& c = *r.of_cleanup;
-    c.sent = false;
-    if (found.empty()) return finish(c, false, {}, now);
-    unknown_.erase(c.number);
-    c.node = std::move(found);
-    return send_cleanup(c, now);
-  }
-  if (s.number != r.number || s.at == at::idle) {
-    auto const owed = unknown_.find(r.number);  // given up since
-    if (owed == unknown_.end()) return;
-    cleanup& c = *owed->second;
-    if (found.empty()) return finish(c, false, {}, now);
-    unknown_.erase(owed);
-    c.node = std::move(found);
-    return send_cleanup(c, now);
-  }
-  if (found.empty()) {
-    if (s.at == at::leaving) return gone_from_line(s, now);
-    return ask_anew(s, retry_reason::reconnected, now);
-  }
+  if (r.of_cleanup != nullptr || s.number != r.number || s.at == at::idle) return came_of(r.number, std::move(found), now);
+  if (found.empty()) return has_no_node(s, now);
   send(about::found, get_data{found, false}, s, nullptr, now, found);
   s.listing = true;
   send(about::list, get_children{s.folder}, s, nullptr, now);
@@ -525,19 +503,11 @@ void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
 
 void queue::found_answer(in_flight const& r, reply const& a, time_point now) {
   standing& s = *r.at;
-  if (s.number != r.number || s.at == at::idle) {
-    auto const owed = unknown_.find(r.number);
-    if (owed == unknown_.end()) return;
-    cleanup& c = *owed->second;
-    unknown_.erase(owed);
-    c.node = r.path;
-    return send_cleanup(c, now);
-  }
+  if (s.number != r.number || s.at == at::idle) return came_of(r.number, r.path, now);
   auto const* const node = std::get_if<data>(&a.content);
   bool const is_mine = node != nullptr && node->node.owner == session_.id();
   if (is_mine) return found(s, r.path, node->node.created, now);
-  if (s.at == at::leaving) return gone_from_line(s, now);
-  ask_anew(s, retry_reason::reconnected, now);
+  has_no_node(s, now);
 }
 
 // --------------------------------------------------------------------------------------- connections and sessions
@@ -625,14 +595,10 @@ void queue::go_on(time_point now) {
 
 void queue::go_on_with(standing& s, time_point now) {
   if (s.made_in != sessions_ && !CONCH_MUTANT(id_over_sessions)) {
-    if (s.at == at::owned) {
-      become_idle(s);
-      up_.lost(s, now);
-      return;
-    }
-    if (s.at == at::leaving) return gone_from_line(s, now);
-    ask_anew(s, retry_reason::reconnected, now);
-    if (!connected()) patience(s, lost_at_);
+    if (s.at == at::owned) return removed(s, now);
+    bool const waited = waits(s);
+    has_no_node(s, now);
+    if (waited && !connected()) patience(s, lost_at_);
     return;
   }
   if (!connected()) {
@@ -650,9 +616,10 @@ void queue::go_on_with(standing& s, time_point now) {
   if (s.at == at::leaving || !CONCH_MUTANT(watches_thought_kept)) list(s, now);  // the watches went with the connection
 }
 
-/// The node is gone, or was never made: another one, behind all others.
-void queue::ask_anew(standing& s, retry_reason why, time_point now) {
-  if (s.written) up_.asked_again(s, why, now);
+/// The node is gone, or was never made. Whoever waits asks for another one, behind all others.
+void queue::has_no_node(standing& s, time_point now) {
+  if (s.at == at::leaving) return gone_from_line(s, now);
+  if (s.written) up_.asked_again(s, retry_reason::reconnected, now);
   begin(s);
   s.written = false;
   if (connected()) make_node(s, now);

@@ -125,6 +125,7 @@ class queue final : public engine::backend, private session_events {
   void watch_answer(in_flight const& r, reply const& a, time_point now);
   void leave_answer(in_flight const& r, reply const& a, time_point now);
   void cleanup_answer(in_flight const& r, reply const& a, time_point now);
+  void came_of(std::uint64_t number, std::string node, time_point now);
   void search_answer(in_flight const& r, reply const& a, time_point now);
   void look(standing& s, children const& all, time_point now);
   void gone(standing& s, std::string const& path, time_point now);
@@ -136,7 +137,7 @@ class queue final : public engine::backend, private session_events {
   void found(standing& s, std::string path, std::int64_t created, time_point now);
   void leave(standing& s, time_point now);
   void gone_from_line(standing& s, time_point now);
-  void ask_anew(standing& s, conch::retry_reason why, time_point now);
+  void has_no_node(standing& s, time_point now);
   void become_idle(standing& s);
   void watch(standing& s, std::string before, std::string before_that, time_point now);
   void unwatch(standing& s);

@@ -47,7 +47,7 @@ class session_events {
 /// committed, prove together that the leader has heard of m: the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the sources.
 class session final : public wire_events {
  public:
-  /// All but `seed` outlives this. `root`: the folder of the locks. `has_secret`: the URL names a user, so the nodes are for that user only.
+  /// All but `seed` outlives this. `root`: the folder of the locks. `secret`: "user:password"; then the nodes are for that user only.
   session(config const& settings, std::string const& root, std::string const& secret, std::uint64_t seed, engine::timer_queue& timers, wire& out,
           session_events& up, engine::log_sink& log, statistics& stats);
   session(session const&) = delete;
