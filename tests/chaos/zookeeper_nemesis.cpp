@@ -98,11 +98,10 @@ void zookeeper_nemesis::hurt_link(worker const& w, int chance) {
   }
 }
 
-std::size_t zookeeper_nemesis::any_well() { return static_cast<std::size_t>(roll(static_cast<int>(ensemble_.size()))); }
-
+/// All are well.
 void zookeeper_nemesis::hurt_servers(int chance) {
   auto const lease = static_cast<int>(options_.lease.count());
-  std::size_t const which = any_well();
+  auto const which = static_cast<std::size_t>(roll(static_cast<int>(ensemble_.size())));
   if (chance < 25) {
     note("servers killed");
     hurt_ = which;

@@ -28,8 +28,6 @@ class zookeeper_nemesis final : public nemesis {
   void hurt_link(worker const& w, int chance);
   void hurt_servers(int chance);
   void cut_off(std::size_t follower);
-  /// One of those that are well; `hurt_` is left out.
-  std::size_t any_well();
 
   static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
 
