@@ -341,7 +341,7 @@ int main(int argc, char** argv) try {
       {"async_lost cancelled", {1'000, 3'000, 10'000, 30'000}, [&](std::size_t n) { return watching(redis, n); }},
       {"levels of with_lock", {1, 10, 30, 100}, [&](std::size_t n) { return nesting(redis, n); }},
       {"coroutines in line in one process", usual, [&](std::size_t n) { return local_line(redis, n); }},
-      {"clients in line", with_descriptors({10, 100, 1'000, 3'000}), [&](std::size_t n) { return clients_in_line(redis.unix_url(), n); }},
+      {"clients in line", with_descriptors({10, 100, 1'000, 3'000, 9'500}, 2), [&](std::size_t n) { return clients_in_line(redis.unix_url(), n); }},
       {"owners of a semaphore", {100, 1'000, 10'000, 30'000}, [&](std::size_t n) { return permits(redis, n); }},
       {"threads with one client, locks in memory", {1, 2, 4}, [&](std::size_t n) { return threads("memory://growth", n, true); }, false},
       {"threads with a client each, locks in memory", {1, 2, 4}, [&](std::size_t n) { return threads("memory://growth", n, false); }, false},
