@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -59,8 +60,7 @@ void wait_until(std::string const& what, Condition const& holds, std::chrono::se
 class real_redis_server {
  public:
   explicit real_redis_server(std::vector<std::string> settings = {}) : folder_{make_folder()}, settings_{std::move(settings)} {
-    char const* const chosen = std::getenv("CONCH_REDIS_SERVER");
-    program_ = chosen != nullptr ? chosen : "redis-server";
+    program_ = program();
     pid_ = ::fork();
     if (pid_ == 0) {
       become_server();
@@ -76,6 +76,21 @@ class real_redis_server {
   real_redis_server(real_redis_server const&) = delete;
   real_redis_server& operator=(real_redis_server const&) = delete;
   ~real_redis_server() { clean_up(); }
+
+  static std::string program() {
+    char const* const chosen = std::getenv("CONCH_REDIS_SERVER");
+    return chosen != nullptr ? chosen : "redis-server";
+  }
+
+  // As the program says it: "Redis server v=7.0.15 sha=...".
+  static std::string version() {
+    std::string text(256, '\0');
+    auto* const said = ::popen((program() + " --version").c_str(), "r");
+    if (said == nullptr) throw std::runtime_error{program() + " does not start; is it installed?"};
+    text.resize(std::fread(text.data(), 1, text.size(), said));
+    ::pclose(said);
+    return text.substr(0, text.find(" sha="));
+  }
 
   std::string socket_path() const { return folder_ / "redis.sock"; }
 
