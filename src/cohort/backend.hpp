@@ -92,10 +92,16 @@ struct receipt {
 
 /// What a backend offers beyond a lock with one owner.
 struct capabilities {
-  bool several_owners = false;  // semaphores, readers and writers, segments, a reentrant lock
+  bool several_owners = false;  // semaphores, readers and writers, a reentrant lock
+  bool segments = false;        // ... and striped locks
+  bool all_free = false;        // ... and all that is free of a semaphore
   bool inspection = false;      // questions and orders (admin_request)
   bool adoption = false;        // a hold may leave this client, and another client may take it over
   std::string_view instead{};   // the advice in the error where something is not offered
+
+  bool has(permit const& p) const noexcept {
+    return !p || (several_owners && (segments || p.kind != permit_kind::segments) && (all_free || !p.all_free));
+  }
 };
 
 /// What the cohort asks of the servers. A request that fails has already arranged its own clean-up.

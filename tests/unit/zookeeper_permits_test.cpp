@@ -1,0 +1,232 @@
+// Locks with several owners in ZooKeeper, step by step: readers and writers, permits, and several places of one client at one lock.
+#include "zookeeper_fixture.hpp"
+
+namespace conch::zookeeper {
+namespace {
+
+using engine::permit;
+using engine::permit_kind;
+using event = notice::event;
+
+permit const reads{.kind = permit_kind::shared, .limit = engine::most_permits, .weight = 1};
+permit const writes{.kind = permit_kind::shared, .limit = engine::most_permits, .weight = engine::most_permits};
+
+permit permits(std::uint32_t weight, std::uint32_t limit) { return {.kind = permit_kind::semaphore, .limit = limit, .weight = weight}; }
+
+class ZookeeperPermits : public zookeeper_test {
+ protected:
+  /// A place with its node, whose list is not answered yet.
+  void ask(engine::place& s, std::string const& mine, bool wait = true) {
+    line->ask(s, wait, 12s, now);
+    made("/conch/" + mine, ++zxid);
+  }
+};
+
+TEST_F(ZookeeperPermits, AskWithTheirTermsInTheNameOfTheNode) {
+  be_open();
+  line->ask(at("reader", "a", reads), true, 12s, now);
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me~r.2-", "list /conch/a"}));
+  line->ask(at("writer", "a", writes), true, 12s, now);
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me~w.3-", "list /conch/a"}));
+  line->ask(at("permit", "b", permits(3, 10)), true, 12s, now);
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/b/me~s3of10.4-", "list /conch/b"}));
+}
+
+TEST_F(ZookeeperPermits, ReadersShareAndAWriterWaitsForAll) {
+  be_open();
+  ask(at("reader", "a", reads), "a/me~r.2-0000000002");
+  listed({"x~r.1-0000000001", "me~r.2-0000000002"});
+  EXPECT_EQ(take_told(), texts{"granted reader"});
+  take_sent();
+  ask(at("writer", "a", writes), "a/me~w.3-0000000003");
+  listed({"x~r.1-0000000001", "me~r.2-0000000002", "me~w.3-0000000003"});
+  EXPECT_EQ(take_told(), texts{"queued writer"});
+  EXPECT_EQ(take_sent(),
+            (texts{"create line /conch/a/me~w.3-", "list /conch/a", "watch /conch/a/me~r.2-0000000002", "watch /conch/a/x~r.1-0000000001"}))
+      << "the node of the reader of this client is none that nobody knows";
+  ok();
+  ok();
+  happened(event::deleted, "/conch/a/x~r.1-0000000001");
+  EXPECT_EQ(take_told(), texts{});
+  line->release(at("reader"), std::nullopt, nullptr, now);
+  happened(event::deleted, "/conch/a/me~r.2-0000000002");
+  EXPECT_EQ(take_told(), texts{"pushed writer"});
+  ok();
+  EXPECT_EQ(take_sent(), texts{"remove /conch/a/me~r.2-0000000002"}) << "no list";
+}
+
+TEST_F(ZookeeperPermits, AReaderDoesNotPassAWriterThatWaits) {
+  be_open();
+  ask(at("reader", "a", reads), "a/me~r.2-0000000003");
+  listed({"x~r.1-0000000001", "y~w.1-0000000002", "me~r.2-0000000003"});
+  EXPECT_EQ(take_told(), texts{"queued reader"});
+  happened(event::deleted, "/conch/a/x~r.1-0000000001");
+  EXPECT_EQ(take_told(), texts{});
+  happened(event::deleted, "/conch/a/y~w.1-0000000002");
+  EXPECT_EQ(take_told(), texts{"pushed reader"});
+}
+
+TEST_F(ZookeeperPermits, OfASemaphoreAsManyAsTheLimitAllows) {
+  be_open();
+  for (int i = 0; i < 3; ++i) {
+    std::string const n = std::to_string(i + 2);
+    ask(at("p" + n, "a", permits(1, 2)), "a/me~s1of2." + n + "-000000000" + n);
+    std::vector<std::string> const all{"me~s1of2.2-0000000002", "me~s1of2.3-0000000003", "me~s1of2.4-0000000004"};
+    listed({all.begin(), all.begin() + i + 1});
+  }
+  EXPECT_EQ(take_told(), (texts{"granted p2", "granted p3", "queued p4"}));
+  ok();
+  ok();
+  take_sent();
+  line->release(at("p3"), std::nullopt, nullptr, now);
+  happened(event::deleted, "/conch/a/me~s1of2.3-0000000003");
+  ok();
+  EXPECT_EQ(take_told(), (texts{"pushed p4", "settled p3"}));
+  EXPECT_EQ(take_sent(), texts{"remove /conch/a/me~s1of2.3-0000000003"});
+}
+
+TEST_F(ZookeeperPermits, SeveralPlacesThatWaitForOneNodeWatchItOnce) {
+  be_open();
+  ask(at("one", "a", reads), "a/me~r.2-0000000002");
+  listed({"x~w.1-0000000001", "me~r.2-0000000002"});
+  ok();  // its watch
+  ask(at("two", "a", reads), "a/me~r.3-0000000003");
+  take_sent();
+  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  EXPECT_EQ(take_sent(), texts{"watch /conch/a/me~r.2-0000000002"}) << "the writer is watched already";
+  take_told();
+  happened(event::changed, "/conch/a/x~w.1-0000000001");
+  EXPECT_EQ(take_sent(), texts{"watch /conch/a/x~w.1-0000000001"}) << "once";
+  happened(event::deleted, "/conch/a/x~w.1-0000000001");
+  EXPECT_EQ(take_told(), (texts{"pushed one", "pushed two"}));
+}
+
+TEST_F(ZookeeperPermits, APlaceThatLeavesTakesNoWatchFromItsSibling) {
+  be_open();
+  ask(at("one", "a", reads), "a/me~r.2-0000000002");
+  listed({"x~w.1-0000000001", "me~r.2-0000000002"});
+  ok();  // its watch
+  ask(at("two", "a", reads), "a/me~r.3-0000000003");
+  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  take_told();
+  line->give_up(at("one"), nullptr, now);
+  happened(event::deleted, "/conch/a/x~w.1-0000000001");
+  EXPECT_EQ(take_told(), texts{"pushed two"});
+}
+
+TEST_F(ZookeeperPermits, ANodeThatIsGoneBeforeItIsWatchedIsGoneForAllThatWaitForIt) {
+  be_open();
+  line->ask(at("one", "a", reads), true, 12s, now);
+  line->ask(at("two", "a", reads), true, 12s, now);
+  made("/conch/a/me~r.2-0000000002", ++zxid);
+  listed({"x~w.1-0000000001", "me~r.2-0000000002"});
+  made("/conch/a/me~r.3-0000000003", ++zxid);
+  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  take_told();
+  line->give_up(at("one"), nullptr, now);
+  error(status::no_node);  // to the read that was sent for the first of them
+  EXPECT_EQ(take_told(), texts{"pushed two"});
+}
+
+TEST_F(ZookeeperPermits, ANodeWhoseCreationIsUnderWayIsNoStray) {
+  be_open();
+  line->ask(at("one", "a", reads), true, 12s, now);
+  line->ask(at("two", "a", reads), true, 12s, now);
+  made("/conch/a/me~r.2-0000000002", ++zxid);
+  take_sent();
+  listed({"me~r.2-0000000002", "me~r.3-0000000003"});  // the second one is not answered yet
+  EXPECT_EQ(take_sent(), texts{});
+  EXPECT_EQ(take_told(), texts{"granted one"});
+}
+
+TEST_F(ZookeeperPermits, ANodeThatIsToBeRemovedIsNoStray) {
+  be_open();
+  ask(at("one", "a", reads), "a/me~r.2-0000000002");
+  listed({"me~r.2-0000000002"});
+  line->ask(at("two", "a", reads), true, 12s, now);
+  line->release(at("one"), std::nullopt, nullptr, now);
+  take_sent();
+  made("/conch/a/me~r.3-0000000003", ++zxid);
+  listed({"me~r.2-0000000002", "me~r.3-0000000003"});
+  EXPECT_EQ(take_sent(), texts{}) << "its removal is under way";
+  ok();
+  EXPECT_EQ(take_told(), (texts{"granted one", "granted two", "settled one"}));
+}
+
+TEST_F(ZookeeperPermits, ANameOfAnotherKindIsAnErrorThatNamesBoth) {
+  be_open();
+  line->ask(at("a"), true, 12s, now);
+  made("/conch/a/me.2-0000000002", ++zxid);
+  take_sent();
+  listed({"x~s1of2.1-0000000001", "me.2-0000000002"});
+  EXPECT_EQ(take_sent(), texts{"remove /conch/a/me.2-0000000002"});
+  EXPECT_EQ(take_told(), texts{}) << "not before its node is gone";
+  ok();
+  EXPECT_EQ(reason, errc::wrong_type);
+  EXPECT_NE(reason.message().find("that of a semaphore, and a mutex was asked for (lock a)"), std::string::npos) << reason.message();
+  EXPECT_TRUE(line->settled());
+}
+
+TEST_F(ZookeeperPermits, OneOfAnotherKindThatIsOnItsWayOutHarmsNobody) {
+  be_open();
+  ask(at("p", "a", permits(1, 2)), "a/me~s1of2.2-0000000003");
+  listed({"x~s1of2.1-0000000001", "y.1-0000000002", "me~s1of2.2-0000000003"});
+  EXPECT_EQ(take_told(), texts{"queued p"});
+  happened(event::deleted, "/conch/a/y.1-0000000002");
+  EXPECT_EQ(take_told(), texts{"pushed p"});
+}
+
+TEST_F(ZookeeperPermits, AfterAReconnectEachIsWatchedAgainOnce) {
+  be_open();
+  ask(at("one", "a", reads), "a/me~r.2-0000000002");
+  listed({"x~w.1-0000000001", "me~r.2-0000000002"});
+  ok();  // its watch
+  ask(at("two", "a", reads), "a/me~r.3-0000000003");
+  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  lose_connection();
+  advance(1us);
+  open(7, false);
+  take_sent();
+  take_told();
+  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  EXPECT_EQ(take_sent(), (texts{"watch /conch/a/x~w.1-0000000001", "watch /conch/a/me~r.2-0000000002"}));
+  happened(event::deleted, "/conch/a/x~w.1-0000000001");
+  EXPECT_EQ(take_told(), (texts{"queued one", "queued two", "pushed one", "pushed two"}));
+}
+
+TEST_F(ZookeeperPermits, AHoldWhoseNodeSomebodyRemovesIsLostAndItsSiblingHasItsTurn) {
+  be_open();
+  line->ask(at("one", "a", writes), true, 2s, now);
+  made("/conch/a/me~w.2-0000000002", ++zxid);
+  listed({"me~w.2-0000000002"});
+  ask(at("two", "a", writes), "a/me~w.3-0000000003");
+  listed({"me~w.2-0000000002", "me~w.3-0000000003"});
+  ok();
+  at("one").renewable = true;
+  engine::place* const one = &at("one");
+  take_sent();
+  take_told();
+  now += 500ms;
+  line->renew({&one, 1}, now);
+  EXPECT_EQ(take_sent(), texts{}) << "its sibling watches it already";
+  happened(event::deleted, "/conch/a/me~w.2-0000000002");
+  texts const told_now = take_told();
+  EXPECT_NE(std::find(told_now.begin(), told_now.end(), "lost one"), told_now.end());
+  EXPECT_NE(std::find(told_now.begin(), told_now.end(), "pushed two"), told_now.end());
+}
+
+TEST_F(ZookeeperPermits, OffersAllButSegmentsAndAllThatIsFree) {
+  make();
+  engine::capabilities const offered = line->offers();
+  for (permit const& p : {permit{}, reads, writes, permits(2, 3), permit{.kind = permit_kind::reentrant, .limit = 1, .weight = 1}}) {
+    EXPECT_TRUE(offered.has(p)) << static_cast<char>(p.kind);
+  }
+  EXPECT_FALSE(offered.has({.kind = permit_kind::segments, .limit = 3, .weight = 1}));
+  EXPECT_FALSE(offered.has({.kind = permit_kind::semaphore, .limit = 3, .all_free = true}));
+  EXPECT_FALSE(offered.inspection);
+  EXPECT_FALSE(offered.instead.empty());
+}
+
+}  // namespace
+}  // namespace conch::zookeeper
