@@ -64,14 +64,17 @@ void queue::ask(engine::place& p, bool wait, milliseconds lease, time_point now)
   s.lease = lease;
   s.written = false;
   s.trouble_since = {};
-  begin(s);
-  bool const others_first = !resting_.empty();  // they asked earlier
-  (others_first ? resting_ : active_).push_back(s);
+  bool const rides = ride(s, now);
+  bool const others_first = !rides && !resting_.empty();  // they asked earlier
+  if (!rides) {
+    begin(s);
+    (others_first ? resting_ : active_).push_back(s);
+  }
   session_.need_deadline(now);
   if (!connected()) {
     patience(s, now);
     session_.want(now);
-  } else if (!others_first) {
+  } else if (!rides && !others_first) {
     make_node(s, now);
   }
 }
@@ -92,19 +95,21 @@ void queue::begin(standing& s) {
 
 /// The node and what stands before it, in one round trip.
 void queue::make_node(standing& s, time_point now) {
-  if (s.lease > session_.timeout()) {
-    return fail(s,
-                make_error_code(errc::invalid_config, "a lease of " + std::to_string(s.lease.count()) + " ms is longer than the session of " +
-                                                          std::to_string(engine::whole_ms(session_.timeout()).count()) +
-                                                          " ms, which is config::lease within the limits of the server"),
-                now);
-  }
+  if (is_too_long(s)) return fail(s, lease_too_long(s), now);
   s.written = true;
   s.check.cancel();
   s.listing = true;
   send(about::node, create{s.path_of(node_prefix(client_id_, s.asks, s.number)), {}, node_kind::ephemeral_sequential, session_.who()}, s, nullptr,
        now);
   send(about::list, get_children{s.folder}, s, nullptr, now);
+}
+
+bool queue::is_too_long(standing const& s) const { return s.lease > session_.timeout(); }
+
+error_code queue::lease_too_long(standing const& s) const {
+  return make_error_code(errc::invalid_config, "a lease of " + std::to_string(s.lease.count()) + " ms is longer than the session of " +
+                                                   std::to_string(engine::whole_ms(session_.timeout()).count()) +
+                                                   " ms, which is config::lease within the limits of the server");
 }
 
 void queue::list(standing& s, time_point now) {
@@ -165,6 +170,12 @@ void queue::look(standing& s, children const& all, time_point now) {
   if (found.is == kind::granted) return take_turn(s, false, now);
   bool const is_refused = found.is == kind::other_kind || found.is == kind::owner_is_away;
   s.refusal = is_refused ? error_of(found, s) : error_code{};
+  if (!is_refused && !s.wait && !s.riders.empty()) {  // the try is over, and others want the node
+    standing& next = pass_on(s, now);
+    become_idle(s);
+    up_.busy(s, now);
+    return look(next, all, now);
+  }
   // A try tells only then that it is busy: else one that comes after it could find its node, and no holder.
   if (is_refused || s.at == at::leaving || (!s.wait && !CONCH_MUTANT(try_stays))) return leave(s, now);
   if (!s.wait) {
@@ -173,6 +184,7 @@ void queue::look(standing& s, children const& all, time_point now) {
   }
   enter(s, at::in_line);
   up_.queued(s, now);
+  rest_riders(s, now);
   watch(s, std::move(found.ahead), now);
 }
 
@@ -278,6 +290,7 @@ void queue::own(standing& s, time_point now) {
   s.confirmed = s.deadline >= s.full_until;
   ++progress_;
   enter(s, at::owned);
+  if (s.carrier == nullptr) granted_to_owner(s, now);
   up_.granted(s, s.by_push, now);
 }
 
@@ -338,6 +351,7 @@ void queue::fail_as(standing& s, reply const& a, time_point now) {
 }
 
 void queue::fail(standing& s, error_code why, time_point now) {
+  pass_on_the_asking(s, now);
   become_idle(s);
   ++s.references;  // the place must outlive its clean-up and the event
   if (s.written) owe(s, nullptr, now);
@@ -349,6 +363,9 @@ void queue::become_idle(standing& s) {
   enter(s, at::idle);
   s.unlink();
   s.check.cancel();
+  carry_no_more(s);
+  dismount(s);
+  BOOST_ASSERT_MSG(s.riders.empty(), "a place without a node has riders");
   standing_.erase(s.number);
   s.has_turn = s.wants_renewal = false;
   unwatch(s);

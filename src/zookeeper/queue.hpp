@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace conch::zookeeper {
 
@@ -44,9 +45,11 @@ struct standing final : engine::place, engine::list_hook<standing> {
   bool has_turn = false;        // nobody stands in its way, and the session's deadline is over: a proof is waited for
   bool wants_renewal = false;   // the deadline could not be moved when that was asked for
   bool by_push = false;
-  error_code refusal;         // why the node is being removed; none: for what the cohort has asked
-  unsigned folders_made = 0;  // since it asked
-  time_point full_until{};    // owned: the end of the whole lease that was asked for
+  standing* carrier = nullptr;      // a rider: whose node it has
+  std::vector<standing*> riders{};  // have its node, too
+  error_code refusal;               // why the node is being removed; none: for what the cohort has asked
+  unsigned folders_made = 0;        // since it asked
+  time_point full_until{};          // owned: the end of the whole lease that was asked for
   time_point trouble_since{};
   engine::timer check;
 
@@ -151,6 +154,21 @@ class queue final : public engine::backend, private session_events {
   void watch(standing& s, view ahead, time_point now);
   void watch(standing& s, std::string const& path, time_point now);
   void unwatch(standing& s);
+  bool ride(standing& s, time_point now);
+  static void mount(standing& s, standing& carrier);
+  static void dismount(standing& s);
+  void rest(standing& s, time_point now);
+  void rest_riders(standing& carrier, time_point now);
+  void carry_no_more(standing& s);
+  void go_on_riding(standing& s, time_point now);
+  void granted_to_owner(standing& s, time_point now);
+  standing& pass_on(standing& from, time_point now);
+  void ask_anew(standing& s, time_point now);
+  void pass_on_the_asking(standing& from, time_point now);
+  standing& succeed(standing& from);
+  static std::vector<standing*> sharing_with(standing& s);
+  bool is_too_long(standing const& s) const;
+  error_code lease_too_long(standing const& s) const;
   void fail(standing& s, error_code why, time_point now);
   void fail_as(standing& s, reply const& a, time_point now);
   error_code error_of(reply const& a, standing const& s) const;
@@ -179,6 +197,7 @@ class queue final : public engine::backend, private session_events {
   engine::list<cleanup> pending_, resting_cleanups_;
   std::unordered_map<std::uint64_t, standing*> standing_;  // by number: all that are not idle
   std::unordered_map<std::uint64_t, cleanup*> owed_;       // by number: all clean-ups
+  std::unordered_map<std::string, standing*> carriers_;    // by owner and lock: on whom others of that owner ride
   watches watched_;
   std::deque<in_flight> in_flight_;
   std::size_t cleanups_ = 0;

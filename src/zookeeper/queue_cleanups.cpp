@@ -15,11 +15,14 @@ using at = engine::place::state;
 
 void queue::leave_unless_granted(engine::place& p, time_point now) {
   auto& s = static_cast<standing&>(p);
-  if (!s.written) {
+  if (!s.written || s.carrier != nullptr || !s.riders.empty()) {
+    ++s.references;
+    if (!s.riders.empty()) pass_on(s, now);
     become_idle(s);
     up_.left(s, now);
-    return;
+    return drop(s);
   }
+  carry_no_more(s);
   bool const stands = s.at == at::in_line || s.has_turn;
   enter(s, at::leaving);
   if (!connected()) {
@@ -32,6 +35,7 @@ void queue::leave_unless_granted(engine::place& p, time_point now) {
 void queue::leave(standing& s, time_point now) {
   s.has_turn = false;
   s.leave_sent = true;
+  carry_no_more(s);
   unwatch(s);
   send(about::leave, remove{s.node}, s, nullptr, now);
 }
@@ -42,6 +46,7 @@ void queue::leave_answer(in_flight const& r, reply const&, time_point now) {
   if (s.at == at::leaving) return gone_from_line(s, now);
   if (!s.waits()) return;
   error_code const refusal = s.refusal;
+  while (!s.riders.empty()) fail(*s.riders.front(), refusal, now);  // they ask for the same
   become_idle(s);
   if (refusal) up_.failed(s, refusal, now);
   else up_.busy(s, now);
@@ -54,12 +59,16 @@ void queue::gone_from_line(standing& s, time_point now) {
 
 void queue::give_up(engine::place& p, receipt* r, time_point now) {
   auto& s = static_cast<standing&>(p);
+  bool const is_shared = s.carrier != nullptr || !s.riders.empty();
+  ++s.references;
+  if (!s.riders.empty()) pass_on(s, now);
   become_idle(s);
-  if (s.written) {
+  if (s.written && !is_shared) {
     owe(s, r, now);
   } else if (r != nullptr) {
     up_.released(*r, false, {}, now);
   }
+  drop(s);
 }
 
 /// What is left of an idle place is removed.

@@ -95,6 +95,7 @@ void queue::go_on(time_point now) {
 }
 
 void queue::go_on_with(standing& s, time_point now) {
+  if (s.carrier != nullptr) return go_on_riding(s, now);
   if (s.made_in != sessions_ && !CONCH_MUTANT(id_over_sessions)) {
     if (s.at == at::owned) return removed(s, now);
     bool const waited = s.waits();
@@ -107,6 +108,7 @@ void queue::go_on_with(standing& s, time_point now) {
     else if (s.at == at::leaving) timers_.arm(s.check, lost_at_ + settings_.command_timeout);
     return;
   }
+  if (s.has_turn && s.waits()) return take_turn(s, s.by_push, now);  // it has taken over what was granted
   if (s.told_on == connections_ || s.at == at::owned) return;
   s.check.cancel();
   if (!s.written) return make_node(s, now);

@@ -37,8 +37,21 @@ void queue::watch_own(standing& s, time_point now) {
 
 /// Nobody asks for it, so others may have the lock by now.
 void queue::removed(standing& s, time_point now) {
-  become_idle(s);
-  up_.lost(s, now);
+  std::vector<standing*> const all = sharing_with(s);
+  for (standing* one : all) {
+    ++one->references;
+    dismount(*one);
+  }
+  all.front()->riders.clear();
+  for (standing* one : all) {
+    if (one->at == at::owned) {
+      become_idle(*one);
+      up_.lost(*one, now);
+    } else if (one->waits()) {  // it was to have the node as well
+      ask_anew(*one, now);
+    }
+    drop(*one);
+  }
 }
 
 bool queue::prolong(standing& s, time_point now) {
@@ -71,8 +84,14 @@ void queue::release(engine::place& p, std::optional<engine::milliseconds> again,
   auto& s = static_cast<standing&>(p);
   bool const valid = s.deadline > now;
   ++s.references;
+  bool const is_shared = s.carrier != nullptr || !s.riders.empty();
+  if (!s.riders.empty()) pass_on(s, now);
   become_idle(s);
-  owe(s, r, now, valid);
+  if ((is_shared && !CONCH_MUTANT(rider_ends_node)) || (CONCH_MUTANT(ridden_node_kept) && s.asks.kind == engine::permit_kind::reentrant)) {
+    if (r != nullptr) up_.released(*r, valid || s.made_in == sessions_, {}, now);
+  } else {
+    owe(s, r, now, valid);
+  }
   if (again) ask(s, true, *again, now);
   drop(s);
 }

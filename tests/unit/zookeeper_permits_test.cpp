@@ -1,6 +1,8 @@
 // Locks with several owners in ZooKeeper, step by step: readers and writers, permits, and several places of one client at one lock.
 #include "zookeeper_fixture.hpp"
 
+#include <algorithm>
+
 namespace conch::zookeeper {
 namespace {
 
@@ -214,6 +216,199 @@ TEST_F(ZookeeperPermits, AHoldWhoseNodeSomebodyRemovesIsLostAndItsSiblingHasItsT
   texts const told_now = take_told();
   EXPECT_NE(std::find(told_now.begin(), told_now.end(), "lost one"), told_now.end());
   EXPECT_NE(std::find(told_now.begin(), told_now.end(), "pushed two"), told_now.end());
+}
+
+// ---- several places of one owner
+
+permit of_owner(std::string owner) {
+  return {.kind = permit_kind::reentrant, .limit = engine::most_permits, .weight = 1, .excluded_segments = std::move(owner)};
+}
+
+class ZookeeperOwner : public ZookeeperPermits {
+ protected:
+  engine::place& mine(std::string const& label) { return at(label, "a", of_owner("0a")); }
+  /// "one" in line behind another owner.
+  void stand_in_line() {
+    ask(mine("one"), "a/me~e0a.2-0000000002");
+    listed({"x~e0b.1-0000000001", "me~e0a.2-0000000002"});
+    ok();
+    take_sent();
+    take_told();
+  }
+  void next_turn() { advance(1us); }
+};
+
+TEST_F(ZookeeperOwner, HasOneNodeHoweverManyOfItAsk) {
+  be_open();
+  line->ask(mine("one"), true, 12s, now);
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me~e0a.2-", "list /conch/a"}));
+  line->ask(mine("two"), true, 12s, now);
+  next_turn();
+  EXPECT_EQ(take_sent(), texts{});
+  made("/conch/a/me~e0a.2-0000000002", 9);
+  listed({"me~e0a.2-0000000002"});
+  EXPECT_EQ(take_told(), texts{"granted one"});
+  next_turn();
+  EXPECT_EQ(take_told(), texts{"granted two"});
+  EXPECT_EQ(mine("two").fence, mine("one").fence);
+  line->release(mine("one"), std::nullopt, nullptr, now);
+  EXPECT_EQ(take_sent(), texts{}) << "the other has the node";
+  EXPECT_EQ(take_told(), texts{"settled one"});
+  engine::receipt r;
+  line->release(mine("two"), std::nullopt, &r, now);
+  EXPECT_EQ(take_sent(), texts{"remove /conch/a/me~e0a.2-0000000002"});
+  ok();
+  EXPECT_EQ(take_told(), (texts{"released", "settled two"}));
+  EXPECT_TRUE(line->settled());
+}
+
+TEST_F(ZookeeperOwner, OfAnotherOwnerIsANodeOfItsOwn) {
+  be_open();
+  line->ask(mine("one"), true, 12s, now);
+  line->ask(at("other", "a", of_owner("0b")), true, 12s, now);
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me~e0a.2-", "list /conch/a", "create line /conch/a/me~e0b.3-", "list /conch/a"}));
+}
+
+TEST_F(ZookeeperOwner, WhoAsksWhileItHoldsHasItInTheNextTurn) {
+  be_open();
+  ask(mine("one"), "a/me~e0a.2-0000000002");
+  listed({"me~e0a.2-0000000002"});
+  take_sent();
+  take_told();
+  line->ask(mine("two"), false, 12s, now);
+  EXPECT_EQ(take_told(), texts{}) << "not within the call";
+  next_turn();
+  EXPECT_EQ(take_told(), texts{"granted two"});
+  EXPECT_EQ(take_sent(), texts{});
+}
+
+TEST_F(ZookeeperOwner, TheOneThatStaysTakesThePlaceInLineOver) {
+  be_open();
+  stand_in_line();
+  line->ask(mine("two"), true, 12s, now);
+  next_turn();
+  EXPECT_EQ(take_told(), texts{"queued two"});
+  line->leave_unless_granted(mine("one"), now);
+  EXPECT_EQ(take_told(), (texts{"left one", "settled one"}));
+  EXPECT_EQ(take_sent(), texts{});
+  happened(event::deleted, "/conch/a/x~e0b.1-0000000001");
+  EXPECT_EQ(take_told(), texts{"pushed two"});
+}
+
+TEST_F(ZookeeperOwner, TakesOverWhatIsUnderWay) {
+  be_open();
+  line->ask(mine("one"), true, 12s, now);
+  line->ask(mine("two"), true, 12s, now);
+  line->give_up(mine("one"), nullptr, now);
+  take_told();
+  take_sent();
+  made("/conch/a/me~e0a.2-0000000002", 9);
+  listed({"me~e0a.2-0000000002"});
+  EXPECT_EQ(take_told(), (texts{"granted two"}));
+  EXPECT_EQ(take_sent(), texts{});
+  EXPECT_TRUE(line->settled());
+}
+
+TEST_F(ZookeeperOwner, ARiderThatLeavesTakesNothingWithIt) {
+  be_open();
+  stand_in_line();
+  line->ask(mine("two"), true, 12s, now);
+  next_turn();
+  take_told();
+  line->give_up(mine("two"), nullptr, now);
+  EXPECT_EQ(take_sent(), texts{});
+  happened(event::deleted, "/conch/a/x~e0b.1-0000000001");
+  EXPECT_EQ(take_told(), (texts{"settled two", "pushed one"}));
+}
+
+TEST_F(ZookeeperOwner, ATryOfAnOwnerThatWaitsIsBusy) {
+  be_open();
+  stand_in_line();
+  line->ask(mine("two"), false, 12s, now);
+  next_turn();
+  EXPECT_EQ(take_told(), texts{"busy two"});
+  EXPECT_EQ(take_sent(), texts{});
+}
+
+TEST_F(ZookeeperOwner, ATryThatIsOverLeavesItsNodeToWhoWaits) {
+  be_open();
+  line->ask(mine("one"), false, 12s, now);
+  line->ask(mine("two"), true, 12s, now);
+  take_sent();
+  made("/conch/a/me~e0a.2-0000000002", 9);
+  listed({"x~e0b.1-0000000001", "me~e0a.2-0000000002"});
+  EXPECT_EQ(take_told(), (texts{"busy one", "queued two", "settled one"}));
+  EXPECT_EQ(take_sent(), texts{"watch /conch/a/x~e0b.1-0000000001"});
+  ok();
+  happened(event::deleted, "/conch/a/x~e0b.1-0000000001");
+  EXPECT_EQ(take_told(), texts{"pushed two"});
+}
+
+TEST_F(ZookeeperOwner, AHoldWhoseNodeSomebodyRemovesIsLostForAllOfIt) {
+  be_open();
+  line->ask(mine("one"), true, 2s, now);
+  line->ask(mine("two"), true, 2s, now);
+  made("/conch/a/me~e0a.2-0000000002", 9);
+  listed({"me~e0a.2-0000000002"});
+  next_turn();
+  mine("two").renewable = true;
+  engine::place* const two = &mine("two");
+  now += 500ms;
+  line->renew({&two, 1}, now);
+  take_told();
+  happened(event::deleted, "/conch/a/me~e0a.2-0000000002");
+  texts const all = take_told();
+  EXPECT_NE(std::find(all.begin(), all.end(), "lost one"), all.end());
+  EXPECT_NE(std::find(all.begin(), all.end(), "lost two"), all.end());
+}
+
+TEST_F(ZookeeperOwner, InANewSessionOneNodeIsAskedForAgain) {
+  be_open();
+  stand_in_line();
+  line->ask(mine("two"), true, 12s, now);
+  next_turn();
+  lose_connection();
+  advance(1us);
+  line->receiver().connected(now);
+  line->receiver().greeted({0, 0, ""}, now);
+  advance(1ms);
+  take_sent();
+  take_told();
+  open(8);
+  texts const asked = take_sent();
+  EXPECT_EQ(std::count(asked.begin(), asked.end(), "list /conch/a"), 1);
+  made("/conch/a/me~e0a.3-0000000009", 20);
+  listed({"me~e0a.3-0000000009"});
+  next_turn();
+  EXPECT_EQ(take_told(), (texts{"granted one", "granted two"}));
+}
+
+TEST_F(ZookeeperOwner, OfAnotherClientIsRefused) {
+  be_open();
+  ask(mine("one"), "a/me~e0a.2-0000000002");
+  line->ask(mine("two"), true, 12s, now);
+  listed({"x~e0a.1-0000000001", "me~e0a.2-0000000002"});
+  ok();
+  EXPECT_EQ(reason, errc::not_supported);
+  texts const all = take_told();
+  for (std::string const one : {"failed one", "failed two"}) {
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](std::string const& t) { return t.starts_with(one); })) << one;
+  }
+  EXPECT_TRUE(line->settled());
+}
+
+TEST_F(ZookeeperOwner, WhoAskedWhileTheFirstWasLeavingHasWhatItIsGrantedAllTheSame) {
+  be_open();
+  stand_in_line();
+  line->leave_unless_granted(mine("one"), now);
+  line->ask(mine("two"), true, 12s, now);
+  EXPECT_EQ(take_sent(), (texts{"list /conch/a", "create line /conch/a/me~e0a.3-", "list /conch/a"}));
+  listed({"me~e0a.2-0000000002"});  // the one ahead is gone
+  EXPECT_EQ(take_told(), texts{"granted one"});
+  next_turn();
+  EXPECT_EQ(take_told(), texts{"granted two"});
+  made("/conch/a/me~e0a.3-0000000003", 9);
+  EXPECT_EQ(take_sent(), texts{"remove /conch/a/me~e0a.3-0000000003"});
 }
 
 TEST_F(ZookeeperPermits, OffersAllButSegmentsAndAllThatIsFree) {
