@@ -40,7 +40,7 @@ inline bool is_alike(terms const& a, terms const& b) noexcept { return a.known &
 std::string_view kind_in_words(terms const& t) noexcept;
 
 /// What the name of a lock's node says: CLIENT.NUMBER-SEQUENCE of a mutex, else CLIENT~TERMS.NUMBER-SEQUENCE. TERMS: "s3of10" (3 permits of a
-/// semaphore of 10), "r" (a reader), "w" (a writer) or "eOWNER". The terms stand before the point, so that conch 0.2, which knows mutexes only, takes
+/// semaphore of 10), "r" (a reader), "w" (a writer) or "eOWNER". The terms stand before the point, so that a conch that knows mutexes only takes
 /// such a node for one of another client, and waits behind it.
 struct node_name {
   std::string_view client;

@@ -1,6 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-// Several places of one owner at one reentrant lock have one node in this client. The carrier is the one that stands in line with it; the others ride: they
-// have what it has, and one of them takes the node over when it goes. The last one that goes takes the node with it.
+// Several places of one owner at one reentrant lock have one node in this client. The carrier is the one that stands in line with it; the others
+// ride: they have what it has, and one of them takes the node over when it goes. The last one that goes takes the node with it.
 #include "zookeeper/queue.hpp"
 
 #include "base/mutant.hpp"
@@ -93,7 +93,8 @@ void queue::go_on_riding(standing& s, time_point now) {
   if (!connected()) patience(s, lost_at_);
 }
 
-/// A place with a node was granted: others of its owner have it, too. One that stands behind it, because it asked while this one was leaving, mounts now.
+/// A place with a node was granted: others of its owner have it, too. One that stands behind it, because it asked while this one was leaving, mounts
+/// now.
 void queue::granted_to_owner(standing& s, time_point now) {
   if (!is_reentrant(s)) return;
   standing*& carrier = carriers_[owner_and_lock(s)];

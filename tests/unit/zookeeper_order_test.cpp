@@ -71,13 +71,13 @@ TEST(ZookeeperNames, TermsThatNobodyKnowsAreALockOfAnotherKind) {
   }
 }
 
-/// What conch 0.2 reads in a name, which knew of mutexes only.
+/// What a conch reads in a name that knows mutexes only.
 struct old_name {
   std::string_view client;
   std::uint64_t number;
   std::int32_t sequence;
 };
-std::optional<old_name> read_as_0_2(std::string_view name) {
+std::optional<old_name> read_as_earlier(std::string_view name) {
   std::size_t const dot = name.find('.');
   std::size_t const dash = name.find('-', dot == std::string_view::npos ? name.size() : dot);
   if (dash == std::string_view::npos) return std::nullopt;
@@ -90,7 +90,7 @@ TEST(ZookeeperNames, AnEarlierConchTakesANodeOfAPermitForTheMutexOfAStranger) {
   for (engine::permit const& p : {engine::permit{permit_kind::semaphore, 10, 3}, engine::permit{permit_kind::shared, engine::most_permits, 1},
                                   engine::permit{permit_kind::reentrant, engine::most_permits, 1, 0, "00ff"}}) {
     std::string const name = node_prefix("me", terms_of(p), 17) + "0000000042";
-    auto const read = read_as_0_2(name);
+    auto const read = read_as_earlier(name);
     ASSERT_TRUE(read) << name;
     EXPECT_NE(read->client, "me") << name << ": it would be removed as a stray";
     EXPECT_EQ(read->sequence, 42) << name;
@@ -269,6 +269,7 @@ class played_line {
 
   bool empty() const { return line_.empty(); }
   std::size_t lists_so_far() const { return lists_; }
+  std::size_t watches_so_far() const { return watches_; }
 
   void remove(std::size_t which) {
     std::string const gone = line_[which].name;
@@ -301,14 +302,17 @@ class played_line {
   void lists(in_line const& one) {
     ++lists_;
     verdict v = judge(names_of(line_, random_), one.name);
+    texts const before = watched(waiting_[one.name]);
     waiting_.erase(one.name);
-    if (v.is == kind::waits) waiting_[one.name] = std::move(v.ahead);
+    if (v.is != kind::waits) return;
+    for (std::string const& name : watched(v.ahead)) watches_ += std::find(before.begin(), before.end(), name) == before.end() ? 1 : 0;
+    waiting_[one.name] = std::move(v.ahead);
   }
 
   random_line line_;
   std::mt19937& random_;
   std::map<std::string, view> waiting_;
-  std::size_t lists_ = 0;
+  std::size_t lists_ = 0, watches_ = 0;
 };
 
 TEST(ZookeeperOrder, NobodyMissesItsTurnAndNobodyTakesItTooEarly) {
@@ -337,6 +341,20 @@ TEST(ZookeeperOrder, AMutexPassesFromOneToTheNextWithOneListAtMost) {
     }
     EXPECT_LE(played.lists_so_far(), 2 * many) << "with the first list of each";
   }
+}
+
+TEST(ZookeeperOrder, WhatASemaphoreOfTenCostsAHundredThatWait) {
+  std::mt19937 random{5};
+  std::size_t constexpr waiters = 100, limit = 10;
+  random_line line;
+  for (std::size_t i = 0; i < waiters + limit; ++i) line.push_back({"c~s1of10.1-" + std::to_string(i), permit_kind::semaphore, {1, limit}});
+  played_line played{line, random};
+  while (!played.empty()) played.remove(played.one_of(true));
+  double const lists = static_cast<double>(played.lists_so_far()) / waiters, watches = static_cast<double>(played.watches_so_far()) / waiters;
+  RecordProperty("lists_a_grant", std::to_string(lists));
+  RecordProperty("watches_a_grant", std::to_string(watches));
+  EXPECT_LE(lists, 4.0);
+  EXPECT_LE(watches, 4.0 * limit);
 }
 
 }  // namespace
