@@ -119,7 +119,8 @@ class backend {
   virtual void send_gathered(time_point) {}
   /// Leaves the line unless the lock was granted; the place must be asking or in_line. Ends in granted or left.
   virtual void leave_unless_granted(place& s, time_point now) = 0;
-  /// Gives up a place that is asking, in_line or leaving; it is idle at once. Ends in released for `r`, if there is one.
+  /// Gives up a place that is asking, in_line or leaving; it is idle at once. Ends in released for `r`, if there is one. The
+  /// caller looks whether the place is still needed.
   virtual void give_up(place& s, receipt* r, time_point now) = 0;
   /// Gives an owned lock back, and asks for it again if `again` holds a lease. Ends in released for `r`.
   virtual void release(place& s, std::optional<milliseconds> again, receipt* r, time_point now) = 0;

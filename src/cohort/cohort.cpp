@@ -181,6 +181,7 @@ void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time
     a.unlink();
     enter(a, acquisition::phase::leaving);
     backend_->give_up(s, &a, now);
+    retire(e);
   } else {
     enter(a, acquisition::phase::staying);
     backend_->leave_unless_granted(s, now);

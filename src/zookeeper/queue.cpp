@@ -89,7 +89,7 @@ void queue::begin(standing& s) {
   s.node.clear();
   s.refusal = {};
   s.folders_made = 0;
-  s.listing = s.leave_sent = s.has_turn = s.wants_renewal = false;
+  s.listing = s.leave_sent = s.left_before = s.has_turn = s.wants_renewal = false;
   unwatch(s);
 }
 

@@ -42,6 +42,7 @@ struct standing final : engine::place, engine::list_hook<standing> {
   bool watches_itself = false;  // owned: whoever removes the node takes the hold
   bool listing = false;         // the folder is being listed for it
   bool leave_sent = false;      // on this connection
+  bool left_before = false;     // the same on an earlier connection, unanswered
   bool has_turn = false;        // nobody stands in its way, and the session's deadline is over: a proof is waited for
   bool wants_renewal = false;   // the deadline could not be moved when that was asked for
   bool by_push = false;

@@ -68,7 +68,7 @@ void queue::give_up(engine::place& p, receipt* r, time_point now) {
   } else if (r != nullptr) {
     up_.released(*r, false, {}, now);
   }
-  drop(s);
+  --s.references;  // the caller looks whether the place is still needed
 }
 
 /// What is left of an idle place is removed.

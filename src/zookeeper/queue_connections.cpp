@@ -35,6 +35,7 @@ void queue::interrupted(time_point now) {
   rest_all();
   auto const unheard = [](standing& s) {
     s.ahead = {};
+    s.left_before = s.left_before || s.leave_sent;
     s.listing = s.leave_sent = s.has_turn = s.watches_itself = false;
   };
   resting_.for_each(unheard);
@@ -116,7 +117,8 @@ void queue::go_on_with(standing& s, time_point now) {
     if (s.waits()) up_.asked_again(s, retry_reason::reconnected, now);
     return search(s, s.number, nullptr, now);
   }
-  if (s.at == at::leaving || !CONCH_MUTANT(watches_thought_kept)) list(s, now);  // the watches went with the connection
+  if (std::exchange(s.left_before, false)) send(about::nothing, sync{s.folder}, s, nullptr, now);  // this server may not know yet that it is removed
+  if (s.at == at::leaving || !CONCH_MUTANT(watches_thought_kept)) list(s, now);                    // the watches went with the connection
 }
 
 /// The node is gone, or was never made. Whoever waits asks for another one, behind all others.

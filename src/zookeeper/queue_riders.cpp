@@ -32,7 +32,7 @@ bool queue::ride(standing& s, time_point now) {
   s.made_in = sessions_;
   s.node.clear();
   s.refusal = {};
-  s.listing = s.leave_sent = s.has_turn = s.wants_renewal = false;
+  s.listing = s.leave_sent = s.left_before = s.has_turn = s.wants_renewal = false;
   mount(s, *found->second);
   rest(s, now);
   return true;
@@ -126,6 +126,7 @@ standing& queue::pass_on(standing& from, time_point now) {
   to.told_on = from.told_on;
   to.listing = from.listing;
   to.leave_sent = from.leave_sent;
+  to.left_before = from.left_before;
   to.refusal = from.refusal;
   to.folders_made = from.folders_made;
   to.written = from.written;

@@ -227,6 +227,7 @@ TEST_P(EveryServerOnce, AMultiLockHasAllOrNone) {
 }
 
 TEST_P(EveryServerOnce, TheLimitOfASemaphoreCanBeChanged) {
+  NEEDS(operators);
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
     semaphore s{one, "limit", 2}, same{two, "limit", 2};
