@@ -88,9 +88,9 @@ void throughput(report& out, options const& chosen, server& redis) {
       uncontended(chosen, in_cluster, ours, workers, our_locks, of_ours);
       uncontended(chosen, alone, floor, workers, floor_locks, of_floor);
     }
-    out.add("cluster", name + " (floor: one server)", of_ours.cycles, "cycles/s", &of_floor.cycles);
-    out.add("cluster", "CPU of all servers, " + name, of_ours.server_us, "us/cycle", &of_floor.server_us);
-    out.add("cluster", "scripts a cycle, " + name, of_ours.scripts, "scripts", &of_floor.scripts);
+    out.add("cluster", name, of_ours.cycles, "cycles/s", "one server", of_floor.cycles);
+    out.add("cluster", "CPU of all servers, " + name, of_ours.server_us, "us/cycle", "one server", of_floor.server_us);
+    out.add("cluster", "scripts a cycle, " + name, of_ours.scripts, "scripts", "one server", of_floor.scripts);
   }
 }
 
@@ -145,9 +145,9 @@ void segments(report& out, options const& chosen) {
       segments_of(chosen, set, at, 3, three);
       segments_of(chosen, set, at, 1, one);
     }
-    out.add("cluster", name + " (floor: in one)", three.cycles, "cycles/s", &one.cycles);
-    out.add("cluster", "CPU of all servers, " + name, three.all_us, "us/cycle", &one.all_us);
-    out.add("cluster", "CPU of the busiest server, " + name, three.busiest_us, "us/cycle", &one.busiest_us);
+    out.add("cluster", name, three.cycles, "cycles/s", "as one lock", one.cycles);
+    out.add("cluster", "CPU of all servers, " + name, three.all_us, "us/cycle", "as one lock", one.all_us);
+    out.add("cluster", "CPU of the busiest server, " + name, three.busiest_us, "us/cycle", "as one lock", one.busiest_us);
   }
 }
 
@@ -201,10 +201,10 @@ void latency(report& out, options const& chosen, server& redis) {
     hand_over(chosen, set.url(), "bench:cluster:handed", ours);
     hand_over(chosen, redis.tcp_url(), "bench:cluster:handed", floor);
   }
-  out.add("cluster", "hand-over, p50 (floor: one server)", ours.p50, "us", &floor.p50);
-  out.add("cluster", "hand-over, p99", ours.p99, "us", &floor.p99);
-  out.add("cluster", "scripts a hand-over: a release, an acquire that waits", ours.scripts, "scripts", &floor.scripts);
-  out.add("cluster", "pushes a hand-over", ours.pushes, "pushes", &floor.pushes);
+  out.add("cluster", "hand-over, p50", ours.p50, "us", "one server", floor.p50);
+  out.add("cluster", "hand-over, p99", ours.p99, "us", "one server", floor.p99);
+  out.add("cluster", "scripts a hand-over: a release, an acquire that waits", ours.scripts, "scripts", "one server", floor.scripts);
+  out.add("cluster", "pushes a hand-over", ours.pushes, "pushes", "one server", floor.pushes);
 }
 
 struct renewal_cost {
@@ -246,9 +246,9 @@ void renewals(report& out, options const& chosen, server& redis) {
   constexpr double to_percent = static_cast<double>(count) / 10.0 / 1e6 * 100;
   out.add("cluster", "CPU of each of 3 servers, every 10 s, " + name, ours.server_us.median() * to_percent / static_cast<double>(in_cluster.count()),
           "% of a core");
-  out.add("cluster", "server CPU a renewal, " + name, ours.server_us, "us", &floor.server_us);
-  out.add("cluster", "client CPU a renewal, " + name, ours.client_us, "us", &floor.client_us);
-  out.add("cluster", "locks a script, " + name, ours.locks_a_script, "locks", &floor.locks_a_script);
+  out.add("cluster", "server CPU a renewal, " + name, ours.server_us, "us", "one server", floor.server_us);
+  out.add("cluster", "client CPU a renewal, " + name, ours.client_us, "us", "one server", floor.client_us);
+  out.add("cluster", "locks a script, " + name, ours.locks_a_script, "locks", "one server", floor.locks_a_script);
 }
 
 }  // namespace

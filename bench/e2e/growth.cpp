@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/growth.hpp"
 #include "support/raw.hpp"
 #include "support/report.hpp"
 #include "support/server.hpp"
@@ -32,90 +33,7 @@
 namespace {
 
 using namespace conch::bench;
-using namespace std::chrono_literals;
 using conch::error_code;
-
-double cpu_us() {
-  timespec t{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) / 1e3;
-}
-
-/// An event loop that knows how long its longest turn took.
-struct loop {
-  asio::io_context context{1};
-  double longest_us = 0;
-
-  void until(std::function<bool()> const& reached, char const* what) {
-    auto const end = steady::now() + 120s;
-    while (!reached()) {
-      if (steady::now() > end) throw std::runtime_error(std::string{"never seen: "} + what);
-      double const before = cpu_us();
-      context.restart();
-      context.run_one_for(1ms);
-      longest_us = std::max(longest_us, cpu_us() - before);
-    }
-  }
-};
-
-struct measured {
-  double all_us = 0, longest_us = 0;
-  std::string remark = {};
-};
-
-/// What a number of locks and their holds need.
-struct crowd {
-  explicit crowd(conch::config settings) : client{std::in_place, in.context.get_executor(), std::move(settings)} {}
-
-  std::vector<conch::hold> acquire(std::size_t n, std::string const& prefix) {
-    std::vector<conch::hold> holds(n);
-    std::size_t done = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      conch::mutex m{*client, prefix + std::to_string(i)};
-      m.async_acquire([&, i](error_code ec, conch::hold h) {
-        ++done;
-        if (ec) throw boost::system::system_error{ec};
-        holds[i] = std::move(h);
-      });
-      if (i % 500 == 499) in.until([&] { return done == i + 1; }, "holds");
-    }
-    in.until([&] { return done == n; }, "holds");
-    in.longest_us = 0;
-    return holds;
-  }
-
-  loop in;
-  std::optional<conch::client> client;
-};
-
-/// Free locks: all acquires at once, then all releases at once.
-measured burst(server& redis, std::size_t n) {
-  crowd c{settings_for(redis.unix_url(), true)};
-  c.acquire(1, "warm");
-  std::vector<conch::hold> holds(n);
-  std::size_t done = 0, failed = 0;
-  double const begin = cpu_us();
-  for (std::size_t i = 0; i < n; ++i) {
-    conch::mutex m{*c.client, "b" + std::to_string(i)};
-    m.async_acquire([&, i](error_code ec, conch::hold h) {
-      ++done;
-      failed += ec ? 1 : 0;
-      holds[i] = std::move(h);
-    });
-  }
-  c.in.until([&] { return done == n; }, "acquired");
-  done = 0;
-  for (conch::hold& h : holds) {
-    h.async_release([&](error_code ec, bool) {
-      ++done;
-      failed += ec ? 1 : 0;
-    });
-  }
-  c.in.until([&] { return done == n; }, "released");
-  double const all = cpu_us() - begin;
-  auto const disconnects = c.client->stats().disconnects;
-  return {all, c.in.longest_us, std::to_string(disconnects) + " disconnects, " + std::to_string(failed) + " errors"};
-}
 
 /// Waits that end at the same moment; all behind one lock, or each behind its own.
 measured time_outs(server& redis, std::size_t n, bool one_lock) {
@@ -134,9 +52,9 @@ measured time_outs(server& redis, std::size_t n, bool one_lock) {
     c.in.context.run_one_for(1ms);
   }
   c.in.longest_us = 0;
-  double const begin = cpu_us();
+  double const begin = thread_cpu_us();
   c.in.until([&] { return done == n; }, "timed out");
-  return {cpu_us() - begin, c.in.longest_us};
+  return {thread_cpu_us() - begin, c.in.longest_us};
 }
 
 /// A client that goes while it holds that many; from a server that has forgotten the scripts, or knows them.
@@ -144,18 +62,18 @@ measured closing(server& redis, std::size_t n, bool cold) {
   crowd c{settings_for(redis.unix_url(), true)};
   auto holds = c.acquire(n, "c");
   if (cold) redis.probe().command({"SCRIPT", "FLUSH"});
-  double const begin = cpu_us();
+  double const begin = thread_cpu_us();
   c.client.reset();
-  double const destroyed = cpu_us() - begin;
+  double const destroyed = thread_cpu_us() - begin;
   c.in.longest_us = destroyed;
   c.in.until([&] { return c.in.context.stopped() || c.in.context.poll() == 0; }, "closed");
   auto const end = steady::now() + 60s;
   while (!c.in.context.stopped() && steady::now() < end) {
-    double const before = cpu_us();
+    double const before = thread_cpu_us();
     c.in.context.run_one_for(10ms);
-    c.in.longest_us = std::max(c.in.longest_us, cpu_us() - before);
+    c.in.longest_us = std::max(c.in.longest_us, thread_cpu_us() - before);
   }
-  double const all = cpu_us() - begin;
+  double const all = thread_cpu_us() - begin;
   auto const left = redis.probe().integer({"DBSIZE"}) - static_cast<std::int64_t>(n);  // but for the fences
   return {all, c.in.longest_us, std::to_string(left) + " left behind"};
 }
@@ -172,11 +90,11 @@ measured closing_waiters(server& redis, std::size_t n) {
   }
   c.in.until([&] { return c.client->stats().scripts > 0; }, "in line");
   c.in.longest_us = 0;
-  double const begin = cpu_us();
+  double const begin = thread_cpu_us();
   c.client.reset();
-  c.in.longest_us = cpu_us() - begin;
+  c.in.longest_us = thread_cpu_us() - begin;
   c.in.until([&] { return done == n; }, "closed");
-  return {cpu_us() - begin, c.in.longest_us};
+  return {thread_cpu_us() - begin, c.in.longest_us};
 }
 
 /// A connection that goes and comes while that many are held, or waited for.
@@ -196,7 +114,7 @@ measured reconnecting(server& redis, std::size_t n, bool held) {
   auto const renewed = c.client->stats().renewals;
   auto const scripts = c.client->stats().scripts;
   c.in.longest_us = 0;
-  double const begin = cpu_us();
+  double const begin = thread_cpu_us();
   redis.probe().command({"CLIENT", "KILL", "TYPE", "pubsub"});
   c.in.until(
       [&] {
@@ -204,7 +122,7 @@ measured reconnecting(server& redis, std::size_t n, bool held) {
         return s.disconnects == 1 && (held ? s.renewals >= renewed + n : s.scripts >= scripts + n);
       },
       "reconnected");
-  return {cpu_us() - begin, c.in.longest_us};
+  return {thread_cpu_us() - begin, c.in.longest_us};
 }
 
 measured inspecting(server& redis, std::size_t n) {
@@ -212,7 +130,7 @@ measured inspecting(server& redis, std::size_t n) {
   c.acquire(1, "i");
   std::size_t done = 0, failed = 0;
   conch::mutex m{*c.client, "i0"};
-  double const begin = cpu_us();
+  double const begin = thread_cpu_us();
   for (std::size_t i = 0; i < n; ++i) {
     m.async_inspect([&](error_code ec, conch::lock_status const&) {
       ++done;
@@ -220,7 +138,8 @@ measured inspecting(server& redis, std::size_t n) {
     });
   }
   c.in.until([&] { return done == n; }, "inspected");
-  return {cpu_us() - begin, c.in.longest_us, std::to_string(c.client->stats().disconnects) + " disconnects, " + std::to_string(failed) + " errors"};
+  return {thread_cpu_us() - begin, c.in.longest_us,
+          std::to_string(c.client->stats().disconnects) + " disconnects, " + std::to_string(failed) + " errors"};
 }
 
 /// Many that watch one hold, cancelled one after the other, the youngest first.
@@ -229,20 +148,20 @@ measured watching(server& redis, std::size_t n) {
   auto holds = c.acquire(1, "l");
   std::deque<asio::cancellation_signal> signals(n);
   std::size_t done = 0;
-  double const begin = cpu_us();
+  double const begin = thread_cpu_us();
   for (asio::cancellation_signal& s : signals) {
     holds[0].async_lost(asio::bind_cancellation_slot(s.slot(), [&](error_code) { ++done; }));
   }
   for (auto s = signals.rbegin(); s != signals.rend(); ++s) s->emit(asio::cancellation_type::total);
   c.in.until([&] { return done == n; }, "cancelled");
-  return {cpu_us() - begin, c.in.longest_us};
+  return {thread_cpu_us() - begin, c.in.longest_us};
 }
 
 asio::awaitable<void> nested(conch::client& client, std::size_t depth, std::size_t level, double& begin, double& all) {
   if (level == depth) {
-    begin = cpu_us();
+    begin = thread_cpu_us();
     for (int i = 0; i < 20; ++i) co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
-    all = cpu_us() - begin;
+    all = thread_cpu_us() - begin;
     co_return;
   }
   conch::mutex m{client, "n" + std::to_string(level)};
@@ -255,13 +174,13 @@ measured nesting(server&, std::size_t depth) {
   crowd c{settings_for("memory://growth", true)};
   double post_began = 0, posts = 0;
   bool done = false;
-  double const begin = cpu_us();
+  double const begin = thread_cpu_us();
   asio::co_spawn(c.in.context, nested(*c.client, depth, 0, post_began, posts), [&](std::exception_ptr e) {
     done = true;
     stop_on_error(e);
   });
   c.in.until([&] { return done; }, "nested");
-  return {cpu_us() - begin, c.in.longest_us, std::to_string(posts / 20) + " us a post at the bottom"};
+  return {thread_cpu_us() - begin, c.in.longest_us, std::to_string(posts / 20) + " us a post at the bottom"};
 }
 
 measured many_at_once(server& redis, std::size_t n) {
@@ -271,7 +190,7 @@ measured many_at_once(server& redis, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) locks.emplace_back(*c.client, "m" + std::to_string(i));
   conch::multi_lock all{std::move(locks)};
   auto const before = c.client->stats().scripts;
-  double const begin = cpu_us();
+  double const begin = thread_cpu_us();
   bool done = false;
   conch::multi_hold held;
   all.async_acquire([&](error_code ec, conch::multi_hold h) {
@@ -280,7 +199,7 @@ measured many_at_once(server& redis, std::size_t n) {
     done = true;
   });
   c.in.until([&] { return done; }, "all of them");
-  measured const m{cpu_us() - begin, c.in.longest_us, std::to_string(c.client->stats().scripts - before) + " scripts"};
+  measured const m{thread_cpu_us() - begin, c.in.longest_us, std::to_string(c.client->stats().scripts - before) + " scripts"};
   done = false;
   held.async_release([&](error_code, bool) { done = true; });
   c.in.until([&] { return done; }, "given back");
@@ -293,34 +212,13 @@ measured local_line(server& redis, std::size_t n) {
   auto holds = c.acquire(1, "q");
   std::size_t done = 0;
   conch::mutex m{*c.client, "q0"};
-  double const begin = cpu_us();
+  double const begin = thread_cpu_us();
   for (std::size_t i = 0; i < n; ++i) {
     m.async_acquire([&](error_code ec, conch::hold) { done += ec ? 0 : 1; });  // the hold ends with the handler
   }
   holds.clear();
   c.in.until([&] { return done == n; }, "all had it");
-  return {cpu_us() - begin, c.in.longest_us};
-}
-
-/// As many clients, each with a connection of its own, in line for one lock.
-measured clients_in_line(server& redis, std::size_t n) {
-  crowd holder{settings_for(redis.unix_url(), true)};
-  auto holds = holder.acquire(1, "k");
-  loop in;
-  std::deque<conch::client> clients;
-  std::size_t done = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    conch::client& c = clients.emplace_back(in.context.get_executor(), settings_for(redis.unix_url(), true));
-    conch::mutex m{c, "k0"};
-    m.async_acquire([&](error_code ec, conch::hold) { done += ec ? 0 : 1; });
-  }
-  in.until([&] { return redis.probe().integer({"ZCARD", "conch:{k0}:q"}) == static_cast<std::int64_t>(n); }, "in line");
-  in.longest_us = 0;
-  double const begin = cpu_us();
-  holds.clear();
-  holder.in.until([&] { return holder.client->stats().cleanups_pending == 0; }, "given back");
-  in.until([&] { return done == n; }, "all had it");
-  return {cpu_us() - begin, in.longest_us};
+  return {thread_cpu_us() - begin, c.in.longest_us};
 }
 
 /// As many owners of one semaphore, all of one client: taken, then given back.
@@ -330,7 +228,7 @@ measured permits(server& redis, std::size_t n) {
   std::vector<conch::hold> holds(n);
   std::size_t done = 0, failed = 0;
   conch::semaphore s{*c.client, "owners", static_cast<std::uint32_t>(n)};
-  double const begin = cpu_us();
+  double const begin = thread_cpu_us();
   for (std::size_t i = 0; i < n; ++i) {
     s.async_acquire([&, i](error_code ec, conch::hold h) {
       ++done;
@@ -342,7 +240,7 @@ measured permits(server& redis, std::size_t n) {
   done = 0;
   for (conch::hold& h : holds) h.async_release([&](error_code ec, bool) { ++done, failed += ec ? 1 : 0; });
   c.in.until([&] { return done == n; }, "released");
-  return {cpu_us() - begin, c.in.longest_us, std::to_string(failed) + " errors"};
+  return {thread_cpu_us() - begin, c.in.longest_us, std::to_string(failed) + " errors"};
 }
 
 asio::awaitable<void> cycles(conch::client& client, std::size_t number, std::atomic<bool> const& stop, std::uint64_t& done) {
@@ -354,8 +252,8 @@ asio::awaitable<void> cycles(conch::client& client, std::size_t number, std::ato
   }
 }
 
-/// CPU time of a cycle of locks in memory, all threads together: one client for all of them, or one client and one event loop each.
-measured threads(std::size_t n, bool one_client) {
+/// CPU time of a cycle, all threads together: one client for all of them, or one client and one event loop each.
+measured threads(std::string const& url, std::size_t n, bool one_client) {
   constexpr std::size_t coroutines = 120;
   struct part {
     explicit part(std::size_t all) : context{static_cast<int>(all)} {}
@@ -370,7 +268,7 @@ measured threads(std::size_t n, bool one_client) {
   std::deque<part> parts;
   for (std::size_t i = 0; i < (one_client ? 1 : n); ++i) {
     part& p = parts.emplace_back(one_client ? n : 1);
-    conch::config settings = settings_for("memory://growth" + std::to_string(i), !one_client);
+    conch::config settings = settings_for(url.starts_with("memory:") ? url + std::to_string(i) : url, !one_client);
     p.client.emplace(p.context.get_executor(), settings);
   }
   for (std::size_t i = 0; i < coroutines; ++i) {
@@ -417,11 +315,6 @@ double longest_script(server& redis) {
   return longest;
 }
 
-/// The exponent: how the whole grew from the first size to the last.
-double shape(std::vector<std::size_t> const& sizes, std::vector<double> const& all) {
-  return std::log(all.back() / all.front()) / std::log(static_cast<double>(sizes.back()) / static_cast<double>(sizes.front()));
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -434,16 +327,9 @@ int main(int argc, char** argv) try {
   load_scripts(setup);
   redis.probe().command({"CONFIG", "SET", "latency-monitor-threshold", "1"});
   report out{chosen};
-  char const* const only = std::getenv("CONCH_GROWTH_CASE");
   std::vector<std::size_t> const usual{1'000, 3'000, 10'000, 30'000, 100'000};
-  struct series {
-    char const* name;
-    std::vector<std::size_t> sizes;
-    std::function<measured(std::size_t)> run;
-    bool in_one_loop = true;
-  };
   std::vector<series> const all{
-      {"acquires, then releases, at once", {1'000, 10'000, 100'000, 300'000}, [&](std::size_t n) { return burst(redis, n); }},
+      {"acquires, then releases, at once", {1'000, 10'000, 100'000, 300'000}, [&](std::size_t n) { return burst(redis.unix_url(), n); }},
       {"waits for one lock that time out together", usual, [&](std::size_t n) { return time_outs(redis, n, true); }},
       {"waits for as many locks that time out together", usual, [&](std::size_t n) { return time_outs(redis, n, false); }},
       {"holds of a client that goes", usual, [&](std::size_t n) { return closing(redis, n, false); }},
@@ -455,37 +341,21 @@ int main(int argc, char** argv) try {
       {"async_lost cancelled", {1'000, 3'000, 10'000, 30'000}, [&](std::size_t n) { return watching(redis, n); }},
       {"levels of with_lock", {1, 10, 30, 100}, [&](std::size_t n) { return nesting(redis, n); }},
       {"coroutines in line in one process", usual, [&](std::size_t n) { return local_line(redis, n); }},
-      {"clients in line", {10, 30, 100, 300}, [&](std::size_t n) { return clients_in_line(redis, n); }},
+      {"clients in line", with_descriptors({10, 100, 1'000, 3'000, 9'500}, 2), [&](std::size_t n) { return clients_in_line(redis.unix_url(), n); }},
       {"owners of a semaphore", {100, 1'000, 10'000, 30'000}, [&](std::size_t n) { return permits(redis, n); }},
-      {"threads with one client", {1, 2, 3, 4}, [&](std::size_t n) { return threads(n, true); }, false},
-      {"threads with a client each", {1, 2, 3, 4}, [&](std::size_t n) { return threads(n, false); }, false},
+      {"threads with one client, locks in memory", {1, 2, 4}, [&](std::size_t n) { return threads("memory://growth", n, true); }, false},
+      {"threads with a client each, locks in memory", {1, 2, 4}, [&](std::size_t n) { return threads("memory://growth", n, false); }, false},
+      {"threads with one client", {1, 2, 4}, [&](std::size_t n) { return threads(redis.unix_url(), n, true); }, false},
+      {"threads with a client each", {1, 2, 4}, [&](std::size_t n) { return threads(redis.unix_url(), n, false); }, false},
       {"locks of a multi_lock", {16, 64, 128, 512}, [&](std::size_t n) { return many_at_once(redis, n); }},
   };
-  for (series const& one : all) {
-    if (only != nullptr && std::string{one.name}.find(only) == std::string::npos) continue;
-    std::vector<double> medians;
-    for (std::size_t const n : one.sizes) {
-      samples each, longest, scripts;
-      std::string remark;
-      for (int i = 0; i < chosen.repetitions; ++i) {
-        redis.probe().command({"FLUSHALL"});
-        longest_script(redis);
-        progress("F13 " + std::string{one.name} + ", " + std::to_string(n));
-        measured const m = one.run(n);
-        each.add(m.all_us / static_cast<double>(n));
-        longest.add(m.longest_us / 1000);
-        scripts.add(longest_script(redis));
-        remark = m.remark;
-      }
-      medians.push_back(each.median() * static_cast<double>(n));
-      std::string const name = std::to_string(n) + ' ' + one.name;
-      out.add("F13", name + (remark.empty() ? "" : " (" + remark + ")"), each, "us each");
-      if (!one.in_one_loop) continue;
-      out.add("F13", name + ": longest turn of the loop", longest, "ms");
-      out.add("F13", name + ": longest script, in the best run", scripts.quantile(0), "ms");
-    }
-    out.add("F13", std::string{one.name} + ": grows with the power", shape(one.sizes, medians), "");
-  }
+  growth table{out, chosen};
+  table.prepare = [&] {
+    redis.probe().command({"FLUSHALL"});
+    longest_script(redis);
+  };
+  table.longest_script = [&] { return longest_script(redis); };
+  for (series const& one : all) table.run(one);
   return 0;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "bench_growth: %s\n", error.what());

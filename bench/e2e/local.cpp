@@ -9,6 +9,7 @@
 #include <deque>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "support/processes.hpp"
 #include "support/report.hpp"
@@ -79,13 +80,15 @@ asio::awaitable<void> passed_on(crew& with, line_of_handlers& line) {
   } while (with.working());
 }
 
+constexpr std::string_view posting_alone = "coroutines that post themselves";
+
 void line_alone(report& out, options const& chosen, std::string const& name, std::size_t coroutines, asio::io_context& bare, crew& workers) {
   progress("F6 " + name + ", a line of handlers");
   line_of_handlers line{bare.get_executor()};
   auto const [passes, floor] = interleave(
       chosen.repetitions, [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return passed_on(workers, line); }); },
       [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return post_and_resume(workers); }); });
-  out.add("F6", name + ", nothing but a line of handlers, in place of conch", passes, "holds/s", &floor);
+  out.add("F6", name + ", nothing but a line of handlers, in place of conch", passes, "holds/s", posting_alone, floor);
 }
 
 void alone(report& out, options const& chosen, server& redis) {
@@ -105,7 +108,7 @@ void alone(report& out, options const& chosen, server& redis) {
         auto const [holds, floor] = interleave(
             chosen.repetitions, [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return work(workers, lock); }); },
             [&] { return bare_workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return post_and_resume(bare_workers); }); });
-        out.add("F6", name + what, holds, "holds/s", &floor);
+        out.add("F6", name + what, holds, "holds/s", posting_alone, floor);
       };
       measure(", release awaited", awaited_releases);
       measure(", hold dropped", dropped_holds);
@@ -174,9 +177,9 @@ void with_competitor(report& out, options const& chosen, server& redis) {
   }
   samples slice;
   slice.add(slice_ms);
-  out.add("F6", "1000 coroutines, single_threaded, with a competing process", holds, "holds/s", &floor);
-  out.add("F6", "the competitor's wait, p50 (floor: local_slice)", p50, "ms", &slice);
-  out.add("F6", "the competitor's wait, p99 (floor: local_slice)", p99, "ms", &slice);
+  out.add("F6", "1000 coroutines, single_threaded, with a competing process", holds, "holds/s", posting_alone, floor);
+  out.add("F6", "the competitor's wait, p50", p50, "ms", "local_slice", slice);
+  out.add("F6", "the competitor's wait, p99", p99, "ms", "local_slice", slice);
 }
 
 }  // namespace

@@ -130,12 +130,12 @@ void crowd(report& out, server& redis) {
   run("coroutines", [&] { r->coroutine = coroutines(url); });
   run("coroutines that wait for nothing", [&] { r->frame = frames(); });
   constexpr double target = 600;
-  out.add("F10", "1,000,000 callbacks waiting (floor: the target)", r->callback.live, "bytes/waiter", target);
+  out.add("F10", "1,000,000 callbacks waiting", r->callback.live, "bytes/waiter", "the target", target);
   out.add("F10", "1,000,000 callbacks waiting, allocations", r->callback.calls, "allocations/waiter");
   out.add("F10", "1,000,000 callbacks waiting, resident", r->callback.resident, "bytes/waiter");
-  out.add("F10", "1,000,000 coroutines waiting, without their frames (floor: the target)", r->coroutine.live - r->frame.live, "bytes/waiter", target);
-  out.add("F10", "1,000,000 coroutines waiting, all (floor: their frames)", r->coroutine.live, "bytes/waiter", r->frame.live);
-  out.add("F10", "1,000,000 coroutines waiting, resident (floor: their frames)", r->coroutine.resident, "bytes/waiter", r->frame.resident);
+  out.add("F10", "1,000,000 coroutines waiting, without their frames", r->coroutine.live - r->frame.live, "bytes/waiter", "the target", target);
+  out.add("F10", "1,000,000 coroutines waiting, all", r->coroutine.live, "bytes/waiter", "their frames", r->frame.live);
+  out.add("F10", "1,000,000 coroutines waiting, resident", r->coroutine.resident, "bytes/waiter", "their frames", r->frame.resident);
 }
 
 }  // namespace

@@ -239,8 +239,8 @@ void hand_over(report& out, options const& chosen, urls const& all, std::string 
     second_rounds.add(static_cast<double>(x->second_rounds) / grants);
     given_back.add(static_cast<double>(x->given_back) / grants);
   }
-  out.add("F8", "hand-over between processes against a round trip, p50" + how, p50, "us", &round_trip);
-  out.add("F8", "hand-over between processes against a round trip, p99" + how, p99, "us", &rounds_p99);
+  out.add("F8", "hand-over between processes, p50" + how, p50, "us", "a round trip", round_trip);
+  out.add("F8", "hand-over between processes, p99" + how, p99, "us", "a round trip", rounds_p99);
   out.add("F8", "votes given back for each grant, two processes in turns" + how, given_back, "votes");
   if (strict) out.add("F8", "second rounds for each grant, two processes in turns" + how, second_rounds, "rounds");
 }
@@ -259,7 +259,7 @@ void strict_fences(report& out, options const& chosen, urls const& all) {
     without.add(b.median());
     second_rounds.add(static_cast<double>(strict.client.stats().fence_rounds - before) / rounds);
   }
-  out.add("F8", "acquire with strict fences against without, p50", with, "us", &without);
+  out.add("F8", "acquire with strict fences, p50", with, "us", "without strict fences", without);
   out.add("F8", "second rounds for each grant, nobody else", second_rounds, "rounds");
 }
 
@@ -277,20 +277,50 @@ void measure(report& out, options const& chosen, library& lib, floor_of& floor, 
     floor_p50.add(theirs.median());
     floor_p99.add(theirs.quantile(0.99));
   }
-  out.add("F8", "acquire over five servers, p50, " + name, p50, "us", &floor_p50);
-  out.add("F8", "acquire over five servers, p99, " + name, p99, "us", &floor_p99);
+  out.add("F8", "acquire over five servers, p50, " + name, p50, "us", own_scripts, floor_p50);
+  out.add("F8", "acquire over five servers, p99, " + name, p99, "us", own_scripts, floor_p99);
+}
+
+/// As many of each, 20,000 unless --seconds says less, by turns.
+void tails(report& out, options const& chosen, urls const& all, library& lib, floor_of& floor) {
+  auto const count = static_cast<std::size_t>(50'000 * chosen.seconds);
+  samples ours, theirs, handed, round_trip;
+  while (ours.size() < count) {
+    progress("F8-tails acquire: " + std::to_string(ours.size()) + " of " + std::to_string(count));
+    lib.run(ours);
+    floor.run(theirs);
+  }
+  std::string const of_all = ", of " + std::to_string(count);
+  out.tails("F8-tails", "acquire over five servers" + of_all, ours, "us", own_scripts, theirs);
+  while (handed.size() < count) {
+    progress("F8-tails hand-over: " + std::to_string(handed.size()) + " of " + std::to_string(count));
+    shared<exchange> x;
+    child first{[&] { player(*x, all, true); }};
+    child second{[&] { player(*x, all, true); }};
+    first.join();
+    second.join();
+    for (std::size_t n = 0; n < x->count; ++n) handed.add(x->us[n]);
+    round_trips(floor, round_trip);
+  }
+  out.tails("F8-tails", "hand-over between processes" + of_all, handed, "us", "a round trip", round_trip);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen = parse_options(argc, argv, "F8: acquire latency over five servers against raw sockets.");
-  if (!chosen.wants("F8")) return 0;
+  options const chosen = parse_options(
+      argc, argv, "F8: acquire latency over five servers against raw sockets.\nF8-tails: p50 to p99.9 of 20,000. Only if it is asked for.");
+  bool const only_tails = !chosen.figures.empty() && chosen.wants("F8-tails");
+  if (!only_tails && !chosen.wants("F8")) return 0;
   five all;
   for (auto& s : all) s = std::make_unique<conch::test::redis_server>(conch::test::redis_server_options{.tcp = true});
   report out{chosen};
   library lib{nearby(all)};
   floor_of floor{nearby(all)};
+  if (only_tails) {
+    tails(out, chosen, nearby(all), lib, floor);
+    return 0;
+  }
   measure(out, chosen, lib, floor, "all well");
   strict_fences(out, chosen, nearby(all));
   hand_over(out, chosen, nearby(all), "", false);

@@ -105,8 +105,8 @@ int main(int argc, char** argv) try {
     progress("F11 20 segments");
     many.add(measure(redis, how_long, [](conch::client& c) { return conch::striped_mutex{c, "bench:stock", segments}; }));
   }
-  out.add("F11", "4 x 50 waiters, orders of 20 ms, one lock (floor: 20 ms an order)", one, "orders/s", &floor_of_one);
-  out.add("F11", "4 x 50 waiters, orders of 20 ms, 20 segments (floor: 20 ms an order)", many, "orders/s", &floor_of_many);
+  out.add("F11", "4 x 50 waiters, orders of 20 ms, one lock", one, "orders/s", "20 ms an order", floor_of_one);
+  out.add("F11", "4 x 50 waiters, orders of 20 ms, 20 segments", many, "orders/s", "20 ms an order", floor_of_many);
   return 0;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "bench_segments: %s\n", error.what());

@@ -62,7 +62,7 @@ void drain(report& out, server& redis, std::size_t count) {
   // count hand-overs and one last release, which passes nothing on.
   std::uint64_t const scripts = during["evalsha"].count + during["eval"].count;
   std::uint64_t const later = after["evalsha"].count + after["eval"].count - scripts;
-  out.add("F5", "messages a hand-over, " + name, per_hand_over(2 * (scripts - 1) + during["publish"].count), "messages", 3.0);
+  out.add("F5", "messages a hand-over, " + name, per_hand_over(2 * (scripts - 1) + during["publish"].count), "messages", "request, reply, push", 3.0);
   out.add("F5", "scripts without a hand-over while draining, " + name, static_cast<double>(scripts - count - 1), "scripts");
   out.add("F5", "scripts after the claim time (kicks), " + name, static_cast<double>(later), "scripts");
   out.add("F5", "time a hand-over, " + name, took * 1e6 / static_cast<double>(count), "us");

@@ -111,9 +111,9 @@ void acquire(report& out, options const& chosen, place& at) {
     context.run();
     if (i != 0) all.add_medians(some);  // the first time connects, and the servers compile what runs often
   }
-  out.add(figure, "acquire, p50 (floor: a node is made), " + at.name, all.acquired, "us", &all.created);
-  out.add(figure, "acquire, p50 (floor: a node is made and all are listed, in one write), " + at.name, all.acquired, "us", &all.listed);
-  out.add(figure, "release, p50 (floor: a node is deleted), " + at.name, all.released, "us", &all.removed);
+  out.add(figure, "acquire, p50, " + at.name, all.acquired, "us", "a node is made", all.created);
+  out.add(figure, "acquire, p50, " + at.name, all.acquired, "us", "a node is made and all are listed, in one write", all.listed);
+  out.add(figure, "release, p50, " + at.name, all.released, "us", "a node is deleted", all.removed);
 }
 
 // -------------------------------------------------------------------------------------------------------- hand-over
@@ -209,8 +209,8 @@ void hand_over(report& out, options const& chosen, place& at) {
     game(ours, [](exchange& x, std::uint16_t port, std::size_t) { conch_player(x, port); });
     game(floor, [](exchange& x, std::uint16_t port, std::size_t me) { bare_player(x, port, me); });
   }
-  out.add(figure, "hand-over between processes, p50 (floor: delete to event), " + at.name, ours.p50, "us", &floor.p50);
-  out.add(figure, "hand-over between processes, p99 (floor: delete to event), " + at.name, ours.p99, "us", &floor.p99);
+  out.add(figure, "hand-over between processes, p50, " + at.name, ours.p50, "us", "delete to event", floor.p50);
+  out.add(figure, "hand-over between processes, p99, " + at.name, ours.p99, "us", "delete to event", floor.p99);
 }
 
 // -------------------------------------------------------------------------------------------------------- requests
@@ -260,7 +260,7 @@ void requests_a_grant(report& out, options const& chosen, std::uint16_t server, 
     all.add(static_cast<double>(seen.all() - seen.pings - seen.writes) / given);
     over = true;
   }
-  out.add(figure, "lists a grant (beside 1), " + name, lists, "lists", &one);
+  out.add(figure, "lists a grant, " + name, lists, "lists", "one", one);
   out.add(figure, "requests a grant, without heartbeats, " + name, all, "requests");
 }
 
@@ -290,7 +290,8 @@ void waiting(report& out, std::uint16_t server) {
   run(watch);
   auto const seen = counter.count().since(before);
   double const beats = static_cast<double>(watch / (session / 6));
-  out.add(figure, "a waiting client: messages in each sixth of the session (beside 2)", static_cast<double>(seen.all()) / beats, "requests", 2);
+  out.add(figure, "a waiting client: messages in each sixth of the session", static_cast<double>(seen.all()) / beats, "requests",
+          "a ping and a write", 2);
   out.add(figure, "a waiting client: those that are no ping and no write to the node of its session",
           static_cast<double>(seen.all() - seen.pings - seen.writes), "requests");
 }

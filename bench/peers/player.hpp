@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -26,7 +28,6 @@ using clock_type = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 inline constexpr std::chrono::seconds patience{90};
-inline constexpr double warm_up = 3;  // seconds; one that compiles while it runs is compiled then
 
 /// A program that runs, and does not say what it was asked for.
 struct no_answer : std::runtime_error {
@@ -36,7 +37,29 @@ struct no_answer : std::runtime_error {
 struct peer {
   std::string name;
   std::vector<std::string> command;  // before WORKLOAD PORT TASKS
+
+  bool on_jvm() const { return command.front() == "java"; }
 };
+
+/// How long a program that has just begun warms up, in seconds; ended between the two by two samples that agree.
+struct warming {
+  double least, most;
+};
+inline warming warm_up_of(peer const& p) { return p.on_jvm() ? warming{15, 40} : warming{2, 10}; }
+
+/// Takes samples until two of them, one after the other, are less than a tenth apart, and at least `least` seconds have gone by.
+template <class F>
+void warm(warming how_long, F sample) {
+  auto const begin = clock_type::now();
+  double before = 0;
+  for (;;) {
+    double const now = sample();
+    double const took = std::chrono::duration<double>(clock_type::now() - begin).count();
+    bool const agree = std::abs(now - before) <= 0.1 * std::max(now, before);
+    if ((agree && took >= how_long.least) || took >= how_long.most) return;
+    before = now;
+  }
+}
 
 /// One process of a peer.
 class player {
@@ -138,6 +161,7 @@ inline players start(peer const& of, std::string const& workload, int port, std:
 
 struct sample {
   std::vector<double> holds;  // of each task
+  double held_us = 0;         // from every return of acquire to the call of release
   samples waits_ms;
   double gave_up = 0;
 
@@ -153,9 +177,9 @@ struct sample {
   }
 };
 
-/// All at once.
-inline sample go(players& all, double seconds) {
-  for (auto& one : all) one->tell("go " + std::to_string(seconds));
+/// All at once, `tasks` in each process; every hold takes `body`.
+inline sample go(players& all, double seconds, std::chrono::microseconds body, std::size_t tasks) {
+  for (auto& one : all) one->tell("go " + std::to_string(seconds) + ' ' + std::to_string(body.count()) + ' ' + std::to_string(tasks));
   sample result;
   for (auto& one : all) {
     for (;;) {
@@ -170,6 +194,9 @@ inline sample go(players& all, double seconds) {
       }
       if (kind != "task") throw std::runtime_error("what is " + text.substr(0, 80));
       result.holds.push_back(value);
+      double held = 0;
+      words >> held;
+      result.held_us += held;
       for (double wait = 0; words >> wait;) result.waits_ms.add(wait / 1e3);
     }
   }

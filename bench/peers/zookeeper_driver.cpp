@@ -30,6 +30,7 @@ using conch::test::tcp_proxy;
 using conch::test::zookeeper_ensemble;
 
 constexpr char const* figure = "zookeeper-peers";
+constexpr std::chrono::microseconds no_body{0};
 
 class suite {
  public:
@@ -45,8 +46,11 @@ class suite {
     for (int i = 0; i <= chosen_.repetitions; ++i) {
       for (std::size_t k = 0; k < set.size(); ++k) {
         progress("hand-over, " + where + ": " + peers_[k].name);
-        samples const us = hand_overs(set[k], i == 0 ? warm_up : chosen_.seconds * 4, i == 0 ? 300 : 5'000);
-        if (i == 0) continue;
+        if (i == 0) {
+          warm(warm_up_of(peers_[k]), [&] { return hand_overs(set[k], 2, 300).median(); });
+          continue;
+        }
+        samples const us = hand_overs(set[k], chosen_.seconds * 4, 5'000);
         p50[k].add(us.quantile(0.5));
         p99[k].add(us.quantile(0.99));
       }
@@ -64,7 +68,7 @@ class suite {
       players both;
       for (std::size_t i = 0; i < 2; ++i) both.push_back(begin(p, "hand-off", counter.port(), 1));
       auto const before = counter.count();
-      auto const count = static_cast<double>(hand_overs(both, warm_up, 300).size());
+      auto const count = static_cast<double>(hand_overs(both, 3, 300).size());
       auto const seen = counter.count().since(before);
       lists.emplace_back().add(static_cast<double>(seen.lists) / count);
       all.emplace_back().add(static_cast<double>(seen.all() - seen.pings - seen.writes) / count);
@@ -124,8 +128,11 @@ class suite {
     for (int i = 0; i <= chosen_.repetitions; ++i) {
       for (std::size_t k = 0; k < set.size(); ++k) {
         progress("contended: " + all[k].name);
-        sample const s = go(set[k], i == 0 ? warm_up : seconds);
-        if (i == 0) continue;
+        if (i == 0) {
+          warm(warm_up_of(all[k]), [&] { return go(set[k], 2, no_body, tasks).total(); });
+          continue;
+        }
+        sample const s = go(set[k], seconds, no_body, tasks);
         rate[k].add(s.total() / seconds);
         p50[k].add(s.waits_ms.quantile(0.5));
         p99[k].add(s.waits_ms.quantile(0.99));

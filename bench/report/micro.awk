@@ -44,7 +44,7 @@ END {
     middle = quantile(keys[k], 0.5)
     printf "| %s | %s | %s … %s | %s |\n", part[1], shown(middle), shown(quantile(keys[k], 0.25)),
       shown(quantile(keys[k], 0.75)), part[2]
-    printf "{\"figure\": \"micro\", \"case\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", \"floor\": null, \"ratio\": null, \"peer\": \"conch\"}\n",
+    printf "{\"figure\": \"micro\", \"case\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", \"floor\": null, \"ratio\": null, \"peer\": \"conch\", \"against\": \"\"}\n",
       part[1], middle, part[2] >>json
   }
 }

@@ -1,4 +1,4 @@
-# results.json to lines of FIGURE CASE VALUE UNIT FLOOR RATIO PEER, with tabs between; null is empty.
+# results.json to lines of FIGURE CASE VALUE UNIT FLOOR RATIO PEER AGAINST, with tabs between; null is empty.
 # One object a line, keys in this order: as bench/support/report.cpp writes them.
 match($0, /^\{"figure": ".*"\},?$/) {
   line = $0
@@ -10,6 +10,7 @@ match($0, /^\{"figure": ".*"\},?$/) {
   sub(/", "floor": /, "\t", line)
   sub(/, "ratio": /, "\t", line)
   sub(/, "peer": "/, "\t", line)
+  sub(/", "against": "/, "\t", line)
   while (sub(/\tnull\t/, "\t\t", line)) {}
   print line
 }

@@ -15,6 +15,7 @@
 #include "redis/codec.hpp"
 #include "redis/scripts.hpp"
 #include "resp/encoder.hpp"
+#include "support/redis_probe.hpp"
 
 namespace conch::bench {
 
@@ -168,6 +169,23 @@ lane conch_lane(std::string const& name, std::uint64_t number) {
   protocol::release_command release{name, number, false, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, false};
   redis::encode(release, client_id, result.release);
   return result;
+}
+
+lane scripts_lane(test::redis_probe& at, std::string const& name, std::string const& acquire, std::string const& release) {
+  std::string const owner = "00000000000000000000000000000bec.1";
+  auto const call = [&](std::string const& script) {
+    return command({"EVALSHA", at.command({"SCRIPT", "LOAD", script}), "3", name, name + ":q", name + ":f", owner, "30000", "600000"});
+  };
+  return {call(acquire), call(release)};
+}
+
+lane least_lane(test::redis_probe& at, std::string const& name) {
+  return scripts_lane(at, name,
+                      "local t = redis.call('TIME') if redis.call('EXISTS', KEYS[1], KEYS[2]) == 1 then return 0 end "
+                      "local fence = t[1] * 1000000 + t[2] redis.call('SET', KEYS[3], fence, 'PX', ARGV[3]) "
+                      "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return fence",
+                      "if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then "
+                      "redis.call('DEL', KEYS[1]) return 1 end return 0");
 }
 
 void load_scripts(raw_connection& to) {

@@ -39,6 +39,8 @@ std::string json_number(std::optional<double> value) {
   return text;
 }
 
+std::string quartiles(samples const& of) { return number(of.quantile(0.25)) + " … " + number(of.quantile(0.75)); }
+
 std::optional<double> ratio_of(double value, std::optional<double> floor) {
   return floor && *floor != 0 ? std::optional{value / *floor} : std::nullopt;
 }
@@ -119,10 +121,10 @@ void progress(std::string_view what) {
 
 report::report(options const& chosen, bool of_peers) : options_{chosen}, of_peers_{of_peers} {
   if (options_.header) {
-    std::cout << (of_peers ? "| figure | case | library | value | quartiles | unit | floor | ratio |\n"
-                             "|---|---|---|--:|--:|---|--:|--:|\n"
-                           : "| figure | case | value | quartiles | unit | floor | ratio |\n"
-                             "|---|---|--:|--:|---|--:|--:|\n")
+    std::cout << (of_peers ? "| figure | case | library | value | quartiles | unit | compared with | its value | its quartiles | ratio |\n"
+                             "|---|---|---|--:|--:|---|---|--:|--:|--:|\n"
+                           : "| figure | case | value | quartiles | unit | compared with | its value | its quartiles | ratio |\n"
+                             "|---|---|--:|--:|---|---|--:|--:|--:|\n")
               << std::flush;
   }
 }
@@ -132,13 +134,30 @@ report& report::of(std::string peer) {
   return *this;
 }
 
-void report::add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, samples const* floor) {
-  std::string const spread = number(value.quantile(0.25)) + " … " + number(value.quantile(0.75));
-  write(figure, name, value.median(), unit, floor != nullptr ? std::optional{floor->median()} : std::nullopt, spread);
+void report::add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit) {
+  write(figure, name, value.median(), unit, quartiles(value), std::nullopt);
 }
 
-void report::add(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor) {
-  write(figure, name, value, unit, floor, "");
+void report::add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, std::string_view what,
+                 samples const& floor) {
+  write(figure, name, value.median(), unit, quartiles(value), compared{what, floor.median(), quartiles(floor)});
+}
+
+void report::add(std::string_view figure, std::string_view name, double value, std::string_view unit) {
+  write(figure, name, value, unit, "", std::nullopt);
+}
+
+void report::add(std::string_view figure, std::string_view name, double value, std::string_view unit, std::string_view what, double floor) {
+  write(figure, name, value, unit, "", compared{what, floor, ""});
+}
+
+void report::tails(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, std::string_view what,
+                   samples const& floor) {
+  for (double const percent : {50., 90., 99., 99.9}) {
+    char text[16];
+    std::snprintf(text, sizeof text, ", p%g", percent);
+    add(figure, std::string{name} + text, value.quantile(percent / 100), unit, what, floor.quantile(percent / 100));
+  }
 }
 
 void report::distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, samples const* floor) {
@@ -146,33 +165,40 @@ void report::distribution(std::string_view figure, std::string_view name, sample
     char text[16];
     std::snprintf(text, sizeof text, ", p%g", percent);
     write_json(figure, std::string{name} + text, value.quantile(percent / 100), unit,
-               floor != nullptr ? std::optional{floor->quantile(percent / 100)} : std::nullopt);
+               floor != nullptr ? std::optional{floor->quantile(percent / 100)} : std::nullopt, "");
   }
 }
 
-void report::write(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor,
-                   std::string const& spread) {
+void report::write(std::string_view figure, std::string_view name, double value, std::string_view unit, std::string const& spread,
+                   std::optional<compared> const& with) {
+  std::optional<double> const floor = with ? std::optional{with->value} : std::nullopt;
   std::optional<double> const ratio = ratio_of(value, floor);
   progress("");
   std::cout << "| " << figure << " | " << name << " | ";
   if (of_peers_) std::cout << peer_ << " | ";
-  std::cout << number(value) << " | " << spread << " | " << unit << " | " << (floor ? number(*floor) : "") << " | ";
+  std::cout << number(value) << " | " << spread << " | " << unit << " | ";
+  if (with) {
+    std::cout << with->what << " | " << number(with->value) << " | " << with->spread << " | ";
+  } else {
+    std::cout << " |  |  | ";
+  }
   if (ratio) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3f", *ratio);
     std::cout << text;
   }
   std::cout << " |\n" << std::flush;
-  write_json(figure, name, value, unit, floor);
+  write_json(figure, name, value, unit, floor, with ? with->what : "");
 }
 
-void report::write_json(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor) {
+void report::write_json(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor,
+                        std::string_view what) {
   if (options_.json.empty()) return;
   std::optional<double> const ratio = ratio_of(value, floor);
   std::ofstream out{options_.json, std::ios::app};
   out << "{\"figure\": " << quoted(figure) << ", \"case\": " << quoted(name) << ", \"value\": " << json_number(value)
       << ", \"unit\": " << quoted(unit) << ", \"floor\": " << json_number(floor) << ", \"ratio\": " << json_number(ratio)
-      << ", \"peer\": " << quoted(peer_) << "}\n";
+      << ", \"peer\": " << quoted(peer_) << ", \"against\": " << quoted(what) << "}\n";
   if (!out) throw std::runtime_error("cannot write " + options_.json);
 }
 

@@ -9,7 +9,7 @@ namespace conch::bench {
 namespace {
 
 test::redis_server_options with_many_clients(test::redis_server_options o) {
-  o.arguments.insert(o.arguments.end(), {"--maxclients", "10000"});
+  o.arguments.insert(o.arguments.end(), {"--maxclients", "12000"});
   return o;
 }
 

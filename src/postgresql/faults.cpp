@@ -1,9 +1,13 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "postgresql/faults.hpp"
 
+#include "base/readable.hpp"
+
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace conch::postgresql {
 
@@ -40,6 +44,23 @@ constexpr std::array<std::pair<std::string_view, fault>, 22> table{{
     {"P0", fault::refused},
 }};
 
+/// On one line, as many of the last ones as fit.
+std::string last_of(std::span<std::string_view const> attempts) {
+  constexpr std::string_view between = "; ";
+  std::string words;
+  for (; !attempts.empty(); attempts = attempts.first(attempts.size() - 1)) {
+    std::string_view const one = attempts.back();
+    if (words.empty()) {
+      words = one;
+    } else if (words.size() + between.size() + one.size() <= readable_words) {
+      words.insert(0, between).insert(0, one);
+    } else {
+      break;
+    }
+  }
+  return words;
+}
+
 constexpr bool is_of_state(char c) noexcept { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); }
 
 }  // namespace
@@ -54,8 +75,9 @@ bool says_no_schema(std::string_view sqlstate) noexcept {
   return sqlstate == "3F000" || sqlstate == "42883" || sqlstate == "42P01" || sqlstate == "42704";
 }
 
-refusal read_refusal(std::string_view verbose) noexcept {
-  refusal last{{}, verbose};
+refusal read_refusal(std::string_view verbose) {
+  refusal last;
+  std::vector<std::string_view> attempts;
   for (std::size_t at = 0; at < verbose.size();) {
     std::size_t const end = std::min(verbose.find('\n', at), verbose.size());
     std::string_view const line = verbose.substr(at, end - at);
@@ -63,12 +85,13 @@ refusal read_refusal(std::string_view verbose) noexcept {
     for (std::size_t colon = line.find(":  "); colon != std::string_view::npos; colon = line.find(":  ", colon + 1)) {
       std::string_view const rest = line.substr(colon + 3);
       if (rest.size() < 7 || rest[5] != ':' || rest[6] != ' ' || !std::all_of(rest.begin(), rest.begin() + 5, is_of_state)) continue;
-      last = {rest.substr(0, 5), rest.substr(7)};
+      last = {std::string{rest.substr(0, 5)}, std::string{rest.substr(7)}};
       break;
     }
+    if (!line.empty() && line.front() != '\t') attempts.push_back(line);  // a hint is indented
     at = end + 1;
   }
-  if (last.sqlstate.empty()) last.words = verbose.substr(0, verbose.find_last_not_of("\n ") + 1);
+  if (last.sqlstate.empty()) last.words = last_of(attempts);
   return last;
 }
 

@@ -3,6 +3,7 @@
 
 #include "protocol/wire.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace conch::postgresql {
@@ -14,11 +15,12 @@ protocol::fault classify(std::string_view sqlstate) noexcept;
 bool says_no_schema(std::string_view sqlstate) noexcept;
 
 /// What libpq says of a connection that did not come about, "FATAL:  28P01: password ..." and more lines. The last error of a server counts:
-/// with several hosts there is one from each.
+/// with several hosts there is one from each. Where no server has said anything there is a line for each address, in the order in which libpq tried
+/// them: `localhost` may be two. Then these lines are the words, without libpq's hints, and as many of the last ones as a line of a log has room for.
 struct refusal {
-  std::string_view sqlstate;  // empty: no server has said anything
-  std::string_view words;
+  std::string sqlstate;  // empty: no server has said anything
+  std::string words;
 };
-refusal read_refusal(std::string_view verbose) noexcept;
+refusal read_refusal(std::string_view verbose);
 
 }  // namespace conch::postgresql

@@ -38,7 +38,11 @@ void session::connected(time_point now) {
   if (state_ != state::connecting) return;
   state_ = state::greeting;
   greeted_at_ = now;
-  out_.greet({last_seen_, static_cast<std::int32_t>(engine::whole_ms(settings_.lease).count()), id_, password_});
+  // A server that is behind what this client has seen closes the connection, as does one without its quorum. Servers that were built anew are behind
+  // for good. With nothing left to lose by it, they are asked for the session as if nothing had been seen, to hear that it has ended. A new session
+  // is a transaction: a server that gives one has all before it.
+  inquires_ = id_ != 0 && std::exchange(unheard_, false) && now >= std::max(deadline_, inquired_);
+  out_.greet({id_ == 0 || inquires_ ? 0 : last_seen_, static_cast<std::int32_t>(engine::whole_ms(settings_.lease).count()), id_, password_});
 }
 
 void session::greeted(connect_response const& c, time_point now) {
@@ -46,11 +50,17 @@ void session::greeted(connect_response const& c, time_point now) {
   if (c.timeout_ms <= 0 || c.session == 0) {
     if (std::exchange(id_, 0) == 0) return drop("the server gives no session", now);
     password_.clear();
+    last_seen_ = 0;
     deadline_ = time_point::min();
     has_own_node_ = false;
     back_off_.begin_anew();
     up_.ended(now);
     return drop("the session has ended", now);
+  }
+  if (inquires_) {
+    // That was a message of the session: it ends at servers with an old state only if it is left alone.
+    inquired_ = now + 2 * timeout_;
+    return drop("the server may be behind what this client has seen", now);
   }
   bool const is_new = id_ != c.session;
   id_ = c.session;
@@ -87,6 +97,7 @@ void session::refuse(errc what, std::string_view why, time_point now) {
 /// The connection has ended, or the attempt to make one. The next attempt follows.
 void session::lost(std::string_view why, time_point now) {
   bool const was_open = state_ == state::open;
+  unheard_ = state_ == state::greeting && !inquires_;
   trouble_ = out_.shown() + ": " + std::string{why};
   unanswered_.clear();
   pings_.clear();

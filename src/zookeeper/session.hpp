@@ -149,6 +149,9 @@ class session final : public wire_events {
   std::int64_t birth_ = 0;
   bool has_own_node_ = false;
   bool needed_ = false;
+  bool unheard_ = false;   // the last greeting was answered by the end of the connection
+  bool inquires_ = false;  // this one asks only whether there is the session still
+  time_point inquired_{};  // not again before
 
   // The connection.
   time_point greeted_at_{};

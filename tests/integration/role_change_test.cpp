@@ -111,7 +111,11 @@ class RoleChange : public testing::Test {
         };
       };
       acquire(b, take(1, second));
-      auto const in_the_first = [&] { return in_line(at_first, "role") == 1; };
+      std::vector<redis_probe> at_others(others.begin(), others.end());
+      // At every server: where one of a quorum has not heard of it yet, the second in line is ahead of it there.
+      auto const in_the_first = [&] {
+        return in_line(at_first, "role") == 1 && std::ranges::all_of(at_others, [](redis_probe& at) { return in_line(at, "role") == 1; });
+      };
       co_await until(in_the_first, "the first in line");
       servers.change_roles();
       acquire(c, take(2, third));

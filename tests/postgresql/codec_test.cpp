@@ -161,8 +161,18 @@ TEST(PostgresqlFaults, TheStateOfARefusalIsFoundInItsWords) {
   EXPECT_EQ(last.sqlstate, "3D000");
   auto const none = read_refusal("connection to server at \"10.0.0.1\", port 1 failed: Connection refused\n\tIs the server running?\n");
   EXPECT_EQ(none.sqlstate, "");
-  EXPECT_EQ(none.words, "connection to server at \"10.0.0.1\", port 1 failed: Connection refused\n\tIs the server running?");
+  EXPECT_EQ(none.words, "connection to server at \"10.0.0.1\", port 1 failed: Connection refused");
   EXPECT_EQ(read_refusal("").words, "");
+}
+
+/// `localhost` may be two addresses, and it is the second that says what is wrong.
+TEST(PostgresqlFaults, WhatTheLastAddressSaysIsNotCutOff) {
+  std::string const first = "connection to server at \"::1\", port 5432 failed: Connection refused";
+  std::string const second = "connection to server at \"127.0.0.1\", port 5432 failed: SSL error: certificate verify failed";
+  std::string const hint = "\n\tIs the server running on that host and accepting TCP/IP connections?\n";
+  EXPECT_EQ(read_refusal(first + hint + second + '\n').words, first + "; " + second);
+  EXPECT_EQ(read_refusal(first + hint + first + hint + second).words, first + "; " + second);
+  EXPECT_EQ(read_refusal(first + hint + std::string(500, 'x')).words, std::string(500, 'x'));
 }
 
 }  // namespace

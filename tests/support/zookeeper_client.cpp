@@ -87,18 +87,21 @@ void zookeeper_client::take(std::string_view frame) {
   if (header.xid == notice_xid) {
     notice n;
     check(zookeeper::read(frame, n));
-    notices_.push_back(n);
+    if (keeps_order_) messages_.emplace_back(n);
+    else notices_.push_back(n);
     return;
   }
   if (header.xid == ping_xid) {
-    ++pings_answered_;
+    if (keeps_order_) messages_.emplace_back(pong{header.zxid});
+    else ++pings_answered_;
     return;
   }
   if (asked_.empty() || asked_.front().first != header.xid) throw std::runtime_error{"zookeeper_client: an answer to what was not asked"};
   reply r;
   check(zookeeper::read(frame, header, asked_.front().second, r));
   asked_.pop_front();
-  answers_.push_back(r);
+  if (keeps_order_) messages_.emplace_back(r);
+  else answers_.push_back(r);
 }
 
 template <class Done>
@@ -162,6 +165,13 @@ std::optional<notice> zookeeper_client::next_notice(std::chrono::milliseconds wi
   notice const n = notices_.front();
   notices_.pop_front();
   return n;
+}
+
+std::optional<zookeeper_client::message> zookeeper_client::next_message(std::chrono::milliseconds within) {
+  if (!wait(within, [this] { return !messages_.empty(); })) return std::nullopt;
+  message m = std::move(messages_.front());
+  messages_.pop_front();
+  return m;
 }
 
 bool zookeeper_client::ends(std::chrono::milliseconds within) {

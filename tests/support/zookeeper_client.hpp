@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace conch::test {
@@ -53,6 +54,16 @@ class zookeeper_client {
   /// Is it answered within that time? An answer that comes later counts for the next ping.
   bool ping(std::chrono::milliseconds within);
   std::optional<zookeeper::notice> next_notice(std::chrono::milliseconds within);
+
+  struct pong {
+    std::int64_t zxid = 0;
+  };
+  /// What a server says, behind its greeting.
+  using message = std::variant<zookeeper::reply, zookeeper::notice, pong>;
+  /// From now on all that comes is handed out by next_message() alone, in the order in which it came.
+  void keep_order() noexcept { keeps_order_ = true; }
+  std::optional<message> next_message(std::chrono::milliseconds within);
+
   /// Does the server close the connection within that time?
   bool ends(std::chrono::milliseconds within);
 
@@ -85,6 +96,8 @@ class zookeeper_client {
   std::deque<zookeeper::reply> answers_;
   std::deque<zookeeper::notice> notices_;
   std::uint64_t pings_answered_ = 0;
+  bool keeps_order_ = false;
+  std::deque<message> messages_;
 };
 
 }  // namespace conch::test

@@ -35,13 +35,17 @@ std::string classpath() {
   return "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar";  // the first names the others that it needs
 }
 
-std::vector<std::string> command_line(std::string const& settings) {
-  return {"java",
-          // Quick to start, and small: nothing here needs the second compiler, or more threads for the garbage.
-          "-Xmx200m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true",
-          // A server that is alone asks for an election more and more rarely, up to once a minute.
-          "-Dzookeeper.fastleader.maxNotificationInterval=1000", "-Dorg.slf4j.simpleLogger.showDateTime=true",
-          "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-cp", classpath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", settings};
+std::vector<std::string> command_line(std::string const& settings, std::vector<std::string> const& more) {
+  std::vector<std::string> all{"java",
+                               // Quick to start, and small: nothing here needs the second compiler, or more threads for the garbage.
+                               "-Xmx200m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true",
+                               // A server that is alone asks for an election more and more rarely, up to once a minute.
+                               "-Dzookeeper.fastleader.maxNotificationInterval=1000", "-Dorg.slf4j.simpleLogger.showDateTime=true",
+                               "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"};
+  all.insert(all.end(), more.begin(), more.end());
+  for (std::string const& last : {std::string{"-cp"}, classpath(), std::string{"org.apache.zookeeper.server.quorum.QuorumPeerMain"}, settings})
+    all.push_back(last);
+  return all;
 }
 
 struct closed_at_end {
@@ -114,12 +118,23 @@ void zookeeper_ensemble::configure(std::size_t which) {
     out << "server." << i + 1 << "=127.0.0.1:" << (by_proxy ? mine.to[i]->port() : servers_[i].quorum_port) << ':' << servers_[i].election_port
         << '\n';
   }
+  name(which);
+}
+
+/// Its number in the ensemble, where it looks for it.
+void zookeeper_ensemble::name(std::size_t which) {
   fs::create_directory(folder(which) / "data");
   std::ofstream{folder(which) / "data" / "myid"} << which + 1 << '\n';
 }
 
+void zookeeper_ensemble::lose_data(std::size_t which) {
+  if (servers_.at(which).pid != 0) fail(which, "runs, and has its data");
+  fs::remove_all(folder(which) / "data");
+  if (size() > 1) name(which);
+}
+
 void zookeeper_ensemble::launch(std::size_t which) {
-  std::vector<std::string> const line = command_line((folder(which) / "zoo.cfg").string());
+  std::vector<std::string> const line = command_line((folder(which) / "zoo.cfg").string(), options_.java);
   std::vector<char*> arguments;
   for (std::string const& one : line) arguments.push_back(const_cast<char*>(one.c_str()));
   arguments.push_back(nullptr);

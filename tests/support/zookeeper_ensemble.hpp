@@ -28,6 +28,8 @@ struct zookeeper_options {
   bool proxies = false;
   /// More lines of configuration.
   std::vector<std::string> settings = {};
+  /// More options of the virtual machine.
+  std::vector<std::string> java = {};
 };
 
 /// One ZooKeeper server of its own, or several: private folder, free ports of 127.0.0.1. They are ended by their process ids, at the latest by the
@@ -57,6 +59,8 @@ class zookeeper_ensemble {
   void start(std::size_t which);
   /// All that do not run.
   void start_all();
+  /// Of one that does not run: it begins as a new server.
+  void lose_data(std::size_t which);
   /// SIGSTOP and SIGCONT.
   void stop(std::size_t which);
   void cont(std::size_t which);
@@ -82,6 +86,7 @@ class zookeeper_ensemble {
   };
 
   void configure(std::size_t which);
+  void name(std::size_t which);
   void launch(std::size_t which);
   void reap_if_ended(std::size_t which);
   std::filesystem::path folder(std::size_t which) const;

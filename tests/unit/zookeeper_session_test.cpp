@@ -1,6 +1,8 @@
 #include "protocol/drift.hpp"
 #include "zookeeper_fixture.hpp"
 
+#include <set>
+
 namespace conch::zookeeper {
 namespace {
 
@@ -243,7 +245,49 @@ TEST_F(ZookeeperSession, ItsEndIsTheLossOfAllHolds) {
   advance(1ms);
   EXPECT_EQ(take_sent(), texts{"connect"});
   line->receiver().connected(now);
-  EXPECT_EQ(take_sent(), texts{"greet 0 seen " + std::to_string(zxid) + " for 12000"});
+  EXPECT_EQ(take_sent(), texts{"greet 0 seen 0 for 12000"}) << "a server that gives a new session has all before it";
+}
+
+// Servers that were built anew have fewer transactions than this client has seen, and close each connection of it.
+TEST_F(ZookeeperSession, AsksServersThatAreBehindForItsSessionOnceItHasNothingToLose) {
+  settings.reconnect_min = settings.reconnect_max = 50ms;
+  hold();
+  std::string const knows = "greet 7 seen " + std::to_string(zxid) + " for 12000", inquires = "greet 7 seen 0 for 12000";
+  auto const greets = [&] {
+    lose_connection();
+    advance(200ms);
+    EXPECT_EQ(take_sent(), texts{"connect"});
+    line->receiver().connected(now);
+    return take_sent().at(0);
+  };
+  // Every other time: one of the servers may be only late.
+  auto const inquires_at_last = [&] {
+    std::string const first = greets(), second = greets(), third = greets();
+    EXPECT_NE(first, second);
+    EXPECT_NE(second, third);
+    if (third == inquires) return;
+    EXPECT_EQ(greets(), inquires);
+  };
+  while (now + 1s < deadline()) EXPECT_EQ(greets(), knows);
+  advance(2s);
+  inquires_at_last();
+  // This one has the session: where servers stay late, that must be left alone to come to its end.
+  line->receiver().greeted({12'000, 7, "secret"}, now);
+  EXPECT_EQ(take_sent(), texts{"drop: the server may be behind what this client has seen"});
+  time_point const inquired = now;
+  advance(200ms);
+  EXPECT_EQ(take_sent(), texts{"connect"});
+  line->receiver().connected(now);
+  EXPECT_EQ(take_sent(), texts{knows});
+  while (now + 1s < inquired + 24s) EXPECT_EQ(greets(), knows);
+  advance(2s);
+  inquires_at_last();
+  // It has been built anew.
+  line->receiver().greeted({0, 0, ""}, now);
+  EXPECT_EQ(take_sent(), texts{"drop: the session has ended"});
+  advance(200ms);
+  line->receiver().connected(now);
+  EXPECT_EQ(take_sent(), (texts{"connect", "greet 0 seen 0 for 12000"}));
 }
 
 TEST_F(ZookeeperSession, LooksForAnotherServerWhenThereIsNoAnswer) {

@@ -331,5 +331,33 @@ TEST_F(ZookeeperEnsemble, ShowsBySyncAndListWhetherACreateWasDone) {
   RecordProperty("creates_done", done);
 }
 
+/// A create that the leader has taken, and of which no follower hears yet; meanwhile the session goes to the leader. A sync there waits for what the
+/// session itself has asked for, also by a follower, and for nothing else (`forward_learner_requests_to_commit_processor_disabled` would change
+/// that).
+TEST_F(ZookeeperEnsemble, WaitsInASyncAtTheLeaderForWhatTheSessionHasAskedForBefore) {
+  zookeeper_client other{ensemble_->port(followers_[1]), 60s};
+  other.create(path());
+  zookeeper_client one{ensemble_->port(followers_[0]), 60s};
+  EXPECT_TRUE(one.list(path()).empty());
+  tcp_proxy::behaviour nothing;
+  nothing.stalled = true;
+  for (std::size_t const follower : followers_) ensemble_->between(follower, leader_).set(tcp_proxy::towards::client, nothing);
+  one.send(create{path("/c-"), {}, node_kind::ephemeral_sequential, access::anyone});
+  // Until the leader has it: nothing shows that from outside.
+  std::this_thread::sleep_for(500ms);
+  auto const on = go_on(ensemble_->port(leader_), one.to_resume());
+  zookeeper_client& two = *on;
+  two.keep_order();
+  two.send_all({sync{path()}, get_children{path()}});
+  EXPECT_FALSE(two.next_message(500ms)) << "it does not wait for the create";
+  for (std::size_t const follower : followers_) ensemble_->between(follower, leader_).heal();
+  EXPECT_TRUE(two.next_message(60s));
+  auto const listed = two.next_message(60s);
+  auto const* const answer = listed ? std::get_if<reply>(&*listed) : nullptr;
+  auto const* const all = answer == nullptr ? nullptr : std::get_if<children>(&answer->content);
+  ASSERT_NE(all, nullptr);
+  EXPECT_EQ(all->names.size(), 1u);
+}
+
 }  // namespace
 }  // namespace conch::test

@@ -1,8 +1,10 @@
-// conch doing what the peers do, in their protocol (bench/peers/README.md); and the floor: the same scripts by a raw socket.
+// conch doing what the peers do, in their protocol (bench/peers/README.md); and the floors: the same scripts by a raw
+// socket, and the least that keeps a line and a fence.
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <conch/conch.hpp>
@@ -13,6 +15,8 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,11 +25,13 @@
 
 #include "redis/codec.hpp"
 #include "support/raw.hpp"
+#include "support/redis_probe.hpp"
 #include "support/workers.hpp"
 
 namespace {
 
 using namespace conch::bench;
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 std::int64_t now_ns() { return steady::now().time_since_epoch().count(); }
@@ -38,27 +44,56 @@ struct job {
   bool hands_on = true;
 };
 
+/// What follows "go".
+struct go_line {
+  explicit go_line(std::string const& line) {
+    std::istringstream words{line.substr(2)};
+    std::int64_t body_us = 0;
+    if (!(words >> seconds >> body_us >> tasks)) throw std::runtime_error{"not understood: " + line};
+    body = microseconds{body_us};
+  }
+
+  double seconds = 0;
+  microseconds body{};
+  std::size_t tasks = 0;
+};
+
 // -------------------------------------------------------------------------------------------------------- conch
 
 struct task {
   std::uint64_t holds = 0;
+  steady::duration held{};
   std::vector<float> waits_us;
 };
 
-asio::awaitable<void> cycles(conch::mutex& lock, steady::time_point until, task& me, bool contended) {
+/// The critical section: slept if it is a millisecond or more, else computed.
+asio::awaitable<void> work(asio::steady_timer& timer, steady::duration body) {
+  if (body >= milliseconds{1}) {
+    timer.expires_after(body);
+    co_await timer.async_wait(asio::deferred);
+    co_return;
+  }
+  for (auto const until = steady::now() + body; steady::now() < until;) continue;
+}
+
+asio::awaitable<void> cycles(conch::mutex& lock, steady::time_point until, steady::duration body, task& me, bool contended) {
+  asio::steady_timer timer{co_await asio::this_coro::executor};
   for (;;) {
     auto const begin = steady::now();
     conch::hold h = co_await lock.async_acquire();
     auto const now = steady::now();
     if (contended) me.waits_us.push_back(std::chrono::duration<float, std::micro>(now - begin).count());
+    if (body.count() > 0) co_await work(timer, body);
+    auto const releases = steady::now();
     co_await h.async_release();
     if (now >= until) co_return;
     ++me.holds;
+    me.held += releases - now;
   }
 }
 
-/// Between two that ask, in the workload "order"; the session of the workload "cut".
-constexpr milliseconds gap{20}, short_session{4'000};
+/// Between two that ask, and in the workload "order"; the session of the workload "cut".
+constexpr milliseconds gap{3}, order_gap{20}, short_session{4'000};
 
 class player {
  public:
@@ -101,7 +136,7 @@ class player {
       std::string const line = buffer.substr(0, length - 1);
       buffer.erase(0, length);
       if (line.starts_with("go ")) {
-        co_await go(std::stod(line.substr(3)));
+        co_await go(go_line{line});
       } else if (line == "acquire" || line == "wait") {
         held_ = co_await locks_[0].async_acquire();
         say("took " + std::to_string(now_ns()));
@@ -115,17 +150,18 @@ class player {
       } else if (line == "arm") {
         held_ = co_await locks_[0].async_acquire();
         order_.clear();
+        first_ns_ = 0;
         for (std::size_t i = 1; i <= job_.tasks; ++i) {
           asio::co_spawn(context_, stand_in_line(locks_[i], i - 1), stop_on_error);
-          if (job_.workload == "order") co_await pause(gap);
+          co_await pause(job_.workload == "order" ? order_gap : gap);
         }
         say("armed");
       } else if (line == "drain") {
-        auto const begin = steady::now();
+        std::int64_t const begin = now_ns();
         running_ = job_.tasks;
         co_await held_.async_release();
         co_await all_ended();
-        std::string text = "drained " + std::to_string(static_cast<std::int64_t>(seconds_since(begin) * 1e6));
+        std::string text = "drained " + std::to_string((now_ns() - begin) / 1000) + ' ' + std::to_string((first_ns_ - begin) / 1000);
         if (job_.workload == "order") {
           for (std::size_t const who : order_) text += ' ' + std::to_string(who);
         }
@@ -135,17 +171,17 @@ class player {
     context_.stop();
   }
 
-  asio::awaitable<void> go(double seconds) {
-    std::vector<task> tasks(job_.tasks);
-    auto const until = steady::now() + in_seconds(seconds);
-    running_ = job_.tasks;
-    for (std::size_t i = 0; i < job_.tasks; ++i) {
-      asio::co_spawn(context_, cycles(locks_[i], until, tasks[i], job_.workload == "contended"),
+  asio::awaitable<void> go(go_line line) {
+    std::vector<task> tasks(line.tasks);
+    auto const until = steady::now() + in_seconds(line.seconds);
+    running_ = line.tasks;
+    for (std::size_t i = 0; i < line.tasks; ++i) {
+      asio::co_spawn(context_, cycles(locks_.at(i), until, line.body, tasks[i], job_.workload == "contended"),
                      [this](std::exception_ptr error) { one_ended(error); });
     }
     co_await all_ended();
     for (task const& t : tasks) {
-      std::string text = "task " + std::to_string(t.holds);
+      std::string text = "task " + std::to_string(t.holds) + ' ' + std::to_string(std::chrono::duration_cast<microseconds>(t.held).count());
       for (float const wait : t.waits_us) text += ' ' + std::to_string(wait);
       text += '\n';
       std::cout << text;
@@ -160,6 +196,7 @@ class player {
 
   asio::awaitable<void> stand_in_line(conch::mutex& lock, std::size_t me) {
     conch::hold h = co_await lock.async_acquire();
+    if (first_ns_ == 0) first_ns_ = now_ns();
     // The next one must be the next one in line at the server.
     if (h.fence() <= last_fence_) throw std::runtime_error("the fences do not ascend");
     last_fence_ = h.fence();
@@ -186,7 +223,7 @@ class player {
   std::deque<conch::mutex> locks_;
   conch::hold held_;
   std::vector<std::size_t> order_;  // of those who stood in line, as they had the lock
-  std::int64_t last_fence_ = 0;
+  std::int64_t last_fence_ = 0, first_ns_ = 0;
   std::size_t running_ = 0;
   asio::steady_timer over_{context_};
   boost::system::error_code ended_;
@@ -197,8 +234,12 @@ class player {
 void run_raw(job const& j) {
   raw_connection to{j.url};
   load_scripts(to);
-  std::vector<lane> lanes;
-  for (std::size_t i = 0; i < j.tasks; ++i) lanes.push_back(conch_lane("peers:raw:" + std::to_string(i), i + 1));
+  conch::test::redis_probe probe{j.url};
+  std::vector<lane> all;
+  for (std::size_t i = 0; i < j.tasks; ++i) {
+    std::string const name = std::to_string(i);
+    all.push_back(j.program == "raw-least" ? least_lane(probe, "{peers:least:" + name + "}") : conch_lane("peers:raw:" + name, i + 1));
+  }
   std::string const id = "000000000000000000000000" + std::to_string(10'000'000 + ::getpid() % 10'000'000);
   std::string const name = "peers:raw:hand-off";
   constexpr milliseconds lease{30'000}, claim{3'000}, retention{600'000};
@@ -212,8 +253,10 @@ void run_raw(job const& j) {
   say("ready");
   for (std::string line; std::getline(std::cin, line);) {
     if (line.starts_with("go ")) {
-      auto const done = run_lanes(to, lanes, in_seconds(std::stod(line.substr(3))));
-      say("task " + std::to_string(done) + "\ndone 0");
+      go_line const asked{line};
+      std::vector<lane> const lanes(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(asked.tasks));
+      auto const done = run_lanes(to, lanes, in_seconds(asked.seconds));
+      say("task " + std::to_string(done) + " 0\ndone 0");
     } else if (line == "acquire" || line == "wait") {
       to.exchange(acquire);
       // The push, unless the lock was free: then the other one's release came first.
@@ -232,14 +275,14 @@ void run_raw(job const& j) {
 
 int main(int argc, char** argv) try {
   if (argc != 5) {
-    std::fprintf(stderr, "usage: %s conch|conch-each|zookeeper|zookeeper-each|raw WORKLOAD PORT TASKS\n", argv[0]);
+    std::fprintf(stderr, "usage: %s conch|conch-each|zookeeper|zookeeper-each|raw|raw-least WORKLOAD PORT TASKS\n", argv[0]);
     return 2;
   }
   job j{argv[1], argv[2], "redis://127.0.0.1:" + std::string{argv[3]}, std::stoul(argv[4])};
   if (j.program.starts_with("zookeeper")) j.url = "zookeeper://127.0.0.1:" + std::string{argv[3]};
   j.hands_on = !j.program.ends_with("-each");
   std::ios::sync_with_stdio(false);
-  if (j.program == "raw") {
+  if (j.program.starts_with("raw")) {
     run_raw(j);
   } else {
     player{j}.run();

@@ -7,6 +7,7 @@ import time
 import redis
 
 LEASE = 30
+GAP = 0.003  # between two clients that ask
 
 
 def connect(port):
@@ -25,24 +26,59 @@ def say(line):
     sys.stdout.flush()
 
 
-def task(lock, contended, until, into):
-    holds, waits = 0, []
+def work(us):
+    """The critical section: slept if it is a millisecond or more, else computed."""
+    if us >= 1000:
+        time.sleep(us / 1e6)
+        return
+    until = time.perf_counter() + us / 1e6
+    while time.perf_counter() < until:
+        pass
+
+
+def task(lock, contended, until, body, into):
+    holds, held, waits = 0, 0.0, []
     while True:
         begin = time.perf_counter()
         lock.acquire()
         now = time.perf_counter()
         if contended:
             waits.append(f" {(now - begin) * 1e6:.1f}")
+        if body:
+            work(body)
+        releases = time.perf_counter()
         lock.release()
         if now >= until:
             break
         holds += 1
-    into.append(f"task {holds}" + "".join(waits))
+        held += releases - now
+    into.append(f"task {holds} {held * 1e6:.0f}" + "".join(waits))
 
 
-def acquire_and_release(lock):
+def stand_in_line(lock, first):
     lock.acquire()
+    first.append(time.perf_counter())
     lock.release()
+
+
+def run(client, workload, seconds, body, count):
+    contended = workload == "contended"
+    names = [workload if contended else f"{workload}:{i}" for i in range(count)]
+    until = time.perf_counter() + seconds
+    lines = []
+    if count == 1:
+        task(lock_of(client, names[0]), contended, until, body, lines)
+    else:
+        threads = [
+            threading.Thread(target=task, args=(lock_of(client, n), contended, until, body, lines)) for n in names
+        ]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    for text in lines:
+        say(text)
+    say("done 0")
 
 
 def main():
@@ -52,28 +88,12 @@ def main():
     one = connect(port)
     many = [connect(port) for _ in range(tasks)] if workload == "drain" else []
     held = lock_of(one, workload)
-    waiting = []
+    waiting, first = [], []
     say("ready")
     for line in iter(sys.stdin.readline, ""):
         words = line.split()
         if words[0] == "go":
-            contended = workload == "contended"
-            names = [workload if contended else f"{workload}:{i}" for i in range(tasks)]
-            until = time.perf_counter() + float(words[1])
-            lines = []
-            if tasks == 1:
-                task(lock_of(one, names[0]), contended, until, lines)
-            else:
-                threads = [
-                    threading.Thread(target=task, args=(lock_of(one, n), contended, until, lines)) for n in names
-                ]
-                for t in threads:
-                    t.start()
-                for t in threads:
-                    t.join()
-            for text in lines:
-                say(text)
-            say("done 0")
+            run(one, workload, float(words[1]), int(words[2]), int(words[3]))
         elif words[0] in ("acquire", "wait"):
             held.acquire()
             say(f"took {time.monotonic_ns()}")
@@ -83,16 +103,18 @@ def main():
             say(f"released {at}")
         elif words[0] == "arm":
             held.acquire()
-            waiting = [threading.Thread(target=acquire_and_release, args=(lock_of(c, workload),)) for c in many]
+            first.clear()
+            waiting = [threading.Thread(target=stand_in_line, args=(lock_of(c, workload), first)) for c in many]
             for t in waiting:
                 t.start()
+                time.sleep(GAP)
             say("armed")
         elif words[0] == "drain":
             begin = time.perf_counter()
             held.release()
             for t in waiting:
                 t.join()
-            say(f"drained {(time.perf_counter() - begin) * 1e6:.0f}")
+            say(f"drained {(time.perf_counter() - begin) * 1e6:.0f} {(first[0] - begin) * 1e6:.0f}")
 
 
 main()

@@ -294,19 +294,22 @@ bool zookeeper_model::touch(std::size_t leader, std::int64_t session) {
   return true;
 }
 
-void zookeeper_model::decide(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session, zookeeper::request const& r) {
+void zookeeper_model::decide(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session, std::set<std::string> const& who,
+                             zookeeper::request const& r) {
   server& s = servers_[leader];
   auto const at = s.sessions.find(session);
   zookeeper_transaction t;
   t.session = session;
-  if (at == s.sessions.end() || at->second.closing) {
+  if (std::holds_alternative<zookeeper::close_session>(r)) {  // whoever asks
+    t = s.ahead.prepare(r, session);
+    if (at != s.sessions.end()) at->second.closing = true;
+  } else if (at == s.sessions.end() || at->second.closing) {
     t.why = status::session_expired;
   } else if (at->second.owner.value_or(asked_at) != asked_at) {
     t.why = status::session_moved;
   } else {
     at->second.owner = asked_at;
-    t = s.ahead.prepare(r, session);
-    if (t.what == zookeeper_transaction::kind::close_session) at->second.closing = true;
+    t = s.ahead.prepare(r, session, who);
     if (t.owner == zookeeper_tree::container) t.first_child = settings_.first_sequence;
   }
   t.asked_at = asked_at;
@@ -388,12 +391,16 @@ void zookeeper_model::advance(std::size_t leader) {
   }
 }
 
-void zookeeper_model::sync(std::size_t leader, std::size_t asked_at, std::uint64_t number) {
+/// For a follower it waits for all that is proposed. A client of the leader waits only for what its own session has asked for, wherever that was.
+void zookeeper_model::sync(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session) {
   server& s = servers_[leader];
-  if (s.committed == s.log.size()) {
+  std::size_t first = s.log.size();
+  bool const all = asked_at != leader || servers_.size() == 1;
+  while (first > s.committed && !all && s.log[first - 1]->session != session) --first;
+  if (first <= s.committed) {
     tell_synced(leader, asked_at, number);
   } else {
-    s.syncs.emplace(s.log.size(), std::pair{asked_at, number});
+    s.syncs.emplace(first, std::pair{asked_at, number});
   }
 }
 
@@ -438,7 +445,7 @@ void zookeeper_model::decided(std::size_t at, zookeeper_transaction const& t) {
       out_.noticed(c, {one.what, 3, one.path});
     }
   }
-  if (t.what == kind::close_session && t.question == 0) {
+  if (t.what == kind::close_session && (t.question == 0 || t.asked_at != at)) {
     auto const all = s.connections;
     for (connection_id const c : all) {
       if (connections_.at(c).session == t.session) close(c);
@@ -503,6 +510,10 @@ reply zookeeper_model::read(connection_id id, zookeeper::request const& what) {
       r.what = status::no_node;
       return r;
     }
+    if (!n->allows(c.users)) {
+      r.what = status::no_auth;
+      return r;
+    }
     r.content = zookeeper::data{n->data, n->stat()};
     if (get->watch) {
       s.watches[get->path].insert(id);
@@ -512,6 +523,10 @@ reply zookeeper_model::read(connection_id id, zookeeper::request const& what) {
     auto const* const n = s.tree.find(list->path);
     if (n == nullptr) {
       r.what = status::no_node;
+      return r;
+    }
+    if (!n->allows(c.users)) {
+      r.what = status::no_auth;
       return r;
     }
     // In no order.
@@ -616,14 +631,19 @@ void zookeeper_model::finish_greeting(connection_id id, bool valid) {
 void zookeeper_model::ask(connection_id id, zookeeper::request const& r) {
   auto const found = connections_.find(id);
   if (found == connections_.end() || !found->second.greeted) return;
+  if (auto const* const a = std::get_if<zookeeper::add_auth>(&r)) {
+    authenticate(id, *a);
+    return;
+  }
   connection& c = found->second;
   std::size_t const at = c.server;
   server& s = servers_[at];
   bool const leads = s.is == role::leading;
+  bool const decides = zookeeper::is_write(r) || std::holds_alternative<zookeeper::close_session>(r);
   if (leads) {
     if (!touch(at, c.session)) return;  // as a server does: nothing comes back, and the connection is about to be closed
     tracked& t = s.sessions[c.session];
-    if (t.owner.value_or(at) != at) {
+    if (t.owner.value_or(at) != at && !decides) {
       close(id);
       return;
     }
@@ -632,7 +652,7 @@ void zookeeper_model::ask(connection_id id, zookeeper::request const& r) {
   }
   bool const syncs = std::holds_alternative<zookeeper::sync>(r);
   question q{r, 0, {}};
-  if (syncs || zookeeper::is_write(r) || std::holds_alternative<zookeeper::close_session>(r)) {
+  if (syncs || decides) {
     q.number = ++last_question_;
     s.questions[q.number] = id;
   }
@@ -644,12 +664,20 @@ void zookeeper_model::ask(connection_id id, zookeeper::request const& r) {
     return;
   }
   std::size_t const leader = leads ? at : s.to_leader->leader;
-  auto const pass_on = [this, syncs, leader, at, number, session, r] {
-    if (syncs) sync(leader, at, number);
-    else decide(leader, at, number, session, r);
+  auto const pass_on = [this, syncs, leader, at, number, session, who = c.users, r] {
+    if (syncs) sync(leader, at, number, session);
+    else decide(leader, at, number, session, who, r);
   };
   if (leads) pass_on();
   else post(s.to_leader, true, pass_on);
+}
+
+/// By the server at once, before what was asked earlier. Any password is right: it names another user.
+void zookeeper_model::authenticate(connection_id id, zookeeper::add_auth const& a) {
+  bool const known = a.scheme == "digest";
+  if (known) connections_.at(id).users.insert(a.secret);
+  out_.answered(id, a, {0, known ? status::ok : status::auth_failed, {}});
+  if (!known) close(id);
 }
 
 void zookeeper_model::forget(connection_id id) {

@@ -25,9 +25,10 @@ class zookeeper_model {
   struct settings {
     std::size_t servers = 3;  // 1: standalone
     nanos tick = 2 * second;
-    int sync_limit = 5;             // ticks: so long a follower and its leader wait for each other
-    nanos latency = 0, jitter = 0;  // one way between two servers
-    nanos write_time = 0;           // until a server has a proposal on its disk
+    nanos shortest_session = 0, longest_session = 0;  // 0: 2 and 20 ticks
+    int sync_limit = 5;                               // ticks: so long a follower and its leader wait for each other
+    nanos latency = 0, jitter = 0;                    // one way between two servers
+    nanos write_time = 0;                             // until a server has a proposal on its disk
     nanos election = 500 * millisecond;
     nanos check_containers = 60 * second;
     std::int64_t epoch_ms = 1'700'000'000'000;  // what their clocks show when it begins
@@ -85,8 +86,8 @@ class zookeeper_model {
   // What a majority has.
   zookeeper_tree const& truth() const { return servers_[latest_].tree; }
   std::size_t watches(std::size_t server) const;
-  nanos min_timeout() const { return 2 * settings_.tick; }
-  nanos max_timeout() const { return 20 * settings_.tick; }
+  nanos min_timeout() const { return settings_.shortest_session != 0 ? settings_.shortest_session : 2 * settings_.tick; }
+  nanos max_timeout() const { return settings_.longest_session != 0 ? settings_.longest_session : 20 * settings_.tick; }
 
  private:
   enum class role : std::uint8_t { down, looking, following, leading };
@@ -121,7 +122,8 @@ class zookeeper_model {
     bool greeted = false;
     std::deque<question> questions;
     std::set<std::string> watches;
-    std::uint64_t opening = 0;  // the question of its session
+    std::set<std::string> users;  // as whom it has authenticated
+    std::uint64_t opening = 0;    // the question of its session
   };
   struct tracked {
     int timeout_ms = 0;
@@ -184,13 +186,14 @@ class zookeeper_model {
   void watch_leader(std::size_t at);
 
   // The leader
-  void decide(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session, zookeeper::request const& r);
+  void decide(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session, std::set<std::string> const& who,
+              zookeeper::request const& r);
   void open_session(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session, int timeout_ms);
   void revalidate(std::size_t leader, std::size_t asked_at, connection_id c, std::int64_t session);
   bool touch(std::size_t leader, std::int64_t session);
   void propose(std::size_t leader, zookeeper_transaction t);
   void advance(std::size_t leader);
-  void sync(std::size_t leader, std::size_t asked_at, std::uint64_t number);
+  void sync(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session);
   void tell_synced(std::size_t leader, std::size_t asked_at, std::uint64_t number);
 
   // Any server
@@ -201,6 +204,7 @@ class zookeeper_model {
   void go_on(connection_id c);
   void close(connection_id c);
   void forget(connection_id c);
+  void authenticate(connection_id c, zookeeper::add_auth const& a);
   zookeeper::reply read(connection_id c, zookeeper::request const& r);
   static std::string password_of(std::int64_t session);
 

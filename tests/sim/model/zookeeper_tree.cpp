@@ -10,10 +10,16 @@ using zookeeper::status;
 
 namespace {
 
+/// PathUtils.validatePath. Of the characters that are not allowed only those below U+0080 and the controls behind them are known here.
 bool is_path(std::string_view path) {
   if (path.empty() || path.front() != '/') return false;
   if (path.size() == 1) return true;
-  if (path.back() == '/' || path.find('\0') != std::string_view::npos) return false;
+  if (path.back() == '/') return false;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    auto const c = static_cast<unsigned char>(path[i]);
+    if (c <= 0x1f || c == 0x7f) return false;
+    if (c == 0xc2 && i + 1 < path.size() && static_cast<unsigned char>(path[i + 1]) <= 0x9f) return false;
+  }
   for (std::size_t from = 1; from <= path.size();) {
     std::size_t const to = std::min(path.find('/', from), path.size());
     std::string_view const name = path.substr(from, to - from);
@@ -22,6 +28,9 @@ bool is_path(std::string_view path) {
   }
   return true;
 }
+
+/// All that is asked of a path before its parent is looked up.
+bool has_parent(std::string_view path) { return path.find('/') != std::string_view::npos && path.find('\0') == std::string_view::npos; }
 
 }  // namespace
 
@@ -32,7 +41,8 @@ std::string zookeeper_tree::sequence(std::int32_t number) {
   return text;
 }
 
-zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::int64_t session) const {
+/// What is looked at first tells the error.
+zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::int64_t session, std::set<std::string> const& who) const {
   using kind = zookeeper_transaction::kind;
   zookeeper_transaction t;
   t.session = session;
@@ -44,10 +54,16 @@ zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::
   if (auto const* const c = std::get_if<zookeeper::create>(&r)) {
     bool const sequential = c->kind == zookeeper::node_kind::ephemeral_sequential;
     bool const ephemeral = sequential || c->kind == zookeeper::node_kind::ephemeral;
-    if (!is_path(sequential ? c->path + "0" : c->path)) return fails(status::bad_arguments);
+    if (!has_parent(c->path)) return fails(status::bad_arguments);
+    if (c->who == zookeeper::access::creator_only) {
+      if (who.empty()) return fails(status::invalid_acl);
+      t.users = who;
+    }
     node const* const parent = find(parent_of(c->path));
     if (parent == nullptr) return fails(status::no_node);
+    if (!parent->allows(who)) return fails(status::no_auth);
     t.path = sequential ? c->path + sequence(parent->next_child) : c->path;
+    if (!is_path(t.path)) return fails(status::bad_arguments);
     if (find(t.path) != nullptr) return fails(status::node_exists);
     if (parent->owner != 0 && parent->owner != container) return fails(status::no_children_for_ephemerals);
     t.what = kind::create;
@@ -56,7 +72,10 @@ zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::
     return t;
   }
   if (auto const* const d = std::get_if<zookeeper::remove>(&r)) {
-    if (!is_path(d->path) || d->path == "/") return fails(status::bad_arguments);
+    if (!has_parent(d->path) || d->path == "/") return fails(status::bad_arguments);
+    node const* const parent = find(parent_of(d->path));
+    if (parent == nullptr) return fails(status::no_node);
+    if (!parent->allows(who)) return fails(status::no_auth);
     node const* const n = find(d->path);
     if (n == nullptr) return fails(status::no_node);
     if (!n->children.empty()) return fails(status::not_empty);
@@ -68,6 +87,7 @@ zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::
     if (!is_path(s->path)) return fails(status::bad_arguments);
     node const* const n = find(s->path);
     if (n == nullptr) return fails(status::no_node);
+    if (!n->allows(who)) return fails(status::no_auth);
     t.what = kind::set_data;
     t.path = s->path;
     t.data = s->data;
@@ -110,6 +130,7 @@ std::vector<zookeeper_tree::fired> zookeeper_tree::apply(zookeeper_transaction c
       parent.had_children = true;
       node& n = nodes_[t.path];
       n.data = t.data;
+      n.users = t.users;
       n.created = n.modified = t.zxid;
       n.created_ms = t.at_ms;
       n.owner = t.owner;

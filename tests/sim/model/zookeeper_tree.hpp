@@ -4,6 +4,7 @@
 
 #include "zookeeper/messages.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -25,6 +26,7 @@ struct zookeeper_transaction {
   std::int64_t session = 0;
   int timeout_ms = 0;  // of a session that is opened
   std::string path, data;
+  std::set<std::string> users;  // who has all rights to a node that is made; none: everybody
   std::int64_t owner = 0;
   std::int32_t first_child = 0;  // the SEQ with which a folder begins
   std::size_t asked_at = 0;      // the server, and there ...
@@ -44,8 +46,16 @@ class zookeeper_tree {
     bool had_children = false;
     std::int64_t owner = 0;
     std::set<std::string, std::less<>> children;
+    std::set<std::string> users;  // with all rights; none: everybody
 
-    zookeeper::stat stat() const { return {created, created_ms, modified, version, owner, static_cast<std::int32_t>(children.size())}; }
+    bool allows(std::set<std::string> const& who) const {
+      return users.empty() || std::any_of(who.begin(), who.end(), [this](std::string const& one) { return users.contains(one); });
+    }
+
+    // A container does not show that it is one.
+    zookeeper::stat stat() const {
+      return {created, created_ms, modified, version, owner == container ? 0 : owner, static_cast<std::int32_t>(children.size())};
+    }
   };
   struct fired {
     zookeeper::notice::event what;
@@ -66,8 +76,8 @@ class zookeeper_tree {
   std::map<std::int64_t, int> const& sessions() const { return sessions_; }  // with their timeouts
   std::int64_t last() const { return last_; }                                // of the transactions so far
 
-  // What becomes of a request of that session, in the present state.
-  zookeeper_transaction prepare(zookeeper::request const& r, std::int64_t session) const;
+  // What becomes of a request of that session, in the present state. `who`: as whom its connection has authenticated.
+  zookeeper_transaction prepare(zookeeper::request const& r, std::int64_t session, std::set<std::string> const& who = {}) const;
   // Containers that once had children, and have none now.
   std::vector<std::string> spent_containers() const;
   // Returns what watches are to be told.
