@@ -57,6 +57,7 @@ TEST_P(ZookeeperSchedulesOfAllKinds, BreakNoPromise) {
   EXPECT_GT(sum.grants, share_of(15'000));
   EXPECT_GT(sum.losses, share_of(50));
   EXPECT_GT(sum.beside_others, share_of(2'000));
+  EXPECT_GT(sum.in_one_node, share_of(1'000));
   EXPECT_GT(sum.other_kind_told, share_of(200));
   EXPECT_GT(sum.owner_elsewhere_told, share_of(200));
 }

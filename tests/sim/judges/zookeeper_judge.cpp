@@ -112,7 +112,7 @@ bool zookeeper_world::is_wanted(zookeeper_line_node const& n) const {
       auto const* const place = one.hold == nullptr ? nullptr : place_of(*one.hold);
       bool const knows = place != nullptr && (place->number == n.number || zookeeper_tree::name_of(place->node) == n.name);
       if (!knows) continue;
-      bool const is_leaving = (place->at == place_state::asking && !place->wait) || place->leave_sent;
+      bool const is_leaving = (place->at == place_state::asking && !place->wait) || place->leave_sent || place->refusal;
       if (!is_leaving && (place->at == place_state::asking || place->at == place_state::in_line || place->at == place_state::owned)) return true;
     }
   }
