@@ -143,16 +143,20 @@ zookeeper_world::line_ptr zookeeper_world::connect(int client, std::size_t to) {
 void zookeeper_world::send(line_ptr const& l, message m) {
   if (l->cut || !l->client_open) return;
   l->last_up = std::max({now_ + delay(), l->last_up, l->held_up_until});
-  after(l->last_up - now_, [this, l, m = std::make_shared<message>(std::move(m))] { arrive(l, *m); });
+  l->under_way.push_back(std::move(m));
+  after(l->last_up - now_, [this, l] { arrive(l); });
 }
 
-void zookeeper_world::arrive(line_ptr const& l, message const& m) {
-  if (!l->server_open || (l->cut && l->held_up_until < now_)) return;
-  if (l->held_up_until > now_) {  // since it was sent; in order
+/// The first of those that are under way: nothing that was sent later arrives before it.
+void zookeeper_world::arrive(line_ptr const& l) {
+  if (l->server_open && l->held_up_until > now_) {  // since it was sent
     l->last_up = std::max(l->last_up, l->held_up_until);
-    after(l->held_up_until - now_, [this, l, m = std::make_shared<message>(m)] { arrive(l, *m); });
+    after(l->held_up_until - now_, [this, l] { arrive(l); });
     return;
   }
+  message const m = std::move(l->under_way.front());
+  l->under_way.pop_front();
+  if (!l->server_open || (l->cut && l->held_up_until < now_)) return;
   if (l->trap == 0) {
     say("fault: the connection of client ", l->client, " breaks before what arrives");
     l->trap = -1;

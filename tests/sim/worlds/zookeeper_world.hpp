@@ -42,6 +42,7 @@ struct zookeeper_hold;
 
 class zookeeper_world final : private zookeeper_model::outside {
  public:
+  using message = std::variant<zookeeper::connect_request, zookeeper::request>;
   // A connection of a client to a server. What is under way in it outlives both ends.
   struct line {
     int client = 0;
@@ -49,12 +50,12 @@ class zookeeper_world final : private zookeeper_model::outside {
     std::size_t server = 0;
     zookeeper_model::connection_id id = 0;
     bool client_open = true, server_open = false;
-    bool cut = false;  // nothing sent from now on arrives
+    bool cut = false;                 // nothing sent from now on arrives
+    std::deque<message> under_way{};  // to the server
     nanos last_up = 0, last_down = 0, held_up_until = 0, slow_by = 0;
     int trap = -1;  // it breaks when so many more messages have arrived; less than 0: it does not
   };
   using line_ptr = std::shared_ptr<line>;
-  using message = std::variant<zookeeper::connect_request, zookeeper::request>;
 
   zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks, bool traced);
   ~zookeeper_world();
@@ -125,7 +126,7 @@ class zookeeper_world final : private zookeeper_model::outside {
 
   using delivery = std::function<void(zookeeper::wire_events&, time_point)>;
   nanos delay();
-  void arrive(line_ptr const& l, message const& m);
+  void arrive(line_ptr const& l);
   void tell(zookeeper_model::connection_id c, delivery what);
   void cut(line_ptr const& l, nanos client_notices, nanos server_notices);
   void plan_faults();
