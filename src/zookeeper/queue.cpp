@@ -194,7 +194,8 @@ void queue::remove_strays(standing& s, children const& all, time_point now) {
     if (!one.starts_with(client_id_)) continue;
     auto const name = read_node_name(one);
     if (!name || name->client != client_id_ || name->number == s.number) continue;
-    if (!is_known(name->number) || CONCH_MUTANT(sibling_is_a_stray)) send(about::stray, remove{s.path_of(one)}, s, nullptr, now);
+    bool const is_unfound = CONCH_MUTANT(unfound_sibling_is_a_stray) && standing_.contains(name->number) && standing_.at(name->number)->node.empty();
+    if (!is_known(name->number) || CONCH_MUTANT(sibling_is_a_stray) || is_unfound) send(about::stray, remove{s.path_of(one)}, s, nullptr, now);
   }
 }
 

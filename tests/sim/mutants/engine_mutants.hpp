@@ -263,6 +263,7 @@ enum class engine_mutant : std::uint8_t {
   rider_granted_first,
   rider_not_told,
   sibling_is_a_stray,
+  unfound_sibling_is_a_stray,
   weight_ahead_forgotten,
   weight_not_cut,
 };

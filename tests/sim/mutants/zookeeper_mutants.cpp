@@ -46,6 +46,8 @@ constexpr mutant kinds[] = {
     {"zk-rider-granted-first", "whoever shares the node of its owner has the lock before its turn", "P5", engine_mutant::rider_granted_first},
     {"zk-rider-not-told", "those that share a node do not hear that it was granted", "P4", engine_mutant::rider_not_told},
     {"zk-sibling-is-a-stray", "a place removes the nodes of the other places of its client", "P4", engine_mutant::sibling_is_a_stray},
+    {"zk-unfound-sibling-is-a-stray", "a place removes the node of another place of its client that has not found it yet", "P4",
+     engine_mutant::unfound_sibling_is_a_stray},
     {"zk-weight-ahead-forgotten", "whoever watches a node that goes has the lock", "P5", engine_mutant::weight_ahead_forgotten},
     {"zk-weight-not-cut", "whoever wants more than the limit never fits", "P4", engine_mutant::weight_not_cut},
 };
