@@ -92,10 +92,16 @@ struct receipt {
 
 /// What a backend offers beyond a lock with one owner.
 struct capabilities {
-  bool several_owners = false;  // semaphores, readers and writers, segments, a reentrant lock
+  bool several_owners = false;  // semaphores, readers and writers, a reentrant lock
+  bool segments = false;        // ... and striped locks
+  bool all_free = false;        // ... and all that is free of a semaphore
   bool inspection = false;      // questions and orders (admin_request)
   bool adoption = false;        // a hold may leave this client, and another client may take it over
   std::string_view instead{};   // the advice in the error where something is not offered
+
+  bool has(permit const& p) const noexcept {
+    return !p || (several_owners && (segments || p.kind != permit_kind::segments) && (all_free || !p.all_free));
+  }
 };
 
 /// What the cohort asks of the servers. A request that fails has already arranged its own clean-up.
@@ -113,7 +119,8 @@ class backend {
   virtual void send_gathered(time_point) {}
   /// Leaves the line unless the lock was granted; the place must be asking or in_line. Ends in granted or left.
   virtual void leave_unless_granted(place& s, time_point now) = 0;
-  /// Gives up a place that is asking, in_line or leaving; it is idle at once. Ends in released for `r`, if there is one.
+  /// Gives up a place that is asking, in_line or leaving; it is idle at once. Ends in released for `r`, if there is one. The
+  /// caller looks whether the place is still needed.
   virtual void give_up(place& s, receipt* r, time_point now) = 0;
   /// Gives an owned lock back, and asks for it again if `again` holds a lease. Ends in released for `r`.
   virtual void release(place& s, std::optional<milliseconds> again, receipt* r, time_point now) = 0;

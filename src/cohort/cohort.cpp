@@ -79,7 +79,7 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
     refuse(a, acquired::failed, make_error_code(errc::closed), name, now);
     return;
   }
-  if (a.permit && !backend_->offers().several_owners) {
+  if (!backend_->offers().has(a.permit)) {
     refuse(a, acquired::failed, not_offered(backend_->offers()), name, now);
     return;
   }
@@ -181,6 +181,7 @@ void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time
     a.unlink();
     enter(a, acquisition::phase::leaving);
     backend_->give_up(s, &a, now);
+    retire(e);
   } else {
     enter(a, acquisition::phase::staying);
     backend_->leave_unless_granted(s, now);

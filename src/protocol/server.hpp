@@ -73,7 +73,9 @@ class server final : public backend, public wire_events {
   bool connected() const noexcept override { return connected_; }
   error_code too_late(engine::place const& s) const override;
   error_code no_answer() const override;
-  capabilities offers() const noexcept override { return {.several_owners = true, .inspection = true, .adoption = true}; }
+  capabilities offers() const noexcept override {
+    return {.several_owners = true, .segments = true, .all_free = true, .inspection = true, .adoption = true};
+  }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
 
   void watch_requests(engine::place& s, time_point now) override;

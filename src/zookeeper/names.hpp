@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "cohort/permit.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,16 +20,39 @@ std::string encoded(std::string_view name);
 /// The folder of a lock.
 inline std::string folder_of(std::string_view root, std::string_view lock) { return std::string{root} + '/' + encoded(lock); }
 
-/// What the name of a lock's node says: CLIENT.NUMBER-SEQUENCE.
+/// What a node asks for.
+struct terms {
+  engine::permit_kind kind = engine::permit_kind::none;
+  std::uint32_t weight = 1, limit = 1;  // a mutex takes 1 of 1
+  std::string_view owner{};             // of a reentrant lock, in hex
+  bool known = true;                    // false: a later conch has written it; it is a lock of another kind
+
+  friend bool operator==(terms const&, terms const&) = default;
+};
+
+/// `of` must outlive them: the owner is a part of it.
+terms terms_of(engine::permit const& of);
+
+/// Do both ask for a lock of the same kind?
+inline bool is_alike(terms const& a, terms const& b) noexcept { return a.known && b.known && a.kind == b.kind; }
+
+/// "a mutex", "a semaphore" ...
+std::string_view kind_in_words(terms const& t) noexcept;
+
+/// What the name of a lock's node says: CLIENT.NUMBER-SEQUENCE of a mutex, else CLIENT~TERMS.NUMBER-SEQUENCE. TERMS: "s3of10" (3 permits of a
+/// semaphore of 10), "r" (a reader), "w" (a writer) or "eOWNER". The terms stand before the point, so that a conch that knows mutexes only takes
+/// such a node for one of another client, and waits behind it.
 struct node_name {
   std::string_view client;
+  zookeeper::terms terms;
   std::uint64_t number = 0;   // counts the nodes that the client has asked for
   std::int32_t sequence = 0;  // the place in line; it wraps after 2^31
 };
+/// A part of `name`, which must outlive it. None: that is no place in a line.
 std::optional<node_name> read_node_name(std::string_view name);
 
 /// The name without the sequence, as it is asked for.
-std::string node_prefix(std::string_view client, std::uint64_t number);
+std::string node_prefix(std::string_view client, terms const& of, std::uint64_t number);
 
 /// Does `a` stand before `b`? Also across the wrap.
 bool is_before(std::int32_t a, std::int32_t b) noexcept;

@@ -5,7 +5,9 @@
 #include "base/log_sink.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/backend.hpp"
+#include "zookeeper/order.hpp"
 #include "zookeeper/session.hpp"
+#include "zookeeper/watches.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,35 +18,44 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace conch::zookeeper {
 
 class queue;
 
-/// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. The first node has the lock.
+/// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. What stands before it says whether it has the lock
+/// (order.hpp).
 struct standing final : engine::place, engine::list_hook<standing> {
   standing(queue& keeper, std::string_view lock_name, engine::permit const& share, std::string folder);
 
   queue& of;
   std::string const folder;
-  std::uint64_t number = 0;         // of the node; a new one for each that is asked for
-  std::string node;                 // its path; empty: the answer has not come
-  std::int32_t sequence = 0;        // of it
-  std::int64_t created = 0;         // the transaction that made it
-  std::uint64_t made_in = 0;        // the session, counted
-  std::uint64_t told_on = 0;        // the connection on which something about it was sent last
-  std::size_t ahead = 0;            // nodes before it, when the folder was last listed
-  bool watches_itself = false;      // owned: whoever removes the node takes the hold
-  std::string before, before_that;  // watched: the paths of the next two of them
-  bool listing = false;             // the folder is being listed for it
-  bool leave_sent = false;          // on this connection
-  bool first = false;               // it is the first, and the session's deadline is over: a proof is waited for
-  bool wants_renewal = false;       // the deadline could not be moved when that was asked for
+  terms const asks;
+  std::uint64_t number = 0;     // of the node; a new one for each that is asked for
+  std::string node;             // its path; empty: the answer has not come
+  std::int32_t sequence = 0;    // of it
+  std::int64_t created = 0;     // the transaction that made it
+  std::uint64_t made_in = 0;    // the session, counted
+  std::uint64_t told_on = 0;    // the connection on which something about it was sent last
+  view ahead;                   // nodes before it
+  bool watches_itself = false;  // owned: whoever removes the node takes the hold
+  bool listing = false;         // the folder is being listed for it
+  bool leave_sent = false;      // on this connection
+  bool left_before = false;     // the same on an earlier connection, unanswered
+  bool has_turn = false;        // nobody stands in its way, and the session's deadline is over: a proof is waited for
+  bool wants_renewal = false;   // the deadline could not be moved when that was asked for
   bool by_push = false;
-  unsigned folders_made = 0;  // since it asked
-  time_point full_until{};    // owned: the end of the whole lease that was asked for
+  standing* carrier = nullptr;      // a rider: whose node it has
+  std::vector<standing*> riders{};  // have its node, too
+  error_code refusal;               // why the node is being removed; none: for what the cohort has asked
+  unsigned folders_made = 0;        // since it asked
+  time_point full_until{};          // owned: the end of the whole lease that was asked for
   time_point trouble_since{};
   engine::timer check;
+
+  std::string path_of(std::string_view its_node) const { return folder + '/' + std::string{its_node}; }
+  bool waits() const noexcept { return at == state::asking || at == state::in_line; }
 };
 
 /// A release or a leave that is not done yet.
@@ -60,7 +71,7 @@ struct cleanup final : engine::list_hook<cleanup> {
   engine::receipt* whom = nullptr;
 };
 
-/// Locks as folders of ephemeral sequential nodes, each watching the one before it. No I/O, no clock.
+/// Locks as folders of ephemeral sequential nodes, each watching those before it that keep it out. No I/O, no clock.
 class queue final : public engine::backend, private session_events {
  public:
   /// All but `seed`, `root` and `secret` outlives this. `root`: root_of(); `secret`: "user:password", or empty.
@@ -93,7 +104,7 @@ class queue final : public engine::backend, private session_events {
  private:
   friend struct standing;
 
-  enum class about : std::uint8_t { node, folder, list, watch, watch_own, leave, clean_up, stray, search, found, nothing };
+  enum class about : std::uint8_t { node, folder, list, watch, leave, clean_up, stray, search, found, nothing };
   struct in_flight {
     about what;
     standing* at;
@@ -128,8 +139,10 @@ class queue final : public engine::backend, private session_events {
   void came_of(std::uint64_t number, std::string node, time_point now);
   void search_answer(in_flight const& r, reply const& a, time_point now);
   void look(standing& s, children const& all, time_point now);
+  void remove_strays(standing& s, children const& all, time_point now);
+  void is_gone(std::string const& path, time_point now);
   void gone(standing& s, std::string const& path, time_point now);
-  void stands_first(standing& s, bool pushed, time_point now);
+  void take_turn(standing& s, bool pushed, time_point now);
   void own(standing& s, time_point now);
   bool prolong(standing& s, time_point now);
   void watch_own(standing& s, time_point now);
@@ -139,17 +152,35 @@ class queue final : public engine::backend, private session_events {
   void gone_from_line(standing& s, time_point now);
   void has_no_node(standing& s, time_point now);
   void become_idle(standing& s);
-  void watch(standing& s, std::string before, std::string before_that, time_point now);
+  void watch(standing& s, view ahead, time_point now);
+  void watch(standing& s, std::string const& path, time_point now);
   void unwatch(standing& s);
+  bool ride(standing& s, time_point now);
+  static void mount(standing& s, standing& carrier);
+  static void dismount(standing& s);
+  void rest(standing& s, time_point now);
+  void rest_riders(standing& carrier, time_point now);
+  void carry_no_more(standing& s);
+  void go_on_riding(standing& s, time_point now);
+  void granted_to_owner(standing& s, time_point now);
+  standing& pass_on(standing& from, time_point now);
+  void ask_anew(standing& s, time_point now);
+  void pass_on_the_asking(standing& from, time_point now);
+  standing& succeed(standing& from);
+  static std::vector<standing*> sharing_with(standing& s);
+  bool is_too_long(standing const& s) const;
+  error_code lease_too_long(standing const& s) const;
   void fail(standing& s, error_code why, time_point now);
   void fail_as(standing& s, reply const& a, time_point now);
   error_code error_of(reply const& a, standing const& s) const;
+  error_code error_of(verdict const& v, standing const& s) const;
   void owe(standing& s, engine::receipt* r, time_point now, bool was_valid = false);
   void send_cleanup(cleanup& c, time_point now);
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
   void patience(standing& s, time_point since);
   void check(standing& s, time_point now);
   void drop(standing& s);
+  bool is_known(std::uint64_t number) const { return standing_.contains(number) || owed_.contains(number); }
   std::string why_not_connected() const;
 
   config const& settings_;
@@ -165,8 +196,10 @@ class queue final : public engine::backend, private session_events {
   std::uint64_t connections_ = 1;
   engine::list<standing> active_, resting_;  // all that are not idle; resting: the present connection has not come to them
   engine::list<cleanup> pending_, resting_cleanups_;
-  std::unordered_map<std::string, standing*> watched_;   // by path
-  std::unordered_map<std::uint64_t, cleanup*> unknown_;  // by number: it is not known whether there is a node
+  std::unordered_map<std::uint64_t, standing*> standing_;  // by number: all that are not idle
+  std::unordered_map<std::uint64_t, cleanup*> owed_;       // by number: all clean-ups
+  std::unordered_map<std::string, standing*> carriers_;    // by owner and lock: on whom others of that owner ride
+  watches watched_;
   std::deque<in_flight> in_flight_;
   std::size_t cleanups_ = 0;
   std::uint64_t progress_ = 0;

@@ -17,7 +17,7 @@ namespace conch::test {
 
 /// What not every kind of server has.
 struct abilities {
-  bool every_kind = true;     // locks with several owners, and those of an owner
+  bool segments = true;       // striped_mutex
   bool operators = true;      // what an operator asks, and detached holds
   bool own_leases = true;     // each lock has a lease of its own; else one session keeps all of a client
   bool tells_of_loss = true;  // a holder learns soon that the server has forgotten it

@@ -24,7 +24,7 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --schedules N   how many (default 20000); with --mutants: at most, for each (default 100000)
   --seed S        of the run (default 1)
   --threads T     default: the number of processors
-  --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant, multi
+  --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant, multi; with --zookeeper: mutex or all
   --replicas      a master with replicas that lag and take over; --mutants are those that this must find
   --synced        the same, and a hold is delivered when all replicas have it
   --cluster       a Cluster whose slots move and whose replicas take over; --mutants are those that this must find
@@ -47,11 +47,12 @@ struct options {
        zookeeper = false;
   mutant const* broken = nullptr;
   permit_kind kind = permit_kind::none;
-  bool multi = false;  // several mutexes at once
+  bool multi = false;      // several mutexes at once
+  bool all_kinds = false;  // in ZooKeeper
 
   outcome run(std::uint64_t of, bool traced = false) const {
     if (zookeeper) {
-      zookeeper_outcome const o = run_zookeeper(of, traced);
+      zookeeper_outcome const o = run_zookeeper(of, traced, all_kinds ? zookeeper_locks::of_all_kinds : zookeeper_locks::mutexes);
       return {o.promise, o.words, o.trace, o.grants};
     }
     if (!quorum) return run_plan(make(of), traced);
@@ -73,7 +74,7 @@ struct options {
   }
   std::span<mutant const> mutants_of_kind() const {
     if (quorum) return quorum_mutants();
-    if (zookeeper) return zookeeper_mutants();
+    if (zookeeper) return all_kinds ? zookeeper_kinds_mutants() : zookeeper_mutants();
     if (cluster) return cluster_mutants();
     if (synced) return synced_mutants();
     if (replicas) return replicas_mutants();
@@ -118,7 +119,8 @@ options parse(int argc, char** argv) {
                : name == "reentrant" ? permit_kind::reentrant
                                      : permit_kind::none;
       o.multi = name == "multi";
-      if (o.kind == permit_kind::none && name != "mutex" && !o.multi) {
+      o.all_kinds = name == "all";
+      if (o.kind == permit_kind::none && name != "mutex" && !o.multi && !o.all_kinds) {
         std::fprintf(stderr, "conch-sim: no kind of lock is named %s\n", name.c_str());
         std::exit(2);
       }
@@ -179,8 +181,10 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
     std::fputs(explain(seed, found, o.maker()).c_str(), stdout);
   }
   std::string const mutant_option = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
-  static char const* const kinds[] = {"", " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant", " --kind multi"};
-  char const* const kind = kinds[o.multi                            ? 5
+  static char const* const kinds[] = {"",           " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant", " --kind multi",
+                                      " --kind all"};
+  char const* const kind = kinds[o.all_kinds                        ? 6
+                                 : o.multi                          ? 5
                                  : o.kind == permit_kind::semaphore ? 1
                                  : o.kind == permit_kind::shared    ? 2
                                  : o.kind == permit_kind::segments  ? 3
@@ -242,6 +246,11 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (o.replays) return replay(o);
+  if (o.mutants && o.zookeeper && !o.all_kinds) {
+    options kinds = o;
+    kinds.all_kinds = true;
+    return std::max(run_mutants(o), run_mutants(kinds));
+  }
   if (o.mutants) return run_mutants(o);
 
   auto const begin = std::chrono::steady_clock::now();

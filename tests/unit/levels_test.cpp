@@ -296,7 +296,8 @@ TEST(Levels, AreToldOfTheirWayDownWhatTheServerSaid) {
     bool was_held, again;
   };
   error_code const none{}, unreachable = make_error_code(errc::unreachable), lost = make_error_code(errc::lost),
-                           not_held = make_error_code(errc::not_held), denied = make_error_code(errc::access_denied);
+                           not_held = make_error_code(errc::not_held), denied = make_error_code(errc::access_denied),
+                           unable = make_error_code(errc::not_supported);
   for (row const& r : {row{none, false, true, none, true, false},
                        {none, false, false, none, false, false},
                        {none, true, false, none, true, false},
@@ -306,6 +307,8 @@ TEST(Levels, AreToldOfTheirWayDownWhatTheServerSaid) {
                        {not_held, false, false, none, false, false},
                        {denied, false, true, denied, true, false},
                        {denied, false, false, none, false, false},
+                       {unable, false, true, none, true, false},
+                       {unable, false, false, none, false, false},
                        {unreachable, false, true, unreachable, true, true},
                        {unreachable, false, false, none, false, false},
                        {unreachable, true, false, unreachable, true, false}}) {

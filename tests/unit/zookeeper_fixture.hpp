@@ -10,8 +10,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,22 +68,22 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   std::string shown() const override { return "zookeeper://a:2181"; }
 
   // ---- the cohort
-  void granted(engine::place& s, bool pushed, time_point) override { told.push_back((pushed ? "pushed " : "granted ") + std::string{s.name}); }
-  void busy(engine::place& s, time_point) override { told.push_back("busy " + std::string{s.name}); }
-  void queued(engine::place& s, time_point) override { told.push_back("queued " + std::string{s.name}); }
-  void asked_again(engine::place& s, retry_reason, time_point) override { told.push_back("again " + std::string{s.name}); }
-  void left(engine::place& s, time_point) override { told.push_back("left " + std::string{s.name}); }
+  void granted(engine::place& s, bool pushed, time_point) override { told.push_back((pushed ? "pushed " : "granted ") + label(s)); }
+  void busy(engine::place& s, time_point) override { told.push_back("busy " + label(s)); }
+  void queued(engine::place& s, time_point) override { told.push_back("queued " + label(s)); }
+  void asked_again(engine::place& s, retry_reason, time_point) override { told.push_back("again " + label(s)); }
+  void left(engine::place& s, time_point) override { told.push_back("left " + label(s)); }
   void failed(engine::place& s, error_code why, time_point) override {
-    told.push_back("failed " + std::string{s.name} + ": " + why.message());
+    told.push_back("failed " + label(s) + ": " + why.message());
     reason = why;
   }
-  void extended(engine::place& s, time_point) override { told.push_back("extended " + std::string{s.name}); }
+  void extended(engine::place& s, time_point) override { told.push_back("extended " + label(s)); }
   void renewal_failed(engine::place&, time_point) override {}
-  void lost(engine::place& s, time_point) override { told.push_back("lost " + std::string{s.name}); }
+  void lost(engine::place& s, time_point) override { told.push_back("lost " + label(s)); }
   void released(engine::receipt&, bool was_mine, error_code why, time_point) override {
     told.push_back(std::string{"released"} + (was_mine ? "" : " not mine") + (why ? ": " + why.message() : ""));
   }
-  void settled(engine::place& s) override { told.push_back("settled " + std::string{s.name}); }
+  void settled(engine::place& s) override { told.push_back("settled " + label(s)); }
   void connection_refused(error_code why, time_point) override { told.push_back("refused: " + why.message()); }
   engine::place* find(std::string_view) override { return nullptr; }
   engine::place& find_or_make(std::string_view name) override { return at(name); }
@@ -91,6 +93,20 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
     auto& one = places[std::string{name}];
     if (!one) one = line->make_place(places.find(std::string{name})->first, {});
     return *one;
+  }
+
+  /// One of several places of this client at one lock.
+  engine::place& at(std::string const& label, std::string_view name, engine::permit const& share) {
+    auto& one = places[label];
+    if (!one) one = line->make_place(*locks.emplace(name).first, share);
+    return *one;
+  }
+
+  std::string label(engine::place const& s) const {
+    for (auto const& [label, one] : places) {
+      if (one.get() == &s) return label;
+    }
+    return "?";
   }
 
   // ---- inputs
@@ -154,6 +170,7 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   texts sent, told, log;
   error_code reason;
   std::unique_ptr<queue> line;
+  std::set<std::string, std::less<>> locks;
   std::map<std::string, std::unique_ptr<engine::place>> places;
 };
 

@@ -354,7 +354,7 @@ TEST_F(ZookeeperQueue, AHoldThatIsRenewedIsToldIfSomebodyRemovesItsNode) {
   EXPECT_EQ(take_sent(), texts{"watch /conch/a/me.2-0000000004"});
   ok();
   happened(event::deleted, "/conch/a/me.2-0000000004");
-  EXPECT_EQ(take_told(), texts{"lost a"});
+  EXPECT_EQ(take_told(), (texts{"lost a", "settled a"}));
   EXPECT_TRUE(line->settled());
 }
 
@@ -559,12 +559,6 @@ TEST_F(ZookeeperQueue, ALeaveWithoutAConnectionEndsInTime) {
   advance(3s);
   EXPECT_EQ(take_told(), texts{"left a"});
   EXPECT_FALSE(line->settled()) << "a clean-up goes on with it";
-}
-
-TEST_F(ZookeeperQueue, OffersLocksWithOneOwner) {
-  make();
-  EXPECT_FALSE(line->offers().several_owners);
-  EXPECT_FALSE(line->offers().instead.empty());
 }
 
 }  // namespace

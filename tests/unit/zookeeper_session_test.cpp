@@ -240,7 +240,7 @@ TEST_F(ZookeeperSession, ItsEndIsTheLossOfAllHolds) {
   line->receiver().connected(now);
   take_sent();
   line->receiver().greeted({0, 0, ""}, now);
-  EXPECT_EQ(take_told(), texts{"lost a"});
+  EXPECT_EQ(take_told(), (texts{"lost a", "settled a"}));
   EXPECT_EQ(take_sent(), texts{"drop: the session has ended"});
   advance(1ms);
   EXPECT_EQ(take_sent(), texts{"connect"});

@@ -25,7 +25,7 @@ class zookeeper_under_test final : public lock_server {
     });
     if (!all.empty()) client().remove(folder(name) + '/' + all.front());
   }
-  abilities can() const override { return {.every_kind = false, .operators = false, .own_leases = false}; }
+  abilities can() const override { return {.segments = false, .operators = false, .own_leases = false}; }
   void stop() override { server_.stop(0); }
   void cont() override { server_.cont(0); }
 

@@ -7,73 +7,141 @@ namespace conch::sim {
 
 namespace {
 
+constexpr nanos no_end = INT64_MAX / 4;
+
+using place_state = engine::place::state;
+
 std::string words_of(zookeeper_hold const& h) { return "client " + std::to_string(h.client->number) + " with lock " + std::to_string(h.name); }
 
 bool is_valid(zookeeper_hold const& h) { return h.active && !h.told && h.client->local() < h.deadline(); }
+
+zookeeper::standing const* place_of(zookeeper_hold const& h) {
+  return h.lock == nullptr ? nullptr : static_cast<zookeeper::standing const*>(h.lock->place.get());
+}
+
+zookeeper_line_hold in_line(zookeeper_hold const& h) {
+  zookeeper_line_hold l{h.client->id, wanted_by(h.permit), {}, h.fence, h.asked_at};
+  if (h.active) l.node = zookeeper_tree::name_of(h.node);
+  else if (auto const* const place = place_of(h)) l.node = zookeeper_tree::name_of(place->node);
+  return l;
+}
+
+bool waits_on(zookeeper_hold const& h) { return h.waiting && !h.once && !h.cancelled && h.until == time_point::max(); }
 
 }  // namespace
 
 void zookeeper_world::asks(zookeeper_hold& h) {
   locks_[static_cast<std::size_t>(h.name)].waiting.push_back(&h);
-  say("client ", h.client->number, h.once ? " tries lock " : " asks for lock ", h.name);
+  if (traced_) say("client ", h.client->number, h.once ? " tries " : " asks for ", words_of(wanted_by(h.permit)), " of lock ", h.name);
 }
+
+/// From when on, and for how long, nobody may wait who could have the lock.
+nanos zookeeper_world::since() const { return calm ? 500 * millisecond : healing_ ? healed_at_ + 6 * lease + 20 * tick + 2 * second : no_end; }
+nanos zookeeper_world::patience() const { return calm ? 40 * (latency + jitter) + 20 * millisecond : lease; }
 
 void zookeeper_world::granted(zookeeper_hold& h) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
   auto const who = [&h] { return "client " + std::to_string(h.client->number) + " is granted lock " + std::to_string(h.name); };
-  say("client ", h.client->number, " is granted lock ", h.name, " with fence ", h.fence, " for ",
-      (h.deadline() - h.client->local()).count() / millisecond, " ms", w.active.empty() ? "" : ", others active");
+  h.node = place_of(h)->node;
+  h.active = true;
+  h.granted_at = now_;
+  std::erase(w.waiting, &h);
+  zookeeper_line_hold const mine = in_line(h);
+  if (traced_)
+    say("client ", h.client->number, " is granted ", words_of(mine.share), " of lock ", h.name, " with fence ", h.fence, " for ",
+        (h.deadline() - h.client->local()).count() / millisecond, " ms", w.active.empty() ? "" : ", others active");
+  std::vector<zookeeper_line_hold> believed;
   for (zookeeper_hold const* other : w.active) {
-    auto const whose = "client " + std::to_string(other->client->number);
     if (other->told) continue;
-    if (is_valid(*other)) throw violation{1, who() + " while " + whose + " holds it"};
-    if (!other->client->paused) throw violation{3, who() + " and " + whose + " has not been told of its loss"};
+    believed.push_back(in_line(*other));
+    if (is_valid(*other)) continue;
+    if (!other->client->paused && zookeeper_line_judge::exclude_each_other(mine, believed.back()))
+      throw violation{3, who() + " and client " + std::to_string(other->client->number) + " has not been told of its loss"};
+    believed.pop_back();
   }
-  if (h.fence <= w.highest) throw violation{2, who() + " with fence " + std::to_string(h.fence) + " after " + std::to_string(w.highest)};
   if (h.deadline() <= h.client->local()) throw violation{3, who() + " when its validity is over"};
-  w.highest = h.fence;
-  h.node = static_cast<zookeeper::standing const&>(*h.lock->place).node;
-  must_be_first(h);
   bool const remote = h.fence % engine::hand_offs_per_grant == 0;
+  // Whom a coroutine of its own client hands it to did not stand in line.
+  w.line.granted(mine, believed, asked_before(h), remote ? since() : no_end, patience(), now_);
   if (calm) {
     // Nobody leaves a free lock alone that is asked for.
-    nanos first = now_;
+    nanos first = h.asked_at;
     for (zookeeper_hold const* one : w.waiting) first = std::min(first, one->asked_at);
-    nanos const idle = now_ - std::max({w.free_since, first, 500 * millisecond});
-    if (w.active.empty() && idle > 40 * (latency + jitter) + 20 * millisecond) {
+    nanos const idle = now_ - std::max({w.free_since, first, since()});
+    if (w.active.empty() && idle > patience()) {
       throw violation{
           4, "lock " + std::to_string(h.name) + " was left alone for " + std::to_string(idle / microsecond) + " us although it was asked for"};
     }
     if (remote) ++result.calm_remote_grants;
   }
   ++result.grants;
-  h.active = true;
-  h.granted_at = now_;
-  std::erase(w.waiting, &h);
+  if (!believed.empty()) ++result.beside_others;
+  if (std::any_of(believed.begin(), believed.end(), [&](zookeeper_line_hold const& o) { return o.node == mine.node; })) ++result.in_one_node;
   w.active.push_back(&h);
 }
 
-/// P5: the order of the nodes is the order of asking. What the ensemble has is newer than what any client has seen.
-void zookeeper_world::must_be_first(zookeeper_hold const& h) const {
-  zookeeper_tree const& truth = model_->truth();
-  auto const* const mine = truth.find(h.node);
-  if (mine == nullptr) throw violation{1, words_of(h) + " is granted it, and its node " + h.node + " is gone"};
-  if (!zookeeper_tree::name_of(h.node).starts_with(h.client->id)) throw violation{7, words_of(h) + " takes the node " + h.node + " for its own"};
-  std::string const folder{zookeeper_tree::parent_of(h.node)};
-  for (std::string const& name : truth.find(folder)->children) {
-    auto const* const other = truth.find(folder + "/" + name);
-    if (other->created < mine->created) throw violation{5, words_of(h) + " is granted it, and " + name + " stands before " + h.node};
+/// P5 within one client: what has asked earlier for a place of its own stands earlier. Unless it had to ask once more: because its connection ended,
+/// or because the folder had to be made, which was there for the one behind it.
+std::vector<zookeeper_line_hold> zookeeper_world::asked_before(zookeeper_hold const& h) const {
+  std::vector<zookeeper_line_hold> found;
+  bool const has_own_place = h.permit.kind == engine::permit_kind::semaphore || h.permit.kind == engine::permit_kind::shared;
+  if (!calm || !has_own_place) return found;
+  for (zookeeper_hold const* one : locks_[static_cast<std::size_t>(h.name)].waiting) {
+    bool const asked_once = place_of(*one) != nullptr && place_of(*one)->folders_made == 0;
+    if (one->client == h.client && one->serial < h.serial && waits_on(*one) && one->permit.kind == h.permit.kind && asked_once)
+      found.push_back(in_line(*one));
   }
+  return found;
 }
 
-/// P1 and P3, also where nobody is granted it yet: a hold that is valid has its node.
+// ------------------------------------------------------------------------------------------------------- the ensemble
+
+int zookeeper_world::lock_of(std::string_view path) const {
+  std::string_view const folder = zookeeper_tree::name_of(zookeeper_tree::parent_of(path));
+  for (int i = 0; i < names; ++i) {
+    if (folder == name_of(i)) return i;
+  }
+  return -1;
+}
+
+/// Does a place of a living client know it, that waits or holds?
+bool zookeeper_world::is_wanted(zookeeper_line_node const& n) const {
+  for (auto const& c : clients_) {
+    if (!c->alive || c->id != n.client) continue;
+    for (auto const& one : c->coroutines_) {
+      auto const* const place = one.hold == nullptr ? nullptr : place_of(*one.hold);
+      bool const knows = place != nullptr && (place->number == n.number || zookeeper_tree::name_of(place->node) == n.name);
+      if (!knows) continue;
+      bool const is_leaving = (place->at == place_state::asking && !place->wait) || place->leave_sent || place->refusal;
+      if (!is_leaving && (place->at == place_state::asking || place->at == place_state::in_line || place->at == place_state::owned)) return true;
+    }
+  }
+  return false;
+}
+
 void zookeeper_world::decided(zookeeper_transaction const& t) {
   using kind = zookeeper_transaction::kind;
+  if (t.what == kind::create && t.owner != 0 && t.owner != zookeeper_tree::container) {
+    int const of = lock_of(t.path);
+    if (of < 0) return;
+    zookeeper_line_node n = read_line_node(zookeeper_tree::name_of(t.path));
+    n.session = t.session;
+    n.created = t.zxid;
+    locks_[static_cast<std::size_t>(of)].line.made(std::move(n), now_);
+  }
+  if (t.what == kind::remove) {
+    int const of = lock_of(t.path);
+    if (of < 0) return;
+    auto const name = zookeeper_tree::name_of(t.path);
+    locks_[static_cast<std::size_t>(of)].line.gone(name, is_wanted(read_line_node(name)), now_);
+  }
   if (t.what == kind::close_session) {
     ++result.expired;
     say("session ", t.session, " is over");
+    for (watch& w : locks_) w.line.session_over(t.session, now_);
   }
   if (t.what != kind::remove && t.what != kind::close_session) return;
+  // P1 and P3, also where nobody is granted it yet: a hold that is valid has its node.
   for (watch const& w : locks_) {
     for (zookeeper_hold const* h : w.active) {
       if (!is_valid(*h) || model_->truth().find(h->node) != nullptr) continue;
@@ -83,10 +151,19 @@ void zookeeper_world::decided(zookeeper_transaction const& t) {
   }
 }
 
+// ------------------------------------------------------------------------------------------------------ what is told
+
 void zookeeper_world::answered(zookeeper_hold& h, bool failed, error_code why) {
   say("client ", h.client->number, " does not get lock ", h.name, ": ", why.message());
-  std::erase(locks_[static_cast<std::size_t>(h.name)].waiting, &h);
-  bool const asked_for = h.cancelled || h.until != time_point::max() || h.busy_is_late;
+  watch& w = locks_[static_cast<std::size_t>(h.name)];
+  std::erase(w.waiting, &h);
+  nanos const lag = calm ? patience() : no_end / 2;
+  bool const of_kind = why == errc::wrong_type, of_owner = why == errc::not_supported;
+  if (of_kind) w.line.told_of_another_kind(in_line(h), lag);
+  if (of_owner) w.line.told_of_another_client(in_line(h), lag);
+  result.other_kind_told += of_kind ? 1 : 0;
+  result.owner_elsewhere_told += of_owner ? 1 : 0;
+  bool const asked_for = h.cancelled || h.until != time_point::max() || h.busy_is_late || of_kind || of_owner;
   if (calm && failed && !asked_for) throw violation{4, "an acquire of " + words_of(h) + " failed although nothing is wrong: " + why.message()};
   if (failed && (why == errc::protocol || why == errc::invalid_config || why == errc::access_denied || why == errc::server_refused))
     throw violation{11, words_of(h) + " is told " + why.message()};
@@ -122,7 +199,11 @@ void zookeeper_world::ended(zookeeper_hold& h) {
 void zookeeper_world::checked(zookeeper_client& c) {
   for (auto const& one : c.coroutines_) {
     zookeeper_hold const* const h = one.hold.get();
-    if (h == nullptr || !h->active || h->told) continue;
+    if (h == nullptr) continue;
+    auto const* const place = place_of(*h);
+    if (waits_on(*h) && place != nullptr && (place->at == place_state::asking || place->at == place_state::in_line))
+      locks_[static_cast<std::size_t>(h->name)].line.waits(in_line(*h), since(), patience(), now_);
+    if (!h->active || h->told) continue;
     constexpr duration lateness = std::chrono::milliseconds{1};
     if (c.disturbed < now_ - second && c.local() > h->deadline() + lateness) throw violation{3, words_of(*h) + " has not been told that it is over"};
   }

@@ -249,6 +249,23 @@ enum class engine_mutant : std::uint8_t {
   release_forgotten_on_reconnect,
   sequence_as_text,
   try_stays,
+  behind_counted,
+  limit_is_the_greatest,
+  nearest_watched_only,
+  one_place_a_path,
+  other_kind_overlooked,
+  own_limit_only,
+  owner_elsewhere_overlooked,
+  permits_counted_as_nodes,
+  readers_pass_a_writer,
+  ridden_node_kept,
+  rider_ends_node,
+  rider_granted_first,
+  rider_not_told,
+  sibling_is_a_stray,
+  unfound_sibling_is_a_stray,
+  weight_ahead_forgotten,
+  weight_not_cut,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

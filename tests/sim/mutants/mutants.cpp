@@ -286,8 +286,10 @@ mutant const* find_mutant(std::string_view name) {
   for (mutant const& m : all_mutants()) {
     if (m.name == name) return &m;
   }
-  for (mutant const& m : zookeeper_mutants()) {
-    if (m.name == name) return &m;
+  for (auto const& some : {zookeeper_mutants(), zookeeper_kinds_mutants()}) {
+    for (mutant const& m : some) {
+      if (m.name == name) return &m;
+    }
   }
   for (mutant const& m : quorum_mutants()) {
     if (m.name == name) return &m;

@@ -42,6 +42,8 @@ std::span<mutant const> synced_mutants();
 std::span<mutant const> cluster_mutants();
 // Of an ensemble of ZooKeeper: for run_zookeeper.
 std::span<mutant const> zookeeper_mutants();
+// The same where its locks are of all kinds.
+std::span<mutant const> zookeeper_kinds_mutants();
 mutant const* find_mutant(std::string_view name);
 
 // Of this thread. Null: none.

@@ -30,8 +30,31 @@ constexpr mutant mutants[] = {
     {"zk-watches-thought-kept", "after a reconnect nobody looks whether the predecessor is still there", "B12", engine_mutant::watches_thought_kept},
 };
 
+// What only locks with several owners show, or several places of one client.
+constexpr mutant kinds[] = {
+    {"zk-behind-counted", "nodes behind one's own are counted, too", "P4", engine_mutant::behind_counted},
+    {"zk-limit-is-the-greatest", "of two limits the greater one counts", "P1", engine_mutant::limit_is_the_greatest},
+    {"zk-nearest-watched-only", "of the nodes that keep one out only the nearest is watched", "P4", engine_mutant::nearest_watched_only},
+    {"zk-one-place-a-path", "of two places that watch a node only one hears of its end", "P4", engine_mutant::one_place_a_path},
+    {"zk-other-kind-overlooked", "a lock of another kind under the same name is not seen", "P1", engine_mutant::other_kind_overlooked},
+    {"zk-own-limit-only", "of two limits one's own counts", "P1", engine_mutant::own_limit_only},
+    {"zk-owner-elsewhere-overlooked", "an owner waits for itself in another client", "P4", engine_mutant::owner_elsewhere_overlooked},
+    {"zk-permits-counted-as-nodes", "each node of a semaphore takes one permit, whatever it asks for", "P1", engine_mutant::permits_counted_as_nodes},
+    {"zk-readers-pass-a-writer", "a reader does not wait for a writer that waits", "P5", engine_mutant::readers_pass_a_writer},
+    {"zk-ridden-node-kept", "the last of an owner leaves the node in line", "P6", engine_mutant::ridden_node_kept},
+    {"zk-rider-ends-node", "the first of an owner that leaves removes the node that others have, too", "P1", engine_mutant::rider_ends_node},
+    {"zk-rider-granted-first", "whoever shares the node of its owner has the lock before its turn", "P5", engine_mutant::rider_granted_first},
+    {"zk-rider-not-told", "those that share a node do not hear that it was granted", "P4", engine_mutant::rider_not_told},
+    {"zk-sibling-is-a-stray", "a place removes the nodes of the other places of its client", "P4", engine_mutant::sibling_is_a_stray},
+    {"zk-unfound-sibling-is-a-stray", "a place removes the node of another place of its client that has not found it yet", "P4",
+     engine_mutant::unfound_sibling_is_a_stray},
+    {"zk-weight-ahead-forgotten", "whoever watches a node that goes has the lock", "P5", engine_mutant::weight_ahead_forgotten},
+    {"zk-weight-not-cut", "whoever wants more than the limit never fits", "P4", engine_mutant::weight_not_cut},
+};
+
 }  // namespace
 
 std::span<mutant const> zookeeper_mutants() { return mutants; }
+std::span<mutant const> zookeeper_kinds_mutants() { return kinds; }
 
 }  // namespace conch::sim

@@ -44,7 +44,8 @@ zookeeper_client::zookeeper_client(zookeeper_world& w, int n) : world{w}, number
   settings.local_slice = duration{r.between(0, 5) * millisecond};
   settings.keep_alive = duration::zero();
   settings.zookeeper.session_margin = duration{w.margin};
-  coroutines_.resize(static_cast<std::size_t>(r.between(1, 3)));
+  auto const many = static_cast<std::size_t>(r.between(1, 3));
+  coroutines_.resize(many + static_cast<std::size_t>(w.of_all_kinds ? r.between(0, 3) : 0));
   for (coroutine& one : coroutines_) one.left = static_cast<int>(r.between(2, 12));
 }
 
@@ -306,6 +307,7 @@ void zookeeper_client::ask(int which, time_point now) {
   h.client = this;
   h.coroutine = which;
   h.name = static_cast<int>(r.below(world.names));
+  if (world.of_all_kinds) h.permit = world.draw_permit(h.name, id);
   h.asked_at = world.now();
   h.waiting = true;
   h.lease = std::chrono::milliseconds{(r.chance(80) ? world.lease : r.between(world.lease / 2, world.lease)) / millisecond};

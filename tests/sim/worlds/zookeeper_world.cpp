@@ -8,7 +8,8 @@
 // The network, and what goes wrong; zookeeper_client.cpp has the processes, and judges/zookeeper_judge.cpp the judge.
 namespace conch::sim {
 
-zookeeper_world::zookeeper_world(std::uint64_t with_seed, bool traced) : seed{with_seed}, traced_{traced}, random_{seed} {
+zookeeper_world::zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks, bool traced)
+    : seed{with_seed}, of_all_kinds{locks == zookeeper_locks::of_all_kinds}, traced_{traced}, random_{seed}, shares_{seed ^ 0x9a27'5f00} {
   random_source& r = random_;
   calm = r.chance(25);
   names = r.chance(75) ? 1 : 2;
@@ -44,7 +45,9 @@ zookeeper_world::zookeeper_world(std::uint64_t with_seed, bool traced) : seed{wi
   for (std::size_t i = 0; i < model_->size(); ++i) model_->set_clock(i, r.between(-2500, 2500));
   auto const clients = r.between(2, 5);
   for (int i = 0; i < clients; ++i) clients_.push_back(std::make_unique<zookeeper_client>(*this, i));
-  locks_.resize(static_cast<std::size_t>(names));
+  for (int i = 0; i < names; ++i) {
+    locks_.push_back({.plan = of_all_kinds ? draw_zookeeper_lock(shares_) : zookeeper_lock_plan{}, .line = zookeeper_line_judge{name_of(i)}});
+  }
 }
 
 zookeeper_world::~zookeeper_world() = default;
@@ -69,6 +72,7 @@ void zookeeper_world::run() {
   (void)pass_until(length, never);
   say("all faults are over");
   healing_ = true;
+  healed_at_ = now_;
   slow_answers = false;
   for (auto const& [id, l] : by_id_) l->slow_by = 0;
   for (auto const& c : clients_) c->only_until = 0;
@@ -81,7 +85,8 @@ void zookeeper_world::run() {
   };
   auto const finished = [](zookeeper_client const& c) { return c.finished(); };
   auto const settled = [](zookeeper_client const& c) { return c.settled(); };
-  if (!pass_until(now_ + 40 * lease + 20 * second, [&] { return revivals_ == 0 && every(finished); }))
+  nanos const patience_with_all = (of_all_kinds ? 150 : 40) * lease + 20 * second;  // more coroutines, and holds of up to three leases
+  if (!pass_until(now_ + patience_with_all, [&] { return revivals_ == 0 && every(finished); }))
     tell(4, "somebody still waits long after all faults were over:", finished);
   if (!pass_until(now_ + 2 * lease + 2 * second, [&] { return every(settled); }))
     tell(6, "something is still owed to servers that are there:", settled);
@@ -138,16 +143,20 @@ zookeeper_world::line_ptr zookeeper_world::connect(int client, std::size_t to) {
 void zookeeper_world::send(line_ptr const& l, message m) {
   if (l->cut || !l->client_open) return;
   l->last_up = std::max({now_ + delay(), l->last_up, l->held_up_until});
-  after(l->last_up - now_, [this, l, m = std::make_shared<message>(std::move(m))] { arrive(l, *m); });
+  l->under_way.push_back(std::move(m));
+  after(l->last_up - now_, [this, l] { arrive(l); });
 }
 
-void zookeeper_world::arrive(line_ptr const& l, message const& m) {
-  if (!l->server_open || (l->cut && l->held_up_until < now_)) return;
-  if (l->held_up_until > now_) {  // since it was sent; in order
+/// The first of those that are under way: nothing that was sent later arrives before it.
+void zookeeper_world::arrive(line_ptr const& l) {
+  if (l->server_open && l->held_up_until > now_) {  // since it was sent
     l->last_up = std::max(l->last_up, l->held_up_until);
-    after(l->held_up_until - now_, [this, l, m = std::make_shared<message>(m)] { arrive(l, *m); });
+    after(l->held_up_until - now_, [this, l] { arrive(l); });
     return;
   }
+  message const m = std::move(l->under_way.front());
+  l->under_way.pop_front();
+  if (!l->server_open || (l->cut && l->held_up_until < now_)) return;
   if (l->trap == 0) {
     say("fault: the connection of client ", l->client, " breaks before what arrives");
     l->trap = -1;
@@ -377,8 +386,8 @@ void zookeeper_world::strike() {
   }
 }
 
-zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced) {
-  auto const w = std::make_unique<zookeeper_world>(seed, traced);
+zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced, zookeeper_locks locks) {
+  auto const w = std::make_unique<zookeeper_world>(seed, locks, traced);
   try {
     w->run();
   } catch (violation const& v) {

@@ -4,9 +4,11 @@
 
 #include "cohort/cohort.hpp"
 #include "sim/judges/observer.hpp"
+#include "sim/judges/zookeeper_line_judge.hpp"
 #include "sim/model/zookeeper_model.hpp"
 #include "sim/worlds/event_queue.hpp"
 #include "sim/worlds/random.hpp"
+#include "sim/worlds/zookeeper_lock_plan.hpp"
 #include "zookeeper/queue.hpp"
 
 #include <concepts>
@@ -26,15 +28,21 @@ struct zookeeper_outcome {
   std::vector<std::string> trace;
   std::uint64_t grants = 0, losses = 0, expired = 0;
   std::uint64_t calm_remote_grants = 0, calm_lists = 0, calm_creations = 0;  // with nobody ill
+  // Of locks that may have several owners.
+  std::uint64_t beside_others = 0, in_one_node = 0;             // grants
+  std::uint64_t other_kind_told = 0, owner_elsewhere_told = 0;  // refusals
 };
 
-zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced = false);
+enum class zookeeper_locks : std::uint8_t { mutexes, of_all_kinds };
+
+zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced = false, zookeeper_locks locks = zookeeper_locks::mutexes);
 
 class zookeeper_client;
 struct zookeeper_hold;
 
 class zookeeper_world final : private zookeeper_model::outside {
  public:
+  using message = std::variant<zookeeper::connect_request, zookeeper::request>;
   // A connection of a client to a server. What is under way in it outlives both ends.
   struct line {
     int client = 0;
@@ -42,14 +50,14 @@ class zookeeper_world final : private zookeeper_model::outside {
     std::size_t server = 0;
     zookeeper_model::connection_id id = 0;
     bool client_open = true, server_open = false;
-    bool cut = false;  // nothing sent from now on arrives
+    bool cut = false;                 // nothing sent from now on arrives
+    std::deque<message> under_way{};  // to the server
     nanos last_up = 0, last_down = 0, held_up_until = 0, slow_by = 0;
     int trap = -1;  // it breaks when so many more messages have arrived; less than 0: it does not
   };
   using line_ptr = std::shared_ptr<line>;
-  using message = std::variant<zookeeper::connect_request, zookeeper::request>;
 
-  zookeeper_world(std::uint64_t with_seed, bool traced);
+  zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks, bool traced);
   ~zookeeper_world();
 
   // Until everything has come to its end, or a promise is broken: then throws violation.
@@ -67,6 +75,9 @@ class zookeeper_world final : private zookeeper_model::outside {
     (add(lines.back(), words), ...);
   }
   random_source& random() { return random_; }
+  engine::permit draw_permit(int name, std::string_view client) {
+    return sim::draw_permit(locks_[static_cast<std::size_t>(name)].plan, client, shares_);
+  }
   std::uint64_t new_process() { return ++processes_; }
   std::uint64_t new_serial() { return ++serials_; }
 
@@ -88,6 +99,7 @@ class zookeeper_world final : private zookeeper_model::outside {
 
   // Of the schedule.
   std::uint64_t const seed;
+  bool const of_all_kinds;
   int names = 1;
   bool calm = false;
   nanos tick = 0, lease = 0, margin = 0, latency = 0, jitter = 0;
@@ -114,7 +126,7 @@ class zookeeper_world final : private zookeeper_model::outside {
 
   using delivery = std::function<void(zookeeper::wire_events&, time_point)>;
   nanos delay();
-  void arrive(line_ptr const& l, message const& m);
+  void arrive(line_ptr const& l);
   void tell(zookeeper_model::connection_id c, delivery what);
   void cut(line_ptr const& l, nanos client_notices, nanos server_notices);
   void plan_faults();
@@ -130,12 +142,16 @@ class zookeeper_world final : private zookeeper_model::outside {
   bool pass_until(nanos until, F const& done);
 
   // judges/zookeeper_judge.cpp
-  void must_be_first(zookeeper_hold const& h) const;
+  int lock_of(std::string_view path) const;  // -1: it is no node of a lock
+  bool is_wanted(zookeeper_line_node const& n) const;
+  std::vector<zookeeper_line_hold> asked_before(zookeeper_hold const& h) const;
+  nanos since() const;
+  nanos patience() const;
 
   bool traced_;
   nanos now_ = 0;
   event_queue events_;
-  random_source random_;
+  random_source random_, shares_;
   std::unique_ptr<zookeeper_model> model_;
   std::map<zookeeper_model::connection_id, line_ptr> by_id_;
   std::vector<std::unique_ptr<zookeeper_client>> clients_;
@@ -143,9 +159,11 @@ class zookeeper_world final : private zookeeper_model::outside {
   bool healing_ = false;
   int revivals_ = 0;
   nanos frozen_until_ = 0;
+  nanos healed_at_ = 0;
   struct watch {
-    std::vector<zookeeper_hold*> active, waiting;
-    std::int64_t highest = 0;
+    zookeeper_lock_plan plan;
+    zookeeper_line_judge line;
+    std::vector<zookeeper_hold*> active{}, waiting{};
     nanos free_since = 0;
   };
   std::vector<watch> locks_;

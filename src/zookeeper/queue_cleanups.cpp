@@ -1,0 +1,182 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+// Leaving a line, giving up, and what is still to be removed.
+#include "zookeeper/queue.hpp"
+
+#include "base/mutant.hpp"
+#include "zookeeper/names.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::zookeeper {
+
+using engine::receipt;
+using at = engine::place::state;
+
+void queue::leave_unless_granted(engine::place& p, time_point now) {
+  auto& s = static_cast<standing&>(p);
+  if (!s.written || s.carrier != nullptr || !s.riders.empty()) {
+    ++s.references;
+    if (!s.riders.empty()) pass_on(s, now);
+    become_idle(s);
+    up_.left(s, now);
+    return drop(s);
+  }
+  carry_no_more(s);
+  bool const stands = s.at == at::in_line || s.has_turn;
+  enter(s, at::leaving);
+  if (!connected()) {
+    timers_.arm(s.check, now + settings_.command_timeout);
+  } else if (stands && s.told_on == connections_) {
+    list(s, now);  // the lock may be its own already, and the event under way
+  }                // else the answer that is under way, or go_on, comes first
+}
+
+void queue::leave(standing& s, time_point now) {
+  s.has_turn = false;
+  s.leave_sent = true;
+  carry_no_more(s);
+  unwatch(s);
+  send(about::leave, remove{s.node}, s, nullptr, now);
+}
+
+void queue::leave_answer(in_flight const& r, reply const&, time_point now) {
+  standing& s = *r.at;
+  if (s.number != r.number || !s.leave_sent) return;
+  if (s.at == at::leaving) return gone_from_line(s, now);
+  if (!s.waits()) return;
+  error_code const refusal = s.refusal;
+  while (!s.riders.empty()) fail(*s.riders.front(), refusal, now);  // they ask for the same
+  become_idle(s);
+  if (refusal) up_.failed(s, refusal, now);
+  else up_.busy(s, now);
+}
+
+void queue::gone_from_line(standing& s, time_point now) {
+  become_idle(s);
+  up_.left(s, now);
+}
+
+void queue::give_up(engine::place& p, receipt* r, time_point now) {
+  auto& s = static_cast<standing&>(p);
+  bool const is_shared = s.carrier != nullptr || !s.riders.empty();
+  ++s.references;
+  if (!s.riders.empty()) pass_on(s, now);
+  become_idle(s);
+  if (s.written && !is_shared) {
+    owe(s, r, now);
+  } else if (r != nullptr) {
+    up_.released(*r, false, {}, now);
+  }
+  --s.references;  // the caller looks whether the place is still needed
+}
+
+/// What is left of an idle place is removed.
+void queue::owe(standing& s, receipt* r, time_point now, bool was_valid) {
+  auto* const c = new cleanup{s, s.number};
+  ++cleanups_;
+  c->node = s.node;
+  c->made_in = s.made_in;
+  c->was_valid = was_valid;
+  c->whom = r;
+  if (r != nullptr) r->pending = c;
+  pending_.push_back(*c);
+  owed_.emplace(c->number, c);
+  if (c->made_in != sessions_) return finish(*c, was_valid, {}, now);  // it went with its session
+  bool const is_known_on_this = s.told_on == connections_;
+  if (!connected()) return;
+  if (!c->node.empty()) {
+    if (!CONCH_MUTANT(cleanup_not_sent)) send_cleanup(*c, now);
+  } else if (!is_known_on_this) {
+    search(s, c->number, c, now);
+  }  // else the answer to the creation is under way
+}
+
+void queue::send_cleanup(cleanup& c, time_point now) {
+  c.sent = true;
+  send(about::clean_up, remove{c.node}, c.at, &c, now);
+}
+
+void queue::cleanup_answer(in_flight const& r, reply const& a, time_point now) {
+  cleanup& c = *r.of_cleanup;
+  c.sent = false;
+  if (a.what == status::ok) {
+    ++progress_;
+    finish(c, true, {}, now);
+  } else if (a.what == status::no_node) {
+    finish(c, c.resent && c.was_valid && !CONCH_MUTANT(resent_release_is_a_loss), {}, now);
+  } else {
+    finish(c, false, error_of(a, c.at), now);
+  }
+}
+
+void queue::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
+  standing& s = c.at;
+  receipt* const whom = c.whom;
+  if (whom != nullptr) forget(*whom);
+  owed_.erase(c.number);
+  --cleanups_;
+  delete &c;
+  if (whom != nullptr) up_.released(*whom, was_mine, why, now);
+  drop(s);
+}
+
+void queue::forget(receipt& r) noexcept {
+  if (r.pending != nullptr) static_cast<cleanup*>(r.pending)->whom = nullptr;
+  r.pending = nullptr;
+}
+
+time_point queue::late_after(receipt const& r) const {
+  auto const* const c = static_cast<cleanup const*>(r.pending);
+  return c != nullptr && c->sent && connected() ? last_answer_ + settings_.command_timeout : time_point::min();
+}
+
+// ------------------------------------------------------------------------------------ a creation without its answer
+
+/// Was a node made under that number? The server first hears of all that the leader knows. What an earlier connection had under way for this session
+/// the leader has carried out by then, or refuses: the session has moved.
+void queue::search(standing& s, std::uint64_t number, cleanup* c, time_point now) {
+  send(about::nothing, sync{s.folder}, s, c, now);
+  if (c != nullptr) c->sent = true;
+  send(about::search, get_children{s.folder}, s, c, now);
+  in_flight_.back().number = number;
+}
+
+/// Of a creation that was given up: its node, or none.
+void queue::came_of(std::uint64_t number, std::string node, time_point now) {
+  auto const owed = owed_.find(number);
+  if (owed == owed_.end() || !owed->second->node.empty()) return;
+  cleanup& c = *owed->second;
+  if (node.empty()) return finish(c, false, {}, now);
+  c.node = std::move(node);
+  send_cleanup(c, now);
+}
+
+void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
+  standing& s = *r.at;
+  std::string found;
+  if (auto const* const all = std::get_if<children>(&a.content)) {
+    auto const is_it = [&](std::string const& one) {
+      auto const name = read_node_name(one);
+      return name && name->client == client_id_ && name->number == r.number;
+    };
+    auto const one = std::find_if(all->names.begin(), all->names.end(), is_it);
+    if (one != all->names.end() && !CONCH_MUTANT(lost_creation_forgotten)) found = s.path_of(*one);
+  }
+  if (r.of_cleanup != nullptr || s.number != r.number || s.at == at::idle) return came_of(r.number, std::move(found), now);
+  if (found.empty()) return has_no_node(s, now);
+  send(about::found, get_data{found, false}, s, nullptr, now, found);
+  s.listing = true;
+  send(about::list, get_children{s.folder}, s, nullptr, now);
+}
+
+void queue::found_answer(in_flight const& r, reply const& a, time_point now) {
+  standing& s = *r.at;
+  if (s.number != r.number || s.at == at::idle) return came_of(r.number, r.path, now);
+  auto const* const node = std::get_if<data>(&a.content);
+  bool const is_mine = node != nullptr && node->node.owner == session_.id();
+  if (is_mine) return found(s, r.path, node->node.created, now);
+  has_no_node(s, now);
+}
+
+}  // namespace conch::zookeeper

@@ -1,0 +1,56 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+// No I/O, no clock.
+namespace conch::zookeeper {
+
+struct standing;
+
+/// Which places wait for the end of which node. A server tells of a path once, however many ask.
+class watches {
+ public:
+  /// True: the server is to be asked, for nobody has done so on this connection.
+  bool join(std::string const& path, standing& s) {
+    auto const [at, is_new] = waiting_.try_emplace(path);
+    at->second.push_back(&s);
+    return is_new;
+  }
+
+  void leave(std::string const& path, standing const& s) {
+    auto const at = waiting_.find(path);
+    if (at == waiting_.end()) return;
+    std::erase(at->second, &s);
+    if (at->second.empty()) waiting_.erase(at);
+  }
+
+  /// `to` waits in the place of `from`.
+  void pass_on(std::string const& path, standing& from, standing& to) {
+    auto const at = waiting_.find(path);
+    if (at != waiting_.end()) std::replace(at->second.begin(), at->second.end(), &from, &to);
+  }
+
+  /// In the order in which they joined.
+  std::vector<standing*> at(std::string const& path) const {
+    auto const found = waiting_.find(path);
+    return found == waiting_.end() ? std::vector<standing*>{} : found->second;
+  }
+
+  /// It is gone: nobody waits for it any more.
+  std::vector<standing*> take(std::string const& path) {
+    auto const taken = waiting_.extract(path);
+    return taken.empty() ? std::vector<standing*>{} : std::move(taken.mapped());
+  }
+
+  void clear() noexcept { waiting_.clear(); }
+
+ private:
+  std::unordered_map<std::string, std::vector<standing*>> waiting_;
+};
+
+}  // namespace conch::zookeeper

@@ -1,0 +1,98 @@
+// The judge of one lock in ZooKeeper that may have several owners: what its folder has, and what clients believe of it. It knows no world, so its
+// test breaks each rule by hand.
+#pragma once
+
+#include "cohort/permit.hpp"
+#include "sim/worlds/event_queue.hpp"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace conch::sim {
+
+/// What an acquire wants. A mutex is 1 of 1, a reader 1 of most_permits, and a writer all of them.
+struct zookeeper_share {
+  engine::permit_kind kind = engine::permit_kind::none;
+  std::uint32_t weight = 1, limit = 1;
+  std::string owner = {};  // of a reentrant lock
+  bool operator==(zookeeper_share const&) const = default;
+};
+
+zookeeper_share wanted_by(engine::permit const& p);
+std::string words_of(zookeeper_share const& s);
+
+/// A node of the folder.
+struct zookeeper_line_node {
+  std::string name = {}, client = {};
+  std::uint64_t number = 0;
+  zookeeper_share share = {};
+  std::int64_t session = 0, created = 0;
+};
+
+/// What a name says: CLIENT.NUMBER-SEQ or CLIENT~TERMS.NUMBER-SEQ. Written from docs/design/zookeeper.md, not with the reader of src/zookeeper.
+/// Throws violation if it says nothing.
+zookeeper_line_node read_line_node(std::string_view name);
+
+/// An acquire that was granted, or waits. Of a reentrant lock several of one client may have the same node.
+struct zookeeper_line_hold {
+  std::string client;
+  zookeeper_share share = {};
+  std::string node = {};  // its name; empty: none yet
+  std::int64_t token = 0;
+  nanos asked_at = 0;
+};
+
+class zookeeper_line_judge {
+ public:
+  explicit zookeeper_line_judge(std::string lock) : lock_{std::move(lock)} {}
+
+  // ---- What the ensemble has decided, in its order.
+  void made(zookeeper_line_node n, nanos now);
+  /// `wanted`: a place that waits or holds knows the node, and its own client has removed it.
+  void gone(std::string_view name, bool wanted, nanos now);
+  void session_over(std::int64_t session, nanos now);
+
+  // ---- What clients are told.
+  /// `believed`: all other holds that somebody believes in. `earlier`: what has asked before, of the same client, and waits on; only where nothing
+  /// is wrong. `since`, `patience`: nobody who may have the lock waits longer, from then on.
+  void granted(zookeeper_line_hold const& h, std::span<zookeeper_line_hold const> believed, std::span<zookeeper_line_hold const> earlier, nanos since,
+               nanos patience, nanos now);
+  /// Somebody waits on.
+  void waits(zookeeper_line_hold const& h, nanos since, nanos patience, nanos now) const;
+  /// An acquire failed because a lock of another kind has the name, or because its owner has the lock in another client. What was gone for longer
+  /// than `lag` nobody sees any more.
+  void told_of_another_kind(zookeeper_line_hold const& h, nanos lag) const;
+  void told_of_another_client(zookeeper_line_hold const& h, nanos lag) const;
+
+  /// Do these two exclude each other, whatever else there is?
+  static bool exclude_each_other(zookeeper_line_hold const& a, zookeeper_line_hold const& b);
+
+ private:
+  struct standing_node : zookeeper_line_node {
+    nanos made_at = 0;
+    nanos fits_since = -1;             // -1: it does not
+    std::vector<std::string> refuses;  // while one of these stands it can have nothing, and is to be told so
+    nanos gone_at = 0;
+  };
+
+  standing_node const* find(std::string_view name) const;
+  void look(nanos now);
+  std::vector<std::string> who_refuses(zookeeper_line_node const& n) const;
+  std::size_t in_the_way(std::size_t at) const;
+  void excludes(zookeeper_line_hold const& h, std::span<zookeeper_line_hold const> believed) const;
+  void token_grows(zookeeper_line_hold const& h);
+  [[noreturn]] void broken(int promise, std::string const& words) const;
+
+  std::string const lock_;
+  std::vector<standing_node> line_;  // in the order of their making
+  std::vector<standing_node> past_;  // gone
+  std::int64_t birth_ = -1;          // what the server's part of a token has beyond the transaction of its node
+  std::map<std::tuple<char, std::uint32_t, std::uint32_t, std::string, std::string>, zookeeper_line_hold> highest_;
+};
+
+}  // namespace conch::sim

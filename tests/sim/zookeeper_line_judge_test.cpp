@@ -1,0 +1,370 @@
+// The judge of a line in ZooKeeper, with each of its rules broken once by hand: one that does not notice would be worth nothing.
+#include "sim/judges/zookeeper_line_judge.hpp"
+#include "sim/judges/observer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace conch::sim {
+namespace {
+
+using engine::permit_kind;
+
+constexpr std::int64_t hand_offs = 4096;
+constexpr nanos patience = 100 * millisecond, never = INT64_MAX / 4;
+
+zookeeper_share some(std::uint32_t weight, std::uint32_t limit) { return {permit_kind::semaphore, weight, limit}; }
+zookeeper_share reader() { return {permit_kind::shared, 1, engine::most_permits}; }
+zookeeper_share writer() { return {permit_kind::shared, engine::most_permits, engine::most_permits}; }
+zookeeper_share of_owner(std::string name) { return {permit_kind::reentrant, 1, 1, std::move(name)}; }
+
+// A folder, and what its clients believe. The node of the transaction 7 is "n7".
+class ZookeeperLineJudge : public testing::Test {
+ protected:
+  struct broken {
+    int promise = 0;
+    std::string words = {};
+  };
+  template <class F>
+  static broken of(F const& what) {
+    try {
+      what();
+    } catch (violation const& v) {
+      return {v.promise, v.what()};
+    }
+    return {};
+  }
+  static std::string node(std::int64_t created) { return "n" + std::to_string(created); }
+
+  void stands(std::string client, std::int64_t created, zookeeper_share share, std::int64_t session = 1) {
+    judge.made({node(created), std::move(client), static_cast<std::uint64_t>(created), std::move(share), session, created}, now);
+  }
+  void goes(std::int64_t created) { judge.gone(node(created), false, now); }
+  zookeeper_line_hold hold(std::string client, std::int64_t created, zookeeper_share share) const {
+    return {std::move(client), std::move(share), node(created), (birth + created) * hand_offs, asked_at};
+  }
+  broken granted(zookeeper_line_hold const& h) {
+    broken const found = of([&] { judge.granted(h, believed, earlier, 0, patience, now); });
+    if (found.promise == 0) believed.push_back(h);
+    return found;
+  }
+  int grant(std::string client, std::int64_t created, zookeeper_share share) {
+    return granted(hold(std::move(client), created, std::move(share))).promise;
+  }
+
+  zookeeper_line_judge judge{"lock"};
+  std::vector<zookeeper_line_hold> believed, earlier;
+  nanos now = 0, asked_at = 0;
+  std::int64_t birth = 5000;
+};
+
+// ---------------------------------------------------------------------------------------------- what is as it should be
+
+TEST_F(ZookeeperLineJudge, LetsASemaphoreBeGivenOutUpToItsLimit) {
+  stands("a", 1, some(2, 3));
+  stands("b", 2, some(1, 3));
+  EXPECT_EQ(grant("a", 1, some(2, 3)), 0);
+  EXPECT_EQ(grant("b", 2, some(1, 3)), 0);
+}
+
+TEST_F(ZookeeperLineJudge, LetsReadersStandTogetherAndAWriterAlone) {
+  stands("a", 1, reader());
+  stands("b", 2, reader());
+  stands("c", 3, writer());
+  stands("a", 4, reader());
+  EXPECT_EQ(grant("b", 2, reader()), 0);
+  EXPECT_EQ(grant("a", 1, reader()), 0);
+  goes(1);
+  goes(2);
+  believed.clear();
+  EXPECT_EQ(grant("c", 3, writer()), 0);
+  goes(3);
+  believed.clear();
+  EXPECT_EQ(grant("a", 4, reader()), 0);
+}
+
+TEST_F(ZookeeperLineJudge, LetsMoreThanTheLimitBeAllOfIt) {
+  stands("a", 1, some(7, 3));
+  EXPECT_EQ(grant("a", 1, some(7, 3)), 0);
+}
+
+TEST_F(ZookeeperLineJudge, LetsAnOwnerHaveItsNodeTwice) {
+  stands("a", 1, of_owner("x"));
+  EXPECT_EQ(grant("a", 1, of_owner("x")), 0);
+  EXPECT_EQ(grant("a", 1, of_owner("x")), 0);
+}
+
+TEST_F(ZookeeperLineJudge, LetsALocalHandOffHaveTheNodeOfTheOneBefore) {
+  stands("a", 1, {});
+  zookeeper_line_hold h = hold("a", 1, {});
+  EXPECT_EQ(granted(h).promise, 0);
+  believed.clear();
+  ++h.token;
+  EXPECT_EQ(granted(h).promise, 0);
+}
+
+TEST_F(ZookeeperLineJudge, LetsAnAcquireBeRefusedThatStandsBehindAnotherKind) {
+  stands("a", 1, some(1, 1));
+  stands("b", 2, {});
+  EXPECT_EQ(of([&] { judge.told_of_another_kind(hold("b", 2, {}), 0); }).promise, 0);
+  goes(1);
+  asked_at = 5;
+  EXPECT_EQ(of([&] { judge.told_of_another_kind(hold("b", 2, {}), 10); }).promise, 0);
+}
+
+TEST_F(ZookeeperLineJudge, LetsAnOwnerBeRefusedThatAnotherClientHas) {
+  stands("a", 1, of_owner("x"));
+  stands("b", 2, of_owner("x"));
+  EXPECT_EQ(of([&] { judge.told_of_another_client(hold("b", 2, of_owner("x")), 0); }).promise, 0);
+}
+
+TEST_F(ZookeeperLineJudge, ReadsTheNamesOfNodes) {
+  EXPECT_EQ(read_line_node("c0ffee.17-0000000042").share, zookeeper_share{});
+  EXPECT_EQ(read_line_node("c0ffee~s3of10.17--2147483648").share, some(3, 10));
+  EXPECT_EQ(read_line_node("c0ffee~r.17-0000000042").share, reader());
+  EXPECT_EQ(read_line_node("c0ffee~w.17-0000000042").share, writer());
+  EXPECT_EQ(read_line_node("c0ffee~e6162.17-0000000042").share, of_owner("6162"));
+  EXPECT_EQ(read_line_node("c0ffee~e6162.17-0000000042").client, "c0ffee");
+  EXPECT_EQ(read_line_node("c0ffee~e6162.17-0000000042").number, 17u);
+}
+
+// --------------------------------------------------------------------------------------------- each rule, broken by hand
+
+TEST_F(ZookeeperLineJudge, NoticesNamesThatSayNothing) {
+  for (char const* name : {"c0ffee", "c0ffee.x-1", "c0ffee.17", "c0ffee~.17-1", "c0ffee~s3.17-1", "c0ffee~q.17-1", "c0ffee~sof10.17-1"})
+    EXPECT_EQ(of([&] { read_line_node(name); }).promise, 10) << name;
+}
+
+TEST_F(ZookeeperLineJudge, NoticesMoreThanTheLimitInWhatIsBelieved) {
+  stands("a", 1, some(2, 3));
+  stands("b", 2, some(1, 3));
+  EXPECT_EQ(grant("a", 1, some(2, 3)), 0);
+  EXPECT_EQ(grant("b", 2, some(1, 3)), 0);
+  goes(1);  // whoever had it still believes in it
+  stands("c", 3, some(1, 3));
+  EXPECT_EQ(grant("c", 3, some(1, 3)), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesMoreThanTheLeastLimitThatIsBelieved) {
+  stands("a", 1, some(2, 9));
+  EXPECT_EQ(grant("a", 1, some(2, 9)), 0);
+  goes(1);
+  stands("b", 2, some(1, 2));
+  EXPECT_EQ(grant("b", 2, some(1, 2)), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAWriterBesideAReader) {
+  stands("a", 1, reader());
+  EXPECT_EQ(grant("a", 1, reader()), 0);
+  goes(1);
+  stands("b", 2, writer());
+  EXPECT_EQ(grant("b", 2, writer()), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAReaderBesideAWriter) {
+  stands("a", 1, writer());
+  EXPECT_EQ(grant("a", 1, writer()), 0);
+  goes(1);
+  stands("b", 2, reader());
+  EXPECT_EQ(grant("b", 2, reader()), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesTwoOwners) {
+  stands("a", 1, of_owner("x"));
+  EXPECT_EQ(grant("a", 1, of_owner("x")), 0);
+  goes(1);
+  stands("a", 2, of_owner("y"));
+  EXPECT_EQ(grant("a", 2, of_owner("y")), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAnOwnerInTwoClients) {
+  stands("a", 1, of_owner("x"));
+  EXPECT_EQ(grant("a", 1, of_owner("x")), 0);
+  goes(1);
+  stands("b", 2, of_owner("x"));
+  EXPECT_EQ(grant("b", 2, of_owner("x")), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAnOwnerWithTwoNodes) {
+  stands("a", 1, of_owner("x"));
+  EXPECT_EQ(grant("a", 1, of_owner("x")), 0);
+  goes(1);
+  stands("a", 2, of_owner("x"));
+  EXPECT_EQ(grant("a", 2, of_owner("x")), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesTwoKindsAtOnce) {
+  stands("a", 1, some(1, 3));
+  EXPECT_EQ(grant("a", 1, some(1, 3)), 0);
+  goes(1);
+  stands("b", 2, reader());
+  EXPECT_EQ(grant("b", 2, reader()), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAGrantBehindAnotherKind) {
+  stands("a", 1, reader());
+  stands("b", 2, some(1, 3));
+  EXPECT_EQ(grant("b", 2, some(1, 3)), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesTwoHoldsOfOneNodeThatAreOfNoOwner) {
+  stands("a", 1, some(1, 3));
+  EXPECT_EQ(grant("a", 1, some(1, 3)), 0);
+  EXPECT_EQ(grant("a", 1, some(1, 3)), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAGrantWithoutANode) {
+  EXPECT_EQ(grant("a", 1, some(1, 3)), 1);
+  stands("a", 2, some(1, 3), 77);
+  judge.session_over(77, now);
+  EXPECT_EQ(grant("a", 2, some(1, 3)), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesTheNodeOfAnother) {
+  stands("a", 1, reader());
+  EXPECT_EQ(grant("b", 1, reader()), 7);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesANodeThatSaysSomethingElse) {
+  stands("a", 1, some(1, 3));
+  EXPECT_EQ(grant("a", 1, some(2, 3)), 7);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesWhoeverIsGrantedItBehindOneThatWaits) {
+  stands("a", 1, some(2, 3));
+  stands("b", 2, some(2, 3));
+  stands("c", 3, some(1, 3));  // it would fit beside a, and b has asked before it
+  EXPECT_EQ(grant("a", 1, some(2, 3)), 0);
+  EXPECT_EQ(grant("c", 3, some(1, 3)), 5);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAReaderThatOvertakesAWriter) {
+  stands("a", 1, reader());
+  stands("b", 2, writer());
+  stands("c", 3, reader());
+  EXPECT_EQ(grant("a", 1, reader()), 0);
+  EXPECT_EQ(grant("c", 3, reader()), 5);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesALimitOfAnotherThatIsOverlooked) {
+  stands("a", 1, some(1, 1));
+  stands("b", 2, some(1, 9));
+  EXPECT_EQ(grant("b", 2, some(1, 9)), 5);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesWhoeverOvertakesAnotherOfItsClient) {
+  stands("a", 1, some(1, 3));
+  stands("a", 2, some(1, 3));
+  earlier = {hold("a", 2, some(1, 3))};
+  EXPECT_EQ(grant("a", 1, some(1, 3)), 5);
+  earlier = {hold("a", 9, some(1, 3))};  // which stands nowhere
+  EXPECT_EQ(grant("a", 1, some(1, 3)), 5);
+  earlier = {hold("a", 1, some(1, 3))};
+  EXPECT_EQ(grant("a", 2, some(1, 3)), 0);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesATokenOfAnotherNode) {
+  stands("a", 1, reader());
+  stands("b", 2, reader());
+  EXPECT_EQ(grant("a", 1, reader()), 0);
+  zookeeper_line_hold h = hold("b", 2, reader());
+  h.token = hold("a", 1, reader()).token;
+  EXPECT_EQ(granted(h).promise, 2);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAWritersTokenThatIsLessThanTheOneOfAReaderBefore) {
+  stands("a", 9, reader());
+  EXPECT_EQ(grant("a", 9, reader()), 0);
+  believed.clear();
+  goes(9);
+  stands("b", 8, writer());
+  EXPECT_EQ(grant("b", 8, writer()), 2);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAReadersTokenThatIsLessThanTheOneOfTheWriterBefore) {
+  stands("a", 9, writer());
+  EXPECT_EQ(grant("a", 9, writer()), 0);
+  believed.clear();
+  goes(9);
+  stands("b", 8, reader());
+  EXPECT_EQ(grant("b", 8, reader()), 2);
+}
+
+TEST_F(ZookeeperLineJudge, DoesNotMindTheOrderOfTokensOfReaders) {
+  stands("a", 1, reader());
+  stands("b", 2, reader());
+  EXPECT_EQ(grant("b", 2, reader()), 0);
+  EXPECT_EQ(grant("a", 1, reader()), 0);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesALocalHandOffWithTheSameToken) {
+  stands("a", 1, {});
+  EXPECT_EQ(grant("a", 1, {}), 0);
+  believed.clear();
+  EXPECT_EQ(grant("a", 1, {}), 2);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAGrantThatComesLate) {
+  stands("a", 1, reader());
+  now = patience + 1;
+  EXPECT_EQ(grant("a", 1, reader()), 4);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAWaiterThatCouldHaveIt) {
+  stands("a", 1, writer());
+  stands("b", 2, reader());
+  now = never / 2;
+  auto const waits = [&] { return of([&] { judge.waits(hold("b", 2, reader()), 0, patience, now); }).promise; };
+  EXPECT_EQ(waits(), 0);  // behind a writer, for any time
+  goes(1);
+  now += patience;
+  EXPECT_EQ(waits(), 0);
+  ++now;
+  EXPECT_EQ(waits(), 4);
+  asked_at = now;  // a second one of its owner, which has asked only now
+  EXPECT_EQ(waits(), 0);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAWaiterThatIsNotToldOfAnotherKind) {
+  stands("a", 1, writer());
+  stands("b", 2, {});
+  now = patience + 1;
+  EXPECT_EQ(of([&] { judge.waits(hold("b", 2, {}), 0, patience, now); }).promise, 4);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAWaiterThatIsNotToldOfItsOwnerElsewhere) {
+  stands("a", 1, of_owner("x"));
+  stands("b", 2, of_owner("x"));
+  now = patience + 1;
+  EXPECT_EQ(of([&] { judge.waits(hold("b", 2, of_owner("x")), 0, patience, now); }).promise, 4);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAKindThatWasMadeUp) {
+  stands("a", 1, {});
+  stands("b", 2, {});
+  EXPECT_EQ(of([&] { judge.told_of_another_kind(hold("b", 2, {}), never); }).promise, 11);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAKindThatWasGoneForLong) {
+  stands("a", 1, some(1, 1));
+  goes(1);
+  asked_at = 20;
+  stands("b", 2, {});
+  EXPECT_EQ(of([&] { judge.told_of_another_kind(hold("b", 2, {}), 10); }).promise, 11);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAnOwnerElsewhereThatWasMadeUp) {
+  stands("a", 1, of_owner("y"));
+  stands("b", 2, of_owner("x"));
+  EXPECT_EQ(of([&] { judge.told_of_another_client(hold("b", 2, of_owner("x")), never); }).promise, 11);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesANodeThatIsRemovedAndWanted) {
+  stands("a", 1, reader());
+  EXPECT_EQ(of([&] { judge.gone(node(1), true, now); }).promise, 4);
+}
+
+}  // namespace
+}  // namespace conch::sim
