@@ -46,7 +46,7 @@ struct node_name {
   std::string_view client;
   zookeeper::terms terms;
   std::uint64_t number = 0;   // counts the nodes that the client has asked for
-  std::int32_t sequence = 0;  // the place in line; it wraps after 2^31
+  std::int32_t sequence = 0;  // the place in line
 };
 /// A part of `name`, which must outlive it. None: that is no place in a line.
 std::optional<node_name> read_node_name(std::string_view name);

@@ -82,15 +82,10 @@ void queue::ask(engine::place& p, bool wait, milliseconds lease, time_point now)
 /// Another node is asked for.
 void queue::begin(standing& s) {
   standing_.erase(s.number);
-  s.number = ++numbers_;
-  standing_.emplace(s.number, &s);
-  s.made_in = sessions_;
-  s.told_on = 0;
-  s.node.clear();
-  s.refusal = {};
-  s.folders_made = 0;
-  s.listing = s.leave_sent = s.left_before = s.has_turn = s.wants_renewal = false;
   unwatch(s);
+  s.its_node() = {.number = ++numbers_, .made_in = sessions_};
+  standing_.emplace(s.number, &s);
+  s.has_turn = s.wants_renewal = false;
 }
 
 /// The node and what stands before it, in one round trip.
@@ -138,10 +133,8 @@ void queue::node_answer(in_flight const& r, reply const& a, time_point now) {
 
 /// This is the node of the place.
 void queue::found(standing& s, std::string path, std::int64_t created, time_point now) {
-  auto const name = read_node_name(last_of(path));
-  if (!name) return session_.drop("the name of a new node is not what was asked for", now);
+  if (!read_node_name(last_of(path))) return session_.drop("the name of a new node is not what was asked for", now);
   s.node = std::move(path);
-  s.sequence = name->sequence;
   s.created = created;
 }
 
@@ -257,7 +250,7 @@ void queue::is_gone(std::string const& path, time_point now) {
 }
 
 /// One of those before the place is gone. Nobody comes in before it, so if all that are left are known, they say whether it has its turn. Otherwise
-/// the folder tells who is left; it has done so before the turn of this place comes, for one more is watched than keep it out.
+/// the folder tells who is left; it has done so before the turn of this place comes, for more are watched than keep it out.
 void queue::gone(standing& s, std::string const& path, time_point now) {
   ++stats_.pushes;
   view::step const next = s.ahead.gone(last_of(path), share_of(s.asks));
@@ -275,7 +268,7 @@ void queue::take_turn(standing& s, bool pushed, time_point now) {
 }
 
 void queue::own(standing& s, time_point now) {
-  s.fence = CONCH_MUTANT(fence_of_sequence) ? session_.birth() + s.sequence : session_.birth() + s.created;
+  s.fence = CONCH_MUTANT(fence_of_sequence) ? session_.birth() + read_node_name(last_of(s.node))->sequence : session_.birth() + s.created;
   if (!is_usable(s.fence)) {
     return fail(s,
                 make_error_code(errc::protocol,

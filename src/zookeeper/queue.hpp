@@ -24,37 +24,41 @@ namespace conch::zookeeper {
 
 class queue;
 
+/// The node that a place has, or asks for.
+struct own_node {
+  std::uint64_t number = 0;   // a new one for each that is asked for
+  std::string node{};         // its path; empty: the answer has not come
+  std::int64_t created = 0;   // the transaction that made it
+  std::uint64_t made_in = 0;  // the session, counted
+  std::uint64_t told_on = 0;  // the connection on which something about it was sent last
+  bool listing = false;       // the folder is being listed for it
+  bool leave_sent = false;    // on this connection
+  bool left_before = false;   // the same on an earlier connection, unanswered
+  error_code refusal{};       // why it is being removed; none: for what the cohort has asked
+  unsigned folders_made = 0;  // since it was asked for
+};
+
 /// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. What stands before it says whether it has the lock
 /// (order.hpp).
-struct standing final : engine::place, engine::list_hook<standing> {
+struct standing final : engine::place, engine::list_hook<standing>, own_node {
   standing(queue& keeper, std::string_view lock_name, engine::permit const& share, std::string folder);
 
   queue& of;
   std::string const folder;
   terms const asks;
-  std::uint64_t number = 0;     // of the node; a new one for each that is asked for
-  std::string node;             // its path; empty: the answer has not come
-  std::int32_t sequence = 0;    // of it
-  std::int64_t created = 0;     // the transaction that made it
-  std::uint64_t made_in = 0;    // the session, counted
-  std::uint64_t told_on = 0;    // the connection on which something about it was sent last
   view ahead;                   // nodes before it
   bool watches_itself = false;  // owned: whoever removes the node takes the hold
-  bool listing = false;         // the folder is being listed for it
-  bool leave_sent = false;      // on this connection
-  bool left_before = false;     // the same on an earlier connection, unanswered
   bool has_turn = false;        // nobody stands in its way, and the session's deadline is over: a proof is waited for
   bool wants_renewal = false;   // the deadline could not be moved when that was asked for
   bool by_push = false;
   standing* carrier = nullptr;      // a rider: whose node it has
   std::vector<standing*> riders{};  // have its node, too
-  error_code refusal;               // why the node is being removed; none: for what the cohort has asked
-  unsigned folders_made = 0;        // since it asked
   time_point full_until{};          // owned: the end of the whole lease that was asked for
   time_point trouble_since{};
   engine::timer check;
 
   std::string path_of(std::string_view its_node) const { return folder + '/' + std::string{its_node}; }
+  own_node& its_node() noexcept { return *this; }
   bool waits() const noexcept { return at == state::asking || at == state::in_line; }
 };
 
@@ -148,6 +152,7 @@ class queue final : public engine::backend, private session_events {
   void watch_own(standing& s, time_point now);
   void removed(standing& s, time_point now);
   void found(standing& s, std::string path, std::int64_t created, time_point now);
+  bool step_out(standing& s, time_point now);
   void leave(standing& s, time_point now);
   void gone_from_line(standing& s, time_point now);
   void has_no_node(standing& s, time_point now);

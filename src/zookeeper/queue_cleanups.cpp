@@ -17,8 +17,7 @@ void queue::leave_unless_granted(engine::place& p, time_point now) {
   auto& s = static_cast<standing&>(p);
   if (!s.written || s.carrier != nullptr || !s.riders.empty()) {
     ++s.references;
-    if (!s.riders.empty()) pass_on(s, now);
-    become_idle(s);
+    step_out(s, now);
     up_.left(s, now);
     return drop(s);
   }
@@ -30,6 +29,14 @@ void queue::leave_unless_granted(engine::place& p, time_point now) {
   } else if (stands && s.told_on == connections_) {
     list(s, now);  // the lock may be its own already, and the event under way
   }                // else the answer that is under way, or go_on, comes first
+}
+
+/// It is idle. False: others of its owner have its node, or go on asking for it, so there is nothing to remove.
+bool queue::step_out(standing& s, time_point now) {
+  bool const is_shared = s.carrier != nullptr || !s.riders.empty();
+  if (!s.riders.empty()) pass_on(s, now);
+  become_idle(s);
+  return !is_shared;
 }
 
 void queue::leave(standing& s, time_point now) {
@@ -59,11 +66,8 @@ void queue::gone_from_line(standing& s, time_point now) {
 
 void queue::give_up(engine::place& p, receipt* r, time_point now) {
   auto& s = static_cast<standing&>(p);
-  bool const is_shared = s.carrier != nullptr || !s.riders.empty();
   ++s.references;
-  if (!s.riders.empty()) pass_on(s, now);
-  become_idle(s);
-  if (s.written && !is_shared) {
+  if (step_out(s, now) && s.written) {
     owe(s, r, now);
   } else if (r != nullptr) {
     up_.released(*r, false, {}, now);

@@ -84,10 +84,8 @@ void queue::release(engine::place& p, std::optional<engine::milliseconds> again,
   auto& s = static_cast<standing&>(p);
   bool const valid = s.deadline > now;
   ++s.references;
-  bool const is_shared = s.carrier != nullptr || !s.riders.empty();
-  if (!s.riders.empty()) pass_on(s, now);
-  become_idle(s);
-  if ((is_shared && !CONCH_MUTANT(rider_ends_node)) || (CONCH_MUTANT(ridden_node_kept) && s.asks.kind == engine::permit_kind::reentrant)) {
+  bool const is_last = step_out(s, now);
+  if ((!is_last && !CONCH_MUTANT(rider_ends_node)) || (CONCH_MUTANT(ridden_node_kept) && s.asks.kind == engine::permit_kind::reentrant)) {
     if (r != nullptr) up_.released(*r, valid || s.made_in == sessions_, {}, now);
   } else {
     owe(s, r, now, valid);

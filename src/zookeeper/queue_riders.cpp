@@ -28,11 +28,8 @@ bool queue::ride(standing& s, time_point now) {
   if (!is_reentrant(s)) return false;
   auto const [found, is_first] = carriers_.try_emplace(owner_and_lock(s), &s);
   if (is_first) return false;
-  s.number = 0;
-  s.made_in = sessions_;
-  s.node.clear();
-  s.refusal = {};
-  s.listing = s.leave_sent = s.left_before = s.has_turn = s.wants_renewal = false;
+  s.its_node() = {.made_in = sessions_};
+  s.has_turn = s.wants_renewal = false;
   mount(s, *found->second);
   rest(s, now);
   return true;
@@ -77,7 +74,6 @@ void queue::go_on_riding(standing& s, time_point now) {
   if (is_granted) {
     if (is_too_long(s)) return fail(s, lease_too_long(s), now);
     s.node = carrier.node;
-    s.sequence = carrier.sequence;
     s.created = carrier.created;
     s.made_in = carrier.made_in;
     return take_turn(s, carrier.by_push, now);
@@ -104,10 +100,8 @@ void queue::granted_to_owner(standing& s, time_point now) {
     unwatch(*behind);
     if (behind->written) owe(*behind, nullptr, now);
     standing_.erase(behind->number);
-    behind->number = 0;
-    behind->node.clear();
-    behind->written = behind->listing = behind->leave_sent = behind->has_turn = false;
-    behind->refusal = {};
+    behind->its_node() = {.made_in = behind->made_in};
+    behind->written = behind->has_turn = false;
     mount(*behind, s);
   }
   if (!CONCH_MUTANT(rider_not_told)) rest_riders(s, now);
@@ -116,19 +110,9 @@ void queue::granted_to_owner(standing& s, time_point now) {
 /// The first rider carries from now on, with the node and with all that is under way for it.
 standing& queue::pass_on(standing& from, time_point now) {
   standing& to = succeed(from);
-  standing_.erase(from.number);
-  to.number = std::exchange(from.number, 0);
-  standing_.emplace(to.number, &to);
-  to.node = from.node;
-  to.sequence = from.sequence;
-  to.created = from.created;
-  to.made_in = from.made_in;
-  to.told_on = from.told_on;
-  to.listing = from.listing;
-  to.leave_sent = from.leave_sent;
-  to.left_before = from.left_before;
-  to.refusal = from.refusal;
-  to.folders_made = from.folders_made;
+  to.its_node() = from.its_node();
+  standing_[to.number] = &to;
+  from.number = 0;
   to.written = from.written;
   to.by_push = from.by_push;
   if (to.at != at::owned) to.has_turn = from.has_turn || from.at == at::owned;
