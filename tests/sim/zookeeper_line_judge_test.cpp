@@ -53,6 +53,12 @@ class ZookeeperLineJudge : public testing::Test {
   int grant(std::string client, std::int64_t created, zookeeper_share share) {
     return granted(hold(std::move(client), created, std::move(share))).promise;
   }
+  /// It was granted, its node is gone, and it does not know.
+  void still_believes(std::string const& client, std::int64_t created, zookeeper_share const& share) {
+    stands(client, created, share);
+    EXPECT_EQ(grant(client, created, share), 0);
+    goes(created);
+  }
 
   zookeeper_line_judge judge{"lock"};
   std::vector<zookeeper_line_hold> believed, earlier;
@@ -148,57 +154,43 @@ TEST_F(ZookeeperLineJudge, NoticesMoreThanTheLimitInWhatIsBelieved) {
 }
 
 TEST_F(ZookeeperLineJudge, NoticesMoreThanTheLeastLimitThatIsBelieved) {
-  stands("a", 1, some(2, 9));
-  EXPECT_EQ(grant("a", 1, some(2, 9)), 0);
-  goes(1);
+  still_believes("a", 1, some(2, 9));
   stands("b", 2, some(1, 2));
   EXPECT_EQ(grant("b", 2, some(1, 2)), 1);
 }
 
 TEST_F(ZookeeperLineJudge, NoticesAWriterBesideAReader) {
-  stands("a", 1, reader());
-  EXPECT_EQ(grant("a", 1, reader()), 0);
-  goes(1);
+  still_believes("a", 1, reader());
   stands("b", 2, writer());
   EXPECT_EQ(grant("b", 2, writer()), 1);
 }
 
 TEST_F(ZookeeperLineJudge, NoticesAReaderBesideAWriter) {
-  stands("a", 1, writer());
-  EXPECT_EQ(grant("a", 1, writer()), 0);
-  goes(1);
+  still_believes("a", 1, writer());
   stands("b", 2, reader());
   EXPECT_EQ(grant("b", 2, reader()), 1);
 }
 
 TEST_F(ZookeeperLineJudge, NoticesTwoOwners) {
-  stands("a", 1, of_owner("x"));
-  EXPECT_EQ(grant("a", 1, of_owner("x")), 0);
-  goes(1);
+  still_believes("a", 1, of_owner("x"));
   stands("a", 2, of_owner("y"));
   EXPECT_EQ(grant("a", 2, of_owner("y")), 1);
 }
 
 TEST_F(ZookeeperLineJudge, NoticesAnOwnerInTwoClients) {
-  stands("a", 1, of_owner("x"));
-  EXPECT_EQ(grant("a", 1, of_owner("x")), 0);
-  goes(1);
+  still_believes("a", 1, of_owner("x"));
   stands("b", 2, of_owner("x"));
   EXPECT_EQ(grant("b", 2, of_owner("x")), 1);
 }
 
 TEST_F(ZookeeperLineJudge, NoticesAnOwnerWithTwoNodes) {
-  stands("a", 1, of_owner("x"));
-  EXPECT_EQ(grant("a", 1, of_owner("x")), 0);
-  goes(1);
+  still_believes("a", 1, of_owner("x"));
   stands("a", 2, of_owner("x"));
   EXPECT_EQ(grant("a", 2, of_owner("x")), 1);
 }
 
 TEST_F(ZookeeperLineJudge, NoticesTwoKindsAtOnce) {
-  stands("a", 1, some(1, 3));
-  EXPECT_EQ(grant("a", 1, some(1, 3)), 0);
-  goes(1);
+  still_believes("a", 1, some(1, 3));
   stands("b", 2, reader());
   EXPECT_EQ(grant("b", 2, reader()), 1);
 }

@@ -142,6 +142,13 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
       ok();  // the session's own node
     }
   }
+  /// The connection ends, and the next server says that the session has ended.
+  void lose_session() {
+    lose_connection();
+    advance(std::chrono::microseconds{1});
+    line->receiver().connected(now);
+    line->receiver().greeted({0, 0, ""}, now);
+  }
   /// An open session, and nothing more.
   void be_open() {
     make();

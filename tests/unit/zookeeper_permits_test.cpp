@@ -22,6 +22,14 @@ class ZookeeperPermits : public zookeeper_test {
     line->ask(s, wait, 12s, now);
     made("/conch/" + mine, ++zxid);
   }
+  /// Two places at one lock, both behind a writer of another client. The list of the second one is not answered yet.
+  void two_readers_behind_a_writer() {
+    ask(at("one", "a", reads), "a/me~r.2-0000000002");
+    listed({"x~w.1-0000000001", "me~r.2-0000000002"});
+    ok();  // its watch
+    ask(at("two", "a", reads), "a/me~r.3-0000000003");
+  }
+  void all_three_listed() { listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"}); }
 };
 
 TEST_F(ZookeeperPermits, AskWithTheirTermsInTheNameOfTheNode) {
@@ -89,12 +97,9 @@ TEST_F(ZookeeperPermits, OfASemaphoreAsManyAsTheLimitAllows) {
 
 TEST_F(ZookeeperPermits, SeveralPlacesThatWaitForOneNodeWatchItOnce) {
   be_open();
-  ask(at("one", "a", reads), "a/me~r.2-0000000002");
-  listed({"x~w.1-0000000001", "me~r.2-0000000002"});
-  ok();  // its watch
-  ask(at("two", "a", reads), "a/me~r.3-0000000003");
+  two_readers_behind_a_writer();
   take_sent();
-  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  all_three_listed();
   EXPECT_EQ(take_sent(), texts{"watch /conch/a/me~r.2-0000000002"}) << "the writer is watched already";
   take_told();
   happened(event::changed, "/conch/a/x~w.1-0000000001");
@@ -105,11 +110,8 @@ TEST_F(ZookeeperPermits, SeveralPlacesThatWaitForOneNodeWatchItOnce) {
 
 TEST_F(ZookeeperPermits, APlaceThatLeavesTakesNoWatchFromItsSibling) {
   be_open();
-  ask(at("one", "a", reads), "a/me~r.2-0000000002");
-  listed({"x~w.1-0000000001", "me~r.2-0000000002"});
-  ok();  // its watch
-  ask(at("two", "a", reads), "a/me~r.3-0000000003");
-  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  two_readers_behind_a_writer();
+  all_three_listed();
   take_told();
   line->give_up(at("one"), nullptr, now);
   happened(event::deleted, "/conch/a/x~w.1-0000000001");
@@ -123,7 +125,7 @@ TEST_F(ZookeeperPermits, ANodeThatIsGoneBeforeItIsWatchedIsGoneForAllThatWaitFor
   made("/conch/a/me~r.2-0000000002", ++zxid);
   listed({"x~w.1-0000000001", "me~r.2-0000000002"});
   made("/conch/a/me~r.3-0000000003", ++zxid);
-  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  all_three_listed();
   take_told();
   line->give_up(at("one"), nullptr, now);
   error(status::no_node);  // to the read that was sent for the first of them
@@ -193,18 +195,15 @@ TEST_F(ZookeeperPermits, OneOfAnotherKindThatIsOnItsWayOutHarmsNobody) {
 
 TEST_F(ZookeeperPermits, AfterAReconnectEachIsWatchedAgainOnce) {
   be_open();
-  ask(at("one", "a", reads), "a/me~r.2-0000000002");
-  listed({"x~w.1-0000000001", "me~r.2-0000000002"});
-  ok();  // its watch
-  ask(at("two", "a", reads), "a/me~r.3-0000000003");
-  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  two_readers_behind_a_writer();
+  all_three_listed();
   lose_connection();
   advance(1us);
   open(7, false);
   take_sent();
   take_told();
-  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
-  listed({"x~w.1-0000000001", "me~r.2-0000000002", "me~r.3-0000000003"});
+  all_three_listed();
+  all_three_listed();
   EXPECT_EQ(take_sent(), (texts{"watch /conch/a/x~w.1-0000000001", "watch /conch/a/me~r.2-0000000002"}));
   happened(event::deleted, "/conch/a/x~w.1-0000000001");
   EXPECT_EQ(take_told(), (texts{"queued one", "queued two", "pushed one", "pushed two"}));
@@ -380,10 +379,7 @@ TEST_F(ZookeeperOwner, InANewSessionOneNodeIsAskedForAgain) {
   stand_in_line();
   line->ask(mine("two"), true, 12s, now);
   next_turn();
-  lose_connection();
-  advance(1us);
-  line->receiver().connected(now);
-  line->receiver().greeted({0, 0, ""}, now);
+  lose_session();
   advance(1ms);
   take_sent();
   take_told();

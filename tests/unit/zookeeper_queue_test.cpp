@@ -525,10 +525,7 @@ TEST_F(ZookeeperQueue, TheEndOfTheSessionIsTheEndOfItsCleanups) {
 TEST_F(ZookeeperQueue, InANewSessionItAsksAnew) {
   be_open();
   stand("a", {"x.1-0000000003"}, "me.2-0000000004");
-  lose_connection();
-  advance(1us);
-  line->receiver().connected(now);
-  line->receiver().greeted({0, 0, ""}, now);
+  lose_session();
   advance(1ms);
   take_sent();
   take_told();

@@ -1,5 +1,7 @@
 #include "zookeeper/differential.hpp"
 
+#include "base/readable.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <thread>
@@ -37,16 +39,8 @@ std::vector<std::size_t> with_the_leader_first(std::size_t servers, std::size_t 
   return all;
 }
 
-std::string readable(std::string_view bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (char const c : bytes) {
-    auto const u = static_cast<unsigned char>(c);
-    if (u >= 0x20 && u < 0x7f) text += c;
-    else text += std::string{"\\x"} + digits[u >> 4U] + digits[u & 15U];
-  }
-  return text;
-}
+/// Whole: what is compared must not be cut short.
+std::string readable(std::string_view bytes) { return conch::readable(bytes, bytes.max_size()); }
 
 struct request_words {
   std::string operator()(ping const&) const { return "ping"; }

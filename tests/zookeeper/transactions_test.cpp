@@ -15,6 +15,15 @@ namespace {
 
 std::string folder_of(std::string const& lock) { return zookeeper::folder_of(zookeeper::root_of("", "conch:"), lock); }
 
+/// Of a client that waits until servers are back.
+config patient(zookeeper_ensemble const& with, std::chrono::milliseconds lease) {
+  config c = quick(with.url(), lease);
+  c.connect_timeout = 5s;
+  c.offline_timeout = 60s;
+  c.reconnect_max = 100ms;
+  return c;
+}
+
 // -------------------------------------------------------------------------------------------------- built anew
 
 /// All servers lose their data, and come back under their addresses with transactions that begin anew. Programs go on running meanwhile.
@@ -29,10 +38,7 @@ void build_anew(std::size_t servers) {
   }
   world w;
   auto const body = [&]() -> asio::awaitable<void> {
-    config c = quick(ensemble.url(), 3s);
-    c.connect_timeout = 5s;
-    c.offline_timeout = 60s;
-    c.reconnect_max = 100ms;
+    config const c = patient(ensemble, 3s);
     client stays{w.ctx.get_executor(), c};
     mutex lock{stays, "lock"}, other{stays, "another"};
     hold h = co_await lock.async_acquire();
@@ -75,10 +81,7 @@ TEST(ZookeeperTransactions, P2AndP5HoldsPlacesAndTokensGoOnWhenTheNumbersOfAnEpo
   zookeeper_ensemble ensemble{options};
   world w;
   auto const body = [&]() -> asio::awaitable<void> {
-    config c = quick(ensemble.url(), 30s);
-    c.connect_timeout = 5s;
-    c.offline_timeout = 60s;
-    c.reconnect_max = 100ms;
+    config const c = patient(ensemble, 30s);
     client holder{w.ctx.get_executor(), c}, waiter{w.ctx.get_executor(), c}, busy{w.ctx.get_executor(), c}, rival{w.ctx.get_executor(), c};
     mutex held{holder, "held"}, behind{waiter, "held"}, one{busy, "passed on"}, two{rival, "passed on"};
     hold h = co_await held.async_acquire();
