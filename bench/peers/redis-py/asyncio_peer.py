@@ -6,14 +6,12 @@ import time
 
 import redis.asyncio
 
-LEASE = 30
-GAP = 0.003  # between two clients that ask
+from common import CONNECTIONS, GAP, LEASE, arguments, compute, is_slept, names_of, say, say_drained, task_line
 
 
 async def connect(port):
-    # Its pool stops at 100 connections unless told otherwise; each task has one of its own here.
     client = redis.asyncio.Redis(
-        connection_pool=redis.asyncio.ConnectionPool(host="127.0.0.1", port=port, max_connections=100_000)
+        connection_pool=redis.asyncio.ConnectionPool(host="127.0.0.1", port=port, max_connections=CONNECTIONS)
     )
     await client.ping()
     return client
@@ -23,19 +21,11 @@ def lock_of(client, name):
     return client.lock("redis-py-asyncio:" + name, timeout=LEASE)
 
 
-def say(line):
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
 async def work(us):
-    """The critical section: slept if it is a millisecond or more, else computed."""
-    if us >= 1000:
+    if is_slept(us):
         await asyncio.sleep(us / 1e6)
-        return
-    until = time.perf_counter() + us / 1e6
-    while time.perf_counter() < until:
-        pass
+    else:
+        compute(us)
 
 
 async def task(lock, contended, until, body):
@@ -54,7 +44,7 @@ async def task(lock, contended, until, body):
             break
         holds += 1
         held += releases - now
-    return f"task {holds} {held * 1e6:.0f}" + "".join(waits)
+    return task_line(holds, held, waits)
 
 
 async def stand_in_line(lock, first, after):
@@ -66,7 +56,7 @@ async def stand_in_line(lock, first, after):
 
 async def run(client, workload, seconds, body, count):
     contended = workload == "contended"
-    names = [workload if contended else f"{workload}:{i}" for i in range(count)]
+    names = names_of(workload, count)
     until = time.perf_counter() + seconds
     for text in await asyncio.gather(*(task(lock_of(client, n), contended, until, body) for n in names)):
         say(text)
@@ -80,9 +70,7 @@ async def standard_input():
 
 
 async def main():
-    if len(sys.argv) != 4:
-        sys.exit("usage: asyncio_peer.py WORKLOAD PORT TASKS")
-    workload, port, tasks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    workload, port, tasks = arguments()
     one = await connect(port)
     many = [await connect(port) for _ in range(tasks)] if workload == "drain" else []
     held = lock_of(one, workload)
@@ -109,7 +97,7 @@ async def main():
             begin = time.perf_counter()
             await held.release()
             await waiting
-            say(f"drained {(time.perf_counter() - begin) * 1e6:.0f} {(first[0] - begin) * 1e6:.0f}")
+            say_drained(begin, first[0])
 
 
 asyncio.run(main())

@@ -6,13 +6,11 @@ import time
 
 import redis
 
-LEASE = 30
-GAP = 0.003  # between two clients that ask
+from common import CONNECTIONS, GAP, LEASE, arguments, compute, is_slept, names_of, say, say_drained, task_line
 
 
 def connect(port):
-    # Its pool stops at 100 connections unless told otherwise; each task has one of its own here.
-    client = redis.Redis(connection_pool=redis.ConnectionPool(port=port, max_connections=100_000))
+    client = redis.Redis(connection_pool=redis.ConnectionPool(port=port, max_connections=CONNECTIONS))
     client.ping()
     return client
 
@@ -21,19 +19,11 @@ def lock_of(client, name):
     return client.lock("redis-py:" + name, timeout=LEASE)
 
 
-def say(line):
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
 def work(us):
-    """The critical section: slept if it is a millisecond or more, else computed."""
-    if us >= 1000:
+    if is_slept(us):
         time.sleep(us / 1e6)
-        return
-    until = time.perf_counter() + us / 1e6
-    while time.perf_counter() < until:
-        pass
+    else:
+        compute(us)
 
 
 def task(lock, contended, until, body, into):
@@ -52,7 +42,7 @@ def task(lock, contended, until, body, into):
             break
         holds += 1
         held += releases - now
-    into.append(f"task {holds} {held * 1e6:.0f}" + "".join(waits))
+    into.append(task_line(holds, held, waits))
 
 
 def stand_in_line(lock, first):
@@ -63,7 +53,7 @@ def stand_in_line(lock, first):
 
 def run(client, workload, seconds, body, count):
     contended = workload == "contended"
-    names = [workload if contended else f"{workload}:{i}" for i in range(count)]
+    names = names_of(workload, count)
     until = time.perf_counter() + seconds
     lines = []
     if count == 1:
@@ -82,9 +72,7 @@ def run(client, workload, seconds, body, count):
 
 
 def main():
-    if len(sys.argv) != 4:
-        sys.exit("usage: peer.py WORKLOAD PORT TASKS")
-    workload, port, tasks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    workload, port, tasks = arguments()
     one = connect(port)
     many = [connect(port) for _ in range(tasks)] if workload == "drain" else []
     held = lock_of(one, workload)
@@ -114,7 +102,7 @@ def main():
             held.release()
             for t in waiting:
                 t.join()
-            say(f"drained {(time.perf_counter() - begin) * 1e6:.0f} {(first[0] - begin) * 1e6:.0f}")
+            say_drained(begin, first[0])
 
 
 main()
