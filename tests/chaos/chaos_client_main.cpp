@@ -19,7 +19,10 @@
 #include <exception>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace {
 
@@ -38,19 +41,31 @@ struct worker {
   int roll(int sides) { return std::uniform_int_distribution<int>{0, sides - 1}(random); }
 
   conch::client client;
+  conch::owner together;  // of several tasks
   witness recorder;
   std::string const name;
   std::mt19937_64 random;
   int const locks;
+  std::string kinds = "mutex";
   int slow_share = 60;     // one hold in so many is held long enough to be renewed
   bool tells_all = false;  // the recorder hears of each hold from its grant to its end, and of each connection
   bool stopping = false;
 };
 
+/// What a hold has of its lock.
+struct share {
+  char const* name = "mutex";
+  int weight = 1, limit = 1;
+  std::string owner = conch::test::visit::nobody;
+  bool guarded = false;  // the resource of the recorder is for one at a time
+};
+
 /// What is known of one hold while it is used.
+template <class Hold>
 struct use_of_hold {
   std::string lock, who;
-  conch::hold hold;
+  share of;
+  Hold hold;
   std::int64_t granted = 0;
   std::int64_t promised = 0;  // the latest deadline that it has shown; a lost hold shows none
   std::shared_ptr<std::int64_t> lost_at = std::make_shared<std::int64_t>(std::numeric_limits<std::int64_t>::max());
@@ -58,9 +73,11 @@ struct use_of_hold {
 
 /// One step at the guarded resource. The deadline is read before: what the hold promises at that moment must be true,
 /// however long this process is stopped before the recorder hears of it.
-bool step(worker& w, use_of_hold& v, char const* what) {
+template <class Hold>
+bool step(worker& w, use_of_hold<Hold>& v, char const* what) {
   std::int64_t const promised = in_ns(v.hold.deadline());
   v.promised = std::max(v.promised, promised);
+  if (!v.of.guarded) return true;
   auto answer = witness::answer::wrong;
   if (what[0] == 'e') answer = w.recorder.enter(v.lock, v.who, v.hold.fence(), v.granted);
   if (what[0] == 'w') answer = w.recorder.write(v.lock, v.who, v.hold.fence());
@@ -76,7 +93,8 @@ asio::awaitable<void> sleep_for(std::chrono::microseconds d) {
   co_await timer.async_wait(use_tuple);
 }
 
-asio::awaitable<void> use(worker& w, use_of_hold& v) {
+template <class Hold>
+asio::awaitable<void> use(worker& w, use_of_hold<Hold>& v) {
   auto const lost_at = v.lost_at;
   v.hold.async_lost([lost_at](conch::error_code why) {
     if (why != asio::error::operation_aborted) *lost_at = in_ns(conch::clock::now());
@@ -98,14 +116,39 @@ asio::awaitable<void> use(worker& w, use_of_hold& v) {
   if (!w.tells_all) co_return;
   // Whoever was refused believes in the hold until it is told: for how long?
   for (std::int64_t const end = v.promised; !inside && v.hold.valid() && in_ns(conch::clock::now()) < end;) co_await sleep_for(2ms);
-  w.recorder.visited({v.who, v.lock, v.hold.fence(), v.granted, std::min({v.promised, *v.lost_at, in_ns(conch::clock::now())})});
+  std::int64_t const ended = std::min({v.promised, *v.lost_at, in_ns(conch::clock::now())});
+  w.recorder.visited({v.who, v.lock, v.hold.fence(), v.granted, ended, v.of.weight, v.of.limit, v.of.owner});
 }
 
-asio::awaitable<conch::hold> acquire(worker& w, conch::mutex lock) {
+/// Some permits of a semaphore, in the shape of a mutex.
+class permits {
+ public:
+  permits(conch::semaphore of, std::uint32_t count) : of_{std::move(of)}, count_{count} {}
+
+  template <class Token>
+  auto async_acquire(conch::acquire_options options, Token&& token) {
+    return of_.async_acquire(count_, options, std::forward<Token>(token));
+  }
+  template <class Token>
+  auto async_acquire(Token&& token) {
+    return of_.async_acquire(count_, std::forward<Token>(token));
+  }
+  template <class Token>
+  auto async_try_acquire(Token&& token) {
+    return of_.async_try_acquire(count_, std::forward<Token>(token));
+  }
+
+ private:
+  conch::semaphore of_;
+  std::uint32_t count_;
+};
+
+template <class Hold, class Lock>
+asio::awaitable<Hold> acquire(worker& w, Lock lock) {
   int const kind = w.roll(10);
   auto const began = conch::clock::now();
   conch::error_code ec;
-  conch::hold h;
+  Hold h;
   if (kind < 6) {
     auto result = co_await lock.async_acquire(use_tuple);
     ec = std::get<0>(result);
@@ -145,30 +188,94 @@ asio::awaitable<conch::hold> acquire(worker& w, conch::mutex lock) {
   co_return h;
 }
 
+/// Who has the lock may have it once more at once, as the same hold.
+template <class Lock>
+asio::awaitable<void> nest(worker& w, use_of_hold<conch::reentrant_hold>& v, Lock lock) {
+  auto result = co_await lock.async_try_acquire(use_tuple);
+  conch::error_code const ec = std::get<0>(result);
+  conch::reentrant_hold const inner = std::move(std::get<1>(result));
+  if (!v.hold.valid() || w.stopping) co_return;  // then it was an acquire of its own
+  if (ec || !inner) w.recorder.complain(v.who + ": an acquire of who has '" + v.lock + "' ended with " + (ec ? ec.message() : "nothing"));
+  else if (inner.fence() != v.hold.fence()) w.recorder.complain(v.who + ": two levels of '" + v.lock + "' have two fences");
+  w.recorder.count("nested");
+}
+
+template <class Hold = conch::hold, class Lock>
+asio::awaitable<void> take(worker& w, std::string who, std::string name, share of, Lock lock) {
+  use_of_hold<Hold> v;
+  v.who = std::move(who);
+  v.lock = std::move(name);
+  v.of = std::move(of);
+  v.hold = co_await acquire<Hold>(w, lock);
+  if (!v.hold) {
+    co_await sleep_for(std::chrono::microseconds{w.roll(10'000)});
+    co_return;
+  }
+  v.granted = in_ns(conch::clock::now());
+  w.recorder.progress(v.who);
+  w.recorder.count(std::string{"taken as "} + v.of.name);
+  if constexpr (std::is_same_v<Hold, conch::reentrant_hold>) {
+    if (w.roll(3) == 0) co_await nest(w, v, lock);
+  }
+  co_await use(w, v);
+  if (*v.lost_at != std::numeric_limits<std::int64_t>::max()) w.recorder.count("losses told");
+  if (w.roll(5) == 0) {
+    v.hold = Hold{};
+  } else {
+    auto released = co_await v.hold.async_release(use_tuple);
+    conch::error_code const ec = std::get<0>(released);
+    if (ec && ec != conch::errc::unreachable) w.recorder.complain(v.who + ": release ended with " + ec.message());
+  }
+  if (w.roll(3) == 0) co_await sleep_for(std::chrono::microseconds{w.roll(20'000)});
+}
+
+/// All clients must agree on what a lock is.
+std::string kind_of(worker const& w, int lock) {
+  constexpr char const* in_turn[] = {"mutex", "shared_mutex", "semaphore", "reentrant_mutex", "reentrant_shared_mutex"};
+  return w.kinds == "all" ? in_turn[lock % 5] : w.kinds;
+}
+
 asio::awaitable<void> task(worker& w, int number) {
+  constexpr int everything = 1000;  // more than there are tasks
+  constexpr int most_permits = 3;
   std::string const who = w.name + "." + std::to_string(number);
+  conch::owner const myself;
   while (!w.stopping) {
-    use_of_hold v;
-    v.who = who;
-    v.lock = "chaos:" + std::to_string(w.roll(w.locks));
-    conch::mutex const lock{w.client, v.lock};
-    v.hold = co_await acquire(w, lock);
-    if (!v.hold) {
-      co_await sleep_for(std::chrono::microseconds{w.roll(10'000)});
-      continue;
-    }
-    v.granted = in_ns(conch::clock::now());
-    w.recorder.progress(who);
-    co_await use(w, v);
-    if (*v.lost_at != std::numeric_limits<std::int64_t>::max()) w.recorder.count("losses told");
-    if (w.roll(5) == 0) {
-      v.hold = conch::hold{};
+    int const which = w.roll(w.locks);
+    std::string const name = "chaos:" + std::to_string(which);
+    std::string const kind = kind_of(w, which);
+    bool const writes = w.roll(3) == 0;
+    if (kind == "mutex") {
+      share const of{.guarded = true};
+      conch::mutex const lock{w.client, name};
+      co_await take(w, who, name, of, lock);
+    } else if (kind == "shared_mutex" && writes) {
+      share const of{"writer", everything, everything};
+      conch::shared_mutex const lock{w.client, name};
+      co_await take(w, who, name, of, lock);
+    } else if (kind == "shared_mutex") {
+      share const of{"reader", 1, everything};
+      auto const lock = conch::shared_mutex{w.client, name}.readers();
+      co_await take(w, who, name, of, lock);
+    } else if (kind == "semaphore") {
+      int const count = 1 + w.roll(most_permits);
+      share const of{"permits", count, most_permits};
+      permits const lock{conch::semaphore{w.client, name, most_permits}, static_cast<std::uint32_t>(count)};
+      co_await take(w, who, name, of, lock);
+    } else if (kind == "reentrant_mutex") {
+      bool const alone = w.roll(2) == 0;
+      share const of{"reentrant", 1, 1, alone ? who : w.name};
+      auto const lock = conch::reentrant_mutex{w.client, name}.for_owner(alone ? myself : w.together);
+      co_await take<conch::reentrant_hold>(w, who, name, of, lock);
+    } else if (kind == "reentrant_shared_mutex") {
+      share const of{writes ? "reentrant writer" : "reentrant reader", writes ? everything : 1, everything, who};
+      auto const lock = conch::reentrant_shared_mutex{w.client, name}.for_owner(myself);
+      auto const reading = lock.readers();
+      if (writes) co_await take<conch::reentrant_hold>(w, who, name, of, lock);
+      else co_await take<conch::reentrant_hold>(w, who, name, of, reading);
     } else {
-      auto released = co_await v.hold.async_release(use_tuple);
-      conch::error_code const ec = std::get<0>(released);
-      if (ec && ec != conch::errc::unreachable) w.recorder.complain(who + ": release ended with " + ec.message());
+      throw std::invalid_argument{"no such kind: " + kind};
     }
-    if (w.roll(3) == 0) co_await sleep_for(std::chrono::microseconds{w.roll(20'000)});
   }
 }
 
@@ -197,10 +304,11 @@ int run(int argc, char** argv) {
   settings.client_name = value_of(argc, argv, "--name");
   settings.single_threaded = settings.local_slice > 2ms;  // some of them
   // Only the client knows when it has come to another server.
-  bool const tells_all = settings.url.starts_with("redis-sentinel://") || settings.url.starts_with("redis-cluster://");
+  bool const fails_over = settings.url.starts_with("redis-sentinel://") || settings.url.starts_with("redis-cluster://");
+  bool const tells_all = fails_over || settings.url.starts_with("zookeeper://");
   std::string const name = settings.client_name;
-  auto const arrivals = tells_all ? std::make_unique<witness>(value_of(argc, argv, "--witness")) : nullptr;
-  if (tells_all) {
+  auto const arrivals = fails_over ? std::make_unique<witness>(value_of(argc, argv, "--witness")) : nullptr;
+  if (fails_over) {
     settings.log = [&](conch::log_level, std::string_view words) {
       constexpr std::string_view there = "connected to redis://127.0.0.1:";
       if (words.starts_with(there)) arrivals->arrived({name, std::stoi(std::string{words.substr(there.size())}), in_ns(conch::clock::now())});
@@ -215,6 +323,7 @@ int run(int argc, char** argv) {
            std::atoi(value_of(argc, argv, "--locks"))};
 
   w.slow_share = std::atoi(value_of(argc, argv, "--slow"));
+  w.kinds = value_of(argc, argv, "--kinds");
   w.tells_all = tells_all;
 
   asio::signal_set signals{ctx, SIGTERM};

@@ -4,6 +4,7 @@
 #include "chaos/failover_judge.hpp"
 #include "chaos/sentinel_nemesis.hpp"
 #include "chaos/server_nemesis.hpp"
+#include "chaos/share_judge.hpp"
 #include "chaos/zookeeper_nemesis.hpp"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ recorder must have refused the one with the smaller fence.
                  not replayed by it.
   --workers N    client processes (default 6)
   --tasks N      of each (default 3)
-  --locks N      (default 3; with --cluster 6)
+  --locks N      (default 3; with --cluster 6; with --zookeeper 5)
   --lease MS     (default 1200; with --sentinel 4000, for a failover takes 2 to 3 s; with --cluster 8000: 4 s;
                  with --zookeeper 4000)
   --sentinel     a master, two replicas and three Sentinels instead of one server: masters are killed
@@ -54,7 +55,10 @@ recorder must have refused the one with the smaller fence.
                  the slots of locks move. Two may hold a lock only if its shard had a promotion that may
                  have lost writes
   --zookeeper    an ensemble of three: servers are killed and stopped, followers are cut off from their leader
-                 while they go on answering, and the clients' connections suffer. Nothing excuses two holders
+                 while they go on answering, and the clients' connections suffer. Nothing excuses two holders,
+                 nor more than a lock with several owners has room for
+  --kind KIND    with --zookeeper: all locks are of this kind: mutex, shared_mutex, semaphore, reentrant_mutex,
+                 reentrant_shared_mutex (default: all, each in turn)
   --no-data-loss the server is never restarted without its data. With --cluster nobody is killed, or
                  stands still for long: then no hold may be lost, whatever moves
   --sabotage     delete locks that are held, which must be noticed: succeeds if it was
@@ -69,7 +73,8 @@ struct settings : chaos_options {
 
 settings read(int argc, char** argv) {
   settings s;
-  bool lease_is_given = false, locks_are_given = false;
+  bool lease_is_given = false, locks_are_given = false, kind_is_given = false;
+  constexpr std::string_view kinds[] = {"all", "mutex", "shared_mutex", "semaphore", "reentrant_mutex", "reentrant_shared_mutex"};
   s.seed = std::random_device{}();
   s.client_program = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "conch-chaos-client").string();
   for (int i = 1; i < argc; ++i) {
@@ -114,6 +119,10 @@ settings read(int argc, char** argv) {
       s.cluster = true;
     } else if (option == "--zookeeper") {
       s.zookeeper = true;
+    } else if (option == "--kind") {
+      s.kinds = value();
+      kind_is_given = true;
+      if (std::find(std::begin(kinds), std::end(kinds), s.kinds) == std::end(kinds)) throw std::invalid_argument("no such kind: " + s.kinds);
     } else if (option == "--client") {
       s.client_program = value();
     } else if (option == "--quiet") {
@@ -128,6 +137,9 @@ settings read(int argc, char** argv) {
     if (!lease_is_given) s.lease = std::chrono::seconds{s.cluster ? 8 : 4};
   }
   if (s.cluster && !locks_are_given) s.locks = 6;
+  if (s.zookeeper && !locks_are_given) s.locks = 5;
+  if (s.zookeeper && !kind_is_given) s.kinds = "all";
+  if (kind_is_given && !s.zookeeper) throw std::invalid_argument("--kind is for --zookeeper");
   return s;
 }
 
@@ -138,6 +150,7 @@ class judge {
       : nemesis_{n}, witness_{w}, server_{dynamic_cast<server_nemesis*>(&n)},
         sentinels_{dynamic_cast<sentinel_nemesis*>(&n)}, cluster_{dynamic_cast<cluster_nemesis*>(&n)} {
     if (sentinels_ != nullptr) failovers_ = std::make_unique<failover_judge>(n.options().lease, sentinels_->first());
+    if (dynamic_cast<zookeeper_nemesis*>(&n) != nullptr) shares_ = std::make_unique<share_judge>();
     if (cluster_ != nullptr) failovers_ = std::make_unique<cluster_judge>(n.options().lease, cluster_->ports(), cluster_->moves());
   }
 
@@ -161,8 +174,12 @@ class judge {
     }
   }
 
-  /// With failovers: all that have ended.
+  /// With failovers, and where locks have several owners: all that have ended.
   void holds() {
+    if (shares_) {
+      shares_->heard(witness_.take_visits());
+      for (std::string const& what : shares_->judge()) violation(what);
+    }
     if (!failovers_) return;
     failovers_->heard(witness_.take_visits());
     failovers_->heard(witness_.take_arrivals());
@@ -199,7 +216,9 @@ class judge {
   /// What may be, and was.
   std::string excused() const {
     if (server_ != nullptr) return "refused while the hold said it was valid, after the server lost its data: " + std::to_string(excused_);
-    if (!failovers_) return "refused " + std::to_string(refused_);
+    if (shares_)
+      return "refused " + std::to_string(refused_) + ", holds " + std::to_string(shares_->visits()) + ", of them granted beside others " +
+             std::to_string(shares_->beside_others());
     return "holds " + std::to_string(failovers_->visits()) + ", promotions " + std::to_string(promotions().size()) +
            ", overlaps of holds explained by one " + std::to_string(failovers_->explained()) + ", the longest " +
            std::to_string(failovers_->longest().count()) + " ms, and " + std::to_string(failovers_->longest_of_the_well().count()) +
@@ -215,6 +234,7 @@ class judge {
   sentinel_nemesis* const sentinels_;
   cluster_nemesis* const cluster_;
   std::unique_ptr<failover_judge> failovers_;
+  std::unique_ptr<share_judge> shares_;
   std::set<std::pair<std::string, std::int64_t>> resolved_;
   std::uint64_t violations_ = 0, refused_ = 0, excused_ = 0;
 };
@@ -222,7 +242,6 @@ class judge {
 int run(settings const& s) {
   std::cout << "seed " << s.seed << ": " << s.workers << " clients with " << s.tasks << " tasks each, " << s.locks << " locks, lease "
             << s.lease.count() << " ms, " << s.length.count() << " s" << std::endl;
-  auto const began = steady::now();
   auto const started = [&]() -> std::unique_ptr<nemesis> {
     if (s.sentinel) return std::make_unique<sentinel_nemesis>(s);
     if (s.cluster) return std::make_unique<cluster_nemesis>(s);
@@ -230,6 +249,7 @@ int run(settings const& s) {
     return std::make_unique<server_nemesis>(s);
   }();
   nemesis& n = *started;
+  auto const began = steady::now();                                          // servers may start slowly
   auto const patience = s.sentinel || s.cluster || s.zookeeper ? 60s : 20s;  // two failovers, of which one fails
   witness w{n.witness_url()};
   judge j{n, w};

@@ -82,7 +82,9 @@ void nemesis::start(worker& w) {
                                    "--slice",
                                    slices[w.number % 4],
                                    "--slow",
-                                   std::to_string(options_.slow_share)};
+                                   std::to_string(options_.slow_share),
+                                   "--kinds",
+                                   options_.kinds};
   auto const more = arguments_of(w);
   line.insert(line.end(), more.begin(), more.end());
   w.pid = spawn(std::move(line));

@@ -26,7 +26,8 @@ struct chaos_options {
   int tasks = 3;  // of each
   int locks = 3;
   std::chrono::milliseconds lease{1200};
-  int slow_share = 60;  // one hold in so many lasts long enough to be renewed
+  int slow_share = 60;          // one hold in so many lasts long enough to be renewed
+  std::string kinds = "mutex";  // of the locks; "all": one of each in turn
   bool lose_data = true;
   bool sabotage = false;  // delete locks that are held, and expect the recorder to notice
   std::string client_program;

@@ -99,7 +99,7 @@ void witness::complain(std::string const& what) { probe_.command({"RPUSH", "comp
 
 void witness::visited(visit const& v) {
   std::ostringstream line;
-  line << v.who << ' ' << v.lock << ' ' << v.fence << ' ' << v.granted << ' ' << v.ended;
+  line << v.who << ' ' << v.lock << ' ' << v.fence << ' ' << v.granted << ' ' << v.ended << ' ' << v.weight << ' ' << v.limit << ' ' << v.owner;
   probe_.command({"RPUSH", "visits", line.str()});
 }
 
@@ -123,7 +123,7 @@ std::vector<visit> witness::take_visits() {
   for (std::string const& line : take_list("visits")) {
     visit v;
     std::istringstream in{line};
-    in >> v.who >> v.lock >> v.fence >> v.granted >> v.ended;
+    in >> v.who >> v.lock >> v.fence >> v.granted >> v.ended >> v.weight >> v.limit >> v.owner;
     if (!in) throw std::runtime_error("the recorder cannot read '" + line + "'");
     all.push_back(v);
   }

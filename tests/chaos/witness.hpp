@@ -34,10 +34,14 @@ struct overlap {
 
 /// One hold, from its grant until nobody believed in it any more.
 struct visit {
+  static constexpr char const* nobody = "-";
+
   std::string who, lock;  // WORKER.INCARNATION.TASK
   std::int64_t fence = 0;
   nanoseconds_of_boot granted = 0;
   nanoseconds_of_boot ended = 0;  // released, told lost, or not valid any more
+  int weight = 1, limit = 1;      // what it has of the lock
+  std::string owner = nobody;     // of a reentrant lock
 };
 
 /// A worker's client has connected to a server.
