@@ -41,7 +41,7 @@ void session::connected(time_point now) {
   // A server that is behind what this client has seen closes the connection, as does one without its quorum. Servers that were built anew are behind
   // for good. With nothing left to lose by it, they are asked for the session as if nothing had been seen, to hear that it has ended. A new session
   // is a transaction: a server that gives one has all before it.
-  inquires_ = id_ != 0 && std::exchange(unheard_, false) && now >= std::max(deadline_, inquired_);
+  inquires_ = id_ != 0 && std::exchange(unheard_, false) && now >= std::max(deadline_, inquired_) && !CONCH_MUTANT(higher_transaction_awaited);
   out_.greet({id_ == 0 || inquires_ ? 0 : last_seen_, static_cast<std::int32_t>(engine::whole_ms(settings_.lease).count()), id_, password_});
 }
 
@@ -150,7 +150,7 @@ void session::settle(step of, reply const& r, time_point now) {
   if (of == step::read_root && r.what == status::ok) {
     auto const* const root = std::get_if<data>(&r.content);
     if (root == nullptr) return drop("an answer of another kind than was asked for", now);
-    birth_ = root->node.created_ms * 1000 - protocol::fence_epoch_us;
+    if (birth_ == 0 || !CONCH_MUTANT(birth_kept)) birth_ = root->node.created_ms * 1000 - protocol::fence_epoch_us;
     if (has_own_node_) return open(now);
     return write(step::make_folder, create{root_ + "/.clients", {}, node_kind::persistent, who()}, now);
   }

@@ -284,6 +284,31 @@ TEST_F(ZookeeperLineJudge, NoticesAReadersTokenThatIsLessThanTheOneOfTheWriterBe
   EXPECT_EQ(grant("b", 8, reader()), 2);
 }
 
+TEST_F(ZookeeperLineJudge, LetsANewEnsembleCountAnewWithALaterBirth) {
+  stands("a", 7, {});
+  EXPECT_EQ(grant("a", 7, {}), 0);
+  believed.clear();
+  judge.built_anew(now);
+  birth += 10;
+  stands("b", 1, {}, 2);
+  EXPECT_EQ(grant("b", 1, {}), 0);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesTheBirthOfTheEnsembleBefore) {
+  stands("a", 7, {});
+  EXPECT_EQ(grant("a", 7, {}), 0);
+  believed.clear();
+  judge.built_anew(now);
+  stands("b", 1, {}, 2);
+  EXPECT_EQ(grant("b", 1, {}), 2);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAHoldOfTheEnsembleBefore) {
+  stands("a", 7, {});
+  judge.built_anew(now);
+  EXPECT_EQ(grant("a", 7, {}), 1);
+}
+
 TEST_F(ZookeeperLineJudge, DoesNotMindTheOrderOfTokensOfReaders) {
   stands("a", 1, reader());
   stands("b", 2, reader());

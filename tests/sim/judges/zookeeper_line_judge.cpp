@@ -116,6 +116,15 @@ void zookeeper_line_judge::session_over(std::int64_t session, nanos now) {
   look(now);
 }
 
+void zookeeper_line_judge::built_anew(nanos now) {
+  for (standing_node& n : line_) {
+    n.gone_at = now;
+    past_.push_back(std::move(n));
+  }
+  line_.clear();
+  birth_ = -1;
+}
+
 /// The first in line is of another kind, or somebody stands before it in another client for the same owner.
 std::vector<std::string> zookeeper_line_judge::who_refuses(zookeeper_line_node const& n) const {
   std::vector<std::string> found;

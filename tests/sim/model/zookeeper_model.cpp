@@ -1,5 +1,7 @@
 #include "sim/model/zookeeper_model.hpp"
 
+#include <boost/assert.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +11,8 @@ using zookeeper::reply;
 using zookeeper::status;
 
 zookeeper_model::zookeeper_model(settings s, event_queue& events, nanos const& now, outside& out)
-    : settings_{s}, events_{events}, now_{now}, out_{out}, random_{s.seed}, servers_(s.servers), frozen_(s.servers, std::vector<int>(s.servers, 0)) {
+    : settings_{s}, epoch_ms_{s.epoch_ms}, events_{events}, now_{now}, out_{out}, random_{s.seed}, servers_(s.servers),
+      frozen_(s.servers, std::vector<int>(s.servers, 0)) {
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < servers_.size(); ++i) all.push_back(i);
   lead(static_cast<std::size_t>(random_.below(std::ssize(servers_))), all);
@@ -122,6 +125,19 @@ void zookeeper_model::start(std::size_t at) {
   if (servers_[at].is != role::down) return;
   servers_[at].is = role::looking;
   look_for_leader();
+}
+
+void zookeeper_model::build_anew() {
+  epoch_ms_ += (static_cast<std::int64_t>(epoch_ - 1) << 32) / 1000 + 1;
+  epoch_ = 0;
+  latest_ = 0;
+  for (server& s : servers_) {
+    BOOST_ASSERT_MSG(s.is == role::down, "a server that runs keeps its data");
+    s.log.clear();
+    s.committed = s.written = 0;
+    s.tree = s.ahead = {};
+  }
+  for (std::size_t i = 0; i < servers_.size(); ++i) start(i);
 }
 
 void zookeeper_model::write(std::string const& path) {
@@ -346,7 +362,7 @@ void zookeeper_model::revalidate(std::size_t leader, std::size_t asked_at, conne
 void zookeeper_model::propose(std::size_t leader, zookeeper_transaction t) {
   server& s = servers_[leader];
   t.zxid = (static_cast<std::int64_t>(s.epoch) << 32) + ++s.counter;
-  t.at_ms = settings_.epoch_ms + local(s) / millisecond;
+  t.at_ms = epoch_ms_ + local(s) / millisecond;
   s.ahead.apply(t);
   s.log.push_back(std::make_shared<zookeeper_transaction const>(std::move(t)));
   for (peering_ptr const& p : s.learners) {

@@ -71,6 +71,10 @@ class zookeeper_model {
   void thaw(std::size_t a, std::size_t b);
   void crash(std::size_t server);
   void start(std::size_t server);
+  // All servers are down. They have lost everything and start as a new ensemble, which counts its epochs and transactions from the beginning. Their
+  // clocks show at least as much more time as the leaders so far had to last for tokens to grow: 2^32 us each (docs/design/zookeeper.md). Nobody
+  // would simulate these hours.
+  void build_anew();
   // By somebody who is no client of ours.
   void write(std::string const& path);
   // The leader loses its followers, and another server is elected if there is one.
@@ -209,6 +213,7 @@ class zookeeper_model {
   static std::string password_of(std::int64_t session);
 
   settings const settings_;
+  std::int64_t epoch_ms_;
   event_queue& events_;
   nanos const& now_;
   outside& out_;

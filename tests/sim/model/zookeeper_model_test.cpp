@@ -90,6 +90,38 @@ struct ensemble : zookeeper_model::outside {
 
 constexpr auto sequential = zk::node_kind::ephemeral_sequential;
 
+TEST(ZookeeperModel, BuiltAnewItKnowsNothingAndCountsFromTheBeginning) {
+  for (std::size_t const servers : {1u, 3u}) {
+    ensemble e{servers};
+    e.model.depose();
+    e.pass(second);
+    auto const before = e.open(0);
+    EXPECT_EQ(e.make(before, "/a"), "/a");
+    auto const old = std::get<zk::data>(e.ask(before, zk::get_data{"/a", false}).content).node;
+    EXPECT_EQ(old.created >> 32, 2);
+    auto const session = e.of[before].greetings.front();
+    for (std::size_t i = 0; i < servers; ++i) e.model.crash(i);
+    e.pass(second);
+    e.model.build_anew();
+    e.pass(2 * second);
+    auto const c = e.open(0);
+    EXPECT_EQ(e.ask(c, zk::get_data{"/a", false}).what, zk::status::no_node);
+    EXPECT_EQ(e.make(c, "/a"), "/a");
+    auto const made = std::get<zk::data>(e.ask(c, zk::get_data{"/a", false}).content).node;
+    EXPECT_EQ(made.created >> 32, 1);
+    EXPECT_GT(made.created_ms * 1000 + made.created, old.created_ms * 1000 + old.created);
+    // Whoever has seen more is not let in, and without that the session is unknown.
+    auto const behind = e.model.connect(0);
+    e.model.greet(behind, {old.created, 2000, session.session, session.password});
+    EXPECT_TRUE(e.of[behind].closed);
+    auto const asks = e.model.connect(0);
+    e.model.greet(asks, {0, 2000, session.session, session.password});
+    e.pass(50 * millisecond);
+    ASSERT_EQ(e.of[asks].greetings.size(), 1u);
+    EXPECT_EQ(e.of[asks].greetings.front().session, 0);
+  }
+}
+
 TEST(ZookeeperModel, KeepsATreeWithSequentialNodes) {
   ensemble e{1};
   auto const c = e.open(0);

@@ -230,6 +230,7 @@ enum class engine_mutant : std::uint8_t {
   watcher_never_checks,
   push_to_watcher_ignored,
   // src/zookeeper
+  birth_kept,
   lock_node_written,
   granted_without_proof,
   session_deadline_ignored,
@@ -242,6 +243,7 @@ enum class engine_mutant : std::uint8_t {
   death_before_is_a_grant,
   fence_of_sequence,
   gone_before_watched,
+  higher_transaction_awaited,
   id_over_sessions,
   lost_creation_forgotten,
   no_session_margin,

@@ -27,6 +27,9 @@ constexpr mutant mutants[] = {
      engine_mutant::session_deadline_ignored},
     {"zk-resent-release-is-a-loss", "a release that was carried out, and not answered, is told as a loss", "P8",
      engine_mutant::resent_release_is_a_loss},
+    {"zk-birth-kept", "an ensemble that was built anew has the birth of the one before", "B16", engine_mutant::birth_kept},
+    {"zk-higher-transaction-awaited", "servers that are behind what a client has seen are thought to catch up for ever", "B16",
+     engine_mutant::higher_transaction_awaited},
     {"zk-watches-thought-kept", "after a reconnect nobody looks whether the predecessor is still there", "B12", engine_mutant::watches_thought_kept},
 };
 

@@ -249,6 +249,31 @@ void zookeeper_world::closed(zookeeper_model::connection_id c) {
 
 void zookeeper_world::plan_faults() {
   for (std::int64_t n = random_.between(1, 10); n > 0; --n) after(random_.between(0, 5 * lease), [this] { strike(); });
+  plan_new_ensemble();
+}
+
+/// B16: in few schedules all servers lose their data, and start as a new ensemble. Not before all sessions are over: a hold of before would be
+/// believed in beside one of the new ensemble. (With numbers of its own, so that it changes no other schedule.)
+void zookeeper_world::plan_new_ensemble() {
+  random_source r{seed ^ 0x6275'696c'7400};
+  if (!r.chance(4)) return;
+  nanos const begin = r.between(0, 3 * lease), end = begin + lease + r.between(0, lease);
+  after(begin, [this] {
+    say("fault: all servers lose their data");
+    all_are_down_ = true;
+    for (std::size_t i = 0; i < model_->size(); ++i) model_->crash(i);
+  });
+  after(end, [this] {
+    say("the servers start as a new ensemble");
+    all_are_down_ = false;
+    ++result.built_anew;
+    for (watch& w : locks_) w.line.built_anew(now_);
+    model_->build_anew();
+  });
+}
+
+void zookeeper_world::start(std::size_t which) {
+  if (!all_are_down_) model_->start(which);
 }
 
 void zookeeper_world::revive(zookeeper_client& c, nanos in) {
@@ -363,7 +388,7 @@ void zookeeper_world::strike() {
     case 9:
       say("fault: server ", which, " dies");
       model_->crash(which);
-      after(a_while, [this, which] { model_->start(which); });
+      after(a_while, [this, which] { start(which); });
       return;
     case 10:
       say("fault: another leader");

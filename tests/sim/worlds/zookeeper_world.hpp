@@ -26,7 +26,7 @@ struct zookeeper_outcome {
   int promise = 0;  // 0: none was broken
   std::string words;
   std::vector<std::string> trace;
-  std::uint64_t grants = 0, losses = 0, expired = 0;
+  std::uint64_t grants = 0, losses = 0, expired = 0, built_anew = 0;
   std::uint64_t calm_remote_grants = 0, calm_lists = 0, calm_creations = 0;  // with nobody ill
   // Of locks that may have several owners.
   std::uint64_t beside_others = 0, in_one_node = 0;             // grants
@@ -132,6 +132,8 @@ class zookeeper_world final : private zookeeper_model::outside {
   void plan_faults();
   void strike();
   void break_line(zookeeper_client& c);
+  void plan_new_ensemble();
+  void start(std::size_t which);
   void isolate(std::size_t which);
   void isolate_with(zookeeper_client& c);
   void write_by_hand();
@@ -157,6 +159,7 @@ class zookeeper_world final : private zookeeper_model::outside {
   std::vector<std::unique_ptr<zookeeper_client>> clients_;
   std::uint64_t processes_ = 0, serials_ = 0;
   bool healing_ = false;
+  bool all_are_down_ = false;
   int revivals_ = 0;
   nanos frozen_until_ = 0;
   nanos healed_at_ = 0;
