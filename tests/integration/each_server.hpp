@@ -21,6 +21,8 @@ struct abilities {
   bool operators = true;      // what an operator asks, and detached holds
   bool own_leases = true;     // each lock has a lease of its own; else one session keeps all of a client
   bool tells_of_loss = true;  // a holder learns soon that the server has forgotten it
+  bool claims = true;         // a waiter that does not take its turn is passed over; else it costs its session
+  bool counts = true;         // it says what it was asked, without what keeps a connection alive
 };
 
 /// What a server was asked by its clients, and what it told them unasked.

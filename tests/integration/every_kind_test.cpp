@@ -68,6 +68,11 @@ using server_and_any_kind = std::tuple<kind_of_server, any_kind>;
 
 class EveryKind : public with_each_server<EveryKind, server_and_any_kind> {
  protected:
+  void SetUp() override {
+    with_each_server::SetUp();
+    if (kind().name == "striped") NEEDS(segments);
+  }
+
   any_kind const& kind() { return std::get<1>(GetParam()); }
   bool is_multi() { return kind().locks > 1; }
 
@@ -92,9 +97,9 @@ class EveryKind : public with_each_server<EveryKind, server_and_any_kind> {
   }
 
   /// So many processes, one behind the other.
-  asio::awaitable<void> line_up(std::deque<child>& line, std::string const& what, std::size_t count) {
+  asio::awaitable<void> line_up(std::deque<child>& line, std::string const& what, std::size_t count, std::chrono::milliseconds lease = 30s) {
     while (line.size() < count) {
-      line.emplace_back(server().url(), childs(what), 30s, 5s);
+      line.emplace_back(server().url(), childs(what), lease, 5s);
       auto const waits = in_lines(first(what), static_cast<std::int64_t>(line.size()));
       co_await until(waits, "the child in line");
     }
@@ -180,8 +185,36 @@ TEST_P(EveryKind, P4AKilledHolderCostsAtMostItsLease) {
   w.run(body);
 }
 
+TEST_P(EveryKind, P4AKilledNextInLineCostsAtMostItsLease) {
+  NEEDS_A_CONNECTION();
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), steady_config(server())};
+    client other{w.ctx.get_executor(), steady_config(server())};
+    taken blocker = co_await blocked_by(c, "killed next");
+    std::deque<child> dead;
+    co_await line_up(dead, "killed next", 1, 1500ms);
+    taken next;
+    block(other, "killed next", {}, [&](error_code ec, taken t) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(t);
+    });
+    auto const both_wait = in_lines(first("killed next"), 2);
+    co_await until(both_wait, "both in line");
+    dead.front().kill();
+    auto const began = steady::now();
+    co_await blocker.release();
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the grant");
+    EXPECT_LT(steady::now() - began, 10s);  // the lease of all others is 30 s
+    co_await next.release();
+    co_await nothing_left(c, "killed next");
+  };
+  w.run(body);
+}
+
 TEST_P(EveryKind, P4AKilledWaiterCostsNothing) {
   NEEDS_A_CONNECTION();
+  NEEDS(claims);
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = steady_config(server());
     settings.claim = 25s;
@@ -213,17 +246,19 @@ TEST_P(EveryKind, P4AKilledWaiterCostsNothing) {
   w.run(body);
 }
 
+/// Or its session, where there is no claim.
 TEST_P(EveryKind, P4AFrozenNextInLineCostsAtMostTheClaim) {
   NEEDS_A_CONNECTION();
+  bool const claims = server().can().claims;
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = steady_config(server());
     settings.claim = 1500ms;
     client c{w.ctx.get_executor(), settings};
     client other{w.ctx.get_executor(), settings};
     taken blocker = co_await blocked_by(c, "frozen next");
-    child frozen{server().url(), childs("frozen next"), 30s, 5s};
-    auto const frozen_waits = in_lines(first("frozen next"), 1);
-    co_await until(frozen_waits, "the child in line");
+    std::deque<child> line;
+    co_await line_up(line, "frozen next", 1, claims ? std::chrono::milliseconds{30s} : 1500ms);
+    child& frozen = line.front();
     taken next;
     block(other, "frozen next", {}, [&](error_code ec, taken t) {
       EXPECT_FALSE(ec) << ec.message();
@@ -236,19 +271,20 @@ TEST_P(EveryKind, P4AFrozenNextInLineCostsAtMostTheClaim) {
     co_await blocker.release();
     auto const granted = [&] { return next.valid(); };
     co_await until(granted, "the grant");
-    EXPECT_GE(steady::now() - began, 1400ms);
-    EXPECT_LT(steady::now() - began, 10s);  // the lease is 30 s
-    EXPECT_EQ(c.stats().kicks, 1u);
+    EXPECT_GE(steady::now() - began, claims ? 1400ms : 1s);  // a session is heard of in each sixth of it
+    EXPECT_LT(steady::now() - began, 10s);                   // the lease is 30 s
+    EXPECT_EQ(c.stats().kicks, claims ? 1u : 0u);
     frozen.cont();
     co_await next.release();
-    frozen.wait_for("held");  // it finds its claim over, and asks again
+    frozen.wait_for("held");  // it finds its claim over, or its session, and asks again
   };
   w.run(body);
 }
 
-// The server believes in their connections. Readers are let in together, and cost one claim together.
+// The server believes in their connections. Readers are let in together, and cost one claim together. Sessions end side by side.
 TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
   NEEDS_A_CONNECTION();
+  bool const claimed = server().can().claims;
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = steady_config(server());
     settings.claim = 400ms;
@@ -256,7 +292,7 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
     client other{w.ctx.get_executor(), settings};
     taken blocker = co_await blocked_by(c, "frozen line");
     std::deque<child> frozen;
-    co_await line_up(frozen, "frozen line", 3);
+    co_await line_up(frozen, "frozen line", 3, claimed ? std::chrono::milliseconds{30s} : 1500ms);
     taken next;
     block(other, "frozen line", {}, [&](error_code ec, taken t) {
       EXPECT_FALSE(ec) << ec.message();
@@ -269,9 +305,10 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
     co_await blocker.release();
     auto const granted = [&] { return next.valid(); };
     co_await until(granted, "the grant");
-    int const claims = kind().together ? 1 : 3;
+    int const claims = !claimed ? 0 : kind().together ? 1 : 3;
+    if (!claimed) EXPECT_LT(steady::now() - began, 10s);  // the lease of all others is 30 s
+    else EXPECT_LT(steady::now() - began, claims * 400ms + 1s);
     EXPECT_GE(steady::now() - began, claims * 350ms);
-    EXPECT_LT(steady::now() - began, claims * 400ms + 1s);
     EXPECT_EQ(c.stats().kicks, static_cast<std::uint64_t>(claims));
     co_await next.release();
   };
@@ -280,7 +317,7 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
 
 // For the PUBLISH of whoever gives it back they seem to hear. Once the first did not take it, the others are asked for exactly.
 TEST_P(EveryKind, P4FiveDeadInLineCostOneClaimWhereAToolWatchesAllChannels) {
-  if (!server().is_deceived_by_a_listener()) GTEST_SKIP() << "the server knows its clients all the same";
+  if (!server().is_deceived_by_a_listener()) GTEST_SKIP() << "nobody is deceived by a listener there";
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = steady_config(server());
     settings.claim = 1s;
@@ -458,6 +495,10 @@ TEST_P(EveryKind, P6ACancellationInAnyStateLeavesNothing) {
         if (at != not_written) co_await connect(c);
         taken blocker;
         if (at == in_line_) blocker = co_await blocked_by(holder, what);
+        if (at == not_answered) {  // the first acquire of a lock may be two requests, of which the second is not sent any more
+          taken before = co_await taken_by(c, what);
+          co_await before.release();
+        }
         asio::cancellation_signal signal;
         bool done = false;
         error_code code;
@@ -495,6 +536,7 @@ TEST_P(EveryKind, P6ACancellationInAnyStateLeavesNothing) {
 
 TEST_P(EveryKind, P10OneRoundTripEachWayAndOnePushForEachThatIsWoken) {
   NEEDS_A_CONNECTION();
+  NEEDS(counts);
   auto const body = [&]() -> asio::awaitable<void> {
     std::deque<client> clients;
     for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), steady_config(server()));

@@ -1,4 +1,5 @@
 #include "integration/each_server.hpp"
+#include "support/tcp_proxy.hpp"
 #include "support/zookeeper_client.hpp"
 #include "support/zookeeper_ensemble.hpp"
 #include "zookeeper/names.hpp"
@@ -14,7 +15,7 @@ namespace {
 
 class zookeeper_under_test final : public lock_server {
  public:
-  std::string url() const override { return server_.url(); }
+  std::string url() const override { return "zookeeper://127.0.0.1:" + std::to_string(way_.port()); }
   std::string url_of_none() const override { return "zookeeper://127.0.0.1:1"; }
   bool is_taken(std::string const& name) override { return !line(name).empty(); }
   std::int64_t in_line(std::string const& name) override { return std::max<std::int64_t>(static_cast<std::int64_t>(line(name).size()) - 1, 0); }
@@ -25,9 +26,11 @@ class zookeeper_under_test final : public lock_server {
     });
     if (!all.empty()) client().remove(folder(name) + '/' + all.front());
   }
-  abilities can() const override { return {.segments = false, .operators = false, .own_leases = false}; }
+  // It counts packets, heartbeats among them.
+  abilities can() const override { return {.segments = false, .operators = false, .own_leases = false, .claims = false, .counts = false}; }
   void stop() override { server_.stop(0); }
   void cont() override { server_.cont(0); }
+  void cut() override { way_.drop(); }
 
  private:
   static std::string folder(std::string const& name) { return zookeeper::folder_of(zookeeper::root_of("", "conch:"), name); }
@@ -41,6 +44,7 @@ class zookeeper_under_test final : public lock_server {
   std::vector<std::string> line(std::string const& name) { return client().list(folder(name)); }
 
   zookeeper_ensemble server_;
+  tcp_proxy way_{server_.port(0)};
   std::unique_ptr<zookeeper_client> client_;
 };
 
