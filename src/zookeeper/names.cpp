@@ -5,6 +5,7 @@
 #include "base/numbers.hpp"
 
 #include <cstddef>
+#include <limits>
 
 namespace conch::zookeeper {
 
@@ -98,7 +99,7 @@ std::optional<node_name> read_node_name(std::string_view name) {
   std::size_t const dash = name.find('-', dot == std::string_view::npos ? name.size() : dot);
   if (dash == std::string_view::npos) return std::nullopt;
   auto const number = whole_number<std::uint64_t>(name.substr(dot + 1, dash - dot - 1));
-  auto const sequence = whole_number<std::int32_t>(name.substr(dash + 1));  // behind the wrap it has a sign: "--2147483648"
+  auto const sequence = whole_number<std::int32_t>(name.substr(dash + 1));  // it may have a sign: "--2147483648"
   if (!number || !sequence) return std::nullopt;
   std::string_view const who = name.substr(0, dot);
   std::size_t const mark = who.find('~');
@@ -109,10 +110,11 @@ std::string node_prefix(std::string_view client, terms const& of, std::uint64_t 
   return std::string{client} + in_text(of) + '.' + std::to_string(number) + '-';
 }
 
-bool is_before(std::int32_t a, std::int32_t b) noexcept {
-  if (CONCH_MUTANT(sequence_as_text)) return std::to_string(a) < std::to_string(b);
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) - static_cast<std::uint32_t>(b)) < 0;
+bool is_place(std::int32_t sequence) noexcept {
+  return (sequence >= 0 && sequence < std::numeric_limits<std::int32_t>::max()) || CONCH_MUTANT(last_number_is_a_place);
 }
+
+bool is_before(std::int32_t a, std::int32_t b) noexcept { return CONCH_MUTANT(sequence_as_text) ? std::to_string(a) < std::to_string(b) : a < b; }
 
 std::string_view last_of(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
 

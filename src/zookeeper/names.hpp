@@ -46,7 +46,7 @@ struct node_name {
   std::string_view client;
   zookeeper::terms terms;
   std::uint64_t number = 0;   // counts the nodes that the client has asked for
-  std::int32_t sequence = 0;  // the place in line
+  std::int32_t sequence = 0;  // the place in line, if it is one (is_place)
 };
 /// A part of `name`, which must outlive it. None: that is no place in a line.
 std::optional<node_name> read_node_name(std::string_view name);
@@ -54,7 +54,11 @@ std::optional<node_name> read_node_name(std::string_view name);
 /// The name without the sequence, as it is asked for.
 std::string node_prefix(std::string_view client, terms const& of, std::uint64_t number);
 
-/// Does `a` stand before `b`? Also across the wrap.
+/// Does one node alone have that number? A folder counts up to the greatest there is, and then gives it to all who come: tried with ZooKeeper 3.8. To
+/// those who come close behind one another there it gives numbers below zero, and again to others.
+bool is_place(std::int32_t sequence) noexcept;
+
+/// Does place `a` stand before place `b`?
 bool is_before(std::int32_t a, std::int32_t b) noexcept;
 
 /// The last part of a path.

@@ -10,24 +10,18 @@ namespace conch::zookeeper {
 
 namespace {
 
-/// Also across the wrap.
-std::uint32_t distance(std::int32_t mine, std::int32_t before) noexcept {
-  return static_cast<std::uint32_t>(mine) - static_cast<std::uint32_t>(before);
-}
-
 bool is_of_client(std::string_view name, std::string_view client) {
   auto const read = read_node_name(name);
   return read && read->client == client;
 }
 
 struct candidate {
-  std::uint32_t distance;
+  std::int32_t sequence;
   terms asks;
   std::string_view name;
 };
 
-bool is_nearer(candidate const& a, candidate const& b) noexcept { return a.distance < b.distance; }
-bool is_farther(candidate const& a, candidate const& b) noexcept { return is_nearer(b, a); }
+bool is_farther(candidate const& a, candidate const& b) noexcept { return is_before(a.sequence, b.sequence); }
 
 /// What a node ahead takes. One of another kind lets nobody in beside it: it is on its way out, or mine is.
 share taken_by(terms const& ahead, terms const& mine) noexcept {
@@ -100,20 +94,18 @@ view::step view::gone(std::string_view name, share mine) {
 }
 
 verdict judge(std::span<std::string const> names, std::string_view mine) {
+  using kind = verdict::kind;
   auto const me = read_node_name(mine);
-  bool is_there = false;
+  if (!me || std::find(names.begin(), names.end(), mine) == names.end()) return {.is = kind::not_there};
+  if (!is_place(me->sequence)) return {.is = kind::has_no_place};
   std::vector<candidate> ahead;
   for (std::string const& one : names) {
-    if (one == mine) {
-      is_there = true;
-    } else if (auto const name = read_node_name(one); me && name && (is_before(name->sequence, me->sequence) || CONCH_MUTANT(behind_counted))) {
-      ahead.push_back({distance(me->sequence, name->sequence), name->terms, one});
-    }
+    auto const name = read_node_name(one);
+    if (one == mine || !name || !is_place(name->sequence)) continue;
+    if (is_before(name->sequence, me->sequence) || CONCH_MUTANT(behind_counted)) ahead.push_back({name->sequence, name->terms, one});
   }
-  using kind = verdict::kind;
-  if (!is_there || !me) return {.is = kind::not_there};
   terms const& asks = me->terms;
-  auto const first = std::max_element(ahead.begin(), ahead.end(), is_nearer);
+  auto const first = std::min_element(ahead.begin(), ahead.end(), is_farther);
   if (first != ahead.end()) {
     if (!is_alike(first->asks, asks) && !CONCH_MUTANT(other_kind_overlooked)) return {.is = kind::other_kind, .whose = first->name};
     if (CONCH_MUTANT(readers_pass_a_writer) || CONCH_MUTANT(other_kind_overlooked)) {

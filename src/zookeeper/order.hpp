@@ -67,6 +67,7 @@ struct verdict {
     not_there,      // somebody has removed it
     other_kind,     // the first in line is of another kind
     owner_is_away,  // its owner stands before it by another client
+    has_no_place,   // its number is not its own (is_place)
   };
 
   kind is = kind::not_there;

@@ -161,7 +161,7 @@ void queue::look(standing& s, children const& all, time_point now) {
   using kind = verdict::kind;
   if (found.is == kind::not_there) return has_no_node(s, now);
   if (found.is == kind::granted) return take_turn(s, false, now);
-  bool const is_refused = found.is == kind::other_kind || found.is == kind::owner_is_away;
+  bool const is_refused = found.is != kind::waits;
   s.refusal = is_refused ? error_of(found, s) : error_code{};
   if (!is_refused && !s.wait && !s.riders.empty()) {  // the try is over, and others want the node
     standing& next = pass_on(s, now);
@@ -330,6 +330,12 @@ error_code queue::error_of(reply const& a, standing const& s) const {
 /// The lock is not what was asked for.
 error_code queue::error_of(verdict const& v, standing const& s) const {
   std::string const lock = " (lock " + readable(s.name) + ')';
+  if (v.is == verdict::kind::has_no_place) {
+    return make_error_code(errc::server_refused, "the numbers of " + s.folder +
+                                                     " are used up: its nodes are not in order any more. ZooKeeper begins anew when it is made anew: "
+                                                     "remove it, when nobody holds this lock" +
+                                                     lock);
+  }
   if (v.is == verdict::kind::owner_is_away) {
     return make_error_code(errc::not_supported,
                            "in ZooKeeper an owner nests within one client only, and this one is at another: " + std::string{v.whose} + lock);

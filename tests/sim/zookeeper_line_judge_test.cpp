@@ -134,6 +134,14 @@ TEST_F(ZookeeperLineJudge, ReadsTheNamesOfNodes) {
   EXPECT_EQ(read_line_node("c0ffee~e6162.17-0000000042").share, of_owner("6162"));
   EXPECT_EQ(read_line_node("c0ffee~e6162.17-0000000042").client, "c0ffee");
   EXPECT_EQ(read_line_node("c0ffee~e6162.17-0000000042").number, 17u);
+  EXPECT_TRUE(read_line_node("c0ffee.17-2147483646").has_place);
+  EXPECT_FALSE(read_line_node("c0ffee.17-2147483647").has_place);
+  EXPECT_FALSE(read_line_node("c0ffee.17--2147483648").has_place);
+}
+
+TEST_F(ZookeeperLineJudge, LetsAnAcquireBeRefusedWhoseNodeHasNoPlace) {
+  judge.made(read_line_node("b.2-2147483647"), 0);
+  EXPECT_EQ(of([&] { judge.told_of_no_place(hold("b", 2, {}), 0); }).promise, 0);
 }
 
 // --------------------------------------------------------------------------------------------- each rule, broken by hand
@@ -212,6 +220,13 @@ TEST_F(ZookeeperLineJudge, NoticesAGrantWithoutANode) {
   stands("a", 2, some(1, 3), 77);
   judge.session_over(77, now);
   EXPECT_EQ(grant("a", 2, some(1, 3)), 1);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAGrantWithoutAPlace) {
+  judge.made(read_line_node("a.1-2147483647"), now);
+  zookeeper_line_hold h = hold("a", 1, {});
+  h.node = "a.1-2147483647";
+  EXPECT_EQ(granted(h).promise, 1);
 }
 
 TEST_F(ZookeeperLineJudge, NoticesTheNodeOfAnother) {
@@ -376,6 +391,12 @@ TEST_F(ZookeeperLineJudge, NoticesAnOwnerElsewhereThatWasMadeUp) {
   stands("a", 1, of_owner("y"));
   stands("b", 2, of_owner("x"));
   EXPECT_EQ(of([&] { judge.told_of_another_client(hold("b", 2, of_owner("x")), never); }).promise, 11);
+}
+
+TEST_F(ZookeeperLineJudge, NoticesAWantOfPlaceThatWasMadeUp) {
+  judge.made(read_line_node("a.1-2147483647"), now);
+  stands("b", 2, {});
+  EXPECT_EQ(of([&] { judge.told_of_no_place(hold("b", 2, {}), never); }).promise, 11);
 }
 
 TEST_F(ZookeeperLineJudge, NoticesANodeThatIsRemovedAndWanted) {

@@ -17,9 +17,9 @@ void run_share(std::uint64_t seeds, zookeeper_locks locks, zookeeper_outcome& su
     zookeeper_outcome const o = run_zookeeper(seed, false, locks);
     ASSERT_EQ(o.promise, 0) << o.words << "\nseed " << seed;
     for (auto const count : {&zookeeper_outcome::grants, &zookeeper_outcome::losses, &zookeeper_outcome::expired, &zookeeper_outcome::built_anew,
-                             &zookeeper_outcome::calm_remote_grants, &zookeeper_outcome::calm_lists, &zookeeper_outcome::calm_creations,
-                             &zookeeper_outcome::beside_others, &zookeeper_outcome::in_one_node, &zookeeper_outcome::other_kind_told,
-                             &zookeeper_outcome::owner_elsewhere_told}) {
+                             &zookeeper_outcome::no_place_told, &zookeeper_outcome::calm_remote_grants, &zookeeper_outcome::calm_lists,
+                             &zookeeper_outcome::calm_creations, &zookeeper_outcome::beside_others, &zookeeper_outcome::in_one_node,
+                             &zookeeper_outcome::other_kind_told, &zookeeper_outcome::owner_elsewhere_told}) {
       sum.*count += o.*count;
     }
   }
@@ -34,6 +34,7 @@ TEST_P(ZookeeperSchedules, BreakNoPromise) {
   EXPECT_GT(sum.losses, share_of(50));
   EXPECT_GT(sum.expired, share_of(100));
   EXPECT_GE(sum.built_anew, share_of(1000) / 100);
+  EXPECT_GT(sum.no_place_told, share_of(20));
   // With nobody ill one list for each node that is made, and hardly more for each grant of one.
   EXPECT_LT(sum.calm_lists * 10, sum.calm_creations * 13);
   RecordProperty("grants", std::to_string(sum.grants));

@@ -166,9 +166,11 @@ void zookeeper_ensemble::launch(std::size_t which) {
 
 void zookeeper_ensemble::reap_if_ended(std::size_t which) {
   server& s = servers_[which];
-  if (s.pid == 0 || ::waitpid(s.pid, nullptr, WNOHANG) != s.pid) return;
+  int status = 0;
+  if (s.pid == 0 || ::waitpid(s.pid, &status, WNOHANG) != s.pid) return;
   s.pid = 0;
-  fail(which, "has ended");
+  fail(which, WIFEXITED(status) ? "ended by itself with exit code " + std::to_string(WEXITSTATUS(status))
+                                : "was ended by signal " + std::to_string(WTERMSIG(status)));
 }
 
 void zookeeper_ensemble::wait_until_serving() {

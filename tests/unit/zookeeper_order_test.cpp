@@ -17,7 +17,7 @@
 namespace conch::zookeeper {
 
 std::ostream& operator<<(std::ostream& out, verdict::kind k) {
-  constexpr std::string_view names[] = {"granted", "waits", "not_there", "other_kind", "owner_is_away"};
+  constexpr std::string_view names[] = {"granted", "waits", "not_there", "other_kind", "owner_is_away", "has_no_place"};
   return out << names[static_cast<int>(k)];
 }
 
@@ -149,6 +149,17 @@ TEST(ZookeeperOrder, WhatIsNotThereHasNoTurn) {
   EXPECT_EQ(judge(texts{"b.1-2"}, "README").is, kind::not_there);
 }
 
+TEST(ZookeeperOrder, ANumberThatSeveralMayHaveIsNoPlace) {
+  texts const line{"a.1-2147483646", "b.1-2147483647", "c.1-2147483647", "d.1--2147483648", "e.1-0000000007"};
+  EXPECT_EQ(judge(line, "e.1-0000000007").is, kind::granted);
+  EXPECT_EQ(judge(line, "a.1-2147483646").is, kind::waits);
+  EXPECT_EQ(watched(judge(line, "a.1-2147483646").ahead), texts{"e.1-0000000007"});
+  for (std::string_view const mine : {"b.1-2147483647", "c.1-2147483647", "d.1--2147483648"}) {
+    EXPECT_EQ(judge(line, mine).is, kind::has_no_place) << mine;
+    EXPECT_EQ(judge(texts{std::string{mine}}, mine).is, kind::has_no_place) << mine << ", and nobody else is there";
+  }
+}
+
 TEST(ZookeeperOrder, OneMoreIsWatchedThanBlocks) {
   verdict v = judge(texts{"a.1-1", "b.1-2", "c.1-3", "d.1-4"}, "d.1-4");
   share const one{};
@@ -177,8 +188,9 @@ random_line any_line(std::mt19937& random, bool other_kinds) {
   permit_kind const usual = std::vector{permit_kind::none, permit_kind::semaphore, permit_kind::semaphore, permit_kind::shared}[up_to(3)];
   std::uint32_t const limit = 1 + up_to(5);
   bool const limits_vary = up_to(2) == 0;
-  // Around 0, around the wrap, or anywhere.
-  std::uint32_t sequence = std::vector<std::uint32_t>{0, 0x7fffffffu - 5, up_to(0xffffffffu)}[up_to(2)];
+  // From 0, up to the greatest that is a place, or anywhere.
+  constexpr std::uint32_t longest = 14 * 3;
+  std::uint32_t sequence = std::vector<std::uint32_t>{0, 0x7fffffffu - longest, up_to(0x7fffffffu - longest)}[up_to(2)];
   random_line line;
   for (std::uint32_t left = up_to(14); left != 0; --left) {
     in_line one;
@@ -190,7 +202,7 @@ random_line any_line(std::mt19937& random, bool other_kinds) {
       asks = {.kind = one.kind, .weight = up_to(2) == 0 ? engine::most_permits : 1, .limit = engine::most_permits};
     }
     one.takes = {asks.weight, asks.limit};
-    one.name = node_prefix("c" + std::to_string(up_to(3)), asks, up_to(999)) + std::to_string(static_cast<std::int32_t>(sequence));
+    one.name = node_prefix("c" + std::to_string(up_to(3)), asks, up_to(999)) + std::to_string(sequence);
     sequence += 1 + up_to(2);
     line.push_back(one);
   }

@@ -152,11 +152,25 @@ TEST_F(ZookeeperQueue, AWriteToTheOneAheadUsesTheWatchUpSoItWatchesAgain) {
   EXPECT_EQ(take_sent(), texts{"watch /conch/a/x.1-0000000003"});
 }
 
-TEST_F(ZookeeperQueue, TheOrderGoesOnAcrossTheWrapOfTheSequence) {
+TEST_F(ZookeeperQueue, TheGreatestNumberIsNoPlace) {
   be_open();
-  stand("a", {"x.1-2147483647"}, "me.2--2147483648");
+  stand("a", {"x.1-2147483646", "y.1-2147483647"}, "me.2-2147483647");
+  EXPECT_EQ(take_told(), texts{}) << "not before its node is gone";
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.2-", "list /conch/a", "remove /conch/a/me.2-2147483647"}));
+  ok();
+  texts const words = take_told();
+  ASSERT_EQ(words.size(), 2u) << "it has failed, and is settled";
+  EXPECT_TRUE(words[0].starts_with("failed a: ")) << words[0];
+  EXPECT_NE(words[0].find("used up"), std::string::npos) << words[0];
+  EXPECT_EQ(reason, errc::server_refused);
+  EXPECT_TRUE(line->settled());
+}
+
+TEST_F(ZookeeperQueue, WaitsBehindTheLastPlaceAndForNobodyWithoutOne) {
+  be_open();
+  stand("a", {"y.1-2147483647", "x.1-2147483645", "z.1--2147483648"}, "me.2-2147483646");
   EXPECT_EQ(take_told(), texts{"queued a"});
-  happened(event::deleted, "/conch/a/x.1-2147483647");
+  happened(event::deleted, "/conch/a/x.1-2147483645");
   EXPECT_EQ(take_told(), texts{"pushed a"});
 }
 

@@ -158,14 +158,16 @@ void zookeeper_world::answered(zookeeper_hold& h, bool failed, error_code why) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
   std::erase(w.waiting, &h);
   nanos const lag = calm ? patience() : no_end / 2;
-  bool const of_kind = why == errc::wrong_type, of_owner = why == errc::not_supported;
+  bool const of_kind = why == errc::wrong_type, of_owner = why == errc::not_supported, of_no_place = why == errc::server_refused;
   if (of_kind) w.line.told_of_another_kind(in_line(h), lag);
   if (of_owner) w.line.told_of_another_client(in_line(h), lag);
+  if (of_no_place) w.line.told_of_no_place(in_line(h), lag);
+  result.no_place_told += of_no_place ? 1 : 0;
   result.other_kind_told += of_kind ? 1 : 0;
   result.owner_elsewhere_told += of_owner ? 1 : 0;
-  bool const asked_for = h.cancelled || h.until != time_point::max() || h.busy_is_late || of_kind || of_owner;
+  bool const asked_for = h.cancelled || h.until != time_point::max() || h.busy_is_late || of_kind || of_owner || of_no_place;
   if (calm && failed && !asked_for) throw violation{4, "an acquire of " + words_of(h) + " failed although nothing is wrong: " + why.message()};
-  if (failed && (why == errc::protocol || why == errc::invalid_config || why == errc::access_denied || why == errc::server_refused))
+  if (failed && (why == errc::protocol || why == errc::invalid_config || why == errc::access_denied))
     throw violation{11, words_of(h) + " is told " + why.message()};
 }
 

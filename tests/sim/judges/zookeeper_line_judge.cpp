@@ -68,6 +68,8 @@ zookeeper_line_node read_line_node(std::string_view name) {
   auto const mark = who.find('~');
   n.client = who.substr(0, mark);
   n.number = whole(name.substr(dot + 1, dash - dot - 1));
+  std::string_view const sequence = name.substr(dash + 1);
+  n.has_place = !sequence.starts_with('-') && whole(sequence) < 2'147'483'647;
   if (mark == std::string_view::npos) return n;
   std::string_view const terms = who.substr(mark + 1);
   auto const of = terms.find("of");
@@ -91,6 +93,7 @@ zookeeper_line_judge::standing_node const* zookeeper_line_judge::find(std::strin
 // ------------------------------------------------------------------------------------------------------- the ensemble
 
 void zookeeper_line_judge::made(zookeeper_line_node n, nanos now) {
+  if (!n.has_place) return placeless_.push_back({std::move(n), now, -1, {}});
   auto refuses = who_refuses(n);
   line_.push_back({std::move(n), now, -1, std::move(refuses)});
   look(now);
@@ -198,6 +201,9 @@ void zookeeper_line_judge::token_grows(zookeeper_line_hold const& h) {
 void zookeeper_line_judge::granted(zookeeper_line_hold const& h, std::span<zookeeper_line_hold const> believed,
                                    std::span<zookeeper_line_hold const> earlier, nanos since, nanos patience, nanos now) {
   excludes(h, believed);
+  auto const is_its_node = [&](standing_node const& n) { return n.name == h.node; };
+  if (std::any_of(placeless_.begin(), placeless_.end(), is_its_node))
+    broken(1, words_of(h) + " is granted it with a number that others may have, too");
   standing_node const* const mine = find(h.node);
   if (mine == nullptr) broken(1, words_of(h) + " is granted it, and its node is gone");
   if (mine->client != h.client) broken(7, words_of(h) + " takes the node of client " + mine->client + " for its own");
@@ -241,6 +247,12 @@ void zookeeper_line_judge::told_of_another_client(zookeeper_line_hold const& h, 
   auto const was_other = [&](standing_node const& n) { return is_other(n) && n.gone_at >= h.asked_at - lag; };
   if (std::any_of(line_.begin(), line_.end(), is_other) || std::any_of(past_.begin(), past_.end(), was_other)) return;
   broken(11, words_of(h) + " is told that its owner has it in another client, and that is not so");
+}
+
+void zookeeper_line_judge::told_of_no_place(zookeeper_line_hold const& h, nanos lag) const {
+  auto const is_its_own = [&](standing_node const& n) { return n.client == h.client && n.made_at >= h.asked_at - lag; };
+  if (std::any_of(placeless_.begin(), placeless_.end(), is_its_own)) return;
+  broken(11, words_of(h) + " is told that it has no place, and every node of its client had one");
 }
 
 }  // namespace conch::sim

@@ -32,6 +32,7 @@ struct zookeeper_line_node {
   std::uint64_t number = 0;
   zookeeper_share share = {};
   std::int64_t session = 0, created = 0;
+  bool has_place = true;  // else its SEQ is one that others may have, too
 };
 
 /// What a name says: CLIENT.NUMBER-SEQ or CLIENT~TERMS.NUMBER-SEQ. Written from docs/design/zookeeper.md, not with the reader of src/zookeeper.
@@ -70,6 +71,8 @@ class zookeeper_line_judge {
   /// than `lag` nobody sees any more.
   void told_of_another_kind(zookeeper_line_hold const& h, nanos lag) const;
   void told_of_another_client(zookeeper_line_hold const& h, nanos lag) const;
+  /// Likewise because its node got a number that others may have, too.
+  void told_of_no_place(zookeeper_line_hold const& h, nanos lag) const;
 
   /// Do these two exclude each other, whatever else there is?
   static bool exclude_each_other(zookeeper_line_hold const& a, zookeeper_line_hold const& b);
@@ -93,7 +96,8 @@ class zookeeper_line_judge {
   std::string const lock_;
   std::vector<standing_node> line_;  // in the order of their making
   std::vector<standing_node> past_;  // gone
-  std::int64_t birth_ = -1;          // what the server's part of a token has beyond the transaction of its node
+  std::vector<standing_node> placeless_;
+  std::int64_t birth_ = -1;  // what the server's part of a token has beyond the transaction of its node
   std::map<std::tuple<char, std::uint32_t, std::uint32_t, std::string, std::string>, zookeeper_line_hold> highest_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 namespace conch::sim {
 
@@ -126,7 +127,7 @@ std::vector<zookeeper_tree::fired> zookeeper_tree::apply(zookeeper_transaction c
     case kind::create: {
       node& parent = *find(parent_of(t.path));
       parent.children.emplace(name_of(t.path));
-      parent.next_child = static_cast<std::int32_t>(static_cast<std::uint32_t>(parent.next_child) + 1);
+      if (parent.next_child < std::numeric_limits<std::int32_t>::max()) ++parent.next_child;
       parent.had_children = true;
       node& n = nodes_[t.path];
       n.data = t.data;

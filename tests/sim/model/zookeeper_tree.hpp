@@ -42,7 +42,7 @@ class zookeeper_tree {
     std::string data;
     std::int64_t created = 0, created_ms = 0, modified = 0;
     std::int32_t version = 0;
-    std::int32_t next_child = 0;  // SEQ: signed, and wraps
+    std::int32_t next_child = 0;  // SEQ: signed, and stays at the greatest
     bool had_children = false;
     std::int64_t owner = 0;
     std::set<std::string, std::less<>> children;

@@ -250,6 +250,7 @@ enum class engine_mutant : std::uint8_t {
   not_watched_again,
   release_forgotten_on_reconnect,
   sequence_as_text,
+  last_number_is_a_place,
   try_stays,
   behind_counted,
   limit_is_the_greatest,

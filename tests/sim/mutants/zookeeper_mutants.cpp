@@ -11,6 +11,7 @@ constexpr mutant mutants[] = {
     {"zk-no-session-margin", "a write at once behind the answer to a message proves it", "B1", engine_mutant::no_session_margin},
     {"zk-id-over-sessions", "places are kept over the end of their session", "B4", engine_mutant::id_over_sessions},
     {"zk-sequence-as-text", "SEQ is compared as text", "B5", engine_mutant::sequence_as_text},
+    {"zk-last-number-is-a-place", "the greatest SEQ is taken for a place in line", "B5", engine_mutant::last_number_is_a_place},
     {"zk-death-before-is-a-grant", "whoever stands next to a node that goes has the lock", "B13", engine_mutant::death_before_is_a_grant},
     {"zk-gone-before-watched", "a predecessor that goes between list and watch is not missed", "B7", engine_mutant::gone_before_watched},
     {"zk-fence-of-sequence", "the fence is SEQ", "B5", engine_mutant::fence_of_sequence},

@@ -38,7 +38,6 @@ zookeeper_world::zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks,
   s.check_containers = r.chance(70) ? 60 * second : r.between(100, 3000) * millisecond;
   if (r.chance(40))
     s.first_sequence = static_cast<std::int32_t>(r.chance(50) ? std::numeric_limits<std::int32_t>::max() - r.between(0, 12) : r.between(0, 12));
-  if (r.chance(20)) s.first_sequence = static_cast<std::int32_t>(-r.between(0, 12));
   s.epoch_ms += r.between(0, 1'000'000);
   s.seed = r.next();
   model_ = std::make_unique<zookeeper_model>(s, events_, now_, static_cast<zookeeper_model::outside&>(*this));
