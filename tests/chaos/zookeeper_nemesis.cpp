@@ -3,6 +3,7 @@
 #include "support/zookeeper_client.hpp"
 
 #include <algorithm>
+#include <iostream>
 
 namespace conch::test {
 
@@ -46,7 +47,19 @@ void zookeeper_nemesis::calm() {
       link->heal();
     }
   }
+  supervise();
   ensemble_.wait_until_serving();
+}
+
+/// Starts again what has ended by itself, as whoever keeps servers would, and says so.
+void zookeeper_nemesis::supervise() {
+  for (std::size_t i = 0; i < ensemble_.size(); ++i) {
+    std::string const how = ensemble_.ended_by_itself(i);
+    if (how.empty()) continue;
+    note("servers that ended by themselves");
+    std::cerr << "\nserver " << i << ' ' << how << "; its log:\n" << ensemble_.last_words(i) << std::endl;
+    ensemble_.start(i);
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------- events

@@ -25,6 +25,7 @@ class zookeeper_nemesis final : public nemesis {
   void take_away(std::string const& lock) override;
   std::vector<std::string> arguments_of(worker const& w) override;
 
+  void supervise();
   void hurt_link(worker const& w, int chance);
   void hurt_servers(int chance);
   void cut_off(std::size_t follower);

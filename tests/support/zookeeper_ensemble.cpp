@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -164,20 +165,21 @@ void zookeeper_ensemble::launch(std::size_t which) {
   ::_exit(127);
 }
 
-void zookeeper_ensemble::reap_if_ended(std::size_t which) {
-  server& s = servers_[which];
+std::string zookeeper_ensemble::ended_by_itself(std::size_t which) {
+  server& s = servers_.at(which);
   int status = 0;
-  if (s.pid == 0 || ::waitpid(s.pid, &status, WNOHANG) != s.pid) return;
+  if (s.pid == 0 || ::waitpid(s.pid, &status, WNOHANG) != s.pid) return {};
   s.pid = 0;
-  fail(which, WIFEXITED(status) ? "ended by itself with exit code " + std::to_string(WEXITSTATUS(status))
-                                : "was ended by signal " + std::to_string(WTERMSIG(status)));
+  s.stopped = false;
+  return WIFEXITED(status) ? "ended by itself with exit code " + std::to_string(WEXITSTATUS(status))
+                           : "was ended by signal " + std::to_string(WTERMSIG(status));
 }
 
 void zookeeper_ensemble::wait_until_serving() {
   auto const until = steady::now() + limit;
   for (std::size_t i = 0; i < size(); ++i) {
     while (servers_[i].pid != 0 && !servers_[i].stopped && role(i).empty()) {
-      reap_if_ended(i);
+      if (std::string const how = ended_by_itself(i); !how.empty()) fail(i, how);
       if (steady::now() > until) fail(i, "does not serve");
       std::this_thread::sleep_for(10ms);
     }
@@ -291,11 +293,21 @@ std::string zookeeper_ensemble::role(std::size_t which) const {
   return said.substr(begin, said.find('\n', begin) - begin);
 }
 
-void zookeeper_ensemble::fail(std::size_t which, std::string const& what) const {
+std::string zookeeper_ensemble::last_words(std::size_t which) const {
+  std::istringstream all{log(which)};
+  std::string text;
+  for (std::string line; std::getline(all, line);) {
+    bool const is_of_a_request =
+        line.find("Processing srvr command") != std::string::npos || line.find("Committing global session") != std::string::npos;
+    if (!is_of_a_request) text += line + '\n';
+  }
   constexpr std::size_t enough = 6000;
-  std::string text = log(which);
   if (text.size() > enough) text.erase(0, text.size() - enough);
-  throw std::runtime_error{"server " + std::to_string(which) + " of a zookeeper_ensemble " + what + "; its log:\n" + text};
+  return text;
+}
+
+void zookeeper_ensemble::fail(std::size_t which, std::string const& what) const {
+  throw std::runtime_error{"server " + std::to_string(which) + " of a zookeeper_ensemble " + what + "; its log:\n" + last_words(which)};
 }
 
 }  // namespace conch::test

@@ -51,6 +51,8 @@ class zookeeper_ensemble {
   /// 0 while it does not run.
   pid_t pid(std::size_t which) const { return servers_.at(which).pid; }
   std::string log(std::size_t which) const;
+  /// The end of it, without what each request of a client leaves there.
+  std::string last_words(std::size_t which) const;
   std::filesystem::path const& directory() const noexcept { return directory_; }
 
   /// Sends the signal, and waits until the process has ended.
@@ -59,6 +61,8 @@ class zookeeper_ensemble {
   void start(std::size_t which);
   /// All that do not run.
   void start_all();
+  /// How a server has ended that was started and not killed, in words; it can be started again. Empty: it has not.
+  std::string ended_by_itself(std::size_t which);
   /// Of one that does not run: it begins as a new server.
   void lose_data(std::size_t which);
   /// SIGSTOP and SIGCONT.
@@ -88,7 +92,6 @@ class zookeeper_ensemble {
   void configure(std::size_t which);
   void name(std::size_t which);
   void launch(std::size_t which);
-  void reap_if_ended(std::size_t which);
   std::filesystem::path folder(std::size_t which) const;
   void clean_up() noexcept;
   [[noreturn]] void fail(std::size_t which, std::string const& what) const;
