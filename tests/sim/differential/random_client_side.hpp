@@ -87,7 +87,11 @@ class random_client_side {
         return protocol::force_command{name(), claim, retention, pick(0, 4) == 0 ? some_fence() : 0};
       case 14: {
         attempts_.clear();
-        for (std::int64_t n = pick(1, 3); n > 0; --n) attempts_.push_back({name(), some_id(client), lease()});
+        // No client tries a lock twice at once.
+        for (std::int64_t n = pick(1, 3); n > 0; --n) {
+          protocol::attempt const one{name(), some_id(client), lease()};
+          if (std::none_of(attempts_.begin(), attempts_.end(), [&](auto const& other) { return other.name == one.name; })) attempts_.push_back(one);
+        }
         return protocol::acquire_all_command{attempts_, retention, pick(0, 5) == 0 ? now_us_ + pick(-2, 2) : 0};
       }
       case 0:
