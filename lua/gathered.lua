@@ -29,7 +29,8 @@ local function alone(work, argument)
   if mode == 'next' then
     return {2, 0, now}
   end
-  return {err = type(answer) == 'table' and answer.err or tostring(answer)}
+  -- Before 7.0 the text begins with its place in the script.
+  return {err = (string.gsub(type(answer) == 'table' and answer.err or tostring(answer), '^.*@user_script: ?%d+: %-?', ''))}
 end
 
 local function to_acquire(i)

@@ -89,6 +89,7 @@ void connection_fsm::gather(protocol::command const& c) {
 void connection_fsm::end_gathering() {
   std::size_t const count = gathered_.members().size();
   if (count > 1) {
+    if (source_due_) source_sent_ = gathered_before_;
     encode(gathered_, who_, std::exchange(source_due_, false), outgoing_);
     together_.push_back({gathered_before_, count, gathered_.places()});
   }
@@ -434,6 +435,7 @@ void connection_fsm::greeted(time_point now) {
   if (!CONCH_MUTANT(drop_outlives_connection)) dropping_ = false;
   unanswered_ = answered_ = alone_until_ = 0;
   source_due_ = false;
+  source_sent_ = -1;
   if (roles_.node != nullptr) {
     hears_.assign(slot_count, false);
     subscribing_.clear();
@@ -518,7 +520,7 @@ void connection_fsm::deal_out(time_point now) {
   if (!each_has_its_own) {
     for_all = understood(to_answer(message, numbers_));
     if (for_all.what == protocol::fault::none) for_all = {protocol::fault::malformed, "a script for several locks has not answered for each", {}};
-    refused_together(for_all);
+    refused_together(for_all, script);
   }
   for (std::size_t i = 0; i < script.count && !dropping_; ++i) {
     --unanswered_;
@@ -531,11 +533,11 @@ void connection_fsm::deal_out(time_point now) {
 /// An error of the whole script. Some come before it has begun, and not each command may have got them alone: a key that this user may not
 /// use, a slot of which a part has left this node. Those are sent again, each alone. What else a script for several locks meets, it does
 /// not meet a second time here.
-void connection_fsm::refused_together(protocol::answer& a) {
+void connection_fsm::refused_together(protocol::answer& a, together const& script) {
   using protocol::fault;
   constexpr std::int64_t a_while = 1000;
   switch (a.what) {
-    case fault::no_script: source_due_ = true; return;
+    case fault::no_script: source_due_ = source_due_ || script.before > source_sent_; return;
     case fault::try_later:
       if (roles_.node == nullptr || !a.words.starts_with("TRYAGAIN")) return;
       alone_until_ = answered_ + unanswered_ + a_while;

@@ -165,7 +165,8 @@ class connection_fsm {
   void gather(protocol::command const& c);
   void end_gathering();
   void deal_out(time_point now);
-  void refused_together(protocol::answer& a);
+  struct together;
+  void refused_together(protocol::answer& a, together const& script);
   bool is_of_subscription(bool is_push);
   protocol::answer understood(protocol::answer a) const;
   void report(protocol::answer const& a, time_point now);
@@ -235,8 +236,9 @@ class connection_fsm {
     bool tries = false;  // of one command for several locks
   };
   std::deque<together> together_;
-  bool source_due_ = false;       // the server does not know the script
-  std::int64_t alone_until_ = 0;  // the count of commands from which on some may go out together again
+  bool source_due_ = false;        // the server does not know the script
+  std::int64_t source_sent_ = -1;  // so many answers come before that of the latest script with its source
+  std::int64_t alone_until_ = 0;   // the count of commands from which on some may go out together again
 
   // The commands that are sent and not yet written. Those of `gathered_` are the last of them: as one command for the time being if it
   // is one, which begins there; else not in there yet.

@@ -121,6 +121,27 @@ TEST_F(ConnectionFsmGathering, AServerThatDoesNotKnowTheScriptGetsItsSourceOnce)
   }
 }
 
+TEST_F(ConnectionFsmGathering, ScriptsThatWereWrittenBeforeTheSourceDoNotBringItAgain) {
+  ask("a");
+  ask("b");
+  (void)m.ping();
+  ask("c");
+  ask("d");
+  EXPECT_EQ(sent(), (texts{"gathered 2", "PING", "gathered 2"}));
+  m.received("-NOSCRIPT No matching script\r\n");
+  ask("a");
+  ask("b");
+  EXPECT_EQ(sent(), texts{"source of gathered 2"});
+  m.received("+PONG\r\n-NOSCRIPT No matching script\r\n");
+  ask("c");
+  ask("d");
+  EXPECT_EQ(sent(), texts{"gathered 2"});
+  m.received("*2\r\n:1\r\n:2\r\n-NOSCRIPT once more\r\n");
+  ask("c");
+  ask("d");
+  EXPECT_EQ(sent(), texts{"source of gathered 2"}) << "it has forgotten the script since";
+}
+
 TEST_F(ConnectionFsmGathering, WhatMayNotBeTogetherIsSentAgainAlone) {
   ask("a");
   ask("b");

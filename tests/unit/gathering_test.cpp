@@ -16,9 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 acquire_command asks(std::string_view name, grant_id id = 1) { return {.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 60s}; }
-release_command gives_back(std::string_view name, grant_id id = 1) {
-  return {.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 60s};
-}
+release_command gives_back(std::string_view name, grant_id id = 1) { return {.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 60s}; }
 
 TEST(Gathering, TakesWhatIsAskedForAndGivenBackOfDifferentLocks) {
   gathering all;

@@ -80,7 +80,8 @@ class observer {
   void requested(owner_fences const& owners, bool surely);
   // A script that may free a lock, and those who wait for that (observer_watchers.cpp).
   struct freeing {
-    int name = -1;  // less than 0: it is none
+    int name = -1;       // less than 0: it is none
+    std::size_t of = 1;  // so many calls, which one script carries out
     bool owned = false;
     std::vector<std::string> watchers{};
   };

@@ -175,7 +175,7 @@ void observer::answered_elsewhere(std::span<std::string_view const> argv, value 
   auto const calls = calls_in(argv);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     auto const& call = calls[i];
-    value const& answer = answer_to(reply, i, calls.size() > 1);
+    value const& answer = answer_to(reply, i, is_gathered(argv));
     if (!script_name(call[1]).ends_with("acquire") || answer.is_error() || answer.items.empty() || answer.items[0].integer != 2) continue;
     if (int const name = named(call[3]); name >= 0) told_busy(name, call[3 + static_cast<std::size_t>(number(call[2]))]);
   }

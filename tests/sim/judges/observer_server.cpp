@@ -169,7 +169,7 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     std::size_t const first = steps_.size();
     add_steps(calls[i]);
-    if (calls.size() == 1) break;
+    if (!is_gathered(argv)) break;
     for (step& s : std::span{steps_}.subspan(first)) {
       s.gathered = true;
       s.index = i;

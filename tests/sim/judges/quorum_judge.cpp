@@ -137,7 +137,7 @@ std::vector<quorum_world::step> quorum_world::steps_of(int which, std::span<std:
   std::vector<step> all;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     for (step& one : steps_of_call(which, calls[i])) {
-      one.gathered = calls.size() > 1;
+      one.gathered = is_gathered(argv);
       one.place = i;
       all.push_back(std::move(one));
     }

@@ -15,7 +15,9 @@ using script_call_words = std::vector<std::string_view>;
 // Each as it would have been sent alone. Of any other script: its own call.
 std::vector<script_call_words> calls_in(std::span<std::string_view const> argv);
 
-// The answer to one of so many.
-value const& answer_to(value const& reply, std::size_t index, bool together);
+bool is_gathered(std::span<std::string_view const> argv);
+
+// The answer to one of them.
+value const& answer_to(value const& reply, std::size_t index, bool gathered);
 
 }  // namespace conch::sim

@@ -354,7 +354,10 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   }
   auto const calls = judged ? calls_in(argv) : std::vector<script_call_words>{};
   std::vector<observer::freeing> freeing;
-  for (auto const& one : calls) freeing.push_back(observer_->about_to_free(one));
+  for (auto const& one : calls) {
+    freeing.push_back(observer_->about_to_free(one));
+    freeing.back().of = calls.size();
+  }
   value const reply = n.model.execute(l->id, changed);
   if (trace_.on && (script || argv[0] == "CLIENT" || argv[0] == "WAIT")) {
     std::string line = (plan_.shards != 0  ? "node " + std::to_string(l->node) + ": client "
@@ -408,7 +411,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   } else if (script) {
     judged ? observer_->after(argv, reply) : observer_->answered_elsewhere(argv, reply);
   }
-  for (std::size_t i = 0; i < freeing.size(); ++i) observer_->freed(freeing[i], answer_to(reply, i, freeing.size() > 1));
+  for (std::size_t i = 0; i < freeing.size(); ++i) observer_->freed(freeing[i], answer_to(reply, i, is_gathered(argv)));
   replicate(l->node);
 }
 
