@@ -25,6 +25,7 @@ using protocol::release_command;
 using std::chrono::milliseconds;
 
 constexpr std::string_view clients[] = {"a", "b", "c"};
+constexpr char const* states[] = {"granted", "queued", "busy", "too late", "released", "fault"};
 constexpr std::string_view names[] = {"K", "L", "M", "N"};
 
 /// A server with some clients, of which some hear.
@@ -137,8 +138,9 @@ TEST_P(Gathered, DoesAndAnswersWhatEachWouldAlone) {
       bool const yes = chance(60);
       for (one_server* s : {&alone, &together}) s->hears(client, yes);
     }
-    if (chance(10)) {
-      std::string const key = "conch:{" + std::string{names[pick(0, 3)]} + "}" + std::vector<std::string>{"", ":q", ":f", ":w"}[static_cast<std::size_t>(pick(0, 3))];
+    if (chance(2)) {
+      std::string const key =
+          "conch:{" + std::string{names[pick(0, 3)]} + "}" + std::vector<std::string>{"", ":q", ":f", ":w"}[static_cast<std::size_t>(pick(0, 3))];
       std::vector<std::vector<std::string>> const tampers{
           {"DEL", key}, {"SET", key, "what"}, {"HSET", key, "what", "else"}, {"ZADD", key, "5", "b.1"}, {"SET", key + ":a", "", "PX", "5000"}};
       auto const& words = tampers[static_cast<std::size_t>(pick(0, std::ssize(tampers) - 1))];
@@ -175,7 +177,7 @@ TEST_P(Gathered, DoesAndAnswersWhatEachWouldAlone) {
       if (auto* const r = std::get_if<release_command>(&with_source)) r->with_source = true;
       redis::encode(with_source, client, bytes);
       expected.push_back(read(c, alone.carry_out(bytes)));
-      ++happened[expected.back().substr(0, expected.back().find_first_of("0123456789,"))];
+      for (char const* const what : states) happened[what] += expected.back().find(what) != std::string::npos ? 1 : 0;
     }
     std::string bytes;
     redis::encode(all, client, true, bytes);
@@ -188,7 +190,8 @@ TEST_P(Gathered, DoesAndAnswersWhatEachWouldAlone) {
     ASSERT_EQ(together.pushes(), alone.pushes()) << "step " << step;
     ASSERT_EQ(together.content(), alone.content()) << "step " << step;
   }
-  EXPECT_GT(happened.size(), 4u) << ::testing::PrintToString(happened);
+  // A generator that never gets into a state proves nothing about it.
+  for (char const* const what : states) EXPECT_GT(happened[what], 3) << what;
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Gathered, ::testing::Range(std::uint64_t{1}, std::uint64_t{13}));

@@ -25,7 +25,7 @@ class random_client_side {
     std::vector<std::string> const all{"c7f", "a01", "c7f0", "b"};
     clients_.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(clients));
     std::vector<std::string> const names{"stock:{1}%7D", "}", std::string{"a\0b", 3}};
-    names_.assign(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(pick(1, 3)));
+    names_.assign(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(pick(2, 3)));
   }
 
   std::vector<std::string> const& clients() const { return clients_; }
