@@ -110,7 +110,7 @@ TEST_F(Gathered, EachLockHasItsOwnAnswer) {
       return all.all_done({"own 0", "own 1", "own 2", "own 3", "own 4", "own 6", "own 7"}) && in_line(probe, "own 5") == 1;
     };
     co_await until(answered, "an answer of each");
-    EXPECT_LE(scripts_of(probe) - before, 2);
+    EXPECT_LE(scripts_of(probe) - before, 3) << "and the clean-up of the one that failed";
     for (auto const& [name, one] : all.of) {
       if (name == "own 3") {
         EXPECT_EQ(one.ec, errc::wrong_type) << one.ec.message();
@@ -178,16 +178,16 @@ class GatheredRights : public with_server<GatheredRights> {
 
 TEST_F(GatheredRights, AKeyThatOneMayNotTouchIsRefusedAlone) {
   auto const body = [&]() -> asio::awaitable<void> {
-    probe.command({"ACL", "SETUSER", "some", "on", ">pw", "resetkeys", "~conch:{mine *", "allchannels", "+@all"});
+    EXPECT_EQ(probe.command({"ACL", "SETUSER", "some", "on", ">pw", "resetkeys", "~conch:{mine-*", "allchannels", "+@all"}), "OK");
     client c{w.ctx.get_executor(), "redis://some:pw@127.0.0.1:" + std::to_string(server().port())};
-    mutex warm{c, "mine already"};
+    mutex warm{c, "mine-already"};
     (void)co_await warm.async_acquire();
-    std::vector<std::string> const names{"mine 1", "mine 2", "theirs", "mine 3"};
+    std::vector<std::string> const names{"mine-1", "mine-2", "theirs", "mine-3"};
     several all{c, names};
     auto const done = [&] { return all.all_done(names); };
     co_await until(done, "an answer of each");
     EXPECT_EQ(all.of.at("theirs").ec, errc::access_denied) << all.of.at("theirs").ec.message();
-    for (char const* name : {"mine 1", "mine 2", "mine 3"}) EXPECT_TRUE(all.of.at(name).h.valid()) << name << ": " << all.of.at(name).ec.message();
+    for (char const* name : {"mine-1", "mine-2", "mine-3"}) EXPECT_TRUE(all.of.at(name).h.valid()) << name << ": " << all.of.at(name).ec.message();
   };
   w.run(body);
 }

@@ -38,6 +38,8 @@ struct slow_server {
               c.write(acquires ? granted : taken_back);
               continue;
             }
+            // Longer for several, and not so long that it counts as gone.
+            std::this_thread::sleep_for(pause * std::min(std::stoi(words[2]) / 3 - 1, 7));
             int const locks = std::stoi(words[2]) / 3, of_them = std::stoi(words[3 + 3 * static_cast<std::size_t>(locks)]);
             std::string answers = "*" + std::to_string(locks) + "\r\n";
             for (int i = 0; i < locks; ++i) {
@@ -132,7 +134,7 @@ TEST_F(Many, AClientThatGoesLeavesNothingAtAServerThatHasForgottenTheScripts) { 
     c.reset();
     auto const none = [&] { return probe.integer({"DBSIZE"}) == count; };  // the fences
     co_await until(none, "all given back");
-    EXPECT_LE(probe.commandstats()["eval"], 2) << "the sources of the two scripts go once: that of one lock, and that of several";
+    EXPECT_LE(probe.commandstats()["eval"], 5) << "the sources of the two scripts, of one lock and of several, go with a few of 5,000";
   };
   w.run(body);
 }
