@@ -32,8 +32,6 @@ std::span<mutant const> connection_mutants() {
        "local fine, answer = pcall(work, argument)", "local fine, answer = true, work(argument)"},
       {"gathered-release-passes-nothing-on", "a release in a script for several locks forgets who is in line", "P4", engine_mutant::none, "gathered",
        "all_plain = all_plain and redis.pcall('EXISTS', unpack(KEYS, first_key + returned + 1, first_key + 2 * returned)) == 0", ""},
-      {"gathered-rest-unlooked-at", "what an error has left of one lock is taken for the next one's", "P2", engine_mutant::none, "gathered",
-       "exact, gives_back = false, nil", ""},
   };
   return all;
 }
