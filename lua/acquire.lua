@@ -27,73 +27,12 @@ end
 local wait, patient = ARGV[2] == 'wait' or ARGV[2] == 'wait!', string.sub(ARGV[2], -1) == '!'
 local claim, ticket, shard = tonumber(ARGV[4]), tonumber(ARGV[6]), ARGV[9]
 lease = tonumber(lease)
--- @include lib/lock.lua
+-- @include lib/acquire.lua
 
--- For a vote who has it: the first 48 bits of the client, the ticket, 1 if confirmed. A vote's id is CLIENT.N, where
--- N begins with the ticket, and three digits of the attempt. Anybody else is somebody without a ticket.
-local function rival(answer, owner, state)
-  if proposal then
-    local client, owners_ticket = string.match(owner, '^(%w+)%.(%d+)%d%d%d')
-    answer[4] = answer[4] or 0
-    answer[5] = client and tonumber(string.sub(client, 1, 12), 16) or 0
-    answer[6] = tonumber(owners_ticket) or 0
-    answer[7] = state == 'h' and 1 or 0
-  end
+local answer = ask(redis.call('GET', lock_key))
+if answer then
   return answer
 end
+-- @include lib/acquire_free.lua
 
-local value = redis.call('GET', lock_key)
-local owner, state, left
-if value then
-  local fence
-  owner, fence, state = parse(value)
-  if not owner then
-    return not_a_lock()
-  end
-  if owner == id then
-    extend(lock_key, id, fence, proposal and 'h' or state, lease)
-    return {1, tonumber(fence), now}
-  end
-  left = redis.call('PTTL', lock_key)
-  if not wait then
-    return rival({2, left, now}, owner, state)
-  end
-  ticket = enqueue(id, ticket, left, lease)
-  if not patient then
-    return rival({0, left, now, ticket}, owner, state)
-  end
-end
--- @include lib/pass_on.lua
-
-exact = true
-
-if owner then
-  awaited(id, 0)  -- nobody yet, but they are told to come: who has the lock may never give it back
-  return rival({0, left, now, ticket}, owner, state)
-end
-
-if wait then
-  ticket = enqueue(id, ticket, claim, lease)
-end
-local absent = patient and awaited(id, 1)
-if absent then
-  local soon = 20
-  return rival(wait and {0, soon, now, ticket} or {2, soon, now}, absent, 'c')
-end
-local fence, taken, unfinished = pass_on(id, lease, floor, state_of_mine)
-if unfinished then
-  return {4, 0, now, wait and ticket or 0}
-end
-if taken and not fence then
-  local answer = wait and {0, claim, now, ticket} or {2, claim, now, 0}
-  if not proposal then
-    answer[5] = redis.call('EXISTS', queue_key)
-  end
-  return rival(answer, taken, 'c')
-end
-if not taken then
-  local digits
-  fence, digits = next_fence(floor)
-  own(id, digits, state_of_mine, lease)
-end
-return granted(fence, proposal)
+return take()

@@ -25,87 +25,12 @@ if line == 0 and
 end
 
 local lease, claim, retention, shard = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[9]
-local patient = mode == '0!' or mode == '1!'
--- @include lib/lock.lua
--- @include lib/pass_on.lua
--- @include lib/vote.lua
--- @include lib/freed.lua
+local patient, ahead = mode == '0!' or mode == '1!', tonumber(ARGV[8])
+-- @include lib/release.lua
 
 if freed then
   tell_freed()
   return 1
 end
 
-local was_owner, floor = 0, math.max(vote_floor or 0, tonumber(ARGV[8]) or 0)
-
-local function free()
-  if redis.call('DEL', lock_key, alert_key) > was_owner then
-    tell_freed()
-  end
-end
-
-if value then
-  local owner, fence, state = parse(value)
-  if not owner then
-    return not_a_lock()
-  end
-  if owner == id then
-    if keep then
-      extend(lock_key, id, fence, vote_floor and 'h' or state, lease)
-      return {2, tonumber(fence), 0, now}
-    end
-    was_owner, floor = 1, math.max(floor, tonumber(fence))
-  end
-end
-if vote_floor then
-  raise_fence(fence_key, vote_floor, retention)
-end
-
-exact = patient or was_owner == 0
-if was_owner == 0 then
-  redis.call('ZREM', queue_key, id)
-  if value then
-    if not new_id then
-      return {0, 0, 0, now}
-    end
-    local left = redis.call('PTTL', lock_key)
-    return {0, 0, 1, now, 0, left, (enqueue(new_id, 0, left, lease))}
-  end
-end
-
--- It stays its owner's; or, if it is free, whoever is in line asks again, and then it goes to the first.
-if patient and awaited(nil, 1) then
-  return {was_owner == 1 and 3 or 0, 0, 1, now}
-end
-
-gives_back = was_owner == 1 and lock_key
-line = line or redis.call('ZCARD', queue_key)
-if line == 0 then
-  if new_id then
-    local fence, digits = next_fence(floor)
-    own(new_id, digits, 'h', lease)
-    return {was_owner, 0, 0, now, 1, fence}
-  end
-  free()
-  return {was_owner, 0, 0, now}
-end
-
-local ticket, is_new
-if new_id then
-  ticket, is_new = enqueue(new_id, 0, claim, lease)
-  line = is_new and line + 1 or line
-end
-local fence, taken, unfinished, left_line = pass_on(new_id, lease, floor)
-if unfinished then
-  redis.call('DEL', lock_key)
-elseif not taken then
-  free()
-end
-local more = line > left_line and 1 or 0
-if fence then
-  return {was_owner, 0, more, now, 1, fence}
-end
-if new_id then
-  return {was_owner, unfinished and 2 or 1, more, now, 0, claim, ticket}
-end
-return {was_owner, taken and 1 or unfinished and 2 or 0, more, now}
+return give_back(value, line)

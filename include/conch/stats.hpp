@@ -67,7 +67,7 @@ struct statistics {
   std::uint64_t renewals = 0;                   ///< locks renewed
   std::uint64_t renewal_scripts = 0;            ///< scripts that renewed them
   std::uint64_t renewals_refused = 0;           ///< the server answered that another client has the lock
-  std::uint64_t scripts = 0;                    ///< scripts sent in all
+  std::uint64_t scripts = 0;                    ///< scripts sent in all; of several locks in one script each counts
   std::uint64_t safety_checks = 0;              ///< re-asks of a waiting client
   std::uint64_t kicks = 0;                      ///< repeated releases, for a next in line that may be dead
   std::uint64_t pushes = 0;                     ///< grants received by push

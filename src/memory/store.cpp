@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-// The functions below are lua/lib/fence.lua, lib/lock.lua, acquire.lua, acquire_all.lua, release.lua and renew.lua line by line. If you
-// change one, change the other too; tests/sim/differential/memory_store_differential_test.cpp compares them.
+// The functions below are lua/lib/fence.lua, lib/lock.lua, acquire.lua, gathered.lua (of several tries), release.lua and renew.lua line by line. If
+// you change one, change the other too; tests/sim/differential/memory_store_differential_test.cpp compares them.
 namespace conch::memory {
 
 namespace {

@@ -154,14 +154,17 @@ struct encoder {
   }
 
   void operator()(protocol::acquire_all_command const& c) const {
-    static script const& acquire_all = find_script("acquire_all");
-    command_writer w{out, 3 + 2 + 5 * c.items.size()};
-    write_script(w, acquire_all, c.with_source, 3 * c.items.size());
-    for (protocol::attempt const& item : c.items) keys{who, item.name}.all(w);
-    w.arg(count(c.retention)).arg(c.not_after_us);
+    static script const& gathered = find_script("gathered");
+    command_writer w{out, 3 + 7 * c.items.size() + 7};
+    write_script(w, gathered, c.with_source, 3 * c.items.size());
+    for (auto const key : {&keys::lock, &keys::queue, &keys::fence}) {
+      for (protocol::attempt const& item : c.items) (keys{who, item.name}.*key)(w);
+    }
+    // A try passes nothing on.
+    w.arg(c.items.size()).arg("next").arg("").arg("").arg(count(c.retention)).arg("0").arg("");
     for (protocol::attempt const& item : c.items) {
       write_id(w, who.client, item.id);
-      w.arg(count(item.lease));
+      w.arg(0).arg(c.not_after_us).arg(count(item.lease));
     }
   }
 
@@ -194,6 +197,39 @@ struct encoder {
     if (!in_cluster()) return;
     w.arg("").arg("");
     shard(w, c.name);
+  }
+
+  void operator()(protocol::gathering const& all, bool with_source) const {
+    static script const& gathered = find_script("gathered");
+    bool const votes = all.common().votes;
+    std::size_t const acquires = all.acquires(), releases = all.members().size() - acquires;
+    std::size_t const for_acquire = votes ? 4 : 3, for_release = votes ? 4 : 2;
+    command_writer w{out, 3 + 3 * (acquires + releases) + 7 + for_acquire * acquires + for_release * releases};
+    write_script(w, gathered, with_source, 3 * (acquires + releases));
+    for (bool const release : {false, true}) {
+      for (auto const key : {&keys::lock, &keys::queue, &keys::fence}) {
+        for (auto const& m : all.members()) {
+          if (m.releases == release) (keys{who, m.name}.*key)(w);
+        }
+      }
+    }
+    w.arg(acquires).arg(all.waits() ? "wait" : "try");
+    w.arg(count(all.common().lease)).arg(count(all.common().claim)).arg(count(all.common().retention)).arg(votes ? "1" : "0");
+    if (in_cluster()) shard(w, all.members().front().name);
+    else w.arg("");
+    for (auto const& m : all.members()) {
+      if (m.releases) continue;
+      write_id(w, who.client, m.id);
+      w.arg(m.ticket).arg(m.not_after_us);
+      if (votes) w.arg(m.proposal);
+    }
+    for (auto const& m : all.members()) {
+      if (!m.releases) continue;
+      write_id(w, who.client, m.id);
+      if (m.new_id != 0) write_id(w, who.client, m.new_id);
+      else w.arg("");
+      if (votes) w.arg(m.floor).arg(m.next_fence_floor);
+    }
   }
 
   void operator()(protocol::renew_command const& c) const {
@@ -498,6 +534,20 @@ std::optional<unsigned> slot_to_hear(protocol::command const& c) {
 
 void encode(protocol::command const& c, sender const& who, std::string& out) { std::visit(encoder{who, out}, c); }
 
+void encode(protocol::gathering const& all, sender const& who, bool with_source, std::string& out) { encoder{who, out}(all, with_source); }
+
+bool split(std::span<resp::node const> message, std::span<std::span<resp::node const>> answers) {
+  if (message.front().what != resp::kind::array || message.front().count != answers.size()) return false;
+  std::size_t at = 1;
+  for (auto& one : answers) {
+    std::size_t end = at + 1;
+    while (end < message.size() && message[end].depth > 1) ++end;
+    one = message.subspan(at, end - at);
+    at = end;
+  }
+  return true;
+}
+
 protocol::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers) {
   numbers.clear();
   resp::node const& first = message.front();
@@ -518,6 +568,26 @@ protocol::answer to_answer(std::span<resp::node const> message, std::vector<std:
       return {protocol::fault::none, {}, numbers};
     default: return {protocol::fault::malformed, "a reply of a type that no command of ours has", {}};
   }
+}
+
+protocol::answer to_tries_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers) {
+  resp::node const& all = message.front();
+  std::vector<std::span<resp::node const>> answers(all.what == resp::kind::array ? static_cast<std::size_t>(all.count) : 0);
+  if (answers.empty() || !split(message, answers)) return to_answer(message, numbers);
+  std::vector<std::int64_t> told{0};
+  for (auto const& one : answers) {
+    protocol::answer const a = to_answer(one, numbers);
+    if (a.what != protocol::fault::none) return a;
+    // FENCE · 1 FENCE CLOCK · 2 LEFT CLOCK · 3 0 CLOCK, as lua/acquire.lua
+    bool const short_form = numbers.size() == 1;
+    if (!short_form && numbers.size() < 3) return {protocol::fault::malformed, "an answer that no acquire has", {}};
+    told[0] = short_form ? numbers[0] + protocol::fence_epoch_us : numbers[2];
+    if (!short_form && numbers[0] == 3) return {protocol::fault::none, {}, numbers};
+    if (!short_form && numbers[0] != 1) break;
+    told.push_back(short_form ? numbers[0] : numbers[1]);
+  }
+  numbers = std::move(told);
+  return {protocol::fault::none, {}, numbers};
 }
 
 push_kind read_push(std::span<resp::node const> message, sender const& who, std::string& name, protocol::pushed_grant& grant) {

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "protocol/gathering.hpp"
 #include "protocol/wire.hpp"
 #include "resp/decoder.hpp"
 
@@ -47,8 +48,17 @@ std::optional<unsigned> slot_to_hear(protocol::command const& c);
 /// Appends the bytes of the command.
 void encode(protocol::command const& c, sender const& who, std::string& out);
 
+/// The same for several commands that one script carries out.
+void encode(protocol::gathering const& all, sender const& who, bool with_source, std::string& out);
+
+/// The answers in that of a script for several commands, in its order. False: it is no list of so many.
+bool split(std::span<resp::node const> message, std::span<std::span<resp::node const>> answers);
+
 /// A reply in the terms of the protocol. `numbers` owns the memory that the answer points to.
 protocol::answer to_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers);
+
+/// The same of an acquire_all_command: of its script's answers those of the locks that are taken.
+protocol::answer to_tries_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers);
 
 /// The kinds of pushes. `name` owns the memory that the grant points to. For any other push only name and id are
 /// set.

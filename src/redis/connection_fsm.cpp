@@ -11,6 +11,7 @@
 #include <boost/assert.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -25,6 +26,13 @@ constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_te
 constexpr resp::limits talk_limits{.max_depth = 8, .max_elements = 1 << 20, .max_text = 64 << 10, .max_message = 32 << 20};
 constexpr std::size_t good_read = 16 << 10;
 constexpr duration shortest_renewal = std::chrono::milliseconds{10};  // of credentials
+/// Only of those that can be gathered.
+unsigned slot_of(protocol::command const& c) {
+  if (auto const* const a = std::get_if<protocol::acquire_command>(&c)) return slot_of_lock(a->name);
+  if (auto const* const r = std::get_if<protocol::release_command>(&c)) return slot_of_lock(r->name);
+  return slot_count;
+}
+
 /// Until a server that is still a replica is greeted again: it is about to be made the master, or another one is.
 constexpr duration after_replica = std::chrono::milliseconds{100};
 
@@ -51,7 +59,7 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
   {
     std::lock_guard const guard{outgoing_mutex_};
     if (roles_.node != nullptr && !CONCH_MUTANT(slot_subscribed_last)) hear(c);
-    encode(c, who_, outgoing_);
+    gather(c);
     if (roles_.node != nullptr && CONCH_MUTANT(slot_subscribed_last)) hear(c);
     first = !std::exchange(flush_due_, true);
   }
@@ -60,12 +68,41 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
   return owed ? flush_due::later : flush_due::at_once;
 }
 
+/// One alone is written as it is. If another one fits to it, both are taken for one script.
+void connection_fsm::gather(protocol::command const& c) {
+  unsigned const slot = roles_.node != nullptr ? slot_of(c) : 0;
+  bool const may = answered_ + unanswered_ >= alone_until_;
+  if (!gathered_.empty() && may && gathered_.add(c, slot)) {
+    outgoing_.resize(gathered_at_);
+    return;
+  }
+  end_gathering();
+  if (may && gathered_.add(c, slot)) {
+    gathered_at_ = outgoing_.size();
+    gathered_before_ = answered_ + unanswered_;
+  }
+  if (std::holds_alternative<protocol::acquire_all_command>(c)) together_.push_back({answered_ + unanswered_, 1, {}, true});
+  encode(c, who_, outgoing_);
+}
+
+/// What is sent from now on comes behind those that are gathered.
+void connection_fsm::end_gathering() {
+  std::size_t const count = gathered_.members().size();
+  if (count > 1) {
+    if (source_due_) source_sent_ = gathered_before_;
+    encode(gathered_, who_, std::exchange(source_due_, false), outgoing_);
+    together_.push_back({gathered_before_, count, gathered_.places()});
+  }
+  gathered_.clear();
+}
+
 /// In the same write as the command, and before it: what comes of it may be pushed.
 void connection_fsm::hear(protocol::command const& c) {
   if (std::holds_alternative<protocol::subscribe_command>(c)) hears_[who_.home] = true;
   auto const slot = slot_to_hear(c);
   if (!slot || hears_[*slot]) return;
   hears_[*slot] = true;
+  end_gathering();
   resp::append_command(outgoing_, {"SSUBSCRIBE", channel_of(who_, *slot)});
   subscribing_.push_back({*slot, answered_ + unanswered_, renewal_ == renewal::sent});
 }
@@ -190,6 +227,7 @@ void connection_fsm::credentials_found(credentials found, time_point now) {
   // Encoded, not sent: the protocol must not wait for an answer that is not its own.
   {
     std::lock_guard const guard{outgoing_mutex_};
+    end_gathering();
     resp::append_command(outgoing_, {"AUTH", where_.user.empty() ? std::string_view{"default"} : where_.user, where_.password});
   }
   answers_before_ours_ = unanswered_;
@@ -336,6 +374,8 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   }
   {
     std::lock_guard const guard{outgoing_mutex_};
+    gathered_.clear();
+    together_.clear();
     if (!CONCH_MUTANT(unwritten_commands_kept)) outgoing_.clear();
     if (!CONCH_MUTANT(flush_claimed_for_ever)) flush_due_ = false;
   }
@@ -393,7 +433,9 @@ void connection_fsm::greeted(time_point now) {
   was_up_ = true;
   told_of_foreign_pushes_ = false;
   if (!CONCH_MUTANT(drop_outlives_connection)) dropping_ = false;
-  unanswered_ = answered_ = 0;
+  unanswered_ = answered_ = alone_until_ = 0;
+  source_due_ = false;
+  source_sent_ = -1;
   if (roles_.node != nullptr) {
     hears_.assign(slot_count, false);
     subscribing_.clear();
@@ -444,19 +486,74 @@ void connection_fsm::hand_over(time_point now) {
       bool const refused = said.what == resp::kind::simple_error || said.what == resp::kind::bulk_error;
       if (!refused) ++counted_.renewals;
       refused ? refresh_failed(said.text, now) : authenticated(now);
+    } else if (!together_.empty() && together_.front().before == answered_) {
+      left -= std::min(left, together_.front().count) - 1;
+      deal_out(now);
     } else {
       --unanswered_;
       ++answered_;
-      protocol::answer const a = understood(decoder_.message());
-      events_->answered(a, now);
-      if (roles_.node != nullptr && a.what == protocol::fault::try_later) roles_.node->put_off(a.words, now);
+      report(understood(to_answer(decoder_.message(), numbers_)), now);
     }
   }
 }
 
+void connection_fsm::report(protocol::answer const& a, time_point now) {
+  events_->answered(a, now);
+  if (roles_.node != nullptr && a.what == protocol::fault::try_later) roles_.node->put_off(a.words, now);
+}
+
+/// The answer of a script for several commands: to each its own, in the order in which they were sent.
+void connection_fsm::deal_out(time_point now) {
+  together const script = together_.front();
+  together_.pop_front();
+  if (script.tries) {
+    --unanswered_;
+    ++answered_;
+    report(understood(to_tries_answer(decoder_.message(), numbers_)), now);
+    return;
+  }
+  for (std::size_t others = script.count - 1; others > 0; --others) answer_is_ours();
+  auto const message = decoder_.message();
+  std::array<std::span<resp::node const>, protocol::gathering::most> answers;
+  bool const each_has_its_own = split(message, std::span{answers}.first(script.count));
+  protocol::answer for_all;
+  if (!each_has_its_own) {
+    for_all = understood(to_answer(message, numbers_));
+    if (for_all.what == protocol::fault::none) for_all = {protocol::fault::malformed, "a script for several locks has not answered for each", {}};
+    refused_together(for_all, script);
+  }
+  for (std::size_t i = 0; i < script.count && !dropping_; ++i) {
+    --unanswered_;
+    ++answered_;
+    std::size_t const place = script.places[CONCH_MUTANT(answers_dealt_backwards) ? script.count - 1 - i : i];
+    report(each_has_its_own ? understood(to_answer(answers[place], numbers_)) : for_all, now);
+  }
+}
+
+/// An error of the whole script. Some come before it has begun, and not each command may have got them alone: a key that this user may not
+/// use, a slot of which a part has left this node. Those are sent again, each alone. What else a script for several locks meets, it does
+/// not meet a second time here.
+void connection_fsm::refused_together(protocol::answer& a, together const& script) {
+  using protocol::fault;
+  constexpr std::int64_t a_while = 1000;
+  switch (a.what) {
+    case fault::no_script: source_due_ = source_due_ || script.before > source_sent_; return;
+    case fault::try_later:
+      if (roles_.node == nullptr || !a.words.starts_with("TRYAGAIN")) return;
+      alone_until_ = answered_ + unanswered_ + a_while;
+      a.what = fault::no_script;
+      return;
+    case fault::access_denied: a.what = fault::no_script; break;
+    case fault::refused:
+    case fault::wrong_type:
+    case fault::malformed: break;
+    default: return;
+  }
+  alone_until_ = std::numeric_limits<std::int64_t>::max();
+}
+
 /// A node that has not got the slot says so: the request is repeated, and by then it is known which node has.
-protocol::answer connection_fsm::understood(std::span<resp::node const> message) {
-  protocol::answer a = to_answer(message, numbers_);
+protocol::answer connection_fsm::understood(protocol::answer a) const {
   if (roles_.node == nullptr || a.what != protocol::fault::refused) return a;
   if (a.words.starts_with("MOVED ") || a.words.starts_with("ASK ")) a.what = protocol::fault::try_later;
   return a;
@@ -520,6 +617,7 @@ void connection_fsm::flush() {
   {
     std::lock_guard const guard{outgoing_mutex_};
     flush_due_ = false;
+    end_gathering();
     writing_.clear();
     writing_.swap(outgoing_);
   }

@@ -29,10 +29,24 @@ struct slow_server {
             auto const words = c.command();
             std::this_thread::sleep_for(pause);
             bool const acquires = words.size() > 1 && words[1] == redis::find_script("acquire").sha1;
+            bool const gathered = words.size() > 1 && words[1] == redis::find_script("gathered").sha1;
             auto const fence = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count() -
                                protocol::fence_epoch_us;
-            ++(acquires ? acquired : released);
-            c.write(acquires ? ":" + std::to_string(fence) + "\r\n" : ":1\r\n");
+            std::string const granted = ":" + std::to_string(fence) + "\r\n", taken_back = ":1\r\n";
+            if (!gathered) {
+              ++(acquires ? acquired : released);
+              c.write(acquires ? granted : taken_back);
+              continue;
+            }
+            // Longer for several, and not so long that it counts as gone.
+            std::this_thread::sleep_for(pause * std::min(std::stoi(words[2]) / 3 - 1, 7));
+            int const locks = std::stoi(words[2]) / 3, of_them = std::stoi(words[3 + 3 * static_cast<std::size_t>(locks)]);
+            std::string answers = "*" + std::to_string(locks) + "\r\n";
+            for (int i = 0; i < locks; ++i) {
+              ++(i < of_them ? acquired : released);
+              answers += i < of_them ? granted : taken_back;
+            }
+            c.write(answers);
           }
         }} {}
 };
@@ -120,7 +134,7 @@ TEST_F(Many, AClientThatGoesLeavesNothingAtAServerThatHasForgottenTheScripts) { 
     c.reset();
     auto const none = [&] { return probe.integer({"DBSIZE"}) == count; };  // the fences
     co_await until(none, "all given back");
-    EXPECT_EQ(probe.commandstats()["eval"], 1) << "the source of the script goes once";
+    EXPECT_LE(probe.commandstats()["eval"], 5) << "the sources of the two scripts, of one lock and of several, go with a few of 5,000";
   };
   w.run(body);
 }

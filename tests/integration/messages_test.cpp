@@ -98,7 +98,7 @@ TEST_F(P10Messages, SeveralFreeLocksOneScriptToAcquireThem) {
       multi_hold h = co_await all.async_acquire();
       EXPECT_EQ(sent(), (counts{{"evalsha", 1}}));
       co_await h.async_release();
-      EXPECT_EQ(sent(), (counts{{"evalsha", 4}}));
+      EXPECT_EQ(sent(), (counts{{"evalsha", 3}})) << "of those that give back the first goes ahead, and the others are one";
     }
   };
   w.run(body);

@@ -141,18 +141,18 @@ std::vector<row> const& acquires_of_all() {
   acquire_all_command const all{.items = three_tries, .retention = retention};
   acquire_all_command const too_late{.items = three_tries, .retention = retention, .not_after_us = now_us - 1};
   static std::vector<row> const rows{
-      {"all free: all taken", "", "", all, "[{now} {clock} {clock} {clock}]",
+      {"all free: all taken", "", "", all, "[{clock} {clock} {clock}]",
        "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\nM=a.2 {clock} h (30000)\nM:f={clock} (600000)\n"
        "N=a.3 {clock} h (30000)\nN:f={clock} (600000)\n"},
-      {"up to the first that is somebody's; what is behind it is not touched", "SET M 'b.7 {clock-9} h' PX 20000", "", all, "[{now} {clock}]",
-       "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\nM=b.7 {clock-9} h (20000)\n"},
-      {"up to the first that somebody waits for, who is granted nothing here", "ZADD M:q {now-9} b.1\nPEXPIRE M:q 1000", "b", all, "[{now} {clock}]",
-       "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\nM:q=[b.1@{now-9}] (1000)\n"},
-      {"up to the first that cannot be read", "HSET M what else", "", all, "[{now} {clock}]",
+      {"up to the first that is somebody's; what is behind it is not touched", "SET M 'b.7 {clock-9} h' PX 20000", "", all,
+       "[{clock} [2 20000 {now}] [2 0 {now}]]", "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\nM=b.7 {clock-9} h (20000)\n"},
+      {"up to the first that somebody waits for, who is granted nothing here", "ZADD M:q {now-9} b.1\nPEXPIRE M:q 1000", "b", all,
+       "[{clock} [2 0 {now}] [2 0 {now}]]", "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\nM:q=[b.1@{now-9}] (1000)\n"},
+      {"up to the first that cannot be read", "HSET M what else", "", all, "[{clock} [2 0 {now}] [2 0 {now}]]",
        "L=a.1 {clock} h (30000)\nL:f={clock} (600000)\nM={what=else}\n"},
-      {"one that is mine counts as taken", "SET L 'a.1 {clock-9} h' PX 100\nSET M 'b.7 {clock-9} h' PX 20000", "", all, "[{now} {clock-9}]",
-       "L=a.1 {clock-9} h (30000)\nM=b.7 {clock-9} h (20000)\n"},
-      {"after its not-after: not done", "", "", too_late, "[3 0 {now}]", ""},
+      {"one that is mine counts as taken", "SET L 'a.1 {clock-9} h' PX 100\nSET M 'b.7 {clock-9} h' PX 20000", "", all,
+       "[[1 {clock-9} {now}] [2 20000 {now}] [2 0 {now}]]", "L=a.1 {clock-9} h (30000)\nM=b.7 {clock-9} h (20000)\n"},
+      {"after its not-after: not done", "", "", too_late, "[[3 0 {now}] [3 0 {now}] [3 0 {now}]]", ""},
   };
   return rows;
 }
@@ -461,7 +461,8 @@ TEST(ScriptTables, EachMistakeShowsInARow) {
           {"acquire", "now > tonumber(not_after)", "now >= tonumber(not_after)"},
           {"acquire", "state == 'h' and 1 or 0", "1"},
           {"acquire", "tonumber(owners_ticket) or 0", "0"},
-          {"acquire_all", "break", "fence = 0"},
+          {"gathered", "return stopped and {2, 0, now} or nil", "return nil"},
+          {"gathered", "not answer or answer.err", "false"},
           {"release", "math.max(floor, tonumber(fence))", "floor"},
           {"release", "enqueue(new_id, 0, claim, lease)", "enqueue(new_id, 1, claim, lease)"},
           {"confirm", "before > floor and 2 or 1", "1"},

@@ -1,6 +1,8 @@
 #include "redis/codec.hpp"
 
+#include "protocol/gathering.hpp"
 #include "redis/scripts.hpp"
+#include "redis/topology/slots.hpp"
 #include "resp/decoder.hpp"
 
 #include <gtest/gtest.h>
@@ -165,9 +167,101 @@ TEST(Encode, WritesWhatTakesADetachedHoldOver) {
 
 TEST(Encode, WritesTheTriesOfManyLocks) {
   std::vector<protocol::attempt> const items{{"a", 7, 30s}, {"}", 8, 5s}};
-  EXPECT_EQ(encoded(protocol::acquire_all_command{items, 10min, 1'700'000'000'000'002}),
-            (words{"EVALSHA", sha("acquire_all"), "6", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:q", "conch:{%7D}:f",
-                   "600000", "1700000000000002", "c1.7", "30000", "c1.8", "5000"}));
+  EXPECT_EQ(encoded(protocol::acquire_all_command{items, 10min, 1'700'000'000'000'002}), (words{"EVALSHA",
+                                                                                                sha("gathered"),
+                                                                                                "6",
+                                                                                                "conch:{a}",
+                                                                                                "conch:{%7D}",
+                                                                                                "conch:{a}:q",
+                                                                                                "conch:{%7D}:q",
+                                                                                                "conch:{a}:f",
+                                                                                                "conch:{%7D}:f",
+                                                                                                "2",
+                                                                                                "next",
+                                                                                                "",
+                                                                                                "",
+                                                                                                "600000",
+                                                                                                "0",
+                                                                                                "",
+                                                                                                "c1.7",
+                                                                                                "0",
+                                                                                                "1700000000000002",
+                                                                                                "30000",
+                                                                                                "c1.8",
+                                                                                                "0",
+                                                                                                "1700000000000002",
+                                                                                                "5000"}));
+}
+
+TEST(Encode, WritesWhatOneScriptDoesForSeveralLocks) {
+  protocol::gathering all;
+  protocol::acquire_command a{.name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min, .ticket = 44, .not_after_us = 55};
+  protocol::release_command r{.name = "}", .id = 8, .lease = 30s, .claim = 3s, .retention = 10min, .new_id = 9};
+  ASSERT_TRUE(all.add(r, 0));
+  ASSERT_TRUE(all.add(a, 0));
+  std::string bytes;
+  encode(all, "c1", false, bytes);
+  EXPECT_EQ(commands_in(bytes), (std::vector<words>{{"EVALSHA",
+                                                     sha("gathered"),
+                                                     "6",
+                                                     "conch:{a}",
+                                                     "conch:{a}:q",
+                                                     "conch:{a}:f",
+                                                     "conch:{%7D}",
+                                                     "conch:{%7D}:q",
+                                                     "conch:{%7D}:f",
+                                                     "1",
+                                                     "wait",
+                                                     "30000",
+                                                     "3000",
+                                                     "600000",
+                                                     "0",
+                                                     "",
+                                                     "c1.7",
+                                                     "44",
+                                                     "55",
+                                                     "c1.8",
+                                                     "c1.9"}}));
+  all.clear();
+  a.proposal = 12;
+  r.floor = 34;
+  r.next_fence_floor = 56;
+  r.new_id = 0;
+  a.wait = false;
+  ASSERT_TRUE(all.add(a, 0));
+  ASSERT_TRUE(all.add(r, 0));
+  bytes.clear();
+  encode(all, "c1", true, bytes);
+  EXPECT_EQ(commands_in(bytes), (std::vector<words>{{"EVAL",
+                                                     source("gathered"),
+                                                     "6",
+                                                     "conch:{a}",
+                                                     "conch:{a}:q",
+                                                     "conch:{a}:f",
+                                                     "conch:{%7D}",
+                                                     "conch:{%7D}:q",
+                                                     "conch:{%7D}:f",
+                                                     "1",
+                                                     "try",
+                                                     "30000",
+                                                     "3000",
+                                                     "600000",
+                                                     "1",
+                                                     "",
+                                                     "c1.7",
+                                                     "44",
+                                                     "55",
+                                                     "12",
+                                                     "c1.8",
+                                                     "",
+                                                     "34",
+                                                     "56"}}));
+  sender node{"c1"};
+  node.node = "12345678";
+  bytes.clear();
+  encode(all, node, false, bytes);
+  std::string const shard = "{" + std::to_string(tag_of_slot(slot_of_lock("a"))) + "}:%s:12345678";
+  EXPECT_EQ(commands_in(bytes)[0][15], shard) << "all are of this slot";
 }
 
 TEST(Encode, WritesARelease) {
@@ -248,7 +342,7 @@ TEST(Encode, SendsTheSourceWhenAskedTo) {
     protocol::command what;
     std::string_view script;
   } const table[] = {{protocol::acquire_command{.name = "a", .id = 1, .with_source = true}, "acquire"},
-                     {protocol::acquire_all_command{.items = attempts, .with_source = true}, "acquire_all"},
+                     {protocol::acquire_all_command{.items = attempts, .with_source = true}, "gathered"},
                      {protocol::release_command{.name = "a", .id = 1, .with_source = true}, "release"},
                      {protocol::renew_command{items, true}, "renew"},
                      {protocol::confirm_command{items, 1s, true}, "confirm"}};

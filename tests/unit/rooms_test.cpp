@@ -30,7 +30,7 @@ std::vector<room> const& rooms() {
       {"quorum", {"base", "cohort", "protocol"}},
       {"resp", {}},
       {"net", {"base", "protocol/wire.hpp", "protocol/transport.hpp"}},
-      {"redis", {"base", "resp", "net", "protocol/wire.hpp", "protocol/transport.hpp", "protocol/shards.hpp"}},
+      {"redis", {"base", "resp", "net", "protocol/gathering.hpp", "protocol/wire.hpp", "protocol/transport.hpp", "protocol/shards.hpp"}},
       {"memory", {"base", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
       {"zookeeper", {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp"}},
       {"backends", {"base", "cohort", "protocol", "quorum", "redis", "memory", "zookeeper"}},

@@ -25,7 +25,7 @@ class random_client_side {
     std::vector<std::string> const all{"c7f", "a01", "c7f0", "b"};
     clients_.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(clients));
     std::vector<std::string> const names{"stock:{1}%7D", "}", std::string{"a\0b", 3}};
-    names_.assign(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(pick(1, 3)));
+    names_.assign(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(pick(2, 3)));
   }
 
   std::vector<std::string> const& clients() const { return clients_; }
@@ -87,7 +87,11 @@ class random_client_side {
         return protocol::force_command{name(), claim, retention, pick(0, 4) == 0 ? some_fence() : 0};
       case 14: {
         attempts_.clear();
-        for (std::int64_t n = pick(1, 3); n > 0; --n) attempts_.push_back({name(), some_id(client), lease()});
+        // No client tries a lock twice at once.
+        for (std::int64_t n = pick(1, 3); n > 0; --n) {
+          protocol::attempt const one{name(), some_id(client), lease()};
+          if (std::none_of(attempts_.begin(), attempts_.end(), [&](auto const& other) { return other.name == one.name; })) attempts_.push_back(one);
+        }
         return protocol::acquire_all_command{attempts_, retention, pick(0, 5) == 0 ? now_us_ + pick(-2, 2) : 0};
       }
       case 0:

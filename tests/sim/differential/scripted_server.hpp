@@ -108,7 +108,8 @@ class scripted_server {
     outcome result;
     if (reply.is(value::kind::none)) return result;  // to SUBSCRIBE, which answers with a push
     EXPECT_EQ(in.next(), resp::decoder::progress::message);
-    auto const answer = redis::to_answer(in.message(), result.answer);
+    bool const tries = std::holds_alternative<protocol::acquire_all_command>(c);
+    auto const answer = tries ? redis::to_tries_answer(in.message(), result.answer) : redis::to_answer(in.message(), result.answer);
     EXPECT_TRUE(answer.what == protocol::fault::none || answer.what == protocol::fault::wrong_type) << answer.words;
     result.reply = read_reply(c, answer);
     return result;

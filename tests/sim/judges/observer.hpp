@@ -80,7 +80,8 @@ class observer {
   void requested(owner_fences const& owners, bool surely);
   // A script that may free a lock, and those who wait for that (observer_watchers.cpp).
   struct freeing {
-    int name = -1;  // less than 0: it is none
+    int name = -1;       // less than 0: it is none
+    std::size_t of = 1;  // so many calls, which one script carries out
     bool owned = false;
     std::vector<std::string> watchers{};
   };
@@ -293,11 +294,13 @@ class observer {
     bool deaf = false;      // who is to stand in line hears nothing
     bool late = false;      // by a connection that its client has left
     bool together = false;  // a try, in one script with others
-    std::size_t index = 0;  // of a renewal or such a try, in its script
+    bool gathered = false;  // one of several commands in one script
+    std::size_t index = 0;  // of a renewal, such a try or such a command, in its script
     std::int64_t lease = 0, claim = 0, retention = 0, ticket = 0;
     lock_state was;
   };
 
+  void add_steps(std::span<std::string_view const> argv);
   lock_state look(int name) const;
   lock_state look(int name, keys_of_lock const& keys) const;
   // observer_replicas.cpp

@@ -1,6 +1,7 @@
 // A master and its replicas. P1 has one exception: a hold of which the master has nothing since a replica took over that had missed
 // it, or that a former master has granted or renewed since. It ends when its client has asked the master.
 #include "sim/judges/observer.hpp"
+#include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/clocks.hpp"
 #include "sim/worlds/sim_client.hpp"
@@ -171,8 +172,12 @@ void observer::asked_elsewhere(std::span<std::string_view const> argv, redis_mod
 /// It still shows who had the lock: a try that its client sent there is answered as well as it can know. P2: what a former master grants
 /// has a greater fence than all before it, too, if its clock shows the same.
 void observer::answered_elsewhere(std::span<std::string_view const> argv, value const& reply) {
-  if (script_name(argv[1]).ends_with("acquire") && !reply.is_error() && !reply.items.empty() && reply.items[0].integer == 2) {
-    if (int const name = named(argv[3]); name >= 0) told_busy(name, argv[3 + static_cast<std::size_t>(number(argv[2]))]);
+  auto const calls = calls_in(argv);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    auto const& call = calls[i];
+    value const& answer = answer_to(reply, i, is_gathered(argv));
+    if (!script_name(call[1]).ends_with("acquire") || answer.is_error() || answer.items.empty() || answer.items[0].integer != 2) continue;
+    if (int const name = named(call[3]); name >= 0) told_busy(name, call[3 + static_cast<std::size_t>(number(call[2]))]);
   }
   if (plan_.replica_ahead != 0) return;
   for (look_elsewhere const& one : elsewhere_) {

@@ -1,5 +1,6 @@
 // The observer's view of the server: what each script has done to each lock.
 #include "sim/judges/observer.hpp"
+#include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/words.hpp"
@@ -14,18 +15,6 @@ namespace {
 
 /// The first number of an answer. One that is a number alone grants (an acquire), or is the owner's release.
 std::int64_t told_by(value const& reply) { return reply.items.empty() ? 1 : reply.items[0].integer; }
-
-/// What an acquire of its own would have answered to one of several tries.
-value dealt_out(value const& reply, std::size_t index) {
-  auto const list = [](std::vector<std::int64_t> const& numbers) {
-    std::vector<value> items;
-    for (std::int64_t const n : numbers) items.push_back(value::number(n));
-    return value::list(value::kind::array, std::move(items));
-  };
-  if (reply.is_error() || reply.items[0].integer == 3) return reply;
-  bool const taken = index + 1 < reply.items.size();
-  return taken ? list({1, reply.items[index + 1].integer, reply.items[0].integer}) : list({2, 0, reply.items[0].integer});
-}
 
 }  // namespace
 
@@ -126,8 +115,7 @@ lock_state observer::look(int name, keys_of_lock const& keys) const {
   return s;
 }
 
-void observer::before(std::span<std::string_view const> argv, link const* by) {
-  steps_.clear();
+void observer::add_steps(std::span<std::string_view const> argv) {
   std::string_view const what = script_name(argv[1]);
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   auto const rest = argv.subspan(3 + keys);
@@ -139,18 +127,6 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
       s.id = rest[2 * i].substr(0, rest[2 * i].find(' '));
       if (s.id != rest[2 * i]) s.fence = number(rest[2 * i].substr(s.id.size() + 1));
       s.lease = number(rest[2 * i + 1]);
-      s.index = i;
-      steps_.push_back(std::move(s));
-    }
-  } else if (what == "acquire_all") {
-    for (std::size_t i = 0; 3 * i < keys; ++i) {
-      step s{};
-      s.name = named(argv[3 + 3 * i]);
-      if (s.name < 0) continue;
-      s.acquires = s.together = true;
-      s.id = rest[2 + 2 * i];
-      s.lease = number(rest[3 + 2 * i]);
-      s.retention = number(rest[0]);
       s.index = i;
       steps_.push_back(std::move(s));
     }
@@ -177,12 +153,27 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
     s.patient = rest[1].ends_with('!');
     if (s.acquires) {
       s.waits = rest[1].starts_with("wait");
+      s.together = rest[1] == "next";
       s.ticket = number(rest[5]);
     } else {
       s.keep = rest[1].starts_with('1');
       s.new_id = rest[5];
     }
     steps_.push_back(std::move(s));
+  }
+}
+
+void observer::before(std::span<std::string_view const> argv, link const* by) {
+  steps_.clear();
+  auto const calls = calls_in(argv);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    std::size_t const first = steps_.size();
+    add_steps(calls[i]);
+    if (!is_gathered(argv)) break;
+    for (step& s : std::span{steps_}.subspan(first)) {
+      s.gathered = true;
+      s.index = i;
+    }
   }
   by_ = by;
   for (step& s : steps_) {
@@ -197,11 +188,12 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
 }
 
 void observer::after(std::span<std::string_view const>, value const& reply) {
-  if (reply.is_error() && reply.error_code() != "NOSCRIPT") refused();
+  auto const refuses = [](value const& one) { return one.is_error() && one.error_code() != "NOSCRIPT"; };
+  if (refuses(reply) || std::any_of(reply.items.begin(), reply.items.end(), refuses)) refused();
   for (step const& s : steps_) {
     if (s.deaf) throw violation{4, std::string{s.id} + " stands in line before its client is subscribed"};
   }
-  for (step const& s : steps_) judge(s, look(s.name), s.together ? dealt_out(reply, s.index) : reply);
+  for (step const& s : steps_) judge(s, look(s.name), answer_to(reply, s.index, s.gathered));
 }
 
 void observer::judge(step const& s, lock_state const& is, value const& reply) {

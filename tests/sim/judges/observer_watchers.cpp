@@ -42,7 +42,7 @@ void observer::freed(freeing const& by, value const& reply) {
   }
   std::string const alerts = keys_[static_cast<std::size_t>(by.name)] + ":a";
   bool const alert = world_.keys_of(by.name).with(alerts).peek(alerts).is(value::kind::bulk);
-  std::size_t const most = plan_.small_steps ? static_cast<std::size_t>(small_steps) : 100;
+  std::size_t const most = std::max<std::size_t>((plan_.small_steps ? static_cast<std::size_t>(small_steps) : 100) / by.of, 1);
   if (!alert && by.watchers.empty()) return;  // what has told of them is gone before them
   if (!alert || by.watchers.size() - left.size() < most)
     throw violation{4, "lock " + std::to_string(by.name) + " is free, and " + left.front() + ", which waits for that, is not told"};

@@ -1,4 +1,5 @@
 // What each script has done to each lock at its server, and whether every vote is looked after by whoever has it.
+#include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/quorum_world.hpp"
 #include "sim/worlds/words.hpp"
@@ -131,8 +132,21 @@ bool quorum_world::linked(int client, int which, nanos since) const {
 
 /// Before the script: which locks it is about, and how they are.
 std::vector<quorum_world::step> quorum_world::steps_of(int which, std::span<std::string_view const> argv) {
-  server& s = *servers_[static_cast<std::size_t>(which)];
   patrol(which);
+  auto const calls = calls_in(argv);
+  std::vector<step> all;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    for (step& one : steps_of_call(which, calls[i])) {
+      one.gathered = is_gathered(argv);
+      one.place = i;
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+std::vector<quorum_world::step> quorum_world::steps_of_call(int which, std::span<std::string_view const> argv) {
+  server& s = *servers_[static_cast<std::size_t>(which)];
   std::string_view const what = script_name(argv[1]);
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   auto const rest = argv.subspan(3 + keys);

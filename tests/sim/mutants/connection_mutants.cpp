@@ -25,6 +25,13 @@ std::span<mutant const> connection_mutants() {
       {"asked-when-answered", "the server's time in a greeting is that of its arrival", "†4", engine_mutant::asked_when_answered},
       {"lost-connection-untold", "the protocol is not told that a connection has ended", "P4", engine_mutant::lost_connection_untold},
       {"refusal-is-for-now", "a server that refuses its user is asked again, and nobody is told", "P11", engine_mutant::refusal_is_for_now},
+      {"answers-dealt-backwards", "the answers of a script for several locks go to the wrong ones", "P3", engine_mutant::answers_dealt_backwards},
+      {"gathered-cleanup-of-another", "a clean-up in a script for several locks names the id of another lock", "P6",
+       engine_mutant::gathered_cleanup_of_another},
+      {"gathered-error-hides", "an error of one lock in a script for several hides what was taken before it", "P6", engine_mutant::none, "gathered",
+       "local fine, answer = pcall(work, argument)", "local fine, answer = true, work(argument)"},
+      {"gathered-release-passes-nothing-on", "a release in a script for several locks forgets who is in line", "P4", engine_mutant::none, "gathered",
+       "all_plain = all_plain and redis.pcall('EXISTS', unpack(KEYS, first_key + returned + 1, first_key + 2 * returned)) == 0", ""},
   };
   return all;
 }

@@ -62,6 +62,8 @@ enum class engine_mutant : std::uint8_t {
   handed_on_though_asked,
   change_repeated,
   extension_not_sent,
+  answers_dealt_backwards,
+  gathered_cleanup_of_another,
   detached_still_released,
   detached_at_once,
   detached_is_handed_on,

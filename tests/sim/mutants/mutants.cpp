@@ -27,9 +27,14 @@ thread_local bool made[2] = {true, false};
 
 std::vector<variant_of_script>& variants_now();
 
+/// What is wrong in the script of one lock is so in that for several, too, whose bodies are the same.
+bool concerns(mutant const& m, std::string_view script) {
+  return m.script.empty() || m.script == script || (script == "gathered" && (m.script == "acquire" || m.script == "release"));
+}
+
 std::string with_substitution(redis::script const& s, mutant const& m, bool& matched) {
   std::string text{s.source};
-  if (m.script.empty() || m.script == s.name) {
+  if (concerns(m, s.name)) {
     for (auto at = text.find(m.from); at != std::string::npos; at = text.find(m.from, at + m.to.size())) {
       matched = true;
       text.replace(at, m.from.size(), m.to);

@@ -1,5 +1,6 @@
 #include "sim/worlds/quorum_world.hpp"
 
+#include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/words.hpp"
 
@@ -236,20 +237,19 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
     for (std::size_t i = 3; i < argv.size(); ++i) (words += ' ') += argv[i];
     say("server ", l->server, ": client ", l->client, " ", script_name(argv[1]), words, " -> ", describe(reply));
   }
-  if (!reply.is_error()) {
-    // Where old connections cannot be ended, one may still ask when its successor has long given back what it asked for.
-    bool const too_late = no_kill && !l->client_open && linked(l->client, l->server, now_);
-    for (step const& one : about) judge(l->server, one, reply, too_late);
-  } else if (reply.error_code() == "NOSCRIPT") {
-    for (step const& one : about) {
+  // Where old connections cannot be ended, one may still ask when its successor has long given back what it asked for.
+  bool const too_late = no_kill && !l->client_open && linked(l->client, l->server, now_);
+  for (step const& one : about) {
+    value const& answer_of_it = answer_to(reply, one.place, one.gathered);
+    if (!answer_of_it.is_error()) {
+      judge(l->server, one, answer_of_it, too_late);
+    } else if (answer_of_it.error_code() == "NOSCRIPT") {
       // It is looked after, and the same comes again; by then that vote may have ended.
       std::erase(s.forsaken, one.id);
       seen_lock& known = s.locks[static_cast<std::size_t>(one.name)];
       if (known.owner == one.id) known.looked_after = true;
-    }
-  } else if (reply.error_code() == "WRONGTYPE") {
-    for (step const& one : about) {
-      if (one.releases) s.denied.push_back(one.id);
+    } else if (answer_of_it.error_code() == "WRONGTYPE" && one.releases) {
+      s.denied.push_back(one.id);
     }
   }
   for (auto const& p : s.model.take_pushes()) {
@@ -269,13 +269,17 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
 
 /// P10: who is told so does not ask again at once.
 void quorum_world::refuse(link_ptr const& l, std::span<std::string_view const> argv) {
+  std::string bytes = "-";
+  (bytes += servers_[static_cast<std::size_t>(l->server)]->says) += "\r\n";
+  answer(l, std::move(bytes));
+  for (auto const& call : calls_in(argv)) refuse_call(l, call);
+}
+
+void quorum_world::refuse_call(link_ptr const& l, std::span<std::string_view const> argv) {
   server& s = *servers_[static_cast<std::size_t>(l->server)];
   std::string_view const id = argv[3 + static_cast<std::size_t>(number(argv[2]))];
   say("server ", l->server, ": client ", l->client, " ", script_name(argv[1]), " ", id, " -> ", s.says);
   if (script_name(argv[1]) == "release" && (s.says.starts_with("NOPERM") || s.says.starts_with("WRONGTYPE"))) s.denied.emplace_back(id);
-  std::string bytes = "-";
-  (bytes += s.says) += "\r\n";
-  answer(l, std::move(bytes));
   if (script_name(argv[1]) != "acquire" || s.says.starts_with("READONLY")) return;
   // What was held up comes all at once, also what connections sent that are gone.
   if (!l->client_open || s.stalled_until == now_ || l->held_up_until == now_) return;

@@ -173,6 +173,7 @@ class quorum_world {
   std::span<std::string_view const> as_executed(std::span<std::string_view const> argv, bool script);
   void answer(link_ptr const& l, std::string bytes);
   void refuse(link_ptr const& l, std::span<std::string_view const> argv);
+  void refuse_call(link_ptr const& l, std::span<std::string_view const> argv);
   void cut(link_ptr const& l, nanos client_notices, nanos server_notices);
   void set_clock(server& s);
   std::int64_t clock_us(server const& s) const;
@@ -208,7 +209,9 @@ class quorum_world {
   // quorum_judge.cpp: what each script has done to each lock
   struct step {
     int name = 0;
-    std::size_t index = 0;  // in the script
+    std::size_t index = 0;  // in a confirmation
+    bool gathered = false;  // with others in one script, at this place
+    std::size_t place = 0;
     id_text id;
     std::int64_t lease = 0, floor = 0;
     bool confirms = false, acquires = false, releases = false, stays = false;
@@ -218,6 +221,7 @@ class quorum_world {
   void patrol(int which);
   void forsaken(int which, id_text const& id, nanos since);
   std::vector<step> steps_of(int which, std::span<std::string_view const> argv);
+  std::vector<step> steps_of_call(int which, std::span<std::string_view const> argv);
   void judge(int which, step const& one, value const& reply, bool too_late);
   void judge_holds();
   void given_back(int which, step const& one);

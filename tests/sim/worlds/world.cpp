@@ -1,6 +1,7 @@
 #include "sim/worlds/world.hpp"
 
 #include "sim/judges/permits_observer.hpp"
+#include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/sim_client.hpp"
 
@@ -351,7 +352,12 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     else if (judged) observer_->before(argv, l.get());
     else observer_->asked_elsewhere(argv, n.model);
   }
-  auto const freeing = judged ? observer_->about_to_free(argv) : observer::freeing{};
+  auto const calls = judged ? calls_in(argv) : std::vector<script_call_words>{};
+  std::vector<observer::freeing> freeing;
+  for (auto const& one : calls) {
+    freeing.push_back(observer_->about_to_free(one));
+    freeing.back().of = calls.size();
+  }
   value const reply = n.model.execute(l->id, changed);
   if (trace_.on && (script || argv[0] == "CLIENT" || argv[0] == "WAIT")) {
     std::string line = (plan_.shards != 0  ? "node " + std::to_string(l->node) + ": client "
@@ -405,7 +411,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   } else if (script) {
     judged ? observer_->after(argv, reply) : observer_->answered_elsewhere(argv, reply);
   }
-  observer_->freed(freeing, reply);
+  for (std::size_t i = 0; i < freeing.size(); ++i) observer_->freed(freeing[i], answer_to(reply, i, is_gathered(argv)));
   replicate(l->node);
 }
 

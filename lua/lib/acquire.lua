@@ -1,0 +1,43 @@
+-- What asks for a mutex that somebody has or waits for: for lua/acquire.lua, and for each lock of lua/gathered.lua. The caller defines
+-- lock_key, queue_key, fence_key, and of the request: id, wait, patient, lease, claim, retention, ticket, proposal, shard.
+-- @include lib/lock.lua
+
+-- For a vote who has it: the first 48 bits of the client, the ticket, 1 if confirmed. A vote's id is CLIENT.N, where
+-- N begins with the ticket, and three digits of the attempt. Anybody else is somebody without a ticket.
+local function rival(answer, owner, state)
+  if proposal then
+    local client, owners_ticket = string.match(owner, '^(%w+)%.(%d+)%d%d%d')
+    answer[4] = answer[4] or 0
+    answer[5] = client and tonumber(string.sub(client, 1, 12), 16) or 0
+    answer[6] = tonumber(owners_ticket) or 0
+    answer[7] = state == 'h' and 1 or 0
+  end
+  return answer
+end
+
+-- Who has it, for how long, in what state: of the lock that was asked for last.
+local owner, left, state
+
+-- Answers for a lock of this value. Nothing: it is free, or somebody may have to be told to come, and take() goes on.
+local function ask(value)
+  owner, left, state = nil, nil, nil
+  if value then
+    local fence
+    owner, fence, state = parse(value)
+    if not owner then
+      return not_a_lock()
+    end
+    if owner == id then
+      extend(lock_key, id, fence, proposal and 'h' or state, lease)
+      return {1, tonumber(fence), now}
+    end
+    left = redis.call('PTTL', lock_key)
+    if not wait then
+      return rival({2, left, now}, owner, state)
+    end
+    ticket = enqueue(id, ticket, left, lease)
+    if not patient then
+      return rival({0, left, now, ticket}, owner, state)
+    end
+  end
+end

@@ -1,0 +1,38 @@
+-- The rest of an acquire, behind ask() of lib/acquire.lua: of a lock that is free while somebody waits for it, and of an asker before whom the
+-- first in line may not have connected again. The caller also defines floor, state_of_mine.
+-- @include lib/pass_on.lua
+
+local function take()
+  exact = true
+
+  if owner then
+    awaited(id, 0)  -- nobody yet, but they are told to come: who has the lock may never give it back
+    return rival({0, left, now, ticket}, owner, state)
+  end
+
+  if wait then
+    ticket = enqueue(id, ticket, claim, lease)
+  end
+  local absent = patient and awaited(id, 1)
+  if absent then
+    local soon = 20
+    return rival(wait and {0, soon, now, ticket} or {2, soon, now}, absent, 'c')
+  end
+  local fence, taken, unfinished = pass_on(id, lease, floor, state_of_mine)
+  if unfinished then
+    return {4, 0, now, wait and ticket or 0}
+  end
+  if taken and not fence then
+    local answer = wait and {0, claim, now, ticket} or {2, claim, now, 0}
+    if not proposal then
+      answer[5] = redis.call('EXISTS', queue_key)
+    end
+    return rival(answer, taken, 'c')
+  end
+  if not taken then
+    local digits
+    fence, digits = next_fence(floor)
+    own(id, digits, state_of_mine, lease)
+  end
+  return granted(fence, proposal)
+end
