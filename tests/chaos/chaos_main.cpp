@@ -281,6 +281,7 @@ int run(settings const& s) {
         return now != after.end() && (then == before.end() || now->second > then->second);
       });
     }
+    if (!waiting.empty()) std::cerr << "\non the server while somebody waits in vain: " << n.left() << std::endl;
     for (std::string const& task : waiting) j.violation(task + " was granted nothing in " + std::to_string(patience.count()) + " s of calm");
     longest_calm = std::max(longest_calm, std::chrono::duration_cast<std::chrono::milliseconds>(steady::now() - calm_began));
     j.look();
