@@ -26,15 +26,15 @@ constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_te
 constexpr resp::limits talk_limits{.max_depth = 8, .max_elements = 1 << 20, .max_text = 64 << 10, .max_message = 32 << 20};
 constexpr std::size_t good_read = 16 << 10;
 constexpr duration shortest_renewal = std::chrono::milliseconds{10};  // of credentials
+/// Until a server that is still a replica is greeted again: it is about to be made the master, or another one is.
+constexpr duration after_replica = std::chrono::milliseconds{100};
+
 /// Only of those that can be gathered.
 unsigned slot_of(protocol::command const& c) {
   if (auto const* const a = std::get_if<protocol::acquire_command>(&c)) return slot_of_lock(a->name);
   if (auto const* const r = std::get_if<protocol::release_command>(&c)) return slot_of_lock(r->name);
   return slot_count;
 }
-
-/// Until a server that is still a replica is greeted again: it is about to be made the master, or another one is.
-constexpr duration after_replica = std::chrono::milliseconds{100};
 
 }  // namespace
 

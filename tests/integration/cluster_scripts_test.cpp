@@ -4,6 +4,7 @@
 #include "redis/topology/slots.hpp"
 #include "resp/decoder.hpp"
 #include "support/cluster_set.hpp"
+#include "support/only_message.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,12 +37,9 @@ class member {
     std::string bytes;
     redis::encode(c, who(), bytes);
     resp::decoder in;
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
-    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    auto const message = test::only_message(in, bytes);
     std::vector<std::string> words;
-    for (auto const& n : in.message().subspan(1)) words.emplace_back(n.text);
+    for (auto const& n : message.subspan(1)) words.emplace_back(n.text);
     if (asking) probe_.command({"ASKING"});
     return probe_.command(words);
   }

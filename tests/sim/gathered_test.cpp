@@ -16,6 +16,7 @@
 #include "sim/differential/compared.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/mutants/mutants.hpp"
+#include "support/only_message.hpp"
 
 namespace conch::sim {
 namespace {
@@ -62,12 +63,9 @@ class one_server {
 
   value carry_out(std::string const& bytes) {
     resp::decoder in;
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
-    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    auto const message = test::only_message(in, bytes);
     std::vector<std::string_view> words;
-    for (auto const& node : in.message().subspan(1)) words.push_back(node.text);
+    for (auto const& node : message.subspan(1)) words.push_back(node.text);
     words[1] = mutated_script(words[1]);
     return model_.execute(admin_, words);
   }
@@ -102,12 +100,9 @@ std::string read(protocol::command const& c, value const& reply) {
   std::string bytes;
   append_resp(bytes, reply);
   resp::decoder in;
-  auto const room = in.prepare(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), room.begin());
-  in.commit(bytes.size());
-  EXPECT_EQ(in.next(), resp::decoder::progress::message);
+  auto const message = test::only_message(in, bytes);
   std::vector<std::int64_t> numbers;
-  any_reply said = read_reply(c, redis::to_answer(in.message(), numbers));
+  any_reply said = read_reply(c, redis::to_answer(message, numbers));
   if (auto* const r = std::get_if<protocol::release_reply>(&said)) r->server_us = 0;
   return ::testing::PrintToString(said);
 }

@@ -17,6 +17,7 @@
 #include "resp/decoder.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/mutants/mutants.hpp"
+#include "support/only_message.hpp"
 
 namespace conch::sim {
 
@@ -140,12 +141,9 @@ class server_of_row {
     std::string bytes;
     redis::encode(with_source, "a", bytes);
     resp::decoder in;
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
-    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    auto const message = test::only_message(in, bytes);
     std::vector<std::string_view> words;
-    for (auto const& node : in.message().subspan(1)) words.push_back(node.text);
+    for (auto const& node : message.subspan(1)) words.push_back(node.text);
     std::string const source{mutated_script(words[1])};
     words[1] = source;
     return shown(model_.execute(admin_, words));

@@ -3,6 +3,7 @@
 #include "redis/topology/cluster.hpp"
 #include "redis/topology/cluster_talk.hpp"
 #include "resp/decoder.hpp"
+#include "support/only_message.hpp"
 
 #include <gtest/gtest.h>
 
@@ -203,11 +204,8 @@ struct spoken final : cluster_talk::owner {
 
   dialogue::progress hears(std::string const& bytes) {
     resp::decoder in;
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
-    EXPECT_EQ(in.next(), resp::decoder::progress::message);
-    return talk.heard(in.message(), in.is_push(), n.now);
+    auto const message = test::only_message(in, bytes);
+    return talk.heard(message, in.is_push(), n.now);
   }
   static std::string hello(std::string const& mode = "cluster", std::string const& version = "7.0.15") {
     auto const bulk = [](std::string const& s) { return "$" + std::to_string(s.size()) + "\r\n" + s + "\r\n"; };

@@ -4,6 +4,7 @@
 #include "redis/scripts.hpp"
 #include "redis/topology/slots.hpp"
 #include "resp/decoder.hpp"
+#include "support/only_message.hpp"
 
 #include <gtest/gtest.h>
 
@@ -143,13 +144,10 @@ push_kind read(words const& texts, sender const& who) {
   std::string bytes = ">" + std::to_string(texts.size()) + "\r\n";
   for (std::string const& text : texts) bytes += "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
   resp::decoder in;
-  auto const room = in.prepare(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), room.begin());
-  in.commit(bytes.size());
-  EXPECT_EQ(in.next(), resp::decoder::progress::message);
+  auto const message = test::only_message(in, bytes);
   std::string name;
   protocol::pushed_grant grant;
-  return read_push(in.message(), who, name, grant);
+  return read_push(message, who, name, grant);
 }
 
 TEST(ClusterCodec, ReadsWhatIsPushedOnItsChannels) {

@@ -1,6 +1,7 @@
 // The first exchange of a connection: what is sent, and what each answer to it means.
 
 #include "redis/greeting.hpp"
+#include "support/only_message.hpp"
 
 #include <gtest/gtest.h>
 
@@ -35,11 +36,8 @@ std::string words(std::string const& bytes) {
 
 progress feed(greeting& g, std::string const& bytes) {
   resp::decoder in;
-  auto const room = in.prepare(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), room.begin());
-  in.commit(bytes.size());
-  EXPECT_EQ(in.next(), resp::decoder::progress::message) << bytes;
-  return g.next(in.message());
+  auto const message = test::only_message(in, bytes);
+  return g.next(message);
 }
 
 std::string bulk(std::string const& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; }

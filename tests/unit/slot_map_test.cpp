@@ -1,6 +1,7 @@
 // The slots of a Cluster: of which master each is, and when that is asked for.
 
 #include "redis/topology/slot_map.hpp"
+#include "support/only_message.hpp"
 
 #include <gtest/gtest.h>
 
@@ -234,13 +235,10 @@ TEST(SlotMap, AsksNobodyWithoutAConnectionAndDropsOneThatDoesNotAnswer) {
 
 std::optional<std::vector<named_slots>> read(std::string_view bytes) {
   resp::decoder d;
-  auto const room = d.prepare(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), room.begin());
-  d.commit(bytes.size());
-  EXPECT_EQ(d.next(), resp::decoder::progress::message);
+  auto const message = test::only_message(d, bytes);
   address asked;
   asked.host = "asked";
-  return read_slots(d.message(), asked);
+  return read_slots(message, asked);
 }
 
 std::string const first_id = "$40\r\n0123456789012345678901234567890123456789\r\n";

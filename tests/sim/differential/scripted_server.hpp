@@ -16,6 +16,7 @@
 #include "sim/differential/compared.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/mutants/mutants.hpp"
+#include "support/only_message.hpp"
 
 namespace conch::sim {
 
@@ -86,12 +87,9 @@ class scripted_server {
     std::string bytes;
     redis::encode(c, client, bytes);
     resp::decoder in;
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
-    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    auto const message = test::only_message(in, bytes);
     std::vector<std::string_view> words;
-    for (auto const& node : in.message().subspan(1)) {
+    for (auto const& node : message.subspan(1)) {
       words.push_back(node.text);
     }
     if (words[0].starts_with("EVAL")) words[1] = mutated_script(words[1]);
@@ -102,14 +100,11 @@ class scripted_server {
     std::string bytes;
     append_resp(bytes, reply);
     resp::decoder in;
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
     outcome result;
     if (reply.is(value::kind::none)) return result;  // to SUBSCRIBE, which answers with a push
-    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    auto const message = test::only_message(in, bytes);
     bool const tries = std::holds_alternative<protocol::acquire_all_command>(c);
-    auto const answer = tries ? redis::to_tries_answer(in.message(), result.answer) : redis::to_answer(in.message(), result.answer);
+    auto const answer = tries ? redis::to_tries_answer(message, result.answer) : redis::to_answer(message, result.answer);
     EXPECT_TRUE(answer.what == protocol::fault::none || answer.what == protocol::fault::wrong_type) << answer.words;
     result.reply = read_reply(c, answer);
     return result;
@@ -119,15 +114,12 @@ class scripted_server {
     std::string bytes;
     append_resp(bytes, push.message);
     resp::decoder in;
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
-    EXPECT_EQ(in.next(), resp::decoder::progress::message);
+    auto const message = test::only_message(in, bytes);
     for (auto const& [client, id] : connections_) {
       if (id != push.to) continue;
       std::string name;
       protocol::pushed_grant grant;
-      auto const kind = redis::read_push(in.message(), client, name, grant);
+      auto const kind = redis::read_push(message, client, name, grant);
       bool const freed = kind == redis::push_kind::freed || kind == redis::push_kind::freed_and_more;
       if (kind == redis::push_kind::grant || kind == redis::push_kind::revoked || kind == redis::push_kind::requested || freed) {
         if (kind == redis::push_kind::requested) grant.fence = requested_mark;
