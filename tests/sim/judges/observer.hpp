@@ -83,6 +83,7 @@ class observer {
     int name = -1;       // less than 0: it is none
     std::size_t of = 1;  // so many calls, which one script carries out
     bool owned = false;
+    bool alerted = false;  // the key is there that says that somebody waits
     std::vector<std::string> watchers{};
   };
   freeing about_to_free(std::span<std::string_view const> argv) const;
@@ -182,6 +183,7 @@ class observer {
   std::unordered_set<std::string> heard_;  // those who have heard of that
   std::uint64_t requests_told_ = 0;
   // observer_watchers.cpp
+  bool alerted(int name) const;
   std::vector<std::string> watchers_of(int name) const;
   std::map<int, nanos> free_at_;                               // when a script last freed that lock
   std::map<std::pair<int, std::string>, nanos> said_free_at_;  // when a client was last told so by an answer
