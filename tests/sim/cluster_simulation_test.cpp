@@ -17,7 +17,7 @@ TEST(ClusterSimulation, SchedulesBreakNoPromise) {
 TEST(ClusterSimulation, FindsWhatIsBrokenOnPurpose) {
   std::string missed;
   for (mutant const& m : cluster_mutants()) {
-    if (!run_many(1, 0, 20000, 1, &m, {}, make_cluster_plan)) missed += " " + std::string{m.name};
+    if (!find_broken("cluster", m, 1, 20000, make_cluster_plan)) missed += " " + std::string{m.name};
   }
   EXPECT_EQ(cluster_mutants().size(), 11u);
   EXPECT_EQ(missed, "");

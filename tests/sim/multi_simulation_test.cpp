@@ -16,7 +16,7 @@ TEST(MultiSimulation, SchedulesBreakNoPromise) {
 TEST(MultiSimulation, FindsWhatIsBrokenOnPurpose) {
   std::string missed;
   for (mutant const& m : multi_mutants()) {
-    if (!run_many(1, 0, 20000, 1, &m, {}, make_multi_plan)) missed += " " + std::string{m.name};
+    if (!find_broken("multi", m, 1, 20000, make_multi_plan)) missed += " " + std::string{m.name};
   }
   EXPECT_GE(multi_mutants().size(), 16u);
   EXPECT_EQ(missed, "");

@@ -56,7 +56,7 @@ TEST_P(QuorumMutants, FindsWhatIsBrokenOnPurpose) {
   constexpr std::uint64_t most = 20000;
   for (std::size_t i = GetParam(); i < quorum_mutants().size(); i += 4) {
     mutant const& m = quorum_mutants()[i];
-    auto const found = run_schedules(1, 0, most, 1, &m, [](std::uint64_t seed) {
+    auto const found = find_broken("quorum", m, 1, most, [](std::uint64_t seed) {
       quorum_outcome const o = run_quorum(seed);
       return outcome{o.promise, o.words, {}, 0};
     });

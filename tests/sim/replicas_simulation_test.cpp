@@ -17,7 +17,7 @@ TEST(ReplicasSimulation, SchedulesBreakNoPromise) {
 TEST(ReplicasSimulation, FindsWhatIsBrokenOnPurpose) {
   std::string missed;
   for (mutant const& m : replicas_mutants()) {
-    if (!run_many(1, 0, 40000, 1, &m, {}, make_replicas_plan)) missed += " " + std::string{m.name};
+    if (!find_broken("replicas", m, 1, 40000, make_replicas_plan)) missed += " " + std::string{m.name};
   }
   EXPECT_EQ(replicas_mutants().size(), 20u);
   EXPECT_EQ(missed, "");
@@ -57,7 +57,7 @@ TEST(SyncedSimulation, D27ClocksThatDifferByMoreBreakMutualExclusionOnPurpose) {
 TEST(SyncedSimulation, FindsWhatIsBrokenOnPurpose) {
   std::string missed;
   for (mutant const& m : synced_mutants()) {
-    if (!run_many(4, 0, 20000, 1, &m, {}, make_synced_plan)) missed += " " + std::string{m.name};
+    if (!find_broken("synced", m, 4, 20000, make_synced_plan)) missed += " " + std::string{m.name};
   }
   EXPECT_EQ(synced_mutants().size(), 10u);
   EXPECT_EQ(missed, "");

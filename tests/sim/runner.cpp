@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iostream>
+#include <iterator>
 #include <mutex>
 #include <thread>
 
@@ -137,6 +139,34 @@ std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, st
   }
   for (std::thread& t : pool) t.join();
   return found;
+}
+
+namespace {
+
+struct first_found {
+  std::string_view world, mutant;
+  std::uint64_t index;
+};
+
+constexpr first_found table[] = {
+#include "sim/mutants/first_found.inc"
+};
+
+}  // namespace
+
+std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
+                                   std::function<outcome(std::uint64_t)> const& run) {
+  auto const line = std::find_if(std::begin(table), std::end(table), [&](first_found const& l) { return l.world == world && l.mutant == m.name; });
+  if (line != std::end(table) && line->index < most) {
+    if (auto const found = run_schedules(seed, line->index, 1, 1, &m, run)) return found;
+  }
+  auto const found = run_schedules(seed, 0, most, 1, &m, run);
+  if (found) std::cout << "first found: {\"" << world << "\", \"" << m.name << "\", " << found->index << "},\n";
+  return found;
+}
+
+std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most, plan_maker const& make) {
+  return find_broken(world, m, seed, most, [&](std::uint64_t one) { return run_plan(make(one)); });
 }
 
 }  // namespace conch::sim
