@@ -44,6 +44,34 @@ function(conch_warnings target)
   endif()
 endfunction()
 
+# conch_quick_to_compile(TARGET): of code that waits for servers, and need not be quick itself. -O3 takes half as long again to compile.
+function(conch_quick_to_compile target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Og>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # With -O1 it does not see that the frame of a coroutine comes from the operator new of the same class.
+    target_compile_options(${target} PRIVATE -Wno-mismatched-new-delete)
+  endif()
+endfunction()
+
+# conch_precompile(TARGET HEADER...): only for what is no library of users, and not what they copy: it hides that an #include is missing.
+function(conch_precompile target)
+  target_precompile_headers(${target} PRIVATE ${ARGN}
+    <algorithm> <array> <atomic> <chrono> <cstdint> <deque> <functional> <map> <memory> <mutex> <optional> <random> <set> <span> <string> <string_view>
+    <unordered_map> <utility> <variant> <vector>)
+  conch_fit_for_ccache(${target})
+endfunction()
+
+function(conch_reuse_precompiled target from)
+  target_precompile_headers(${target} REUSE_FROM ${from})
+  conch_fit_for_ccache(${target})
+endfunction()
+
+function(conch_fit_for_ccache target)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess) # ccache asks for it
+  endif()
+endfunction()
+
 # For programs that people run, and the code that is only theirs: what a compiler can add against mistakes with memory. Never for the
 # library: its users decide for themselves, and what they decide must hold for all of their program.
 function(conch_harden target)
