@@ -3,6 +3,7 @@
 
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
 
 #include <exception>
 #include <memory>
@@ -13,10 +14,20 @@ namespace conch::redis {
 
 using boost::system::error_code;
 
+namespace {
+
+/// What a strand's functions run on.
+asio::any_io_executor below(asio::any_io_executor const& on) {
+  auto const* const strand = on.target<asio::strand<asio::any_io_executor>>();
+  return strand != nullptr ? strand->get_inner_executor() : on;
+}
+
+}  // namespace
+
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where,
                        connection_fsm::roles const& r)
     : shell{h, on}, settings_{settings}, fsm_{settings, client_id, where, std::random_device{}(), {.handshakes = where.over_tls}, r},
-      in_one_thread_{settings.single_threaded}, stream_{on, where, settings.tls}, timer_{on} {}
+      turns_{below(this->on_)}, in_one_thread_{settings.single_threaded}, stream_{on, where, settings.tls}, timer_{on} {}
 
 // ---------------------------------------------------------------------------------------------- from the protocol
 
@@ -67,8 +78,9 @@ void connection::go_on_later() {
   asio::post(on_, [this, keep = host_.keep()] { input([this](time_point now) { fsm_.due(now); }); });
 }
 
+/// Not by the strand: what stands in its line would keep a flush() behind it that is due earlier.
 void connection::flush_later() {
-  asio::post(on_, [this, keep = host_.keep()] { flush(); });
+  asio::post(turns_, [this, keep = host_.keep()] { asio::dispatch(on_, [this, keep] { flush(); }); });
 }
 
 void connection::flush() {

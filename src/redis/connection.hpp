@@ -61,6 +61,7 @@ class connection final : public transport, private net::shell<connection> {
   connection_fsm fsm_;
   std::uint64_t question_ = 0;               // counts questions for credentials: an answer to an earlier one is too late
   std::chrono::sys_seconds peer_expires_{};  // the certificate of the latest connection
+  asio::any_io_executor const turns_;        // of the event loop: what on_ runs on
   bool const in_one_thread_;
   net::stream stream_;
   asio::steady_timer timer_;

@@ -11,7 +11,7 @@
 #include <boost/assert.hpp>
 
 #include <algorithm>
-#include <limits>
+#include <array>
 #include <mutex>
 #include <utility>
 
@@ -55,45 +55,19 @@ void connection_fsm::log(log_level level, std::string words) {
 // ---------------------------------------------------------------------------------------------- from the protocol
 
 connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
-  bool first = false;
+  bool first = false, early = false;
   {
     std::lock_guard const guard{outgoing_mutex_};
     if (roles_.node != nullptr && !CONCH_MUTANT(slot_subscribed_last)) hear(c);
-    gather(c);
+    shared_.add(c, who_, roles_.node != nullptr ? slot_of(c) : 0, answered_ + unanswered_, outgoing_);
     if (roles_.node != nullptr && CONCH_MUTANT(slot_subscribed_last)) hear(c);
     first = !std::exchange(flush_due_, true);
+    early = early_ > 0 && --early_ == 0;
   }
   bool const owed = unanswered_++ > 0;
+  if (early) return flush_due::at_once;
   if (!first) return flush_due::no;
   return owed ? flush_due::later : flush_due::at_once;
-}
-
-/// One alone is written as it is. If another one fits to it, both are taken for one script.
-void connection_fsm::gather(protocol::command const& c) {
-  unsigned const slot = roles_.node != nullptr ? slot_of(c) : 0;
-  bool const may = answered_ + unanswered_ >= alone_until_;
-  if (!gathered_.empty() && may && gathered_.add(c, slot)) {
-    outgoing_.resize(gathered_at_);
-    return;
-  }
-  end_gathering();
-  if (may && gathered_.add(c, slot)) {
-    gathered_at_ = outgoing_.size();
-    gathered_before_ = answered_ + unanswered_;
-  }
-  if (std::holds_alternative<protocol::acquire_all_command>(c)) together_.push_back({answered_ + unanswered_, 1, {}, true});
-  encode(c, who_, outgoing_);
-}
-
-/// What is sent from now on comes behind those that are gathered.
-void connection_fsm::end_gathering() {
-  std::size_t const count = gathered_.members().size();
-  if (count > 1) {
-    if (source_due_) source_sent_ = gathered_before_;
-    encode(gathered_, who_, std::exchange(source_due_, false), outgoing_);
-    together_.push_back({gathered_before_, count, gathered_.places()});
-  }
-  gathered_.clear();
 }
 
 /// In the same write as the command, and before it: what comes of it may be pushed.
@@ -102,7 +76,7 @@ void connection_fsm::hear(protocol::command const& c) {
   auto const slot = slot_to_hear(c);
   if (!slot || hears_[*slot]) return;
   hears_[*slot] = true;
-  end_gathering();
+  shared_.end(who_, outgoing_);
   resp::append_command(outgoing_, {"SSUBSCRIBE", channel_of(who_, *slot)});
   subscribing_.push_back({*slot, answered_ + unanswered_, renewal_ == renewal::sent});
 }
@@ -227,7 +201,7 @@ void connection_fsm::credentials_found(credentials found, time_point now) {
   // Encoded, not sent: the protocol must not wait for an answer that is not its own.
   {
     std::lock_guard const guard{outgoing_mutex_};
-    end_gathering();
+    shared_.end(who_, outgoing_);
     resp::append_command(outgoing_, {"AUTH", where_.user.empty() ? std::string_view{"default"} : where_.user, where_.password});
   }
   answers_before_ours_ = unanswered_;
@@ -374,10 +348,10 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   }
   {
     std::lock_guard const guard{outgoing_mutex_};
-    gathered_.clear();
-    together_.clear();
+    shared_.forget();
     if (!CONCH_MUTANT(unwritten_commands_kept)) outgoing_.clear();
     if (!CONCH_MUTANT(flush_claimed_for_ever)) flush_due_ = false;
+    early_ = 0;
   }
   if (was_up) back_off_.lasted(now - up_since_);
   sleep(detail::later_by(now, is_replica && roles_.finder != nullptr ? after_replica : back_off_.next(settings_)));
@@ -433,9 +407,8 @@ void connection_fsm::greeted(time_point now) {
   was_up_ = true;
   told_of_foreign_pushes_ = false;
   if (!CONCH_MUTANT(drop_outlives_connection)) dropping_ = false;
-  unanswered_ = answered_ = alone_until_ = 0;
-  source_due_ = false;
-  source_sent_ = -1;
+  unanswered_ = answered_ = 0;
+  shared_.begin_anew();
   if (roles_.node != nullptr) {
     hears_.assign(slot_count, false);
     subscribing_.clear();
@@ -463,6 +436,7 @@ bool connection_fsm::claim_flush() {
 void connection_fsm::hand_over(time_point now) {
   // The commands that this causes go out together, also those of the handlers that it completes.
   if (claim_flush()) actions_.flush = true;
+  std::int64_t const before = answered_;
   for (std::size_t left = CONCH_IN_ONE_TURN; !dropping_; --left) {
     if (left == 0) {
       unfinished_ = true;
@@ -470,7 +444,7 @@ void connection_fsm::hand_over(time_point now) {
       return;
     }
     switch (decoder_.next()) {
-      case resp::decoder::progress::need_more: actions_.read = true; return;
+      case resp::decoder::progress::need_more: actions_.read = true; return keep_busy(answered_ - before);
       case resp::decoder::progress::failed: actions_.go_on = drop_connection(decoder_.error()); return;
       case resp::decoder::progress::message: break;
     }
@@ -486,8 +460,8 @@ void connection_fsm::hand_over(time_point now) {
       bool const refused = said.what == resp::kind::simple_error || said.what == resp::kind::bulk_error;
       if (!refused) ++counted_.renewals;
       refused ? refresh_failed(said.text, now) : authenticated(now);
-    } else if (!together_.empty() && together_.front().before == answered_) {
-      left -= std::min(left, together_.front().count) - 1;
+    } else if (shared_.answers_next(answered_)) {
+      left -= std::min(left, shared_.next().count) - 1;
       deal_out(now);
     } else {
       --unanswered_;
@@ -497,6 +471,13 @@ void connection_fsm::hand_over(time_point now) {
   }
 }
 
+/// If the server has nothing left to do for us, it gets the first half of what these answers lead to while we make the other.
+void connection_fsm::keep_busy(std::int64_t answers) {
+  if (unanswered_ > 0 || answers < 2) return;
+  std::lock_guard const guard{outgoing_mutex_};
+  early_ = static_cast<std::size_t>(answers) / 2;
+}
+
 void connection_fsm::report(protocol::answer const& a, time_point now) {
   events_->answered(a, now);
   if (roles_.node != nullptr && a.what == protocol::fault::try_later) roles_.node->put_off(a.words, now);
@@ -504,8 +485,7 @@ void connection_fsm::report(protocol::answer const& a, time_point now) {
 
 /// The answer of a script for several commands: to each its own, in the order in which they were sent.
 void connection_fsm::deal_out(time_point now) {
-  together const script = together_.front();
-  together_.pop_front();
+  shared_scripts::script const script = shared_.take_next();
   if (script.tries) {
     --unanswered_;
     ++answered_;
@@ -520,36 +500,14 @@ void connection_fsm::deal_out(time_point now) {
   if (!each_has_its_own) {
     for_all = understood(to_answer(message, numbers_));
     if (for_all.what == protocol::fault::none) for_all = {protocol::fault::malformed, "a script for several locks has not answered for each", {}};
-    refused_together(for_all, script);
+    shared_.refused(script, for_all, roles_.node != nullptr, answered_ + unanswered_);
   }
   for (std::size_t i = 0; i < script.count && !dropping_; ++i) {
     --unanswered_;
     ++answered_;
-    std::size_t const place = script.places[CONCH_MUTANT(answers_dealt_backwards) ? script.count - 1 - i : i];
+    std::size_t const place = script.order[CONCH_MUTANT(answers_dealt_backwards) ? script.count - 1 - i : i];
     report(each_has_its_own ? understood(to_answer(answers[place], numbers_)) : for_all, now);
   }
-}
-
-/// An error of the whole script. Some come before it has begun, and not each command may have got them alone: a key that this user may not
-/// use, a slot of which a part has left this node. Those are sent again, each alone. What else a script for several locks meets, it does
-/// not meet a second time here.
-void connection_fsm::refused_together(protocol::answer& a, together const& script) {
-  using protocol::fault;
-  constexpr std::int64_t a_while = 1000;
-  switch (a.what) {
-    case fault::no_script: source_due_ = source_due_ || script.before > source_sent_; return;
-    case fault::try_later:
-      if (roles_.node == nullptr || !a.words.starts_with("TRYAGAIN")) return;
-      alone_until_ = answered_ + unanswered_ + a_while;
-      a.what = fault::no_script;
-      return;
-    case fault::access_denied: a.what = fault::no_script; break;
-    case fault::refused:
-    case fault::wrong_type:
-    case fault::malformed: break;
-    default: return;
-  }
-  alone_until_ = std::numeric_limits<std::int64_t>::max();
 }
 
 /// A node that has not got the slot says so: the request is repeated, and by then it is known which node has.
@@ -617,7 +575,8 @@ void connection_fsm::flush() {
   {
     std::lock_guard const guard{outgoing_mutex_};
     flush_due_ = false;
-    end_gathering();
+    early_ = 0;
+    shared_.end(who_, outgoing_);
     writing_.clear();
     writing_.swap(outgoing_);
   }

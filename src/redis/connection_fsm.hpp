@@ -4,13 +4,13 @@
 #include "base/back_off.hpp"
 #include "base/optional_mutex.hpp"
 #include "base/url.hpp"
-#include "protocol/gathering.hpp"
 #include "protocol/wire.hpp"
 #include "redis/cluster_node.hpp"
 #include "redis/codec.hpp"
 #include "redis/dialogue.hpp"
 #include "redis/greeting.hpp"
 #include "redis/locator.hpp"
+#include "redis/shared_scripts.hpp"
 #include "resp/decoder.hpp"
 
 #include <conch/clock.hpp>
@@ -18,7 +18,6 @@
 
 #include <boost/assert.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -53,8 +52,8 @@ struct connection_actions {
 /// A connection to a Redis server, without its sockets. It connects when it is first wanted, and reconnects whenever it is lost. It
 /// writes the commands of one turn of the event loop together. Only the first is written at once, unless an answer is due or has just
 /// come in: the server works on it while the client makes the others, and operations that began together do not stay together
-/// for ever. Of the others as many as fit together go out as one script (protocol::gathering). It reports answers and pushes in the order in which
-/// they come. No I/O, no clock.
+/// for ever. After answers that leave the server without work of ours, the first half of what they lead to is written before the other. Of the others
+/// as many as fit together go out as one script (shared_scripts). It reports answers and pushes in the order in which they come. No I/O, no clock.
 ///
 /// Threads: the interpreter gives one input at a time, and calls take() after each. "Locked": with the client locked.
 class connection_fsm {
@@ -162,11 +161,8 @@ class connection_fsm {
   void lost(protocol::fault what, std::string_view why, time_point now);
   bool claim_flush();
   void hear(protocol::command const& c);
-  void gather(protocol::command const& c);
-  void end_gathering();
   void deal_out(time_point now);
-  struct together;
-  void refused_together(protocol::answer& a, together const& script);
+  void keep_busy(std::int64_t answers);
   bool is_of_subscription(bool is_push);
   protocol::answer understood(protocol::answer a) const;
   void report(protocol::answer const& a, time_point now);
@@ -228,26 +224,13 @@ class connection_fsm {
   std::deque<subscription> subscribing_;
   std::int64_t answered_ = 0;  // of this connection
 
-  // Scripts of several commands that are not answered yet.
-  struct together {
-    std::int64_t before;  // so many answers of this connection come before theirs
-    std::size_t count;    // of commands
-    std::array<std::uint8_t, protocol::gathering::most> places;
-    bool tries = false;  // of one command for several locks
-  };
-  std::deque<together> together_;
-  bool source_due_ = false;        // the server does not know the script
-  std::int64_t source_sent_ = -1;  // so many answers come before that of the latest script with its source
-  std::int64_t alone_until_ = 0;   // the count of commands from which on some may go out together again
+  shared_scripts shared_;
 
-  // The commands that are sent and not yet written. Those of `gathered_` are the last of them: as one command for the time being if it
-  // is one, which begins there; else not in there yet.
-  protocol::gathering gathered_;
-  std::size_t gathered_at_ = 0;
-  std::int64_t gathered_before_ = 0;
+  // The commands that are sent and not yet written.
   optional_mutex outgoing_mutex_;
   std::string outgoing_;
   bool flush_due_ = false;
+  std::size_t early_ = 0;  // with so many more commands they are written, and not at the end of the turn
 };
 
 }  // namespace conch::redis

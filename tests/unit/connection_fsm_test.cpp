@@ -435,6 +435,35 @@ TEST(ConnectionFsm, WritesTogetherWhatIsSentBecauseOfWhatCameIn) {
   EXPECT_EQ(m.fsm.bytes(), ping_bytes + ping_bytes + ping_bytes);
 }
 
+TEST(ConnectionFsm, WritesTheFirstHalfEarlyWhereTheServerHasNothingLeftToDo) {
+  machine m;
+  m.until_up();
+  for (int i = 0; i < 5; ++i) m.ping();
+  m.flush();
+  m.written();
+  EXPECT_EQ(m.received("+PONG\r\n+PONG\r\n+PONG\r\n+PONG\r\n"), "flush read");
+  EXPECT_EQ(m.ping(), flush_due::no) << "it still has one to answer";
+  EXPECT_EQ(m.ping(), flush_due::no);
+  EXPECT_EQ(m.flush(), "write");
+  m.written();
+  EXPECT_EQ(m.received("+PONG\r\n+PONG\r\n+PONG\r\n"), "flush read");
+  EXPECT_EQ(m.flush(), nothing);
+  EXPECT_EQ(m.ping(), flush_due::at_once) << "that turn is over";
+  EXPECT_EQ(m.ping(), flush_due::no);
+  m.ping(), m.ping();
+  m.flush();
+  m.written();
+  EXPECT_EQ(m.received("+PONG\r\n+PONG\r\n+PONG\r\n+PONG\r\n"), "flush read");
+  EXPECT_EQ(m.ping(), flush_due::no);
+  EXPECT_EQ(m.ping(), flush_due::at_once) << "half of them";
+  EXPECT_EQ(m.flush(), "write");
+  m.written();
+  EXPECT_EQ(m.ping(), flush_due::later);
+  EXPECT_EQ(m.ping(), flush_due::no);
+  EXPECT_EQ(m.flush(), "write");
+  EXPECT_EQ(m.fsm.bytes(), ping_bytes + ping_bytes);
+}
+
 TEST(ConnectionFsm, KeepsWhatIsSentWhileAWriteIsUnderWay) {
   machine m;
   m.until_up();
