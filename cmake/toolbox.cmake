@@ -48,7 +48,7 @@ endfunction()
 function(conch_quick_to_compile target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Og>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # With -O1 it does not see that the frame of a coroutine comes from the operator new of the same class.
+    # With so little it does not see that the frame of a coroutine comes from the operator new of the same class.
     target_compile_options(${target} PRIVATE -Wno-mismatched-new-delete)
   endif()
 endfunction()

@@ -52,8 +52,9 @@ struct connection_actions {
 /// A connection to a Redis server, without its sockets. It connects when it is first wanted, and reconnects whenever it is lost. It
 /// writes the commands of one turn of the event loop together. Only the first is written at once, unless an answer is due or has just
 /// come in: the server works on it while the client makes the others, and operations that began together do not stay together
-/// for ever. After answers that leave the server without work of ours, the first half of what they lead to is written before the other. Of the others
-/// as many as fit together go out as one script (shared_scripts). It reports answers and pushes in the order in which they come. No I/O, no clock.
+/// for ever. Of the others as many as fit together go out as one script (shared_scripts). After answers that leave the server without work of ours,
+/// the first half of what they lead to is written before the other half. It reports answers and pushes in the order in which they come. No I/O, no
+/// clock.
 ///
 /// Threads: the interpreter gives one input at a time, and calls take() after each. "Locked": with the client locked.
 class connection_fsm {
