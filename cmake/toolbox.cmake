@@ -61,6 +61,13 @@ function(conch_precompile target)
   conch_fit_for_ccache(${target})
 endfunction()
 
+# conch_add_precompiled(TARGET): holds a precompiled header that several targets reuse; conch_precompile says which.
+function(conch_add_precompiled target)
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/${target}.cpp")
+  file(CONFIGURE OUTPUT "${source}" CONTENT "// holds a precompiled header\n")
+  add_library(${target} OBJECT "${source}")
+endfunction()
+
 function(conch_reuse_precompiled target from)
   target_precompile_headers(${target} REUSE_FROM ${from})
   conch_fit_for_ccache(${target})

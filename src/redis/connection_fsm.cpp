@@ -408,7 +408,6 @@ void connection_fsm::greeted(time_point now) {
   told_of_foreign_pushes_ = false;
   if (!CONCH_MUTANT(drop_outlives_connection)) dropping_ = false;
   unanswered_ = answered_ = 0;
-  shared_.begin_anew();
   if (roles_.node != nullptr) {
     hears_.assign(slot_count, false);
     subscribing_.clear();
@@ -460,9 +459,9 @@ void connection_fsm::hand_over(time_point now) {
       bool const refused = said.what == resp::kind::simple_error || said.what == resp::kind::bulk_error;
       if (!refused) ++counted_.renewals;
       refused ? refresh_failed(said.text, now) : authenticated(now);
-    } else if (shared_.answers_next(answered_)) {
-      left -= std::min(left, shared_.next().count) - 1;
-      deal_out(now);
+    } else if (auto const script = shared_.take(answered_)) {
+      left -= std::min(left, script->count) - 1;
+      deal_out(*script, now);
     } else {
       --unanswered_;
       ++answered_;
@@ -484,8 +483,7 @@ void connection_fsm::report(protocol::answer const& a, time_point now) {
 }
 
 /// The answer of a script for several commands: to each its own, in the order in which they were sent.
-void connection_fsm::deal_out(time_point now) {
-  shared_scripts::script const script = shared_.take_next();
+void connection_fsm::deal_out(shared_scripts::script const& script, time_point now) {
   if (script.tries) {
     --unanswered_;
     ++answered_;

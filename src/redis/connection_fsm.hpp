@@ -162,7 +162,7 @@ class connection_fsm {
   void lost(protocol::fault what, std::string_view why, time_point now);
   bool claim_flush();
   void hear(protocol::command const& c);
-  void deal_out(time_point now);
+  void deal_out(shared_scripts::script const& script, time_point now);
   void keep_busy(std::int64_t answers);
   bool is_of_subscription(bool is_push);
   protocol::answer understood(protocol::answer a) const;

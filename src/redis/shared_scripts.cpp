@@ -35,9 +35,13 @@ void shared_scripts::end(sender const& who, std::string& out) {
 void shared_scripts::forget() {
   gathered_.clear();
   sent_.clear();
+  alone_until_ = 0;
+  source_due_ = false;
+  source_sent_ = -1;
 }
 
-shared_scripts::script shared_scripts::take_next() {
+std::optional<shared_scripts::script> shared_scripts::take(std::int64_t place) {
+  if (sent_.empty() || sent_.front().place != place) return std::nullopt;
   script const s = sent_.front();
   sent_.pop_front();
   return s;
@@ -63,12 +67,6 @@ void shared_scripts::refused(script const& s, protocol::answer& a, bool in_clust
     default: return;
   }
   alone_until_ = std::numeric_limits<std::int64_t>::max();
-}
-
-void shared_scripts::begin_anew() {
-  alone_until_ = 0;
-  source_due_ = false;
-  source_sent_ = -1;
 }
 
 }  // namespace conch::redis

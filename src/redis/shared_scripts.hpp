@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 
 namespace conch::redis {
@@ -29,19 +30,15 @@ class shared_scripts {
   void add(protocol::command const& c, sender const& who, unsigned slot, std::int64_t place, std::string& out);
   /// What is put into `out` from now on comes behind those that are gathered.
   void end(sender const& who, std::string& out);
-  /// Of what was added nothing will be answered.
+  /// The connection is gone, and with it what it has told of the server: of what was added nothing will be answered.
   void forget();
 
   // ---- what comes in
-  /// Whether the answer with this place is that of such a script, which is then next().
-  bool answers_next(std::int64_t place) const noexcept { return !sent_.empty() && sent_.front().place == place; }
-  script const& next() const noexcept { return sent_.front(); }
-  script take_next();
+  /// Of the next answer of the connection, which has this place: the script that it is of, or nothing if it is of one command alone. To be called
+  /// once for each.
+  std::optional<script> take(std::int64_t place);
   /// The whole script is refused with `a`, which becomes what is told of each of its commands. `place`: of what is sent next.
   void refused(script const& s, protocol::answer& a, bool in_cluster, std::int64_t place);
-
-  /// On a new connection.
-  void begin_anew();
 
  private:
   std::deque<script> sent_;        // not answered yet
