@@ -40,6 +40,9 @@ std::uint64_t seed_at(std::uint64_t first, std::uint64_t index);
 // Of a test's schedules: as many as this build runs (CONCH_SIM_SHARE).
 constexpr std::uint64_t share_of(std::uint64_t schedules) { return schedules / CONCH_SIM_SHARE; }
 
+// Whether this build runs all of them. Only then a test asks how often what it looks for happened: in a few schedules that is chance.
+constexpr bool all_schedules = CONCH_SIM_SHARE == 1;
+
 struct finding {
   std::uint64_t index = 0;
   std::uint64_t seed = 0;

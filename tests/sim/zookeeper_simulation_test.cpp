@@ -31,10 +31,12 @@ TEST_P(ZookeeperSchedules, BreakNoPromise) {
   zookeeper_outcome sum;
   ASSERT_NO_FATAL_FAILURE(run_share(GetParam(), zookeeper_locks::mutexes, sum));
   EXPECT_GT(sum.grants, share_of(10'000));
-  EXPECT_GT(sum.losses, share_of(50));
-  EXPECT_GT(sum.expired, share_of(100));
-  EXPECT_GE(sum.built_anew, share_of(1000) / 100);
-  EXPECT_GT(sum.no_place_told, share_of(20));
+  if (all_schedules) {
+    EXPECT_GT(sum.losses, 50U);
+    EXPECT_GT(sum.expired, 100U);
+    EXPECT_GE(sum.built_anew, 10U);
+    EXPECT_GT(sum.no_place_told, 20U);
+  }
   // With nobody ill one list for each node that is made, and hardly more for each grant of one.
   EXPECT_LT(sum.calm_lists * 10, sum.calm_creations * 13);
   RecordProperty("grants", std::to_string(sum.grants));
@@ -50,13 +52,15 @@ class ZookeeperSchedulesOfAllKinds : public testing::TestWithParam<std::uint64_t
 TEST_P(ZookeeperSchedulesOfAllKinds, BreakNoPromise) {
   zookeeper_outcome sum;
   ASSERT_NO_FATAL_FAILURE(run_share(GetParam(), zookeeper_locks::of_all_kinds, sum));
-  // What the judge looks at does happen.
   EXPECT_GT(sum.grants, share_of(15'000));
-  EXPECT_GT(sum.losses, share_of(50));
-  EXPECT_GT(sum.beside_others, share_of(2'000));
-  EXPECT_GT(sum.in_one_node, share_of(1'000));
-  EXPECT_GT(sum.other_kind_told, share_of(200));
-  EXPECT_GT(sum.owner_elsewhere_told, share_of(200));
+  if (all_schedules) {
+    // What the judge looks at does happen.
+    EXPECT_GT(sum.losses, 50U);
+    EXPECT_GT(sum.beside_others, 2'000U);
+    EXPECT_GT(sum.in_one_node, 1'000U);
+    EXPECT_GT(sum.other_kind_told, 200U);
+    EXPECT_GT(sum.owner_elsewhere_told, 200U);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seed, ZookeeperSchedulesOfAllKinds, testing::Values(5, 6));
