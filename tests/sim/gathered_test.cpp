@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "redis/codec.hpp"
 #include "resp/decoder.hpp"
 #include "sim/differential/compared.hpp"
+#include "sim/differential/random_gathering.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "support/only_message.hpp"
@@ -25,9 +25,8 @@ using protocol::acquire_command;
 using protocol::release_command;
 using std::chrono::milliseconds;
 
-constexpr std::string_view clients[] = {"a", "b", "c"};
+constexpr auto& clients = random_gathering::clients;
 constexpr char const* states[] = {"granted", "queued", "busy", "too late", "released", "fault"};
-constexpr std::string_view names[] = {"K", "L", "M", "N"};
 
 /// A server with some clients, of which some hear.
 class one_server {
@@ -107,64 +106,28 @@ std::string read(protocol::command const& c, value const& reply) {
   return ::testing::PrintToString(said);
 }
 
-class Gathered : public ::testing::TestWithParam<std::uint64_t> {
- protected:
-  std::int64_t pick(std::int64_t least, std::int64_t most) { return std::uniform_int_distribution<std::int64_t>{least, most}(random_); }
-  bool chance(int percent) { return pick(1, 100) <= percent; }
-
-  /// A client that asks twice under one id, or gives back what it never had, is answered in the same way, too.
-  engine::grant_id some_id(bool votes) { return static_cast<engine::grant_id>(votes ? pick(1, 3) * protocol::attempts_per_ticket + 1 : pick(1, 4)); }
-
-  std::mt19937_64 random_{GetParam()};
-};
+class Gathered : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(Gathered, DoesAndAnswersWhatEachWouldAlone) {
   one_server alone, together;
   std::map<std::string, int> happened;
-  std::int64_t now_us = protocol::fence_epoch_us + 1'000'000'000'000;
   bool const votes = GetParam() % 3 == 0;
+  random_gathering side{GetParam(), votes, {.shortest = milliseconds{500}, .claim = milliseconds{200}}};
   use_small_steps(false);
   for (int step = 0; step < 1'500; ++step) {
-    now_us += pick(0, 3) == 0 ? pick(1, 4'000'000) : pick(0, 60'000);
-    if (chance(3)) now_us -= pick(1, 3'000'000);
-    for (one_server* s : {&alone, &together}) s->at(now_us);
-    if (chance(20)) {
-      std::string_view const client = clients[pick(0, 2)];
-      bool const yes = chance(60);
-      for (one_server* s : {&alone, &together}) s->hears(client, yes);
+    side.step();
+    for (one_server* s : {&alone, &together}) s->at(side.now_us());
+    if (auto const change = side.subscription()) {
+      for (one_server* s : {&alone, &together}) s->hears(clients[change->client], change->hears);
     }
-    if (chance(2)) {
-      std::string const key =
-          "conch:{" + std::string{names[pick(0, 3)]} + "}" + std::vector<std::string>{"", ":q", ":f", ":w"}[static_cast<std::size_t>(pick(0, 3))];
-      std::vector<std::vector<std::string>> const tampers{
-          {"DEL", key}, {"SET", key, "what"}, {"HSET", key, "what", "else"}, {"ZADD", key, "5", "b.1"}, {"SET", key + ":a", "", "PX", "5000"}};
-      auto const& words = tampers[static_cast<std::size_t>(pick(0, std::ssize(tampers) - 1))];
+    for (auto const& words : side.tampering(milliseconds{5'000})) {
       for (one_server* s : {&alone, &together}) s->by_hand(words);
     }
-    std::string_view const client = clients[pick(0, 2)];
-    milliseconds const lease{pick(1, 3) * 500}, claim{200}, retention{pick(1, 3) * 1'000};
-    bool const wait = chance(70);
+    std::string_view const client = clients[side.client()];
     protocol::gathering all;
-    std::vector<protocol::command> commands;
-    std::vector<std::string_view> left{std::begin(names), std::end(names)};
-    std::shuffle(left.begin(), left.end(), random_);
-    for (std::int64_t n = pick(2, 4); n > 0; --n, left.pop_back()) {
-      if (chance(55)) {
-        acquire_command c{.name = left.back(), .id = some_id(votes), .wait = wait, .lease = lease, .claim = claim, .retention = retention};
-        if (chance(20)) c.ticket = now_us - pick(-100, 100);
-        if (chance(10)) c.not_after_us = now_us + pick(-1, 1);
-        if (votes) c.proposal = chance(50) ? now_us - protocol::fence_epoch_us + pick(-2, 2) : 1;
-        commands.emplace_back(c);
-      } else {
-        release_command c{.name = left.back(), .id = some_id(votes), .lease = lease, .claim = claim, .retention = retention};
-        if (chance(20) && !votes) c.new_id = static_cast<engine::grant_id>(pick(11, 14));
-        if (votes) c.floor = chance(70) ? now_us - protocol::fence_epoch_us - pick(0, 1'000'000) : 1;
-        if (votes) c.next_fence_floor = chance(30) ? now_us - protocol::fence_epoch_us + 5 : 0;
-        commands.emplace_back(c);
-      }
-      ASSERT_TRUE(all.add(commands.back(), 0));
-    }
-    std::vector<std::string> expected, told_alone;
+    auto const commands = side.commands();
+    for (auto const& c : commands) ASSERT_TRUE(all.add(c, 0));
+    std::vector<std::string> expected;
     for (protocol::command const& c : commands) {
       std::string bytes;
       protocol::command with_source = c;
