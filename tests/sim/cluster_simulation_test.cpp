@@ -10,7 +10,7 @@ namespace conch::sim {
 namespace {
 
 TEST(ClusterSimulation, SchedulesBreakNoPromise) {
-  auto const found = run_many(21, 0, share_of(4000), 1, nullptr, {}, make_cluster_plan);
+  auto const found = run_many(21, 0, share_of(2000), 1, nullptr, {}, make_cluster_plan);
   if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make_cluster_plan);
 }
 

@@ -20,7 +20,7 @@ class PermitsSchedules : public testing::TestWithParam<permit_kind> {
 };
 
 TEST_P(PermitsSchedules, BreakNoPromise) {
-  auto const found = run_many(11, 0, share_of(5000), 1, nullptr, {}, maker());
+  auto const found = run_many(11, 0, share_of(3000), 1, nullptr, {}, maker());
   if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, maker());
 }
 
