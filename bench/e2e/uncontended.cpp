@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -157,6 +158,47 @@ void server_cost(report& out, options const& chosen, server& redis) {
     out.add("F2", "server CPU of the least with a line and a fence, " + name, limit.cpu, "us/cycle", cheapest_pair, floor.cpu);
     out.add("F2", "commands alone (commandstats), " + name, ours.commands, "us/cycle", cheapest_pair, floor.commands);
   }
+}
+
+/// For how long single scripts keep the server from everybody else, in µs.
+struct script_lengths {
+  samples p50, p99, longest;
+
+  template <class Run>
+  void add(server& at, Run run) {
+    at.reset_stats();
+    run();
+    auto const seen = at.scripts();
+    p50.add(seen.p50);
+    p99.add(seen.p99);
+    longest.add(seen.longest);
+  }
+};
+
+/// Scripts of one lock, of many free locks, and of many of which each is passed on to somebody in line.
+void script_length(report& out, options const& chosen, server& redis) {
+  constexpr std::size_t coroutines = 1000;
+  progress("F2 the time of a script");
+  library lib{redis.unix_url(), true, coroutines}, other{redis.unix_url(), true, coroutines};
+  raw_connection raw{redis.unix_url()};
+  std::vector<lane> const same = raw_lanes(coroutines);
+  script_lengths ours, contended, floor;
+  for (int i = 0; i < chosen.repetitions; ++i) {
+    ours.add(redis, [&] { lib.run(coroutines, chosen.seconds); });
+    contended.add(redis, [&] {
+      auto beside = std::async(std::launch::async, [&] { other.run(coroutines, chosen.seconds); });
+      lib.run(coroutines, chosen.seconds);
+      beside.get();
+    });
+    floor.add(redis, [&] { run_lanes(raw, same, in_seconds(chosen.seconds)); });
+  }
+  auto const rows = [&](std::string const& name, script_lengths const& seen) {
+    out.add("F2", "time of a script, " + name + ", p50", seen.p50, "us", own_scripts, floor.p50);
+    out.add("F2", "time of a script, " + name + ", p99", seen.p99, "us", own_scripts, floor.p99);
+    out.add("F2", "time of a script, " + name + ", longest", seen.longest, "us", own_scripts, floor.longest);
+  };
+  rows("1000 free locks", ours);
+  rows("2 clients after 1000 locks", contended);
 }
 
 asio::awaitable<void> timed_cycles(crew& with, conch::mutex& lock, std::vector<double>& took) {
@@ -312,7 +354,10 @@ int main(int argc, char** argv) try {
     throughput(out, chosen, redis, redis.tcp_url(), "tcp");
   }
   if (!chosen.figures.empty() && chosen.wants("F1-tls")) over_tls(out, chosen, redis);
-  if (chosen.wants("F2")) server_cost(out, chosen, redis);
+  if (chosen.wants("F2")) {
+    server_cost(out, chosen, redis);
+    script_length(out, chosen, redis);
+  }
   if (chosen.wants("F3")) {
     latency(out, chosen, redis.unix_url(), "unix");
     latency(out, chosen, redis.tcp_url(), "tcp");

@@ -15,7 +15,9 @@ test::redis_server_options with_many_clients(test::redis_server_options o) {
 
 }  // namespace
 
-server::server(test::redis_server_options more) : redis_{with_many_clients(std::move(more))}, probe_{redis_} {}
+server::server(test::redis_server_options more) : redis_{with_many_clients(std::move(more))}, probe_{redis_} {
+  probe_.command({"CONFIG", "SET", "latency-tracking-info-percentiles", "50 99 100"});
+}
 
 double cpu_us(test::redis_probe& at) {
   std::istringstream info{at.command({"INFO", "cpu"})};
@@ -28,17 +30,33 @@ double cpu_us(test::redis_probe& at) {
   return seconds * 1e6;
 }
 
+namespace {
+
+/// What stands behind the key in a line of INFO; 0 without it.
+double value_in(std::string const& line, std::string_view key, std::size_t from) {
+  auto const at = line.find(key, from);
+  return at == line.npos ? 0.0 : std::strtod(line.c_str() + at + key.size(), nullptr);
+}
+
+}  // namespace
+
+server::script_times server::scripts() {
+  std::istringstream info{probe_.command({"INFO", "latencystats"})};
+  for (std::string line; std::getline(info, line);) {
+    auto const colon = line.find(':');
+    if (!line.starts_with("latency_percentiles_usec_evalsha:")) continue;
+    return {value_in(line, "p50=", colon), value_in(line, "p99=", colon), value_in(line, "p100=", colon)};
+  }
+  return {};
+}
+
 std::map<std::string, server::calls> server::commands() {
   std::istringstream info{probe_.command({"INFO", "commandstats"})};
   std::map<std::string, calls> result;
   for (std::string line; std::getline(info, line);) {
     auto const colon = line.find(':');
     if (!line.starts_with("cmdstat_") || colon == line.npos) continue;
-    auto const value = [&](char const* key) {
-      auto const at = line.find(key, colon);
-      return at == line.npos ? 0.0 : std::strtod(line.c_str() + at + std::string{key}.size(), nullptr);
-    };
-    result[line.substr(8, colon - 8)] = {static_cast<std::uint64_t>(value(":calls=")), value(",usec=")};
+    result[line.substr(8, colon - 8)] = {static_cast<std::uint64_t>(value_in(line, ":calls=", colon)), value_in(line, ",usec=", colon)};
   }
   return result;
 }
