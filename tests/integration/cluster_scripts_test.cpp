@@ -4,7 +4,7 @@
 #include "redis/topology/slots.hpp"
 #include "resp/decoder.hpp"
 #include "support/cluster_set.hpp"
-#include "support/only_message.hpp"
+#include "support/messages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -17,7 +17,7 @@
 #include "resp/decoder.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/mutants/mutants.hpp"
-#include "support/only_message.hpp"
+#include "support/messages.hpp"
 
 namespace conch::sim {
 

@@ -3,7 +3,7 @@
 #include "redis/topology/cluster.hpp"
 #include "redis/topology/cluster_talk.hpp"
 #include "resp/decoder.hpp"
-#include "support/only_message.hpp"
+#include "support/messages.hpp"
 
 #include <gtest/gtest.h>
 

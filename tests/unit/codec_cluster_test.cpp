@@ -4,7 +4,7 @@
 #include "redis/scripts.hpp"
 #include "redis/topology/slots.hpp"
 #include "resp/decoder.hpp"
-#include "support/only_message.hpp"
+#include "support/messages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -32,9 +32,7 @@ words encoded(protocol::command const& c, sender const& who = at_node()) {
   std::string bytes;
   encode(c, who, bytes);
   resp::decoder in;
-  auto const room = in.prepare(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), room.begin());
-  in.commit(bytes.size());
+  test::feed(in, bytes);
   words all;
   if (in.next() != resp::decoder::progress::message) return all;
   EXPECT_EQ(in.message().front().count, in.message().size() - 1);

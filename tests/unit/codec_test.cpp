@@ -4,6 +4,7 @@
 #include "redis/scripts.hpp"
 #include "redis/topology/slots.hpp"
 #include "resp/decoder.hpp"
+#include "support/messages.hpp"
 
 #include <gtest/gtest.h>
 #include <array>
@@ -27,9 +28,7 @@ using numbers = std::vector<std::int64_t>;
 /// The words of the commands in `bytes`, which must hold nothing else.
 std::vector<words> commands_in(std::string_view bytes) {
   resp::decoder in;
-  auto const room = in.prepare(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), room.begin());
-  in.commit(bytes.size());
+  test::feed(in, bytes);
   std::vector<words> all;
   while (in.next() == resp::decoder::progress::message) {
     words one;
@@ -431,12 +430,7 @@ TEST(Encode, AppendsOneCommandAfterTheOther) {
 
 /// A message as the decoder hands it out. Keeps it alive.
 struct message {
-  explicit message(std::string_view bytes) {
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
-    EXPECT_EQ(in.next(), resp::decoder::progress::message) << in.error();
-  }
+  explicit message(std::string_view bytes) { test::only_message(in, bytes); }
   resp::decoder in;
 };
 

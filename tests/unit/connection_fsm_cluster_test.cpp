@@ -1,6 +1,7 @@
 // The state machine of a connection to a node of a Cluster: it subscribes to the channel of a slot before anything may be pushed there.
 
 #include "redis/topology/slots.hpp"
+#include "support/messages.hpp"
 #include "unit/connection_fsm_fixture.hpp"
 
 namespace conch::redis {
@@ -46,9 +47,7 @@ struct ConnectionFsmCluster : testing::Test {
     m.flush();
     resp::decoder in;
     std::string_view const bytes = m.fsm.bytes();
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
+    test::feed(in, bytes);
     texts all;
     while (in.next() == resp::decoder::progress::message) {
       std::string const word{in.message()[1].text};

@@ -1,7 +1,7 @@
 // The first exchange of a connection: what is sent, and what each answer to it means.
 
 #include "redis/greeting.hpp"
-#include "support/only_message.hpp"
+#include "support/messages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,9 +19,7 @@ using progress = greeting::progress;
 
 std::string words(std::string const& bytes) {
   resp::decoder in;
-  auto const room = in.prepare(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), room.begin());
-  in.commit(bytes.size());
+  test::feed(in, bytes);
   std::string out;
   while (in.next() == resp::decoder::progress::message) {
     out += out.empty() ? "" : " | ";

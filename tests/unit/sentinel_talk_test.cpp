@@ -2,6 +2,7 @@
 
 #include "redis/topology/sentinel_talk.hpp"
 
+#include "support/messages.hpp"
 #include "unit/connection_fsm_fixture.hpp"
 
 #include <gtest/gtest.h>
@@ -40,9 +41,7 @@ struct conversation {
 
   progress hear(std::string const& bytes) {
     in.reset();
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
+    test::feed(in, bytes);
     progress last = progress::greeting;
     for (;;) {
       auto const next = in.next();

@@ -1,7 +1,7 @@
 // The slots of a Cluster: of which master each is, and when that is asked for.
 
 #include "redis/topology/slot_map.hpp"
-#include "support/only_message.hpp"
+#include "support/messages.hpp"
 
 #include <gtest/gtest.h>
 

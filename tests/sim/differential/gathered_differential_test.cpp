@@ -6,7 +6,7 @@
 #include "sim/differential/random_gathering.hpp"
 #include "sim/differential/told_the_time.hpp"
 #include "sim/mutants/mutants.hpp"
-#include "support/only_message.hpp"
+#include "support/messages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,6 +13,7 @@
 #include "sim/differential/random_permits.hpp"
 #include "sim/differential/store_differential.hpp"
 #include "sim/differential/told_the_time.hpp"
+#include "support/messages.hpp"
 
 namespace conch::sim {
 namespace {
@@ -114,12 +115,8 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
     std::string bytes;
     redis::encode(command, client, bytes);
     resp::decoder in;
-    auto const room = in.prepare(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), room.begin());
-    in.commit(bytes.size());
-    ASSERT_EQ(in.next(), resp::decoder::progress::message);
     differential::words argv;
-    for (auto const& node : in.message().subspan(1)) argv.emplace_back(node.text);
+    for (auto const& node : test::only_message(in, bytes).subspan(1)) argv.emplace_back(node.text);
     argv[0] = "EVAL";
     bool const forces = std::holds_alternative<protocol::force_command>(command);
     bool const limits = std::holds_alternative<protocol::limit_command>(command);

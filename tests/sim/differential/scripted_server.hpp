@@ -16,7 +16,7 @@
 #include "sim/differential/compared.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/mutants/mutants.hpp"
-#include "support/only_message.hpp"
+#include "support/messages.hpp"
 
 namespace conch::sim {
 

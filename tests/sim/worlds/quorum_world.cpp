@@ -3,22 +3,12 @@
 #include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/words.hpp"
+#include "support/messages.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 // The servers and the network; quorum_faults.cpp has the faults, quorum_client.cpp the processes, and judges/quorum_*.cpp the judge.
 namespace conch::sim {
-
-namespace {
-
-void put(resp::decoder& in, std::string_view bytes) {
-  auto const room = in.prepare(bytes.size());
-  std::memcpy(room.data(), bytes.data(), bytes.size());
-  in.commit(bytes.size());
-}
-
-}  // namespace
 
 quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_seed}, traced_{traced}, random_{seed} {
   random_source& r = random_;
@@ -204,7 +194,7 @@ void quorum_world::read(link_ptr const& l) {
     after(until - now_, [this, l] { read(l); });
     return;
   }
-  put(l->commands, std::exchange(l->arrived, {}));
+  test::feed(l->commands, std::exchange(l->arrived, {}));
   while (l->server_open && l->commands.next() == resp::decoder::progress::message) {
     argv_.clear();
     for (auto const& node : l->commands.message().subspan(1)) argv_.emplace_back(node.text);

@@ -1,4 +1,4 @@
-// A message of RESP, from the bytes of it.
+// Messages of RESP, from the bytes of them.
 #pragma once
 
 #include "resp/decoder.hpp"
@@ -11,11 +11,16 @@
 
 namespace conch::test {
 
-/// Of bytes that have one message. It lies in `in`.
-inline std::span<resp::node const> only_message(resp::decoder& in, std::string_view bytes) {
+/// What the network would have put there.
+inline void feed(resp::decoder& in, std::string_view bytes) {
   auto const room = in.prepare(bytes.size());
   std::copy(bytes.begin(), bytes.end(), room.begin());
   in.commit(bytes.size());
+}
+
+/// Of bytes that have one message. It lies in `in`.
+inline std::span<resp::node const> only_message(resp::decoder& in, std::string_view bytes) {
+  feed(in, bytes);
   EXPECT_EQ(in.next(), resp::decoder::progress::message) << bytes;
   return in.message();
 }
