@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <sstream>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace conch::bench {
@@ -15,9 +17,7 @@ test::redis_server_options with_many_clients(test::redis_server_options o) {
 
 }  // namespace
 
-server::server(test::redis_server_options more) : redis_{with_many_clients(std::move(more))}, probe_{redis_} {
-  probe_.command({"CONFIG", "SET", "latency-tracking-info-percentiles", "50 99 100"});
-}
+server::server(test::redis_server_options more) : redis_{with_many_clients(std::move(more))}, probe_{redis_} {}
 
 double cpu_us(test::redis_probe& at) {
   std::istringstream info{at.command({"INFO", "cpu"})};
@@ -41,13 +41,14 @@ double value_in(std::string const& line, std::string_view key, std::size_t from)
 }  // namespace
 
 server::script_times server::scripts() {
+  probe_.command({"CONFIG", "SET", "latency-tracking-info-percentiles", "50 99 100"});
   std::istringstream info{probe_.command({"INFO", "latencystats"})};
   for (std::string line; std::getline(info, line);) {
     auto const colon = line.find(':');
     if (!line.starts_with("latency_percentiles_usec_evalsha:")) continue;
     return {value_in(line, "p50=", colon), value_in(line, "p99=", colon), value_in(line, "p100=", colon)};
   }
-  return {};
+  throw std::runtime_error{"the server does not tell how long its scripts took"};
 }
 
 std::map<std::string, server::calls> server::commands() {
