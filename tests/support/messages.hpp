@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace conch::test {
 
@@ -21,8 +23,16 @@ inline void feed(resp::decoder& in, std::string_view bytes) {
 /// Of bytes that have one message. It lies in `in`.
 inline std::span<resp::node const> only_message(resp::decoder& in, std::string_view bytes) {
   feed(in, bytes);
-  EXPECT_EQ(in.next(), resp::decoder::progress::message) << bytes;
+  EXPECT_EQ(in.next(), resp::decoder::progress::message) << in.error() << " in " << bytes;
   return in.message();
+}
+
+/// The words of the only command in `bytes`.
+inline std::vector<std::string> only_command(std::string_view bytes) {
+  resp::decoder in;
+  std::vector<std::string> words;
+  for (auto const& node : only_message(in, bytes).subspan(1)) words.emplace_back(node.text);
+  return words;
 }
 
 }  // namespace conch::test

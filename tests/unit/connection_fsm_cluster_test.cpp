@@ -46,8 +46,7 @@ struct ConnectionFsmCluster : testing::Test {
   texts sent() {
     m.flush();
     resp::decoder in;
-    std::string_view const bytes = m.fsm.bytes();
-    test::feed(in, bytes);
+    test::feed(in, m.fsm.bytes());
     texts all;
     while (in.next() == resp::decoder::progress::message) {
       std::string const word{in.message()[1].text};

@@ -1,7 +1,6 @@
 // lua/gathered.lua on the model of Redis against a real server: answers, pushes and everything that is stored.
 
 #include "redis/codec.hpp"
-#include "resp/decoder.hpp"
 #include "sim/differential/differential.hpp"
 #include "sim/differential/random_gathering.hpp"
 #include "sim/differential/told_the_time.hpp"
@@ -17,11 +16,8 @@ namespace {
 
 /// How long a key lives is read in whole hours: both sides wrote it within one.
 std::string in_hours(std::string source) {
-  std::string const from = "redis.call('PTTL', lock_key)";
-  for (auto at = source.find(from); at != std::string::npos; at = source.find(from, at + from.size() + 12)) {
-    source.replace(at, from.size(), "(math.ceil(" + from + " / 3600000) * 3600000)");
-  }
-  return source;
+  std::string const life = "redis.call('PTTL', lock_key)";
+  return replaced(std::move(source), life, "(math.ceil(" + life + " / 3600000) * 3600000)");
 }
 
 class GatheredDifferential : public testing::TestWithParam<bool> {};
@@ -41,18 +37,15 @@ TEST_P(GatheredDifferential, AModelAndARealServerDoTheSame) {
 
     protocol::gathering all;
     for (auto const& c : side.commands()) ASSERT_TRUE(all.add(c, 0));
-    happened["acquire alone"] += all.acquires() == all.members().size() ? 1 : 0;
-    happened["release alone"] += all.acquires() == 0 ? 1 : 0;
+    happened["only acquires"] += all.acquires() == all.members().size() ? 1 : 0;
+    happened["only releases"] += all.acquires() == 0 ? 1 : 0;
     std::string bytes;
     redis::encode(all, random_gathering::clients[side.client()], true, bytes);
-    resp::decoder in;
-    differential::words argv;
-    for (auto const& node : test::only_message(in, bytes).subspan(1)) argv.emplace_back(node.text);
+    differential::words argv = test::only_command(bytes);
     ASSERT_EQ(argv[0], "EVAL");
     use_small_steps(step % 2 == 0);
     argv[1] = told_the_time(in_hours(std::string{mutated_source("gathered")}));
-    argv.push_back(std::to_string(side.now_us() / 1'000'000));
-    argv.push_back(std::to_string(side.now_us() % 1'000'000));
+    tell_the_time(argv, side.now_us());
     ASSERT_TRUE(both.run_same(asks, argv)) << "step " << step;
     for (auto const name : random_gathering::names) {
       for (auto const suffix : random_gathering::suffixes) {
@@ -68,7 +61,7 @@ TEST_P(GatheredDifferential, AModelAndARealServerDoTheSame) {
   }
   use_small_steps(false);
   // A generator that never gets into a state proves nothing about it.
-  for (char const* const what : {"acquire alone", "release alone", " is a string", " is a hash", ":q is a zset", ":q is a string", ":f is a string",
+  for (char const* const what : {"only acquires", "only releases", " is a string", " is a hash", ":q is a zset", ":q is a string", ":f is a string",
                                  ":f is a hash", ":w is a zset"}) {
     EXPECT_GT(happened[what], 3) << what;
   }

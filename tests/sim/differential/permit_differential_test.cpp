@@ -114,9 +114,7 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
     bool const releases = std::holds_alternative<protocol::release_command>(command);
     std::string bytes;
     redis::encode(command, client, bytes);
-    resp::decoder in;
-    differential::words argv;
-    for (auto const& node : test::only_message(in, bytes).subspan(1)) argv.emplace_back(node.text);
+    differential::words argv = test::only_command(bytes);
     argv[0] = "EVAL";
     bool const forces = std::holds_alternative<protocol::force_command>(command);
     bool const limits = std::holds_alternative<protocol::limit_command>(command);
@@ -142,8 +140,7 @@ TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
                                                        : requests ? "request"
                                                        : watches  ? "watch"
                                                                   : "permit_renew")});
-    argv.push_back(std::to_string(side.now() / 1'000'000));
-    argv.push_back(std::to_string(side.now() % 1'000'000));
+    tell_the_time(argv, side.now());
     std::size_t who = 0;
     while (random_permits::clients()[who] != client) ++who;
     ASSERT_TRUE(both.run_same(who, argv)) << "step " << step;
