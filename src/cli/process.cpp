@@ -89,10 +89,20 @@ void terminal::give_to(pid_t group) const noexcept {
   ::tcsetpgrp(fd_, group);
 }
 
+void terminal::stop_here(bool group_too, bool wants_terminal) const noexcept {
+  pid_t const whom = group_too ? 0 : ::getpid();
+  // The stop waits until the signals are let in again, and a shell that continues the group from here on takes it back.
+  signals_blocked const quiet;
+  ::kill(whom, SIGTSTP);
+  if (wants_terminal && is_mine()) ::kill(whom, SIGCONT);
+}
+
 // ----------------------------------------------------------------------------------------------- the guardian
 
 struct guardian::shared {
-  std::atomic<duration::rep> deadline{duration::max().count()};
+  explicit shared(time_point t) : deadline{t.time_since_epoch().count()} {}
+
+  std::atomic<duration::rep> deadline;
   std::atomic<pid_t> group{0};
 };
 
@@ -111,7 +121,7 @@ template <class Shared>
     if (conch::clock::now().time_since_epoch() >= until) kill_group(page.group.load());
     itimerspec at{};
     bool const passed = conch::clock::now().time_since_epoch() >= until;
-    if (!passed && until != duration::max()) {
+    if (!passed) {
       at.it_value.tv_sec = until.count() / 1'000'000'000;
       at.it_value.tv_nsec = until.count() % 1'000'000'000;
     }
@@ -128,10 +138,10 @@ template <class Shared>
 
 }  // namespace
 
-guardian::guardian() {
+guardian::guardian(time_point deadline) {
   void* const page = ::mmap(nullptr, sizeof(shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) cannot("mmap");
-  page_ = new (page) shared;
+  page_ = new (page) shared{deadline};
   static_assert(std::atomic<duration::rep>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) cannot("pipe");

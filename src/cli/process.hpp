@@ -32,6 +32,10 @@ class terminal {
   bool is_of(pid_t group) const noexcept;
   /// To another process group of this session. Nothing happens without a terminal.
   void give_to(pid_t group) const noexcept;
+  /// Stops this process, or all of its group, as the terminal would, and returns when it goes on. In a group that nobody would continue the
+  /// system lets nothing happen. With `wants_terminal` it goes on at once if a shell has brought the group to the front meanwhile: what continued
+  /// it came before the stop, and no other will come.
+  void stop_here(bool group_too, bool wants_terminal) const noexcept;
 
  private:
   int fd_;
@@ -42,14 +46,14 @@ class terminal {
 class guardian {
  public:
   /// Throws failure.
-  guardian();
+  explicit guardian(time_point deadline);
   ~guardian();
   guardian(guardian const&) = delete;
   guardian& operator=(guardian const&) = delete;
 
   /// The group to kill; 0: none any more.
   void watch(pid_t group) noexcept;
-  /// By conch::clock; it kills when this has passed.
+  /// By conch::clock; it kills when this has passed. Later than the one before: it sleeps until that.
   void set_deadline(time_point t) noexcept;
   pid_t pid() const noexcept { return pid_; }
 

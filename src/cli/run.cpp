@@ -106,7 +106,7 @@ class runner {
       } else if (number == SIGCONT) {
         continued();
       } else if (number == SIGTSTP && plan_.at() == run_plan::state::waiting) {
-        stop_here(false);
+        stop_here(false, false);
       } else {
         carry_out(plan_.signalled(number, means_an_end(number), clock::now()));
       }
@@ -157,9 +157,9 @@ class runner {
   }
 
   void child_stopped(int signal) {
-    bool const wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
-    if (wants_terminal && tty_.is_mine()) {
-      give_terminal();
+    wants_terminal_ = signal == SIGTTIN || signal == SIGTTOU;
+    // It may have got the terminal between its question and this answer.
+    if (wants_terminal_ && (tty_.is_mine() || tty_.is_of(child_))) {
       signal_group(SIGCONT);
     } else if (signal != SIGSTOP) {
       // STOP was sent to the child alone, not by a terminal: the lock stays with it.
@@ -238,7 +238,7 @@ class runner {
 
   void start() {
     try {
-      if (given_.kill_child) guardian_.emplace();
+      if (given_.kill_child) guardian_.emplace(known_deadline_);
       follow_deadline();
       child_options options;
       options.command = given_.child;
@@ -294,14 +294,13 @@ class runner {
 
   void suspend() {
     if (tty_.is_of(child_)) tty_.give_to(::getpgrp());
-    stop_here(true);
+    stop_here(true, wants_terminal_);
     carry_out(plan_.resumed());
   }
 
-  /// As the terminal would. In a group that nobody would continue the system lets nothing happen. Returns when this process goes on.
-  void stop_here(bool group_too) {
+  void stop_here(bool group_too, bool wants_terminal) {
     signals_.remove(SIGTSTP);
-    ::kill(group_too ? 0 : ::getpid(), SIGTSTP);
+    tty_.stop_here(group_too, wants_terminal);
     signals_.add(SIGTSTP);
   }
 
@@ -326,6 +325,7 @@ class runner {
   asio::steady_timer kill_timer_{context_}, deadline_timer_{context_}, group_timer_{context_};
   asio::cancellation_signal stop_waiting_;
   terminal tty_;
+  bool wants_terminal_ = false;  // the child was stopped for want of the terminal
   held_locks held_;
   time_point known_deadline_{};
   time_point kill_when_ = time_point::max();
