@@ -204,7 +204,9 @@ void cohort::count_end(acquisition& a, observation::kind how, std::string_view n
 void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
   enter(a, acquisition::phase::lost);
   a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
-  if (a.lock != nullptr) a.lock->place->renewable = false;
+  a.lock->place->renewable = false;
+  // What the servers still prolong by a late answer is nobody's.
+  if (!CONCH_MUTANT(lost_hold_prolonged)) a.lock->ends = deadline_of(*a.lock);
   ++stats_.losses;
   count_end(a, observation::kind::lost, a.lock->name, why, now);
   shell_.on_lost(a, why);

@@ -200,6 +200,29 @@ TEST_F(EngineCleanup, IsRepeatedForALeaseAfterTheOldConnectionHasEnded) {  // P6
   expect_clean();
 }
 
+// Its old connection cannot be ended. It may deliver a leave when the lock has been passed on to that id, and a leave that keeps what it is
+// granted makes the lease longer.
+TEST_F(EngineCleanup, GoesOutOnceMoreWithoutClientKill) {  // P6
+  start_connected(false);
+  caller& a = ask("a");
+  queue(30'000);
+  cancel(a, cancel_type::total);
+  EXPECT_EQ(sent(), (texts{"acquire L 1", "leave L 1"}));
+  disconnect();
+  advance(10min);
+  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_TRUE(remote->settled()) << "a client that closes does not wait for it";
+  connect();
+  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1"}));
+  settle_connection(false);
+  answer(fault::refused, "OOM");
+  EXPECT_FALSE(remote->settled()) << "for a lease more";
+  advance(100ms);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  released(true);
+  expect_clean();
+}
+
 // ---- refusals ------------------------------------------------------------------------------------------------
 
 TEST_F(EngineCleanup, RepeatsARefusedReleaseUntilTheLeaseIsOver) {  // P6

@@ -185,10 +185,10 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   }
 
   /// start(), and a connection whose proofs are all given. Nothing is left to take or to answer.
-  void start_connected() {
+  void start_connected(bool may_kill = true) {
     start();
     connect();
-    settle_connection();
+    settle_connection(may_kill);
     take_sent();
   }
 

@@ -434,6 +434,26 @@ TEST_F(EngineWatchdog, DoesNotReviveALostHoldByALateRenewal) {
   expect_clean();
 }
 
+// The late renewal was carried out: without that release nobody could have the lock for another lease.
+TEST_F(EngineWatchdog, ReleasesALostHoldAtItsDeadlineAlsoAfterALateRenewal) {  // P4
+  start_connected();
+  caller& a = holding("a");
+  time_point const deadline = a.deadline();
+  next_sent(30s);
+  advance(deadline - now - 500ms);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  renewed({1});
+  take_sent();
+  advance(deadline - now - 1ms);
+  EXPECT_TRUE(sent().empty()) << "its body has the margin to end in";
+  advance(1ms);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  released();
+  release(a);
+  EXPECT_EQ(heard(), texts{"a not released ok"});
+  expect_clean();
+}
+
 TEST_F(EngineWatchdog, NeverRenewsWhatIsLost) {
   start_connected();
   caller& a = holding("a");

@@ -7,7 +7,7 @@
 
 namespace conch::sim {
 
-enum class engine_mutant : std::uint8_t {
+enum class engine_mutant : std::uint16_t {
   none,
   old_connections_live_on,
   cleanups_not_repeated,
@@ -36,6 +36,7 @@ enum class engine_mutant : std::uint8_t {
   cleanup_not_once_more,
   cleanup_lapses,
   late_cleanup_not_extended,
+  late_leave_forgotten,
   refused_cleanup_dropped,
   no_kick,
   kick_not_followed,
@@ -75,6 +76,7 @@ enum class engine_mutant : std::uint8_t {
   claim_not_confirmed,
   index_starts_anew,
   loss_not_released,
+  lost_hold_prolonged,
   loss_not_told,
   lease_of_the_next,
   requeued_after_leave,
