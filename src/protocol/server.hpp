@@ -282,6 +282,8 @@ class server final : public backend, public wire_events {
   void patience(place& s, time_point now);
   void lose(place& s, time_point now);
   void lose_and_give_back(place& s, time_point now);
+  void refused_to_renew(place& s, bool gives_back, time_point now);
+  void end_lost(place& s, bool gives_back, time_point now);
   milliseconds retention(duration lease) const { return whole_ms(settings_.fence_retention + lease); }
   place* wanted(pushed_grant const& g);
   bool fits(place const& s, pushed_grant const& g) const;

@@ -299,11 +299,7 @@ place* server::owned_under(std::string_view name, grant_id id) {
 void server::taken_away(place* s, grant_id id, time_point now) {
   if (s == nullptr || s->id != id || s->at != place::state::owned || CONCH_MUTANT(revocation_ignored)) return;
   ++stats_.revocations;
-  ++s->references;
-  become_idle(*s);
-  up_.lost(*s, now);
-  owe(*s, id, nullptr, now);
-  drop(*s);
+  end_lost(*s, true, now);
 }
 
 // ------------------------------------------------------------------------------------------ to be asked to let go

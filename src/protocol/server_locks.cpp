@@ -616,25 +616,29 @@ void server::detach(engine::place& of_cohort, time_point now) {
 }
 
 void server::lose(place& s, time_point now) {
-  become_idle(s);
-  ++stats_.renewals_refused;
-  ++s.references;
-  grant_id const gone = s.id;
-  time_point const echo = echo_until(s);
   // If the pushed grant was false, the server never gave it, and our place is still in line.
   bool const may_stand_in_line = s.by_push && !s.confirmed;
-  up_.lost(s, now);
-  if (may_echo(echo, now) || may_stand_in_line) owe(s, gone, nullptr, now).echo_until = echo;
-  drop(s);
+  refused_to_renew(s, may_stand_in_line || may_echo(echo_until(s), now), now);
 }
 
-/// The holder is told first: the server may carry out what is sent, and grant the lock to another client, before this returns.
-void server::lose_and_give_back(place& s, time_point now) {
-  grant_id const over = s.id;
+void server::lose_and_give_back(place& s, time_point now) { refused_to_renew(s, true, now); }
+
+void server::refused_to_renew(place& s, bool gives_back, time_point now) {
+  ++stats_.renewals_refused;
+  end_lost(s, gives_back, now);
+}
+
+/// The holder is told first: the server may carry out what is sent, and grant the lock to another client, before this returns. What is owed is
+/// noted before that: whoever waits here asks at once, in the same place and under another id.
+void server::end_lost(place& s, bool gives_back, time_point now) {
+  become_idle(s);
   ++s.references;
-  s.by_push = false;  // the release below leaves the line
-  lose(s, now);
-  owe(s, over, nullptr, now);
+  grant_id const gone = s.id;
+  cleanup* const owed = gives_back && !CONCH_MUTANT(owed_by_the_next) ? &owe(s, 0, nullptr, now) : nullptr;
+  if (owed != nullptr) owed->id = gone;
+  up_.lost(s, now);
+  if (owed != nullptr && connected_) send_cleanup(*owed, 0, false, now);
+  if (gives_back && owed == nullptr) owe(s, gone, nullptr, now);
   drop(s);
 }
 

@@ -154,8 +154,18 @@ constexpr first_found table[] = {
 
 }  // namespace
 
+std::optional<finding> find_where_seen(mutant const& m, std::function<outcome(std::uint64_t)> const& run) {
+  if (m.seen_in == 0) return std::nullopt;
+  activate(&m);
+  outcome result = run(m.seen_in);
+  activate(nullptr);
+  if (!result.failed()) return std::nullopt;
+  return finding{0, m.seen_in, std::move(result)};
+}
+
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
                                    std::function<outcome(std::uint64_t)> const& run) {
+  if (auto const found = find_where_seen(m, run)) return found;
   auto const line = std::find_if(std::begin(table), std::end(table), [&](first_found const& l) { return l.world == world && l.mutant == m.name; });
   if (line != std::end(table) && line->index < most) {
     if (auto const found = run_schedules(seed, line->index, 1, 1, &m, run)) return found;

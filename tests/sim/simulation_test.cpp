@@ -39,6 +39,18 @@ TEST(Simulation, MutantsHaveDifferentNamesAndMatchTheScripts) {
   EXPECT_GE(names.size(), 40u);
 }
 
+TEST(Simulation, FindsTheSeldomOnesWhereTheyWereSeen) {
+  auto const run = [](std::uint64_t seed) { return run_plan(make_plan(seed)); };
+  std::size_t tried = 0;
+  for (mutant const& m : all_mutants()) {
+    if (m.seen_in == 0) continue;
+    ++tried;
+    EXPECT_TRUE(find_where_seen(m, run)) << m.name;
+    EXPECT_FALSE(run(m.seen_in).failed()) << "without " << m.name;
+  }
+  EXPECT_GE(tried, 3u);
+}
+
 // `scripts/sim --mutants` looks for all of them; a few take more schedules than a test has time for.
 TEST(Simulation, FindsWhatIsBrokenOnPurpose) {
   std::size_t found = 0;

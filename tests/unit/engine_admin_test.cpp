@@ -230,6 +230,22 @@ TEST_F(EngineInquiry, AfterARevocationWhoWaitsHereAsksAnew) {
   EXPECT_EQ(sent(), (texts{"acquire L 2", "release L 1"}));
 }
 
+TEST_F(EngineInquiry, ARevocationIsFollowedByAReleaseForAsLongAsItsOwnLeaseLasts) {  // P6
+  holding("a", "L", {.lease = 5min});
+  caller& b = ask("b", "L", {.lease = 6s});
+  remote->revoked("L", 1, now);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  take_sent();
+  cancel(b, cancel_type::terminal);
+  time_point const until = now + 5min;
+  while (now < until) {
+    while (!unanswered.empty()) answer(fault::refused, "OOM");
+    ASSERT_FALSE(remote->settled()) << (until - now).count();
+    advance(1s);
+    take_sent();
+  }
+}
+
 TEST_F(EngineInquiry, ARevocationOfSomethingElseChangesNothing) {
   caller& a = holding("a");
   remote->revoked("L", 2, now);

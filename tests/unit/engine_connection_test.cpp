@@ -247,6 +247,28 @@ TEST_F(EngineConnection, WithoutKillRepeatsACleanUpWhoseAnswerWasLate) {  // P6
   expect_clean();
 }
 
+// Whoever waits here asks at once, in the same place: what the release needs to know is of the id before.
+TEST_F(EngineConnection, WithoutKillRepeatsTheReleaseOfWhatWasTakenAway) {  // P6
+  start_connected(false);
+  ask("a");
+  disconnect();
+  connect();
+  settle_connection(false);
+  grant(100);
+  ask("b");
+  heard();
+  take_sent();
+  remote->revoked("L", 1, now);
+  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(sent(), (texts{"acquire L 2", "release L 1"}));
+  grant(101);
+  removed();
+  EXPECT_EQ(heard(), texts{granted("b", 101)});
+  advance(settings.command_timeout * 11 / 10);
+  EXPECT_EQ(sent(), texts{"release L 1"}) << "the acquire of the old connection was carried out until now";
+  removed();
+}
+
 TEST_F(EngineConnection, WithTheRightToKillSetsNoLimit) {
   start_connected();
   disconnect();

@@ -37,6 +37,7 @@ enum class engine_mutant : std::uint16_t {
   cleanup_lapses,
   late_cleanup_not_extended,
   late_leave_forgotten,
+  owed_by_the_next,
   refused_cleanup_dropped,
   no_kick,
   kick_not_followed,
