@@ -60,7 +60,8 @@ void observer::judge_forged(sim_acquisition const& a) const {
   if (a.fence / hand_offs_per_grant > highest) throw violation{2, who + " with a fence that no server gave"};
   if (!is_forged(a)) return;
   lock_state const is = look(a.lock_number);
-  bool const in_truth = is.owned && is.owner == owner_id(a);
+  bool const taken_since = taken_away_.contains(owner_id(a) + " " + std::to_string(a.fence / hand_offs_per_grant));  // and the notice is under way
+  bool const in_truth = (is.owned && is.owner == owner_id(a)) || taken_since;
   if (!in_truth && a.deadline() > a.client->local_now() + duration{claim})
     throw violation{1, who + " by nobody, and believes it for longer than a claim"};
 }
@@ -78,6 +79,7 @@ void observer::data_lost() {
 }
 
 void observer::lock_tampered(int name) {
+  for (auto const& [id, fence] : owners_of(name)) taken_away_.insert(id + " " + std::to_string(fence));
   watch(name).disowned = std::max(watch(name).disowned, watch(name).highest_written);
   watch(name).passed = {};
 }
@@ -242,7 +244,10 @@ void observer::not_too_late(sim_acquisition const& a) const {
     nanos const patience = (count(c.settings().settings.offline_timeout) + 3 * count(c.settings().settings.command_timeout)) * 102 / 100;
     // What a master has granted that is none any more is asked for again; that of the new one may last as long as a claim until it is given back.
     nanos const claim = plan_.synced ? std::min<nanos>(count(c.settings().settings.claim), a.lease.count() * millisecond) : 0;
-    if (world_.now() - a.asked_at > patience + slack + connecting + claim)
+    bool const too_late = world_.now() - a.asked_at > patience + slack + connecting + claim;
+    // Attempts at one lock are made one after the other, and each has time for one answer.
+    bool const has_had_its_turn = world_.now() - c.last_turn_over(a.lock_number, a.owner) > 2 * timeout + slack;
+    if (too_late && has_had_its_turn)
       throw violation{4, client_words(a) + " got its answer to one attempt too late, for " + lock_words(a.lock_number)};
   }
   if (!a.cancelled) return;

@@ -231,6 +231,7 @@ class observer {
   std::unordered_set<std::string> released_as_nobody_;    // the first script said so
   std::map<std::pair<int, std::string>, nanos> busy_at_;  // by lock and client: when a script last said so
   std::unordered_set<std::string> forged_, revoked_falsely_, misdescribed_;
+  std::unordered_set<std::string> taken_away_;            // "ID FENCE" of what an operator took, or wrote over
   std::unordered_set<std::string> detached_;              // ids that their clients have let go, and "ID FENCE"
   std::unordered_map<std::string, std::string> adopted_;  // by origin: by whom
 

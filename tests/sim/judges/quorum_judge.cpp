@@ -201,7 +201,7 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
   }
   bool const not_done = is.owner == one.id;  // a patient release: the first in line is not there yet
   if (one.releases && mine && !one.stays && !not_done) given_back(which, one);
-  if (one.confirms && reply.items[2 * one.index + 1].integer == 0) refused_at(which, one);
+  if (!too_late && one.confirms && reply.items[2 * one.index + 1].integer == 0) refused_at(which, one);
   for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {
     if (!h->client->owns(is.owner)) continue;
     h->refusing.erase(which);

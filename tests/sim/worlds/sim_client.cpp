@@ -661,6 +661,7 @@ void sim_client::on_acquired(engine::acquisition& a, engine::acquired how, error
     if (how == engine::acquired::failed) world_.watcher().failed(mine, why);
     world_.watcher().attempt_failed(mine, how == engine::acquired::busy, why);
     if (how == engine::acquired::busy) world_.watcher().found_busy(mine);
+    turns_over_[{mine.lock_number, mine.owner}] = world_.now();
   }
   notices_.push_back({notice::kind::acquired, &mine, how, why, false, local_now()});
 }
@@ -674,8 +675,14 @@ void sim_client::on_lost(engine::acquisition& a, error_code why) {
 
 void sim_client::on_released(engine::acquisition& a, bool was_held, error_code why) {
   auto& mine = static_cast<sim_acquisition&>(a);
+  turns_over_[{mine.lock_number, mine.owner}] = world_.now();
   world_.watcher().release_answered(mine, was_held, static_cast<bool>(why));
   notices_.push_back({notice::kind::released, &mine, {}, why, was_held, local_now()});
+}
+
+nanos sim_client::last_turn_over(int lock, std::string const& owner) const {
+  auto const at = turns_over_.find({lock, owner});
+  return at == turns_over_.end() ? 0 : at->second;
 }
 
 void sim_client::on_requested(engine::acquisition& a) {

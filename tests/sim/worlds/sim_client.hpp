@@ -15,6 +15,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -163,6 +164,8 @@ class sim_client final : public protocol::wire,
   client_plan const& settings() const { return plan_; }
   statistics const& stats() const { return stats_; }
   nanos last_pause_end() const { return last_pause_end_; }
+  // When the last one that asked for that owner (reentrant locks have one) was refused, or gave back what it had: the next one's turn.
+  nanos last_turn_over(int lock, std::string const& owner) const;
   nanos paused_in_all() const { return paused_in_all_; }
   std::string describe() const;
   std::size_t owed() const { return sharded_ ? sharded_->pending() : server_->pending(); }
@@ -344,6 +347,7 @@ class sim_client final : public protocol::wire,
   std::string id_;
   nanos last_pause_end_ = 0;
   nanos paused_in_all_ = 0;
+  std::map<std::pair<int, std::string>, nanos> turns_over_;
   std::deque<std::function<void(time_point)>> inbox_;
 
   engine::timer_queue timers_;

@@ -164,8 +164,9 @@ void world::clobber(fault_plan const& f) {
   std::string const key = key_of(f.name);
   int const how = f.variant % 3;
   if (how != 2) {
+    observer_->lock_tampered(f.name);  // whose it was,
     admin({"DEL", key});
-    observer_->lock_tampered(f.name);
+    observer_->lock_tampered(f.name);  // and that nothing of it is there
   }
   if (how != 0) {
     if (!another_kind_takes(f, key)) return;
