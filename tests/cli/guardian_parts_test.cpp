@@ -41,9 +41,9 @@ TEST(Guardian, KillsAtTheDeadlineItIsMadeWith) {
 }
 
 TEST(Guardian, KillsAtTheLastDeadlineItIsTold) {
-  guardian g{clock::now() + 50ms};
+  guardian g{clock::now() + 500ms};
   pid_t const group = start_group();
-  time_point const deadline = clock::now() + 300ms;
+  time_point const deadline = clock::now() + 800ms;
   g.set_deadline(deadline);
   g.watch(group);
   EXPECT_EQ(signal_that_ended(group), SIGKILL);
