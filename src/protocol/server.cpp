@@ -137,7 +137,7 @@ void server::repeat_cleanups(std::size_t& left, time_point now) {
       continue;
     }
     if (c.sent || CONCH_MUTANT(cleanups_not_repeated)) continue;
-    extend(c, stale_.open().empty() || CONCH_MUTANT(cleanup_lapses) ? stale_ended_at_ : now);
+    extend(c, earlier_ones_ended() ? stale_ended_at_ : now);
     if (c.over <= now) {
       finish(c, c.was_valid, {}, now);
     } else {
@@ -430,13 +430,13 @@ std::int64_t server::not_after(time_point now) const {
   return clock_.most_us(now) + std::chrono::duration_cast<std::chrono::microseconds>(settings_.command_timeout).count();
 }
 
+/// Have the earlier connections ended, as far as is known?
+bool server::earlier_ones_ended() const { return stale_.open().empty() || CONCH_MUTANT(cleanup_lapses); }
+
 /// May a request of an earlier connection still reach the server, where a clean-up can do nothing about it yet? Where this user may end
 /// connections, requests carry no not-after. They stay bytes in some buffer until the server has answered the CLIENT KILL. Elsewhere the
 /// clean-up goes out on the next connection: a late leave without a not-after may have made the lease of its id longer until then.
-bool server::may_arrive_late() const {
-  if (stale_.open().empty() || CONCH_MUTANT(cleanup_lapses)) return false;
-  return stale_.can_end() || (!connected_ && !CONCH_MUTANT(late_leave_forgotten));
-}
+bool server::may_arrive_late() const { return !earlier_ones_ended() && (stale_.can_end() || (!connected_ && !CONCH_MUTANT(late_leave_forgotten))); }
 
 /// Notes that something about the place is written on the present connection.
 void server::tell(place& s) {

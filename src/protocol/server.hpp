@@ -230,6 +230,7 @@ class server final : public backend, public wire_events {
   void answer_overdue(time_point now);
   void quiet(time_point now);
   std::int64_t not_after(time_point now) const;
+  bool earlier_ones_ended() const;
   bool may_arrive_late() const;
   void regroup(session const& before, session const& s, time_point now);
   bool is_patient(time_point now, time_point until = time_point::min()) const;
@@ -282,7 +283,6 @@ class server final : public backend, public wire_events {
   void patience(place& s, time_point now);
   void lose(place& s, time_point now);
   void lose_and_give_back(place& s, time_point now);
-  void refused_to_renew(place& s, bool gives_back, time_point now);
   void end_lost(place& s, bool gives_back, time_point now);
   milliseconds retention(duration lease) const { return whole_ms(settings_.fence_retention + lease); }
   place* wanted(pushed_grant const& g);

@@ -618,14 +618,13 @@ void server::detach(engine::place& of_cohort, time_point now) {
 void server::lose(place& s, time_point now) {
   // If the pushed grant was false, the server never gave it, and our place is still in line.
   bool const may_stand_in_line = s.by_push && !s.confirmed;
-  refused_to_renew(s, may_stand_in_line || may_echo(echo_until(s), now), now);
+  ++stats_.renewals_refused;
+  end_lost(s, may_stand_in_line || may_echo(echo_until(s), now), now);
 }
 
-void server::lose_and_give_back(place& s, time_point now) { refused_to_renew(s, true, now); }
-
-void server::refused_to_renew(place& s, bool gives_back, time_point now) {
+void server::lose_and_give_back(place& s, time_point now) {
   ++stats_.renewals_refused;
-  end_lost(s, gives_back, now);
+  end_lost(s, true, now);
 }
 
 /// The holder is told first: the server may carry out what is sent, and grant the lock to another client, before this returns. What is owed is

@@ -15,13 +15,9 @@ using namespace std::chrono_literals;
 
 /// A process that does nothing, in a group of its own.
 pid_t start_group() {
-  pid_t const pid = ::fork();
-  if (pid == 0) {
-    ::alarm(60);
-    for (;;) ::pause();
-  }
-  ::setpgid(pid, pid);
-  return pid;
+  child_options sleeper;
+  sleeper.command = {"sleep", "60"};
+  return start_child(sleeper, terminal{});
 }
 
 int signal_that_ended(pid_t pid) {

@@ -510,9 +510,7 @@ TEST_F(EngineCleanup, KicksAfterALeaveThatPassedOn) {
 TEST_F(EngineCleanup, IsRepeatedInTimeToLookAfterWhomAQuestionPassedTheLockOnTo) {  // P4
   settings.keep_alive = 0s;
   settings.command_timeout = 9s;
-  start();
-  connect();
-  settle_connection(false);
+  start_connected(false);
   caller& a = ask("a");
   disconnect();
   connect();

@@ -160,11 +160,8 @@ TEST_F(EngineConnection, GrantsNothingByAnswersOfTheOldOne) {
 // ---- without the right to CLIENT KILL ------------------------------------------------------------------------
 
 TEST_F(EngineConnection, WithoutKillLimitsHowLateAnAcquireMayAct) {
-  start();
-  connect();
-  settle_connection(false);
+  start_connected(false);
   EXPECT_EQ(notes.size(), 1u);
-  take_sent();
   advance(10s);
   ask("a");
   auto const not_after = take_sent()[0].not_after_us;
@@ -174,9 +171,7 @@ TEST_F(EngineConnection, WithoutKillLimitsHowLateAnAcquireMayAct) {
 }
 
 TEST_F(EngineConnection, WithoutKillAsksAgainWhatCameTooLate) {
-  start();
-  connect();
-  settle_connection(false);
+  start_connected(false);
   ask("a");
   take_sent();
   answer({3, 0, server_us()});
@@ -187,9 +182,7 @@ TEST_F(EngineConnection, WithoutKillAsksAgainWhatCameTooLate) {
 
 TEST_F(EngineConnection, WithoutKillAsksAgainInAScriptOfItsOwn) {
   settings.local_slice = 0s;
-  start();
-  connect();
-  settle_connection(false);
+  start_connected(false);
   caller& a = holding("a");
   ask("b");
   release(a);
@@ -201,9 +194,7 @@ TEST_F(EngineConnection, WithoutKillAsksAgainInAScriptOfItsOwn) {
 }
 
 TEST_F(EngineConnection, WithoutKillRepeatsACleanUpThatAnOldConnectionMayUndo) {  // P6
-  start();
-  connect();
-  settle_connection(false);
+  start_connected(false);
   caller& a = ask("a");
   disconnect();
   cancel(a, cancel_type::partial);
@@ -225,9 +216,7 @@ TEST_F(EngineConnection, WithoutKillRepeatsACleanUpThatAnOldConnectionMayUndo) {
 
 // What the old connection holds may act between the release and its answer, if that is slow to come.
 TEST_F(EngineConnection, WithoutKillRepeatsACleanUpWhoseAnswerWasLate) {  // P6
-  start();
-  connect();
-  settle_connection(false);
+  start_connected(false);
   caller& a = ask("a");
   disconnect();
   connect();

@@ -221,10 +221,7 @@ TEST_F(EngineTries, DropAConnectionThatAnswersNonsense) {
 }
 
 TEST_F(EngineTries, CarryANotAfterWhereConnectionsCannotBeEndedAndAreAskedForAgainIfItHasPassed) {
-  start();
-  connect();
-  settle_connection(false);
-  take_sent();
+  start_connected(false);
   try_all(abc);
   auto const out = take_sent();
   ASSERT_EQ(out.size(), 1u);
@@ -237,10 +234,7 @@ TEST_F(EngineTries, CarryANotAfterWhereConnectionsCannotBeEndedAndAreAskedForAga
 }
 
 TEST_F(EngineTries, CleanUpOnceMoreWhatAnOldConnectionMayStillTake) {  // P6, without CLIENT KILL
-  start();
-  connect();
-  settle_connection(false);
-  take_sent();
+  start_connected(false);
   auto const all = try_all({"a", "b"});
   take_sent();
   disconnect();

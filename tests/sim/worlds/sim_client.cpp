@@ -661,7 +661,7 @@ void sim_client::on_acquired(engine::acquisition& a, engine::acquired how, error
     if (how == engine::acquired::failed) world_.watcher().failed(mine, why);
     world_.watcher().attempt_failed(mine, how == engine::acquired::busy, why);
     if (how == engine::acquired::busy) world_.watcher().found_busy(mine);
-    turns_over_[{mine.lock_number, mine.owner}] = world_.now();
+    turn_is_over(mine);
   }
   notices_.push_back({notice::kind::acquired, &mine, how, why, false, local_now()});
 }
@@ -675,10 +675,12 @@ void sim_client::on_lost(engine::acquisition& a, error_code why) {
 
 void sim_client::on_released(engine::acquisition& a, bool was_held, error_code why) {
   auto& mine = static_cast<sim_acquisition&>(a);
-  turns_over_[{mine.lock_number, mine.owner}] = world_.now();
+  turn_is_over(mine);
   world_.watcher().release_answered(mine, was_held, static_cast<bool>(why));
   notices_.push_back({notice::kind::released, &mine, {}, why, was_held, local_now()});
 }
+
+void sim_client::turn_is_over(sim_acquisition const& a) { turns_over_[{a.lock_number, a.owner}] = world_.now(); }
 
 nanos sim_client::last_turn_over(int lock, std::string const& owner) const {
   auto const at = turns_over_.find({lock, owner});

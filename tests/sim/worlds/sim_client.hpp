@@ -383,6 +383,8 @@ class sim_client final : public protocol::wire,
   std::deque<actor_plan> adoptions_;  // what the actors do that are there for detached holds only
   bool in_input_ = false;
 
+  void turn_is_over(sim_acquisition const& a);
+
   friend class observer;
   friend class sim_levels;
   struct request {

@@ -253,7 +253,7 @@ void sim_levels::give_back(sim_level& l, time_point now) {
     return;
   }
   client_.engine_->abandon(*h.x, now);
-  client_.turns_over_[{h.x->lock_number, h.x->owner}] = client_.world_.now();
+  client_.turn_is_over(*h.x);
   client_.world_.watcher().gone(*h.x);
   std::erase_if(client_.notices_, [&](sim_client::notice const& n) { return n.about == h.x.get(); });
   forget(h);
