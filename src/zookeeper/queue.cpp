@@ -93,10 +93,9 @@ void queue::make_node(standing& s, time_point now) {
   if (is_too_long(s)) return fail(s, lease_too_long(s), now);
   s.written = true;
   s.check.cancel();
-  s.listing = true;
   send(about::node, create{s.path_of(node_prefix(client_id_, s.asks, s.number)), {}, node_kind::ephemeral_sequential, session_.who()}, s, nullptr,
        now);
-  send(about::list, get_children{s.folder}, s, nullptr, now);
+  list(s, now);
 }
 
 bool queue::is_too_long(standing const& s) const { return s.lease > session_.timeout(); }
@@ -108,7 +107,7 @@ error_code queue::lease_too_long(standing const& s) const {
 }
 
 void queue::list(standing& s, time_point now) {
-  if (std::exchange(s.listing, true)) return;
+  ++s.lists;
   send(about::list, get_children{s.folder}, s, nullptr, now);
 }
 
@@ -141,7 +140,7 @@ void queue::found(standing& s, std::string path, std::int64_t created, time_poin
 void queue::list_answer(in_flight const& r, reply const& a, time_point now) {
   standing& s = *r.at;
   if (s.number != r.number) return;
-  s.listing = false;
+  --s.lists;
   if (s.node.empty() || s.leave_sent || s.at == at::idle || s.at == at::owned) return;
   if (a.what == status::ok) {
     auto const* const all = std::get_if<children>(&a.content);
@@ -169,6 +168,7 @@ void queue::look(standing& s, children const& all, time_point now) {
     up_.busy(s, now);
     return look(next, all, now);
   }
+  if (s.at == at::leaving && s.lists > 0 && !is_refused) return;  // a later answer says whether the lock has become free before it was to leave
   // A try tells only then that it is busy: else one that comes after it could find its node, and no holder.
   if (is_refused || s.at == at::leaving || (!s.wait && !CONCH_MUTANT(try_stays))) return leave(s, now);
   if (!s.wait) {
@@ -256,7 +256,7 @@ void queue::gone(standing& s, std::string const& path, time_point now) {
   view::step const next = s.ahead.gone(last_of(path), share_of(s.asks));
   if (s.at != at::in_line) return;
   if (next == view::step::granted) take_turn(s, true, now);
-  if (next == view::step::lists) list(s, now);
+  if (next == view::step::lists && s.lists == 0) list(s, now);
 }
 
 void queue::take_turn(standing& s, bool pushed, time_point now) {

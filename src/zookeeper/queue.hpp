@@ -31,7 +31,7 @@ struct own_node {
   std::int64_t created = 0;   // the transaction that made it
   std::uint64_t made_in = 0;  // the session, counted
   std::uint64_t told_on = 0;  // the connection on which something about it was sent last
-  bool listing = false;       // the folder is being listed for it
+  unsigned lists = 0;         // of the folder, under way for it
   bool leave_sent = false;    // on this connection
   bool left_before = false;   // the same on an earlier connection, unanswered
   error_code refusal{};       // why it is being removed; none: for what the cohort has asked

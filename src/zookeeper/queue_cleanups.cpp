@@ -22,13 +22,12 @@ void queue::leave_unless_granted(engine::place& p, time_point now) {
     return drop(s);
   }
   carry_no_more(s);
-  bool const stands = s.at == at::in_line || s.has_turn;
   enter(s, at::leaving);
   if (!connected()) {
     timers_.arm(s.check, now + settings_.command_timeout);
-  } else if (stands && s.told_on == connections_) {
+  } else if (s.told_on == connections_) {
     list(s, now);  // the lock may be its own already, and the event under way
-  }                // else the answer that is under way, or go_on, comes first
+  }                // else go_on comes first
 }
 
 /// It is idle. False: others of its owner have its node, or go on asking for it, so there is nothing to remove.
@@ -170,8 +169,7 @@ void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
   if (r.of_cleanup != nullptr || s.number != r.number || s.at == at::idle) return came_of(r.number, std::move(found), now);
   if (found.empty()) return has_no_node(s, now);
   send(about::found, get_data{found, false}, s, nullptr, now, found);
-  s.listing = true;
-  send(about::list, get_children{s.folder}, s, nullptr, now);
+  list(s, now);
 }
 
 void queue::found_answer(in_flight const& r, reply const& a, time_point now) {

@@ -36,7 +36,8 @@ void queue::interrupted(time_point now) {
   auto const unheard = [](standing& s) {
     s.ahead = {};
     s.left_before = s.left_before || s.leave_sent;
-    s.listing = s.leave_sent = s.has_turn = s.watches_itself = false;
+    s.lists = 0;
+    s.leave_sent = s.has_turn = s.watches_itself = false;
   };
   resting_.for_each(unheard);
   go_on(now);

@@ -247,12 +247,43 @@ TEST_F(ZookeeperQueue, LeavesWithTheAnswerIfItIsNotGranted) {
   be_open();
   line->ask(at("a"), true, 12s, now);
   line->leave_unless_granted(at("a"), now);
-  take_sent();
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.2-", "list /conch/a", "list /conch/a"}));
   made("/conch/a/me.2-0000000004", 9);
+  listed({"x.1-0000000003", "me.2-0000000004"});
+  EXPECT_EQ(take_sent(), texts{}) << "what stood there before it was to leave says little";
   listed({"x.1-0000000003", "me.2-0000000004"});
   EXPECT_EQ(take_sent(), texts{"remove /conch/a/me.2-0000000004"});
   ok();
   EXPECT_EQ(take_told(), (texts{"left a", "settled a"}));
+}
+
+/// The lock is free by the time it is to leave, and the answer that is under way is older.
+TEST_F(ZookeeperQueue, TakesAGrantThatTheAnswerUnderWayDoesNotKnowWhenItLeaves) {
+  be_open();
+  line->ask(at("a"), true, 12s, now);
+  line->leave_unless_granted(at("a"), now);
+  made("/conch/a/me.2-0000000004", 9);
+  listed({"x.1-0000000003", "me.2-0000000004"});
+  EXPECT_EQ(take_told(), texts{});
+  listed({"me.2-0000000004"});
+  EXPECT_EQ(take_told(), texts{"granted a"});
+}
+
+/// The same in line, where a death in the middle of the line has made it look.
+TEST_F(ZookeeperQueue, TakesAGrantThatTheListUnderWayDoesNotKnowWhenItLeaves) {
+  be_open();
+  stand("a", {"x.1-0000000001", "y.1-0000000002", "z.1-0000000003"}, "me.2-0000000004");
+  ok();
+  ok();
+  happened(event::deleted, "/conch/a/z.1-0000000003");
+  take_sent();
+  take_told();
+  line->leave_unless_granted(at("a"), now);
+  EXPECT_EQ(take_sent(), texts{"list /conch/a"});
+  listed({"x.1-0000000001", "me.2-0000000004"});
+  EXPECT_EQ(take_sent(), texts{});
+  listed({"me.2-0000000004"});
+  EXPECT_EQ(take_told(), texts{"granted a"});
 }
 
 TEST_F(ZookeeperQueue, WhatHappensWhileItsNodeIsRemovedGrantsNothing) {
@@ -263,6 +294,7 @@ TEST_F(ZookeeperQueue, WhatHappensWhileItsNodeIsRemovedGrantsNothing) {
   happened(event::deleted, "/conch/a/z.1-0000000003");
   take_told();
   line->leave_unless_granted(at("a"), now);
+  listed({"x.1-0000000001", "me.2-0000000004"});
   listed({"x.1-0000000001", "me.2-0000000004"});
   take_sent();
   happened(event::deleted, "/conch/a/x.1-0000000001");
