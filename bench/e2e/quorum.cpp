@@ -1,7 +1,7 @@
 // F8: how long it takes to acquire a lock over five servers that nobody else wants, with all of them well, one stopped, one
 // killed. The floor writes the same script to five sockets and waits until three have answered, whichever they are. Then how
-// long it takes from the call of release in one process to the next owner running in another, against the round trip: one small
-// write to five sockets, three answers. And how often strict fences need a second round.
+// long it takes from the call of release in one process to the next owner running in another, against the same scripts raw, and
+// against the round trip: one small write to five sockets, three answers. And how often strict fences need a second round.
 #include <conch/conch.hpp>
 
 #include <boost/asio/co_spawn.hpp>
@@ -38,7 +38,7 @@ using namespace conch::bench;
 namespace asio = boost::asio;
 
 constexpr std::size_t servers = 5, rounds = 500;
-constexpr auto needed = 3;
+constexpr std::size_t needed = 3;
 /// After each release, so that the slower servers have carried it out when the next acquire begins.
 constexpr auto rest = std::chrono::microseconds{200};
 using five = std::array<std::unique_ptr<conch::test::redis_server>, servers>;
@@ -93,18 +93,64 @@ struct library {
   conch::mutex lock;
 };
 
-/// To the servers that are there.
-struct floor_of {
-  explicit floor_of(urls const& all) {
-    for (auto const& url : all) {
-      to.push_back(std::make_unique<raw_connection>(url));
-      load_scripts(*to.back());
+/// A connection to each of the servers that are there, and how many messages it has brought.
+struct connections {
+  explicit connections(urls const& all) {
+    for (auto const& url : all) to.push_back(std::make_unique<raw_connection>(url));
+    received.resize(to.size());
+  }
+
+  void send(std::string_view bytes) {
+    for (auto const& one : to) one->send(bytes);
+  }
+
+  /// Waits until so many of them have brought that many messages in all; the others may go on.
+  void await(std::size_t messages, std::size_t of) {
+    auto const has = [&](std::size_t one) { return one >= messages; };
+    while (static_cast<std::size_t>(std::count_if(received.begin(), received.end(), has)) < of) {
+      std::array<pollfd, servers> open{};
+      nfds_t count = 0;
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        if (!has(received[i])) open[count++] = {to[i]->handle(), POLLIN, 0};
+      }
+      if (::poll(open.data(), count, -1) < 0 && errno != EINTR) throw std::runtime_error{"poll"};
+      for (std::size_t i = 0, at = 0; i < to.size(); ++i) {
+        if (!has(received[i]) && open[at++].revents != 0) received[i] += to[i]->receive();
+      }
     }
-    owed.resize(to.size());
+  }
+
+  std::vector<std::unique_ptr<raw_connection>> to;
+  std::vector<std::size_t> received;
+};
+
+/// As conch's, of one client: each has an id of its own, and proposes a fence, so many us after the one before it and ahead of all clocks.
+std::vector<lane> votes(std::string const& name, std::string const& client, std::size_t count, std::int64_t first, std::int64_t apart) {
+  constexpr std::chrono::milliseconds lease{30'000}, claim{500}, retention{600'000};
+  std::int64_t const ticket = first;
+  std::int64_t fence = first - conch::protocol::fence_epoch_us + 400'000;  // later than the last of them is used
+  std::vector<lane> all(count);
+  for (std::size_t i = 0; i < count; ++i, fence += apart) {
+    conch::engine::grant_id const id{static_cast<std::uint64_t>(ticket) * 1000 + i, ~std::uint64_t{0} - i};
+    conch::redis::encode(conch::protocol::acquire_command{name, id, true, claim, claim, retention, ticket, 0, false, fence}, client, all[i].acquire);
+    conch::redis::encode(conch::protocol::release_command{name, id, false, lease, claim, retention, 0, false, fence, fence + apart}, client,
+                         all[i].release);
+  }
+  return all;
+}
+
+std::int64_t now_us() {
+  using namespace std::chrono;
+  return floor<microseconds>(system_clock::now()).time_since_epoch().count();
+}
+
+struct floor_of {
+  explicit floor_of(urls const& all) : every{all} {
+    for (auto const& one : every.to) load_scripts(*one);
   }
 
   void run(samples& latency) {
-    for (lane const& vote : votes()) {
+    for (lane const& vote : votes("bench:quorum-floor", "00000000000000000000000000000bec", rounds, now_us(), 500)) {
       auto const begin = steady::now();
       exchange(vote.acquire);
       latency.add(us_since(begin));
@@ -113,52 +159,20 @@ struct floor_of {
     }
   }
 
-  /// As conch's: each has an id of its own, and proposes a fence that is ahead of all clocks.
-  static std::vector<lane> votes() {
-    using namespace std::chrono;
-    constexpr milliseconds lease{30'000}, claim{500}, retention{600'000};
-    std::string const client = "00000000000000000000000000000bec", name = "bench:quorum-floor";
-    auto const now = floor<microseconds>(system_clock::now());
-    std::int64_t const ticket = now.time_since_epoch().count();
-    std::int64_t fence = ticket - conch::protocol::fence_epoch_us + 400'000;  // later than the last of them is used
-    std::vector<lane> all(rounds);
-    for (std::size_t i = 0; i < rounds; ++i, fence += 500) {
-      conch::engine::grant_id const id{static_cast<std::uint64_t>(ticket) * 1000 + i, ~std::uint64_t{0} - i};
-      conch::redis::encode(conch::protocol::acquire_command{name, id, true, claim, claim, retention, ticket, 0, false, fence}, client,
-                           all[i].acquire);
-      conch::redis::encode(conch::protocol::release_command{name, id, false, lease, claim, retention, 0, false, fence, fence + 500}, client,
-                           all[i].release);
-    }
-    return all;
-  }
-
-  /// Writes to all, and waits until three have answered that and everything before; the others may go on.
+  /// Writes to all, and waits until three have answered that and everything before.
   void exchange(std::string_view bytes) {
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      to[i]->send(bytes);
-      ++owed[i];
-    }
-    while (std::count(owed.begin(), owed.end(), 0u) < needed) {
-      std::array<pollfd, servers> open{};
-      nfds_t count = 0;
-      for (std::size_t i = 0; i < to.size(); ++i) {
-        if (owed[i] != 0) open[count++] = {to[i]->handle(), POLLIN, 0};
-      }
-      if (::poll(open.data(), count, -1) < 0 && errno != EINTR) throw std::runtime_error{"poll"};
-      for (std::size_t i = 0, at = 0; i < to.size(); ++i) {
-        if (owed[i] != 0 && open[at++].revents != 0) owed[i] -= to[i]->receive();
-      }
-    }
+    every.send(bytes);
+    every.await(++asked, needed);
   }
 
   /// Before one of them dies.
   void leave_last() {
-    to.pop_back();
-    owed.pop_back();
+    every.to.pop_back();
+    every.received.pop_back();
   }
 
-  std::vector<std::unique_ptr<raw_connection>> to;
-  std::vector<std::size_t> owed;  // answers, by server
+  connections every;
+  std::size_t asked = 0;
 };
 
 // ---- from one process to another
@@ -169,6 +183,7 @@ constexpr auto keep = std::chrono::milliseconds{2};
 struct exchange {
   std::atomic<std::int64_t> released{0};
   std::atomic<std::size_t> count{0};
+  std::array<std::atomic<bool>, 2> queued{};
   std::atomic<std::uint64_t> grants{0}, second_rounds{0}, given_back{0};
   std::array<double, 2 * turns> us{};
 };
@@ -196,6 +211,8 @@ asio::awaitable<void> play(exchange& x, conch::client& client, conch::mutex& loc
   context.stop();
 }
 
+std::string raw_client(std::size_t me) { return "000000000000000000000000000bec0" + std::to_string(me); }
+
 void player(exchange& x, urls const& all, bool strict) {
   asio::io_context context{1};
   conch::client client{context.get_executor(), library::settings(all, strict)};
@@ -204,6 +221,59 @@ void player(exchange& x, urls const& all, bool strict) {
     if (e) std::rethrow_exception(e);
   });
   context.run();
+}
+
+/// The same scripts raw. An owner releases when the other one stands in line at all five, and the other one has the lock when three have said so.
+void raw_player(exchange& x, urls const& all, std::size_t me, std::vector<lane> const& mine) {
+  connections to{all};
+  std::size_t seen = 0;
+  auto const ask = [&](std::string const& bytes, std::size_t of) {
+    to.send(bytes);
+    to.await(++seen, of);
+  };
+  ask(command({"HELLO", "3"}), servers);
+  ask(command({"SUBSCRIBE", conch::redis::channel_of(raw_client(me))}), servers);
+  if (me == 1) {
+    while (!x.queued[0]) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  ask(mine[0].acquire, servers);
+  x.queued[me] = true;
+  if (me == 1) to.await(++seen, needed);  // the pushes
+  for (std::size_t i = 0; i < turns; ++i) {
+    if (i != 0 || me == 1) x.us[x.count++] = static_cast<double>(steady::now().time_since_epoch().count() - x.released) / 1e3;
+    std::this_thread::sleep_for(keep);
+    while (!x.queued[1 - me]) std::this_thread::yield();
+    bool const last = i + 1 == turns;
+    x.queued[me] = last;  // the other one must not wait for this one any more
+    x.released = steady::now().time_since_epoch().count();
+    ask(mine[i].release, needed);
+    if (last) break;
+    ask(mine[i + 1].acquire, servers);
+    x.queued[me] = true;
+    to.await(++seen, needed);
+  }
+}
+
+/// The hand-overs of two players that begin now.
+template <class Play>
+samples game(exchange& x, Play const& play) {
+  child first{[&] { play(0); }};
+  child second{[&] { play(1); }};
+  first.join();
+  second.join();
+  samples us;
+  for (std::size_t n = 0; n < x.count; ++n) us.add(x.us[n]);
+  return us;
+}
+
+samples raw_game(urls const& all) {
+  shared<exchange> x;
+  std::string const name = "bench:quorum-raw-turns";
+  std::int64_t const begin = now_us();
+  constexpr std::int64_t apart = 8'000;  // of one player's votes; the other's lie between them
+  return game(*x, [&](std::size_t me) {
+    raw_player(*x, all, me, votes(name, raw_client(me), turns, begin + static_cast<std::int64_t>(me) * apart / 2, apart));
+  });
 }
 
 /// One small write to all, until a majority has answered.
@@ -220,26 +290,25 @@ void hand_over(report& out, options const& chosen, urls const& all, std::string 
   if (strict) how += ", strict fences";
   floor_of floor{all};
   progress("F8 hand-over" + how);
-  samples p50, p99, round_trip, rounds_p99, second_rounds, given_back;
+  samples p50, p99, raw_p50, raw_p99, round_trip, rounds_p99, second_rounds, given_back;
   for (int i = 0; i < chosen.repetitions; ++i) {
-    samples raw;
-    round_trips(floor, raw);
+    samples one_write;
+    round_trips(floor, one_write);
     shared<exchange> x;
-    child first{[&] { player(*x, all, strict); }};
-    child second{[&] { player(*x, all, strict); }};
-    first.join();
-    second.join();
-    samples ours;
-    for (std::size_t n = 0; n < x->count; ++n) ours.add(x->us[n]);
+    samples const ours = game(*x, [&](std::size_t) { player(*x, all, strict); }), raw = raw_game(all);
     p50.add(ours.median());
     p99.add(ours.quantile(0.99));
-    round_trip.add(raw.median());
-    rounds_p99.add(raw.quantile(0.99));
+    raw_p50.add(raw.median());
+    raw_p99.add(raw.quantile(0.99));
+    round_trip.add(one_write.median());
+    rounds_p99.add(one_write.quantile(0.99));
     auto const grants = static_cast<double>(x->grants);
     second_rounds.add(static_cast<double>(x->second_rounds) / grants);
     given_back.add(static_cast<double>(x->given_back) / grants);
   }
+  out.add("F8", "hand-over between processes, p50" + how, p50, "us", own_scripts, raw_p50);
   out.add("F8", "hand-over between processes, p50" + how, p50, "us", "a round trip", round_trip);
+  out.add("F8", "hand-over between processes, p99" + how, p99, "us", own_scripts, raw_p99);
   out.add("F8", "hand-over between processes, p99" + how, p99, "us", "a round trip", rounds_p99);
   out.add("F8", "votes given back for each grant, two processes in turns" + how, given_back, "votes");
   if (strict) out.add("F8", "second rounds for each grant, two processes in turns" + how, second_rounds, "rounds");
@@ -284,7 +353,7 @@ void measure(report& out, options const& chosen, library& lib, floor_of& floor, 
 /// As many of each, 20,000 unless --seconds says less, by turns.
 void tails(report& out, options const& chosen, urls const& all, library& lib, floor_of& floor) {
   auto const count = static_cast<std::size_t>(50'000 * chosen.seconds);
-  samples ours, theirs, handed, round_trip;
+  samples ours, theirs, handed, handed_raw, round_trip;
   while (ours.size() < count) {
     progress("F8-tails acquire: " + std::to_string(ours.size()) + " of " + std::to_string(count));
     lib.run(ours);
@@ -295,13 +364,11 @@ void tails(report& out, options const& chosen, urls const& all, library& lib, fl
   while (handed.size() < count) {
     progress("F8-tails hand-over: " + std::to_string(handed.size()) + " of " + std::to_string(count));
     shared<exchange> x;
-    child first{[&] { player(*x, all, true); }};
-    child second{[&] { player(*x, all, true); }};
-    first.join();
-    second.join();
-    for (std::size_t n = 0; n < x->count; ++n) handed.add(x->us[n]);
+    handed.add(game(*x, [&](std::size_t) { player(*x, all, true); }));
+    handed_raw.add(raw_game(all));
     round_trips(floor, round_trip);
   }
+  out.tails("F8-tails", "hand-over between processes" + of_all, handed, "us", own_scripts, handed_raw);
   out.tails("F8-tails", "hand-over between processes" + of_all, handed, "us", "a round trip", round_trip);
 }
 

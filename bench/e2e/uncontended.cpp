@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/gathering.hpp"
 #include "support/certificates.hpp"
 #include "support/raw.hpp"
 #include "support/redis_probe.hpp"
@@ -111,6 +112,21 @@ lane set_and_delete_as_scripts(conch::test::redis_probe& probe, std::string cons
                       "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0");
 }
 
+/// As many locks in one script as conch puts there at most. None, if there are fewer.
+constexpr std::size_t most_gathered = conch::protocol::gathering::most;
+
+std::vector<lane> gathered_lanes(conch::test::redis_probe& probe, std::size_t count) {
+  std::vector<lane> lanes;
+  for (std::size_t i = 0; i + most_gathered <= count; i += most_gathered) {
+    std::vector<std::string> names;
+    for (std::size_t k = 0; k < most_gathered; ++k) names.push_back("bench:least-gathered:" + std::to_string(i + k));
+    lanes.push_back(least_lane(probe, names));
+  }
+  return lanes;
+}
+
+constexpr std::string_view least_gathered_scripts = "the least with a line and a fence, 16 locks a script";
+static_assert(most_gathered == 16);
 constexpr std::string_view cheapest_pair = "SET NX PX and a comparing delete";
 
 void server_cost(report& out, options const& chosen, server& redis) {
@@ -123,13 +139,13 @@ void server_cost(report& out, options const& chosen, server& redis) {
       as_scripts.push_back(set_and_delete_as_scripts(redis.probe(), "{bench:scripted:" + std::to_string(i) + "}"));
       least.push_back(least_lane(redis.probe(), "{bench:least:" + std::to_string(i) + "}"));
     }
-    std::vector<lane> const same = raw_lanes(coroutines);
+    std::vector<lane> const same = raw_lanes(coroutines), least_gathered = gathered_lanes(redis.probe(), coroutines);
     std::string const name = std::to_string(coroutines) + " coroutines, unix";
     progress("F2 " + name);
 
     struct cost {
       samples cpu, commands;
-    } ours, scripts, scripted_floor, limit, floor;
+    } ours, scripts, scripted_floor, limit, gathered_limit, floor;
     auto const measure = [&](cost& into, bool plain_set, auto&& run) {
       redis.reset_stats();
       double const before = redis.cpu_us();
@@ -148,6 +164,9 @@ void server_cost(report& out, options const& chosen, server& redis) {
       measure(scripts, false, [&] { return run_lanes(raw, same, in_seconds(chosen.seconds)); });
       measure(scripted_floor, false, [&] { return run_lanes(raw, as_scripts, in_seconds(chosen.seconds)); });
       measure(limit, false, [&] { return run_lanes(raw, least, in_seconds(chosen.seconds)); });
+      if (!least_gathered.empty()) {
+        measure(gathered_limit, false, [&] { return most_gathered * run_lanes(raw, least_gathered, in_seconds(chosen.seconds)); });
+      }
       measure(floor, true, [&] { return run_lanes(raw, cheapest, in_seconds(chosen.seconds)); });
     }
     out.add("F2", "server CPU, " + name, ours.cpu, "us/cycle", cheapest_pair, floor.cpu);
@@ -156,6 +175,11 @@ void server_cost(report& out, options const& chosen, server& redis) {
     out.add("F2", "server CPU of the same scripts sent raw, " + name, scripts.cpu, "us/cycle", cheapest_pair, floor.cpu);
     out.add("F2", "server CPU of SET NX PX and a comparing delete as two scripts, " + name, scripted_floor.cpu, "us/cycle", cheapest_pair, floor.cpu);
     out.add("F2", "server CPU of the least with a line and a fence, " + name, limit.cpu, "us/cycle", cheapest_pair, floor.cpu);
+    if (!least_gathered.empty()) {
+      out.add("F2", "server CPU, " + name, ours.cpu, "us/cycle", least_gathered_scripts, gathered_limit.cpu);
+      out.add("F2", "server CPU of the least with a line and a fence, 16 locks a script, " + name, gathered_limit.cpu, "us/cycle", cheapest_pair,
+              floor.cpu);
+    }
     out.add("F2", "commands alone (commandstats), " + name, ours.commands, "us/cycle", cheapest_pair, floor.commands);
   }
 }

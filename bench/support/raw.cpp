@@ -188,6 +188,26 @@ lane least_lane(test::redis_probe& at, std::string const& name) {
                       "redis.call('DEL', KEYS[1]) return 1 end return 0");
 }
 
+lane least_lane(test::redis_probe& at, std::vector<std::string> const& names) {
+  auto const call = [&](std::string const& script) {
+    std::string bytes;
+    resp::command_writer w{bytes, 3 + 4 * names.size() + 2};
+    w.arg("EVALSHA").arg(at.command({"SCRIPT", "LOAD", script})).arg(3 * names.size());
+    for (char const* const suffix : {"", ":q", ":f"}) {
+      for (std::string const& name : names) w.arg({name, suffix});
+    }
+    w.arg("30000").arg("600000");
+    for (std::size_t i = 0; i < names.size(); ++i) w.arg({client_id, ".", std::to_string(i)});
+    return bytes;
+  };
+  return {call("local t, n = redis.call('TIME'), #KEYS / 3 if redis.call('EXISTS', unpack(KEYS, 1, 2 * n)) > 0 then return 0 end "
+               "local fence = t[1] * 1000000 + t[2] for i = 1, n do redis.call('SET', KEYS[2 * n + i], fence, 'PX', ARGV[2]) "
+               "redis.call('SET', KEYS[i], ARGV[2 + i], 'PX', ARGV[1]) end return fence"),
+          call("local n = #KEYS / 3 local owners = redis.call('MGET', unpack(KEYS, 1, n)) for i = 1, n do "
+               "if owners[i] ~= ARGV[2 + i] then return 0 end end if redis.call('EXISTS', unpack(KEYS, n + 1, 2 * n)) > 0 then return 0 end "
+               "redis.call('DEL', unpack(KEYS, 1, n)) return 1")};
+}
+
 void load_scripts(raw_connection& to) {
   for (redis::script const& s : redis::all_scripts()) to.exchange(command({"SCRIPT", "LOAD", s.source}));
 }

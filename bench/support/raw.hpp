@@ -77,6 +77,9 @@ lane scripts_lane(test::redis_probe& at, std::string const& name, std::string co
 /// is made, nothing else is looked after.
 lane least_lane(test::redis_probe& at, std::string const& name);
 
+/// The same limit for locks that are acquired, and released, in one script each, as conch gathers them.
+lane least_lane(test::redis_probe& at, std::vector<std::string> const& names);
+
 /// Loads all scripts.
 void load_scripts(raw_connection& to);
 
