@@ -10,11 +10,21 @@ local function kept(fence)
   return fence == clock and retention or text(retention + math.ceil((fence - clock) / 1000))
 end
 
+-- Mostly the fence of each grant of a script is what the clock shows; to make a text of it costs as much as a command.
+local clock_digits
+local function digits_of(fence)
+  if fence ~= clock then
+    return text(fence)
+  end
+  clock_digits = clock_digits or text(clock)
+  return clock_digits
+end
+
 -- The server part of a fence, as a number and as text: above every earlier one, whether data or the clock went back (not
 -- both at once). Written before anything else changes, so that a refused write leaves nothing half done.
 local function next_fence(floor)
   local fence = math.max(clock, floor + 1)
-  local digits = text(fence)
+  local digits = digits_of(fence)
   local answer = redis.pcall('SET', fence_key, digits, 'PX', kept(fence), 'GET')
   local before = tonumber(answer or 0)
   if not before and type(answer) == 'table' then
