@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace conch::test {
@@ -191,6 +192,28 @@ std::uint64_t number(char const* name, std::uint64_t otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
+/// Asks each server something five times a second, on connections of its own. ZooKeeper 3.6.0 to 3.8.0 can leave a commit lying until that server
+/// hears of anything else (ZOOKEEPER-4537), and here one client asks, and then waits for the answer.
+class pings {
+ public:
+  explicit pings(zookeeper_ensemble const& all) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      clients_.push_back(std::make_unique<zookeeper_client>(all.port(i), zookeeper_differential::long_session));
+    thread_ = std::jthread{[this](std::stop_token const& end) { go_on(end); }};
+  }
+
+ private:
+  void go_on(std::stop_token const& end) try {
+    for (; !end.stop_requested(); std::this_thread::sleep_for(200ms)) {
+      for (auto const& one : clients_) (void)one->ping(1s);
+    }
+  } catch (zookeeper_connection_ended const&) {  // whoever compares hears of it as well
+  }
+
+  std::vector<std::unique_ptr<zookeeper_client>> clients_;
+  std::jthread thread_;
+};
+
 template <std::size_t Servers>
 class Differential : public testing::Test {
  protected:
@@ -203,8 +226,12 @@ class Differential : public testing::Test {
     options.sync_limit = 100;
     options.java = {"-Dznode.container.checkIntervalMs=3600000"};
     servers_ = std::make_unique<zookeeper_ensemble>(options);
+    pings_ = std::make_unique<pings>(*servers_);
   }
-  static void TearDownTestSuite() { servers_.reset(); }
+  static void TearDownTestSuite() {
+    pings_.reset();
+    servers_.reset();
+  }
 
   /// `expiries`: sessions that end by themselves.
   void compare(std::uint64_t runs, std::uint64_t requests, int expiries) {
@@ -226,6 +253,7 @@ class Differential : public testing::Test {
   }
 
   static inline std::unique_ptr<zookeeper_ensemble> servers_;
+  static inline std::unique_ptr<pings> pings_;
   static inline int folders_ = 0;
 };
 
