@@ -143,35 +143,32 @@ std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, st
 
 namespace {
 
-struct first_found {
+struct seen_in {
   std::string_view world, mutant;
-  std::uint64_t index;
+  std::uint64_t seed;
 };
 
-constexpr first_found table[] = {
-#include "sim/mutants/first_found.inc"
+constexpr seen_in table[] = {
+#include "sim/mutants/seen_in.inc"
 };
 
 }  // namespace
 
-std::optional<finding> find_where_seen(mutant const& m, std::function<outcome(std::uint64_t)> const& run) {
-  if (m.seen_in == 0) return std::nullopt;
+std::optional<finding> find_where_seen(std::string_view world, mutant const& m, std::function<outcome(std::uint64_t)> const& run) {
+  auto const line = std::find_if(std::begin(table), std::end(table), [&](seen_in const& l) { return l.world == world && l.mutant == m.name; });
+  if (line == std::end(table)) return std::nullopt;
   activate(&m);
-  outcome result = run(m.seen_in);
+  outcome result = run(line->seed);
   activate(nullptr);
   if (!result.failed()) return std::nullopt;
-  return finding{0, m.seen_in, std::move(result)};
+  return finding{0, line->seed, std::move(result)};
 }
 
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
                                    std::function<outcome(std::uint64_t)> const& run) {
-  if (auto const found = find_where_seen(m, run)) return found;
-  auto const line = std::find_if(std::begin(table), std::end(table), [&](first_found const& l) { return l.world == world && l.mutant == m.name; });
-  if (line != std::end(table) && line->index < most) {
-    if (auto const found = run_schedules(seed, line->index, 1, 1, &m, run)) return found;
-  }
+  if (auto const found = find_where_seen(world, m, run)) return found;
   auto const found = run_schedules(seed, 0, most, 1, &m, run);
-  if (found) std::cout << "first found: {\"" << world << "\", \"" << m.name << "\", " << found->index << "},\n";
+  if (found) std::cout << "seen: {\"" << world << "\", \"" << m.name << "\", " << found->seed << "U},\n";
   return found;
 }
 

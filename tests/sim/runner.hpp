@@ -55,12 +55,12 @@ std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, st
 std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
                                 std::function<void(std::uint64_t)> const& progress = {}, plan_maker const& make = make_plan);
 
-// The schedule in which a mutant was seen that takes too long to search for. A change of the plan changes it: then it is searched for once more,
-// with `--mutant NAME --schedules 500000`.
-std::optional<finding> find_where_seen(mutant const& m, std::function<outcome(std::uint64_t)> const& run);
+// Of the schedule in which a mutant of that world was seen before, by the table mutants/seen_in.inc. None: it does not show there any more, since a
+// change of the plans changes the schedules, and is searched for.
+std::optional<finding> find_where_seen(std::string_view world, mutant const& m, std::function<outcome(std::uint64_t)> const& run);
 
-// The schedule in which a mutant breaks a promise, of `most` from `seed` on, or the one in which it was seen. First it tries the one in which it was
-// found before: of the table mutants/first_found.inc, whose lines it prints where that does not hold any more. A wrong line only costs time.
+// The schedule in which a mutant breaks a promise: the one in which it was seen before, or of `most` from `seed` on. Prints the line of the table for
+// one that it had to search for. A few take more schedules than a test has time for: `conch-sim --mutant NAME --schedules 500000` finds them.
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
                                    std::function<outcome(std::uint64_t)> const& run);
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,

@@ -21,7 +21,7 @@ constexpr char usage[] = R"(conch-sim [OPTION...]
 Runs the real engine and the real scripts in simulated worlds, each from one seed, and asserts the
 promises P1 to P11 at every step. Stops at the first violation, with its seed and a trace.
 
-  --schedules N   how many (default 20000); with --mutants: at most, for each (default 100000)
+  --schedules N   how many (default 20000); with --mutants: at most, for each that is searched for (default 100000)
   --seed S        of the run (default 1)
   --threads T     default: the number of processors
   --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant, multi; with --zookeeper: mutex or all
@@ -32,7 +32,7 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --zookeeper     an ensemble of ZooKeeper, in a world of its own; --mutants are those of this world
   --replay SEED   one schedule, by the seed that a violation was reported with
   --mutant NAME   with this deliberate fault in the engine or in a script
-  --mutants       each deliberate fault in turn; fails if one is not found
+  --mutants       each deliberate fault in turn, first where it was seen before; fails if one is not found
   --list          the names of the mutants
   --full          with --replay: the whole trace, not a minimized one
   --help          this
@@ -67,6 +67,16 @@ struct options {
   }
   plan_maker maker() const {
     return [this](std::uint64_t of) { return make(of); };
+  }
+  /// As the table of where mutants were seen names it.
+  std::string world() const {
+    if (quorum) return "quorum";
+    if (zookeeper) return all_kinds ? "zookeeper of all kinds" : "zookeeper";
+    if (cluster) return "cluster";
+    if (synced) return "synced";
+    if (replicas) return "replicas";
+    if (multi) return "multi";
+    return kind == permit_kind::none ? "one server" : "permits " + std::string{static_cast<char>(kind)};
   }
   bool concerns(mutant const& m) const {
     return quorum || zookeeper || kind == permit_kind::none ||
@@ -222,10 +232,10 @@ int run_mutants(options const& o) {
     ++tried;
     auto const begin = std::chrono::steady_clock::now();
     auto const run = [&](std::uint64_t of) { return o.run(of); };
-    auto const seen = find_where_seen(m, run);
+    auto const seen = find_where_seen(o.world(), m, run);
     auto const found = seen ? seen : run_schedules(o.seed, 0, o.schedules, o.threads, &m, run);
     if (seen) {
-      std::printf("%-34s P%-2d where it was seen once  seed %llu  %s\n", std::string{m.name}.c_str(), seen->what.promise,
+      std::printf("%-34s P%-2d where it was seen before  seed %llu  %s\n", std::string{m.name}.c_str(), seen->what.promise,
                   static_cast<unsigned long long>(seen->seed), seen->what.words.c_str());
     } else if (found) {
       std::printf("%-34s P%-2d after %6llu schedules  seed %llu  %s\n", std::string{m.name}.c_str(), found->what.promise,

@@ -41,14 +41,11 @@ TEST(Simulation, MutantsHaveDifferentNamesAndMatchTheScripts) {
 
 TEST(Simulation, FindsTheSeldomOnesWhereTheyWereSeen) {
   auto const run = [](std::uint64_t seed) { return run_plan(make_plan(seed)); };
-  std::size_t tried = 0;
-  for (mutant const& m : all_mutants()) {
-    if (m.seen_in == 0) continue;
-    ++tried;
-    EXPECT_TRUE(find_where_seen(m, run)) << m.name;
-    EXPECT_FALSE(run(m.seen_in).failed()) << "without " << m.name;
+  for (char const* const name : {"late-leave-forgotten", "owed-by-the-next", "lost-hold-prolonged"}) {
+    auto const found = find_where_seen("one server", *find_mutant(name), run);
+    ASSERT_TRUE(found) << name;
+    EXPECT_FALSE(run(found->seed).failed()) << "without " << name;
   }
-  EXPECT_GE(tried, 3u);
 }
 
 // `scripts/sim --mutants` looks for all of them; a few take more schedules than a test has time for.

@@ -21,7 +21,6 @@ struct mutant {
   std::string_view script = {};  // empty: all
   std::string_view from = {};    // the text, once at least in what the build embeds
   std::string_view to = {};
-  std::uint64_t seen_in = 0;  // a schedule that shows it, where a search takes too long
 };
 
 std::span<mutant const> all_mutants();
