@@ -144,6 +144,7 @@ std::int64_t now_us() {
   return floor<microseconds>(system_clock::now()).time_since_epoch().count();
 }
 
+/// One client's votes, one after the other, at the servers that are there.
 struct floor_of {
   explicit floor_of(urls const& all) : every{all} {
     for (auto const& one : every.to) load_scripts(*one);

@@ -112,9 +112,11 @@ lane set_and_delete_as_scripts(conch::test::redis_probe& probe, std::string cons
                       "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0");
 }
 
-/// As many locks in one script as conch puts there at most. None, if there are fewer.
 constexpr std::size_t most_gathered = conch::protocol::gathering::most;
+static_assert(most_gathered == 16, "the words below say so");
+constexpr std::string_view least_gathered_scripts = "the least with a line and a fence, 16 locks a script";
 
+/// As many locks in each script as conch puts there at most. None, if there are fewer.
 std::vector<lane> gathered_lanes(conch::test::redis_probe& probe, std::size_t count) {
   std::vector<lane> lanes;
   for (std::size_t i = 0; i + most_gathered <= count; i += most_gathered) {
@@ -125,8 +127,6 @@ std::vector<lane> gathered_lanes(conch::test::redis_probe& probe, std::size_t co
   return lanes;
 }
 
-constexpr std::string_view least_gathered_scripts = "the least with a line and a fence, 16 locks a script";
-static_assert(most_gathered == 16);
 constexpr std::string_view cheapest_pair = "SET NX PX and a comparing delete";
 
 void server_cost(report& out, options const& chosen, server& redis) {
