@@ -124,11 +124,11 @@ struct connections {
   std::vector<std::size_t> received;
 };
 
-/// As conch's, of one client: each has an id of its own, and proposes a fence, so many us after the one before it and ahead of all clocks.
-std::vector<lane> votes(std::string const& name, std::string const& client, std::size_t count, std::int64_t first, std::int64_t apart) {
+/// As conch's, of one client: each has an id of its own, asks as of `ticket` (us), and proposes a fence, so many us after the one before it and ahead
+/// of all clocks.
+std::vector<lane> votes(std::string const& name, std::string const& client, std::size_t count, std::int64_t ticket, std::int64_t apart) {
   constexpr std::chrono::milliseconds lease{30'000}, claim{500}, retention{600'000};
-  std::int64_t const ticket = first;
-  std::int64_t fence = first - conch::protocol::fence_epoch_us + 400'000;  // later than the last of them is used
+  std::int64_t fence = ticket - conch::protocol::fence_epoch_us + 400'000;  // later than the last of them is used
   std::vector<lane> all(count);
   for (std::size_t i = 0; i < count; ++i, fence += apart) {
     conch::engine::grant_id const id{static_cast<std::uint64_t>(ticket) * 1000 + i, ~std::uint64_t{0} - i};

@@ -121,7 +121,7 @@ std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, st
       if (!result.failed()) continue;
       stop = true;
       std::lock_guard const lock{guard};
-      if (!found || index < found->index) found = finding{index, one, std::move(result)};
+      if (!found || index < found->index) found = finding{index, one, std::move(result), false};
     }
     activate(nullptr);
   };
@@ -161,13 +161,13 @@ std::optional<finding> find_where_seen(std::string_view world, mutant const& m, 
   outcome result = run(line->seed);
   activate(nullptr);
   if (!result.failed()) return std::nullopt;
-  return finding{0, line->seed, std::move(result)};
+  return finding{0, line->seed, std::move(result), true};
 }
 
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
-                                   std::function<outcome(std::uint64_t)> const& run) {
+                                   std::function<outcome(std::uint64_t)> const& run, unsigned threads) {
   if (auto const found = find_where_seen(world, m, run)) return found;
-  auto const found = run_schedules(seed, 0, most, 1, &m, run);
+  auto const found = run_schedules(seed, 0, most, threads, &m, run);
   if (found) std::cout << "seen: {\"" << world << "\", \"" << m.name << "\", " << found->seed << "U},\n";
   return found;
 }

@@ -47,6 +47,7 @@ struct finding {
   std::uint64_t index = 0;
   std::uint64_t seed = 0;
   outcome what;
+  bool seen_before = false;  // in the schedule that the table names
 };
 
 // Runs schedules from `first` on, each from its seed; stops at a violation. Of several found at the same time the first one.
@@ -62,7 +63,7 @@ std::optional<finding> find_where_seen(std::string_view world, mutant const& m, 
 // The schedule in which a mutant breaks a promise: the one in which it was seen before, or of `most` from `seed` on. Prints the line of the table for
 // one that it had to search for. A few take more schedules than a test has time for: `conch-sim --mutant NAME --schedules 500000` finds them.
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
-                                   std::function<outcome(std::uint64_t)> const& run);
+                                   std::function<outcome(std::uint64_t)> const& run, unsigned threads = 1);
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
                                    plan_maker const& make = make_plan);
 

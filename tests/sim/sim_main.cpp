@@ -231,12 +231,11 @@ int run_mutants(options const& o) {
     if (!o.concerns(m)) continue;
     ++tried;
     auto const begin = std::chrono::steady_clock::now();
-    auto const run = [&](std::uint64_t of) { return o.run(of); };
-    auto const seen = find_where_seen(o.world(), m, run);
-    auto const found = seen ? seen : run_schedules(o.seed, 0, o.schedules, o.threads, &m, run);
-    if (seen) {
-      std::printf("%-34s P%-2d where it was seen before  seed %llu  %s\n", std::string{m.name}.c_str(), seen->what.promise,
-                  static_cast<unsigned long long>(seen->seed), seen->what.words.c_str());
+    auto const found = find_broken(
+        o.world(), m, o.seed, o.schedules, [&](std::uint64_t of) { return o.run(of); }, o.threads);
+    if (found && found->seen_before) {
+      std::printf("%-34s P%-2d where it was seen before  seed %llu  %s\n", std::string{m.name}.c_str(), found->what.promise,
+                  static_cast<unsigned long long>(found->seed), found->what.words.c_str());
     } else if (found) {
       std::printf("%-34s P%-2d after %6llu schedules  seed %llu  %s\n", std::string{m.name}.c_str(), found->what.promise,
                   static_cast<unsigned long long>(found->index + 1), static_cast<unsigned long long>(found->seed), found->what.words.c_str());
