@@ -1,5 +1,5 @@
 -- Takes the lock, or stands in line for it.
--- KEYS lock queue fence   ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0: none) not_after(0: none)
+-- KEYS lock queue fence   ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0 or none: none) not_after(0 or none: none)
 -- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant (else empty, or none)
 -- and at a node of a Cluster: shard (lib/channel.lua)
 -- Answers FENCE, granted when the clock showed what the fence says · -NOW, granted with the fence that was proposed
@@ -9,23 +9,36 @@
 -- A vote is a claim until it is confirmed; to be in line or busy is followed by who has it (see rival).
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, retention, not_after, proposal = ARGV[1], ARGV[3], ARGV[5], ARGV[7], tonumber(ARGV[8])
-local state_of_mine = proposal and 'c' or 'h'
-local floor = (proposal or 1) - 1
--- @include lib/own.lua
+-- @include lib/clock.lua
 
-if not_after ~= '0' and now > tonumber(not_after) then
+if not_after and not_after ~= '0' and now > tonumber(not_after) then
   return {3, 0, now}
 end
 
 -- Mostly nobody has it, and nobody is in line: answered before anything is made that only the other cases need.
-if redis.call('EXISTS', lock_key, queue_key) == 0 then
-  local fence, digits = next_fence(floor)
+local is_free = redis.call('EXISTS', lock_key, queue_key) == 0
+local found
+if is_free and not proposal and clock > 0 then
+  local digits = string.format('%.0f', clock)
+  -- @include lib/take_free.lua
+  if taken then
+    return clock
+  end
+  found = before
+end
+
+local state_of_mine = proposal and 'c' or 'h'
+local floor = (proposal or 1) - 1
+-- @include lib/own.lua
+
+if is_free then
+  local fence, digits = next_fence(floor, found)
   own(id, digits, state_of_mine, lease)
   return granted(fence, proposal)
 end
 
 local wait, patient = ARGV[2] == 'wait' or ARGV[2] == 'wait!', string.sub(ARGV[2], -1) == '!'
-local claim, ticket, shard = tonumber(ARGV[4]), tonumber(ARGV[6]), ARGV[9]
+local claim, ticket, shard = tonumber(ARGV[4]), tonumber(ARGV[6] or 0), ARGV[9]
 lease = tonumber(lease)
 -- @include lib/acquire.lua
 

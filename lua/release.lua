@@ -1,5 +1,5 @@
 -- Gives the lock back, or leaves the line; in either case a free lock goes to the next in line.
--- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention new_id('': do not stand in line again)
+-- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention new_id('' or none: do not stand in line again)
 -- and for a vote: floor, the fence of the lock it was a vote for; ahead, what a fence that is given now should be above, too (else both empty, or none)
 -- and at a node of a Cluster: shard (lib/channel.lua)
 -- Answers 1, it was the owner's and nobody is in line (for a vote: and no fence is to be raised) · {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},

@@ -182,7 +182,7 @@ lane scripts_lane(test::redis_probe& at, std::string const& name, std::string co
 lane least_lane(test::redis_probe& at, std::string const& name) {
   return scripts_lane(at, name,
                       "local t = redis.call('TIME') if redis.call('EXISTS', KEYS[1], KEYS[2]) == 1 then return 0 end "
-                      "local fence = t[1] * 1000000 + t[2] redis.call('SET', KEYS[3], fence, 'PX', ARGV[3]) "
+                      "local fence = t[1] * 1000000 + t[2] redis.call('SET', KEYS[3], string.format('%.0f', fence), 'PX', ARGV[3]) "
                       "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return fence",
                       "if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then "
                       "redis.call('DEL', KEYS[1]) return 1 end return 0");
@@ -201,7 +201,8 @@ lane least_lane(test::redis_probe& at, std::vector<std::string> const& names) {
     return bytes;
   };
   return {call("local t, n = redis.call('TIME'), #KEYS / 3 if redis.call('EXISTS', unpack(KEYS, 1, 2 * n)) > 0 then return 0 end "
-               "local fence = t[1] * 1000000 + t[2] for i = 1, n do redis.call('SET', KEYS[2 * n + i], fence, 'PX', ARGV[2]) "
+               "local fence = t[1] * 1000000 + t[2] local digits = string.format('%.0f', fence) "
+               "for i = 1, n do redis.call('SET', KEYS[2 * n + i], digits, 'PX', ARGV[2]) "
                "redis.call('SET', KEYS[i], ARGV[2 + i], 'PX', ARGV[1]) end return fence"),
           call("local n = #KEYS / 3 local owners = redis.call('MGET', unpack(KEYS, 1, n)) for i = 1, n do "
                "if owners[i] ~= ARGV[2 + i] then return 0 end end if redis.call('EXISTS', unpack(KEYS, n + 1, 2 * n)) > 0 then return 0 end "

@@ -21,11 +21,15 @@ local function digits_of(fence)
 end
 
 -- The server part of a fence, as a number and as text: above every earlier one, whether data or the clock went back (not
--- both at once). Written before anything else changes, so that a refused write leaves nothing half done.
-local function next_fence(floor)
+-- both at once). Written before anything else changes, so that a refused write leaves nothing half done. `found`: what was there, if lib/take_free.lua
+-- has written the clock already.
+local function next_fence(floor, found)
   local fence = math.max(clock, floor + 1)
   local digits = digits_of(fence)
-  local answer = redis.pcall('SET', fence_key, digits, 'PX', kept(fence), 'GET')
+  local answer = found
+  if answer == nil then
+    answer = redis.pcall('SET', fence_key, digits, 'PX', kept(fence), 'GET')
+  end
   local before = tonumber(answer or 0)
   if not before and type(answer) == 'table' then
     if gives_back and string.find(answer.err, 'WRONGTYPE', 1, true) then

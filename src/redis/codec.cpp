@@ -130,20 +130,24 @@ struct encoder {
       adopt(c);
       return;
     }
+    static script_call const of_mutex_in_short{"acquire", 3, 5};
     static script_call const of_mutex{"acquire", 3, 7};
     static script_call const of_vote{"acquire", 3, 8};
     static script_call const of_permit{"permit_acquire", 4, 12};
     static script_call const of_mutex_at_node{"acquire", 3, 9}, of_permit_at_node{"permit_acquire", 4, 13};
-    bool const vote = c.proposal != 0;
+    bool const vote = c.proposal != 0, in_short = !vote && c.permit == nullptr && !in_cluster() && c.ticket == 0 && c.not_after_us == 0;
     script_call const& at_node = c.permit != nullptr ? of_permit_at_node : of_mutex_at_node;
-    script_call const& call = in_cluster() ? at_node : c.permit != nullptr ? of_permit : vote ? of_vote : of_mutex;
+    script_call const& alone = c.permit != nullptr ? of_permit : vote ? of_vote : in_short ? of_mutex_in_short : of_mutex;
+    script_call const& call = in_cluster() ? at_node : alone;
     command_writer w = call.begin(out, c.with_source);
     keys const k{who, c.name};
     k.all(w);
     if (c.permit != nullptr) k.ends(w);
     write_id(w, who.client, c.id);
     w.arg({c.wait ? "wait" : "try", c.patient ? "!" : ""});
-    w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention)).arg(c.ticket).arg(c.not_after_us);
+    w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
+    if (in_short) return;
+    w.arg(c.ticket).arg(c.not_after_us);
     if (vote) w.arg(c.proposal);
     if (c.permit != nullptr) {
       w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->excluded_segments).arg(c.permit->start);
@@ -169,13 +173,15 @@ struct encoder {
   }
 
   void operator()(protocol::release_command const& c) const {
+    static script_call const of_mutex_in_short{"release", 3, 5};
     static script_call const of_mutex{"release", 3, 6};
     static script_call const of_vote{"release", 3, 8};
     static script_call const of_permit{"permit_release", 4, 10};
     static script_call const of_mutex_at_node{"release", 3, 9}, of_permit_at_node{"permit_release", 4, 11};
-    bool const vote = c.floor != 0;
+    bool const vote = c.floor != 0, in_short = !vote && c.permit == nullptr && !in_cluster() && c.new_id == 0;
     script_call const& at_node = c.permit != nullptr ? of_permit_at_node : of_mutex_at_node;
-    script_call const& call = in_cluster() ? at_node : c.permit != nullptr ? of_permit : vote ? of_vote : of_mutex;
+    script_call const& alone = c.permit != nullptr ? of_permit : vote ? of_vote : in_short ? of_mutex_in_short : of_mutex;
+    script_call const& call = in_cluster() ? at_node : alone;
     command_writer w = call.begin(out, c.with_source);
     keys const k{who, c.name};
     k.all(w);
@@ -188,6 +194,7 @@ struct encoder {
       if (in_cluster()) shard(w, c.name);
       return;
     }
+    if (in_short) return;
     if (c.new_id != 0) {
       write_id(w, who.client, c.new_id);
     } else {
@@ -203,7 +210,9 @@ struct encoder {
     static script const& gathered = find_script("gathered");
     bool const votes = all.common().votes;
     std::size_t const acquires = all.acquires(), releases = all.members().size() - acquires;
-    std::size_t const for_acquire = votes ? 4 : 3, for_release = votes ? 4 : 2;
+    bool const ids_alone =
+        !votes && std::ranges::all_of(all.members(), [](auto const& m) { return m.releases ? m.new_id == 0 : m.ticket == 0 && m.not_after_us == 0; });
+    std::size_t const for_acquire = ids_alone ? 1 : votes ? 4 : 3, for_release = ids_alone ? 1 : votes ? 4 : 2;
     command_writer w{out, 3 + 3 * (acquires + releases) + 7 + for_acquire * acquires + for_release * releases};
     write_script(w, gathered, with_source, 3 * (acquires + releases));
     for (bool const release : {false, true}) {
@@ -220,12 +229,14 @@ struct encoder {
     for (auto const& m : all.members()) {
       if (m.releases) continue;
       write_id(w, who.client, m.id);
+      if (ids_alone) continue;
       w.arg(m.ticket).arg(m.not_after_us);
       if (votes) w.arg(m.proposal);
     }
     for (auto const& m : all.members()) {
       if (!m.releases) continue;
       write_id(w, who.client, m.id);
+      if (ids_alone) continue;
       if (m.new_id != 0) write_id(w, who.client, m.new_id);
       else w.arg("");
       if (votes) w.arg(m.floor).arg(m.next_fence_floor);

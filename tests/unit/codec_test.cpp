@@ -147,8 +147,12 @@ TEST(LockName, LeadsToTheDocumentedKeys) {
 
 TEST(Encode, WritesAnAcquire) {
   EXPECT_EQ(encoded(protocol::acquire_command{"a}", 7, true, 30s, 3s, 10min}),
-            (words{"EVALSHA", sha("acquire"), "3", "conch:{a%7D}", "conch:{a%7D}:q", "conch:{a%7D}:f", "c1.7", "wait", "30000", "3000", "600000", "0",
-                   "0"}));
+            (words{"EVALSHA", sha("acquire"), "3", "conch:{a%7D}", "conch:{a%7D}:q", "conch:{a%7D}:f", "c1.7", "wait", "30000", "3000", "600000"}));
+  for (auto const& [ticket, not_after] : {std::pair{5, 0}, {0, 6}}) {
+    EXPECT_EQ(encoded(protocol::acquire_command{"a", 7, true, 30s, 3s, 10min, ticket, not_after}),
+              (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "wait", "30000", "3000", "600000",
+                     std::to_string(ticket), std::to_string(not_after)}));
+  }
   EXPECT_EQ(encoded(protocol::acquire_command{"a", 18446744073709551615u, false, 1ms, 2ms, 3ms, 1'700'000'000'000'001, 1'700'000'000'000'002},
                     "0123456789abcdef0123456789abcdef"),
             (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "0123456789abcdef0123456789abcdef.18446744073709551615",
@@ -190,6 +194,32 @@ TEST(Encode, WritesTheTriesOfManyLocks) {
                                                                                                 "0",
                                                                                                 "1700000000000002",
                                                                                                 "5000"}));
+}
+
+TEST(Encode, LeavesOutWhatNoneOfSeveralLocksHas) {
+  protocol::gathering all;
+  protocol::acquire_command a{.name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min, .ticket = 44, .not_after_us = 55};
+  protocol::release_command r{.name = "b", .id = 8, .lease = 30s, .claim = 3s, .retention = 10min, .new_id = 9};
+  auto const words_of = [&all](auto const& first, auto const& second) {
+    all.clear();
+    EXPECT_TRUE(all.add(first, 0));
+    EXPECT_TRUE(all.add(second, 0));
+    std::string bytes;
+    encode(all, "c1", false, bytes);
+    auto const argv = commands_in(bytes).at(0);
+    return words(argv.begin() + 9 + 7, argv.end());
+  };
+  EXPECT_EQ(words_of(r, a), (words{"c1.7", "44", "55", "c1.8", "c1.9"}));
+  // Of what had these places before nothing is left.
+  protocol::acquire_command const bare_a{.name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min};
+  protocol::release_command const bare_r{.name = "b", .id = 8, .lease = 30s, .claim = 3s, .retention = 10min};
+  EXPECT_EQ(words_of(bare_a, bare_r), (words{"c1.7", "c1.8"}));
+  EXPECT_EQ(words_of(bare_r, bare_a), (words{"c1.7", "c1.8"}));
+  protocol::acquire_command b = a;
+  b.name = "b";
+  b.ticket = 0;
+  EXPECT_EQ(words_of(bare_a, b), (words{"c1.7", "0", "0", "c1.7", "0", "55"}));
+  EXPECT_EQ(words_of(bare_a, r), (words{"c1.7", "0", "0", "c1.8", "c1.9"}));
 }
 
 TEST(Encode, WritesWhatOneScriptDoesForSeveralLocks) {
@@ -265,7 +295,7 @@ TEST(Encode, WritesWhatOneScriptDoesForSeveralLocks) {
 
 TEST(Encode, WritesARelease) {
   EXPECT_EQ(encoded(protocol::release_command{"a", 7, false, 30s, 3s, 10min}),
-            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "30000", "3000", "600000", ""}));
+            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "30000", "3000", "600000"}));
   EXPECT_EQ(encoded(protocol::release_command{"a", 7, true, 30s, 3s, 10min, 8}),
             (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "1", "30000", "3000", "600000", "c1.8"}));
 }
@@ -392,7 +422,7 @@ TEST(Encode, WritesTheSameBytesForNamesAndClientsOfAnyLength) {
           encode(protocol::acquire_command{.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .with_source = with_source}, client,
                  bytes);
           ASSERT_EQ(bytes, plainly({how, with_source ? source("acquire") : sha("acquire"), "3", key, key + ":q", key + ":f", text, "wait", "30000",
-                                    "3000", "600000", "0", "0"}));
+                                    "3000", "600000"}));
           bytes.clear();
           encode(
               protocol::release_command{

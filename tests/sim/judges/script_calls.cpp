@@ -8,13 +8,27 @@ namespace conch::sim {
 
 bool is_gathered(std::span<std::string_view const> argv) { return script_name(argv[1]) == "gathered"; }
 
+namespace {
+
+/// With what a mutex' acquire or release leaves out when it is none.
+script_call_words spelled_out(std::span<std::string_view const> argv) {
+  script_call_words call{argv.begin(), argv.end()};
+  std::size_t const shortest = 3 + 3 + 5;
+  if (call.size() != shortest) return call;
+  if (script_name(argv[1]) == "acquire") call.insert(call.end(), {"0", "0"});
+  if (script_name(argv[1]) == "release") call.emplace_back("");
+  return call;
+}
+
+}  // namespace
+
 std::vector<script_call_words> calls_in(std::span<std::string_view const> argv) {
-  if (!is_gathered(argv)) return {{argv.begin(), argv.end()}};
+  if (!is_gathered(argv)) return {spelled_out(argv)};
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   auto const rest = argv.subspan(3 + keys);
   auto const acquires = static_cast<std::size_t>(number(rest[0])), count = keys / 3;
   bool const votes = rest[5] == "1";
-  bool const each_its_lease = rest[1] == "next";
+  bool const each_its_lease = rest[1] == "next", ids_alone = rest.size() == 7 + count;
   std::string_view const mode = rest[1], lease = rest[2], claim = rest[3], retention = rest[4], shard = rest[6];
   std::vector<script_call_words> calls;
   std::size_t argument = 7;
@@ -32,7 +46,8 @@ std::vector<script_call_words> calls_in(std::span<std::string_view const> argv) 
                            each_its_lease ? rest[argument + 3] : lease,
                            claim,
                            retention};
-    std::size_t const own = acquire ? (votes ? 4 : 3) : (votes ? 4 : 2);
+    if (ids_alone) call = spelled_out(call);
+    std::size_t const own = ids_alone ? 1 : votes ? 4 : acquire ? 3 : 2;
     for (std::size_t k = 1; k < own; ++k) call.push_back(rest[argument + k]);
     argument += own + (each_its_lease ? 1 : 0);
     if (!shard.empty()) {

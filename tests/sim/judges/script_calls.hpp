@@ -12,7 +12,7 @@ namespace conch::sim {
 
 using script_call_words = std::vector<std::string_view>;
 
-// Each as it would have been sent alone. Of any other script: its own call.
+// Each as it would have been sent alone, with all of its arguments. Of any other script: its own call.
 std::vector<script_call_words> calls_in(std::span<std::string_view const> argv);
 
 bool is_gathered(std::span<std::string_view const> argv);

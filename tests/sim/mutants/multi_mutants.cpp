@@ -26,7 +26,7 @@ constexpr mutant mutants[] = {
     {"tries-go-on-behind", "several tries go on behind the one that is busy", "P6", engine_mutant::none, "gathered",
      "return stopped and {2, 0, now} or nil", "return nil"},
     {"tries-raise-no-fence", "several tries do not write the fence down", "P2", engine_mutant::none, "gathered",
-     "local fence, digits = next_fence(floor)\nown(id, digits, state_of_mine, lease)",
+     "local fence, digits = next_fence(floor, found)\nown(id, digits, state_of_mine, lease)",
      "local fence, digits = clock, text(clock)\nown(id, digits, state_of_mine, lease)"},
     {"tries-fail-together", "an error in the middle of several tries hides what was taken before", "P6", engine_mutant::none, "gathered",
      "local fine, answer = pcall(work, argument)", "local fine, answer = true, work(argument)"},
