@@ -35,7 +35,8 @@ local function next_fence(floor, found)
     if gives_back and string.find(answer.err, 'WRONGTYPE', 1, true) then
       redis.call('DEL', gives_back)
     end
-    redis.call('SET', fence_key, digits, 'PX', kept(fence), 'GET') -- fails once more, and ends the script with its words
+    -- Fails once more, and ends the script with its words. Or it does not, and tells what was there.
+    before = tonumber(redis.call('SET', fence_key, digits, 'PX', kept(fence), 'GET') or 0)
   end
   if before and before >= fence then
     fence = math.min(before + 1, 9007199254740991) -- what somebody wrote there may be beyond what a number can count
