@@ -41,8 +41,8 @@ class differential {
   // replies, the end of the connection. In the words, @id0@ stands for the CLIENT ID of the first
   // connection and @addr@ for the address that all have. True if nothing differed.
   bool run_same(std::size_t who, words const& argv) {
-    let_end_what_ends_soon();
     if (may_compare_expiries(argv)) std::this_thread::sleep_for(std::chrono::milliseconds{3});
+    let_end_what_ends_soon();
     auto const real = run_real(who, argv);
     auto modelled = run_model(who, argv);
     forget_delay(argv, real[who], modelled[who]);
@@ -113,13 +113,13 @@ class differential {
   // The real server carries the command out a little later, on a busy machine much later. What ends meanwhile would be there in the
   // model only.
   void let_end_what_ends_soon() {
-    constexpr std::int64_t soon_ms = 200;
+    constexpr std::int64_t soon_ms = 200, later_ms = 50;  // the server wrote it down after the model had been told the time
     for (bool ends = true; ends;) {
       ends = false;
       model_.set_time_us(now_us());
       for (auto const& key : model_.keys()) {
         if (!key.expires_at_ms || *key.expires_at_ms > now_us() / 1000 + soon_ms) continue;
-        std::this_thread::sleep_for(std::chrono::milliseconds{std::max<std::int64_t>(1, *key.expires_at_ms + 2 - now_us() / 1000)});
+        std::this_thread::sleep_for(std::chrono::milliseconds{std::max<std::int64_t>(1, *key.expires_at_ms + later_ms - now_us() / 1000)});
         ends = true;
       }
     }
