@@ -120,7 +120,7 @@ local function reached(answer)
   stopped = stopped or mode == 'next' and type(answer) ~= 'number' and answer[1] ~= 1
 end
 
-local function take_free(found)
+local function grant(found)
   local fence, digits = next_fence(floor, found)
   own(id, digits, state_of_mine, lease)
   return granted(fence, proposal)
@@ -129,7 +129,7 @@ end
 if all_free and unanswered > 0 then
   for i = 1, asked do
     if not answers[i] then
-      answers[i] = to_acquire(i) or not_reached() or alone(take_free, found_before[i])
+      answers[i] = to_acquire(i) or not_reached() or alone(grant, found_before[i])
       reached(answers[i])
     end
   end
@@ -151,7 +151,7 @@ most_steps = math.max(1, math.floor(most_steps / count))
 local function acquire(value)
   ticket = tonumber(ticket)
   if not value and redis.call('EXISTS', lock_key, queue_key) == 0 then
-    return take_free()
+    return grant()
   end
   local answer = ask(value or redis.call('GET', lock_key))
   if mode == 'next' and (not answer or answer.err) then

@@ -6,8 +6,9 @@
 #include <optional>
 #include <utility>
 
-// The functions below are lua/lib/fence.lua, lib/lock.lua, acquire.lua, gathered.lua (of several tries), release.lua and renew.lua line by line. If
-// you change one, change the other too; tests/sim/differential/memory_store_differential_test.cpp compares them.
+// The functions below are lua/lib/fence.lua, lib/lock.lua, acquire.lua, gathered.lua (of several tries), release.lua and renew.lua line by line,
+// without the short ways that only spare a server of Redis some work (lua/lib/take_free.lua). If you change one, change the other too;
+// tests/sim/differential/memory_store_differential_test.cpp compares them.
 namespace conch::memory {
 
 namespace {
