@@ -187,6 +187,7 @@ void server::regroup(session const& before, session const& s, time_point now) {
   ++run_;
   duration const pause = std::min<duration>(2 * (now - lost_at_), settings_.reconnect_max);
   regrouped_ = now + std::min<duration>(settings_.claim, pause + time_to_greet);
+  all_know_ = detail::later_by(regrouped_, settings_.lease + settings_.claim);
 }
 
 bool server::is_patient(time_point now, time_point until) const { return now < std::max(regrouped_, until) && !CONCH_MUTANT(nobody_awaited); }

@@ -393,7 +393,8 @@ class server final : public backend, public wire_events {
   bool was_replica_ = false;                  // since the last greeting the server has said that it is a replica
   std::uint32_t run_ = 0;                     // counts the runs of the server that this client has noticed
   time_point lost_at_{};                      // when the last connection ended
-  time_point regrouped_ = time_point::min();  // by then the clients of the run before are connected again
+  time_point regrouped_ = time_point::min();  // by then the clients of the run before that have heard of this one are connected again
+  time_point all_know_ = time_point::min();   // by then all of them have heard of it
   stale_connections stale_;
   time_point stale_ended_at_ = time_point::min();  // when this client heard that the last of them had ended
   server_clock clock_;

@@ -160,8 +160,11 @@ void server::cleanup_refused(cleanup& c, in_flight const& r, answer const& a, ti
       if (client_.servers->renewed_elsewhere(*this, {.places = {&one, 1}}, a.words, now)) return;
     }
     ++c.refusals;
-    auto const pause = milliseconds{25} * (1u << std::min(c.refusals, 6u));
-    timers_.arm(c.due, std::min(c.over, now + pause + jitter(pause)));
+    constexpr milliseconds least{25};
+    auto const pause = least * (1u << std::min(c.refusals, 6u));
+    // A longer pause than that would be over when the clean-up is, and the last try long ago.
+    auto const at_most = std::max<duration>(least, (c.over - now) / 2);
+    timers_.arm(c.due, std::min(c.over, now + std::min<duration>(pause + jitter(pause), at_most)));
   }
 }
 

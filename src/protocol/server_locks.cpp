@@ -82,7 +82,8 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   s.lease = lease;
   forget_id(s);
   s.id = next_id(s);
-  s.run = run_;
+  // Who waits for a lock hears of another run at the latest when the lease of its owner is over, or when somebody who asks for the lock tells.
+  if (std::exchange(s.run, run_) != run_ && now < all_know_ && !CONCH_MUTANT(awaited_by_connection)) s.patient_until = now + time_to_greet;
   if (s.permit || s.adopts()) client_.permits.emplace(s.id, &s);
   s.ticket = s.terms.ticket;
   s.written = s.asks_again = s.by_push = false;
@@ -125,7 +126,7 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
   s.asks_for_lease();
   out_.send(acquire_command{s.name, s.id, s.wait, s.lease, claim_of(s.lease), retention(s.lease),
                             CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == place::state::in_line) ? 0 : s.ticket,
-                            not_after_us, with_source, proposal, part_of(s), is_patient(now), s.origin});
+                            not_after_us, with_source, proposal, part_of(s), is_patient(now, s.patient_until), s.origin});
   in_flight asked{request::acquire, s.id, 0, &s, nullptr, now};
   asked.proposal = proposal;
   push_request(asked);

@@ -140,7 +140,9 @@ TEST_P(LockBasics, P2FencesGrowFromHolderToHolder) {
 
 TEST_P(LockBasics, P2LocalHandOffsHaveFencesOfTheirOwn) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), server().url()};
+    config settings = steady_config(server());
+    settings.local_slice = settings.lease;
+    client c{w.ctx.get_executor(), settings};
     mutex m{c, "local"};
     std::vector<std::int64_t> fences;
     int running = 0;
@@ -199,7 +201,7 @@ TEST_P(LockBasics, P5TwoClientsAreServedInTheOrderInWhichTheyAsked) {
 }
 
 TEST_P(LockBasics, P5CoroutinesOfOneClientAreServedInTheOrderInWhichTheyAsked) {
-  for (duration const slice : {duration{0}, duration{5ms}}) {
+  for (duration const slice : {duration{0}, config{}.lease}) {
     auto const body = [&]() -> asio::awaitable<void> {
       config settings = steady_config(server());
       settings.local_slice = slice;

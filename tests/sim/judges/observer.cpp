@@ -563,13 +563,14 @@ void observer::nothing_owned_by_the_living() {
       bool const let_go = detached_.contains(is.owner);
       if (is.owned && mine(is.owner) && !a_claim && !let_go) throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
       for (auto const& [id, ticket] : is.line) {
-        // After a role change, too, a client may be away for long; or when it cannot connect. The longer leases of others keep the line.
+        // After a role change, too, a client may be away for long; or when it cannot connect, or is refused. The longer leases of others keep the
+        // line.
         nanos const patience = count(c->settings().settings.lease);
         bool const was_away = c->longest_absence() > patience;
         bool const put_off = plan_.shards != 0 && std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
                                return !f.concerns_one_client() && f.length + f.length2 + std::max<nanos>(f.told, 0) > patience;
                              });
-        bool const given_up = away || was_away || put_off || plan_.has({kind::role_change});
+        bool const given_up = away || was_away || put_off || plan_.refuses_for(patience) || plan_.has({kind::role_change});
         if (mine(id) && !given_up) throw violation{6, id + " is left behind in the line for " + lock_words(name)};
       }
     }

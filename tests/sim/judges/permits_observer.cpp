@@ -731,8 +731,10 @@ void permits_observer::nothing_owned_by_the_living() {
         if (detached_.contains(id)) continue;                       // ends with its lease, if nobody takes it over
         if (client_of(id) == c->id()) throw violation{6, "a permit of " + lock_words(name) + " is left behind, owned by " + id};
       }
-      // Nobody can leave the line of a lock whose key holds something else. The longer leases of others keep it for who was away for longer.
-      bool const was_away = c->longest_absence() > c->settings().settings.lease.count();
+      // Nobody can leave the line of a lock whose key holds something else. The longer leases of others keep it for who was away, or
+      // refused, for longer.
+      nanos const patience = c->settings().settings.lease.count();
+      bool const was_away = c->longest_absence() > patience || plan_.refuses_for(patience);
       for (waiter const& x : is.line) {
         if (client_of(x.id) == c->id() && !spoilt(name) && !was_away)
           throw violation{6, x.id + " is left behind in the line for " + lock_words(name)};

@@ -87,6 +87,7 @@ enum class engine_mutant : std::uint16_t {
   replica_not_left,
   nobody_awaited,
   awaited_at_first_only,
+  awaited_by_connection,
   // a Cluster
   release_follows_ask,
   renewals_not_behind_ask,

@@ -272,6 +272,8 @@ constexpr mutant mutants[] = {
      engine_mutant::nobody_awaited},
     {"awaited-at-first-only", "a hold from before a role change is passed on, long after it, without a look at who is still at the replica", "P5",
      engine_mutant::awaited_at_first_only},
+    {"awaited-by-connection", "the first question about a lock does not await those at the replica, if its client has been connected for a while",
+     "P5", engine_mutant::awaited_by_connection},
     {"only-the-first-is-told", "those who stand behind the first in line are not told to come", "P5", engine_mutant::none, "",
      "if id ~= me and not reach(id, '') and place <= room then", "if place <= room and id ~= me and not reach(id, '') then"},
     {"release-awaits-nobody", "a patient release does not look whether the first in line is there", "P5", engine_mutant::none, "release",

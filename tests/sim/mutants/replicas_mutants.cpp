@@ -31,6 +31,7 @@ constexpr std::string_view shared_with_one_server[] = {
     "missed-turn-ignored",
     "nobody-awaited",
     "awaited-at-first-only",
+    "awaited-by-connection",
     "only-the-first-is-told",
     "release-awaits-nobody",
     "acquire-awaits-nobody",

@@ -153,6 +153,10 @@ bool plan::has(kind what, int name) const {
   return std::any_of(faults.begin(), faults.end(), [&](fault_plan const& f) { return f.what == what && f.name == name; });
 }
 
+bool plan::refuses_for(nanos longer) const {
+  return std::any_of(faults.begin(), faults.end(), [&](fault_plan const& f) { return f.what == kind::refuse && f.length > longer; });
+}
+
 bool plan::harms_no_other(int name, bool roles_may_change) const {
   // While the address has not moved nobody can renew: a claim that is over by then is lost.
   nanos shortest_claim = std::numeric_limits<nanos>::max();

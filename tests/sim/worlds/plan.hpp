@@ -193,6 +193,8 @@ struct plan {
   // A fault of one of these kinds happens; one of this kind, to that lock.
   bool has(std::initializer_list<fault_plan::kind> kinds) const;
   bool has(fault_plan::kind what, int name) const;
+  // The server refuses scripts for longer than that.
+  bool refuses_for(nanos longer) const;
   // Nothing happens that could make anybody wait longer than the network takes.
   bool calm() const { return faults.empty() && !orders && !detaches && spikes == 0 && may_kill; }
   // Whatever happens, it is to one lock alone, or to none.

@@ -247,6 +247,42 @@ void make_forged(random_source& r, plan& p) {
   for (client_plan& c : p.clients) c.settings.verify_pushes = verified;
 }
 
+// The owner dies, and roles change before its lease is over. A client hears of that by another lock, and asks for this one when those who stand
+// in its line may still be at the replica.
+void come_late(random_source& r, plan& p, nanos lease) {
+  nanos const change = 12 * (p.latency + p.jitter) + r.between(200 * millisecond, 600 * millisecond), lives = r.between(0, lease * 3 / 4);
+  fault_plan death = make_fault(r, p, lease, 0, kind::die);
+  death.at = change - r.between(0, 100 * millisecond);
+  death.client = 0;
+  death.length = death.length2 = 0;
+  death.variant = 0;
+  fault_plan changes = make_fault(r, p, lease, 0, kind::role_change);
+  changes.at = change;
+  changes.length = 0;
+  changes.length2 = r.chance(50) ? 0 : r.between(0, 100 * millisecond);
+  p.faults = {death, changes};
+  p.names = 2;
+  p.clients.resize(3, p.clients.front());
+  for (client_plan& c : p.clients) {
+    c.start = 0;
+    c.actors.resize(1);
+    auto& work = c.actors.front().work;
+    work.resize(1);
+    work[0].name = 0;
+    work[0].how = operation::way::wait;
+    work[0].cancel = operation::cancels::never;
+    work[0].think = 0;
+  }
+  p.clients[0].actors[0].work[0].hold = 2 * lease;
+  p.clients[1].actors[0].work[0].think = r.between(10 * millisecond, 100 * millisecond);
+  auto& late = p.clients[2].actors[0].work;
+  late.push_back(late[0]);
+  late[0].name = 1;
+  late[0].think = change + r.between(0, lease / 8);
+  late[0].hold = r.between(0, 5 * millisecond);
+  late[1].think = lives;
+}
+
 // A server that changes roles with its replica, or restarts, and keeps all its data. Nothing else is wrong: whoever stands in
 // line is served when its turn comes, however late it has connected again.
 void make_regroup(random_source& r, plan& p) {
@@ -312,6 +348,7 @@ void make_regroup(random_source& r, plan& p) {
     if (f.what == kind::role_change) at += 2 * lease;
   }
   std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
+  if (r.chance(20)) come_late(r, p, lease);
 }
 
 }  // namespace

@@ -135,14 +135,6 @@ void draw_watchers(plan& p) {
   }
 }
 
-bool is_order(operation const& o) { return o.order != operation::orders::none; }
-
-bool has_orders(plan const& p) {
-  auto const in_work = [](actor_plan const& a) { return std::any_of(a.work.begin(), a.work.end(), is_order); };
-  return std::any_of(p.clients.begin(), p.clients.end(),
-                     [&](client_plan const& c) { return std::any_of(c.actors.begin(), c.actors.end(), in_work); });
-}
-
 /// Holds that leave their client. Another takes them over, or two try, or nobody does and the lease ends them.
 void draw_detaches(plan& p) {
   random_source r{p.seed ^ 0xde7a'c4ed};
@@ -166,9 +158,6 @@ void draw_detaches(plan& p) {
       }
     }
   }
-  // What ends between two clients is passed on by whoever comes next. That waits for those in line only if it has just connected, and not if its
-  // client had another question before.
-  p.in_order = p.in_order && !(p.detaches && has_orders(p));
 }
 
 /// Guarded writes of holders: some arrive when the hold has ended long since.
