@@ -76,8 +76,8 @@ struct place final : engine::place, list_hook<place> {
   /// As `run` of a place that was asked for at another server.
   static constexpr std::uint32_t no_run = static_cast<std::uint32_t>(-1);
   std::uint32_t run = 0;                         // the run of the server at which the place was asked for (server::run_)
-  time_point patient_until = time_point::min();  // asked for the first time in this run: who stands before it may still be at the earlier server
   std::uint32_t told_on = 0;                     // the last connection on which something about this place was written
+  time_point patient_until = time_point::min();  // asked for the first time in this run: who stands before it may still be at the earlier server
   cleanup* kick = nullptr;
   bool adopts() const noexcept { return !origin.empty(); }
   timer check;  // safety check, retry, or the end of patience with an absent server

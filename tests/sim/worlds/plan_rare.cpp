@@ -250,7 +250,7 @@ void make_forged(random_source& r, plan& p) {
 // The owner dies, and roles change before its lease is over. A client hears of that by another lock, and asks for this one when those who stand
 // in its line may still be at the replica.
 void come_late(random_source& r, plan& p, nanos lease) {
-  nanos const change = 12 * (p.latency + p.jitter) + r.between(200 * millisecond, 600 * millisecond), lives = r.between(0, lease * 3 / 4);
+  nanos const change = 12 * (p.latency + p.jitter) + r.between(200 * millisecond, 600 * millisecond), idle = r.between(0, lease * 3 / 4);
   fault_plan death = make_fault(r, p, lease, 0, kind::die);
   death.at = change - r.between(0, 100 * millisecond);
   death.client = 0;
@@ -280,7 +280,7 @@ void come_late(random_source& r, plan& p, nanos lease) {
   late[0].name = 1;
   late[0].think = change + r.between(0, lease / 8);
   late[0].hold = r.between(0, 5 * millisecond);
-  late[1].think = lives;
+  late[1].think = idle;
 }
 
 // A server that changes roles with its replica, or restarts, and keeps all its data. Nothing else is wrong: whoever stands in
