@@ -70,7 +70,7 @@ TEST_F(EngineRegroup, AHoldOfBeforeIsGivenBackPatientlyHoweverLate) {  // P5: a 
   answer({1, 1, 0, server_us()});
   heard();
   caller& b = ask("b");
-  take_sent();
+  EXPECT_TRUE(take_sent().back().patient) << "the first question there";
   grant(101);
   release(b);
   EXPECT_FALSE(take_sent().back().patient);
