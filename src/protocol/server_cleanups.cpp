@@ -25,6 +25,8 @@ cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   // A waiter from before the server's role changed may still be connected to the replica. It learns of its turn by a message, and the
   // release waits for it. A hold that was taken over may be from before, too.
   if ((s.run != run_ || s.adopts()) && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
+  // Whom its first question has told to come is still on the way.
+  if (!CONCH_MUTANT(awaited_by_question_only)) c->patient_until = std::max(c->patient_until, s.patient_until);
   c->floor = s.terms.floor_asked();
   c->next_fence_floor = s.terms.next_fence_floor;
   c->kept_for = kept_for(s, now);

@@ -244,6 +244,7 @@ void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point 
   s.valid_from = s.heard_from = from;
   s.confirmed = confirmed;
   s.renewing = false;
+  s.patient_until = time_point::min();  // nobody stands before it any more
   if (s.follow_up != time_point::max()) look_after(s, next_id(s), now);
   up_.granted(s, pushed, now);
 }
@@ -509,7 +510,7 @@ void server::send_leave(place& s, bool with_source, time_point now) {
   ++stats_.scripts;
   s.asks_for_lease();
   out_.send(release_command{s.name, s.id, true, s.lease, claim_of(s.lease), retention(s.lease), 0, with_source, s.terms.floor_asked(), 0, part_of(s),
-                            0, is_patient(now)});
+                            0, is_patient(now, CONCH_MUTANT(awaited_by_question_only) ? time_point::min() : s.patient_until)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
 

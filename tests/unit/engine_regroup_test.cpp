@@ -103,6 +103,24 @@ TEST_F(EngineRegroup, TheFirstQuestionAboutALockIsPatientHoweverLate) {  // P5
   }
 }
 
+// The first in line was told to come when the question was asked.
+TEST_F(EngineRegroup, ToGiveAFirstQuestionUpIsPatientToo) {  // P5
+  for (auto const& [how, sends] : {std::pair{cancel_type::terminal, "release"}, {cancel_type::total, "leave"}}) {
+    start_connected();
+    disconnect();
+    connect("2");
+    settle_connection();
+    advance(5s);
+    caller& a = ask("a");
+    ASSERT_TRUE(take_sent().back().patient);
+    queue(20);
+    cancel(a, how);
+    sent_command const last = take_sent().back();
+    EXPECT_TRUE(last.text.starts_with(sends)) << last.text;
+    EXPECT_TRUE(last.patient);
+  }
+}
+
 TEST_F(EngineRegroup, IsForAnotherRunOnlyOrAnUnknownOne) {
   start_connected();
   queued("a");

@@ -88,6 +88,7 @@ enum class engine_mutant : std::uint16_t {
   nobody_awaited,
   awaited_at_first_only,
   awaited_by_connection,
+  awaited_by_question_only,
   // a Cluster
   release_follows_ask,
   renewals_not_behind_ask,

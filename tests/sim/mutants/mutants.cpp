@@ -274,6 +274,8 @@ constexpr mutant mutants[] = {
      engine_mutant::awaited_at_first_only},
     {"awaited-by-connection", "the first question about a lock does not await those at the replica, if its client has been connected for a while",
      "P5", engine_mutant::awaited_by_connection},
+    {"awaited-by-question-only", "a wait that is given up passes the lock over those whom its question has just told to come", "P5",
+     engine_mutant::awaited_by_question_only},
     {"only-the-first-is-told", "those who stand behind the first in line are not told to come", "P5", engine_mutant::none, "",
      "if id ~= me and not reach(id, '') and place <= room then", "if place <= room and id ~= me and not reach(id, '') then"},
     {"release-awaits-nobody", "a patient release does not look whether the first in line is there", "P5", engine_mutant::none, "release",

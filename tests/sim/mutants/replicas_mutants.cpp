@@ -32,6 +32,7 @@ constexpr std::string_view shared_with_one_server[] = {
     "nobody-awaited",
     "awaited-at-first-only",
     "awaited-by-connection",
+    "awaited-by-question-only",
     "only-the-first-is-told",
     "release-awaits-nobody",
     "acquire-awaits-nobody",

@@ -248,7 +248,7 @@ void make_forged(random_source& r, plan& p) {
 }
 
 // The owner dies, and roles change before its lease is over. A client hears of that by another lock, and asks for this one when those who stand
-// in its line may still be at the replica.
+// in its line may still be at the replica. Another one like it may be behind, and the first of the two give its wait up.
 void come_late(random_source& r, plan& p, nanos lease) {
   nanos const change = 12 * (p.latency + p.jitter) + r.between(200 * millisecond, 600 * millisecond), idle = r.between(0, lease * 3 / 4);
   fault_plan death = make_fault(r, p, lease, 0, kind::die);
@@ -281,6 +281,17 @@ void come_late(random_source& r, plan& p, nanos lease) {
   late[0].think = change + r.between(0, lease / 8);
   late[0].hold = r.between(0, 5 * millisecond);
   late[1].think = idle;
+  if (r.chance(50)) return;
+  p.names = 3;
+  operation& given_up = late[1];
+  given_up.cancel = static_cast<operation::cancels>(r.between(1, 3));
+  given_up.cancel_after = r.between(0, 40 * millisecond);
+  client_plan behind = p.clients[2];
+  auto& work = behind.actors[0].work;
+  work[0].name = 2;
+  work[1].cancel = operation::cancels::never;
+  work[1].think += r.between(0, 5 * millisecond);
+  p.clients.push_back(behind);
 }
 
 // A server that changes roles with its replica, or restarts, and keeps all its data. Nothing else is wrong: whoever stands in
