@@ -2,13 +2,14 @@
 -- KEYS lock queue fence   ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0 or none: none) not_after(0 or none: none)
 -- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant (else empty, or none)
 -- and at a node of a Cluster: shard (lib/channel.lua)
+-- Of one with its id only: wait 30000 3000 630000, of the defaults of conch::config.
 -- Answers FENCE, granted when the clock showed what the fence says · -NOW, granted with the fence that was proposed
 -- · {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
 -- · {4 0 now ticket(0: a try)} not known yet, there are too many in line who do not hear: to be asked again at once
 -- In line or busy because this script passed the lock on, a fifth number: 1 if somebody waits behind its new owner
 -- A vote is a claim until it is confirmed; to be in line or busy is followed by who has it (see rival).
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
-local id, lease, retention, not_after, proposal = ARGV[1], ARGV[3], ARGV[5], ARGV[7], tonumber(ARGV[8])
+local id, lease, retention, not_after, proposal = ARGV[1], ARGV[3] or '30000', ARGV[5] or '630000', ARGV[7], tonumber(ARGV[8])
 -- @include lib/clock.lua
 
 if not_after and not_after ~= '0' and now > tonumber(not_after) then
@@ -37,8 +38,9 @@ if is_free then
   return granted(fence, proposal)
 end
 
-local wait, patient = ARGV[2] == 'wait' or ARGV[2] == 'wait!', string.sub(ARGV[2], -1) == '!'
-local claim, ticket, shard = tonumber(ARGV[4]), tonumber(ARGV[6] or 0), ARGV[9]
+local mode = ARGV[2] or 'wait'
+local wait, patient = mode == 'wait' or mode == 'wait!', string.sub(mode, -1) == '!'
+local claim, ticket, shard = tonumber(ARGV[4] or 3000), tonumber(ARGV[6] or 0), ARGV[9]
 lease = tonumber(lease)
 -- @include lib/acquire.lua
 

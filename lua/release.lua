@@ -2,12 +2,13 @@
 -- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention new_id('' or none: do not stand in line again)
 -- and for a vote: floor, the fence of the lock it was a vote for; ahead, what a fence that is given now should be above, too (else both empty, or none)
 -- and at a node of a Cluster: shard (lib/channel.lua)
+-- Of one with its id only: 0 30000 3000 630000, of the defaults of conch::config.
 -- Answers 1, it was the owner's and nobody is in line (for a vote: and no fence is to be raised) · {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
 -- (passed_on 2: it is free, and there are more in line who do not hear than one script passes over: to be repeated at once)
 -- · for a patient one {3 0 1 now}: nothing is done, the first in line is not there yet; to be repeated soon
 -- with new_id followed by what acquire would answer for it: 1 fence, or 0 left ticket
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
-local mode = ARGV[2]
+local mode = ARGV[2] or '0'
 local id, keep, new_id, vote_floor = ARGV[1], mode == '1' or mode == '1!', ARGV[6] ~= '' and ARGV[6] or nil, tonumber(ARGV[7])
 
 -- Mostly it is given back by its owner, and nobody is in line: answered before anything is made that only the other cases
@@ -24,7 +25,7 @@ if line == 0 and
   freed = true
 end
 
-local lease, claim, retention, shard = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[9]
+local lease, claim, retention, shard = tonumber(ARGV[3] or 30000), tonumber(ARGV[4] or 3000), ARGV[5] or '630000', ARGV[9]
 local patient, ahead = mode == '0!' or mode == '1!', tonumber(ARGV[8])
 -- @include lib/release.lua
 

@@ -75,6 +75,12 @@ std::string_view letter(engine::permit const& permit) { return {reinterpret_cast
 
 std::int64_t count(std::chrono::milliseconds d) { return d.count(); }
 
+/// Its mode is the usual one if the caller says so.
+template <class Command>
+bool is_usual(Command const& c) {
+  return c.lease == usual_lease && c.claim == usual_claim && c.retention == usual_retention && !c.patient;
+}
+
 /// The call of a script that is seldom called, or has an argument for each lock.
 void write_script(command_writer& w, script const& s, bool with_source, std::size_t key_count) {
   w.arg(with_source ? std::string_view{"EVAL"} : std::string_view{"EVALSHA"});
@@ -130,20 +136,22 @@ struct encoder {
       adopt(c);
       return;
     }
-    static script_call const of_mutex_in_short{"acquire", 3, 5};
+    static script_call const of_usual_mutex{"acquire", 3, 1}, of_mutex_in_short{"acquire", 3, 5};
     static script_call const of_mutex{"acquire", 3, 7};
     static script_call const of_vote{"acquire", 3, 8};
     static script_call const of_permit{"permit_acquire", 4, 12};
     static script_call const of_mutex_at_node{"acquire", 3, 9}, of_permit_at_node{"permit_acquire", 4, 13};
     bool const vote = c.proposal != 0, in_short = !vote && c.permit == nullptr && !in_cluster() && c.ticket == 0 && c.not_after_us == 0;
+    bool const usual = in_short && c.wait && is_usual(c);
     script_call const& at_node = c.permit != nullptr ? of_permit_at_node : of_mutex_at_node;
-    script_call const& alone = c.permit != nullptr ? of_permit : vote ? of_vote : in_short ? of_mutex_in_short : of_mutex;
+    script_call const& alone = c.permit != nullptr ? of_permit : vote ? of_vote : usual ? of_usual_mutex : in_short ? of_mutex_in_short : of_mutex;
     script_call const& call = in_cluster() ? at_node : alone;
     command_writer w = call.begin(out, c.with_source);
     keys const k{who, c.name};
     k.all(w);
     if (c.permit != nullptr) k.ends(w);
     write_id(w, who.client, c.id);
+    if (usual) return;
     w.arg({c.wait ? "wait" : "try", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
     if (in_short) return;
@@ -173,20 +181,22 @@ struct encoder {
   }
 
   void operator()(protocol::release_command const& c) const {
-    static script_call const of_mutex_in_short{"release", 3, 5};
+    static script_call const of_usual_mutex{"release", 3, 1}, of_mutex_in_short{"release", 3, 5};
     static script_call const of_mutex{"release", 3, 6};
     static script_call const of_vote{"release", 3, 8};
     static script_call const of_permit{"permit_release", 4, 10};
     static script_call const of_mutex_at_node{"release", 3, 9}, of_permit_at_node{"permit_release", 4, 11};
     bool const vote = c.floor != 0, in_short = !vote && c.permit == nullptr && !in_cluster() && c.new_id == 0;
+    bool const usual = in_short && !c.keep && is_usual(c);
     script_call const& at_node = c.permit != nullptr ? of_permit_at_node : of_mutex_at_node;
-    script_call const& alone = c.permit != nullptr ? of_permit : vote ? of_vote : in_short ? of_mutex_in_short : of_mutex;
+    script_call const& alone = c.permit != nullptr ? of_permit : vote ? of_vote : usual ? of_usual_mutex : in_short ? of_mutex_in_short : of_mutex;
     script_call const& call = in_cluster() ? at_node : alone;
     command_writer w = call.begin(out, c.with_source);
     keys const k{who, c.name};
     k.all(w);
     if (c.permit != nullptr) k.ends(w);
     write_id(w, who.client, c.id);
+    if (usual) return;
     w.arg({c.keep ? "1" : "0", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
     if (c.permit != nullptr) {

@@ -5,6 +5,7 @@
 #include "protocol/wire.hpp"
 #include "resp/decoder.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -44,6 +45,9 @@ std::string channel_of(sender const& who, unsigned slot);
 
 /// The slot of which the channel must be subscribed to before this command is sent: its answer, or what follows, may be a push. None: of no slot.
 std::optional<unsigned> slot_to_hear(protocol::command const& c);
+
+/// What a client with the defaults of conch::config asks for. lua/acquire.lua and lua/release.lua take it where a command has its id only.
+inline constexpr std::chrono::milliseconds usual_lease{30'000}, usual_claim{3'000}, usual_retention{630'000};
 
 /// Appends the bytes of the command.
 void encode(protocol::command const& c, sender const& who, std::string& out);

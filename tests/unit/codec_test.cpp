@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <array>
+#include <conch/config.hpp>
 
 #include <algorithm>
 #include <map>
@@ -146,8 +147,8 @@ TEST(LockName, LeadsToTheDocumentedKeys) {
 // --------------------------------------------------------------------------------------------------- commands
 
 TEST(Encode, WritesAnAcquire) {
-  EXPECT_EQ(encoded(protocol::acquire_command{"a}", 7, true, 30s, 3s, 10min}),
-            (words{"EVALSHA", sha("acquire"), "3", "conch:{a%7D}", "conch:{a%7D}:q", "conch:{a%7D}:f", "c1.7", "wait", "30000", "3000", "600000"}));
+  EXPECT_EQ(encoded(protocol::acquire_command{"a}", 7, true, 20s, 2s, 5min}),
+            (words{"EVALSHA", sha("acquire"), "3", "conch:{a%7D}", "conch:{a%7D}:q", "conch:{a%7D}:f", "c1.7", "wait", "20000", "2000", "300000"}));
   for (auto const& [ticket, not_after] : {std::pair{5, 0}, {0, 6}}) {
     EXPECT_EQ(encoded(protocol::acquire_command{"a", 7, true, 30s, 3s, 10min, ticket, not_after}),
               (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "wait", "30000", "3000", "600000",
@@ -294,10 +295,34 @@ TEST(Encode, WritesWhatOneScriptDoesForSeveralLocks) {
 }
 
 TEST(Encode, WritesARelease) {
-  EXPECT_EQ(encoded(protocol::release_command{"a", 7, false, 30s, 3s, 10min}),
-            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "30000", "3000", "600000"}));
+  EXPECT_EQ(encoded(protocol::release_command{"a", 7, false, 20s, 2s, 5min}),
+            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "20000", "2000", "300000"}));
   EXPECT_EQ(encoded(protocol::release_command{"a", 7, true, 30s, 3s, 10min, 8}),
             (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "1", "30000", "3000", "600000", "c1.8"}));
+}
+
+TEST(Encode, LeavesOutWhatIsTheDefaultOfAConfig) {
+  EXPECT_EQ(usual_lease, conch::config{}.lease);
+  EXPECT_EQ(usual_claim, conch::config{}.claim);
+  EXPECT_EQ(usual_retention, conch::config{}.fence_retention + conch::config{}.lease);
+  protocol::acquire_command const acquire{"a", 7, true, usual_lease, usual_claim, usual_retention};
+  protocol::release_command const release{"a", 7, false, usual_lease, usual_claim, usual_retention};
+  EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7"}));
+  EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7"}));
+  for (auto const change : {+[](protocol::acquire_command& c) { c.wait = false; }, +[](protocol::acquire_command& c) { c.patient = true; },
+                            +[](protocol::acquire_command& c) { c.lease += 1ms; }, +[](protocol::acquire_command& c) { c.claim += 1ms; },
+                            +[](protocol::acquire_command& c) { c.retention += 1ms; }}) {
+    auto other = acquire;
+    change(other);
+    EXPECT_EQ(encoded(other).size(), 11u);
+  }
+  for (auto const change : {+[](protocol::release_command& c) { c.keep = true; }, +[](protocol::release_command& c) { c.patient = true; },
+                            +[](protocol::release_command& c) { c.lease += 1ms; }, +[](protocol::release_command& c) { c.claim += 1ms; },
+                            +[](protocol::release_command& c) { c.retention += 1ms; }}) {
+    auto other = release;
+    change(other);
+    EXPECT_EQ(encoded(other).size(), 11u);
+  }
 }
 
 TEST(Encode, WritesPermitsOfLocksWithSeveralOwners) {
@@ -419,10 +444,10 @@ TEST(Encode, WritesTheSameBytesForNamesAndClientsOfAnyLength) {
           std::string const key = "conch:{" + escape_name(name) + "}", text = client + "." + engine::to_text(id);
           std::string const how = with_source ? "EVAL" : "EVALSHA";
           std::string bytes;
-          encode(protocol::acquire_command{.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .with_source = with_source}, client,
+          encode(protocol::acquire_command{.name = name, .id = id, .lease = 20s, .claim = 2s, .retention = 5min, .with_source = with_source}, client,
                  bytes);
-          ASSERT_EQ(bytes, plainly({how, with_source ? source("acquire") : sha("acquire"), "3", key, key + ":q", key + ":f", text, "wait", "30000",
-                                    "3000", "600000"}));
+          ASSERT_EQ(bytes, plainly({how, with_source ? source("acquire") : sha("acquire"), "3", key, key + ":q", key + ":f", text, "wait", "20000",
+                                    "2000", "300000"}));
           bytes.clear();
           encode(
               protocol::release_command{

@@ -98,6 +98,9 @@ class random_client_side {
       case 1:
       case 2:
       case 3: {
+        // With the times that a command may leave out; seldom, since they are long.
+        if (pick(0, 39) == 0)
+          return protocol::acquire_command{name(), some_id(client), true, redis::usual_lease, redis::usual_claim, redis::usual_retention};
         protocol::acquire_command c{name(), some_id(client), pick(0, 4) != 0, lease(), claim, retention};
         if (pick(0, 3) == 0) c.ticket = now_us_ + pick(-300'000, 100'000);
         if (pick(0, 5) == 0) c.not_after_us = now_us_ + pick(-2, 2);
@@ -115,6 +118,8 @@ class random_client_side {
       case 5:
       case 6:
       case 7: {
+        if (pick(0, 9) == 0)
+          return protocol::release_command{name(), some_id(client), false, redis::usual_lease, redis::usual_claim, redis::usual_retention};
         protocol::release_command c{name(), some_id(client), pick(0, 3) == 0, lease(), claim, retention};
         if (pick(0, 2) == 0) c.new_id = some_id(client);
         if (pick(0, 2) == 0) {

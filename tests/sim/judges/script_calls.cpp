@@ -10,13 +10,15 @@ bool is_gathered(std::span<std::string_view const> argv) { return script_name(ar
 
 namespace {
 
-/// With what a mutex' acquire or release leaves out when it is none.
+/// With what a mutex' acquire or release leaves out when it is none, or the usual.
 script_call_words spelled_out(std::span<std::string_view const> argv) {
   script_call_words call{argv.begin(), argv.end()};
-  std::size_t const shortest = 3 + 3 + 5;
-  if (call.size() != shortest) return call;
-  if (script_name(argv[1]) == "acquire") call.insert(call.end(), {"0", "0"});
-  if (script_name(argv[1]) == "release") call.emplace_back("");
+  std::size_t const id_only = 3 + 3 + 1, with_times = id_only + 4;
+  bool const acquire = script_name(argv[1]) == "acquire", release = script_name(argv[1]) == "release";
+  if (call.size() > with_times || !(acquire || release)) return call;
+  if (call.size() == id_only) call.insert(call.end(), {acquire ? "wait" : "0", "30000", "3000", "630000"});
+  if (acquire) call.insert(call.end(), {"0", "0"});
+  else call.emplace_back("");
   return call;
 }
 

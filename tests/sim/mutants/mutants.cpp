@@ -108,6 +108,8 @@ constexpr mutant mutants[] = {
     {"stray-grant-kept", "a pushed grant that nobody wants is not released", "†4", engine_mutant::stray_grant_kept},
     {"claim-from-arrival", "the deadline of a pushed grant counts from its arrival", "†4", engine_mutant::claim_from_arrival},
     {"claim-of-receiver", "a claim is taken to last as long as the receiver would have made it", "†4", engine_mutant::claim_of_receiver},
+    {"usual-lease-shorter", "an acquire that says nothing but its id has a shorter lease than its client counts with", "P3", engine_mutant::none,
+     "acquire", "ARGV[3] or '30000'", "ARGV[3] or '3000'"},
     {"claim-is-lease", "a claim is taken for a whole lease", "†4", engine_mutant::claim_is_lease},
     {"late-grant-used", "a pushed grant is used that may be over", "†4", engine_mutant::late_grant_used},
     {"grant-missed-in-leave", "a leave that found itself owner counts as having left", "8", engine_mutant::grant_missed_in_leave},

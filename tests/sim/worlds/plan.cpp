@@ -226,7 +226,11 @@ plan make_plan(std::uint64_t seed) {
   p.jitter = r.chance(30) ? 0 : r.between(0, 2 * p.latency);
   p.connect_time = p.latency * 2;
   // A round trip well below the command time-out, or nothing works.
-  nanos const lease = whole_ms(r.between(150, 1000) * millisecond + 24 * (p.latency + p.jitter));
+  nanos const short_lease = whole_ms(r.between(150, 1000) * millisecond + 24 * (p.latency + p.jitter));
+  // The times that a command may leave out.
+  config const usual;
+  bool const all_usual = random_source{seed ^ 0x05a1'0000}.chance(3);
+  nanos const lease = all_usual ? usual.lease.count() : short_lease;
   if (!calm && r.chance(40)) {
     p.spikes = static_cast<int>(r.between(2, 60));
     p.spike = r.between(5 * millisecond, lease);
@@ -248,6 +252,10 @@ plan make_plan(std::uint64_t seed) {
   for (int i = 0; i < clients; ++i) {
     client_plan c;
     c.settings = make_settings(r, lease, p.latency + p.jitter);
+    if (all_usual) {
+      c.settings.claim = usual.claim;
+      c.settings.fence_retention = usual.fence_retention;
+    }
     c.clock_offset = r.between(-1'000'000, 1'000'000) * millisecond;
     c.drift_ppm = r.chance(30) ? 0 : r.between(-4950, 4950);
     c.start = r.chance(50) ? 0 : r.between(0, 20 * millisecond);
