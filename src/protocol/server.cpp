@@ -115,7 +115,7 @@ void server::go_on(time_point now) {
     } else if (asks) {
       patience(s, lost_at_);
     } else if (s.at == place::state::leaving && !connected_) {
-      if (!failing_ || !s.check.armed()) timers_.arm(s.check, lost_at_ + settings_.command_timeout);
+      if (!s.check.armed()) timers_.arm(s.check, lost_at_ + settings_.command_timeout);
     } else if (s.at == place::state::leaving && s.told_on != connection_) {
       send_leave(s, false, now);  // the failure came before this connection had come to the place
     }

@@ -353,8 +353,9 @@ void server::patience(place& s, time_point now) {
 }
 
 void server::check(place& s, time_point now) {
-  if (s.at == place::state::leaving && !connected_) {
-    // There was no answer within the command time-out. A clean-up goes on with the leave, and a new waiter may ask anew.
+  if (s.at == place::state::leaving) {
+    // There was no answer within the command time-out, perhaps on several connections. A clean-up goes on with the leave, and a new waiter may ask
+    // anew.
     become_idle(s);
     owe(s, s.id, nullptr, now);
     up_.left(s, now);
@@ -497,6 +498,7 @@ void server::leave_unless_granted(place& s, time_point now) {
     return;
   }
   enter(s, place::state::leaving);
+  s.check.cancel();
   if (connected_) {
     send_leave(s, false, now);
   } else {
@@ -505,7 +507,7 @@ void server::leave_unless_granted(place& s, time_point now) {
 }
 
 void server::send_leave(place& s, bool with_source, time_point now) {
-  s.check.cancel();
+  if (CONCH_MUTANT(leave_timed_anew)) s.check.cancel();
   tell(s);
   ++stats_.scripts;
   s.asks_for_lease();

@@ -89,7 +89,7 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
     bool const keeps = may && !way.alone && fence_is_due(*s, now);
     if (static_cast<bool>(s->permit) != permits || keeps != keep_fences) continue;
-    bool const elsewhere = s->of->granted_elsewhere(*s);
+    bool const elsewhere = s->of->granted_elsewhere(*s) && (s->deadline > now || CONCH_MUTANT(ended_looked_for));
     if (s->at != place::state::owned || !(may || elsewhere) || s->renewing) continue;
     milliseconds lease = may ? s->lease : milliseconds{};
     if (elsewhere) lease = std::max(lease, lease_left(*s, now));

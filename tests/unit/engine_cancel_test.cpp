@@ -420,6 +420,29 @@ TEST_F(EngineCancel, TotalWithAServerThatNeverComesBackKeepsNobodyWaiting) {
   }
 }
 
+// P4: a server that takes connections, and loses the answers.
+TEST_F(EngineCancel, TotalHasOneCommandTimeoutHoweverOftenItsLeaveIsRepeated) {
+  again();
+  caller& a = queued("a");
+  cancel(a, cancel_type::total);
+  ask("b");
+  disconnect();
+  time_point const lost = now;
+  for (int i = 0; i < 2; ++i) {
+    advance(settings.command_timeout / 4);
+    connect("1");
+    EXPECT_EQ(sent().back(), "leave L 1");
+    advance(settings.command_timeout / 8);
+    disconnect();
+  }
+  connect("1");
+  EXPECT_EQ(sent().back(), "leave L 1");
+  EXPECT_TRUE(heard().empty());
+  advance(lost + settings.command_timeout - now);
+  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(sent(), (texts{"release L 1", "acquire L 2"}));
+}
+
 TEST_F(EngineCancel, PartialAfterTotalAsksAnewForWhoeverCameMeanwhile) {
   again();
   caller& a = queued("a");

@@ -526,6 +526,16 @@ TEST_F(EngineWatchdog, DoesNotRenewPastMaxHoldAfterAReconnectEither) {
   EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"}));
 }
 
+TEST_F(EngineWatchdog, AsksNoServerForWhatIsOver) {  // P6
+  start_connected();
+  caller& a = holding("a", "L", {.max_hold = 2s});
+  advance(3s);
+  disconnect();
+  now = a.deadline();  // no timer has run yet
+  connect("another run");
+  EXPECT_EQ(sent(), (texts{"kill here:2", "subscribe", "prove"}));
+}
+
 TEST_F(EngineWatchdog, AsksAnotherServerAlsoForWhatIsNotRenewed) {  // P9
   start_connected();
   caller& a = holding("a", "L", {.max_hold = 2s});

@@ -89,6 +89,7 @@ enum class engine_mutant : std::uint16_t {
   awaited_at_first_only,
   awaited_by_connection,
   awaited_by_question_only,
+  leave_timed_anew,
   // a Cluster
   release_follows_ask,
   renewals_not_behind_ask,
@@ -101,6 +102,7 @@ enum class engine_mutant : std::uint16_t {
   holds_lost_on_reconnect,
   not_renewed_on_reconnect,
   fixed_not_looked_for,
+  ended_looked_for,
   renewal_shows_no_fence,
   wait_without_write,
   wait_of_another_batch,

@@ -89,6 +89,8 @@ constexpr mutant mutants[] = {
      engine_mutant::rest_of_a_connection_forgotten},
     {"source-never-again", "a script that a server forgets twice is not sent to it again", "P4", engine_mutant::source_never_again},
     {"old-connections-live-on", "a new connection does not end the old one", "†4", engine_mutant::old_connections_live_on},
+    {"ended-looked-for", "another server is asked about a hold whose end has passed, under the same id", "P6", engine_mutant::ended_looked_for},
+    {"leave-timed-anew", "a leave has a command time-out anew for each connection that loses its answer", "P4", engine_mutant::leave_timed_anew},
     {"cleanups-not-repeated", "a release without an answer is not repeated after a reconnect", "P6", engine_mutant::cleanups_not_repeated},
     {"not-asked-again", "a new connection does not ask again for what is queued", "†4", engine_mutant::not_asked_again},
     {"failure-not-cleaned-up", "an acquire that failed is not cleaned up", "P6", engine_mutant::failure_not_cleaned_up},
