@@ -85,7 +85,7 @@ class suite {
     std::map<std::string, results> of;
     std::vector<running> set;
     for (auto const& p : peers_) {
-      if (!is_floor(p) && p.name != local_) set.push_back({p, {}});
+      if (!is_floor(p) && p.name != local_ && p.name != looks_) set.push_back({p, {}});
     }
     auto const measure = [&](running& one) {
       auto const processes = start(one.of, "drain", port_, 1, clients);
@@ -215,7 +215,7 @@ class suite {
   std::vector<running> start_all(std::string const& workload, std::size_t processes, std::size_t tasks, bool with_floor) {
     std::vector<running> all;
     for (auto const& p : peers_) {
-      if (is_floor(p) ? !with_floor : p.name == local_ && workload != "contended") continue;
+      if (is_floor(p) ? !with_floor : (p.name == local_ && workload != "contended") || (p.name == looks_ && workload != "uncontended")) continue;
       progress("starting: " + workload + ", " + p.name);
       try {
         all.push_back({p, start(p, workload, port_, processes, tasks)});
@@ -322,6 +322,7 @@ class suite {
   static constexpr char const* floor_ = "floor";
   static constexpr char const* least_ = "the least with a line and a fence, raw";
   static constexpr char const* local_ = "conch, local_slice 0";
+  static constexpr char const* looks_ = "conch, its loop looks for 100 us before it sleeps";
 };
 
 }  // namespace
@@ -334,8 +335,11 @@ int main(int argc, char** argv) try {
                                        "$CONCH_BENCH_PEER: only those whose names have this in it, and conch.");
   std::signal(SIGPIPE, SIG_IGN);
   std::string const own = std::string{argv[0]}.substr(0, std::string{argv[0]}.rfind('/') + 1) + "bench_peer_conch";
-  std::vector<peer> peers{
-      {suite::floor_, {own, "raw"}}, {suite::least_, {own, "raw-least"}}, {"conch", {own, "conch"}}, {suite::local_, {own, "conch-each"}}};
+  std::vector<peer> peers{{suite::floor_, {own, "raw"}},
+                          {suite::least_, {own, "raw-least"}},
+                          {"conch", {own, "conch"}},
+                          {suite::local_, {own, "conch-each"}},
+                          {suite::looks_, {own, "conch-looks"}}};
   char const* const only = std::getenv("CONCH_BENCH_PEER");
   if (list != nullptr) {
     for (auto& p : read_peers(list)) {

@@ -75,7 +75,7 @@ std::string_view letter(engine::permit const& permit) { return {reinterpret_cast
 
 std::int64_t count(std::chrono::milliseconds d) { return d.count(); }
 
-/// Its mode is the usual one if the caller says so.
+/// Are its times the usual ones, and is it not patient?
 template <class Command>
 bool is_usual(Command const& c) {
   return c.lease == usual_lease && c.claim == usual_claim && c.retention == usual_retention && !c.patient;

@@ -247,15 +247,21 @@ void make_forged(random_source& r, plan& p) {
   for (client_plan& c : p.clients) c.settings.verify_pushes = verified;
 }
 
+// Of a process that is not started again.
+fault_plan make_death(random_source& r, plan& p, nanos lease, nanos span) {
+  fault_plan death = make_fault(r, p, lease, span, kind::die);
+  death.length = death.length2 = 0;
+  death.variant = 0;
+  return death;
+}
+
 // The owner dies, and roles change before its lease is over. A client hears of that by another lock, and asks for this one when those who stand
 // in its line may still be at the replica. Another one like it may be behind, and the first of the two give its wait up.
 void come_late(random_source& r, plan& p, nanos lease) {
   nanos const change = 12 * (p.latency + p.jitter) + r.between(200 * millisecond, 600 * millisecond), idle = r.between(0, lease * 3 / 4);
-  fault_plan death = make_fault(r, p, lease, 0, kind::die);
+  fault_plan death = make_death(r, p, lease, 0);
   death.at = change - r.between(0, 100 * millisecond);
   death.client = 0;
-  death.length = death.length2 = 0;
-  death.variant = 0;
   fault_plan changes = make_fault(r, p, lease, 0, kind::role_change);
   changes.at = change;
   changes.length = 0;
@@ -349,10 +355,8 @@ void make_regroup(random_source& r, plan& p) {
     p.faults.push_back(f);
     if (r.chance(20)) {
       // The lease of who dies here is over about when the others come back: then their questions pass the lock on.
-      fault_plan death = make_fault(r, p, lease, span, kind::die);
+      fault_plan death = make_death(r, p, lease, span);
       death.at = std::max<nanos>(0, at - r.between(lease / 2, lease));
-      death.length = death.length2 = 0;
-      death.variant = 0;
       p.faults.push_back(death);
     }
     at += 800 * millisecond;  // all are back before the next; of a change of roles they hear when they ask again
