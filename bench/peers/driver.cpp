@@ -85,7 +85,7 @@ class suite {
     std::map<std::string, results> of;
     std::vector<running> set;
     for (auto const& p : peers_) {
-      if (!is_floor(p) && p.name != local_ && p.name != looks_) set.push_back({p, {}});
+      if (!is_floor(p) && is_for(p, "drain")) set.push_back({p, {}});
     }
     auto const measure = [&](running& one) {
       auto const processes = start(one.of, "drain", port_, 1, clients);
@@ -215,7 +215,7 @@ class suite {
   std::vector<running> start_all(std::string const& workload, std::size_t processes, std::size_t tasks, bool with_floor) {
     std::vector<running> all;
     for (auto const& p : peers_) {
-      if (is_floor(p) ? !with_floor : (p.name == local_ && workload != "contended") || (p.name == looks_ && workload != "uncontended")) continue;
+      if (is_floor(p) ? !with_floor : !is_for(p, workload)) continue;
       progress("starting: " + workload + ", " + p.name);
       try {
         all.push_back({p, start(p, workload, port_, processes, tasks)});
@@ -309,6 +309,13 @@ class suite {
   }
 
   static bool is_floor(peer const& p) { return p.name == floor_ || p.name == least_; }
+
+  /// Some ways to use conch make a difference in one workload only.
+  static bool is_for(peer const& p, std::string_view workload) {
+    if (p.name == local_) return workload == "contended";
+    if (p.name == looks_) return workload == "uncontended";
+    return true;
+  }
 
   options const& chosen_;
   std::vector<peer> const& peers_;

@@ -7,10 +7,10 @@
 #include "support/messages.hpp"
 
 #include <gtest/gtest.h>
-#include <array>
 #include <conch/config.hpp>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
 #include <string>
@@ -309,20 +309,21 @@ TEST(Encode, LeavesOutWhatIsTheDefaultOfAConfig) {
   protocol::release_command const release{"a", 7, false, usual_lease, usual_claim, usual_retention};
   EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7"}));
   EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7"}));
-  for (auto const change : {+[](protocol::acquire_command& c) { c.wait = false; }, +[](protocol::acquire_command& c) { c.patient = true; },
-                            +[](protocol::acquire_command& c) { c.lease += 1ms; }, +[](protocol::acquire_command& c) { c.claim += 1ms; },
-                            +[](protocol::acquire_command& c) { c.retention += 1ms; }}) {
-    auto other = acquire;
+  auto const says_more = [](auto const& usual, auto const& change) {
+    auto other = usual;
     change(other);
     EXPECT_EQ(encoded(other).size(), 11u);
-  }
-  for (auto const change : {+[](protocol::release_command& c) { c.keep = true; }, +[](protocol::release_command& c) { c.patient = true; },
-                            +[](protocol::release_command& c) { c.lease += 1ms; }, +[](protocol::release_command& c) { c.claim += 1ms; },
-                            +[](protocol::release_command& c) { c.retention += 1ms; }}) {
-    auto other = release;
-    change(other);
-    EXPECT_EQ(encoded(other).size(), 11u);
-  }
+  };
+  auto const says_more_with_other_times = [&](auto const& usual) {
+    says_more(usual, [](auto& c) { c.patient = true; });
+    says_more(usual, [](auto& c) { c.lease += 1ms; });
+    says_more(usual, [](auto& c) { c.claim += 1ms; });
+    says_more(usual, [](auto& c) { c.retention += 1ms; });
+  };
+  says_more_with_other_times(acquire);
+  says_more_with_other_times(release);
+  says_more(acquire, [](auto& c) { c.wait = false; });
+  says_more(release, [](auto& c) { c.keep = true; });
 }
 
 TEST(Encode, WritesPermitsOfLocksWithSeveralOwners) {
