@@ -2,12 +2,11 @@
 #include "base/readable.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace conch {
 
 namespace {
-
-constexpr std::string_view dots = "...";
 
 struct character {
   char32_t value = 0;
@@ -32,11 +31,55 @@ character first_of(std::string_view text) {
   return {value, size};
 }
 
-bool harmless(char32_t c) {
-  if (c < 0x20 || (c >= 0x7f && c <= 0x9f)) return false;                 // C0, DEL, C1
-  if (c == 0x61c || c == 0x200e || c == 0x200f) return false;             // marks of direction
-  return !(c >= 0x2028 && c <= 0x202e) && !(c >= 0x2066 && c <= 0x2069);  // line and paragraph ends, embeddings, isolates
+struct range {
+  char32_t first, last;
+};
+
+/// Characters that a terminal obeys, that break or turn round a line, or that nobody sees: the categories Cc, Zl, Zp and Cf, the property
+/// Default_Ignorable_Code_Point, and what is no character at all. In order. (Unicode 15; unassigned places of the blocks are in it too.)
+constexpr range obeyed_or_unseen[] = {
+    {0x00, 0x1f},        // C0
+    {0x7f, 0x9f},        // DEL, C1
+    {0xad, 0xad},        // a hyphen that is seen at the end of a line only
+    {0x34f, 0x34f},      // joins graphemes
+    {0x600, 0x605},      // signs of Arabic that stand under the digits behind them
+    {0x61c, 0x61c},      // a mark of direction
+    {0x6dd, 0x6dd},      //
+    {0x70f, 0x70f},      //
+    {0x890, 0x891},      //
+    {0x8e2, 0x8e2},      //
+    {0x115f, 0x1160},    // fillers of Hangul
+    {0x17b4, 0x17b5},    //
+    {0x180b, 0x180f},    //
+    {0x200b, 0x200f},    // no width, joiners, marks of direction
+    {0x2028, 0x202e},    // the ends of lines and paragraphs, embeddings, overrides
+    {0x2060, 0x206f},    // joiners, isolates
+    {0x3164, 0x3164},    //
+    {0xfdd0, 0xfdef},    // no characters
+    {0xfe00, 0xfe0f},    // selectors of a variation
+    {0xfeff, 0xfeff},    // the mark of byte order
+    {0xffa0, 0xffa0},    //
+    {0xfff0, 0xfffb},    // annotations
+    {0xfffe, 0xffff},    // no characters, as the last two of each plane
+    {0x110bd, 0x110bd},  //
+    {0x110cd, 0x110cd},  //
+    {0x13430, 0x1343f},  //
+    {0x1bca0, 0x1bca3},  //
+    {0x1d173, 0x1d17a},  //
+    {0xe0000, 0xe0fff},  // tags, selectors of a variation
+};
+
+/// Characters that look like a space, or like several.
+constexpr range like_a_space[] = {{0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a}, {0x202f, 0x202f},
+                                  {0x205f, 0x205f}, {0x2800, 0x2800}, {0x3000, 0x3000}};
+
+template <std::size_t N>
+bool is_in(char32_t c, range const (&ranges)[N]) {
+  auto const* const behind = std::upper_bound(std::begin(ranges), std::end(ranges), c, [](char32_t v, range const& r) { return v < r.first; });
+  return behind != std::begin(ranges) && c <= std::prev(behind)->last;
 }
+
+bool harmless(char32_t c) { return !is_in(c, obeyed_or_unseen) && (c & 0xfffeU) != 0xfffe; }
 
 void append_escaped(char c, std::string& to) {
   constexpr char digits[] = "0123456789abcdef";
@@ -44,28 +87,49 @@ void append_escaped(char c, std::string& to) {
   to += {'\\', 'x', digits[byte >> 4U], digits[byte & 15U]};
 }
 
+/// Escapes `text`, one character after the other, and appends `end`. A text of more than `most` bytes ends with `cut` instead.
+template <class Is_plain>
+std::string escaped(std::string_view text, std::size_t most, std::string_view end, std::string_view cut, Is_plain const& is_plain) {
+  std::string out;
+  out.reserve(std::min(text.size(), most));
+  std::size_t whole = 0;  // behind so many bytes `cut` still fits
+  for (std::size_t at = 0; at < text.size();) {
+    character const next = first_of(text.substr(at));
+    std::size_t const size = std::max<std::size_t>(next.size, 1);
+    std::string_view const bytes = text.substr(at, size);
+    if (next.size != 0 && is_plain(next.value, at)) {
+      out += bytes;
+    } else if (bytes == "\\" || bytes == "\"") {
+      out.append("\\").append(bytes);
+    } else {
+      for (char const c : bytes) append_escaped(c, out);
+    }
+    at += size;
+    if (out.size() > most) {
+      out.resize(whole);
+      return out.append(cut);
+    }
+    if (out.size() + cut.size() <= most) whole = out.size();
+  }
+  return out.append(end);
+}
+
 }  // namespace
 
 std::string readable(std::string_view words, std::size_t most) {
-  std::string out;
-  out.reserve(std::min(words.size(), most));
-  std::size_t whole = 0;  // behind so many bytes the dots still fit
-  while (!words.empty()) {
-    character const next = first_of(words);
-    std::size_t const size = std::max<std::size_t>(next.size, 1);
-    if (next.size != 0 && harmless(next.value)) {
-      out += words.substr(0, size);
-    } else {
-      for (char const c : words.substr(0, size)) append_escaped(c, out);
-    }
-    words.remove_prefix(size);
-    if (out.size() > most) {
-      out.resize(whole);
-      return out.append(dots);
-    }
-    if (out.size() + dots.size() <= most) whole = out.size();
-  }
-  return out;
+  return escaped(words, most, "", "...", [](char32_t c, std::size_t) { return harmless(c); });
+}
+
+std::string printable(std::string_view name, std::size_t most) {
+  return escaped(name, most, "", "\\...", [&](char32_t c, std::size_t at) {
+    bool const at_an_end = c == ' ' && (at == 0 || at + 1 == name.size());
+    return harmless(c) && !is_in(c, like_a_space) && c != '\\' && !at_an_end;
+  });
+}
+
+std::string in_quotes(std::string_view name, std::size_t most) {
+  return '"' +
+         escaped(name, most, "\"", "\"...", [](char32_t c, std::size_t) { return harmless(c) && !is_in(c, like_a_space) && c != '\\' && c != '"'; });
 }
 
 }  // namespace conch

@@ -14,18 +14,6 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// The name as printable text, so that no two names give the same: a backslash is written as two.
-std::string unmistakable(std::string_view name) {
-  std::string out;
-  for (;;) {
-    auto const at = name.find('\\');
-    out += readable(name.substr(0, at), std::string_view::npos);
-    if (at == std::string_view::npos) return out;
-    out += "\\\\";
-    name.remove_prefix(at + 1);
-  }
-}
-
 class exposition {
  public:
   explicit exposition(std::string_view labels) : labels_{labels} {}
@@ -49,7 +37,7 @@ class exposition {
   template <typename F>
   void locks(std::string_view name, std::string_view help, std::vector<lock_statistics> const& all, F value) {
     head(name, help, "counter");
-    for (auto const& one : all) sample(name, {}, "lock=\"" + escaped(unmistakable(one.name)) + "\"", value(one));
+    for (auto const& one : all) sample(name, {}, "lock=\"" + escaped(printable(one.name)) + "\"", value(one));
   }
 
   void latency(std::string_view name, std::string_view help, histogram const& h) {
