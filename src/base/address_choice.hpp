@@ -1,0 +1,71 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/clock.hpp>
+#include <conch/detail/api.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace conch {
+
+/// Decides which address of a server, or which server of a list, is tried next, and how long it may take.
+///
+/// One that says nothing costs its share of the attempt, not all of it. What was found out is remembered: the next attempt begins with the address
+/// that was good, goes on with those of which nothing is known, then with those that answered and could not be used, and tries those that
+/// were silent last. Among equals the one whose failure is oldest comes first, so that no address is left out for ever. Where everything is slow
+/// and nothing is dead, shares would be too short: they double after each attempt that met silence and found nothing good. No I/O, no clock.
+///
+/// An attempt: begin(), then next() before each address, and one of silent(), refused() and succeeded() after it.
+class address_choice {
+ public:
+  struct limits {
+    duration whole;  // of an attempt, whatever the number of addresses: connect_timeout
+    duration lease;  // in a third of it all addresses are tried once, since holds are to outlive that
+  };
+
+  /// An attempt at these begins; one that is under way ends. What is known of an address is kept under its text for as long as it is in the list.
+  /// Of equal texts only the first has a turn.
+  CONCH_API void begin(std::vector<std::string> addresses, limits l, time_point now);
+  /// False: each address has had its turn, or the time of the attempt is over.
+  [[nodiscard]] CONCH_API bool next(time_point now);
+
+  // Of the address whose turn it is.
+  std::size_t number() const noexcept { return order_[turn_]; }
+  std::string const& address() const noexcept { return known_[number()].address; }
+  /// When it counts as silent.
+  time_point until() const noexcept { return until_; }
+  /// There are others whose turn comes later in this attempt.
+  bool has_more() const noexcept { return turn_ + 1 < order_.size(); }
+
+  /// It has not answered until now.
+  CONCH_API void silent(time_point now);
+  /// It has answered, or something has for it, and cannot be used: nobody listens there, or it is not the server to talk to.
+  CONCH_API void refused(time_point now);
+  /// It is the server. The attempt is over.
+  CONCH_API void succeeded();
+
+ private:
+  // In the order in which they are tried.
+  enum class state : std::uint8_t { good, unknown, refused, silent };
+  struct known {
+    std::string address;
+    state last = state::unknown;
+    time_point since{};
+  };
+
+  void note(state s, time_point now);
+
+  std::vector<known> known_;
+  std::vector<std::size_t> order_;  // of this attempt: places in known_
+  std::size_t turn_ = 0;
+  bool begun_ = false;  // next() was called in this attempt
+  bool met_silence_ = false;
+  unsigned doublings_ = 0;
+  duration share_{};
+  time_point end_{}, until_{};
+};
+
+}  // namespace conch
