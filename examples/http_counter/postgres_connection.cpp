@@ -1,9 +1,10 @@
 #include "postgres_connection.hpp"
 
+#include "as_tuple.hpp"
+
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
@@ -16,8 +17,6 @@ namespace http_counter {
 namespace asio = boost::asio;
 
 namespace {
-
-constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 
 struct clears_result {
   void operator()(PGresult* r) const noexcept { PQclear(r); }

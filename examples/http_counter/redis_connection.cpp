@@ -1,8 +1,9 @@
 #include "redis_connection.hpp"
 
+#include "as_tuple.hpp"
+
 #include <sys/socket.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -20,8 +21,6 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 namespace {
-
-constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 
 [[noreturn]] void fail(char const* doing, error_code why) {
   throw store_error(std::string("Redis cannot be reached (") + doing + ": " + why.message() + ")");

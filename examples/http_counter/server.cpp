@@ -1,6 +1,7 @@
 #include "server.hpp"
 
-#include <boost/asio/as_tuple.hpp>
+#include "as_tuple.hpp"
+
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -16,12 +17,6 @@ namespace http_counter {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
-
-namespace {
-
-constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
-
-}  // namespace
 
 server::server(asio::io_context& ctx, service& does, options const& chosen)
     : ctx_(ctx), service_(does), limit_(chosen.request_timeout), names_(chosen.hosts), strand_(asio::make_strand(ctx)),

@@ -1,6 +1,7 @@
 #include "session.hpp"
 
-#include <boost/asio/as_tuple.hpp>
+#include "as_tuple.hpp"
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -18,8 +19,6 @@ namespace beast = boost::beast;
 using boost::system::error_code;
 
 namespace {
-
-constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 
 // Known methods only: the word goes into the metrics.
 std::string method_of(request_parser const& parser) {

@@ -28,7 +28,7 @@ constexpr duration shortest_hold = milliseconds{1};
 constexpr duration shortest_renewal = milliseconds{10};
 constexpr duration shortest_keep_alive = milliseconds{10};
 
-[[noreturn]] void refuse(errc e, std::string const& why) { throw boost::system::system_error{make_error_code(e, why)}; }
+using detail::refuse;
 
 void require(bool holds, std::string const& why) {
   if (!holds) refuse(errc::invalid_config, why);

@@ -5,11 +5,17 @@
 
 #include <conch/mutex.hpp>
 
+#include <boost/system/system_error.hpp>
+
 #include <string>
+#include <string_view>
 
 namespace conch::detail {
 
 inline constexpr std::uint32_t most_permits = engine::most_permits;
+
+/// Throws a system_error with this code and reason.
+[[noreturn]] inline void refuse(errc e, std::string_view why) { throw boost::system::system_error{make_error_code(e, why)}; }
 
 /// errc::invalid_config unless a semaphore may have so many permits.
 error_code checked_permits(std::uint32_t permits);

@@ -1,11 +1,10 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "backends/deployment.hpp"
+#include "client/checked.hpp"
 #include "client/core.hpp"
 
 #include <conch/guard.hpp>
 #include <conch/hold.hpp>
-
-#include <boost/system/system_error.hpp>
 
 #include <iterator>
 #include <utility>
@@ -17,7 +16,7 @@ namespace {
 
 constexpr std::size_t most_arguments = 7000;  // a script has room for 8000 values
 
-[[noreturn]] void refuse(errc e, std::string_view why) { throw boost::system::system_error{make_error_code(e, why)}; }
+using detail::refuse;
 
 }  // namespace
 

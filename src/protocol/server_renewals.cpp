@@ -8,13 +8,6 @@
 // Renewals: many holds in one script.
 namespace conch::protocol {
 
-namespace {
-
-/// Locks in one renewal script. The bound keeps the script from blocking the server for more than about 0.2 ms.
-constexpr std::size_t renewals_per_script = 200;
-
-}  // namespace
-
 void server::renew(std::span<engine::place* const> places, time_point now) {
   if (!connected_) return;
   std::vector<place*> mine;

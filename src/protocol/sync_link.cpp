@@ -11,9 +11,6 @@ namespace conch::protocol {
 
 namespace {
 
-/// As of a renewal on the first connection: a script does not block the server for more than about 0.2 ms.
-constexpr std::size_t renewals_per_script = 200;
-
 /// For a connection that leads to another server than the first one, which may be about to connect there.
 constexpr milliseconds time_to_follow{100};
 

@@ -93,6 +93,9 @@ struct renewal {
   std::int64_t fence = 0;  // of the grant: another grant under this id is not renewed; 0: any grant
 };
 
+/// Locks in one renewal script. The bound keeps a script from blocking the server for more than about 0.2 ms.
+inline constexpr std::size_t renewals_per_script = 200;
+
 struct renew_command {
   std::span<renewal const> items;
   bool with_source = false;
@@ -214,6 +217,9 @@ enum class fault {
   tls_failed,     // TLS does not come about: report
   not_supported,  // this server never will: report
 };
+
+/// Another attempt at the same server changes nothing.
+constexpr bool is_final(fault what) { return what != fault::try_later && what != fault::reconnect; }
 
 /// The flags for "passed on" in the answer of a release (lua/release.lua, lua/permit_release.lua) or of an order.
 constexpr std::int64_t passed_on_flag = 1;   // the lock was granted to a client that may be dead

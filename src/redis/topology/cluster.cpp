@@ -19,8 +19,6 @@ constexpr std::size_t digits_of_id = 8;
 /// So often the same node is asked while the doubt does not end. It may be cut off from those that know.
 constexpr unsigned most_in_vain = 20;
 
-bool is_final(fault what) { return what != fault::try_later && what != fault::reconnect; }
-
 }  // namespace
 
 cluster::cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map)

@@ -20,8 +20,6 @@ constexpr duration between_doubts = std::chrono::milliseconds{500};
 /// "NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT": a name may not contain a blank.
 bool is_of(std::string_view event, std::string_view name) { return event.starts_with(name) && event.substr(name.size()).starts_with(' '); }
 
-bool is_final(fault what) { return what != fault::try_later && what != fault::reconnect; }
-
 }  // namespace
 
 sentinels::sentinels(sentinel_url const& url, times t, std::map<std::string, std::string> const& address_map)
