@@ -1,12 +1,5 @@
--- conch's locks in PostgreSQL. Run as a role that may create a schema; a client does so itself where it may.
--- Run it again for a newer version: it changes what is there, and takes no lock away.
--- Another role needs: grant usage on schema conch to ROLE; grant select, insert, update, delete on all tables in schema conch to ROLE.
-select pg_advisory_xact_lock(7165064744911531112);  -- clients that find no schema at the same time
-
-do $$ begin
-  if to_regnamespace('conch') is null then create schema conch; end if;
-end $$;
-
+-- The tables, and what all functions share.
+--
 -- Who changes something here: raise conch.version() and schema_version (src/postgresql/schema.hpp). Add a column below its table with `alter table ... add
 -- column if not exists ... default ...`. Clients of before use the functions of now: one that is to take something else gets another name.
 
@@ -52,13 +45,15 @@ create unlogged table if not exists conch.request (  -- to let go, by the fence 
 create unlogged table if not exists conch.watcher (  -- waits until the lock is free
   key bytea, at bigint, id text collate "C", primary key (key, at, id));
 
+-- Under which key a client listens that could not have its own (conch.hear).
+create unlogged table if not exists conch.hearer (client text collate "C" primary key, key bigint not null);
+
 create unlogged table if not exists conch.alive (
   one boolean primary key check (one), since bigint not null, quiet_until bigint not null, longest bigint not null);
 create unlogged table if not exists conch.swept (one boolean primary key check (one), key bytea not null);  -- how far rows were looked through
-create table if not exists conch.settings (one boolean primary key check (one), longest_lease bigint not null);  -- in ms, logged
 insert into conch.settings values (true, 0) on conflict do nothing;
 
-create or replace function conch.version() returns integer language sql immutable as $$ select 1 $$;
+create or replace function conch.version() returns integer language sql immutable as $$ select 2 $$;
 
 -- Once in a command, and after its row was locked: now() is when the transaction began.
 create or replace function conch.now_us() returns bigint language sql volatile as
@@ -76,53 +71,40 @@ $$ begin raise exception using errcode = 'CN001', message = 'the name is that of
 
 -- How many ms longer nothing may be granted. With the tables the holds of before are lost, but their holders do not know. So the longest lease
 -- that anybody ever asked for is written, and waited out. It is on the disk before a lock is granted for so long.
+-- No more than that is ever waited for: the clock may have gone back since, or it was ahead when the tables were lost.
+-- The row with the longest lease is missing only where somebody has left it out of a copy, or has deleted it: then nothing is known of any hold.
 create or replace function conch.quiet(lease bigint, t bigint) returns bigint language plpgsql as $$
 declare a conch.alive;
 begin
   select * into a from conch.alive;
   if not found then
+    insert into conch.settings values (true, 0) on conflict do nothing;
     insert into conch.alive select true, t, t + s.longest_lease * 1000, s.longest_lease from conch.settings s on conflict do nothing;
     select * into strict a from conch.alive;
   end if;
   if lease > a.longest then
     perform set_config('synchronous_commit', 'on', true);
-    update conch.settings set longest_lease = lease where longest_lease < lease;
+    insert into conch.settings as s values (true, lease)
+      on conflict (one) do update set longest_lease = excluded.longest_lease where s.longest_lease < excluded.longest_lease;
     update conch.alive set longest = lease where longest < lease;
+  end if;
+  if a.quiet_until > t + a.longest * 1000 then
+    update conch.alive x set quiet_until = least(x.quiet_until, t + x.longest * 1000) returning x.quiet_until into a.quiet_until;
   end if;
   return greatest((a.quiet_until - t + 999) / 1000, 0);
 end $$;
 
--- A client that listens holds an advisory lock as long as its connection lives.
+-- A client that listens holds an advisory lock as long as its connection lives. Everybody can see such keys, and can take them: a client whose key
+-- is taken listens under another one (conch.hear), and whoever takes the key of a dead client makes it look alive for a claim.
 -- The lock is not kept until the end of the transaction: a long line would need too many.
-create or replace function conch.hears(id text) returns boolean language sql volatile as
-$$ select case when conch.client(id) = current_setting('conch.client', true) then true
-               when pg_try_advisory_lock_shared(conch.key_of(conch.client(id)))
-                 then not pg_advisory_unlock_shared(conch.key_of(conch.client(id)))
-               else true end $$;
-
-create or replace function conch.without_expired(l conch.lock, ms bigint) returns conch.lock language plpgsql as $$
+create or replace function conch.hears(id text) returns boolean language plpgsql as $$
+declare c text := split_part(id, '.', 1); k bigint;
 begin
-  if l.owner_until < ms then l.owner_until := -1; end if;
-  if l.line_until < ms then
-    if l.waiting then delete from conch.line q where q.key = l.key; end if;
-    l.waiting := false;
-    l.line_until := -1;
-  end if;
-  if l.fence_until < ms then l.fence_until := -1; end if;
-  if l.hash_until <> -1 and l.hash_until < ms then
-    delete from conch.part p where p.key = l.key;
-    l.hash_until := -1;
-  end if;
-  if l.requests_until <> -1 and l.requests_until < ms then
-    delete from conch.request r where r.key = l.key;
-    l.requests_until := -1;
-  end if;
-  if l.watchers_until <> -1 and l.watchers_until < ms then
-    delete from conch.watcher w where w.key = l.key;
-    l.watchers_until := -1;
-  end if;
-  if l.alert_until < ms then l.alert_until := -1; end if;
-  return l;
+  if c = current_setting('conch.client', true) then return true; end if;
+  select h.key into k from conch.hearer h where h.client = c;
+  if not found then k := conch.key_of(c); end if;
+  if pg_try_advisory_lock_shared(k) then return not pg_advisory_unlock_shared(k); end if;
+  return true;
 end $$;
 
 create or replace function conch.put(l conch.lock) returns void language plpgsql as $$
@@ -132,6 +114,41 @@ begin
     line_until = l.line_until, fence = l.fence, fence_until = l.fence_until, requests_until = l.requests_until, watchers_until = l.watchers_until,
     alert_until = l.alert_until
   where k.key = l.key;
+end $$;
+
+-- The lock without what has expired. Rows that go with it are deleted, and so the lock's own row says at once that they have gone.
+create or replace function conch.without_expired(l conch.lock, ms bigint) returns conch.lock language plpgsql as $$
+declare gone boolean := false;
+begin
+  if l.owner_until < ms then l.owner_until := -1; end if;
+  if l.line_until < ms then
+    if l.waiting then
+      delete from conch.line q where q.key = l.key;
+      gone := true;
+    end if;
+    l.waiting := false;
+    l.line_until := -1;
+  end if;
+  if l.fence_until < ms then l.fence_until := -1; end if;
+  if l.hash_until <> -1 and l.hash_until < ms then
+    delete from conch.part p where p.key = l.key;
+    l.hash_until := -1;
+    l.used := 0;
+    gone := true;
+  end if;
+  if l.requests_until <> -1 and l.requests_until < ms then
+    delete from conch.request r where r.key = l.key;
+    l.requests_until := -1;
+    gone := true;
+  end if;
+  if l.watchers_until <> -1 and l.watchers_until < ms then
+    delete from conch.watcher w where w.key = l.key;
+    l.watchers_until := -1;
+    gone := true;
+  end if;
+  if l.alert_until < ms then l.alert_until := -1; end if;
+  if gone then perform conch.put(l); end if;
+  return l;
 end $$;
 
 -- Looks at some more locks, and deletes those of which nothing is left; not `mine`, of which nothing is there yet.

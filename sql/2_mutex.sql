@@ -24,10 +24,10 @@ begin
   return conch.shorter_line(l);
 end $$;
 
--- Is the first in line one that has not connected again yet?
-create or replace function conch.awaits(k bytea, me text) returns boolean language sql as
-$$ select coalesce((select x.id is distinct from me and not conch.hears(x.id)
-                    from (select q.id from conch.line q where q.key = k order by q.ticket, q.id, q.rest limit 1) x), false) $$;
+-- Is one of the first `room` in line not there, who may be about to connect again? Not `me`.
+create or replace function conch.awaits_any(k bytea, me text, room bigint) returns boolean language sql as
+$$ select exists (select from (select q.id from conch.line q where q.key = k order by q.ticket, q.id, q.rest limit greatest(least(room, 100), 0)) x
+                  where x.id is distinct from me and not conch.hears(x.id)) $$;
 
 create or replace function conch.acquire(k bytea, me text, waits boolean, patient boolean, lease bigint, claim bigint, retention bigint,
   shown bigint, not_after bigint) returns bigint[] language plpgsql as $$
@@ -38,7 +38,7 @@ begin
       fence = c.t - 1577836800000000, fence_until = c.t / 1000 + retention
     from (select conch.now_us() as t, a.quiet_until, a.longest from conch.alive a) c
     where x.key = k and x.owner_until < c.t / 1000 and x.hash_until < c.t / 1000 and not x.waiting
-      and (x.fence_until < c.t / 1000 or x.fence < c.t - 1577836800000000) and c.quiet_until <= c.t and greatest(lease, claim) <= c.longest
+      and (x.fence_until < c.t / 1000 or x.fence < c.t - 1577836800000000) and c.t > 1577836800000000 and c.quiet_until <= c.t and greatest(lease, claim) <= c.longest
     returning c.t into t;
     if found then return array[1, t - 1577836800000000, t]; end if;
   end if;
@@ -71,7 +71,7 @@ begin
       q := conch.enqueue(k, me, '', shown, t);
       l := conch.keep_line(l, claim + lease, ms);
     end if;
-    if patient and conch.awaits(k, me) then
+    if patient and conch.awaits_any(k, me, 1) then
       perform conch.put(l);
       return case when waits then array[0, soon, t, q] else array[2, soon, t] end;
     end if;
@@ -209,7 +209,7 @@ begin
       return case when again = '' then array[0, 0, 0, t] else array[0, 0, 1, t, 0, remains, q] end;
     end if;
   end if;
-  if patient and l.waiting and conch.awaits(k, null) then
+  if patient and l.waiting and conch.awaits_any(k, null, 1) then
     perform conch.put(l);
     return array[case when mine then 3 else 0 end, 0, 1, t];
   end if;

@@ -95,17 +95,26 @@ begin
 end $$;
 
 do $$ begin
-  if to_regtype('conch.admitted') is null then create type conch.admitted as (l conch.lock, fence bigint, segment bigint, others bigint); end if;
+  if to_regtype('conch.let_in') is null then
+    create type conch.let_in as (l conch.lock, fence bigint, segment bigint, others bigint, absent boolean);
+  end if;
 end $$;
 
 -- Lets in those in line who fit. `who` is the asker, who is told by the answer; '': nobody. In the order of the line the first that does not fit
--- stops it; with segments, and where permits belong to one owner, it is passed over.
-create or replace function conch.admit(l conch.lock, who text, me text, my_lease bigint, floor bigint, claim bigint, retention bigint, t bigint)
-returns conch.admitted language plpgsql as $$
-declare q record; s bigint; size bigint; f bigint := floor; ready boolean := false; r conch.admitted; in_order boolean := l.kind in (114, 115);
+-- stops it; with segments, and where permits belong to one owner, it is passed over. A patient one lets nobody in while one of those for whom there
+-- may be room is not there (`absent`).
+create or replace function conch.let_in(l conch.lock, who text, me text, patient boolean, my_lease bigint, floor bigint, claim bigint, retention bigint,
+  t bigint) returns conch.let_in language plpgsql as $$
+declare q record; s bigint; size bigint; f bigint := floor; ready boolean := false; r conch.let_in; in_order boolean := l.kind in (114, 115);
 begin
   r.others := 0;
+  r.absent := false;
   if l.waiting and l.used < l.lim and conch.quiet(0, t) = 0 then
+    if patient and conch.awaits_any(l.key, me, l.lim - l.used) then
+      r.absent := true;
+      r.l := l;
+      return r;
+    end if;
     for q in select x.ctid as place, x.id, x.rest, split_part(x.rest, ' ', 2) as weight, split_part(x.rest, ' ', 3) as visited
              from conch.line x where x.key = l.key order by x.ticket, x.id, x.rest loop
       exit when l.used >= l.lim;
@@ -156,7 +165,7 @@ end $$;
 
 create or replace function conch.acquire_permit(k bytea, me text, waits boolean, patient boolean, lease bigint, claim bigint, retention bigint,
   shown bigint, not_after bigint, kind integer, lim bigint, weight bigint, visited text, start bigint) returns bigint[] language plpgsql as $$
-declare l conch.lock; t bigint; ms bigint; q bigint := shown; mine conch.part; r conch.admitted; rest text := ' ' || weight || ' ' || visited;
+declare l conch.lock; t bigint; ms bigint; q bigint := shown; mine conch.part; r conch.let_in; rest text := ' ' || weight || ' ' || visited;
   remains bigint; s bigint; size bigint; passed integer := 0; nobody boolean; in_line boolean; soon constant bigint := 20;
 begin
   l := conch.load(k);
@@ -168,14 +177,13 @@ begin
   select * into mine from conch.part p where p.key = k and p.id = me and p.ends > t;
   if found then
     l := conch.extend_part(l, me, lease, retention, t);
-    r := conch.admit(l, '', me, 0, 0, claim, retention, t);
+    r := conch.let_in(l, '', me, patient, 0, 0, claim, retention, t);
     perform conch.put(r.l);
     return array[1, mine.fence, t, case when weight = 0 then mine.weight else mine.segment end];
   end if;
   nobody := not l.waiting;
   in_line := l.waiting;
-  if remains > 0 or (patient and not nobody and conch.awaits(k, me)) then
-    if remains = 0 then remains := soon; end if;
+  if remains > 0 then
     if waits then
       q := conch.enqueue(k, me, rest, shown, t);
       l := conch.keep_line(l, greatest(conch.left_of(l.hash_until, ms), claim, remains) + lease, ms);
@@ -188,9 +196,13 @@ begin
       q := conch.enqueue(k, me, rest, shown, t);
       l := conch.keep_line(l, greatest(conch.left_of(l.hash_until, ms), claim) + lease, ms);
     end if;
-    if shown > 0 then l := conch.drop_dead(l, me, rest); end if;
-    r := conch.admit(l, me, me, lease, 0, claim, retention, t);
+    if shown > 0 and not patient then l := conch.drop_dead(l, me, rest); end if;
+    r := conch.let_in(l, me, me, patient, lease, 0, claim, retention, t);
     l := r.l;
+    if r.absent then
+      perform conch.put(l);
+      return case when waits then array[0, soon, t, q, 0] else array[2, soon, t, 0, 0] end;
+    end if;
     if r.fence is not null then
       perform conch.put(l);
       return array[1, r.fence, t, r.segment];
@@ -243,7 +255,7 @@ end $$;
 
 create or replace function conch.release_permit(k bytea, me text, keep boolean, patient boolean, lease bigint, claim bigint, retention bigint,
   kind integer, lim bigint, weight bigint, visited text, keeps bigint) returns bigint[] language plpgsql as $$
-declare l conch.lock; t bigint; mine conch.part; r conch.admitted; is_mine boolean; floor bigint := 0;
+declare l conch.lock; t bigint; mine conch.part; r conch.let_in; is_mine boolean; floor bigint := 0;
 begin
   l := conch.load(k);
   t := conch.now_us();
@@ -253,11 +265,11 @@ begin
   is_mine := found;
   if is_mine and keep then
     l := conch.extend_part(l, me, lease, retention, t);
-    r := conch.admit(l, '', me, 0, 0, claim, retention, t);
+    r := conch.let_in(l, '', me, patient, 0, 0, claim, retention, t);
     perform conch.put(r.l);
     return array[2, mine.fence, case when weight = 0 then mine.weight else mine.segment end, t];
   end if;
-  if is_mine and patient and l.waiting and conch.awaits(k, null) then
+  if is_mine and keeps = 0 and patient and l.waiting and conch.awaits_any(k, me, l.lim - l.used + mine.weight) then
     perform conch.put(l);
     return array[3, 0, 1, t];
   end if;
@@ -272,7 +284,7 @@ begin
     floor := mine.fence;
     l := conch.take_back(l, mine, retention, t);
   end if;
-  r := conch.admit(l, '', me, 0, floor, claim, retention, t);
+  r := conch.let_in(l, '', me, patient, 0, floor, claim, retention, t);
   l := r.l;
   if l.used = 0 and conch.quiet(0, t) = 0 then l := conch.tell_freed(l); end if;
   perform conch.put(l);
@@ -306,7 +318,7 @@ end $$;
 
 create or replace function conch.set_limit(k bytea, claim bigint, retention bigint, lim bigint, by bigint, if_unset boolean)
 returns bigint[] language plpgsql as $$
-declare l conch.lock; t bigint; r conch.admitted;
+declare l conch.lock; t bigint; r conch.let_in;
 begin
   l := conch.load(k);
   t := conch.now_us();
@@ -317,7 +329,7 @@ begin
     l.lim := case when by <> 0 then least(greatest(l.lim + by, 1), 1000000) else lim end;
     l := conch.note_used(l, retention, t);
   end if;
-  r := conch.admit(l, '', '', 0, 0, claim, retention, t);
+  r := conch.let_in(l, '', '', false, 0, 0, claim, retention, t);
   perform conch.put(r.l);
   return array[(r.l).used, t, ((r.l).waiting and r.others > 0)::int, (r.l).lim];
 end $$;

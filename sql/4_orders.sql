@@ -46,7 +46,7 @@ begin
 end $$;
 
 create or replace function conch.force(k bytea, claim bigint, retention bigint, f bigint) returns bigint[] language plpgsql as $$
-declare l conch.lock; t bigint; r conch.admitted; p conch.part; n bigint := 0; last bigint := 0; is_owned boolean;
+declare l conch.lock; t bigint; r conch.let_in; p conch.part; n bigint := 0; last bigint := 0; is_owned boolean;
 begin
   l := conch.load(k);
   t := conch.now_us();
@@ -71,7 +71,7 @@ begin
   end loop;
   r.others := 0;
   if n > 0 then
-    r := conch.admit(l, '', '', 0, last, claim, retention, t);
+    r := conch.let_in(l, '', '', false, 0, last, claim, retention, t);
     l := r.l;
   end if;
   if l.used = 0 then l := conch.tell_freed(l); end if;

@@ -10,14 +10,35 @@ begin
   version := conch.version();
   server_us := conch.now_us();
   perform conch.quiet(0, server_us);
+  if not exists (select from conch.settings) then insert into conch.settings select true, a.longest from conch.alive a on conflict do nothing; end if;
   -- Another run: the connections of all clients have ended, or the tables are empty.
   select a.since || '.' || conch.microseconds(pg_postmaster_start_time()) into run from conch.alive a;
   select conch.microseconds(a.backend_start) into started from pg_stat_get_activity(pg_backend_pid()) a;
 end $$;
 
+-- Its own key may be taken: by its earlier connection, which has not ended yet, by one who looks whether it hears, or by a stranger. Nobody is waited
+-- for. Rows of clients that have gone are deleted on the way.
 create or replace function conch.hear(client text) returns bigint[] language plpgsql as $$
+declare k bigint := conch.key_of(client); h conch.hearer;
 begin
-  perform pg_advisory_lock(conch.key_of(client));
+  for i in 1 .. 5 loop
+    if pg_try_advisory_lock(k) then
+      delete from conch.hearer x where x.client = hear.client;
+      return array[1];
+    end if;
+    perform pg_sleep(0.001);
+  end loop;
+  loop
+    k := ('x' || md5(random()::text || clock_timestamp()::text || client))::bit(64)::bigint;
+    exit when pg_try_advisory_lock(k);
+  end loop;
+  for h in select * from conch.hearer x where x.client <> hear.client limit 100 for update skip locked loop
+    if pg_try_advisory_lock_shared(h.key) then
+      perform pg_advisory_unlock_shared(h.key);
+      delete from conch.hearer x where x.client = h.client;
+    end if;
+  end loop;
+  insert into conch.hearer values (client, k) on conflict on constraint hearer_pkey do update set key = excluded.key;
   return array[1];
 end $$;
 

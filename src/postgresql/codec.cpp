@@ -257,13 +257,14 @@ protocol::answer to_answer(reply const& r, std::vector<std::int64_t>& numbers) {
   numbers.clear();
   if (!r.sqlstate.empty()) return {classify(r.sqlstate), r.words, {}};
   constexpr std::string_view malformed = "an answer that no function of conch gives";
+  constexpr std::int64_t limit = std::int64_t{1} << 53;  // as of a script: times and tokens are below
   if (r.row.size() != 1 || r.row[0].size() < 2 || !r.row[0].starts_with('{') || !r.row[0].ends_with('}')) {
     return {protocol::fault::malformed, malformed, {}};
   }
   for (std::string_view rest = r.row[0].substr(1, r.row[0].size() - 2); !rest.empty();) {
     auto const end = std::min(rest.find(','), rest.size());
     auto const number = whole_number<std::int64_t>(rest.substr(0, end));
-    if (!number) return {protocol::fault::malformed, malformed, {}};
+    if (!number || *number <= -limit || *number >= limit) return {protocol::fault::malformed, malformed, {}};
     numbers.push_back(*number);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }

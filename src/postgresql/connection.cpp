@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,10 @@ namespace conch::postgresql {
 using boost::system::error_code;
 
 namespace {
+
+/// libpq keeps what has come in until an answer is whole, and a server may never end one. The longest of conch is that of a renewal of all locks of a
+/// client, a few bytes for each.
+constexpr std::size_t most_unread = std::size_t{16} << 20;
 
 std::vector<std::string> list_of(std::string const& text) {
   std::vector<std::string> all;
@@ -174,7 +179,7 @@ void connection::close() {
   connection_.reset();
   ended_by_.clear();
   is_open_ = in_pipeline_ = is_querying_ = write_waits_ = at_end_ = false;
-  unanswered_ = 0;
+  unanswered_ = unread_ = 0;
 }
 
 void connection::sleep(time_point until) {
@@ -333,6 +338,8 @@ void connection::push_out() {
 void connection::read() {
   socket_.async_wait(asio::posix::stream_descriptor::wait_read, bound([this](error_code ec) {
                        if (ec) return;
+                       int size = 0;
+                       if (::ioctl(socket_.native_handle(), FIONREAD, &size) == 0 && size > 0) unread_ += static_cast<std::size_t>(size);
                        is_open_ = PQconsumeInput(connection_.get()) == 1;
                        hear();
                      }));
@@ -345,6 +352,7 @@ void connection::hear() {
   input([&](time_point now) { more = take_in(now); });
   if (before != generation()) return;
   if (more) asio::post(on_, bound([this] { hear(); }));
+  else if (unread_ > most_unread) input([this](time_point now) { fsm_.failed("it sends more for one answer than any function of conch", now); });
   else if (is_open_) read();
   else input([this](time_point now) { fsm_.failed(why_ended(), now); });
 }
@@ -378,6 +386,7 @@ bool connection::take_in(time_point now) {
 void connection::take_notifications(time_point now) {
   for (PGnotify* n = PQnotifies(connection_.get()); n != nullptr; n = PQnotifies(connection_.get())) {
     std::unique_ptr<PGnotify, decltype(&PQfreemem)> const freed{n, &PQfreemem};
+    unread_ = 0;
     if (fsm_.is_up()) fsm_.notified(n->extra, now);
   }
 }
@@ -393,6 +402,7 @@ bool connection::take_answer(time_point now) {
     return true;
   }
   --unanswered_;
+  unread_ = 0;
   result const whole = std::exchange(last_, nullptr);
   if (fsm_.is_up()) fsm_.answered(reply_of(whole.get()), now);
   return true;
@@ -406,6 +416,7 @@ bool connection::take_query(time_point now) {
   }
   if (!is_open_) return false;
   is_querying_ = false;
+  unread_ = 0;
   result const whole = std::exchange(last_, nullptr);
   fsm_.queried(reply_of(whole.get()), now);
   return true;

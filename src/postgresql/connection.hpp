@@ -95,6 +95,7 @@ class connection final : public transport, private net::shell<connection> {
   bool is_open_ = false, in_pipeline_ = false, is_querying_ = false, write_waits_ = false;
   bool at_end_ = false;         // of the results of a statement
   std::size_t unanswered_ = 0;  // statements in the pipeline
+  std::size_t unread_ = 0;      // bytes that have come in since an answer, or a notification, was whole
   std::string ended_by_;        // the words of the server with which it has ended the connection
   result last_;                 // of the query, or of the statement, whose end has not come yet
 };

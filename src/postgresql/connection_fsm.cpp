@@ -17,6 +17,11 @@ namespace conch::postgresql {
 namespace {
 
 constexpr int oldest_server = 120000;
+constexpr std::int64_t last_us = std::int64_t{1} << 53;
+constexpr std::size_t longest_name_of_a_run = 64;
+constexpr std::size_t most_advice = 400;  // bytes; it ends with what to do
+
+std::string milliseconds_of(duration d) { return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count()); }
 
 }  // namespace
 
@@ -127,7 +132,7 @@ void connection_fsm::connected(server const& s, time_point now) {
 /// The settings of the role and of the database are those of its other programs. Functions of conch are short, and each is a transaction of its
 /// own at the usual isolation level: at another one it fails where somebody else has the lock of its row.
 std::string connection_fsm::settings_query() const {
-  auto const ms = std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(settings_.command_timeout).count());
+  auto const ms = milliseconds_of(settings_.command_timeout);
   std::vector<std::pair<std::string, std::string>> all{
       {"client_min_messages", "warning"},
       {"default_transaction_isolation", "read committed"},
@@ -148,8 +153,14 @@ std::string connection_fsm::settings_query() const {
     all.insert(all.end(), {{"tcp_keepalives_idle", "10"}, {"tcp_keepalives_interval", "5"}, {"tcp_keepalives_count", "3"}});
     all.emplace_back("tcp_user_timeout", "20000");
   }
-  std::string query = "select pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()";
-  for (auto const& [name, value] : all) query.append(", pg_catalog.set_config('").append(name).append("', '").append(value).append("', false)");
+  std::string query = "select ";
+  for (auto const& [name, value] : all) query.append("pg_catalog.set_config('").append(name).append("', '").append(value).append("', false),");
+  // From here on no name means what others have made.
+  query.back() = ';';
+  query += "select pg_backend_pid(), pg_is_in_recovery(), to_regnamespace('conch') is not null, (";
+  query.append(owners_question()).append(")");
+  // A command that waits for a lock when this client has gone ends then, and not only when its time is over.
+  if (server_.version >= 140000) query += ",case when version() ~ 'linux' then set_config('client_connection_check_interval', '1000', false) end";
   return query;
 }
 
@@ -173,7 +184,7 @@ void connection_fsm::queried(reply const& r, time_point now) {
 
 void connection_fsm::settled(reply const& r, time_point now) {
   if (!r.sqlstate.empty()) return refuse(r, now);
-  if (r.row.size() < 2) return lost(protocol::fault::malformed, "an answer that PostgreSQL does not give", now);
+  if (r.row.size() < 4) return lost(protocol::fault::malformed, "an answer that PostgreSQL does not give", now);
   // A pool gives the same connection to several clients, one after another: what is LISTENed for there is heard by the wrong one.
   if (whole_number<std::int64_t>(r.row[0]) != server_.process) {
     return lost(protocol::fault::refused,
@@ -181,18 +192,24 @@ void connection_fsm::settled(reply const& r, time_point now) {
                 now);
   }
   if (r.row[1] != "f") return lost(protocol::fault::reconnect, "the server is a standby", now);
+  if (!r.row[3].empty()) return lost(protocol::fault::refused, readable(r.row[3], most_advice), now);
+  // Whoever made it in this very moment is looked at by the script.
+  if (r.row[2] != "t") return install();
   asked_at_ = now;
   ask(state::greeting, preparation(who_) + "select * from conch.connect('" + std::string{who_.client} + "')");
 }
 
 void connection_fsm::install() {
   installed_ = true;
-  ask(state::installing, "begin;set local statement_timeout=0;set local lock_timeout=0;" + std::string{schema()} + ";commit");
+  // Nothing of it may still wait when this attempt is given up.
+  auto const most = std::min(settings_.connect_timeout, settings_.command_timeout);
+  ask(state::installing, "begin;set local statement_timeout=" + milliseconds_of(settings_.connect_timeout) +
+                             ";set local lock_timeout=" + milliseconds_of(most) + ";" + std::string{schema()} + ";commit");
 }
 
 /// The server has answered a query with an error.
 void connection_fsm::refuse(reply const& r, time_point now) {
-  std::string words = readable(r.words);
+  std::string words = readable(r.words, r.sqlstate == says_wrong_owner ? most_advice : readable_words);
   auto const what = classify(r.sqlstate);
   if (what == protocol::fault::access_denied && state_ == state::installing) {
     words += "; a role that may create a schema runs the schema script postgresql.sql once";
@@ -207,7 +224,9 @@ void connection_fsm::greeted(reply const& r, time_point now) {
   if (!r.sqlstate.empty()) return refuse(r, now);
   auto const version = r.row.size() == 4 ? whole_number<int>(r.row[0]) : std::nullopt;
   auto const server_us = r.row.size() == 4 ? whole_number<std::int64_t>(r.row[1]) : std::nullopt;
-  if (!version || !server_us) return lost(protocol::fault::malformed, "the schema conch is not that of this library", now);
+  bool const fits = version && server_us && *server_us > 0 && *server_us < last_us && r.row[2].size() <= longest_name_of_a_run &&
+                    r.row[3].size() <= longest_name_of_a_run;
+  if (!fits) return lost(protocol::fault::malformed, "the schema conch is not that of this library", now);
   if (*version < schema_version && !installed_) return install();
   state_ = state::up;
   sleep(time_point::max());

@@ -16,9 +16,10 @@ namespace {
 using protocol::fault;
 
 /// A state, or a class of states of two characters. The first that fits counts.
-constexpr std::array<std::pair<std::string_view, fault>, 22> table{{
+constexpr std::array<std::pair<std::string_view, fault>, 23> table{{
     {"CN001", fault::wrong_type},  // sql/1_tables.sql
     {"CN002", fault::refused},     // sql/5_connection.sql
+    {says_wrong_owner, fault::refused},
     // Others are in the way, or the server is not ready: repeat the command after a pause.
     {"40", fault::try_later},     // serialization failure, deadlock
     {"55P03", fault::try_later},  // lock_timeout

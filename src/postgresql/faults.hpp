@@ -11,6 +11,9 @@ namespace conch::postgresql {
 /// The fault that an error of the server means, by its SQLSTATE. Empty, or of another length: the error is not the server's.
 protocol::fault classify(std::string_view sqlstate) noexcept;
 
+/// The SQLSTATE with which sql/0_owners.sql ends the schema script.
+inline constexpr std::string_view says_wrong_owner = "CN003";
+
 /// The schema `conch`, or something in it, is missing.
 bool says_no_schema(std::string_view sqlstate) noexcept;
 

@@ -62,10 +62,10 @@ class PostgresqlConnection : public testing::Test {
 
   void come_up() {
     connect();
-    fsm.queried(row({"77", "f", "warning"}), now);
+    fsm.queried(row({"77", "f", "t", "", ""}), now);
     EXPECT_TRUE(fsm.take().query);
     EXPECT_NE(fsm.query().find("listen conch_c1"), std::string::npos);
-    fsm.queried(row({"1", "1800000000000000", "5.6", "12345"}), now);
+    fsm.queried(row({"2", "1800000000000000", "5.6", "12345"}), now);
     connection_actions const todo = fsm.take();
     EXPECT_TRUE(todo.pipeline && todo.flush && todo.sleep);
     EXPECT_EQ(seen.take(), "up 77@12345 5.6;");
@@ -89,8 +89,7 @@ TEST_F(PostgresqlConnection, ComesUpInTwoQuestions) {
 
 TEST_F(PostgresqlConnection, MakesTheSchemaOnceWhereThereIsNone) {
   connect();
-  fsm.queried(row({"77", "f"}), now);
-  fsm.queried({"3F000", "schema \"conch\" does not exist", {}}, now);
+  fsm.queried(row({"77", "f", "f", ""}), now);
   EXPECT_TRUE(fsm.take().query);
   EXPECT_NE(fsm.query().find(schema()), std::string::npos);
   fsm.queried({}, now);
@@ -101,7 +100,7 @@ TEST_F(PostgresqlConnection, MakesTheSchemaOnceWhereThereIsNone) {
 
 TEST_F(PostgresqlConnection, MakesTheSchemaAnewWhereItIsOlder) {
   connect();
-  fsm.queried(row({"77", "f"}), now);
+  fsm.queried(row({"77", "f", "t", ""}), now);
   fsm.queried(row({"0", "1", "2", "3"}), now);
   EXPECT_TRUE(fsm.take().query);
   EXPECT_NE(fsm.query().find(schema()), std::string::npos);
@@ -109,8 +108,7 @@ TEST_F(PostgresqlConnection, MakesTheSchemaAnewWhereItIsOlder) {
 
 TEST_F(PostgresqlConnection, SaysWhatARoleLacks) {
   connect();
-  fsm.queried(row({"77", "f"}), now);
-  fsm.queried({"3F000", "", {}}, now);
+  fsm.queried(row({"77", "f", "f", ""}), now);
   fsm.queried({"42501", "permission denied for database d", {}}, now);
   EXPECT_EQ(seen.take(), failed(fault::access_denied,
                                 "permission denied for database d; a role that may create a schema runs the schema script "
@@ -118,16 +116,81 @@ TEST_F(PostgresqlConnection, SaysWhatARoleLacks) {
   EXPECT_TRUE(fsm.take().close);
 }
 
+/// Something is missing in a schema that is there.
+TEST_F(PostgresqlConnection, MakesWhatIsMissingInTheSchema) {
+  connect();
+  fsm.queried(row({"77", "f", "t", ""}), now);
+  fsm.queried({"42883", "function conch.connect(unknown) does not exist", {}}, now);
+  EXPECT_TRUE(fsm.take().query);
+  EXPECT_NE(fsm.query().find(schema()), std::string::npos);
+}
+
+/// The question is asked before anything of the schema runs, and again by the script, within its transaction.
+TEST_F(PostgresqlConnection, RunsNothingOfASchemaThatOthersControl) {
+  connect();
+  ASSERT_FALSE(owners_question().empty());
+  std::string const first = fsm.query();
+  EXPECT_NE(first.find(owners_question()), std::string::npos);
+  EXPECT_EQ(first.find("conch."), std::string::npos) << first;
+  EXPECT_NE(schema().find(owners_question()), std::string_view::npos);
+  std::string const why = "the schema conch is owned by mallory: drop it" + std::string(300, 'x') + " and say so";
+  fsm.queried(row({"77", "f", "t", why}), now);
+  EXPECT_EQ(seen.take(), failed(fault::refused, why));
+  EXPECT_FALSE(fsm.take().query);
+  now += 1s;
+  fsm.due(now);
+  fsm.resolved();
+  fsm.connected({150018, 77, false}, now);
+  fsm.queried(row({"77", "f", "f", ""}), now);
+  fsm.queried({"CN003", "the table conch.lock is owned by mallory", {}}, now);
+  EXPECT_EQ(seen.take(), failed(fault::refused, "the table conch.lock is owned by mallory"));
+}
+
+/// Another's transaction may keep what the script needs. When this attempt is given up, nothing of it waits any longer at the server.
+TEST_F(PostgresqlConnection, NothingThatItAsksWaitsLongerThanTheAttemptLasts) {
+  settings.connect_timeout = 4s;
+  settings.command_timeout = 2s;
+  connect();
+  EXPECT_NE(fsm.query().find("('statement_timeout', '2000', false)"), std::string::npos) << fsm.query();
+  EXPECT_NE(fsm.query().find("('lock_timeout', '2000', false)"), std::string::npos);
+  EXPECT_NE(fsm.query().find("'client_connection_check_interval', '1000'"), std::string::npos);
+  fsm.queried(row({"77", "f", "f", ""}), now);
+  EXPECT_NE(fsm.query().find("set local statement_timeout=4000;set local lock_timeout=2000;"), std::string::npos);
+}
+
+TEST_F(PostgresqlConnection, BelievesNoGreetingThatCannotBe) {
+  std::string const too_long(65, '1');
+  std::vector<std::vector<std::string_view>> const wrong{{"2", "-1", "5.6", "12345"},
+                                                         {"2", "0", "5.6", "12345"},
+                                                         {"2", "9007199254740992", "5.6", "12345"},
+                                                         {"2", "9223372036854775807", "5.6", "12345"},
+                                                         {"99999999999", "1800000000000000", "5.6", "12345"},
+                                                         {"2", "1800000000000000", too_long, "12345"},
+                                                         {"2", "1800000000000000", "5.6", too_long},
+                                                         {"2", "1800000000000000", "5.6"}};
+  EXPECT_TRUE(fsm.want_connection());
+  for (auto const& one : wrong) {
+    now += 1s;
+    fsm.due(now);
+    fsm.resolved();
+    fsm.connected({150018, 77, false}, now);
+    fsm.queried(row({"77", "f", "t", ""}), now);
+    fsm.queried(row(one), now);
+    EXPECT_TRUE(seen.take().starts_with("failed " + std::to_string(static_cast<int>(fault::malformed)))) << one[1];
+    fsm.take();
+  }
+}
+
 TEST_F(PostgresqlConnection, RefusesAPoolAStandbyAndAnOldServer) {
   connect();
-  fsm.queried(row({"78", "f"}), now);
+  fsm.queried(row({"78", "f", "t", ""}), now);
   EXPECT_NE(seen.take().find("PgBouncer"), std::string::npos);
   now += 1s;
   fsm.take();
   fsm.due(now);
   fsm.resolved();
   fsm.connected({150018, 77, false}, now);
-  fsm.queried(row({"77", "t"}), now);
+  fsm.queried(row({"77", "t", "t", ""}), now);
   EXPECT_EQ(seen.take(), failed(fault::reconnect, "the server is a standby"));
   now += 1s;
   fsm.due(now);
@@ -155,14 +218,26 @@ TEST_F(PostgresqlConnection, WhatTheServerRefusesForGoodIsTold) {
 
 TEST_F(PostgresqlConnection, WhatWasSentOnALostConnectionIsNotSentOnTheNext) {
   come_up();
-  fsm.send(protocol::ping_command{});
+  EXPECT_TRUE(fsm.take_statements().empty());  // those of the greeting
+  EXPECT_EQ(fsm.send(protocol::acquire_command{.name = "a", .id = 7, .lease = 30s}), connection_fsm::flush_due::at_once);
   fsm.failed("server closed the connection\n", now);
   EXPECT_EQ(seen.take(), "down server closed the connection;");
-  EXPECT_TRUE(fsm.take_statements().empty());
   connection_actions const todo = fsm.take();
   EXPECT_TRUE(todo.close && todo.sleep);
   fsm.due(now);
   EXPECT_TRUE(fsm.take().resolve) << "at once after a connection that stood";
+  fsm.resolved();
+  fsm.take();
+  fsm.connected({150018, 78, false}, now);
+  fsm.queried(row({"78", "f", "t", ""}), now);
+  fsm.queried(row({"2", "1800000000000000", "5.6", "12346"}), now);
+  EXPECT_EQ(seen.take(), "up 78@12346 5.6;");
+  EXPECT_TRUE(fsm.take().flush);
+  EXPECT_TRUE(fsm.take_statements().empty()) << "the acquire was asked on a connection that has ended; the protocol repeats it if it still wants it";
+  EXPECT_EQ(fsm.send(protocol::ping_command{}), connection_fsm::flush_due::at_once) << "nobody owes an answer on this connection";
+  auto const sent = fsm.take_statements();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_STREQ(sent[0].name(), "conch_ping");
 }
 
 TEST_F(PostgresqlConnection, AConnectionThatIsDroppedReportsNothingMore) {

@@ -149,6 +149,66 @@ TEST_F(PostgresqlFunctions, TheSchemaIsMadeOnceByManyAndTakesNoLockAway) {
   EXPECT_EQ(one.number("select conch.version()"), postgresql::schema_version);
 }
 
+/// The tables were lost while the clock was ahead, or it has gone back since.
+TEST_F(PostgresqlFunctions, P4NothingIsGrantedForNoLongerThanTheLongestLeaseWhateverTheClockDoes) {
+  one.ask(acquire("ahead", "a.1", 800));
+  one.ask(release("ahead", "a.1"));
+  for (char const* lost : {"7200", "86400"}) {
+    std::string const until = "conch.now_us() + " + std::string{lost} + "000000";
+    one.ask("update conch.settings set longest_lease = 800; truncate conch.alive; insert into conch.alive values (true, " + until + ", " + until +
+            " + 800000, 800)");
+    std::string const first = one.ask(acquire("ahead", "b.1", 800));
+    EXPECT_TRUE(first.starts_with("{0,")) << first;
+    EXPECT_LE(one.number("select (conch.acquire('ahead', 'b.2', false, false, 800, 500, 2000, 0, 0))[2]"), 800);
+    EXPECT_LE(one.number("select conch.quiet(0, conch.now_us())"), 800);
+    // The clock does not have to come to that time, and later questions do not begin anew.
+    auto const until_local = std::chrono::steady_clock::now() + 20s;
+    std::string granted;
+    while (!granted.starts_with("{1,") && std::chrono::steady_clock::now() < until_local) {
+      granted = one.ask(acquire("ahead", "b.1", 800));
+      std::this_thread::sleep_for(20ms);
+    }
+    EXPECT_TRUE(granted.starts_with("{1,")) << granted;
+    one.ask(release("ahead", "b.1"));
+  }
+}
+
+/// A copy of the schema without its rows, or a test suite that empties all tables.
+TEST_F(PostgresqlFunctions, LocksOfADatabaseWithoutTheRowsOfConchAreGranted) {
+  std::string const all = "select string_agg(oid::regclass::text, ',') from pg_class where relnamespace = 'conch'::regnamespace and relkind = 'r'";
+  for (int round = 0; round < 2; ++round) {
+    one.ask("truncate " + one.ask(all));
+    if (round == 1) one.ask("select * from conch.connect('c')");
+    EXPECT_TRUE(one.ask(acquire("emptied", "a.1", 1500)).starts_with("{1,"));
+    EXPECT_TRUE(
+        one.ask("select conch.acquire_permit('emptied sem', 'a.4', false, false, 1000, 500, 2000, 0, 0, 115, 2, 1, '-', 0)").starts_with("{1,"));
+    EXPECT_TRUE(one.ask(release("emptied", "a.1")).starts_with("{1"));
+    EXPECT_EQ(one.number("select longest_lease from conch.settings"), 1500);
+  }
+  for (std::string const table : {"lock", "part", "line", "request", "watcher", "hearer", "swept", "alive", "settings"}) {
+    one.ask("update conch.alive set quiet_until = 0");
+    one.ask("truncate conch." + table);
+    std::string const said = one.ask(acquire("emptied " + table, "a.1", 10'000));
+    // Without that one it looks as after a crash.
+    EXPECT_TRUE(said.starts_with(table == "alive" ? "{0," : "{1,")) << table << ": " << said;
+  }
+}
+
+/// Only the row with the longest lease has gone. It is there again before the tables can be lost.
+TEST_F(PostgresqlFunctions, P1TheLongestLeaseIsNotForgottenWithItsRow) {
+  one.ask("update conch.alive set quiet_until = 0, longest = 1");
+  one.ask(acquire("longest", "a.1", 9'000));
+  one.ask("delete from conch.settings");
+  two.ask("select * from conch.connect('c')");
+  EXPECT_EQ(one.number("select longest_lease from conch.settings"), 9'000);
+  one.ask("delete from conch.settings");
+  one.ask(acquire("longest", "a.1", 12'000));
+  EXPECT_EQ(one.number("select longest_lease from conch.settings"), 12'000);
+  one.ask("truncate conch.lock, conch.alive");
+  EXPECT_TRUE(one.ask(acquire("longest", "b.1", 1000)).starts_with("{0,"));
+  one.ask("update conch.alive set quiet_until = 0");
+}
+
 TEST_F(PostgresqlFunctions, NothingIsGrantedAfterTheTablesWereLost) {
   one.ask(acquire("lost", "a.1", 1500));
   one.ask("truncate conch.lock, conch.alive");
