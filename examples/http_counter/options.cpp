@@ -80,6 +80,8 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   add("workers", po::value(&workers)->default_value(result.workers)->value_name("N"),
       "processes that the buttons of the page at / drive, up to 16; the buttons need the token in the address that is printed (0: no buttons)");
 
+  add("kill-command", po::value(&result.kill_command)->value_name("COMMAND"), "shown on the page: the command that kills the lock's server");
+
   po::variables_map given;
   try {
     // Neither abbreviations nor words that are no options: a typing error shall be told.

@@ -21,7 +21,8 @@ struct options {
   std::chrono::milliseconds lease{30000};            ///< of the lock
   std::chrono::milliseconds request_timeout{15000};  ///< to send a request, or to stay idle
   int threads = 2;
-  int workers = 0;  ///< processes that the buttons of the page drive; 0: there are no buttons
+  std::string kill_command;  ///< shown on the page: how to kill the lock's server
+  int workers = 0;           ///< processes that the buttons of the page drive; 0: there are no buttons
 };
 
 /// Its text names the option that is wrong.

@@ -1,6 +1,7 @@
 #include "redis_values.hpp"
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace http_counter {
@@ -9,6 +10,19 @@ namespace asio = boost::asio;
 
 redis_values::redis_values(asio::io_context& ctx, redis_address address, std::chrono::milliseconds limit)
     : ctx_(ctx), address_(std::move(address)), limit_(limit) {}
+
+namespace {
+
+// Tokens exceed the 53 bits of Lua's numbers, so they are compared as text: the longer one is greater.
+constexpr std::string_view write_guarded = R"(
+local seen = redis.call('GET', KEYS[2]) or ''
+local own = ARGV[2]
+if #seen > #own or (#seen == #own and seen > own) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('SET', KEYS[2], own)
+return 1)";
+
+}  // namespace
 
 asio::awaitable<std::optional<std::string>> redis_values::get(std::string key) {
   std::string command = encode_command({"GET", key});
@@ -24,8 +38,14 @@ asio::awaitable<void> redis_values::set(std::string key, std::string value) {
   co_await run(std::move(command));
 }
 
+asio::awaitable<bool> redis_values::set_guarded(std::string key, std::string value, std::int64_t fence) {
+  std::string command = encode_command({"EVAL", write_guarded, "2", key, key + ":fence", value, std::to_string(fence)});
+  resp2_reply const reply = co_await run(std::move(command));
+  co_return reply.text == "1";
+}
+
 asio::awaitable<void> redis_values::remove(std::string key) {
-  std::string command = encode_command({"DEL", key});
+  std::string command = encode_command({"DEL", key, key + ":fence"});
   co_await run(std::move(command));
 }
 

@@ -19,6 +19,8 @@ class redis_values : public value_store {
 
   boost::asio::awaitable<std::optional<std::string>> get(std::string key) override;
   boost::asio::awaitable<void> set(std::string key, std::string value) override;
+  /// The greatest token is kept in KEY:fence; one script compares and writes.
+  boost::asio::awaitable<bool> set_guarded(std::string key, std::string value, std::int64_t fence) override;
   boost::asio::awaitable<void> remove(std::string key) override;
   boost::asio::awaitable<void> ping() override;
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-// As much of Redis' protocol as GET, SET, DEL, PING, AUTH and SELECT need.
+// The part of Redis' protocol that GET, SET, DEL, EVAL, PING, AUTH and SELECT need.
 namespace http_counter {
 
 struct resp2_reply {

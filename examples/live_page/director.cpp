@@ -45,6 +45,18 @@ flash_sale::settings sale_settings(std::string const& name) {
   return s;
 }
 
+/// Without a query, which may name files.
+std::string without_query(std::string const& url) { return url.substr(0, url.find('?')); }
+
+/// The sale locks segments (conch::striped_mutex), which not every kind of server offers.
+std::string why_no_sale(http_counter::options const& chosen) {
+  std::string const lock = chosen.lock_servers.empty() ? chosen.redis : chosen.lock_servers.front();
+  if (chosen.lock_servers.size() > 1 || lock.starts_with("redlock:"))
+    return "the sale needs a striped_mutex, which a quorum of servers does not offer";
+  if (lock.starts_with("zookeeper")) return "the sale needs a striped_mutex, which ZooKeeper does not offer";
+  return {};
+}
+
 /// Takes as long for every wrong token.
 bool is_same(std::string_view given, std::string_view wanted) {
   unsigned different = given.size() == wanted.size() ? 0 : 1;
@@ -68,9 +80,8 @@ std::int64_t to_number(std::optional<std::string> const& text) {
 
 director::director(asio::io_context& ctx, conch::client& locks, http_counter::value_store& values, http_counter::counter& number,
                    http_counter::options const& chosen)
-    : strand_(asio::make_strand(ctx)), lock_(locks, chosen.name), values_(values), counter_(number), name_(chosen.name), own_id_(locks.id()),
-      token_(chosen.workers == 0 ? std::string() : http_counter::random_word()),
-      quorum_(chosen.lock_servers.size() > 1 || (chosen.lock_servers.empty() && chosen.redis.starts_with("redlock:"))),
+    : strand_(asio::make_strand(ctx)), locks_(locks), lock_(locks, chosen.name), values_(values), counter_(number), name_(chosen.name),
+      own_id_(locks.id()), token_(chosen.workers == 0 ? std::string() : http_counter::random_word()), no_sale_(why_no_sale(chosen)),
       scene_(chosen.name, http_counter::shown_lock_servers(chosen)), next_(strand_), next_look_(strand_), round_end_(strand_), stop_end_(strand_) {
   if (chosen.workers != 0) {
     crew_.emplace(strand_, static_cast<std::size_t>(chosen.workers), settings_for_workers(chosen));
@@ -79,6 +90,8 @@ director::director(asio::io_context& ctx, conch::client& locks, http_counter::va
     }
     crew_->listen([this](std::size_t worker, std::string_view line) { heard(worker, line); });
   }
+  scene_.no_sale(no_sale_);
+  scene_.kill_command(chosen.kill_command);
   start(publish());
   start(inspect());
 }
@@ -142,19 +155,41 @@ asio::awaitable<void> director::publish() {
   }
 }
 
-// What others do with the lock no worker tells.
+std::vector<lock_server> director::servers(bool answered) const {
+  std::vector<lock_server> all;
+  for (auto const& each : locks_.stats().servers) all.push_back({without_query(each.url), each.connected});
+  if (all.empty()) all.push_back({scene_.kept_by(), answered});
+  return all;
+}
+
+// A quorum tells nothing about a lock, and a client connects when it is used: a lock of the page's own shows which servers answer.
+asio::awaitable<void> director::touch_servers() {
+  if (locks_.stats().servers.empty()) co_return;
+  conch::mutex own(locks_, name_ + ":page");
+  auto tried = co_await own.async_try_acquire(as_tuple);
+  auto& [error, hold] = tried;
+  if (hold) co_await hold.async_release(as_tuple);
+}
+
+// No worker reports what other clients do with the lock.
 asio::awaitable<void> director::inspect() {
   while (!stopping_) {
     if (feed_.listeners() != 0) {
+      co_await touch_servers();
       auto looked = co_await lock_.async_inspect(as_tuple);
       auto const& [error, status] = looked;
-      std::int64_t fence = 0;
-      std::string holder;  // or why it is not known
-      if (!error && !status.holders.empty()) {
-        fence = status.holders.front().fence;
-        holder = status.holders.front().client == own_id_ ? "this server" : status.holders.front().client;
+      inspection seen;
+      if (error) {
+        seen.trouble = error.message();
+      } else {
+        seen.waiting = static_cast<std::int64_t>(status.waiting);
+        if (!status.holders.empty()) {
+          seen.fence = status.holders.front().fence;
+          seen.holder = status.holders.front().client == own_id_ ? "this server" : status.holders.front().client;
+        }
       }
-      scene_.inspected(error ? error.message() : holder, fence, error ? -1 : static_cast<std::int64_t>(status.waiting));
+      scene_.inspected(std::move(seen));
+      scene_.lock_servers(servers(!error));
       changed_ = true;
     }
     if (!stopping_) {
@@ -262,8 +297,8 @@ asio::awaitable<http_counter::page::outcome> director::sale() {
   if (scene_.sale_goes()) {
     co_return outcome{http::status::conflict, "it runs already"};
   }
-  if (quorum_) {
-    co_return outcome{http::status::conflict, "several servers keep this lock, and only one server keeps a lock in segments"};
+  if (!no_sale_.empty()) {
+    co_return outcome{http::status::conflict, no_sale_};
   }
   flash_sale::settings const s = sale_settings(name_);
   scene_.sale_begins(s.items, s.segments, crew_->here());

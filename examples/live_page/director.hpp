@@ -43,6 +43,8 @@ class director : public http_counter::page {
   void start(boost::asio::awaitable<void> what);
   boost::asio::awaitable<void> publish();
   boost::asio::awaitable<void> inspect();
+  boost::asio::awaitable<void> touch_servers();
+  std::vector<lock_server> servers(bool answered) const;
   boost::asio::awaitable<void> dismiss();
 
   boost::asio::awaitable<outcome> obey(http_counter::route asked);
@@ -60,13 +62,14 @@ class director : public http_counter::page {
   void tell_all(boost::json::object const& order);
 
   strand strand_;  // all below but the feed and the constants belongs to it
+  conch::client& locks_;
   conch::mutex lock_;
   http_counter::value_store& values_;
   http_counter::counter& counter_;
   std::string const name_;
   std::string const own_id_;
   std::string const token_;
-  bool const quorum_;  ///< several servers decide: locks in segments are not for them
+  std::string const no_sale_;  ///< why the sale cannot run; empty: it can
   http_counter::feed feed_;
   scene scene_;
   std::optional<crew> crew_;

@@ -35,43 +35,55 @@ if (given) {
 
 function waiting(s) { return s.workers.reduce((sum, w) => sum + w.waiting, 0); }
 
+/// One holder at most: a worker, or, if no worker holds the lock, another client that the server names.
 function sentence(s) {
   const n = waiting(s);
-  const queue = n === 0 ? "Nobody waits." : n === 1 ? "One waits for it." : `${n} wait for it.`;
+  const queue = n === 0 ? "Nobody waits." : n === 1 ? "1 worker waits." : `${n} requests wait.`;
   const w = s.workers[s.holder - 1];
   if (s.holder && w.stopped) {
-    return `Worker ${s.holder} (process ${w.process}) holds the lock, fence ${s.fence}, but it is stopped and cannot renew its hold. ${queue}`;
+    return `Worker ${s.holder} (process ${w.process}) holds the lock with token ${s.fence}, but is frozen and cannot renew it. ${queue}`;
   }
-  if (s.with.runs) return `The lock goes from hand to hand, too fast to name each holder. The last fence is ${s.fence}. ${queue}`;
-  if (s.holder) {
-    return `Worker ${s.holder} (process ${w.process}) holds the lock for ${(s.held_ms / 1000).toFixed(1)} s, fence ${s.fence}. ${queue}`;
+  if (s.with.runs) return `The workers pass the lock on, too fast to name each holder. The latest token is ${s.fence}. ${queue}`;
+  if (s.holder) return `Worker ${s.holder} (process ${w.process}) holds the lock for ${(s.held_ms / 1000).toFixed(1)} s with token ${s.fence}. ${queue}`;
+  if (s.seen.trouble && !s.servers.some((one) => one.up)) return `The lock's server does not answer: ${s.seen.trouble}. ${queue}`;
+  if (s.seen.holder && !s.seen.holder.startsWith("worker ") && BigInt(s.seen.fence) > BigInt(s.fence)) {
+    return `${named(s.seen.holder)} holds the lock with token ${s.seen.fence}. ${s.seen.waiting} in the queue.`;
   }
-  if (s.seen.waiting >= 0 && s.seen.holder) return `A client that is none of the workers holds the lock, fence ${s.seen.fence}. ${s.seen.waiting} wait for it.`;
-  return "Nobody holds the lock.";
+  return `Nobody holds the lock. ${queue}`;
 }
 
-/// Ids of clients are long, and the beginning tells them apart.
-const named = (holder) => /^[0-9a-f]{32}$/.test(holder) ? `another client, ${holder.slice(0, 8)}…` : holder;
+/// Ids of clients are long; their first digits tell them apart.
+const named = (holder) => /^[0-9a-f]{32}$/.test(holder) ? `Another client (${holder.slice(0, 8)}…)` : holder === "this server" ? "The demo's HTTP server" : holder;
+
+function showServers(s) {
+  fill(at("servers"), s.servers.length, () => document.createElement("li"));
+  s.servers.forEach((one, i) => {
+    const li = at("servers").children[i];
+    li.className = one.up ? "up" : "down";
+    const text = `${one.url}: ${one.up ? "up" : "down"}`;
+    if (li.textContent !== text) li.textContent = text;
+  });
+}
 
 function showNow(s) {
   put("lock", s.lock);
   put("kept_by", s.kept_by);
   put("sentence", sentence(s));
-  put("seen", s.seen.waiting < 0 && !s.seen.holder ? "" : s.seen.waiting < 0 ? `The servers of the lock do not tell who has it: ${s.seen.holder}.`
-    : `The server of the lock says: ${s.seen.holder ? `held by ${named(s.seen.holder)}, fence ${s.seen.fence}` : "free"}; ${s.seen.waiting} in its line.`);
   put("passed", number(s.passed));
+  put("refused", number(s.refused));
+  if (s.kill_command) put("kill-command", s.kill_command);
+  showServers(s);
   fill(at("workers"), s.workers.length, () => document.createElement("li"));
   s.workers.forEach((w, i) => {
     const li = at("workers").children[i];
-    const state = w.state === "ended" ? "has ended" : w.state === "starts" ? "starts" : w.stopped ? "is stopped" : w.holds ? "holds the lock" : w.waiting ? "waits" : "does nothing";
     li.className = w.state === "ended" ? "gone" : w.stopped ? "stopped" : w.holds ? "holds" : "";
-    const text = `Worker ${w.number} ${state}. Process ${w.process}, ${number(w.grants)} grants${w.waiting ? `, ${w.waiting} waiting` : ""}`;
+    const text = `Worker ${w.number} ${w.does}. Process ${w.process}, ${number(w.grants)} grants${w.waiting ? `, ${w.waiting} waiting` : ""}`;
     if (li.textContent !== text) li.textContent = text;
   });
   const recent = s.recent.slice(-6).reverse();
   fill(at("fences"), recent.length, () => document.createElement("li"));
   recent.forEach(([worker, fence, waited], i) => {
-    at("fences").children[i].textContent = worker === 0 ? `${fence}  this server, for a request` : `${fence}  worker ${worker}, after ${time(waited)}`;
+    at("fences").children[i].textContent = worker === 0 ? `${fence}  HTTP server` : `${fence}  worker ${worker}, waited ${time(waited)}`;
   });
 }
 
@@ -100,8 +112,8 @@ function showChart(s) {
   put("top-wait", time(topWait));
   const busy = s.series.filter((one) => one[0] > 0).length;
   const [grants, p50, p99] = s.series.at(-1) || [0, 0, 0];
-  put("chart-words", `The last minute, ${busy} s of it with hand-overs. In the last second: ${number(grants)}` +
-    (grants ? `; half of them waited up to ${time(p50)}, 99 in 100 up to ${time(p99)}.` : "."));
+  put("chart-words", `Hand-overs in ${busy} of the last 60 seconds. In the last second: ${number(grants)}` +
+    (grants ? `; median wait ${time(p50)}, 99th percentile ${time(p99)}.` : "."));
 }
 
 // ---- counts and the sale ---------------------------------------------------------------------------
@@ -137,7 +149,8 @@ function showSale(sale) {
     bar.max = stock;
     bar.value = sold;
   });
-  put("sale-words", !sale.items ? "Not run yet." : sale.runs ? `${number(sale.sold)} of ${number(sale.items)} sold.` : sale.verdict);
+  const unavailable = sale.unavailable && `Not available: ${sale.unavailable}.`;
+  put("sale-words", unavailable ? unavailable : !sale.items ? "Not run yet." : sale.runs ? `${number(sale.sold)} of ${number(sale.items)} sold.` : sale.verdict);
 }
 
 // ---- what happened: read out by screen readers -----------------------------------------------------
@@ -164,14 +177,14 @@ function showLog(log) {
 function showButtons(s) {
   const may = token !== "" && s.workers.length > 0;
   at("key").hidden = token !== "" || s.workers.length === 0;
-  // Not `disabled`: that would take the focus from whoever has just pressed it. Pressed all the same, the server says why not.
+  // Not `disabled`: that would take the focus from the button that was just pressed. If it is pressed all the same, the server says why not.
   const enable = (id, yes) => at(id).setAttribute("aria-disabled", String(!(may && yes)));
   enable("count-with", !s.with.runs && s.stopped === 0);
   enable("count-without", !s.without.runs);
   enable("round", true);
   at("round").setAttribute("aria-pressed", String(s.round));
   enable("stop", s.stopped === 0 && !s.with.runs);
-  enable("sale", !s.sale.runs);
+  enable("sale", !s.sale.runs && !s.sale.unavailable);
 }
 
 async function press(path) {
@@ -182,7 +195,7 @@ async function press(path) {
     if (answer.status === 403) takeToken("");
     if (!answer.ok) put("answer", `Not done: ${body.error}.`);
   } catch {
-    put("answer", "Not done: the server does not answer.");
+    put("answer", "Not done: no connection to the demo.");
   }
   if (latest) showButtons(latest);
 }
@@ -204,6 +217,7 @@ at("key-form").addEventListener("submit", (event) => {
 
 let latest = null;
 let asked = false;
+let away = false;
 
 /// At most once for each picture that the screen shows.
 function show() {
@@ -221,7 +235,8 @@ function listen() {
   const source = new EventSource("/events");
   source.onopen = () => {
     put("stream", "Live.");
-    at("stream").className = "";
+    document.body.classList.remove("stale");
+    away = false;
   };
   source.onmessage = (event) => {
     latest = JSON.parse(event.data);
@@ -229,9 +244,10 @@ function listen() {
     asked = true;
   };
   source.onerror = () => {
-    put("stream", "The server does not answer; trying again.");
-    at("stream").className = "away";
-    if (source.readyState === EventSource.CLOSED) {  // it was refused; otherwise the browser tries again by itself
+    if (!away) put("stream", `No connection to the demo since ${new Date().toLocaleTimeString("en-GB")}. What you see is old. Reconnecting…`);
+    document.body.classList.add("stale");
+    away = true;
+    if (source.readyState === EventSource.CLOSED) {  // refused; otherwise the browser tries again by itself
       source.close();
       setTimeout(listen, 1000);
     }

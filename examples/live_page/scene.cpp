@@ -82,7 +82,7 @@ void scene::joined(std::size_t number, int process) { at(number).process = proce
 void scene::gone(std::size_t number) {
   worker& w = at(number);
   if (std::exchange(w.ended, true)) return;
-  say(name_of(number) + " has ended. If it held the lock, the next one gets it when its lease ends.");
+  say(name_of(number) + " has ended. If it held the lock, the next worker gets it when its lease has expired.");
   w.waiting = 0;
   if (holder_ == number) holder_ = 0;
   if (stopped_ == number) stopped_ = next_ = 0;
@@ -106,9 +106,17 @@ void scene::heard(std::size_t number, report const& r, time_point now) {
   } else if (r.what == "lost") {
     lost(number, r, now);
   } else if (r.what == "unserved") {
-    w.waiting = std::max<std::int64_t>(w.waiting - 1, 0);
-    std::string words = "The lock cannot be had: " + r.why + ".";
-    if (log_.empty() || log_.back().second != words) say(std::move(words));  // each worker tells it, again and again
+    if (r.fence == 0) w.waiting = std::max<std::int64_t>(w.waiting - 1, 0);
+    if (holder_ == number) holder_ = 0;  // its write failed, so it released the lock
+    std::string words = (r.fence == 0 ? "An acquire failed: " : "A write failed: ") + r.why + ".";
+    if (log_.empty() || log_.back().second != words) say(std::move(words));  // each worker reports it, again and again
+  } else if (r.what == "refused") {
+    ++refused_;
+    say(name_of(number) + " ignored its loss and sent its write. The store refused fence " + std::to_string(r.fence) +
+        ", because it had seen a greater one.");
+  } else if (r.what == "overwrote") {
+    say(name_of(number) + " ignored its loss and sent its write with fence " + std::to_string(r.fence) +
+        ". The store took it: no later holder had written yet.");
   } else if (r.what == "counted") {
     counted(number, r);
   } else if (r.what == "failed") {
@@ -143,31 +151,32 @@ void scene::granted(std::size_t number, report const& r, time_point now) {
   fence_ = r.fence;
   until_ = r.until;
   since_ = now;
+  hold_ends_ = now + std::chrono::microseconds(r.until - r.at);
   if (stopped_ != 0 && next_ == 0 && number != stopped_) {
     next_ = number;
     auto const between = std::chrono::microseconds(r.at - stopped_until_);
-    say(name_of(number) + " has the lock now, " + in_seconds(now - stopped_at_) + " after the stop and " +
-        (between.count() >= 0 ? in_seconds(between) + " after that hold had ended."
-                              : in_seconds(-between) + " BEFORE that hold had ended: two owners at once!") +
+    say(name_of(number) + " has the lock now, " + in_seconds(now - stopped_at_) + " after the freeze and " +
+        (between.count() >= 0 ? in_seconds(between) + " after that hold expired."
+                              : in_seconds(-between) + " BEFORE that hold expired: two holders at once!") +
         " Its fence is " + std::to_string(r.fence) + ", greater than " + std::to_string(stopped_fence_) + ".");
   }
 }
 
 void scene::lost(std::size_t number, report const& r, time_point now) {
   if (holder_ == number) holder_ = 0;
-  std::string words = name_of(number) + " was told that it has lost the lock (" + r.why + ", fence " + std::to_string(r.fence) + ")";
+  std::string words = name_of(number) + " learned that it lost the lock (" + r.why + ", fence " + std::to_string(r.fence) + ")";
   if (continued_ == number) {
-    words += ", " + in_seconds(now - continued_at_) + " after it went on";
+    words += ", " + in_seconds(now - continued_at_) + " after it woke up";
     continued_ = 0;
   }
-  say(words + ". It has not written.");
+  say(words + ", before it wrote.");
 }
 
 void scene::counted_here(std::int64_t fence) { pass(0, fence, -1); }
 
 void scene::round(bool goes) {
   if (std::exchange(round_, goes) != goes) {
-    say(goes ? "The workers pass the lock round: each holds it for half a second." : "The round has ended.");
+    say(goes ? "The workers pass the lock on: each holds it for half a second." : "The workers stop passing the lock on.");
   }
 }
 
@@ -177,13 +186,13 @@ void scene::stopped(std::size_t number, time_point now) {
   stopped_until_ = until_;
   stopped_at_ = now;
   next_ = 0;
-  say(name_of(number) + " was stopped (SIGSTOP) while it holds the lock, fence " + std::to_string(fence_) +
-      ". It cannot renew its hold any more, and does not know it.");
+  say(name_of(number) + " was frozen (SIGSTOP) while it holds the lock, fence " + std::to_string(fence_) +
+      ". It can no longer renew its hold, and does not know.");
 }
 
 void scene::continued(time_point now) {
   if (stopped_ == 0) return;
-  say(name_of(stopped_) + " goes on (SIGCONT).");
+  say(name_of(stopped_) + " wakes up (SIGCONT).");
   continued_ = std::exchange(stopped_, 0);
   continued_at_ = now;
   next_ = 0;
@@ -209,9 +218,9 @@ void scene::counted(std::size_t number, report const& r) {
   std::size_t& writer = c.writers[at];
   if (writer != 0) {
     bool const first = c.example.empty();
-    c.example = (writer == number ? "Two coroutines of worker " + std::to_string(number) + " have both written "
-                                  : "Worker " + std::to_string(writer) + " and worker " + std::to_string(number) + " have both written ") +
-                std::to_string(r.value) + ": two increments, of which one is lost.";
+    c.example = (writer == number ? "Two coroutines of worker " + std::to_string(number) + " both wrote "
+                                  : "Workers " + std::to_string(writer) + " and " + std::to_string(number) + " both wrote ") +
+                std::to_string(r.value) + ": two increments, one of them lost.";
     if (first) say(c.example);
   }
   writer = number;
@@ -229,7 +238,7 @@ void scene::count_ends(bool locked, std::optional<std::int64_t> value) {
   } else {
     words += "; the counter could not be read.";
   }
-  if (c.failed != 0) words += " Of " + std::to_string(c.failed) + " more it is not known whether they were made.";
+  if (c.failed != 0) words += " " + std::to_string(c.failed) + " more failed, and may have been made.";
   say(words);
 }
 
@@ -261,11 +270,27 @@ void scene::sale_ends(std::optional<std::int64_t> sold, std::int64_t left) {
 
 // ---- what is shown --------------------------------------------------------------------------------------
 
-void scene::inspected(std::string holder, std::int64_t fence, std::int64_t waiting) {
-  auto const same = std::find_if(workers_.begin(), workers_.end(), [&](worker const& w) { return !holder.empty() && w.client == holder; });
-  seen_holder_ = same == workers_.end() ? std::move(holder) : "worker " + std::to_string(same - workers_.begin() + 1);
-  seen_fence_ = fence;
-  seen_waiting_ = waiting;
+void scene::inspected(inspection seen) {
+  auto const same = std::find_if(workers_.begin(), workers_.end(), [&](worker const& w) { return !seen.holder.empty() && w.client == seen.holder; });
+  if (same != workers_.end()) seen.holder = "worker " + std::to_string(same - workers_.begin() + 1);
+  seen_ = std::move(seen);
+}
+
+void scene::lock_servers(std::vector<lock_server> servers) {
+  for (lock_server const& s : servers) {
+    auto const before = std::find_if(servers_.begin(), servers_.end(), [&](lock_server const& old) { return old.url == s.url; });
+    if (before != servers_.end() && before->up != s.up) say("The lock's server " + s.url + (s.up ? " answers again." : " does not answer."));
+  }
+  servers_ = std::move(servers);
+}
+
+std::string_view scene::state_of(std::size_t number, time_point now) const {
+  worker const& w = workers_[number - 1];
+  if (w.ended) return "has ended";
+  if (!w.ready) return "starts";
+  if (stopped_ == number) return has_expired(now) || holder_ != number ? "is frozen, and its hold has expired" : "is frozen while it holds the lock";
+  if (holder_ == number) return "holds the lock";
+  return w.waiting != 0 ? "waits" : "is idle";
 }
 
 void scene::second_passed() {
@@ -298,10 +323,12 @@ json::object scene::sale_to_json() const {
     segments.push_back(json::array{sale_.stock[i], sale_.stock[i] - sale_.left[i]});
   }
   std::int64_t const left = std::accumulate(sale_.left.begin(), sale_.left.end(), std::int64_t{0});
-  return {{"runs", sale_goes()}, {"items", sale_.items}, {"sold", sale_.items - left}, {"segments", segments}, {"verdict", sale_.verdict}};
+  return {{"runs", sale_goes()},  {"items", sale_.items},     {"sold", sale_.items - left},
+          {"segments", segments}, {"verdict", sale_.verdict}, {"unavailable", no_sale_}};
 }
 
 std::string scene::to_json(time_point now) const {
+  std::size_t const holder = has_expired(now) ? 0 : holder_;
   json::array workers;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     worker const& w = workers_[i];
@@ -310,8 +337,9 @@ std::string scene::to_json(time_point now) const {
                                    {"state", w.ended   ? "ended"
                                              : w.ready ? "here"
                                                        : "starts"},
+                                   {"does", json::string_view(state_of(i + 1, now))},
                                    {"stopped", stopped_ == i + 1},
-                                   {"holds", holder_ == i + 1},
+                                   {"holds", holder == i + 1},
                                    {"waiting", w.waiting},
                                    {"grants", w.grants}});
   }
@@ -327,15 +355,23 @@ std::string scene::to_json(time_point now) const {
   for (auto const& [id, words] : log_) {
     log.push_back(json::array{id, words});
   }
+  json::array servers;
+  for (lock_server const& s : servers_) {
+    servers.push_back(json::object{{"url", s.url}, {"up", s.up}});
+  }
   auto const held = std::chrono::duration_cast<std::chrono::milliseconds>(now - since_).count();
   json::object const o{
       {"lock", lock_},
       {"kept_by", kept_by_},
       {"workers", workers},
-      {"holder", holder_},
+      {"servers", servers},
+      {"kill_command", kill_command_},
+      {"holder", holder},
       {"fence", std::to_string(fence_)},
-      {"held_ms", holder_ == 0 ? 0 : held},
-      {"seen", json::object{{"holder", seen_holder_}, {"fence", std::to_string(seen_fence_)}, {"waiting", seen_waiting_}}},
+      {"held_ms", holder == 0 ? 0 : held},
+      {"seen",
+       json::object{{"holder", seen_.holder}, {"fence", std::to_string(seen_.fence)}, {"waiting", seen_.waiting}, {"trouble", seen_.trouble}}},
+      {"refused", refused_},
       {"passed", passed_},
       {"recent", recent},
       {"series", series},

@@ -16,8 +16,8 @@ using time_point = std::chrono::steady_clock::time_point;
 
 /// What a worker tells of itself, a line of JSON each.
 struct report {
-  std::string what;         ///< ready asks granted released lost unserved counted failed looked sold done
-  std::int64_t fence = 0;   ///< of granted and lost
+  std::string what;         ///< ready asks granted released lost refused overwrote unserved counted failed looked sold done
+  std::int64_t fence = 0;   ///< of granted, lost, refused and overwrote
   std::int64_t waited = 0;  ///< of granted, in µs
   std::int64_t at = 0;      ///< of granted: when, in µs of the clock that all processes of a machine share
   std::int64_t until = 0;   ///< of granted: how long the hold is good if it is not renewed, by the same clock
@@ -34,9 +34,25 @@ struct report {
 /// Empty: it is none.
 std::optional<report> parse_report(std::string_view line);
 
+/// What the lock's server reports about the lock.
+struct inspection {
+  std::string holder;  ///< the id of a client, or other words if it is not a worker; empty: the lock is free
+  std::int64_t fence = 0;
+  std::int64_t waiting = -1;  ///< -1: not known
+  std::string trouble;        ///< why it is not known
+};
+
+/// A server of the lock, as the page's own client sees it.
+struct lock_server {
+  std::string url;
+  bool up = false;
+};
+
 class scene {
  public:
   scene(std::string lock, std::string kept_by) : lock_(std::move(lock)), kept_by_(std::move(kept_by)) {}
+
+  std::string const& kept_by() const noexcept { return kept_by_; }
 
   // ---- the workers, by their number from 1
   void joined(std::size_t worker, int process);
@@ -73,9 +89,14 @@ class scene {
   /// What the stock says in the end; empty: it could not be read.
   void sale_ends(std::optional<std::int64_t> sold, std::int64_t left);
 
-  /// What the server of the lock says of it. `holder`: the id of a client, in other words if it is no worker's.
-  /// `waiting` -1: it does not tell (a quorum), and `holder` is why.
-  void inspected(std::string holder, std::int64_t fence, std::int64_t waiting);
+  void inspected(inspection seen);
+  void lock_servers(std::vector<lock_server> servers);
+
+  /// Why the sale cannot run here; empty: it can.
+  void no_sale(std::string why) { no_sale_ = std::move(why); }
+
+  /// A command that kills the lock's server; empty: not known.
+  void kill_command(std::string command) { kill_command_ = std::move(command); }
 
   /// Once a second.
   void second_passed();
@@ -133,6 +154,9 @@ class scene {
   void lost(std::size_t number, report const& r, time_point now);
   void pass(std::size_t number, std::int64_t fence, std::int64_t waited);
   std::string name_of(std::size_t number) const;
+  /// The frozen worker's hold has expired: it is not the holder any more, and does not know.
+  bool has_expired(time_point now) const noexcept { return stopped_ != 0 && holder_ == stopped_ && now >= hold_ends_; }
+  std::string_view state_of(std::size_t number, time_point now) const;
   static boost::json::object to_json(count const& c);
   boost::json::object sale_to_json() const;
 
@@ -143,9 +167,12 @@ class scene {
   std::int64_t fence_ = 0;
   std::int64_t until_ = 0;
   time_point since_{};
-  std::string seen_holder_;
-  std::int64_t seen_fence_ = 0;
-  std::int64_t seen_waiting_ = -1;
+  time_point hold_ends_{};  ///< unless it is renewed
+  inspection seen_;
+  std::vector<lock_server> servers_;
+  std::string no_sale_;
+  std::string kill_command_;
+  std::int64_t refused_ = 0;  ///< late writes that the store refused
   std::int64_t passed_ = 0;
   std::deque<grant> recent_;
   std::vector<std::int64_t> waits_;  ///< of this second

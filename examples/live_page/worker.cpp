@@ -84,6 +84,7 @@ class worker {
   asio::awaitable<void> add_one(bool locked);
   asio::awaitable<std::int64_t> read(std::string key);
   asio::awaitable<void> go_round();
+  asio::awaitable<void> write_late(std::int64_t fence);
   void sell(flash_sale::settings const& s, int first_buyer);
   asio::awaitable<void> buy(std::shared_ptr<selling> all, int buyer);
 
@@ -229,24 +230,43 @@ asio::awaitable<void> worker::go_round() {
               {"at", in_microseconds(conch::clock::now())},
               {"until", in_microseconds(hold.deadline())}});
       co_await pause(500ms);
-      if (!hold.valid()) {  // whoever was stopped has to look before it writes
+      if (!hold.valid()) {  // a process that was frozen must check before it writes
         throw boost::system::system_error(make_error_code(conch::errc::lost));
       }
+      std::string note = std::to_string(fence);
+      bool const written = co_await values_->set_guarded(round_key(chosen_.name), std::move(note), fence);
+      if (!written) throw boost::system::system_error(make_error_code(conch::errc::lost));
       report({{"what", "released"}});
     };
     std::string why;
+    bool lost = false;
     report({{"what", "asks"}});
     try {
       co_await conch::with_lock(lock_, options, body);
     } catch (boost::system::system_error const& error) {
       why = error.code().message();
+      lost = error.code() == conch::errc::lost;
+    } catch (std::exception const& error) {
+      why = error.what();
     }
     if (!why.empty()) {
-      report({{"what", fence == 0 ? "unserved" : "lost"}, {"fence", fence}, {"why", why}});
+      report({{"what", lost ? "lost" : "unserved"}, {"fence", fence}, {"why", why}});
+      if (lost && fence != 0) co_await write_late(fence);
       if (!ending_) co_await pause(200ms);
     }
   }
   goes_round_ = false;
+}
+
+// What a program does that ignores the loss: it sends the write it was about to send. The store refuses it, once it has
+// seen a greater token.
+asio::awaitable<void> worker::write_late(std::int64_t fence) {
+  std::string note = "late";
+  try {
+    bool const written = co_await values_->set_guarded(round_key(chosen_.name), std::move(note), fence);
+    report({{"what", written ? "overwrote" : "refused"}, {"fence", fence}});
+  } catch (std::exception const&) {  // the store cannot be reached: nothing to show
+  }
 }
 
 // ---- the flash sale -------------------------------------------------------------------------------------
@@ -297,6 +317,8 @@ int run_worker() try {
 }
 
 std::string counter_key(std::string const& name, bool locked) { return "http_counter:" + name + (locked ? "" : ":without"); }
+
+std::string round_key(std::string const& name) { return "http_counter:" + name + ":round"; }
 
 std::string sale_name(std::string const& name) { return name + ":sale"; }
 

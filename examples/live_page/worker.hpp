@@ -14,6 +14,7 @@ int run_worker();
 
 /// A lock and a counter are of one name; the counter without the lock has a name of its own, so that both can count at once.
 std::string counter_key(std::string const& name, bool locked);
+std::string round_key(std::string const& name);
 std::string sale_name(std::string const& name);
 
 /// How long a holder that was stopped keeps the lock from the others.

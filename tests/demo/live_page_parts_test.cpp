@@ -64,12 +64,52 @@ TEST(LivePageScene, NamesTheHolderAndCountsThoseThatWait) {
 TEST(LivePageScene, KnowsItsWorkersInWhatTheServerSays) {
   stage t;
   t.heard(2, R"({"what":"ready","client":"cafe"})");
-  t.s.inspected("cafe", 7, 3);
-  EXPECT_EQ(json::serialize(t.shown().at("seen")), R"({"holder":"worker 2","fence":"7","waiting":3})");
-  t.s.inspected("beef", 7, 3);
+  t.s.inspected({"cafe", 7, 3, ""});
+  EXPECT_EQ(json::serialize(t.shown().at("seen")), R"({"holder":"worker 2","fence":"7","waiting":3,"trouble":""})");
+  t.s.inspected({"beef", 7, 3, ""});
   EXPECT_EQ(t.shown().at("seen").at("holder").as_string(), "beef");
-  t.s.inspected("", 0, 0);
+  t.s.inspected({"", 0, 0, ""});
   EXPECT_EQ(t.shown().at("seen").at("holder").as_string(), "");
+}
+
+TEST(LivePageScene, TellsWhenAServerOfTheLockGoesAndComesBack) {
+  stage t;
+  t.s.lock_servers({{"redis://a", true}, {"redis://b", true}});
+  EXPECT_EQ(t.words(), "");
+  t.s.lock_servers({{"redis://a", true}, {"redis://b", false}});
+  EXPECT_EQ(json::serialize(t.shown().at("servers")), R"([{"url":"redis://a","up":true},{"url":"redis://b","up":false}])");
+  t.s.lock_servers({{"redis://a", true}, {"redis://b", true}});
+  EXPECT_EQ(t.words(), "The lock's server redis://b does not answer.\nThe lock's server redis://b answers again.\n");
+}
+
+TEST(LivePageScene, SaysWhyThereIsNoSale) {
+  stage t;
+  EXPECT_EQ(t.shown().at("sale").at("unavailable").as_string(), "");
+  t.s.no_sale("not here");
+  EXPECT_EQ(t.shown().at("sale").at("unavailable").as_string(), "not here");
+}
+
+TEST(LivePageScene, AFrozenHolderIsNoHolderOnceItsHoldHasExpired) {
+  stage t;
+  t.heard(1, R"({"what":"ready","client":"cafe"})");
+  t.heard(1, R"({"what":"granted","round":1,"fence":10,"at":1000000,"until":3000000})");
+  t.s.stopped(1, t.now);
+  t.now += 1999ms;
+  EXPECT_EQ(t.shown().at("holder").as_int64(), 1);
+  EXPECT_EQ(t.shown().at("workers").as_array()[0].at("does").as_string(), "is frozen while it holds the lock");
+  t.now += 1ms;
+  EXPECT_EQ(t.shown().at("holder").as_int64(), 0);
+  EXPECT_FALSE(t.shown().at("workers").as_array()[0].at("holds").as_bool());
+  EXPECT_EQ(t.shown().at("workers").as_array()[0].at("does").as_string(), "is frozen, and its hold has expired");
+}
+
+TEST(LivePageScene, CountsTheLateWritesThatTheStoreRefused) {
+  stage t;
+  t.heard(1, R"({"what":"refused","fence":10})");
+  EXPECT_EQ(t.shown().at("refused").as_int64(), 1);
+  EXPECT_TRUE(contains(t.words(), "The store refused fence 10")) << t.words();
+  t.heard(2, R"({"what":"overwrote","fence":11})");
+  EXPECT_EQ(t.shown().at("refused").as_int64(), 1);
 }
 
 TEST(LivePageScene, FindsLostUpdatesInWhatTwoHaveWritten) {
@@ -80,7 +120,7 @@ TEST(LivePageScene, FindsLostUpdatesInWhatTwoHaveWritten) {
   t.heard(2, R"({"what":"counted","locked":0,"value":1})");
   t.heard(2, R"({"what":"counted","locked":0,"value":2})");
   EXPECT_EQ(t.shown().at("without").at("lost").as_int64(), 1);
-  EXPECT_TRUE(contains(t.words(), "Worker 1 and worker 2 have both written 1")) << t.words();
+  EXPECT_TRUE(contains(t.words(), "Workers 1 and 2 both wrote 1")) << t.words();
   t.heard(1, R"({"what":"done","locked":0})");
   EXPECT_FALSE(t.s.count_is_complete(false));
   t.heard(2, R"({"what":"done","locked":0})");
@@ -108,27 +148,27 @@ TEST(LivePageScene, TellsTheStoryOfAStoppedHolder) {
   t.heard(1, R"({"what":"lost","fence":10,"why":"the lock was lost"})");
   EXPECT_EQ(t.s.holder(), 2u);
   for (char const* const part :
-       {"Worker 1 (process 101) was stopped", "Worker 2 (process 102) has the lock now, 2.50 s after the stop and 0.02 s after that hold had ended",
-        "fence is 20, greater than 10", "goes on", "was told that it has lost the lock (the lock was lost, fence 10), 0.01 s after"}) {
+       {"Worker 1 (process 101) was frozen", "Worker 2 (process 102) has the lock now, 2.50 s after the freeze and 0.02 s after that hold expired",
+        "fence is 20, greater than 10", "wakes up", "learned that it lost the lock (the lock was lost, fence 10), 0.01 s after"}) {
     EXPECT_TRUE(contains(t.words(), part)) << part << '\n' << t.words();
   }
 }
 
-TEST(LivePageScene, SeesTwoOwnersAtOnce) {
+TEST(LivePageScene, SeesTwoHoldersAtOnce) {
   stage t;
   t.heard(1, R"({"what":"granted","round":1,"fence":10,"at":1000000,"until":3000000})");
   t.s.stopped(1, t.now);
   t.heard(2, R"({"what":"granted","round":1,"fence":20,"at":2990000,"until":6000000})");
-  EXPECT_TRUE(contains(t.words(), "two owners at once")) << t.words();
+  EXPECT_TRUE(contains(t.words(), "two holders at once")) << t.words();
 }
 
-TEST(LivePageScene, TellsOnceThatTheLockCannotBeHad) {
+TEST(LivePageScene, TellsOnceThatAcquiresFail) {
   stage t;
   for (int i = 0; i < 5; ++i) {
     t.heard(1, R"({"what":"asks"})");
     t.heard(1, R"({"what":"unserved","why":"the server cannot be reached"})");
   }
-  EXPECT_EQ(t.words(), "The lock cannot be had: the server cannot be reached.\n");
+  EXPECT_EQ(t.words(), "An acquire failed: the server cannot be reached.\n");
   EXPECT_EQ(t.shown().at("workers").as_array()[0].at("waiting").as_int64(), 0);
 }
 

@@ -207,7 +207,7 @@ TEST_F(LivePage, CountsExactlyWithTheLockAndNotWithout) {
   EXPECT_EQ(seen.at("without").at("confirmed").as_int64(), 1000);
   EXPECT_LT(seen.at("without").at("value").as_int64(), 1000);
   EXPECT_TRUE(contains(words(seen), "With the lock: 1000 increments, and the counter is 1000: none lost.")) << words(seen);
-  EXPECT_TRUE(contains(words(seen), "have both written")) << words(seen);
+  EXPECT_TRUE(contains(words(seen), "both wrote")) << words(seen);
   EXPECT_EQ(server.request("GET", "/counter").body, "{\"counter\":1000}\n");
   EXPECT_EQ(server.end(), 0);
 }
@@ -219,11 +219,11 @@ TEST_F(LivePage, ShowsThatAStoppedHolderIsReplacedAndToldOfItsLoss) {
   json::object seen = events.wait_for([](json::object const& o) { return o.at("stopped").as_int64() != 0; });
   EXPECT_EQ(server.press("/page/stop").status, 409);
   EXPECT_EQ(server.press("/page/count?lock=on").status, 409);
-  seen = events.wait_for([](json::object const& o) { return contains(words(o), "was told that it has lost the lock"); });
-  EXPECT_TRUE(contains(words(seen), "was stopped (SIGSTOP) while it holds the lock")) << words(seen);
+  seen = events.wait_for([](json::object const& o) { return contains(words(o), "learned that it lost the lock"); });
+  EXPECT_TRUE(contains(words(seen), "was frozen (SIGSTOP) while it holds the lock")) << words(seen);
   EXPECT_TRUE(contains(words(seen), "has the lock now")) << words(seen);
-  EXPECT_TRUE(contains(words(seen), "after that hold had ended")) << words(seen);
-  EXPECT_TRUE(contains(words(seen), "after it went on")) << words(seen);
+  EXPECT_TRUE(contains(words(seen), "after that hold expired")) << words(seen);
+  EXPECT_TRUE(contains(words(seen), "after it woke up")) << words(seen);
   EXPECT_EQ(seen.at("stopped").as_int64(), 0);
   EXPECT_EQ(server.press("/page/round?go=off").status, 202);
   EXPECT_EQ(server.end(), 0);
