@@ -29,6 +29,8 @@ connection_fsm::connection_fsm(config const& settings, std::string const& client
     : settings_{settings}, who_{client_id, settings.key_prefix}, shown_{std::move(shown)}, back_off_{seed}, outgoing_mutex_{
                                                                                                                 !settings.single_threaded} {}
 
+void connection_fsm::log(log_line line) { log(line.level, std::move(line.words)); }
+
 void connection_fsm::log(log_level level, std::string words) {
   log_.push_back({level, std::move(words)});
   actions_.log = true;
@@ -233,7 +235,7 @@ void connection_fsm::greeted(reply const& r, time_point now) {
   up_since_ = now;
   told_of_foreign_pushes_ = dropping_ = false;
   unanswered_ = 0;
-  log(log_level::info, "connected to " + shown_);
+  log(line_of(connection_event::connected, shown_));
   actions_.pipeline = true;
   actions_.flush = claim_flush();
   events_->connected_as({static_cast<std::uint64_t>(server_.process), std::string{r.row[3]}, *server_us, asked_at_, std::string{r.row[2]}}, now);
@@ -254,7 +256,8 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   std::string const why{reason};
   actions_ = {.log = actions_.log, .close = true};
   state_ = state::pausing;
-  log(log_level::warning, (was_up ? "lost the connection to " : "cannot connect to ") + shown_ + ": " + why);
+  auto const event = was_up ? connection_event::lost : is_final(what) ? connection_event::refused : connection_event::failed;
+  log(line_of(event, shown_, why));
   if (was_up) events_->disconnected(why, now);
   else events_->connect_failed(what, shown_ + ": " + why, now);
   {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/back_off.hpp"
+#include "base/connection_log.hpp"
 #include "base/optional_mutex.hpp"
 #include "postgresql/codec.hpp"
 #include "protocol/wire.hpp"
@@ -43,10 +44,6 @@ class connection_fsm {
  public:
   /// When take_statements() is to be called.
   enum class flush_due { no, at_once, later };
-  struct log_line {
-    log_level level;
-    std::string words;
-  };
   struct server {
     int version = 0;  // 150018
     std::int64_t process = 0;
@@ -101,6 +98,7 @@ class connection_fsm {
   void sleep(time_point until) noexcept;
   void lost(protocol::fault what, std::string_view why, time_point now);
   bool claim_flush();
+  void log(log_line line);
   void log(log_level level, std::string words);
   std::string settings_query() const;
 

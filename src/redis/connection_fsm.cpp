@@ -47,6 +47,8 @@ connection_fsm::connection_fsm(config const& settings, std::string const& client
   hears_.resize(slot_count);
 }
 
+void connection_fsm::log(log_line line) { log(line.level, std::move(line.words)); }
+
 void connection_fsm::log(log_level level, std::string words) {
   log_.push_back({level, std::move(words)});
   actions_.log = true;
@@ -337,7 +339,8 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   renewal_ = renewal::none;
   renew_at_ = time_point::max();
   if (!told) {  // nobody waits for a server that keeps no locks, and a replica is greeted again and again
-    log(log_level::warning, (was_up ? "lost the connection to " : "cannot connect to ") + where_.shown() + ": " + why);
+    auto const event = was_up ? connection_event::lost : is_final(what) ? connection_event::refused : connection_event::failed;
+    log(line_of(event, where_.shown(), why));
   }
   if (roles_.talk != nullptr) {
     roles_.talk->ended(what, where_.shown() + ": " + why);
@@ -414,7 +417,7 @@ void connection_fsm::greeted(time_point now) {
     who_.node = roles_.node->digits();
     who_.home = roles_.node->home().value_or(0);
   }
-  log(log_level::info, "connected to " + where_.shown());
+  log(line_of(connection_event::connected, where_.shown()));
   if (!greeting_.warning().empty()) log(log_level::warning, greeting_.warning());
   protocol::session session{greeting_.client_id(), greeting_.client_address(),
                             greeting_.server_us(), CONCH_MUTANT(asked_when_answered) ? now : greeted_at_,

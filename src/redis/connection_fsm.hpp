@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/back_off.hpp"
+#include "base/connection_log.hpp"
 #include "base/optional_mutex.hpp"
 #include "base/url.hpp"
 #include "protocol/wire.hpp"
@@ -75,11 +76,6 @@ class connection_fsm {
   };
   /// When flush() is to be called.
   enum class flush_due { no, at_once, later };
-  struct log_line {
-    log_level level;
-    std::string words;
-  };
-
   /// `settings` and `client_id` outlive this. `seed`: for the pauses between attempts.
   connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream, roles const& r);
   connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream)
@@ -167,6 +163,7 @@ class connection_fsm {
   bool is_of_subscription(bool is_push);
   protocol::answer understood(protocol::answer a) const;
   void report(protocol::answer const& a, time_point now);
+  void log(log_line line);
   void log(log_level level, std::string words);
 
   config const& settings_;

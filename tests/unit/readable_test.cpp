@@ -124,7 +124,9 @@ TEST(Printable, SaysUnmistakablyThatANameIsCut) {
         EXPECT_LE(shown.size(), most);
         EXPECT_LE(sentence.size(), most + 2);  // one mark is not counted if it is cut
         bool const is_whole = printable(name).size() <= most;
-        if (!is_whole) EXPECT_TRUE(shown.ends_with("\\...")) << shown;
+        if (!is_whole) {
+          EXPECT_TRUE(shown.ends_with("\\...")) << shown;
+        }
         EXPECT_EQ(is_whole, shown == printable(name));
         EXPECT_EQ(sentence == in_quotes(name, 1000), in_quotes(name, 1000).size() <= most + 2) << sentence;
         EXPECT_TRUE(sentence.ends_with('"') || sentence.ends_with("\"...")) << sentence;
