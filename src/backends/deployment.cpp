@@ -74,7 +74,7 @@ deployment in_zookeeper(redis::zookeeper_url where, deployment d, std::uint64_t 
   std::string secret = any.password.empty() ? std::string{} : any.user + ':' + any.password;
   auto to_ensemble = std::make_unique<zookeeper::connection>(client.shell, client.on, client.settings, std::move(where.servers));
   auto line = std::make_unique<zookeeper::queue>(client.settings, client.client_id, zookeeper::root_of(where.chroot, client.settings.key_prefix),
-                                                 std::move(secret), seed, client.timers, *to_ensemble, client.up, client.log, client.stats);
+                                                 std::move(secret), seed, client.timers, *to_ensemble, client.up, client.stats);
   to_ensemble->report_to(line->receiver());
   d.backend = std::move(line);
   d.ways.push_back(std::move(to_ensemble));

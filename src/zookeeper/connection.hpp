@@ -34,6 +34,7 @@ class connection final : public wire, public way, private net::shell<connection>
   void send(request const& r) override;
   void drop(std::string_view why) override;
   std::string shown() const override { return fsm_.shown(); }
+  void log(log_line line) override { host_.log(line.level, line.words); }
 
  private:
   friend net::shell<connection>;

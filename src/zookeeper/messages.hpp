@@ -9,12 +9,20 @@
 // What conch says to a server of ZooKeeper, and what it hears, as types. No I/O, no clock.
 namespace conch::zookeeper {
 
-/// What a server answers to one request. Numbers of the protocol; any other number is an error that conch does not know.
+/// What a server answers to one request. Numbers of the protocol (KeeperException.Code); any other number is an error that conch does not know.
 enum class status : std::int32_t {
   ok = 0,
+  system_error = -1,
+  runtime_inconsistency = -2,
+  data_inconsistency = -3,
   connection_loss = -4,
+  marshalling_error = -5,
   unimplemented = -6,
+  operation_timeout = -7,
   bad_arguments = -8,
+  unknown_session = -12,
+  no_quorum = -13,
+  reconfiguration = -14,
   no_node = -101,
   no_auth = -102,
   bad_version = -103,
@@ -26,7 +34,11 @@ enum class status : std::int32_t {
   auth_failed = -115,
   session_moved = -118,
   not_read_only = -119,
+  local_session = -120,
+  request_timeout = -122,
+  sasl_required = -124,
   quota_exceeded = -125,
+  throttled = -127,
 };
 
 /// The part of a node's state that conch uses.

@@ -6,6 +6,7 @@
 #include "base/turns.hpp"
 #include "protocol/drift.hpp"
 #include "protocol/wire.hpp"
+#include "zookeeper/faults.hpp"
 #include "zookeeper/names.hpp"
 
 #include <algorithm>
@@ -32,11 +33,11 @@ standing::standing(queue& keeper, std::string_view lock_name, engine::permit con
                                                                                                                }} {}
 
 queue::queue(config const& settings, std::string const& client_id, std::string root, std::string secret, std::uint64_t seed,
-             engine::timer_queue& timers, wire& out, engine::backend_events& up, engine::log_sink& log, statistics& stats)
+             engine::timer_queue& timers, wire& out, engine::backend_events& up, statistics& stats)
     : settings_{settings}, client_id_{client_id}, root_{std::move(root)}, secret_{std::move(secret)}, timers_{timers}, up_{up}, stats_{stats},
-      session_{settings, root_, secret_, seed, timers, out, *this, log, stats}, rest_{this, [](void* self, time_point now) {
-                                                                                        static_cast<queue*>(self)->go_on(now);
-                                                                                      }} {}
+      session_{settings, root_, secret_, seed, timers, out, *this, stats}, rest_{this, [](void* self,
+                                                                                          time_point now) { static_cast<queue*>(self)->go_on(now); }},
+      later_{this, [](void* self, time_point now) { static_cast<queue*>(self)->go_on(now); }}, pauses_{~seed} {}
 
 queue::~queue() {
   pending_.splice_back(resting_cleanups_);
@@ -117,17 +118,25 @@ void queue::node_answer(in_flight const& r, reply const& a, time_point now) {
   if (s.number != r.number || s.at == at::idle) return came_of(r.number, made != nullptr ? made->path : std::string{}, now);  // given up meanwhile
   if (made != nullptr) {
     found(s, made->path, made->node.created, now);
-  } else if (s.at == at::leaving) {
+  } else if (s.at == at::leaving && refusal_of(a.what).then == remedy::none) {
     gone_from_line(s, now);
   } else if (a.what == status::no_node && s.folders_made < 3) {
     ++s.folders_made;
     send(about::folder, create{s.folder, {}, node_kind::container, session_.who()}, s, nullptr, now);
     make_node(s, now);
-  } else if (a.what == status::no_node) {
-    session_.drop("the folder of a lock is not there, nor can it be made", now);  // a new connection makes what is above it
   } else {
-    fail_as(s, a, now);
+    s.written = refusal_of(a.what).then != remedy::none;  // else nothing was made
+    request_refused(s, a.what, "create a node in " + s.folder, now);
   }
+}
+
+/// The node of the place is asked for behind it. If the folder cannot be made, only this lock is harmed.
+void queue::folder_answer(in_flight const& r, reply const& a, time_point now) {
+  standing& s = *r.at;
+  bool const there = a.what == status::ok || a.what == status::node_exists;
+  if (there || s.number != r.number || !s.waits()) return;
+  if (a.what == status::no_node) return session_.drop("somebody has removed " + root_, now);  // with all locks; a new connection makes it again
+  request_refused(s, a.what, "create " + s.folder, now);
 }
 
 /// This is the node of the place.
@@ -146,8 +155,10 @@ void queue::list_answer(in_flight const& r, reply const& a, time_point now) {
     auto const* const all = std::get_if<children>(&a.content);
     if (all == nullptr) return session_.drop("an answer of another kind than was asked for", now);
     look(s, *all, now);
+    s.later_since = {};
+    pauses_.begin_anew();
   } else if (a.what != status::no_node) {
-    fail_as(s, a, now);
+    request_refused(s, a.what, "list " + s.folder, now);
   } else {
     has_no_node(s, now);
   }
@@ -223,9 +234,11 @@ void queue::watch_answer(in_flight const& r, reply const& a, time_point now) {
     else is_gone(r.path, now);
     return;
   }
-  for (standing* s : watched_.at(r.path)) {
-    ++s->references;
-    fail_as(*s, a, now);
+  std::vector<standing*> const waiting = watched_.take(r.path);  // the server tells them nothing
+  for (standing* s : waiting) ++s->references;
+  for (standing* s : waiting) {
+    if (s->node == r.path) s->watches_itself = false;
+    else request_refused(*s, a.what, "read " + r.path, now);
     drop(*s);
   }
 }
@@ -294,6 +307,7 @@ void queue::send(about what, request const& r, standing& s, cleanup* c, time_poi
   ++stats_.scripts;
   ++s.references;
   if (c == nullptr) s.told_on = connections_;  // a clean-up says nothing about what the place asks for now
+  if (c == nullptr && tells_of_node(what)) ++s.tellers;
   in_flight_.push_back({what, &s, s.number, c, std::move(path)});
   session_.send(r, now);
 }
@@ -304,11 +318,10 @@ void queue::answered(reply const& a, time_point now) {
   in_flight_.pop_front();
   last_answer_ = now;
   r.at->trouble_since = {};
+  if (r.of_cleanup == nullptr && tells_of_node(r.what) && r.at->number == r.number) --r.at->tellers;
   switch (r.what) {
     case about::node: node_answer(r, a, now); break;
-    case about::folder:
-      if (a.what == status::no_auth && r.at->number == r.number && r.at->waits()) fail_as(*r.at, a, now);
-      break;
+    case about::folder: folder_answer(r, a, now); break;
     case about::list: list_answer(r, a, now); break;
     case about::watch: watch_answer(r, a, now); break;
     case about::leave: leave_answer(r, a, now); break;
@@ -321,10 +334,8 @@ void queue::answered(reply const& a, time_point now) {
   drop(*r.at);
 }
 
-error_code queue::error_of(reply const& a, standing const& s) const {
-  std::string const lock = " (lock " + readable(s.name) + ')';
-  if (a.what == status::no_auth) return make_error_code(errc::access_denied, "no right to the nodes of " + s.folder + lock);
-  return make_error_code(errc::server_refused, "ZooKeeper's error " + std::to_string(static_cast<int>(a.what)) + lock);
+error_code queue::error_of(status what, std::string const& asked, standing const& s) const {
+  return to_error(what, asked, session_.server(), s.name);
 }
 
 /// The lock is not what was asked for.
@@ -345,10 +356,29 @@ error_code queue::error_of(verdict const& v, standing const& s) const {
                                                ", and " + std::string{kind_in_words(s.asks)} + " was asked for" + lock);
 }
 
-void queue::fail_as(standing& s, reply const& a, time_point now) {
-  if (s.waits()) fail(s, error_of(a, s), now);
-  else if (s.at == at::leaving) gone_from_line(s, now);
+/// One bad key harms one lock: what the server refuses ends the place that has asked for it, and nothing else.
+void queue::request_refused(standing& s, status what, std::string const& asked, time_point now) {
+  if (!s.waits() && s.at != at::leaving) return;
+  if (refusal_of(what).then != remedy::none) return ask_later(s, what, asked, now);
+  if (s.waits()) return fail(s, error_of(what, asked, s), now);
+  ++s.references;
+  become_idle(s);
+  if (s.written) owe(s, nullptr, now);
+  up_.left(s, now);
+  drop(s);
 }
+
+/// Not for longer than the servers may be away.
+void queue::ask_later(standing& s, status what, std::string const& asked, time_point now) {
+  if (s.later_since == time_point{}) s.later_since = now;
+  if (s.waits() && now - s.later_since >= settings_.offline_timeout) return fail(s, error_of(what, asked, s), now);
+  unwatch(s);
+  s.told_on = 0;
+  s.asks_later = true;
+  timers_.arm(s.check, now + pause_before_next());
+}
+
+duration queue::pause_before_next() { return std::max(settings_.reconnect_min, pauses_.next(settings_)); }
 
 void queue::fail(standing& s, error_code why, time_point now) {
   pass_on_the_asking(s, now);

@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/back_off.hpp"
 #include "base/list.hpp"
-#include "base/log_sink.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/backend.hpp"
 #include "zookeeper/order.hpp"
@@ -32,10 +32,13 @@ struct own_node {
   std::uint64_t made_in = 0;  // the session, counted
   std::uint64_t told_on = 0;  // the connection on which something about it was sent last
   unsigned lists = 0;         // of the folder, under way for it
+  unsigned tellers = 0;       // requests under way whose answer says whether there is a node
   bool leave_sent = false;    // on this connection
   bool left_before = false;   // the same on an earlier connection, unanswered
   error_code refusal{};       // why it is being removed; none: for what the cohort has asked
   unsigned folders_made = 0;  // since it was asked for
+  bool asks_later = false;    // the server could not do it; `check` asks again
+  time_point later_since{};   // and since when it cannot
 };
 
 /// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. What stands before it says whether it has the lock
@@ -80,7 +83,7 @@ class queue final : public engine::backend, private session_events {
  public:
   /// All but `seed`, `root` and `secret` outlives this. `root`: root_of(); `secret`: "user:password", or empty.
   queue(config const& settings, std::string const& client_id, std::string root, std::string secret, std::uint64_t seed, engine::timer_queue& timers,
-        wire& out, engine::backend_events& up, engine::log_sink& log, statistics& stats);
+        wire& out, engine::backend_events& up, statistics& stats);
   ~queue() override;
 
   /// Where the wire reports to.
@@ -109,6 +112,7 @@ class queue final : public engine::backend, private session_events {
   friend struct standing;
 
   enum class about : std::uint8_t { node, folder, list, watch, leave, clean_up, stray, search, found, nothing };
+  static bool tells_of_node(about what) noexcept { return what == about::node || what == about::search || what == about::found; }
   struct in_flight {
     about what;
     standing* at;
@@ -135,6 +139,7 @@ class queue final : public engine::backend, private session_events {
   void list(standing& s, time_point now);
   void search(standing& s, std::uint64_t number, cleanup* c, time_point now);
   void node_answer(in_flight const& r, reply const& a, time_point now);
+  void folder_answer(in_flight const& r, reply const& a, time_point now);
   void found_answer(in_flight const& r, reply const& a, time_point now);
   void list_answer(in_flight const& r, reply const& a, time_point now);
   void watch_answer(in_flight const& r, reply const& a, time_point now);
@@ -176,11 +181,14 @@ class queue final : public engine::backend, private session_events {
   bool is_too_long(standing const& s) const;
   error_code lease_too_long(standing const& s) const;
   void fail(standing& s, error_code why, time_point now);
-  void fail_as(standing& s, reply const& a, time_point now);
-  error_code error_of(reply const& a, standing const& s) const;
+  void request_refused(standing& s, status what, std::string const& asked, time_point now);
+  void ask_later(standing& s, status what, std::string const& asked, time_point now);
+  error_code error_of(status what, std::string const& asked, standing const& s) const;
   error_code error_of(verdict const& v, standing const& s) const;
   void owe(standing& s, engine::receipt* r, time_point now, bool was_valid = false);
   void send_cleanup(cleanup& c, time_point now);
+  void send_later(cleanup& c, time_point now);
+  duration pause_before_next();
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
   void patience(standing& s, time_point since);
   void check(standing& s, time_point now);
@@ -209,7 +217,8 @@ class queue final : public engine::backend, private session_events {
   std::size_t cleanups_ = 0;
   std::uint64_t progress_ = 0;
   time_point last_answer_{}, lost_at_{};
-  engine::timer rest_;
+  engine::timer rest_, later_;
+  back_off pauses_;  // before what a server could not do is asked for again
 };
 
 }  // namespace conch::zookeeper

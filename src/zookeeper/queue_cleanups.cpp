@@ -3,6 +3,7 @@
 #include "zookeeper/queue.hpp"
 
 #include "base/mutant.hpp"
+#include "zookeeper/faults.hpp"
 #include "zookeeper/names.hpp"
 
 #include <algorithm>
@@ -46,15 +47,17 @@ void queue::leave(standing& s, time_point now) {
   send(about::leave, remove{s.node}, s, nullptr, now);
 }
 
-void queue::leave_answer(in_flight const& r, reply const&, time_point now) {
+void queue::leave_answer(in_flight const& r, reply const& a, time_point now) {
   standing& s = *r.at;
-  if (s.number != r.number || !s.leave_sent) return;
-  if (s.at == at::leaving) return gone_from_line(s, now);
-  if (!s.waits()) return;
+  if (s.number != r.number || !s.leave_sent || !(s.waits() || s.at == at::leaving)) return;
+  bool const is_gone = a.what == status::ok || a.what == status::no_node;
+  bool const was_leaving = s.at == at::leaving;
   error_code const refusal = s.refusal;
   while (!s.riders.empty()) fail(*s.riders.front(), refusal, now);  // they ask for the same
   become_idle(s);
-  if (refusal) up_.failed(s, refusal, now);
+  if (!is_gone) owe(s, nullptr, now);
+  if (was_leaving) up_.left(s, now);
+  else if (refusal) up_.failed(s, refusal, now);
   else up_.busy(s, now);
 }
 
@@ -86,13 +89,12 @@ void queue::owe(standing& s, receipt* r, time_point now, bool was_valid) {
   pending_.push_back(*c);
   owed_.emplace(c->number, c);
   if (c->made_in != sessions_) return finish(*c, was_valid, {}, now);  // it went with its session
-  bool const is_known_on_this = s.told_on == connections_;
   if (!connected()) return;
   if (!c->node.empty()) {
     if (!CONCH_MUTANT(cleanup_not_sent)) send_cleanup(*c, now);
-  } else if (!is_known_on_this) {
+  } else if (s.tellers == 0) {
     search(s, c->number, c, now);
-  }  // else the answer to the creation is under way
+  }  // else an answer that is under way says whether there is one
 }
 
 void queue::send_cleanup(cleanup& c, time_point now) {
@@ -108,9 +110,20 @@ void queue::cleanup_answer(in_flight const& r, reply const& a, time_point now) {
     finish(c, true, {}, now);
   } else if (a.what == status::no_node) {
     finish(c, c.resent && c.was_valid && !CONCH_MUTANT(resent_release_is_a_loss), {}, now);
+  } else if (refusal_of(a.what).then != remedy::none) {
+    send_later(c, now);
   } else {
-    finish(c, false, error_of(a, c.at), now);
+    finish(c, false, error_of(a.what, "remove " + c.node, c.at), now);
   }
+}
+
+/// The server could not do it now.
+void queue::send_later(cleanup& c, time_point now) {
+  c.resent = true;
+  c.sent = false;
+  c.unlink();
+  resting_cleanups_.push_back(c);
+  timers_.arm(later_, now + pause_before_next());
 }
 
 void queue::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
@@ -157,6 +170,15 @@ void queue::came_of(std::uint64_t number, std::string node, time_point now) {
 
 void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
   standing& s = *r.at;
+  bool const is_given_up = r.of_cleanup != nullptr || s.number != r.number || s.at == at::idle;
+  if (a.what != status::ok && a.what != status::no_node) {
+    std::string const asked = "list " + s.folder;
+    if (!is_given_up) return request_refused(s, a.what, asked, now);
+    auto const owed = owed_.find(r.number);
+    if (owed == owed_.end()) return;
+    if (refusal_of(a.what).then != remedy::none) return send_later(*owed->second, now);
+    return finish(*owed->second, false, error_of(a.what, asked, s), now);
+  }
   std::string found;
   if (auto const* const all = std::get_if<children>(&a.content)) {
     auto const is_it = [&](std::string const& one) {
@@ -166,7 +188,7 @@ void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
     auto const one = std::find_if(all->names.begin(), all->names.end(), is_it);
     if (one != all->names.end() && !CONCH_MUTANT(lost_creation_forgotten)) found = s.path_of(*one);
   }
-  if (r.of_cleanup != nullptr || s.number != r.number || s.at == at::idle) return came_of(r.number, std::move(found), now);
+  if (is_given_up) return came_of(r.number, std::move(found), now);
   if (found.empty()) return has_no_node(s, now);
   send(about::found, get_data{found, false}, s, nullptr, now, found);
   list(s, now);
@@ -178,7 +200,8 @@ void queue::found_answer(in_flight const& r, reply const& a, time_point now) {
   auto const* const node = std::get_if<data>(&a.content);
   bool const is_mine = node != nullptr && node->node.owner == session_.id();
   if (is_mine) return found(s, r.path, node->node.created, now);
-  has_no_node(s, now);
+  if (node != nullptr || a.what == status::no_node) return has_no_node(s, now);
+  request_refused(s, a.what, "read " + r.path, now);
 }
 
 }  // namespace conch::zookeeper

@@ -36,7 +36,7 @@ void queue::interrupted(time_point now) {
   auto const unheard = [](standing& s) {
     s.ahead = {};
     s.left_before = s.left_before || s.leave_sent;
-    s.lists = 0;
+    s.lists = s.tellers = 0;
     s.leave_sent = s.has_turn = s.watches_itself = false;
   };
   resting_.for_each(unheard);
@@ -113,6 +113,7 @@ void queue::go_on_with(standing& s, time_point now) {
   if (s.has_turn && s.waits()) return take_turn(s, s.by_push, now);  // it has taken over what was granted
   if (s.told_on == connections_ || s.at == at::owned) return;
   s.check.cancel();
+  s.asks_later = false;
   if (!s.written) return make_node(s, now);
   if (s.node.empty()) {
     if (s.waits()) up_.asked_again(s, retry_reason::reconnected, now);
@@ -138,7 +139,10 @@ void queue::patience(standing& s, time_point since) {
 }
 
 void queue::check(standing& s, time_point now) {
-  if (connected()) return;
+  if (connected()) {
+    if (std::exchange(s.asks_later, false)) go_on_with(s, now);
+    return;
+  }
   if (s.at == at::leaving) {
     become_idle(s);
     owe(s, nullptr, now);

@@ -7,6 +7,7 @@
 #include "cohort/backend.hpp"
 #include "protocol/drift.hpp"
 #include "protocol/wire.hpp"
+#include "zookeeper/faults.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,8 +16,8 @@
 namespace conch::zookeeper {
 
 session::session(config const& settings, std::string const& root, std::string const& secret, std::uint64_t seed, engine::timer_queue& timers,
-                 wire& out, session_events& up, engine::log_sink& log, statistics& stats)
-    : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, back_off_{seed},
+                 wire& out, session_events& up, statistics& stats)
+    : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, back_off_{seed},
       attempt_{this, [](void* self, time_point now) { static_cast<session*>(self)->attempt_due(now); }},
       beat_{this, [](void* self, time_point now) { static_cast<session*>(self)->beat(now); }, true},
       proof_{this, [](void* self, time_point now) { static_cast<session*>(self)->proof_due(now); }, true},
@@ -77,7 +78,7 @@ void session::greeted(connect_response const& c, time_point now) {
 void session::disconnected(fault what, std::string_view why, time_point now) {
   if (state_ == state::closed || state_ == state::idle || state_ == state::pausing) return;
   std::string const words = readable(why);
-  lost(words, now);
+  lost(words, what != fault::later, now);
   if (what == fault::later) return;
   errc const error = what == fault::tls_failed ? errc::tls_failed : errc::protocol;
   up_.refused(make_error_code(error, trouble_), now);
@@ -86,16 +87,17 @@ void session::disconnected(fault what, std::string_view why, time_point now) {
 void session::drop(std::string_view why, time_point now) {
   if (state_ == state::closed || state_ == state::idle || state_ == state::pausing) return;
   out_.drop(why);
-  lost(why, now);
+  lost(why, false, now);
 }
 
 void session::refuse(errc what, std::string_view why, time_point now) {
-  drop(why, now);
+  out_.drop(why);
+  lost(why, true, now);
   up_.refused(make_error_code(what, trouble_), now);
 }
 
 /// The connection has ended, or the attempt to make one. The next attempt follows.
-void session::lost(std::string_view why, time_point now) {
+void session::lost(std::string_view why, bool is_refused, time_point now) {
   bool const was_open = state_ == state::open;
   unheard_ = state_ == state::greeting && !inquires_;
   trouble_ = out_.shown() + ": " + std::string{why};
@@ -109,8 +111,9 @@ void session::lost(std::string_view why, time_point now) {
   if (was_open) {
     ++stats_.disconnects;
     back_off_.lasted(now - opened_at_);
-    log_.note(false, trouble_);
   }
+  auto const what = is_refused ? connection_event::refused : was_open ? connection_event::lost : connection_event::failed;
+  out_.log(line_of(what, out_.shown(), why));
   state_ = state::pausing;
   timers_.arm(attempt_, engine::in_next_turn(now) + back_off_.next(settings_));
   if (was_open) up_.interrupted(now);
@@ -137,14 +140,14 @@ void session::read_root(time_point now) { write(step::read_root, get_data{root_,
 /// One answer, one step. What another client has made meanwhile is as good.
 void session::settle(step of, reply const& r, time_point now) {
   bool const there = r.what == status::ok || r.what == status::node_exists;
-  if (of == step::authenticate) {
-    if (r.what != status::ok) return refuse(errc::access_denied, "the server does not accept the user and the password of the URL", now);
-    return read_root(now);
+  if (of == step::authenticate && r.what == status::ok) return read_root(now);
+  if (of == step::beat && r.what == status::no_node) {  // somebody has removed it
+    has_own_node_ = false;
+    return write(step::make_own_again, create{own_node(), {}, node_kind::ephemeral, who()}, now);
   }
-  if (r.what == status::no_auth) return refuse(errc::access_denied, "no right to work in " + root_, now);
-  if (of == step::beat) {
-    if (r.what == status::no_node) drop("the node of this session is gone", now);  // somebody has removed it; it is made again
-    has_own_node_ = has_own_node_ && r.what != status::no_node;
+  if (of == step::make_own_again && there) has_own_node_ = true;
+  if (of == step::beat || of == step::make_own_again) {
+    if (!there) beat_refused(r.what);
     return;
   }
   if (of == step::read_root && r.what == status::ok) {
@@ -164,7 +167,30 @@ void session::settle(step of, reply const& r, time_point now) {
     has_own_node_ = true;
     return open(now);
   }
-  drop("error " + std::to_string(static_cast<int>(r.what)) + " for a node of " + root_, now);
+  refused(of, r.what, now);
+}
+
+/// What every client needs is refused: it changes by itself, or no lock can be had.
+void session::refused(step of, status what, time_point now) {
+  refusal const row = refusal_of(what);
+  std::string const words = words_of(what, shown_request(of));
+  row.then == remedy::none ? refuse(row.error, words, now) : drop(words, now);
+}
+
+/// Holds last as long as what is proved by the requests of locks, so it is no reason to end the connection.
+void session::beat_refused(status what) {
+  if (std::exchange(told_of_refused_beat_, true)) return;
+  out_.log({log_level::warning, out_.shown() + ": no heartbeat: " + words_of(what, "write " + own_node())});
+}
+
+std::string session::shown_request(step of) const {
+  switch (of) {
+    case step::authenticate: return "user and password";
+    case step::read_root: return "read " + root_;
+    case step::make_parent: return "create " + root_.substr(0, parents_);
+    case step::make_folder: return "create " + root_ + "/.clients";
+    default: return "create " + own_node();
+  }
 }
 
 void session::make_next_parent(time_point now) {
@@ -185,6 +211,7 @@ void session::open(time_point now) {
   attempt_.cancel();
   opened_at_ = now;
   ++stats_.connects;
+  out_.log(line_of(connection_event::connected, out_.shown()));
   timers_.arm(beat_, now + beat_every());
   prove_when_possible(now);
   up_.opened(now);
@@ -206,9 +233,7 @@ void session::answered(reply const& r, time_point now) {
   if (state_ != state::settling && state_ != state::open) return;
   if (unanswered_.empty()) return drop("an answer to nothing", now);
   last_seen_ = std::max(last_seen_, r.zxid);
-  if (r.what == status::session_expired || r.what == status::session_moved || r.what == status::connection_loss) {
-    return drop("the server has this session no more", now);
-  }
+  if (refusal const row = refusal_of(r.what); row.then == remedy::reconnect) return drop(row.words, now);
   unanswered const one = unanswered_.front();
   unanswered_.pop_front();
   if (r.what == status::ok && one.proves != time_point::min()) prove(CONCH_MUTANT(deadline_from_write) ? one.written : one.proves, now);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "base/back_off.hpp"
-#include "base/log_sink.hpp"
 #include "base/timer_queue.hpp"
 #include "zookeeper/wire.hpp"
 
@@ -49,7 +48,7 @@ class session final : public wire_events {
  public:
   /// All but `seed` outlives this. `root`: the folder of the locks. `secret`: "user:password"; then the nodes are for that user only.
   session(config const& settings, std::string const& root, std::string const& secret, std::uint64_t seed, engine::timer_queue& timers, wire& out,
-          session_events& up, engine::log_sink& log, statistics& stats);
+          session_events& up, statistics& stats);
   session(session const&) = delete;
   session& operator=(session const&) = delete;
 
@@ -77,6 +76,8 @@ class session final : public wire_events {
   /// such sum of an ensemble before this one.
   std::int64_t birth() const noexcept { return birth_; }
   access who() const noexcept { return secret_.empty() ? access::anyone : access::creator_only; }
+  /// The server of the connection, in words.
+  std::string server() const { return out_.shown(); }
   /// Why there is no connection; empty: none has been tried yet.
   std::string const& trouble() const noexcept { return trouble_; }
   /// What ends the session at the servers, when the client is gone. The connection must be closed behind it.
@@ -92,7 +93,7 @@ class session final : public wire_events {
 
  private:
   enum class state : std::uint8_t { idle, pausing, connecting, greeting, settling, open, closed };
-  enum class step : std::uint8_t { work, authenticate, read_root, make_parent, make_folder, make_own, beat };
+  enum class step : std::uint8_t { work, authenticate, read_root, make_parent, make_folder, make_own, beat, make_own_again };
   struct unanswered {
     step of;
     time_point written;
@@ -103,13 +104,16 @@ class session final : public wire_events {
   };
 
   void connect(time_point now);
-  void lost(std::string_view why, time_point now);
+  void lost(std::string_view why, bool is_refused, time_point now);
   void write(step of, request const& r, time_point now);
   void settle(step of, reply const& r, time_point now);
   void make_next_parent(time_point now);
   void read_root(time_point now);
   void open(time_point now);
   void refuse(errc what, std::string_view why, time_point now);
+  void refused(step of, status what, time_point now);
+  void beat_refused(status what);
+  std::string shown_request(step of) const;
   void sampled(time_point sent, time_point now);
   time_point provable(time_point now);
   void prove(time_point sent, time_point now);
@@ -131,7 +135,6 @@ class session final : public wire_events {
   engine::timer_queue& timers_;
   wire& out_;
   session_events& up_;
-  engine::log_sink& log_;
   statistics& stats_;
 
   state state_ = state::idle;
@@ -148,6 +151,7 @@ class session final : public wire_events {
   std::int64_t last_seen_ = 0;
   std::int64_t birth_ = 0;
   bool has_own_node_ = false;
+  bool told_of_refused_beat_ = false;
   bool needed_ = false;
   bool unheard_ = false;   // the last greeting was answered by the end of the connection
   bool inquires_ = false;  // this one asks only whether there is the session still

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/connection_log.hpp"
 #include "zookeeper/messages.hpp"
 
 #include <conch/clock.hpp>
@@ -32,6 +33,8 @@ class wire {
   virtual void drop(std::string_view why) = 0;
   /// The server of the connection, or of the attempt, in words.
   virtual std::string shown() const = 0;
+  /// A line for the log hook.
+  virtual void log(log_line line) = 0;
 
  protected:
   ~wire() = default;

@@ -42,7 +42,7 @@ inline std::string to_text(request const& r) {
   return std::visit(words, r);
 }
 
-class zookeeper_test : public ::testing::Test, public wire, public engine::backend_events, public engine::log_sink {
+class zookeeper_test : public ::testing::Test, public wire, public engine::backend_events {
  protected:
   static constexpr std::int64_t root_made_ms = 1'700'000'000'000;
 
@@ -55,7 +55,7 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   }
 
   void make(std::string secret = {}) {
-    line = std::make_unique<queue>(settings, "me", "/conch", std::move(secret), 1, timers, *this, *this, *this, counted);
+    line = std::make_unique<queue>(settings, "me", "/conch", std::move(secret), 1, timers, *this, *this, counted);
   }
 
   // ---- the connection
@@ -66,6 +66,7 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   void send(request const& r) override { sent.push_back(to_text(r)); }
   void drop(std::string_view why) override { sent.push_back("drop: " + std::string{why}); }
   std::string shown() const override { return "zookeeper://a:2181"; }
+  void log(log_line l) override { logged.push_back((l.level == log_level::error ? "error: " : "") + l.words); }
 
   // ---- the cohort
   void granted(engine::place& s, bool pushed, time_point) override { told.push_back((pushed ? "pushed " : "granted ") + label(s)); }
@@ -87,7 +88,6 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   void connection_refused(error_code why, time_point) override { told.push_back("refused: " + why.message()); }
   engine::place* find(std::string_view) override { return nullptr; }
   engine::place& find_or_make(std::string_view name) override { return at(name); }
-  void note(bool, std::string_view words) override { log.emplace_back(words); }
 
   engine::place& at(std::string_view name) {
     auto& one = places[std::string{name}];
@@ -174,7 +174,7 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   statistics counted;
   time_point now{1000s};
   std::int64_t zxid = 1;
-  texts sent, told, log;
+  texts sent, told, logged;
   error_code reason;
   std::unique_ptr<queue> line;
   std::set<std::string, std::less<>> locks;

@@ -64,8 +64,8 @@ void zookeeper_client::start() {
   id = text;
   next_server_ = static_cast<std::size_t>(world.random().below(static_cast<std::int64_t>(world.model_->size())));
   cohort = std::make_unique<engine::cohort>(settings, timers, *this, stats);
-  backend = std::make_unique<zookeeper::queue>(settings, id, zookeeper::root_of("", "conch:"), "", world.random().next(), timers, *this, *cohort,
-                                               *this, stats);
+  backend =
+      std::make_unique<zookeeper::queue>(settings, id, zookeeper::root_of("", "conch:"), "", world.random().next(), timers, *this, *cohort, stats);
   cohort->use(*backend);
   world.say("client ", number, " starts as ", id);
   for (std::size_t i = 0; i < coroutines_.size(); ++i) think(static_cast<int>(i));

@@ -183,7 +183,7 @@ struct zookeeper_hold : engine::acquisition {
   std::string node;
 };
 
-class zookeeper_client final : public engine::acquisition_events, public engine::log_sink, public zookeeper::wire {
+class zookeeper_client final : public engine::acquisition_events, public zookeeper::wire {
  public:
   friend class zookeeper_world;
 
@@ -254,13 +254,13 @@ class zookeeper_client final : public engine::acquisition_events, public engine:
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition&, bool, error_code) override {}
-  void note(bool, std::string_view words) override { world.say("client ", number, " notes: ", words); }
   // zookeeper::wire
   void connect() override;
   void greet(zookeeper::connect_request const& c) override;
   void send(zookeeper::request const& r) override;
   void drop(std::string_view why) override;
   std::string shown() const override { return "server " + std::to_string(next_server_); }
+  void log(log_line l) override { world.say("client ", number, " notes: ", l.words); }
 
   void finish_input();
   void rearm();
