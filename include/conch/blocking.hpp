@@ -162,7 +162,7 @@ class timed_lock {
   /// hold::valid, hold::deadline and hold::fence of the hold that the calling thread has; if it has none, of the latest one. Without
   /// a hold: false, time_point::min(), 0. They send no message.
   [[nodiscard]] CONCH_API bool valid() const noexcept;
-  [[nodiscard]] CONCH_API time_point deadline() const noexcept;  ///< As hold::deadline().
+  [[nodiscard]] CONCH_API time_point deadline() const noexcept;  ///< As hold::deadline(): it moves on, so ask again instead of keeping a copy.
   [[nodiscard]] CONCH_API std::int64_t fence() const noexcept;   ///< As hold::fence().
 
   /// Sets the function that is told of a loss, in place of the one before; empty: none. It counts for all holds of this object, also for

@@ -56,7 +56,13 @@ class hold {
   /// come late carries fence() as well: a thread may be stopped between this call and the write.
   CONCH_API bool valid() const noexcept;
 
-  /// The hold is not valid after this moment. Each renewal moves it on. time_point::min() when lost, released or empty.
+  /// The hold is not valid after this moment, unless it is renewed: each renewal moves it on, so a copy is soon too early. Do not end what
+  /// you do under the lock at a copied deadline: ask valid(), or wait for async_lost(), or follow the deadline with async_renewed().
+  ///
+  /// A grant that another client has handed over is a claim first (config::claim, 3 s; over several servers quorum_config::vote_claim, 0.5 s).
+  /// The first renewal, a third of a claim later, confirms it: from then on the deadline is that of a whole lease.
+  ///
+  /// time_point::min() when lost, released or empty.
   CONCH_API time_point deadline() const noexcept;
 
   /// The fencing token: positive, and greater than that of every earlier grant of the same name. A guarded resource that
@@ -153,6 +159,25 @@ class hold {
     return asio::async_initiate<Token, void(error_code)>(initiate_lost{{node_.get()}}, token, node_);
   }
 
+  /// Completes without an error when deadline() is later than `known`: at once if it is already, else at the renewal that moves it on. So no
+  /// renewal is missed by code that follows the deadline, as for a process that ends another one when the hold is over:
+  ///
+  ///     for (conch::time_point known = h.deadline();; known = h.deadline()) {
+  ///       watchdog.set(known);
+  ///       co_await h.async_renewed(known);  // throws when the hold is lost or released
+  ///     }
+  ///
+  /// `known`: the deadline that the caller knows. time_point::min(): completes at once, while the hold is held.
+  /// Completion signature: void(error_code)
+  /// Executor, cancellation, thread safety: as async_lost.
+  /// Errors: as async_lost, when the hold is lost or released first. A hold that is not renewed (acquire_options::renew, max_hold) has no
+  /// other end than these, once its grant is confirmed.
+  /// Round trips: none.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_renewed(time_point known, Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code)>(initiate_renewed{{node_.get()}}, token, node_, known);
+  }
+
   /// Completes without an error when another client asks for the lock (async_request_release), so that this one can let it go, or go on.
   /// At once if that was asked since the grant. Once asked for, the lock is not handed on to another coroutine of this client in memory: when it is
   /// released, it goes to the server's line.
@@ -206,6 +231,14 @@ class hold {
     void operator()(Handler&& handler, detail::node_ref node) const {
       if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
       detail::start_requested(std::move(node), std::forward<Handler>(handler));
+    }
+  };
+
+  struct initiate_renewed : detail::initiation_at<detail::hold_node> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::node_ref node, time_point known) const {
+      if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      detail::start_renewed(std::move(node), known, std::forward<Handler>(handler));
     }
   };
 

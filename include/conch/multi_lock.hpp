@@ -29,7 +29,7 @@ namespace detail {
 using multi_release_handler = asio::any_completion_handler<void(error_code, bool)>;
 using multi_watch_handler = asio::any_completion_handler<void(error_code)>;
 CONCH_API void start_multi_release(std::vector<hold> holds, multi_release_handler handler);
-CONCH_API void start_multi_watch(std::vector<node_ref> const& nodes, bool of_request, multi_watch_handler handler);
+CONCH_API void start_multi_watch(std::vector<node_ref> const& nodes, hold_event event, multi_watch_handler handler);
 
 /// Receives the results of several tries.
 class tries_listener {
@@ -53,7 +53,7 @@ class multi_hold {
   explicit operator bool() const noexcept { return !holds_.empty(); }  ///< True if all were granted, also when lost since.
   /// True if all of them are valid.
   CONCH_API bool valid() const noexcept;
-  /// That of the hold that ends first. time_point::min() when empty.
+  /// That of the hold that ends first, and as hold::deadline() it moves on. time_point::min() when empty.
   CONCH_API time_point deadline() const noexcept;
   /// The single holds, for their fencing tokens and guards: in the order of acquiring, which is that of the bytes of the names.
   std::vector<hold> const& holds() const noexcept { return holds_; }
@@ -77,13 +77,21 @@ class multi_hold {
   /// Completes when any of them is lost. Otherwise as hold::async_lost.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_lost(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first()}}, token, nodes(), false);
+    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first()}}, token, nodes(), detail::hold_event{});
   }
 
   /// Completes without an error when any of them is asked for; `holds()[i].async_requested()` tells of one. Otherwise as hold::async_requested.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_requested(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first()}}, token, nodes(), true);
+    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first()}}, token, nodes(),
+                                                         detail::hold_event{detail::hold_event::kind::request});
+  }
+
+  /// Completes without an error when deadline() is later than `known`: all of them are good for longer. Otherwise as hold::async_renewed.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_renewed(time_point known, Token&& token = {}) const {
+    detail::hold_event const event{detail::hold_event::kind::renewal, known};
+    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first()}}, token, nodes(), event);
   }
 
   /// Made by the library.
@@ -109,9 +117,9 @@ class multi_hold {
   };
   struct initiate_watch : detail::initiation_at<detail::hold_node> {
     template <class Handler>
-    void operator()(Handler&& handler, std::vector<detail::node_ref> const& nodes, bool of_request) const {
+    void operator()(Handler&& handler, std::vector<detail::node_ref> const& nodes, detail::hold_event event) const {
       if (nodes.empty()) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
-      detail::start_multi_watch(nodes, of_request, std::forward<Handler>(handler));
+      detail::start_multi_watch(nodes, event, std::forward<Handler>(handler));
     }
   };
 

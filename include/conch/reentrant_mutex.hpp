@@ -112,6 +112,12 @@ class reentrant_hold {
     return asio::async_initiate<Token, void(error_code)>(initiate_requested{{level_.get()}}, token, level_);
   }
 
+  /// As hold::async_renewed.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_renewed(time_point known, Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(initiate_renewed{{level_.get()}}, token, level_, known);
+  }
+
   /// Made by the library.
   reentrant_hold(detail::shared_hold_ptr level, detail::level_use use) noexcept : level_{std::move(level)}, use_{use} {}
 
@@ -135,6 +141,13 @@ class reentrant_hold {
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level) const {
       if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
       detail::start_requested(detail::hold_of_level(*level).node(), std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_renewed : detail::initiation_at<detail::shared_hold> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::shared_hold_ptr const& level, time_point known) const {
+      if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      detail::start_renewed(detail::hold_of_level(*level).node(), known, std::forward<Handler>(handler));
     }
   };
   struct initiate_extend : detail::initiation_at<detail::shared_hold> {

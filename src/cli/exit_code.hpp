@@ -14,9 +14,9 @@ struct exit_code {
   static constexpr int done = 0;
   static constexpr int nothing_done = 1;      // unlock: there was no such holder, or the answer was no
   static constexpr int usage = 64;            // options or arguments
-  static constexpr int unreachable = 69;      // no server
+  static constexpr int unreachable = 69;      // no server, or none that answers
   static constexpr int internal = 70;         // a defect of conch, or the system refused something
-  static constexpr int not_granted = 75;      // run: the lock was not free, or not in time (--conflict-exit-code)
+  static constexpr int not_granted = 75;      // run: the lock was not free (--conflict-exit-code)
   static constexpr int refused = 76;          // the server refused, or a key is no lock
   static constexpr int access_denied = 77;    // user, password, rights
   static constexpr int wrong_config = 78;     // configuration file, password file, URL, TLS

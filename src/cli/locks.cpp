@@ -1,21 +1,31 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/locks.hpp"
 
+#include <conch/client.hpp>
+#include <conch/hold.hpp>
+#include <conch/log.hpp>
+#include <conch/multi_lock.hpp>
 #include <conch/mutex.hpp>
+#include <conch/named_lock.hpp>
+#include <conch/observer.hpp>
 #include <conch/semaphore.hpp>
 #include <conch/shared_mutex.hpp>
 #include <conch/striped_mutex.hpp>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace conch::cli {
 
-struct wanted_locks::lock {
+namespace {
+
+struct wanted_lock {
   std::variant<mutex, shared_mutex, semaphore, striped_mutex> of;
 
   named_lock const& name() const {
@@ -23,7 +33,39 @@ struct wanted_locks::lock {
   }
 };
 
-namespace {
+/// Has a server said that the lock is not free? A wait also times out while nobody has answered.
+class not_free final : public observer {
+ public:
+  bool said() const noexcept { return said_; }
+
+ private:
+  void on_queued(lock_event const&) override { said_ = true; }
+  void on_retried(lock_event const&, retry_reason why) override {
+    using enum retry_reason;
+    if (why == votes_given_back || why == grant_late || why == push_doubted || why == safety_check) said_ = true;
+  }
+  void on_not_granted(lock_event const&, error_code why, duration) override {
+    if (!why) said_ = true;  // the try of one of several
+  }
+
+  bool said_ = false;
+};
+
+config settings_of(arguments const& given, connection const& servers, std::shared_ptr<observer> looks_on) {
+  config c = servers.settings;
+  if (given.lease) c.lease = *given.lease;
+  if (given.grace) c.stop_margin = *given.grace;
+  if (given.verbose) c.log = log_to_stderr(log_level::debug);
+  c.observer = std::move(looks_on);
+  return c;
+}
+
+std::string behind_plain_words(error_code why) {
+  std::string const all = why.message();
+  std::string const plain = error_code{why.value(), conch::error_category()}.message();
+  if (!all.starts_with(plain + ": ")) return {};
+  return all.substr(plain.size() + 2);
+}
 
 std::variant<mutex, shared_mutex, semaphore, striped_mutex> made(client& through, arguments const& given, std::string const& name) {
   switch (given.kind) {
@@ -53,64 +95,132 @@ struct checks {
   std::function<void(bool)> done;
 };
 
-}  // namespace
+/// What was granted: one hold, or those of several mutexes.
+struct held_locks {
+  hold one;
+  multi_hold several;
+  bool is_several = false;
 
-void held_locks::when_lost(std::function<void(error_code)> told) const {
-  if (is_several_) {
-    several_.async_lost(std::move(told));
-  } else {
-    one_.async_lost(std::move(told));
+  /// f(the hold or the multi_hold)
+  template <class F>
+  auto with(F const& f) const {
+    return is_several ? f(several) : f(one);
   }
-}
+};
 
-void held_locks::release(std::function<void(error_code, bool)> done) {
-  if (is_several_) {
-    several_.async_release(std::move(done));
-  } else {
-    one_.async_release(std::move(done));
+class client_locks final : public run_locks {
+ public:
+  client_locks(asio::io_context& context, arguments const& given, connection const& servers)
+      : client_{context.get_executor(), settings_of(given, servers, not_free_)}, given_{given} {
+    for (std::string const& name : given.names) locks_.push_back(std::make_unique<wanted_lock>(wanted_lock{made(client_, given, name)}));
   }
-}
 
-wanted_locks::wanted_locks(client& through, arguments const& given) : client_{through}, given_{given} {
-  for (std::string const& name : given.names) locks_.push_back(std::make_unique<lock>(lock{made(through, given, name)}));
-}
+  /// The client lowers its margin in the same way, to a quarter of what is granted.
+  duration grace() const { return std::min(client_.settings().stop_margin, client_.settings().lease / 4); }
 
-wanted_locks::~wanted_locks() = default;
-
-void wanted_locks::acquire(std::function<void(error_code, held_locks)> done, asio::cancellation_slot stop) {
-  acquire_options const options = options_of(given_);
-  if (locks_.size() > 1) {
-    std::vector<mutex> all;
-    for (auto const& one : locks_) all.push_back(std::get<mutex>(one->of));
-    auto told = [done = std::move(done)](error_code why, multi_hold h) { done(why, held_locks{std::move(h)}); };
-    multi_lock{all}.async_acquire(options, asio::bind_cancellation_slot(stop, std::move(told)));
-    return;
+  void acquire(std::function<void(error_code)> done) override {
+    acquire_options const options = options_of(given_);
+    auto const slot = stop_.slot();
+    if (locks_.size() > 1) {
+      std::vector<mutex> all;
+      for (auto const& one : locks_) all.push_back(std::get<mutex>(one->of));
+      auto told = [this, done = std::move(done)](error_code why, multi_hold h) {
+        held_ = {hold{}, std::move(h), true};
+        judge(why, done);
+      };
+      multi_lock{all}.async_acquire(options, asio::bind_cancellation_slot(slot, std::move(told)));
+      return;
+    }
+    auto told = asio::bind_cancellation_slot(slot, [this, done = std::move(done)](error_code why, hold h) {
+      held_ = {std::move(h), multi_hold{}, false};
+      judge(why, done);
+    });
+    if (given_.kind == lock_kind::shared) {
+      std::get<shared_mutex>(locks_.front()->of).async_acquire_shared(options, std::move(told));
+    } else {
+      std::visit([&](auto& one) { one.async_acquire(options, std::move(told)); }, locks_.front()->of);
+    }
   }
-  auto told = asio::bind_cancellation_slot(stop, [done = std::move(done)](error_code why, hold h) { done(why, held_locks{std::move(h)}); });
-  if (given_.kind == lock_kind::shared) {
-    std::get<shared_mutex>(locks_.front()->of).async_acquire_shared(options, std::move(told));
-  } else {
-    std::visit([&](auto& one) { one.async_acquire(options, std::move(told)); }, locks_.front()->of);
-  }
-}
 
-void wanted_locks::check(held_locks const& held, std::function<void(bool)> done) {
-  if (!held.valid()) {
+  void stop_waiting() override { stop_.emit(asio::cancellation_type::terminal); }
+
+  bool valid() const override {
+    return held_.with([](auto const& h) { return h.valid(); });
+  }
+  time_point deadline() const override {
+    return held_.with([](auto const& h) { return h.deadline(); });
+  }
+  std::int64_t fence(std::string const& name) const override { return held_.is_several ? held_.several.fence(name) : held_.one.fence(); }
+  std::uint32_t segment() const override { return held_.is_several ? 0 : held_.one.segment(); }
+
+  void when_lost(std::function<void(error_code)> told) override {
+    held_.with([&](auto const& h) { h.async_lost(std::move(told)); });
+  }
+  void when_renewed(time_point known, std::function<void(error_code)> told) override {
+    held_.with([&](auto const& h) { h.async_renewed(known, std::move(told)); });
+  }
+
+  void release(std::function<void(error_code, bool)> done) override {
+    if (held_.is_several) {
+      held_.several.async_release(std::move(done));
+    } else {
+      held_.one.async_release(std::move(done));
+    }
+  }
+  void drop() override { held_ = {}; }
+  void close(std::function<void()> done) override {
+    client_.async_close(duration::zero(), [done = std::move(done)](error_code) { done(); });
+  }
+
+  void check(std::function<void(bool)> done) override;
+
+ private:
+  /// The observer may be told of the end a moment later than this.
+  void judge(error_code why, std::function<void(error_code)> const& done) {
+    asio::post(client_.get_executor(), [this, why, done] { done(judged(why)); });
+  }
+
+  /// The reason is what the library says behind the plain words.
+  error_code judged(error_code why) const {
+    bool const one_attempt = given_.wait && *given_.wait <= duration::zero();  // it times out because of an answer only
+    if (why != errc::timed_out || one_attempt || not_free_->said()) return why;
+    std::string const reason = behind_plain_words(why);
+    return make_error_code(errc::unreachable, reason.empty() ? "no answer within the time of --wait" : reason);
+  }
+
+  std::shared_ptr<not_free> const not_free_ = std::make_shared<not_free>();
+  client client_;
+  arguments const& given_;
+  std::vector<std::unique_ptr<wanted_lock>> locks_;
+  asio::cancellation_signal stop_;
+  held_locks held_;
+};
+
+void client_locks::check(std::function<void(bool)> done) {
+  if (!valid()) {
     asio::post(client_.get_executor(), [done = std::move(done)] { done(false); });
     return;
   }
   auto const all = std::make_shared<checks>(checks{locks_.size(), true, std::move(done)});
   for (auto const& one : locks_) {
-    std::int64_t const fence = held.fence(one->name().name());
-    one->name().async_inspect([this, all, fence, &held](error_code why, lock_status now) {
+    std::int64_t const granted = this->fence(one->name().name());
+    one->name().async_inspect([this, all, granted](error_code why, lock_status now) {
       bool const told = !why && (!now.holders.empty() || now.held == 0);
       bool const mine = std::any_of(now.holders.begin(), now.holders.end(),
-                                    [&](lock_holder const& h) { return h.client == client_.id() && same_grant(h.fence, fence); });
+                                    [&](lock_holder const& h) { return h.client == client_.id() && same_grant(h.fence, granted); });
       bool const may_be_unnamed = now.held > now.holders.size();
       if (told && !mine && !may_be_unnamed) all->all_held = false;
-      if (--all->left == 0) all->done(all->all_held && held.valid());
+      if (--all->left == 0) all->done(all->all_held && valid());
     });
   }
+}
+
+}  // namespace
+
+library_locks locks_of(asio::io_context& context, arguments const& given, connection const& servers) {
+  auto locks = std::make_unique<client_locks>(context, given, servers);
+  duration const grace = locks->grace();
+  return {std::move(locks), grace};
 }
 
 }  // namespace conch::cli

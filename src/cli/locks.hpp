@@ -3,60 +3,55 @@
 
 #include "cli/options.hpp"
 
-#include <conch/client.hpp>
-#include <conch/hold.hpp>
-#include <conch/multi_lock.hpp>
-#include <conch/named_lock.hpp>
+#include <conch/clock.hpp>
+#include <conch/error.hpp>
 
-#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/io_context.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 // The locks of `conch run`, of whatever kind.
 namespace conch::cli {
 
-/// What was granted: one hold, or those of several mutexes.
-class held_locks {
+namespace asio = boost::asio;
+
+/// What `conch run` asks of the library and is told by it. All functions complete on the io_context, never inside the call.
+class run_locks {
  public:
-  held_locks() = default;
-  explicit held_locks(hold one) : one_{std::move(one)} {}
-  explicit held_locks(multi_hold several) : several_{std::move(several)}, is_several_{true} {}
+  virtual ~run_locks() = default;
 
-  bool valid() const { return is_several_ ? several_.valid() : one_.valid(); }
-  time_point deadline() const { return is_several_ ? several_.deadline() : one_.deadline(); }
-  std::int64_t fence(std::string const& name) const { return is_several_ ? several_.fence(name) : one_.fence(); }
-  std::uint32_t segment() const { return is_several_ ? 0 : one_.segment(); }
+  /// All of the locks, or an error. errc::timed_out: a server has said that one of them is not free. Any other: nobody knows whether it is.
+  virtual void acquire(std::function<void(error_code)> done) = 0;
+  virtual void stop_waiting() = 0;
 
-  void when_lost(std::function<void(error_code)> told) const;
-  void release(std::function<void(error_code, bool)> done);
+  /// Of what is held.
+  virtual bool valid() const = 0;
+  virtual time_point deadline() const = 0;
+  virtual std::int64_t fence(std::string const& name) const = 0;
+  virtual std::uint32_t segment() const = 0;  // 0: the lock has none
 
- private:
-  hold one_;
-  multi_hold several_;
-  bool is_several_ = false;
-};
-
-/// The locks that the arguments name. All functions complete on the client's executor, never inside the call.
-class wanted_locks {
- public:
-  /// Throws boost::system::system_error.
-  wanted_locks(client& through, arguments const& given);
-  ~wanted_locks();
-
-  /// An empty failure means that the locks are held.
-  void acquire(std::function<void(error_code, held_locks)> done, asio::cancellation_slot stop);
-
+  /// operation_aborted: it was released, or dropped.
+  virtual void when_lost(std::function<void(error_code)> told) = 0;
+  /// Without an error when deadline() is later than `known`, perhaps already. With one when it will never be.
+  virtual void when_renewed(time_point known, std::function<void(error_code)> told) = 0;
   /// Asks the server whether this client holds the locks with these fences. Where it cannot be asked, the hold decides.
-  void check(held_locks const& held, std::function<void(bool)> done);
-
- private:
-  struct lock;
-  client& client_;
-  arguments const& given_;
-  std::vector<std::unique_ptr<lock>> locks_;
+  virtual void check(std::function<void(bool)> done) = 0;
+  virtual void release(std::function<void(error_code, bool)> done) = 0;
+  /// Nothing is held any more, and nobody waits for the server's answer.
+  virtual void drop() = 0;
+  /// What is still on its way to the server gets a moment.
+  virtual void close(std::function<void()> done) = 0;
 };
+
+struct library_locks {
+  std::unique_ptr<run_locks> locks;
+  duration grace;  // between TERM and KILL
+};
+
+/// Those that the arguments name, by the library. Throws boost::system::system_error.
+library_locks locks_of(asio::io_context& context, arguments const& given, connection const& servers);
 
 }  // namespace conch::cli

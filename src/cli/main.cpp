@@ -56,5 +56,6 @@ int carry_out(std::vector<std::string> const& words) {
 
 int main(int argc, char** argv) {
   conch::cli::fill_standard_streams();
+  conch::cli::let_signals_in();
   return conch::cli::carry_out(std::vector<std::string>(argv + 1, argv + argc));
 }

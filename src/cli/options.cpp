@@ -66,9 +66,9 @@ constexpr std::string_view exit_codes = R"(Exit codes
    1  unlock: there was no such holder, or the answer was no; doctor: a warning
    2  doctor: something is bad
   64  wrong options or arguments
-  69  no server could be reached
+  69  no server could be reached, or none answered
   70  a defect of conch, or the system refused something
-  75  run: the lock was not free, or not in time (--conflict-exit-code)
+  75  run: the lock was not free (--conflict-exit-code)
   76  the server refused, or a key is not a lock
   77  wrong user or password, or a right is missing
   78  wrong configuration file, password file, URL or TLS file; a certificate is not accepted
@@ -118,7 +118,7 @@ po::options_description own_options(std::string_view command) {
   if (command == "run") {
     add("wait,w", po::value<std::string>()->value_name("DURATION"), "wait for so long (else until granted)");
     add("no-wait,n", "do not wait: the lock is free now, or the exit code says that it is not");
-    add("conflict-exit-code,E", po::value<std::string>()->value_name("N"), "the exit code when the lock was not granted (75)");
+    add("conflict-exit-code,E", po::value<std::string>()->value_name("N"), "the exit code when the lock was not free (75)");
     add("kind", po::value<std::string>()->value_name("KIND"), "mutex (default), shared, exclusive, semaphore=N, striped=N");
     add("lease", po::value<std::string>()->value_name("DURATION"), "how long the lock outlives a conch that died (30s)");
     add("fixed-lease", "the lease is not renewed: CMD has that long");
@@ -127,6 +127,7 @@ po::options_description own_options(std::string_view command) {
         "between TERM and KILL (500ms). A loss is told this long before the lease ends, at most a quarter of it");
     add("events-fd", po::value<std::string>()->value_name("N"), "events as JSON, one a line, on descriptor N (--json alone: standard error)");
     add("no-kill-child", "if conch is killed or stands still, CMD goes on without the lock");
+    add("keep-connection", "CMD gets CONCH_URL, CONCH_USER and CONCH_PASSWORD too: for a conch that it runs itself");
   } else if (command == "unlock") {
     add("fence", po::value<std::string>()->value_name("N"), "only the holder with this fence, as conch status shows it");
     add("yes,y", "do not ask");
@@ -228,6 +229,7 @@ void read_run(given_options const& given, arguments& into) {
   into.grace = given.time("grace");
   into.fixed_lease = given.has("fixed-lease");
   into.kill_child = !given.has("no-kill-child");
+  into.keep_connection = given.has("keep-connection");
   into.conflict_exit_code = exit_code::not_granted;
   if (given.has("conflict-exit-code")) {
     into.conflict_exit_code = number_of<int>("conflict-exit-code", given.text("conflict-exit-code"), 0, 255, "run");

@@ -33,6 +33,7 @@ struct arguments {
   std::optional<duration> grace = std::nullopt;
   bool fixed_lease = false;
   bool kill_child = true;
+  bool keep_connection = false;
   int conflict_exit_code = 0;
   std::optional<int> events_fd = std::nullopt;
 

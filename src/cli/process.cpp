@@ -5,14 +5,16 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -38,8 +40,6 @@ class signals_blocked {
   signals_blocked(signals_blocked const&) = delete;
   signals_blocked& operator=(signals_blocked const&) = delete;
 
-  sigset_t const& before() const noexcept { return before_; }
-
  private:
   sigset_t before_{};
 };
@@ -50,6 +50,53 @@ void kill_group(pid_t group) noexcept {
   if (group > 1) ::kill(-group, SIGKILL);
 }
 
+/// Calls f(fd) for each descriptor that is open, as far as the system tells. Allocates nothing: it also runs behind a fork.
+template <class F>
+bool for_each_open(F const& f) noexcept {
+  int const folder = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return false;
+  alignas(dirent64) char buffer[4096];
+  for (;;) {
+    auto const size = ::syscall(SYS_getdents64, folder, buffer, sizeof buffer);
+    if (size <= 0) {
+      ::close(folder);
+      return size == 0;
+    }
+    for (long at = 0; at < size;) {
+      dirent64 entry{};
+      std::size_t const most = std::min(sizeof entry, static_cast<std::size_t>(size - at));
+      std::memcpy(&entry, buffer + at, most);
+      int const fd = std::atoi(entry.d_name);  // 0 of "." and ".."
+      if (fd > 0 && fd != folder) f(fd);
+      at += entry.d_reclen;
+    }
+  }
+}
+
+/// What close_range(first, last, flags) does, also where that system call is missing (Linux before 5.9; 5.11 for CLOSE_RANGE_CLOEXEC) or refused
+/// (a seccomp filter).
+void end_descriptors(unsigned first, unsigned last, bool at_exec) noexcept {
+  if (first > last) return;
+#ifdef SYS_close_range
+  constexpr unsigned cloexec = 1U << 2U;  // CLOSE_RANGE_CLOEXEC
+  if (::syscall(SYS_close_range, first, last, at_exec ? cloexec : 0U) == 0) return;
+#endif
+  auto const end = [&](int fd) {
+    if (static_cast<unsigned>(fd) < first || static_cast<unsigned>(fd) > last) return;
+    if (at_exec) {
+      ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    } else {
+      ::close(fd);
+    }
+  };
+  if (for_each_open(end)) return;
+  // No /proc either. Nobody opens more than the limit, which may be very great.
+  rlimit limit{};
+  constexpr rlim_t most = 1U << 20U;
+  rlim_t const all = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::min(limit.rlim_cur, most) : most;
+  for (unsigned fd = first; fd < all && fd <= last; ++fd) end(static_cast<int>(fd));
+}
+
 }  // namespace
 
 void fill_standard_streams() {
@@ -58,16 +105,22 @@ void fill_standard_streams() {
   }
 }
 
+sigset_t const& let_signals_in() noexcept {
+  static sigset_t const before = [] {
+    sigset_t none, old;
+    ::sigemptyset(&none);
+    ::pthread_sigmask(SIG_SETMASK, &none, &old);
+    return old;
+  }();
+  return before;
+}
+
 std::vector<int> inherited_descriptors() {
   std::vector<int> all;
-  DIR* const folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) return all;
-  while (dirent const* const entry = ::readdir(folder)) {
-    int const fd = std::atoi(entry->d_name);
-    int const flags = fd > 2 && fd != ::dirfd(folder) ? ::fcntl(fd, F_GETFD) : -1;
+  for_each_open([&](int fd) {
+    int const flags = fd > 2 ? ::fcntl(fd, F_GETFD) : -1;
     if (flags != -1 && (flags & FD_CLOEXEC) == 0) all.push_back(fd);
-  }
-  ::closedir(folder);
+  });
   return all;
 }
 
@@ -113,8 +166,8 @@ template <class Shared>
 [[noreturn]] void guard(Shared& page, int pipe) noexcept {
   ::prctl(PR_SET_NAME, "conch-guard");
   ::setsid();  // out of reach of the terminal, and of a kill of conch's group
-  if (pipe > 0) ::close_range(0, static_cast<unsigned>(pipe) - 1, 0);
-  ::close_range(static_cast<unsigned>(pipe) + 1, UINT_MAX, 0);
+  if (pipe > 0) end_descriptors(0, static_cast<unsigned>(pipe) - 1, false);
+  end_descriptors(static_cast<unsigned>(pipe) + 1, UINT_MAX, false);
   int const timer = ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);  // as conch::clock
   for (;;) {
     duration const until{page.deadline.load()};
@@ -172,8 +225,7 @@ void guardian::set_deadline(time_point t) noexcept { page_->deadline.store(t.tim
 namespace {
 
 /// In the child, until it is another program. `report`: takes errno if that fails.
-[[noreturn]] void become(char* const* command, child_options const& options, sigset_t const& mask, pid_t parent, int tty_of_group,
-                         int report) noexcept {
+[[noreturn]] void become(char* const* command, child_options const& options, pid_t parent, int tty_of_group, int report) noexcept {
   if (options.dies_with_parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(exit_code::internal);  // it has ended before
@@ -186,9 +238,9 @@ namespace {
     if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) ::signal(number, SIG_DFL);
   }
   // Asio's sockets would be inherited: the server would keep the connection of a conch that is dead.
-  ::close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+  end_descriptors(3, UINT_MAX, true);
   for (int const fd : options.descriptors) ::fcntl(fd, F_SETFD, 0);
-  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &options.blocked, nullptr);
   ::execvp(command[0], command);
   int const why = errno;
   [[maybe_unused]] auto const written = ::write(report, &why, sizeof why);
@@ -225,7 +277,7 @@ pid_t start_child(child_options const& options, terminal const& tty) {
   {
     signals_blocked const quiet;
     child = ::fork();
-    if (child == 0) become(command.data(), options, quiet.before(), parent, terminal_fd, report[1]);
+    if (child == 0) become(command.data(), options, parent, terminal_fd, report[1]);
   }
   int const fork_failure = errno;
   ::close(report[1]);
@@ -245,6 +297,8 @@ pid_t start_child(child_options const& options, terminal const& tty) {
   int const code = why == ENOENT || why == ENOTDIR ? exit_code::not_found : exit_code::not_executable;
   throw failure{code, options.command.front() + ": " + std::strerror(why)};
 }
+
+int signal_group(pid_t group, int signal) noexcept { return ::kill(-group, signal) == 0 ? 0 : errno; }
 
 bool group_is_there(pid_t group) noexcept { return ::kill(-group, 0) == 0 || errno == EPERM; }
 

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,10 @@ namespace conch::cli {
 /// Where standard input, output or error is closed, opens /dev/null there: else a socket would get that number. A program that is executed
 /// finds them closed, as conch did.
 void fill_standard_streams();
+
+/// Lets all signals in, whatever the parent of this process has blocked. Result: the signals that were blocked before the first call: those that
+/// a command which is started here finds blocked.
+sigset_t const& let_signals_in() noexcept;
 
 /// The descriptors from 3 on that are open now and that a program which is executed would inherit: those that conch was started with.
 std::vector<int> inherited_descriptors();
@@ -68,6 +73,7 @@ struct child_options {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  // to set; an empty text removes the variable
   std::vector<int> descriptors;                                  // besides 0, 1 and 2; it gets no other one, as a connection of conch
+  sigset_t blocked{};                                            // signals
   bool dies_with_parent = true;
   bool gets_terminal = false;
 };
@@ -75,6 +81,9 @@ struct child_options {
 /// Starts the command in a process group of its own.
 /// Result: its process id, which is that of its group. Throws failure: not_found, not_executable, internal.
 pid_t start_child(child_options const& options, terminal const& tty);
+
+/// Sends a signal to all processes of the group. Result: errno if that reaches none of them, as EPERM where all belong to another user; else 0.
+int signal_group(pid_t group, int signal) noexcept;
 
 /// Does the process group still have a process?
 bool group_is_there(pid_t group) noexcept;

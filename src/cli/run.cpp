@@ -1,4 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cli/run.hpp"
+
 #include "cli/commands.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
@@ -8,10 +10,7 @@
 #include "cli/run_plan.hpp"
 #include "cli/show.hpp"
 
-#include <conch/client.hpp>
-#include <conch/log.hpp>
-
-#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -38,28 +38,21 @@ namespace {
 using namespace std::chrono_literals;
 using order_kind = run_plan::order::kind;
 
-config settings_of(arguments const& given, connection const& servers) {
-  config c = servers.settings;
-  if (given.lease) c.lease = *given.lease;
-  if (given.grace) c.stop_margin = *given.grace;
-  if (given.verbose) c.log = log_to_stderr(log_level::debug);
-  return c;
-}
-
 bool means_an_end(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
 
 /// Reads the clock, does what the plan orders, and tells it what happens.
 class runner {
  public:
-  runner(arguments const& given, connection const& servers)
-      : given_{given}, client_{context_.get_executor(), settings_of(given, servers)}, locks_{client_, given}, grace_{grace_of(client_.settings())},
-        plan_{grace_, {SIGTERM, SIGKILL, SIGCONT, exit_code::lost, exit_code::of_signal}} {}
+  runner(asio::io_context& context, arguments const& given, run_locks& locks, duration grace)
+      : given_{given}, context_{context}, locks_{locks}, grace_{grace}, plan_{grace,
+                                                                              {SIGTERM, SIGKILL, SIGCONT, exit_code::lost, exit_code::of_signal}} {}
 
   int run() {
     adopt_orphans();
     listen();
+    let_signals_in();
     events_.waiting();
-    locks_.acquire([this](error_code why, held_locks h) { acquired(why, std::move(h)); }, stop_waiting_.slot());
+    locks_.acquire([this](error_code why) { acquired(why); });
     context_.run();
     events_.exits(plan_.exit_code());
     end_as_child();
@@ -67,18 +60,15 @@ class runner {
   }
 
  private:
-  /// The client lowers its margin in the same way, to a quarter of what is granted.
-  static duration grace_of(config const& c) { return std::min(c.stop_margin, c.lease / 4); }
-
   void carry_out(run_plan::orders const& orders) {
     for (run_plan::order const& one : orders) {
       switch (one.what) {
-        case order_kind::stop_waiting: stop_waiting_.emit(asio::cancellation_type::terminal); break;
+        case order_kind::stop_waiting: locks_.stop_waiting(); break;
         case order_kind::start: start(); break;
         case order_kind::signal_group: signal_group(one.signal); break;
         case order_kind::kill_at: kill_at(one.when); break;
         case order_kind::suspend: suspend(); break;
-        case order_kind::check: locks_.check(held_, [this](bool held) { carry_out(plan_.checked(held)); }); break;
+        case order_kind::check: locks_.check([this](bool held) { carry_out(plan_.checked(held)); }); break;
         case order_kind::release: release(); break;
         case order_kind::leave: leave(); break;
       }
@@ -139,7 +129,7 @@ class runner {
     }
     events_.child_ended(status);
     int const code = WIFEXITED(status) ? WEXITSTATUS(status) : exit_code::of_signal + WTERMSIG(status);
-    carry_out(plan_.child_ended(code, group_is_there(child_), held_.valid(), clock::now()));
+    carry_out(plan_.child_ended(code, group_is_there(child_), locks_.valid(), clock::now()));
   }
 
   /// Others of the group may not be children of this process: it asks from time to time.
@@ -169,11 +159,11 @@ class runner {
 
   // -------------------------------------------------------------------------------------------- the lock
 
-  void acquired(error_code why, held_locks held) {
+  void acquired(error_code why) {
     if (why) {
       bool const not_free = why == errc::timed_out;
       int const code = not_free ? given_.conflict_exit_code : exit_code_of(why);
-      std::string const words = shown(given_.names.front()) + ": " + words_of(why);
+      std::string const words = shown(given_.names.front()) + ": " + (not_free ? not_free_words() : why.message());
       bool const told_to_stop = why == asio::error::operation_aborted;
       auto const next = plan_.not_granted(code);
       if (told_to_stop) events_.quiet_trouble("not_granted", words, plan_.exit_code());
@@ -181,38 +171,38 @@ class runner {
       carry_out(next);
       return;
     }
-    held_ = std::move(held);
-    known_deadline_ = held_.deadline();
-    events_.granted(held_);
-    held_.when_lost([this](error_code lost) {
+    events_.granted(locks_);
+    follow_deadline();
+    locks_.when_lost([this](error_code lost) {
       if (lost == asio::error::operation_aborted) return;
       events_.trouble("lost", shown(given_.names.front()) + ": the lock is lost", exit_code::lost);
       time_point const now = clock::now();
       // The kill needs a moment, too.
-      carry_out(plan_.lost_at(now, known_deadline_ - std::min<duration>(50ms, grace_ / 4)));
+      carry_out(plan_.lost_at(now, deadline_ - std::min<duration>(50ms, grace_ / 4)));
       look_for_group();
     });
     carry_out(plan_.granted());
   }
 
-  static std::string words_of(error_code why) { return why == errc::timed_out ? "not free, or not in time" : why.message(); }
+  std::string not_free_words() const {
+    if (!given_.wait || *given_.wait <= duration::zero()) return "not free";
+    return "not free within " + readable(*given_.wait);
+  }
 
-  /// The hold does not tell when it is renewed. What is known here is at most a sixth of a lease old.
+  /// The deadline moves on with each renewal, and the first one comes soon after a grant that was waited for: that is a claim first. Each later
+  /// deadline goes to the guardian as soon as it is known here.
   void follow_deadline() {
-    if (held_.valid()) {
-      known_deadline_ = held_.deadline();
-      if (guardian_) guardian_->set_deadline(known_deadline_);
-    }
-    duration const pause = std::clamp<duration>(client_.settings().lease / 6, 10ms, 5s);
-    deadline_timer_.expires_after(pause);
-    deadline_timer_.async_wait([this](error_code why) {
+    deadline_ = std::max(deadline_, locks_.deadline());
+    if (guardian_) guardian_->set_deadline(deadline_);
+    if (child_ != 0) tell_if_out_of_reach(cli::signal_group(child_, 0));
+    locks_.when_renewed(deadline_, [this](error_code why) {
       if (!why) follow_deadline();
     });
   }
 
   void release() {
     if (guardian_) guardian_->watch(0);
-    held_.release([this](error_code why, bool) {
+    locks_.release([this](error_code why, bool) {
       if (why && why != errc::not_held)
         events_.trouble("not_released", shown(given_.names.front()) + ": not released yet, so it ends with its lease: " + why.message(), 0);
       else events_.released(!why);
@@ -225,12 +215,12 @@ class runner {
   void leave() {
     if (guardian_) guardian_->watch(0);
     signals_.cancel();
-    for (asio::steady_timer* timer : {&kill_timer_, &deadline_timer_, &group_timer_}) timer->cancel();
-    held_ = {};
+    for (asio::steady_timer* timer : {&kill_timer_, &group_timer_}) timer->cancel();
+    locks_.drop();
     if (clean_) {
       context_.stop();
     } else {
-      client_.async_close(duration::zero(), [this](error_code) { context_.stop(); });
+      locks_.close([this] { context_.stop(); });
     }
   }
 
@@ -238,12 +228,12 @@ class runner {
 
   void start() {
     try {
-      if (given_.kill_child) guardian_.emplace(known_deadline_);
-      follow_deadline();
+      if (given_.kill_child) guardian_.emplace(deadline_);
       child_options options;
       options.command = given_.child;
       options.environment = environment();
       options.descriptors = inherited_;
+      options.blocked = let_signals_in();
       std::erase(options.descriptors, events_.own_descriptor());
       options.dies_with_parent = given_.kill_child;
       // Not if a pipe follows: its reader may want the terminal, as a pager. The child gets it when it asks for it.
@@ -264,10 +254,17 @@ class runner {
     std::string names, fences;
     for (std::string const& name : given_.names) {
       names += (names.empty() ? "" : "\n") + name;
-      fences += (fences.empty() ? "" : " ") + std::to_string(held_.fence(name));
+      fences += (fences.empty() ? "" : " ") + std::to_string(locks_.fence(name));
     }
-    std::uint32_t const segment = held_.segment();
-    return {{"CONCH_LOCK", names}, {"CONCH_FENCE", fences}, {"CONCH_SEGMENT", segment == 0 ? std::string{} : std::to_string(segment)}};
+    std::uint32_t const segment = locks_.segment();
+    std::vector<std::pair<std::string, std::string>> all{
+        {"CONCH_LOCK", names}, {"CONCH_FENCE", fences}, {"CONCH_SEGMENT", segment == 0 ? std::string{} : std::to_string(segment)}};
+    // What is for this process alone: how it reaches the server, with passwords; and the sockets of systemd, which name it by its process id.
+    if (!given_.keep_connection) {
+      for (char const* const name : connection_variables) all.emplace_back(name, "");
+    }
+    for (char const* const name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) all.emplace_back(name, "");
+    return all;
   }
 
   void give_terminal() {
@@ -277,8 +274,18 @@ class runner {
   void signal_group(int number) {
     if (child_ == 0) return;
     if (number == SIGCONT && tty_.is_mine()) give_terminal();
-    ::kill(-child_, number);
+    tell_if_out_of_reach(cli::signal_group(child_, number));
     look_for_group();
+  }
+
+  /// A job that runs as another user (sudo, a program with the setuid bit) ends when it wants to. `why`: errno of a signal.
+  void tell_if_out_of_reach(int why) {
+    if (why != EPERM || std::exchange(is_out_of_reach_, true)) return;
+    std::string const words = shown(given_.names.front()) + ": " + shown(given_.child.front()) +
+                              " runs as another user: neither a signal, nor the loss of the lock, nor the end of conch ends it. Run conch as that "
+                              "user, as in: sudo conch run " +
+                              "NAME -- COMMAND";
+    events_.trouble("out_of_reach", words, 0);
   }
 
   void kill_at(time_point when) {
@@ -316,18 +323,16 @@ class runner {
   arguments const& given_;
   run_events events_{given_};
   std::vector<int> const inherited_ = inherited_descriptors();
-  asio::io_context context_{1};
-  client client_;
-  wanted_locks locks_;
+  asio::io_context& context_;
+  run_locks& locks_;
   duration const grace_;
   run_plan plan_;
   asio::signal_set signals_{context_};
-  asio::steady_timer kill_timer_{context_}, deadline_timer_{context_}, group_timer_{context_};
-  asio::cancellation_signal stop_waiting_;
+  asio::steady_timer kill_timer_{context_}, group_timer_{context_};
   terminal tty_;
+  bool is_out_of_reach_ = false;
   bool wants_terminal_ = false;  // the child was stopped for want of the terminal
-  held_locks held_;
-  time_point known_deadline_{};
+  time_point deadline_{};        // of the hold; follow_deadline() keeps it up to date
   time_point kill_when_ = time_point::max();
   std::optional<guardian> guardian_;
   pid_t child_ = 0;
@@ -342,9 +347,15 @@ bool runner::is_pipe(int fd) {
 
 }  // namespace
 
-int run(arguments const& given, connection const& servers) {
-  runner r{given, servers};
+int run_under(asio::io_context& context, arguments const& given, run_locks& locks, duration grace) {
+  runner r{context, given, locks, grace};
   return r.run();
+}
+
+int run(arguments const& given, connection const& servers) {
+  asio::io_context context{1};
+  library_locks const all = locks_of(context, given, servers);
+  return run_under(context, given, *all.locks, all.grace);
 }
 
 }  // namespace conch::cli

@@ -67,7 +67,7 @@ void run_events::waiting() {
   write("waiting", {{"names", std::move(names)}});
 }
 
-void run_events::granted(held_locks const& held) {
+void run_events::granted(run_locks const& held) {
   json::array locks;
   for (std::string const& name : given_.names) {
     locks.push_back(json::object{{"name", shown(name)}, {"fence", std::to_string(held.fence(name))}});

@@ -22,7 +22,7 @@ class run_events {
   explicit run_events(arguments const& given);
 
   void waiting();
-  void granted(held_locks const& held);
+  void granted(run_locks const& held);
   void child_started(pid_t pid);
   /// `status`: of waitpid.
   void child_ended(int status);

@@ -26,6 +26,7 @@ namespace {
 
 [[noreturn]] void refuse(std::string const& why) { throw failure{exit_code::wrong_config, why}; }
 
+/// `name`: for how to reach the server one of connection_variables.
 std::optional<std::string> environment(char const* name) {
   char const* const found = std::getenv(name);
   if (found == nullptr || *found == '\0') return std::nullopt;

@@ -257,8 +257,9 @@ std::uint32_t client_core::permits_of(hold_node const& n) {
   return n.permit.kind == engine::permit_kind::semaphore ? n.permit.weight : 1;
 }
 
-std::shared_ptr<hold_watcher> client_core::watch(node_ref n, bool of_request, lost_handler handler) {
-  auto const w = std::make_shared<hold_watcher>(std::move(handler), of_request);
+std::shared_ptr<hold_watcher> client_core::watch(node_ref n, hold_event event, lost_handler handler) {
+  auto const w = std::make_shared<hold_watcher>(std::move(handler), event);
+  bool const of_request = event.what == hold_event::kind::request;
   w->runs_on = work_of(executor(), w->handler);
   auto slot = asio::get_associated_cancellation_slot(w->handler);
   if (slot.is_connected()) {
@@ -270,6 +271,8 @@ std::shared_ptr<hold_watcher> client_core::watch(node_ref n, bool of_request, lo
   enter([&](time_point now) {
     if (of_request && !deployment_.backend->offers().inspection) {
       ready_.push_back({ready::kind::call, n, make_error_code(errc::not_supported, deployment_.backend->offers().instead), false, w});
+    } else if (n->at == engine::acquisition::phase::holding && event.what == hold_event::kind::renewal && n->deadline() > event.known) {
+      ready_.push_back({ready::kind::call, n, {}, false, w});
     } else if (n->at == engine::acquisition::phase::holding) {
       auto& watchers = n->made_calls().watchers;
       w->at_hold = watchers.insert(watchers.end(), w);
@@ -441,12 +444,24 @@ void client_core::on_lost(engine::acquisition& a, error_code why) {
 }
 
 void client_core::on_requested(engine::acquisition& a) {
+  tell_watchers(static_cast<hold_node&>(a), [](hold_event const& e) { return e.what == hold_event::kind::request; });
+}
+
+void client_core::on_renewed(engine::acquisition& a) {
   auto& n = static_cast<hold_node&>(a);
+  if (!n.calls) return;
+  time_point const deadline = n.deadline();
+  tell_watchers(n, [deadline](hold_event const& e) { return e.what == hold_event::kind::renewal && deadline > e.known; });
+}
+
+/// Those that wait for what has happened.
+template <class Predicate>
+void client_core::tell_watchers(hold_node& n, Predicate wants) {
   if (!n.calls) return;
   auto& watchers = n.calls->watchers;
   for (auto at = watchers.begin(); at != watchers.end();) {
     std::shared_ptr<hold_watcher> const w = *at;
-    if (!w->of_request) {
+    if (!wants(w->event)) {
       ++at;
       continue;
     }
@@ -640,16 +655,20 @@ void start_adopt(settings_ptr lock, permit_request permit, std::string detached,
 
 namespace {
 
-void start_watching(node_ref node, bool of_request, lost_handler handler) {
+void start_watching(node_ref node, hold_event event, lost_handler handler) {
   client_core& core = *node->core;
-  core.watch(std::move(node), of_request, std::move(handler));
+  core.watch(std::move(node), event, std::move(handler));
 }
 
 }  // namespace
 
-void start_lost(node_ref node, lost_handler handler) { start_watching(std::move(node), false, std::move(handler)); }
+void start_lost(node_ref node, lost_handler handler) { start_watching(std::move(node), {}, std::move(handler)); }
 
-void start_requested(node_ref node, lost_handler handler) { start_watching(std::move(node), true, std::move(handler)); }
+void start_requested(node_ref node, lost_handler handler) { start_watching(std::move(node), {hold_event::kind::request}, std::move(handler)); }
+
+void start_renewed(node_ref node, time_point known, lost_handler handler) {
+  start_watching(std::move(node), {hold_event::kind::renewal, known}, std::move(handler));
+}
 
 void start_close(core_ptr core, duration timeout, close_handler handler) { core->close(timeout, std::move(handler)); }
 

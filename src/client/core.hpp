@@ -73,8 +73,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   /// hold::guard().
   write_guard guard_of(hold_node const& n);
   std::uint32_t permits_of(hold_node const& n);
-  /// hold::async_lost, and with `of_request` hold::async_requested.
-  std::shared_ptr<hold_watcher> watch(node_ref n, bool of_request, lost_handler handler);
+  /// hold::async_lost, hold::async_requested and hold::async_renewed.
+  std::shared_ptr<hold_watcher> watch(node_ref n, hold_event event, lost_handler handler);
   void stop_watching(hold_node& n, std::shared_ptr<hold_watcher> const& w);
   void ask(std::shared_ptr<client_request> q);
   void withdraw(std::shared_ptr<client_request> const& q);
@@ -115,6 +115,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void tell_closed(error_code why);
   void end_close(error_code why);
   void stop_watchers(hold_node& n, error_code why);
+  template <class Predicate>
+  void tell_watchers(hold_node& n, Predicate wants);
   template <class Call>
   void end_of_operation(ready& r, Call const& call);
   void start_alarm();
@@ -138,6 +140,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
   void on_requested(engine::acquisition& a) override;
+  void on_renewed(engine::acquisition& a) override;
   void on_detached(engine::acquisition& a, error_code why) override;
   void on_observed(engine::acquisition& a, engine::observation const& o) override;
   void note(bool is_error, std::string_view words) override;

@@ -31,14 +31,14 @@ class pending_call {
   virtual void drop() = 0;
 };
 
-/// One async_lost or async_requested.
+/// One async_lost, async_requested or async_renewed.
 struct hold_watcher final : pending_call {
-  hold_watcher(lost_handler h, bool request) : handler{std::move(h)}, of_request{request} {}
+  hold_watcher(lost_handler h, hold_event what) : handler{std::move(h)}, event{what} {}
   void complete(asio::any_io_executor const& io, error_code why, bool) override;
   void drop() override;
 
   lost_handler handler;
-  bool const of_request;
+  hold_event const event;
   asio::any_completion_executor runs_on = {};                                      // work_of the handler: keeps its context at work
   std::optional<std::list<std::shared_ptr<hold_watcher>>::iterator> at_hold = {};  // its entry in pending_calls::watchers; with the client locked
 };

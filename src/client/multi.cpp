@@ -114,13 +114,14 @@ void start_multi_release(std::vector<hold> holds, multi_release_handler handler)
 
 namespace {
 
-/// Watches several holds. The first that has something to tell ends it, or its cancellation.
+/// Watches several holds. The first that has something to tell ends it, or its cancellation; of renewals the last one, or the first error.
 class multi_watch final : public std::enable_shared_from_this<multi_watch> {
  public:
   multi_watch(asio::any_io_executor executor, multi_watch_handler handler)
       : executor_{std::move(executor)}, runs_on_{work_of(executor_, handler)}, done_{std::move(handler)} {}
 
-  void start(std::vector<node_ref> const& nodes, bool of_request) {
+  void start(std::vector<node_ref> const& nodes, hold_event event) {
+    left_ = event.what == hold_event::kind::renewal ? nodes.size() : 1;
     auto slot = asio::get_associated_cancellation_slot(done_);
     if (slot.is_connected()) {
       // Weak: the slot may belong to what the handler keeps.
@@ -129,8 +130,8 @@ class multi_watch final : public std::enable_shared_from_this<multi_watch> {
       });
     }
     for (node_ref const& node : nodes) {
-      auto told = asio::bind_executor(executor_, [self = shared_from_this()](error_code ec) { self->end(ec); });
-      std::shared_ptr<hold_watcher> const one = node->core->watch(node, of_request, std::move(told));
+      auto told = asio::bind_executor(executor_, [self = shared_from_this()](error_code ec) { self->told(ec); });
+      std::shared_ptr<hold_watcher> const one = node->core->watch(node, event, std::move(told));
       std::lock_guard const guard{mutex_};
       watchers_.emplace_back(node, one);
     }
@@ -138,6 +139,10 @@ class multi_watch final : public std::enable_shared_from_this<multi_watch> {
   }
 
  private:
+  void told(error_code ec) {
+    if (ec || left_.fetch_sub(1) == 1) end(ec);
+  }
+
   void end(error_code ec) {
     if (ended_.exchange(true)) return;
     post_completion(executor_, std::move(runs_on_), std::move(done_), ec);
@@ -158,6 +163,7 @@ class multi_watch final : public std::enable_shared_from_this<multi_watch> {
   asio::any_io_executor executor_;
   asio::any_completion_executor runs_on_;
   multi_watch_handler done_;
+  std::atomic<std::size_t> left_{1};  // that have nothing to tell yet
   std::atomic<bool> ended_{false};
   std::mutex mutex_;
   std::vector<std::pair<node_ref, std::weak_ptr<hold_watcher>>> watchers_;  // weak: each keeps this alive
@@ -165,9 +171,9 @@ class multi_watch final : public std::enable_shared_from_this<multi_watch> {
 
 }  // namespace
 
-void start_multi_watch(std::vector<node_ref> const& nodes, bool of_request, multi_watch_handler handler) {
+void start_multi_watch(std::vector<node_ref> const& nodes, hold_event event, multi_watch_handler handler) {
   auto const watch = std::make_shared<multi_watch>(nodes.front()->core->executor(), std::move(handler));
-  watch->start(nodes, of_request);
+  watch->start(nodes, event);
 }
 
 }  // namespace detail

@@ -227,7 +227,7 @@ void cohort::end_hold(acquisition& a, bool tell, time_point now) {
   if (was_held) {
     ++stats_.releases;
     count_end(a, observation::kind::released, e->name, {}, now);
-    a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
+    set_deadline(a, time_point::min());
   }
   if (owns) e->holder = nullptr;
 
@@ -371,7 +371,7 @@ void cohort::deliver(lock_entry& e, grant_path how, time_point now) {
   } else {
     a.segment = s.segment;
   }
-  a.valid_until.store(deadline_of(e).time_since_epoch().count(), std::memory_order_release);
+  set_deadline(a, deadline_of(e));
   e.holder = &a;
   // The watch was set for the lease of the holder before.
   bool const other_lease = s.lease != a.lease;
@@ -551,7 +551,7 @@ void cohort::extended(place& s, time_point now) {
     if (e.ends == time_point::max() && !CONCH_MUTANT(lease_of_another_kept)) e.ends = now + backend_->validity(a.lease);
   }
   if (CONCH_MUTANT(index_starts_anew)) e.hand_offs = 0;
-  a.valid_until.store(deadline_of(e).time_since_epoch().count(), std::memory_order_release);
+  set_deadline(a, deadline_of(e));
   schedule(e, now);
   if (a.is_extending()) go_on_extending(e, now);
 }

@@ -117,6 +117,8 @@ class acquisition_events {
   virtual void on_released(acquisition& a, bool was_held, error_code why) = 0;
   virtual void on_extended(acquisition&, bool /*is_held*/, error_code) {}
   virtual void on_requested(acquisition&) {}
+  /// Its deadline has moved on.
+  virtual void on_renewed(acquisition&) {}
   /// Without an error the place of `a` is still owned during the call: its id and its fence are what another client takes over.
   virtual void on_detached(acquisition&, error_code) {}
   /// Only where the settings name somebody who looks on. It comes before the event of the same moment above.
@@ -230,6 +232,7 @@ class cohort final : public backend_events {
   void count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now);
   void tell_lost(acquisition& a, error_code why, time_point now);
   void end_hold(acquisition& a, bool tell, time_point now);
+  void set_deadline(acquisition& a, time_point until);
   void overdue(acquisition& a, time_point now);
   void go_on_extending(lock_entry& e, time_point now);
   void go_on_detaching(lock_entry& e, time_point now);

@@ -9,6 +9,13 @@
 
 namespace conch::engine {
 
+/// The only way to set the deadline of a hold. Whoever has a copy of it is told of each later one.
+void cohort::set_deadline(acquisition& a, time_point until) {
+  bool const is_later = until > a.deadline();
+  a.valid_until.store(until.time_since_epoch().count(), std::memory_order_release);
+  if (is_later) shell_.on_renewed(a);
+}
+
 /// The whole validity of the present grant. A lease that is shorter than the one before it (of another coroutine, or the claim) has not
 /// moved the deadline. Its validity counts back from the deadline.
 duration cohort::validity_of(lock_entry const& e) const {
@@ -101,7 +108,7 @@ void cohort::go_on_extending(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
   if (e.place->deadline >= a.extend_to || CONCH_MUTANT(extended_at_once)) {
     if (a.fixed) e.ends = std::max(deadline_of(e), a.extend_to);
-    a.valid_until.store(deadline_of(e).time_since_epoch().count(), std::memory_order_release);
+    set_deadline(a, deadline_of(e));
     end_extension(a, true, {});
     schedule(e, now);
     return;
@@ -136,7 +143,7 @@ void cohort::detach(acquisition& a, time_point now) {
   place& s = *e.place;
   enter(a, acquisition::phase::detaching);
   count_end(a, observation::kind::detached, e.name, {}, now);
-  a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
+  set_deadline(a, time_point::min());
   a.detached_at = now;
   timers_.arm(a.due, now + settings_.command_timeout);
   e.ends = time_point::max();
@@ -203,7 +210,7 @@ void cohort::count_end(acquisition& a, observation::kind how, std::string_view n
 
 void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
   enter(a, acquisition::phase::lost);
-  a.valid_until.store(time_point::min().time_since_epoch().count(), std::memory_order_release);
+  set_deadline(a, time_point::min());
   a.lock->place->renewable = false;
   // What the servers still prolong by a late answer is nobody's.
   if (!CONCH_MUTANT(lost_hold_prolonged)) a.lock->ends = deadline_of(*a.lock);

@@ -24,7 +24,7 @@ TEST_F(Run, ExitsWithTheCodeOfTheCommandAndReleases) {
 }
 
 TEST_F(Run, TellsTheCommandItsLockAndItsFence) {
-  program p = run({"stock:1"}, "echo \"[$CONCH_LOCK] [$CONCH_SEGMENT]\"; echo fence $CONCH_FENCE; $CONCH status stock:1");
+  program p = run({"--keep-connection", "stock:1"}, "echo \"[$CONCH_LOCK] [$CONCH_SEGMENT]\"; echo fence $CONCH_FENCE; $CONCH status stock:1");
   EXPECT_EQ(p.wait_for("["), "[stock:1] []");
   std::string const fence = p.wait_for("fence ").substr(6);
   EXPECT_NE(p.wait_for("  client").find(fence), std::string::npos);
@@ -38,7 +38,7 @@ TEST_F(Run, HoldsEachKindOfLock) {
   EXPECT_EQ(run({"--kind", "striped=2", "g", "-n"}, "exit $((CONCH_SEGMENT + " + std::to_string(segment) + "))").wait_for_end(), 3);
 
   auto const status_inside = [&](std::string const& kind, std::string const& name) {
-    program p = run({"--kind", kind, name}, "$CONCH status " + name);
+    program p = run({"--keep-connection", "--kind", kind, name}, "$CONCH status " + name);
     std::string const line = p.wait_for(name + ": ");
     EXPECT_EQ(p.wait_for_end(), 0);
     return line;
@@ -50,7 +50,8 @@ TEST_F(Run, HoldsEachKindOfLock) {
 }
 
 TEST_F(Run, TakesSeveralMutexesOrNone) {
-  program p = run({"b", "a"}, "echo names $CONCH_LOCK; set -- $CONCH_FENCE; echo fences $#; $CONCH run -n c a -- true; echo code $?");
+  program p =
+      run({"--keep-connection", "b", "a"}, "echo names $CONCH_LOCK; set -- $CONCH_FENCE; echo fences $#; $CONCH run -n c a -- true; echo code $?");
   EXPECT_EQ(p.wait_for("names"), "names b a");
   EXPECT_EQ(p.wait_for("fences"), "fences 2");
   EXPECT_EQ(p.wait_for("code"), "code 75");

@@ -191,6 +191,28 @@ TEST_P(EveryServer, ALivingHoldIsRenewed) {
   w.run(body, 60s);
 }
 
+TEST_P(EveryServer, EachLaterDeadlineIsTold) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), often_renewed(server())};
+    hold h = co_await kind().acquire(c, name("followed"));
+    for (int i = 0; i < 3; ++i) {
+      time_point const known = h.deadline();
+      co_await h.async_renewed(known, asio::use_awaitable);
+      EXPECT_GT(h.deadline(), known);
+    }
+    co_await h.async_renewed(time_point::min(), asio::use_awaitable);  // has happened already
+    error_code end;
+    h.async_renewed(time_point::max(), [&](error_code ec) { end = ec; });
+    co_await h.async_release();
+    auto const ended = [&] { return static_cast<bool>(end); };
+    co_await until(ended, "the end");
+    EXPECT_EQ(end, asio::error::operation_aborted);
+    auto const after = co_await h.async_renewed(time_point::min(), asio::as_tuple(asio::use_awaitable));
+    EXPECT_EQ(std::get<0>(after), errc::not_held);
+  };
+  w.run(body, 60s);
+}
+
 class EveryServerOnce : public with_each_server<EveryServerOnce> {};
 
 INSTANTIATE_TEST_SUITE_P(Over, EveryServerOnce, testing::ValuesIn(servers_under_test()), server_name);

@@ -351,6 +351,31 @@ TEST_P(LockBasics, AReleaseAfterTheLossSaysFalse) {
   w.run(body);
 }
 
+TEST_P(LockBasics, TheDeadlineOfAGrantThatWasWaitedForIsTheClaimsUntilItsConfirmationIsTold) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
+    mutex a{one, "confirmed"}, b{two, "confirmed"};
+    hold first = co_await a.async_acquire();
+    hold h;
+    error_code why;
+    b.async_acquire([&](error_code ec, hold got) {
+      why = ec;
+      h = std::move(got);
+    });
+    auto const waits = [&] { return in_line(server(), "confirmed") == 1; };
+    co_await until(waits, "in line");
+    co_await first.async_release();
+    auto const granted = [&] { return why || h; };
+    co_await until(granted, "the grant");
+    time_point const claimed = h.deadline();
+    EXPECT_LE(claimed, clock::now() + two.settings().claim);
+    co_await h.async_renewed(claimed, asio::use_awaitable);
+    EXPECT_GT(h.deadline(), claimed + two.settings().lease / 2);
+    EXPECT_LT(clock::now(), claimed);
+  };
+  w.run(body, 60s);
+}
+
 TEST_P(LockBasics, TheWatchdogKeepsALockForManyLeases) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(server(), 2s)};

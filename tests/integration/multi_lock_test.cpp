@@ -73,6 +73,26 @@ TEST_F(MultiLock, P10OneRoundTripIfAllAreFree) {
   w.run(body);
 }
 
+TEST_F(MultiLock, IsRenewedWhenAllOfItsHoldsAre) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), often_renewed(server())};
+    multi_lock all = of(c, named("renewed a", "renewed b", "renewed c"));
+    multi_hold h = co_await all.async_acquire();
+    for (int i = 0; i < 3; ++i) {
+      time_point const known = h.deadline();
+      co_await h.async_renewed(known, asio::use_awaitable);
+      EXPECT_GT(h.deadline(), known);
+    }
+    error_code end;
+    h.async_renewed(time_point::max(), [&](error_code ec) { end = ec; });
+    co_await h.async_release();
+    auto const ended = [&] { return static_cast<bool>(end); };
+    co_await until(ended, "the end");
+    EXPECT_EQ(end, asio::error::operation_aborted);
+  };
+  w.run(body, 60s);
+}
+
 TEST_F(MultiLock, WhatIsBehindABusyOneIsNotTouched) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};

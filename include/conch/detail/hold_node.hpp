@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <conch/clock.hpp>
 #include <conch/detail/agreement.hpp>
 #include <conch/detail/api.hpp>
 #include <conch/error.hpp>
@@ -10,6 +11,7 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/system_executor.hpp>
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -52,6 +54,14 @@ class node_ref {
   hold_node* node_ = nullptr;
 };
 
+/// What an operation waits for that looks on at a hold: its loss, the request of another client, a deadline that is later than a known one.
+struct hold_event {
+  enum class kind : std::uint8_t { loss, request, renewal };
+
+  kind what = kind::loss;
+  time_point known = time_point::min();  // of a renewal
+};
+
 using release_handler = boost::asio::any_completion_handler<void(error_code, bool)>;
 using detach_handler = boost::asio::any_completion_handler<void(error_code, std::string)>;
 using lost_handler = boost::asio::any_completion_handler<void(error_code)>;
@@ -90,6 +100,7 @@ bool runs_on_client_executor(boost::asio::any_io_executor const& own_executor, H
 CONCH_API void start_release(node_ref node, release_handler handler, bool on_own_executor = false);
 CONCH_API void start_lost(node_ref node, lost_handler handler);
 CONCH_API void start_requested(node_ref node, lost_handler handler);
+CONCH_API void start_renewed(node_ref node, time_point known, lost_handler handler);
 CONCH_API void start_extend(node_ref node, duration lease, release_handler handler);
 CONCH_API void start_detach(node_ref node, detach_handler handler);
 

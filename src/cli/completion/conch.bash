@@ -24,7 +24,7 @@ _conch() {
   esac
   local options='--url --config --user --password-file --key-prefix --json --verbose --help'
   case $command in
-    run) options+=' --wait --no-wait --conflict-exit-code --kind --lease --fixed-lease --max-hold --grace --events-fd --no-kill-child --sync-replicas --sync-timeout --' ;;
+    run) options+=' --wait --no-wait --conflict-exit-code --kind --lease --fixed-lease --max-hold --grace --events-fd --no-kill-child --keep-connection --sync-replicas --sync-timeout --' ;;
     unlock) options+=' --fence --yes' ;;
     watch) options+=' --every' ;;
     doctor) options+=' --sync-replicas --sync-timeout' ;;
