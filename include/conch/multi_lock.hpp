@@ -225,7 +225,7 @@ class multi_lock {
     void next(Self& self, error_code ec) {
       bool valid = true;
       for (hold const& h : holds) valid = valid && h.valid();
-      switch (plan.next(ec, self.cancelled() != asio::cancellation_type::none, valid)) {
+      switch (plan.next(ec, self.cancelled() != asio::cancellation_type::none, valid, clock::now())) {
         case detail::multi_plan::step::done: self.complete({}, multi_hold{std::move(holds), locks}); return;
         case detail::multi_plan::step::busy:
           holds.clear();

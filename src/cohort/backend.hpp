@@ -97,12 +97,18 @@ struct capabilities {
   bool all_free = false;        // ... and all that is free of a semaphore
   bool inspection = false;      // questions and orders (admin_request)
   bool adoption = false;        // a hold may leave this client, and another client may take it over
-  std::string_view instead{};   // the advice in the error where something is not offered
+  std::string_view where{};     // in the error where something is not offered: as whose users say it, "zookeeper://" ...
+  std::string_view instead{};   // ... and the advice
 
   bool has(permit const& p) const noexcept {
     return !p || (several_owners && (segments || p.kind != permit_kind::segments) && (all_free || !p.all_free));
   }
 };
+
+/// errc::not_supported, which names what is not offered.
+error_code not_offered(capabilities const& of, std::string_view feature);
+error_code not_offered(capabilities const& of, permit const& p);
+error_code not_offered(capabilities const& of, order const& o);
 
 /// What the cohort asks of the servers. A request that fails has already arranged its own clean-up.
 class backend {
@@ -134,9 +140,11 @@ class backend {
   /// The answer is not late before this time: the server may still be answering what was written earlier.
   virtual time_point late_after(receipt const& r) const = 0;
   virtual bool connected() const noexcept = 0;
-  /// The error of a wait for this place that has timed out: errc::timed_out or errc::unreachable, with the reason why no answer came. It is
-  /// timed_out while the first connection is still being made.
-  virtual error_code too_late(place const&) const { return make_error_code(connected() ? errc::timed_out : errc::unreachable); }
+  /// The error of a wait for this place that has timed out: errc::timed_out; or errc::unreachable, with the reason, if the server has been silent
+  /// for longer than is usual, or if there is no connection.
+  virtual error_code too_late(place const&, time_point now) const = 0;
+  /// How long an answer that is under way is waited for when the wait for this place is over (usual_time::soon).
+  virtual duration answers_within(place const&) const noexcept = 0;
   /// The error of anything else that got no answer in time: errc::unreachable, with the reason.
   virtual error_code no_answer() const { return make_error_code(errc::unreachable); }
   /// How long a grant of that lease is valid, counted from place::valid_from.

@@ -34,8 +34,6 @@ lock_entry::lock_entry(std::string lock_name, cohort& owner, permit const& share
 
 namespace {
 
-error_code not_offered(capabilities const& of) { return make_error_code(errc::not_supported, of.instead); }
-
 /// Refuses a permit that could never be given. A permit above the limit that this object knows is not refused: another limit may have been
 /// set, and a request for more than the limit is given all of it.
 error_code refused(permit const& p) {
@@ -80,12 +78,12 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
     return;
   }
   if (!backend_->offers().has(a.permit)) {
-    refuse(a, acquired::failed, not_offered(backend_->offers()), name, now);
+    refuse(a, acquired::failed, not_offered(backend_->offers(), a.permit), name, now);
     return;
   }
   bool const adopts = a.adopts != nullptr;
   if (adopts && !backend_->offers().adoption) {
-    refuse(a, acquired::failed, not_offered(backend_->offers()), name, now);
+    refuse(a, acquired::failed, not_offered(backend_->offers(), "async_adopt"), name, now);
     return;
   }
   if (error_code const why = a.permit ? refused(a.permit) : error_code{}) {
@@ -113,7 +111,7 @@ void cohort::administer(admin_request& i, admin_events& whose, time_point now) {
   if (backend_->offers().inspection) {
     backend_->administer(i, whose, now);
   } else {
-    whose.on_admin_answered(i, {}, not_offered(backend_->offers()));
+    whose.on_admin_answered(i, {}, not_offered(backend_->offers(), i));
   }
 }
 
@@ -175,7 +173,8 @@ void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time
     return;
   }
   a.ending = why;
-  timers_.arm(a.due, now + settings_.command_timeout);
+  a.excused = false;
+  timers_.arm(a.due, given_up_at(a, now));
   if (type == cancel_type::partial) {
     observe_refusal(a, acquired::failed, why, e.name, now);
     a.unlink();
@@ -188,15 +187,34 @@ void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time
   }
 }
 
+/// When an acquire that ends waits no longer for the server. A user's own bound is not exceeded by more than the answer that may be under way.
+time_point cohort::given_up_at(acquisition const& a, time_point now) const {
+  time_point const last = now + settings_.command_timeout;
+  if (a.until == time_point::max()) return last;
+  return std::min(last, std::max(a.until, now) + backend_->answers_within(*a.lock->place));
+}
+
+/// The server has not said whether the lock was granted meanwhile. The place is left in the background.
+void cohort::give_up_staying(acquisition& a, time_point now) {
+  // This timer itself comes late, after a pause of this process. The answers that have come in meanwhile are read first.
+  duration const a_while = backend_->answers_within(*a.lock->place) / 4;
+  if (now - a.due.at() > a_while && !std::exchange(a.excused, true)) {
+    timers_.arm(a.due, now + a_while);
+    return;
+  }
+  if (a.ending != cancelled()) a.ending = backend_->too_late(*a.lock->place, now);
+  finish(a, acquired::failed, a.ending, now);
+}
+
 /// The timer of one acquisition: its wait has timed out, or the server has not answered in time.
 void cohort::overdue(acquisition& a, time_point now) {
   switch (a.at) {
     case acquisition::phase::waiting:
-      stop_waiting(a, CONCH_MUTANT(timed_out_is_unreachable) ? make_error_code(errc::unreachable) : backend_->too_late(*a.lock->place),
+      stop_waiting(a, CONCH_MUTANT(timed_out_is_unreachable) ? make_error_code(errc::unreachable) : backend_->too_late(*a.lock->place, now),
                    cancel_type::total, now);
       return;
     // Its wait is over; a busy server does not make it longer.
-    case acquisition::phase::staying:
+    case acquisition::phase::staying: give_up_staying(a, now); return;
     case acquisition::phase::leaving: finish(a, acquired::failed, a.ending, now); return;
     case acquisition::phase::releasing:
       if (time_point const late = backend_->late_after(a); late > now) {
@@ -516,7 +534,9 @@ void cohort::left(place& s, time_point now) {
   lock_entry& e = entry_of(s);
   if (!e.waiting.empty() && e.waiting.front().at == acquisition::phase::staying) {
     acquisition& a = e.waiting.front();
-    if (a.ending == errc::not_replicated) a.ending = backend_->too_late(s);  // how many have it is known only now
+    // How many replicas have it is known only now; and a server that was silent so far has answered.
+    bool const has_answered = a.ending == errc::unreachable && backend_->connected();
+    if (has_answered || a.ending == errc::not_replicated) a.ending = backend_->too_late(s, now);
     finish(a, acquired::failed, a.ending, now);
   }
   ask_if_needed(e, now);

@@ -44,6 +44,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   bool once = false;          // one attempt: busy instead of waiting
   bool busy_is_late = false;  // ... and busy is reported as timed_out; set by the engine
   bool fixed = false;         // the lease is not renewed
+  bool excused = false;       // its end has waited for answers that came in while this process was late itself
   std::uint32_t segment = 0;  // of the grant
 
   // What is asked for.
@@ -224,6 +225,8 @@ class cohort final : public backend_events {
   bool can_hand_off(lock_entry& e, time_point now);
   void give_back(lock_entry& e, receipt* r, time_point now);
   void stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now);
+  time_point given_up_at(acquisition const& a, time_point now) const;
+  void give_up_staying(acquisition& a, time_point now);
   void finish(acquisition& a, acquired how, error_code why, time_point now);
   void refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now);
   void end_ungranted(acquisition& a, acquired how, error_code why);

@@ -36,7 +36,7 @@ std::vector<bool> multi_plan::tried(std::vector<bool> const& granted) {
 
 void multi_plan::granted() { held_[waits_for_] = true; }
 
-multi_plan::step multi_plan::next(error_code why, bool cancelled, bool valid) {
+multi_plan::step multi_plan::next(error_code why, bool cancelled, bool valid, time_point now) {
   if (once_ && why == errc::timed_out && !cancelled && !CONCH_MUTANT(multi_try_fails)) return step::busy;
   auto const missing = std::find(held_.begin(), held_.end(), false);
   if (!why && missing == held_.end()) {
@@ -44,6 +44,7 @@ multi_plan::step multi_plan::next(error_code why, bool cancelled, bool valid) {
     why = make_error_code(errc::lost);
   }
   if (!why && cancelled && !CONCH_MUTANT(multi_cancel_ignored)) why = engine::cancelled();
+  if (!why && until() && now >= *until()) why = make_error_code(errc::timed_out);
   if (why) {
     failure_ = why;
     return step::failed;

@@ -64,6 +64,7 @@ void server::connected_as(session const& s, time_point now) {
   requests_ = 0;
   sources_ = {};
   clock_.sample(s.asked, s.server_us, now);
+  if (s.asked != time_point{}) usual_.sample(now - s.asked);
 
   // The order matters: what is left of earlier connections ends first.
   if (stale_.drop_earlier_runs(s) && !CONCH_MUTANT(cleanup_lapses)) stale_ended_at_ = now;
@@ -297,6 +298,7 @@ void server::answered(answer const& as_sent, time_point now) {
   bool const of_a_lock = r.what == request::acquire || r.what == request::acquire_all || r.what == request::leave || r.what == request::cleanup;
   if (of_a_lock && (a.what == fault::none || a.what == fault::no_script)) ++progress_;
   duration const took = now - r.written;
+  usual_.sample(took);
   round_trip_ = round_trip_ == duration::zero() ? took : round_trip_ + (took - round_trip_) / 8;
   switch (r.what) {
     case request::acquire: acquire_answer(r, a, now); break;

@@ -5,6 +5,7 @@
 #include "base/log_sink.hpp"
 #include "base/random.hpp"
 #include "base/turns.hpp"
+#include "base/usual_time.hpp"
 #include "cohort/admin_request.hpp"
 #include "cohort/backend.hpp"
 #include "protocol/cleanup.hpp"
@@ -71,7 +72,8 @@ class server final : public backend, public wire_events {
   void forget(receipt& r) noexcept override;
   time_point late_after(receipt const& r) const override;
   bool connected() const noexcept override { return connected_; }
-  error_code too_late(engine::place const& s) const override;
+  error_code too_late(engine::place const& s, time_point now) const override;
+  duration answers_within(engine::place const&) const noexcept override { return usual_.soon(); }
   error_code no_answer() const override;
   capabilities offers() const noexcept override {
     return {.several_owners = true, .segments = true, .all_free = true, .inspection = true, .adoption = true};
@@ -103,6 +105,8 @@ class server final : public backend, public wire_events {
   std::string trouble_of(place const& s) const;
   /// The smoothed time from a command to its answer; zero: not known yet.
   duration round_trip() const noexcept { return round_trip_; }
+  /// Why nothing can be had of the server at this moment: no connection since a while, or a silence that is longer than usual. Empty: it answers.
+  std::string silence(time_point now) const;
   /// What the server's clock shows now, give or take half a round trip; empty before the first connection.
   std::optional<std::int64_t> clock_us(time_point now) const { return clock_.shows_us(now); }
   /// The uptime of the server when the present or last connection began.
@@ -399,6 +403,7 @@ class server final : public backend, public wire_events {
   time_point stale_ended_at_ = time_point::min();  // when this client heard that the last of them had ended
   server_clock clock_;
   duration round_trip_{};
+  usual_time usual_;
   time_point last_heard_{};
   time_point last_answer_{};
   bool excused_ = false;  // a late answer was excused once, because this process was late itself

@@ -116,7 +116,9 @@ void server::repeat_admin(time_point now) {
 /// The request has timed out, or it is time to send it again.
 void server::admin_due(admin_request& i, time_point now) {
   if (now >= i.wait_ends && (connected_ || now < i.until)) {
-    end_admin(i, {}, connected_ ? make_error_code(errc::timed_out) : no_answer());
+    std::string const silent = silence(now);
+    if (!connected_) end_admin(i, {}, no_answer());
+    else end_admin(i, {}, silent.empty() ? make_error_code(errc::timed_out) : make_error_code(errc::unreachable, silent));
     return;
   }
   if (now >= i.until) {

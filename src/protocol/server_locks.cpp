@@ -336,9 +336,20 @@ std::string server::trouble_of(place const& s) const {
   return noted_.empty() ? trouble_ : noted_;  // the server answered "later", or a new connection asks again
 }
 
-error_code server::too_late(engine::place const& s) const {
-  bool const unreachable = !connected_ && !trouble_.empty();
-  return make_error_code(unreachable ? errc::unreachable : errc::timed_out, trouble_of(static_cast<place const&>(s)));
+/// Silence counts from the last answer: what stands behind many requests of this client is not late for that.
+std::string server::silence(time_point now) const {
+  if (!connected_ || in_flight_.empty()) return {};
+  duration const silent = now - std::max(in_flight_.front().written, last_answer_);
+  if (silent < usual_.soon()) return {};
+  return "the server has not answered for " + std::to_string(whole_ms(silent).count()) + " ms";
+}
+
+/// It is timed_out while the server answers, and while a first attempt to connect has not lasted for longer than is usual.
+error_code server::too_late(engine::place const& of, time_point now) const {
+  auto const& s = static_cast<place const&>(of);
+  if (std::string const words = silence(now); !words.empty()) return make_error_code(errc::unreachable, words);
+  bool const in_vain = !connected_ && (!trouble_.empty() || (s.trouble_since != time_point{} && now - s.trouble_since >= usual_.soon()));
+  return make_error_code(in_vain ? errc::unreachable : errc::timed_out, trouble_of(s));
 }
 
 error_code server::no_answer() const {

@@ -170,7 +170,9 @@ bool sharded::connected() const noexcept {
   return any_of([](server const& s) { return s.connected(); });
 }
 
-error_code sharded::too_late(engine::place const& s) const { return static_cast<place const&>(s).of->too_late(s); }
+error_code sharded::too_late(engine::place const& s, time_point now) const { return static_cast<place const&>(s).of->too_late(s, now); }
+
+duration sharded::answers_within(engine::place const& s) const noexcept { return static_cast<place const&>(s).of->answers_within(s); }
 
 /// Of a server that owes an answer.
 error_code sharded::no_answer() const {

@@ -50,7 +50,8 @@ class sharded final : public backend, public shard_events, private siblings {
   time_point late_after(receipt const& r) const override;
   /// To some master.
   bool connected() const noexcept override;
-  error_code too_late(engine::place const& s) const override;
+  error_code too_late(engine::place const& s, time_point now) const override;
+  duration answers_within(engine::place const& s) const noexcept override;
   error_code no_answer() const override;
   capabilities offers() const noexcept override { return nowhere_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }

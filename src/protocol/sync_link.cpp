@@ -169,6 +169,7 @@ void sync_link::wait_answer(answer const& a, time_point now) {
   if (a.what != fault::none) return fail(a, {});
   if (a.numbers().size() != 1) out_.drop_connection("an answer to WAIT that is no number");
   else batch_.replicas = a.numbers().front();
+  if (batch_.replicas >= static_cast<std::int64_t>(settings_.sync_replicas)) acknowledged_.sample(now - batch_.written);
 }
 
 /// With these items, or with all, it came to nothing.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/timer_queue.hpp"
+#include "base/usual_time.hpp"
 #include "protocol/place.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/wire.hpp"
@@ -69,6 +70,8 @@ class sync_link final : public wire_events {
 
   /// There is something to renew.
   void more(time_point now);
+  /// How long it takes as a rule until enough replicas have a batch.
+  duration acknowledges_within() const noexcept { return acknowledged_.soon(); }
 
   // From the wire. Nothing is pushed to this connection: it has no subscription.
   void connected_as(session const& s, time_point now) override;
@@ -114,6 +117,7 @@ class sync_link final : public wire_events {
   std::array<bool, 2> source_due_{};
   std::vector<renewal> scratch_;
   time_point last_heard_{};
+  usual_time acknowledged_;
   bool excused_ = false;  // a late answer was, because this process was late itself
   timer elsewhere_;
   timer overdue_;

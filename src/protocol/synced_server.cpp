@@ -130,10 +130,15 @@ void synced_server::renew(std::span<engine::place* const> places, time_point now
   link_.more(now);
 }
 
-error_code synced_server::too_late(engine::place const& s) const {
+error_code synced_server::too_late(engine::place const& s, time_point now) const {
   auto const& f = static_cast<front const&>(s);
   if (f.is_unconfirmed() || f.most >= 0) return not_replicated(f);
-  return server_.too_late(f.at_server);
+  return server_.too_late(f.at_server, now);
+}
+
+/// A grant that is under way may wait for the server, and then for the replicas.
+duration synced_server::answers_within(engine::place const& s) const noexcept {
+  return std::max(server_.answers_within(at_server(s)), link_.acknowledges_within());
 }
 
 void synced_server::watch_requests(engine::place& s, time_point now) { server_.watch_requests(made_here(s).at_server, now); }

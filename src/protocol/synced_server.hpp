@@ -47,7 +47,8 @@ class synced_server final : public backend, private backend_events, private sync
   void forget(receipt& r) noexcept override { server_.forget(r); }
   time_point late_after(receipt const& r) const override { return server_.late_after(r); }
   bool connected() const noexcept override { return server_.connected(); }
-  error_code too_late(engine::place const& s) const override;
+  error_code too_late(engine::place const& s, time_point now) const override;
+  duration answers_within(engine::place const& s) const noexcept override;
   error_code no_answer() const override { return server_.no_answer(); }
   capabilities offers() const noexcept override { return server_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return server_.validity(lease); }

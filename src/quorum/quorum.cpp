@@ -5,6 +5,8 @@
 #include "base/readable.hpp"
 #include "quorum/quorum_lock.hpp"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <utility>
 
@@ -182,14 +184,24 @@ void quorum::release(engine::place& of, std::optional<engine::milliseconds> agai
 
 bool quorum::connected() const noexcept { return connected_servers() >= needed(); }
 
-error_code quorum::too_late(engine::place const& s) const {
+error_code quorum::too_late(engine::place const& s, time_point now) const {
+  quorum_lock const& b = static_cast<cohort_place const&>(s).lock;
   if (!connected()) {
     std::string const why = why_no_connection();
     if (!why.empty()) return make_error_code(errc::unreachable, why);
     auto const away = std::find_if(members_.begin(), members_.end(), [](auto const& m) { return !m->up(); });
-    return make_error_code(errc::timed_out, (*away)->server->why_not_connected());
+    bool const in_vain = b.front == &s && now - b.began >= answers_within(s);
+    return make_error_code(in_vain ? errc::unreachable : errc::timed_out, (*away)->server->why_not_connected());
   }
-  quorum_lock const& b = static_cast<cohort_place const&>(s).lock;
+  std::size_t silent = 0;
+  std::string silences;
+  for (auto const& m : members_) {
+    std::string const words = m->up() ? m->server->silence(now) : m->server->why_not_connected();
+    if (words.empty()) continue;
+    ++silent;
+    silences += (silences.empty() ? "" : "; ") + m->shown + ": " + words;
+  }
+  if (silent + needed() > members_.size()) return make_error_code(errc::unreachable, "too few servers answer; " + silences);
   if (b.front != &s || b.at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
   // The reason is told only if so many servers have one that even a free lock could not be had.
   std::size_t troubled = 0;
@@ -201,6 +213,19 @@ error_code quorum::too_late(engine::place const& s) const {
     why = v->from.shown + ": " + words;
   }
   return make_error_code(errc::timed_out, troubled + needed() > members_.size() ? why : std::string{});
+}
+
+/// By then so many servers as are needed have usually answered.
+duration quorum::answers_within(engine::place const& s) const noexcept {
+  std::array<duration, most_servers> all{};
+  std::size_t up = 0;
+  for (auto const& m : members_) {
+    if (m->up()) all[up++] = m->server->answers_within(s);
+  }
+  if (up == 0) return members_.front()->server->answers_within(s);
+  auto const kth = all.begin() + static_cast<std::ptrdiff_t>(std::min(needed(), up) - 1);
+  std::nth_element(all.begin(), kth, all.begin() + static_cast<std::ptrdiff_t>(up));
+  return *kth;
 }
 
 error_code quorum::no_answer() const {

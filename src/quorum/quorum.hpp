@@ -42,11 +42,12 @@ class quorum final : public engine::backend {
   void forget(engine::receipt& r) noexcept override;
   time_point late_after(engine::receipt const& r) const override;
   bool connected() const noexcept override;
-  error_code too_late(engine::place const& s) const override;
+  error_code too_late(engine::place const& s, time_point now) const override;
+  duration answers_within(engine::place const& s) const noexcept override;
   error_code no_answer() const override;
 
   engine::capabilities offers() const noexcept override {
-    return {.instead = "not over several servers: use a client of its own for one server, or for each of them"};
+    return {.where = "several servers", .instead = "use a client of its own for one server, or for each of them"};
   }
   duration validity(engine::milliseconds lease) const noexcept override { return protocol::good_for(lease); }
   /// Adds what is known of each server, and what their protocols have counted.

@@ -45,7 +45,7 @@ queue::~queue() {
 }
 
 engine::capabilities queue::offers() const noexcept {
-  return {.several_owners = true, .instead = "zookeeper:// has not all that redis://, postgresql:// and memory:// have: docs/zookeeper.md says what"};
+  return {.several_owners = true, .where = "zookeeper://", .instead = "redis://, postgresql:// and memory:// have it"};
 }
 
 std::unique_ptr<engine::place> queue::make_place(std::string_view name, engine::permit const& share) {
@@ -409,10 +409,12 @@ void queue::drop(standing& s) {
 
 std::string queue::why_not_connected() const { return session_.trouble().empty() ? "there is no connection yet" : session_.trouble(); }
 
-error_code queue::too_late(engine::place const& p) const {
+error_code queue::too_late(engine::place const& p, time_point now) const {
   auto const& s = static_cast<standing const&>(p);
+  if (std::string const words = session_.silence(now); !words.empty()) return make_error_code(errc::unreachable, words);
   if (connected()) return make_error_code(errc::timed_out, s.at == at::asking ? "the server has not answered yet" : "");
-  return make_error_code(session_.trouble().empty() ? errc::timed_out : errc::unreachable, why_not_connected());
+  bool const in_vain = !session_.trouble().empty() || (s.trouble_since != time_point{} && now - s.trouble_since >= session_.answers_usually_within());
+  return make_error_code(in_vain ? errc::unreachable : errc::timed_out, why_not_connected());
 }
 
 error_code queue::no_answer() const { return make_error_code(errc::unreachable, connected() ? "the server has not answered" : why_not_connected()); }

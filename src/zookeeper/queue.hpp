@@ -99,7 +99,8 @@ class queue final : public engine::backend, private session_events {
   void forget(engine::receipt& r) noexcept override;
   time_point late_after(engine::receipt const& r) const override;
   bool connected() const noexcept override { return session_.is_open(); }
-  error_code too_late(engine::place const& s) const override;
+  error_code too_late(engine::place const& s, time_point now) const override;
+  duration answers_within(engine::place const&) const noexcept override { return session_.answers_usually_within(); }
   error_code no_answer() const override;
   duration validity(engine::milliseconds lease) const noexcept override;
   void report(statistics& to) const override;

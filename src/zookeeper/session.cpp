@@ -236,6 +236,8 @@ void session::answered(reply const& r, time_point now) {
   if (refusal const row = refusal_of(r.what); row.then == remedy::reconnect) return drop(row.words, now);
   unanswered const one = unanswered_.front();
   unanswered_.pop_front();
+  usual_.sample(now - one.written);
+  last_answer_ = now;
   if (r.what == status::ok && one.proves != time_point::min()) prove(CONCH_MUTANT(deadline_from_write) ? one.written : one.proves, now);
   if (one.of == step::work) up_.answered(r, now);
   else settle(one.of, r, now);
@@ -249,6 +251,17 @@ duration session::answer_within() const { return std::min<duration>(settings_.co
 
 void session::watch_answers(time_point now) {
   if (!overdue_.armed()) timers_.arm(overdue_, now + answer_within());
+}
+
+/// It counts from the last answer: what stands behind many requests of this client is not late for that.
+std::string session::silence(time_point now) const {
+  time_point oldest = time_point::max();
+  if (!unanswered_.empty()) oldest = unanswered_.front().written;
+  if (!pings_.empty()) oldest = std::min(oldest, pings_.front());
+  if (state_ != state::open || oldest == time_point::max()) return {};
+  duration const silent = now - std::max(oldest, last_answer_);
+  if (silent < usual_.soon()) return {};
+  return "the server has not answered for " + std::to_string(engine::whole_ms(silent).count()) + " ms";
 }
 
 void session::answer_overdue(time_point now) {
@@ -338,6 +351,7 @@ void session::answered_ping(std::int64_t zxid, time_point now) {
   last_seen_ = std::max(last_seen_, zxid);
   time_point const sent = pings_.front();
   pings_.pop_front();
+  last_answer_ = now;
   sampled(sent, now);
   prove_when_possible(now);
 }

@@ -3,6 +3,7 @@
 
 #include "base/back_off.hpp"
 #include "base/timer_queue.hpp"
+#include "base/usual_time.hpp"
 #include "zookeeper/wire.hpp"
 
 #include <conch/config.hpp>
@@ -80,6 +81,9 @@ class session final : public wire_events {
   std::string server() const { return out_.shown(); }
   /// Why there is no connection; empty: none has been tried yet.
   std::string const& trouble() const noexcept { return trouble_; }
+  /// Why nothing can be had of the server at this moment: a silence that is longer than usual. Empty: it answers, or there is no connection.
+  std::string silence(time_point now) const;
+  duration answers_usually_within() const noexcept { return usual_.soon(); }
   /// What ends the session at the servers, when the client is gone. The connection must be closed behind it.
   void close();
 
@@ -164,6 +168,8 @@ class session final : public wire_events {
   bool excused_ = false;          // this process stood still, and answers may be there that were not read yet
   std::deque<heard> heard_;       // sent later: answered later
   time_point last_ping_{};
+  time_point last_answer_ = time_point::min();
+  engine::usual_time usual_;
   time_point proving_ = time_point::min();  // the newest proof that a write under way may give
   std::size_t parents_ = 0;                 // characters of the root's path of which the nodes are made
 };

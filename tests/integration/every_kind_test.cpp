@@ -371,6 +371,51 @@ TEST_P(EveryKind, P9AHolderFrozenForLongerThanItsLeaseIsToldBeforeItGoesOn) {
   w.run(body);
 }
 
+// P11. A wait that ends while the server is silent says so; what it has asked for is taken back in the background.
+TEST_P(EveryKind, P11AWaitEndsInTimeAndSaysThatTheServerIsSilent) {
+  NEEDS_A_CONNECTION();
+  auto const body = [&]() -> asio::awaitable<void> {
+    struct one_wait {
+      std::string what;
+      error_code why = {};
+      steady::duration took = {};
+      bool told = false;
+    };
+    client c{w.ctx.get_executor(), steady_config(server())}, fresh{w.ctx.get_executor(), steady_config(server())};
+    co_await connect(c);
+    taken blocker = co_await blocked_by(c, "silent, in line");
+    one_wait asks{"silent"}, stands{"silent, in line"}, connects{"silent, first connection"};
+    auto const wait = [&](client& of, one_wait& one, request r) {
+      take(of, one.what, r, [&one, began = steady::now()](error_code ec, taken) {
+        one.why = ec;
+        one.took = steady::now() - began;
+        one.told = true;
+      });
+    };
+    client other{w.ctx.get_executor(), steady_config(server())};
+    co_await connect(other);
+    wait(other, stands, {.how = {.wait = 1500ms}});
+    auto const in_line = in_lines(first(stands.what), 1);
+    co_await until(in_line, "the waiter in line");
+    server().stop();
+    wait(c, asks, {.how = {.wait = 500ms}});
+    wait(fresh, connects, {.how = {.wait = 500ms}});
+    auto const all = [&] { return asks.told && stands.told && connects.told; };
+    co_await until(all, "the ends of all waits");
+    server().cont();
+    for (one_wait const* one : {&asks, &stands, &connects}) {
+      EXPECT_EQ(one->why, errc::unreachable) << one->what << ": " << one->why.message();
+      EXPECT_GT(one->why.message().size(), make_error_code(errc::unreachable).message().size()) << one->what << " says no reason";
+      // A few usual round trips, and time for a busy machine. A command time-out is 3 s.
+      EXPECT_LT(one->took, (one == &stands ? 1500ms : 500ms) + 1500ms) << one->what;
+    }
+    co_await blocker.release();
+    for (one_wait const* one : {&asks, &stands, &connects}) co_await nothing_left(c, one->what);
+    co_await nothing_left(other, stands.what);
+  };
+  w.run(body, 60s);
+}
+
 TEST_P(EveryKind, ALivingHoldIsRenewedAndAFixedLeaseEnds) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(server(), 2s)};

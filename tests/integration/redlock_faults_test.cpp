@@ -409,5 +409,34 @@ TEST_F(RedlockTroubles, AForeignKeyOnAMinorityHurtsNobody) {
   w.run(body);
 }
 
+// P11: the wait of one that waits for a majority which does not answer ends in time, and says who is silent. A silent minority makes no difference.
+TEST(RedlockWait, EndsInTimeAndSaysWhoIsSilent) {
+  for (std::size_t const silent : {std::size_t{2}, std::size_t{3}}) {
+    redlock_servers servers;
+    world w;
+    auto const body = [&]() -> asio::awaitable<void> {
+      client one{w.ctx.get_executor(), servers.calm()}, two{w.ctx.get_executor(), servers.calm()};
+      mutex of_one{one, "a"}, of_two{two, "a"};
+      hold before = co_await of_two.async_acquire();
+      co_await before.async_release();
+      hold h = co_await of_one.async_acquire();
+      for (std::size_t i = 0; i < silent; ++i) servers.stop(i);
+      auto const began = steady::now();
+      acquire_options const briefly{.wait = 500ms};
+      auto const r = co_await of_two.async_acquire(briefly, as_tuple);
+      EXPECT_LT(steady::now() - began, 500ms + at_once);
+      EXPECT_EQ(std::get<0>(r), silent == 2 ? errc::timed_out : errc::unreachable) << std::get<0>(r).message();
+      if (silent == 3) {
+        EXPECT_NE(std::get<0>(r).message().find(servers[0].url()), std::string::npos) << std::get<0>(r).message();
+      }
+      for (std::size_t i = 0; i < silent; ++i) servers.cont(i);
+      co_await h.async_release();
+      auto const clean = [&] { return servers.nothing_left("a"); };
+      co_await until(clean, "nothing is left");
+    };
+    w.run(body);
+  }
+}
+
 }  // namespace
 }  // namespace conch::test

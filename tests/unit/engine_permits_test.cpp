@@ -213,7 +213,9 @@ TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
     time_point late_after(receipt const&) const override { return time_point::min(); }
     std::unique_ptr<engine::place> make_place(std::string_view name, permit const& p) override { return std::make_unique<engine::place>(name, p); }
     bool connected() const noexcept override { return true; }
-    capabilities offers() const noexcept override { return {.instead = "ask another server"}; }
+    error_code too_late(place const&, time_point) const override { return make_error_code(errc::timed_out); }
+    duration answers_within(place const&) const noexcept override { return 100ms; }
+    capabilities offers() const noexcept override { return {.where = "few://", .instead = "ask another server"}; }
     duration validity(milliseconds lease) const noexcept override { return lease; }
     void report(statistics&) const override {}
     bool settled() const noexcept override { return true; }
@@ -231,6 +233,44 @@ TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
   EXPECT_EQ(order.told, errc::not_supported);
   EXPECT_NE(order.told.message().find("ask another server"), std::string::npos) << order.told.message();
   cohort->use(*remote);
+}
+
+TEST(NotOffered, TheErrorNamesTheFeatureTheServerAndAWayOut) {
+  capabilities const of{.where = "few://", .instead = "ask another server"};
+  auto const words = [&](auto const& what) { return not_offered(of, what).message(); };
+  auto const of_kind = [](permit_kind k, bool all_free = false) { return permit{.kind = k, .limit = 3, .weight = 1, .all_free = all_free}; };
+  struct row {
+    std::string said, feature;
+  };
+  auto const of_order = [](order::kind k) {
+    order o;
+    o.what = k;
+    return o;
+  };
+  order part = of_order(order::kind::downgrade), if_unset = of_order(order::kind::set_limit), change = if_unset;
+  part.permit = of_kind(permit_kind::semaphore);
+  if_unset.if_unset = true;
+  change.by = 1;
+  std::vector<row> const rows{
+      {words(of_kind(permit_kind::semaphore)), "semaphore over"},
+      {words(of_kind(permit_kind::semaphore, true)), "semaphore::async_drain"},
+      {words(of_kind(permit_kind::shared)), "shared_mutex and reentrant_shared_mutex"},
+      {words(of_kind(permit_kind::segments)), "striped_mutex"},
+      {words(of_kind(permit_kind::reentrant)), "reentrant_mutex"},
+      {words(of_order(order::kind::inspect)), "async_inspect"},
+      {words(of_order(order::kind::force)), "async_force_release"},
+      {words(of_order(order::kind::request)), "async_request_release"},
+      {words(of_order(order::kind::wait_free)), "async_wait_free"},
+      {words(of_order(order::kind::set_limit)), "semaphore::async_set_permits over"},
+      {words(if_unset), "semaphore::async_set_permits_if_unset"},
+      {words(change), "semaphore::async_add_permits"},
+      {words(of_order(order::kind::downgrade)), "shared_mutex::async_downgrade"},
+      {words(part), "semaphore::async_release of a part"},
+  };
+  for (row const& r : rows) {
+    EXPECT_NE(r.said.find(r.feature), std::string::npos) << r.said;
+    EXPECT_NE(r.said.find(" over few://: ask another server"), std::string::npos) << r.said;
+  }
 }
 
 }  // namespace

@@ -39,8 +39,9 @@ class multi_plan {
   CONCH_API std::vector<bool> tried(std::vector<bool> const& granted);
   /// The lock that it waited for is held.
   CONCH_API void granted();
-  /// To be called after the tries and after each wait. `why`: the error of what failed. `valid`: all holds still are.
-  CONCH_API step next(error_code why, bool cancelled, bool valid);
+  /// To be called after the tries and after each wait. `why`: the error of what failed. `valid`: all holds still are. After the end nothing more is
+  /// waited for.
+  CONCH_API step next(error_code why, bool cancelled, bool valid, time_point now);
 
   std::size_t waits_for() const noexcept { return waits_for_; }
   error_code failure() const noexcept { return failure_; }

@@ -459,6 +459,7 @@ void sim_client::answered(protocol::answer const& a, time_point now) { answered_
 void sim_client::answered_by(protocol::wire_events& s, protocol::answer const& a, time_point now) {
   if (!a.numbers().empty() && world_.tracing()) world_.say("client " + std::to_string(number_) + " is answered");
   if (a.what == protocol::fault::no_script) world_.watcher().script_was_unknown();
+  heard_at_ = world_.now();
   s.answered(a, now);
 }
 

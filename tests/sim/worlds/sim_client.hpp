@@ -141,6 +141,7 @@ class sim_client final : public protocol::wire,
   bool settled() const;   // and nothing is owed to the server
   bool up() const { return up_; }
   nanos up_since() const { return up_since_; }
+  nanos heard_at() const { return heard_at_; }  // the last answer of any server
   nanos started_at() const { return started_at_; }
   nanos longest_absence() const { return longest_absence_; }  // between two connections
   link_ptr const& connection() const { return link_; }
@@ -366,6 +367,7 @@ class sim_client final : public protocol::wire,
   link_ptr sync_link_;
   bool up_ = false;
   nanos up_since_ = 0;
+  nanos heard_at_ = 0;
   nanos started_at_ = 0;
   nanos down_since_ = 0, longest_absence_ = 0;
   std::string drop_why_;

@@ -116,7 +116,7 @@ void sim_client::go_on_several(actor& a, time_point now) {
   }
   bool valid = true;
   for (auto const& slot : s.slots) valid = valid && slot != nullptr && slot->at == phase::holding && now < slot->deadline();
-  multi_plan::step const step = s.plan.next(s.failure, s.cancelled, valid);
+  multi_plan::step const step = s.plan.next(s.failure, s.cancelled, valid, now);
   bool const ended = step != multi_plan::step::wait;
   if (ended) world_.watcher().several_answered(*this, s, step == multi_plan::step::done);
   switch (step) {

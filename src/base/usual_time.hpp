@@ -1,0 +1,34 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/clock.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace conch::engine {
+
+/// How long an answer takes as a rule. It decides how long the client still waits for an answer that is under way when the wait of its caller is
+/// over, and after which silence a server counts as one that cannot be reached then. One place decides this for all servers.
+class usual_time {
+ public:
+  /// An answer took so long. A single slow answer hardly changes what is usual.
+  void sample(duration took) noexcept {
+    using std::chrono::milliseconds;
+    if (!std::exchange(is_known_, true)) {
+      took_ = took;
+    } else {
+      took_ += (std::min(took, 4 * took_ + milliseconds{1}) - took_) / 8;
+    }
+  }
+
+  /// What takes longer than this is unusual: a few round trips, and time for a busy machine to read the answer.
+  duration soon() const noexcept { return std::chrono::milliseconds{100} + 4 * took_; }
+
+ private:
+  duration took_ = duration::zero();
+  bool is_known_ = false;
+};
+
+}  // namespace conch::engine
