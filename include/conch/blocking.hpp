@@ -10,12 +10,14 @@
 #include <conch/stats.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 /// Locks for code that waits in threads: a client with a thread of its own, and mutexes that std::unique_lock, std::shared_lock,
 /// std::scoped_lock and std::lock take. Include this header by itself: <conch/conch.hpp> does not.
@@ -63,8 +65,9 @@ class client {
   /// Throws boost::system::system_error: errc::invalid_url; errc::invalid_config, also for config::single_threaded, since the locks are
   /// called from other threads than the client's own. Throws std::system_error if there can be no more threads.
   CONCH_API explicit client(config settings);
-  CONCH_API explicit client(std::string url);                     ///< With the defaults of config.
-  explicit client(char const* url) : client{std::string{url}} {}  ///< The same.
+  /// With the defaults of config. A template, so that braces mean a config: `client{{.url = "..."}}`.
+  template <class Url>
+  requires(std::constructible_from<std::string, Url const&>) explicit client(Url const& url) : client{with_url(std::string{url})} {}
 
   client(client const&) = delete;
   client& operator=(client const&) = delete;
@@ -92,6 +95,12 @@ class client {
   std::shared_ptr<detail::runtime> const& runtime() const noexcept { return runtime_; }
 
  private:
+  static config with_url(std::string url) {
+    config c;
+    c.url = std::move(url);
+    return c;
+  }
+
   std::shared_ptr<detail::runtime> runtime_;
 };
 
@@ -140,7 +149,7 @@ class timed_lock {
   [[nodiscard]] CONCH_API bool try_lock();
 
   /// Waits for the lock for at most `d`; 0 or less: as try_lock(). False: the time has passed, or a stop came first. As for lock(stop),
-  /// the lock is not taken then. A connection that was lost or refused at the end of the time throws errc::unreachable.
+  /// the lock is not taken then. If there is no connection at the end of the time, or the server is silent, it throws errc::unreachable.
   /// Throws: the errors of lock().
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> const& d, std::stop_token stop = {}) {

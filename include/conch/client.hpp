@@ -10,7 +10,9 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/execution_context.hpp>
 
+#include <concepts>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -41,10 +43,23 @@ class client {
   /// Checks the settings; does no I/O.
   /// Throws boost::system::system_error: errc::invalid_url, errc::invalid_config; what() names the member.
   CONCH_API client(executor_type executor, config settings);
-  client(executor_type executor, std::string url) : client{std::move(executor), with_url(std::move(url))} {}  ///< The other settings: their defaults.
-  client(executor_type executor, char const* url) : client{std::move(executor), std::string{url}} {}          ///< The same.
+  /// With the URL of the server, and the defaults of all other settings. A template, so that braces mean a config: `client{ex, {.url = "..."}}`.
+  template <class Url>
+  requires(std::constructible_from<std::string, Url const&>) client(executor_type executor, Url const& url)
+      : client{std::move(executor), with_url(std::string{url})} {}
 
-  client(client&&) noexcept = default;  ///< Leaves the other without a client.
+  /// The same with the executor of an io_context or thread_pool.
+  template <class Context>
+  requires(std::convertible_to<Context&, asio::execution_context&>) client(Context& context, config settings)
+      : client{context.get_executor(), std::move(settings)} {}
+  /// The same with a URL.
+  template <class Context, class Url>
+  requires(std::convertible_to<Context&, asio::execution_context&>&& std::constructible_from<std::string, Url const&>)
+      client(Context& context, Url const& url)
+      : client{context.get_executor(), url} {}
+
+  /// The other goes on as another name of this client, and does not close it.
+  client(client&& other) noexcept : core_{other.core_}, closes_{std::exchange(other.closes_, false)} {}
   client& operator=(client&&) = delete;
 
   /// Ends all waits with errc::closed, reports all holds as lost, and releases their locks in the background.
@@ -94,6 +109,7 @@ class client {
   }
 
   detail::core_ptr core_;
+  bool closes_ = true;
 };
 
 }  // namespace conch

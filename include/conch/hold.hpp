@@ -36,7 +36,7 @@ concept lock_hold = std::movable<H> && std::default_initializable<H> && requires
 /// Its destructor releases the lock and does not wait for the answer. It never blocks and never throws.
 ///
 /// Thread safety: distinct objects: safe. One object: the const functions from any thread, the others from one thread at a time.
-class hold {
+class [[nodiscard]] hold {
  public:
   /// Holds nothing.
   hold() noexcept = default;
@@ -47,14 +47,17 @@ class hold {
   }
   CONCH_API ~hold();
 
-  void swap(hold& other) noexcept { std::swap(node_, other.node_); }  ///< Exchanges the locks.
+  void swap(hold& other) noexcept {  ///< Exchanges the locks.
+    std::swap(node_, other.node_);
+    std::swap(client_, other.client_);
+  }
 
   /// True if a lock was granted. Stays true when the hold is lost: see valid().
   explicit operator bool() const noexcept { return static_cast<bool>(node_); }
 
   /// True if the hold is neither released nor lost, and its deadline has not passed by the local clock. A write that must not
   /// come late carries fence() as well: a thread may be stopped between this call and the write.
-  CONCH_API bool valid() const noexcept;
+  [[nodiscard]] CONCH_API bool valid() const noexcept;
 
   /// The hold is not valid after this moment, unless it is renewed: each renewal moves it on, so a copy is soon too early. Do not end what
   /// you do under the lock at a copied deadline: ask valid(), or wait for async_lost(), or follow the deadline with async_renewed().
@@ -63,11 +66,11 @@ class hold {
   /// The first renewal, a third of a claim later, confirms it: from then on the deadline is that of a whole lease.
   ///
   /// time_point::min() when lost, released or empty.
-  CONCH_API time_point deadline() const noexcept;
+  [[nodiscard]] CONCH_API time_point deadline() const noexcept;
 
   /// The fencing token: positive, and greater than that of every earlier grant of the same name. A guarded resource that
   /// remembers the greatest token it has seen, and refuses smaller ones, cannot be changed by a stale holder. 0 when empty.
-  CONCH_API std::int64_t fence() const noexcept;
+  [[nodiscard]] CONCH_API std::int64_t fence() const noexcept;
 
   /// For a write that the server itself refuses once this hold has ended: key, id and token, for guarded_command() and for scripts of yours.
   /// Coroutines to which this client hands the lock on in memory (config::local_slice) share one id: the server cannot tell them apart.
@@ -75,14 +78,14 @@ class hold {
   /// Result: empty if this is empty, released or lost. A guard that was made before the loss stays, and is refused.
   /// Throws boost::system::system_error: errc::not_supported if the lock is not on one Redis server (a quorum, memory://).
   /// Thread safety: as the const functions. Round trips: none.
-  CONCH_API write_guard guard() const;
+  [[nodiscard]] CONCH_API write_guard guard() const;
 
   /// The segment of a striped_mutex: 1 to the number of segments. 0 for every other lock, and when empty.
-  CONCH_API std::uint32_t segment() const noexcept;
+  [[nodiscard]] CONCH_API std::uint32_t segment() const noexcept;
 
   /// Of a semaphore: how many permits the hold has. Of any other lock 1, and 0 when empty. Who asked for more than the limit, and was given
   /// all of it, is taken for as large as it asked.
-  CONCH_API std::uint32_t permits() const;
+  [[nodiscard]] CONCH_API std::uint32_t permits() const;
 
   /// Releases the lock and waits for the server's answer.
   ///
@@ -91,8 +94,8 @@ class hold {
   /// Result: true if the lock was held until the release; false if it had been lost.
   /// Lifetimes: the hold may be destroyed once the operation is initiated.
   /// Completion signature: void(error_code, bool)
-  /// Executor: the handler's associated one, else the client's (of an empty hold: asio::system_executor). Never completes
-  /// inside the initiating function.
+  /// Executor: the handler's associated one, else the client's, also of a hold that is empty, or was moved from. A hold that no client has
+  /// made (`hold{}`) has none: with a handler without an executor the call throws errc::not_held. Never completes inside the initiating function.
   /// Per-operation cancellation: none. Without an answer within `command_timeout` it completes with errc::unreachable, and
   /// the release goes on in the background.
   /// Errors: errc::not_held (empty, or released before), errc::unreachable, errc::wrong_type, errc::access_denied,
@@ -101,7 +104,7 @@ class hold {
   /// Round trips: none (handed on in this process, or lost before) or one.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{node_.get()}}, token, node_);
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{node_.get(), client_}}, token, node_);
   }
 
   /// Gives the hold another lease, from now on.
@@ -120,7 +123,7 @@ class hold {
   /// Round trips: one; none if the hold is good for that long already.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_extend(duration lease, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, bool)>(initiate_extend{{node_.get()}}, token, node_, lease);
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_extend{{node_.get(), client_}}, token, node_, lease);
   }
 
   /// Lets the hold leave this client without releasing it, so that another client, perhaps of another process, takes it over with async_adopt:
@@ -141,7 +144,7 @@ class hold {
   /// Round trips: one.
   template <asio::completion_token_for<void(error_code, std::string)> Token = asio::deferred_t>
   auto async_detach(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, std::string)>(initiate_detach{{node_.get()}}, token, node_);
+    return asio::async_initiate<Token, void(error_code, std::string)>(initiate_detach{{node_.get(), client_}}, token, node_);
   }
 
   /// Completes when the hold is lost. The error is the reason: errc::lost, or errc::closed when the client was closed.
@@ -156,7 +159,7 @@ class hold {
   /// Round trips: none.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_lost(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_lost{{node_.get()}}, token, node_);
+    return asio::async_initiate<Token, void(error_code)>(initiate_lost{{node_.get(), client_}}, token, node_);
   }
 
   /// Completes without an error when deadline() is later than `known`: at once if it is already, else at the renewal that moves it on. So no
@@ -175,7 +178,7 @@ class hold {
   /// Round trips: none.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_renewed(time_point known, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_renewed{{node_.get()}}, token, node_, known);
+    return asio::async_initiate<Token, void(error_code)>(initiate_renewed{{node_.get(), client_}}, token, node_, known);
   }
 
   /// Completes without an error when another client asks for the lock (async_request_release), so that this one can let it go, or go on.
@@ -188,18 +191,19 @@ class hold {
   /// Round trips: one, which nobody waits for; a push tells of the request. After a reconnect the server is asked once more.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_requested(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_requested{{node_.get()}}, token, node_);
+    return asio::async_initiate<Token, void(error_code)>(initiate_requested{{node_.get(), client_}}, token, node_);
   }
 
   /// Made by the library.
-  explicit hold(detail::node_ref node) noexcept : node_{std::move(node)} {}
-  detail::node_ref const& node() const noexcept { return node_; }  ///< Used by the library.
+  explicit hold(detail::node_ref node) noexcept : node_{std::move(node)}, client_{detail::client_of(node_.get())} {}
+  explicit hold(detail::client_number client) noexcept : client_{client} {}  ///< An empty one. Made by the library.
+  detail::node_ref const& node() const noexcept { return node_; }            ///< Used by the library.
 
  private:
   struct initiate_release : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
-      if (!node) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler));
+      if (!node) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler), client);
       bool const on_own_executor = detail::runs_on_client_executor(detail::own_executor_of(node), handler);
       detail::start_release(std::move(node), std::forward<Handler>(handler), on_own_executor);
     }
@@ -207,21 +211,21 @@ class hold {
   struct initiate_extend : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node, duration lease) const {
-      if (!node) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler));
+      if (!node) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler), client);
       detail::start_extend(std::move(node), lease, std::forward<Handler>(handler));
     }
   };
   struct initiate_detach : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
-      if (!node) return detail::end_of_empty<detail::detach_handler>(std::forward<Handler>(handler));
+      if (!node) return detail::end_of_empty<detail::detach_handler>(std::forward<Handler>(handler), client);
       detail::start_detach(std::move(node), std::forward<Handler>(handler));
     }
   };
   struct initiate_lost : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
-      if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
       detail::start_lost(std::move(node), std::forward<Handler>(handler));
     }
   };
@@ -229,7 +233,7 @@ class hold {
   struct initiate_requested : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node) const {
-      if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
       detail::start_requested(std::move(node), std::forward<Handler>(handler));
     }
   };
@@ -237,12 +241,13 @@ class hold {
   struct initiate_renewed : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, detail::node_ref node, time_point known) const {
-      if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
       detail::start_renewed(std::move(node), known, std::forward<Handler>(handler));
     }
   };
 
   detail::node_ref node_;
+  detail::client_number client_ = 0;  // also of an empty hold, and of one that was moved from
 };
 
 }  // namespace conch

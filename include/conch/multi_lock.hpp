@@ -45,16 +45,16 @@ CONCH_API void start_tries(std::vector<settings_ptr> const& locks, acquire_optio
 
 /// Several locks that are held together, or an empty hold. Its destructor releases all of them and does not wait.
 /// Thread safety: as hold.
-class multi_hold {
+class [[nodiscard]] multi_hold {
  public:
   /// Holds nothing.
   multi_hold() noexcept = default;
 
   explicit operator bool() const noexcept { return !holds_.empty(); }  ///< True if all were granted, also when lost since.
   /// True if all of them are valid.
-  CONCH_API bool valid() const noexcept;
+  [[nodiscard]] CONCH_API bool valid() const noexcept;
   /// That of the hold that ends first, and as hold::deadline() it moves on. time_point::min() when empty.
-  CONCH_API time_point deadline() const noexcept;
+  [[nodiscard]] CONCH_API time_point deadline() const noexcept;
   /// The single holds, for their fencing tokens and guards: in the order of acquiring, which is that of the bytes of the names.
   std::vector<hold> const& holds() const noexcept { return holds_; }
   /// The fencing token of the hold with this index in holds(), or of the mutex of this name. 0: there is none.
@@ -65,25 +65,25 @@ class multi_hold {
   ///
   /// Result: true if all were held until then. This object is empty from the call on.
   /// Completion signature: void(error_code, bool)
-  /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
+  /// Executor: as hold::async_release. Never completes inside the initiating function.
   /// Per-operation cancellation: none.
   /// Errors: the first one that hold::async_release reports. The other locks are released all the same.
   /// Round trips: one; the releases go out together.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{first()}}, token, std::move(holds_));
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{first(), client_}}, token, std::move(holds_));
   }
 
   /// Completes when any of them is lost. Otherwise as hold::async_lost.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_lost(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first()}}, token, nodes(), detail::hold_event{});
+    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first(), client_}}, token, nodes(), detail::hold_event{});
   }
 
   /// Completes without an error when any of them is asked for; `holds()[i].async_requested()` tells of one. Otherwise as hold::async_requested.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_requested(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first()}}, token, nodes(),
+    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first(), client_}}, token, nodes(),
                                                          detail::hold_event{detail::hold_event::kind::request});
   }
 
@@ -91,13 +91,14 @@ class multi_hold {
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_renewed(time_point known, Token&& token = {}) const {
     detail::hold_event const event{detail::hold_event::kind::renewal, known};
-    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first()}}, token, nodes(), event);
+    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first(), client_}}, token, nodes(), event);
   }
 
   /// Made by the library.
   // cppcheck-suppress passedByValue ; moved: a hold cannot be copied
   multi_hold(std::vector<hold> holds, std::shared_ptr<std::vector<mutex> const> locks) noexcept
-      : holds_{std::move(holds)}, locks_{std::move(locks)} {}
+      : holds_{std::move(holds)}, locks_{std::move(locks)}, client_{detail::client_of(first())} {}
+  explicit multi_hold(detail::client_number client) noexcept : client_{client} {}  ///< An empty one. Made by the library.
 
  private:
   detail::hold_node const* first() const noexcept { return holds_.empty() ? nullptr : holds_.front().node().get(); }
@@ -111,20 +112,21 @@ class multi_hold {
   struct initiate_release : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, std::vector<hold> holds) const {
-      if (holds.empty()) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler));
+      if (holds.empty()) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler), client);
       detail::start_multi_release(std::move(holds), std::forward<Handler>(handler));
     }
   };
   struct initiate_watch : detail::initiation_at<detail::hold_node> {
     template <class Handler>
     void operator()(Handler&& handler, std::vector<detail::node_ref> const& nodes, detail::hold_event event) const {
-      if (nodes.empty()) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      if (nodes.empty()) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
       detail::start_multi_watch(nodes, event, std::forward<Handler>(handler));
     }
   };
 
   std::vector<hold> holds_;
   std::shared_ptr<std::vector<mutex> const> locks_;
+  detail::client_number client_ = 0;  // as of hold
 };
 
 /// Several mutexes, all or nothing.
@@ -144,6 +146,8 @@ class multi_lock {
   /// servers must have different names.
   /// Throws boost::system::system_error: errc::invalid_config if there is none.
   CONCH_API explicit multi_lock(std::vector<mutex> locks);
+  multi_lock(multi_lock const&) = default;             ///< A move copies: one that was moved from has its mutexes still.
+  multi_lock& operator=(multi_lock const&) = default;  ///< The same.
 
   executor_type get_executor() const noexcept { return locks_->front().get_executor(); }  ///< Of its first mutex.
 
@@ -176,6 +180,11 @@ class multi_lock {
   auto async_try_acquire(Token&& token = {}) {
     return start({}, true, token);
   }
+
+  /// @cond
+  CONCH_DETAIL_MISTAKES_OF_ACQUIRE(async_acquire, multi_hold)
+  CONCH_DETAIL_MISTAKES_OF_TRY(async_try_acquire, async_acquire)
+  /// @endcond
 
  private:
   using list = std::shared_ptr<std::vector<mutex> const>;
@@ -229,11 +238,11 @@ class multi_lock {
         case detail::multi_plan::step::done: self.complete({}, multi_hold{std::move(holds), locks}); return;
         case detail::multi_plan::step::busy:
           holds.clear();
-          self.complete(busy_is_late ? make_error_code(errc::timed_out) : error_code{}, multi_hold{});
+          self.complete(busy_is_late ? make_error_code(errc::timed_out) : error_code{}, none());
           return;
         case detail::multi_plan::step::failed:
           holds.clear();
-          self.complete(plan.failure(), multi_hold{});
+          self.complete(plan.failure(), none());
           return;
         case detail::multi_plan::step::wait: {
           mutex one = (*locks)[plan.waits_for()];
@@ -244,6 +253,8 @@ class multi_lock {
         }
       }
     }
+
+    multi_hold none() const noexcept { return multi_hold{detail::client_of(*locks->front().lock_)}; }
 
     acquire_options left() const {
       acquire_options rest = options;

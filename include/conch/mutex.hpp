@@ -6,6 +6,7 @@
 #include <conch/hold.hpp>
 #include <conch/named_lock.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,7 +35,8 @@ using mutex_options = lock_options;
 /// The options of one acquire, of every kind of lock. Trivially destructible, so that `co_await m.async_acquire({.wait = 2s})` is safe
 /// on g++ 12. If `lease` or `max_hold` is out of range the acquire completes with errc::invalid_config, without a message.
 struct acquire_options {
-  /// How long to wait. Empty, or duration::max(): until granted. 0 or less: one complete attempt, as a try makes. It connects
+  /// How long to wait. Empty, or duration::max(): until granted. The acquire ends then, whatever the server does; only an answer that is under
+  /// way is waited for as long as a few usual round trips (docs/cancellation.md). 0 or less: one complete attempt, as a try makes. It connects
   /// (errc::unreachable after config::offline_timeout), sends the script if the server does not know it, and takes the lock if
   /// it is free. Else it ends with errc::timed_out, at once if this process holds the lock or asks for it.
   std::optional<duration> wait = std::nullopt;
@@ -48,6 +50,39 @@ struct acquire_options {
 static_assert(std::is_trivially_destructible_v<acquire_options>);
 
 namespace detail {
+
+template <class...>
+constexpr bool never = false;
+
+template <class T>
+constexpr bool is_duration = false;
+template <class Rep, class Period>
+constexpr bool is_duration<std::chrono::duration<Rep, Period>> = true;
+
+/// The arguments of a call whose author took the time to wait for a parameter.
+template <class... Arguments>
+concept with_a_duration = (is_duration<std::remove_cvref_t<Arguments>> || ...);
+
+/// For the mistakes that are easily made with a function of this name: a sentence, instead of all the candidates that do not fit. `hold_type`: what
+/// the function results in.
+#define CONCH_DETAIL_MISTAKES_OF_ACQUIRE(name, hold_type)                                                                                      \
+  template <class... Arguments>                                                                                                                \
+  requires(::conch::detail::with_a_duration<Arguments...>) void name(Arguments&&...) {                                                         \
+    static_assert(::conch::detail::never<Arguments...>, "conch: the time to wait is an option, as in " #name "({.wait = 2s})");                \
+  }                                                                                                                                            \
+  template <::boost::asio::completion_token_for<void(::conch::error_code, hold_type)> Token>                                                   \
+  void name(Token&&, ::conch::acquire_options) {                                                                                               \
+    static_assert(::conch::detail::never<Token>, "conch: the options come before the completion token, as in " #name "({.wait = 2s}, token)"); \
+  }
+#define CONCH_DETAIL_MISTAKES_OF_TRY(name, acquire)                                                                                         \
+  template <class... Arguments>                                                                                                             \
+  void name(::conch::acquire_options, Arguments&&...) {                                                                                     \
+    static_assert(::conch::detail::never<Arguments...>, "conch: a try does not wait and has no options: " #acquire "({.wait = 2s}) waits"); \
+  }                                                                                                                                         \
+  template <class... Arguments>                                                                                                             \
+  requires(::conch::detail::with_a_duration<Arguments...>) void name(Arguments&&...) {                                                      \
+    static_assert(::conch::detail::never<Arguments...>, "conch: a try does not wait: " #acquire "({.wait = 2s}) does");                     \
+  }
 
 CONCH_API asio::any_io_executor const& own_executor_of(settings_ptr const& lock) noexcept;
 
@@ -142,6 +177,11 @@ class mutex : public named_lock {
     return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_adopt{{lock_.get()}}, token, lock_, detail::permit_request{0, 1, 1},
                                                                std::move(detached));
   }
+
+  /// @cond
+  CONCH_DETAIL_MISTAKES_OF_ACQUIRE(async_acquire, hold)
+  CONCH_DETAIL_MISTAKES_OF_TRY(async_try_acquire, async_acquire)
+  /// @endcond
 
  private:
   friend class multi_lock;

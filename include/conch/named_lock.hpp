@@ -69,6 +69,7 @@ struct lock_settings {
 using settings_ptr = std::shared_ptr<lock_settings const>;
 
 CONCH_API asio::any_io_executor executor_of(lock_settings const* lock) noexcept;
+CONCH_API client_number client_of(lock_settings const& lock) noexcept;
 
 using inspect_handler = asio::any_completion_handler<void(error_code, lock_status)>;
 using force_handler = asio::any_completion_handler<void(error_code, std::uint32_t)>;
@@ -185,10 +186,9 @@ class named_lock {
 
  protected:
   explicit named_lock(detail::settings_ptr lock) noexcept : lock_{std::move(lock)} {}
+  // A move copies: a lock that was moved from is still that lock.
   named_lock(named_lock const&) = default;
-  named_lock(named_lock&&) noexcept = default;
   named_lock& operator=(named_lock const&) = default;
-  named_lock& operator=(named_lock&&) noexcept = default;
   ~named_lock() = default;
 
   detail::settings_ptr lock_;

@@ -40,6 +40,17 @@ CONCH_API bool has_level(owner_ptr const& who, settings_ptr const& lock, level_u
 CONCH_API permit_request request_of(owner_ptr const& who);
 CONCH_API asio::any_io_executor executor_of(shared_hold const* level) noexcept;
 
+/// As CONCH_DETAIL_MISTAKES_OF_ACQUIRE.
+#define CONCH_DETAIL_MISTAKES_OF_LEVEL(name)                                                                                                    \
+  template <class... Arguments>                                                                                                                 \
+  requires(::conch::detail::with_a_duration<Arguments...>) void name(Arguments&&...) {                                                          \
+    static_assert(::conch::detail::never<Arguments...>, "conch: the time to wait is an option, as in " #name "(me, {.wait = 2s})");             \
+  }                                                                                                                                             \
+  template <class... Arguments>                                                                                                                 \
+  void name(::conch::acquire_options, Arguments&&...) {                                                                                         \
+    static_assert(::conch::detail::never<Arguments...>, "conch: a reentrant lock is acquired for an owner, as in " #name "(me, {.wait = 2s})"); \
+  }
+
 struct initiate_level : initiation_at<lock_settings> {
   template <class Handler>
   void operator()(Handler&& handler, settings_ptr lock, owner_ptr who, level_request wanted, acquire_options const& options) const {
@@ -53,7 +64,7 @@ struct initiate_level : initiation_at<lock_settings> {
 /// the lock.
 ///
 /// Its destructor leaves the level and does not wait for an answer. Thread safety: as hold.
-class reentrant_hold {
+class [[nodiscard]] reentrant_hold {
  public:
   /// Holds nothing.
   reentrant_hold() noexcept = default;
@@ -68,11 +79,12 @@ class reentrant_hold {
   void swap(reentrant_hold& other) noexcept {
     level_.swap(other.level_);
     std::swap(use_, other.use_);
+    std::swap(client_, other.client_);
   }
 
   explicit operator bool() const noexcept { return level_ != nullptr; }  ///< True if granted, also when lost since.
   /// As those of hold; the same for all levels of one owner in one process.
-  bool valid() const noexcept { return level_ && detail::hold_of_level(*level_).valid(); }
+  [[nodiscard]] bool valid() const noexcept { return level_ && detail::hold_of_level(*level_).valid(); }
   time_point deadline() const noexcept { return level_ ? detail::hold_of_level(*level_).deadline() : time_point::min(); }  ///< As hold::deadline().
   std::int64_t fence() const noexcept { return level_ ? detail::hold_of_level(*level_).fence() : 0; }  ///< As hold::fence(); of all levels.
   /// As hold::guard(); the same for all levels of one owner in one process.
@@ -91,75 +103,77 @@ class reentrant_hold {
   /// Round trips: none; or one for the last level, and for the last one that writes.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{level_.get()}}, token, std::move(*this));
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{level_.get(), client_}}, token, std::move(*this));
   }
 
   /// As hold::async_extend, for all levels of the owner in this process.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_extend(duration lease, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, bool)>(initiate_extend{{level_.get()}}, token, level_, lease);
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_extend{{level_.get(), client_}}, token, level_, lease);
   }
 
   /// As hold::async_lost.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_lost(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(initiate_lost{{level_.get()}}, token, level_);
+    return asio::async_initiate<Token, void(error_code)>(initiate_lost{{level_.get(), client_}}, token, level_);
   }
 
   /// As hold::async_requested.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_requested(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(initiate_requested{{level_.get()}}, token, level_);
+    return asio::async_initiate<Token, void(error_code)>(initiate_requested{{level_.get(), client_}}, token, level_);
   }
 
   /// As hold::async_renewed.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_renewed(time_point known, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code)>(initiate_renewed{{level_.get()}}, token, level_, known);
+    return asio::async_initiate<Token, void(error_code)>(initiate_renewed{{level_.get(), client_}}, token, level_, known);
   }
 
   /// Made by the library.
-  reentrant_hold(detail::shared_hold_ptr level, detail::level_use use) noexcept : level_{std::move(level)}, use_{use} {}
+  reentrant_hold(detail::shared_hold_ptr level, detail::level_use use, detail::client_number client) noexcept
+      : level_{std::move(level)}, use_{use}, client_{client} {}
 
  private:
   struct initiate_release : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, reentrant_hold of) const {  // that leaves its level also if it never comes to this
-      if (!of) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler));
+      if (!of) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler), client);
       detail::start_level_release(std::exchange(of.level_, nullptr), of.use_, std::forward<Handler>(handler));
     }
   };
   struct initiate_lost : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level) const {
-      if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
       detail::start_lost(detail::hold_of_level(*level).node(), std::forward<Handler>(handler));
     }
   };
   struct initiate_requested : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level) const {
-      if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
       detail::start_requested(detail::hold_of_level(*level).node(), std::forward<Handler>(handler));
     }
   };
   struct initiate_renewed : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level, time_point known) const {
-      if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler));
+      if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
       detail::start_renewed(detail::hold_of_level(*level).node(), known, std::forward<Handler>(handler));
     }
   };
   struct initiate_extend : detail::initiation_at<detail::shared_hold> {
     template <class Handler>
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level, duration lease) const {
-      if (!level) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler));
+      if (!level) return detail::end_of_empty<detail::release_handler>(std::forward<Handler>(handler), client);
       detail::start_extend(detail::hold_of_level(*level).node(), lease, std::forward<Handler>(handler));
     }
   };
 
   detail::shared_hold_ptr level_;
   detail::level_use use_ = detail::level_use::write;
+  detail::client_number client_ = 0;  // as of hold
 };
 
 /// A lock by its name. Its owner may acquire it again while it holds it.
@@ -207,7 +221,11 @@ class reentrant_mutex : public named_lock {
   /// The same lock on behalf of `who`, for with_lock and for code that takes any kind of lock:
   /// `auto mine = m.for_owner(me); co_await with_lock(mine, body);`
   class owner_view;
-  owner_view for_owner(owner who) const;  ///< See owner_view.
+  [[nodiscard]] owner_view for_owner(owner who) const;  ///< See owner_view.
+
+  /// @cond
+  CONCH_DETAIL_MISTAKES_OF_LEVEL(async_acquire)
+  /// @endcond
 
  private:
   template <class Token>

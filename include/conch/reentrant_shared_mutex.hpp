@@ -90,7 +90,12 @@ class reentrant_shared_mutex : public named_lock {
   /// `auto mine = m.for_owner(me); co_await with_lock(mine, body);` as a writer, and with `auto reading = mine.readers();` as a reader.
   class owner_view;
   class reader_view;
-  owner_view for_owner(owner who) const;  ///< See owner_view.
+  [[nodiscard]] owner_view for_owner(owner who) const;  ///< See owner_view.
+
+  /// @cond
+  CONCH_DETAIL_MISTAKES_OF_LEVEL(async_acquire)
+  CONCH_DETAIL_MISTAKES_OF_LEVEL(async_acquire_shared)
+  /// @endcond
 
  private:
   static constexpr auto read = detail::level_use::read;
@@ -156,7 +161,7 @@ class reentrant_shared_mutex::owner_view {
   }
 
   /// The same for a reader.
-  reader_view readers() const { return {of_, who_}; }
+  [[nodiscard]] reader_view readers() const { return {of_, who_}; }
 
  private:
   reentrant_shared_mutex of_;

@@ -153,6 +153,11 @@ class semaphore : public named_lock {
     return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_set_permits{{lock_.get()}}, token, lock_, permits);
   }
 
+  /// @cond
+  CONCH_DETAIL_MISTAKES_OF_ACQUIRE(async_acquire, hold)
+  CONCH_DETAIL_MISTAKES_OF_TRY(async_try_acquire, async_acquire)
+  /// @endcond
+
  private:
   struct initiate_change_permits : detail::initiation_at<detail::lock_settings> {
     template <class Handler>

@@ -110,7 +110,14 @@ class shared_mutex : public named_lock {
 
   /// The same lock for with_lock, taken as a reader: `auto reading = m.readers(); co_await with_lock(reading, body);`
   class shared_view;
-  shared_view readers() const;  ///< See shared_view.
+  [[nodiscard]] shared_view readers() const;  ///< See shared_view.
+
+  /// @cond
+  CONCH_DETAIL_MISTAKES_OF_ACQUIRE(async_acquire, hold)
+  CONCH_DETAIL_MISTAKES_OF_TRY(async_try_acquire, async_acquire)
+  CONCH_DETAIL_MISTAKES_OF_ACQUIRE(async_acquire_shared, hold)
+  CONCH_DETAIL_MISTAKES_OF_TRY(async_try_acquire_shared, async_acquire_shared)
+  /// @endcond
 
  private:
   static constexpr std::uint32_t everything = 1'000'000;

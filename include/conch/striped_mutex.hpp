@@ -92,6 +92,13 @@ class striped_mutex : public named_lock {
                                                                detail::permit_request{'g', segments_, 1}, std::move(detached));
   }
 
+  /// @cond
+  CONCH_DETAIL_MISTAKES_OF_ACQUIRE(async_acquire, hold)
+  CONCH_DETAIL_MISTAKES_OF_TRY(async_try_acquire, async_acquire)
+  CONCH_DETAIL_MISTAKES_OF_ACQUIRE(async_acquire_any, hold)
+  CONCH_DETAIL_MISTAKES_OF_TRY(async_try_acquire_any, async_acquire_any)
+  /// @endcond
+
  private:
   static inline std::vector<std::uint32_t> const no_segment{};
 

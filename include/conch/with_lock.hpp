@@ -130,15 +130,12 @@ struct body_result {
 template <class Lock, class Body>
 using body_result_t = typename body_result<Lock, Body>::type;
 
-template <class>
-constexpr bool never = false;
-
 }  // namespace detail
 
 /// A lock that with_lock can hold: a mutex, a semaphore (one permit), a shared_mutex, a striped_mutex (any segment), a multi_lock.
 template <class L>
 concept lockable = requires(L& l, acquire_options options) {
-  l.async_acquire(options, asio::use_awaitable);
+  requires !std::is_void_v<decltype(l.async_acquire(options, asio::use_awaitable))>;
 };
 
 /// Runs `body` under the lock.
@@ -205,6 +202,18 @@ requires(!std::is_lvalue_reference_v<Body>) void with_lock(Lock&, acquire_option
 }
 template <lockable Lock, class Body>
 requires(!std::is_lvalue_reference_v<Body>) void with_lock(Lock& m, Body&& body) { with_lock(m, acquire_options{}, std::forward<Body>(body)); }
+
+/// Not in this order.
+template <lockable Lock, class Body>
+void with_lock(Lock&, Body&&, acquire_options) {
+  static_assert(detail::never<Body>, "conch::with_lock: the options come before the body, as in with_lock(m, {.wait = 2s}, body)");
+}
+
+/// Not with a bare duration.
+template <lockable Lock, class Rep, class Period, class Body>
+void with_lock(Lock&, std::chrono::duration<Rep, Period>, Body&&) {
+  static_assert(detail::never<Body>, "conch::with_lock: the time to wait is an option, as in with_lock(m, {.wait = 2s}, body)");
+}
 
 /// Not for what is no lock.
 template <class NoLock, class... Arguments>

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include <conch/error.hpp>
 
+#include "base/process.hpp"
 #include "base/readable.hpp"
 
 #include <array>
@@ -96,6 +97,8 @@ class errors_category final : public boost::system::error_category {
 /// so there are very many: when one is used again, no code that has it is left.
 class word_table {
  public:
+  word_table() { held_across_forks(mutex_); }
+
   errors_category const& keep(std::string_view words) {
     std::lock_guard const guard{mutex_};
     for (kept const& k : kept_) {

@@ -260,6 +260,11 @@ bool client_core::answered_here(client_request& q) {
 }
 
 void client_core::ask(std::shared_ptr<client_request> q) {
+  if (error_code const why = elsewhere()) {
+    q->why = why;
+    q->complete(failures_run_on(), {}, false);
+    return;
+  }
   enter_for([&](time_point now) {
     if (answered_here(*q)) {
       ready_.push_back({ready::kind::call, {}, {}, false, q});

@@ -35,7 +35,7 @@ int make_timer() {
 
 }  // namespace
 
-alarm::alarm(asio::any_io_executor on) : descriptor_{std::move(on), make_timer()} {}
+alarm::alarm(asio::any_io_executor on) : descriptor_{std::move(on), make_timer()} { own_.is(descriptor_.native_handle()); }
 
 void alarm::arm(time_point at) {
   auto const since = std::max<duration>(at.time_since_epoch(), duration{1});  // 0 would disarm
@@ -54,7 +54,7 @@ void alarm::stop() {
 
 void alarm::wait() {
   descriptor_.async_wait(asio::posix::stream_descriptor::wait_read, [this, keep = keep_](boost::system::error_code ec) {
-    if (ec || !call_) return;
+    if (ec || !call_ || !made_.is_here()) return;
     std::uint64_t expirations = 0;
     if (::read(descriptor_.native_handle(), &expirations, sizeof expirations) > 0) call_();
     if (call_) wait();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
+#include "base/process.hpp"
 
 #include <conch/clock.hpp>
 
@@ -40,8 +41,10 @@ class alarm {
 
   std::shared_ptr<void> keep_;
   std::function<void()> call_;
+  made_here made_;
 #if defined(__linux__)
   asio::posix::stream_descriptor descriptor_;
+  own_descriptor own_;
 #else
   asio::any_io_executor on_;
   asio::basic_waitable_timer<std::chrono::steady_clock> timer_;

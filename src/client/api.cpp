@@ -272,7 +272,7 @@ error_code detail::checked_lease(config const& c, std::string const& what, durat
 client::client(executor_type executor, config settings) : core_{detail::client_core::make(std::move(executor), checked(std::move(settings)))} {}
 
 client::~client() {
-  if (core_) core_->close_in_background();
+  if (closes_) core_->close_in_background();
 }
 
 client::executor_type client::get_executor() const noexcept { return core_->executor(); }
@@ -293,7 +293,7 @@ hold::~hold() {
 
 bool hold::valid() const noexcept { return node_ && clock::now() < deadline(); }
 
-time_point hold::deadline() const noexcept { return node_ ? node_->deadline() : time_point::min(); }
+time_point hold::deadline() const noexcept { return node_ && node_->core->is_here() ? node_->deadline() : time_point::min(); }
 
 std::uint32_t hold::segment() const noexcept { return node_ ? node_->segment : 0; }
 

@@ -1,6 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include <conch/blocking.hpp>
 
+#include "base/process.hpp"
+#include "client/core.hpp"
+
 #include <conch/shared_mutex.hpp>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -23,7 +26,7 @@
 #include <variant>
 #include <vector>
 
-// It uses the public classes only.
+// It uses the public classes only, and what tells a child of a fork from the process that made the client.
 namespace conch::blocking {
 
 namespace detail {
@@ -56,7 +59,9 @@ class runtime : public std::enable_shared_from_this<runtime> {
   // cppcheck-suppress passedByValue ; it is moved on
   explicit runtime(config settings)
       : context_{std::in_place, 1}, work_{asio::make_work_guard(*context_)}, client_{context_->get_executor(),
-                                                                                     for_many_threads(std::move(settings))} {}
+                                                                                     for_many_threads(std::move(settings))} {
+    client_.core()->has_own_thread();
+  }
 
   void start() {
     thread_ = std::thread{[self = shared_from_this()] { self->run(); }};
@@ -65,6 +70,7 @@ class runtime : public std::enable_shared_from_this<runtime> {
 
   /// Called once, by the client's destructor.
   void close() {
+    if (elsewhere()) return;  // its thread has a share of it, for ever
     {
       visit const here{*this};  // it may complete, on the client's thread, before this function has come back
       client_.async_close(duration::zero(), [self = shared_from_this()](error_code) {
@@ -83,6 +89,11 @@ class runtime : public std::enable_shared_from_this<runtime> {
   bool is_own_thread() const noexcept { return std::this_thread::get_id() == id_; }
 
   conch::client& client() noexcept { return client_; }
+
+  /// Set in a child of a fork, where there is no such thread. Nothing here is used there then, no mutex either: a thread of the parent may have held
+  /// it.
+  error_code elsewhere() const { return client_.core()->elsewhere(); }
+  bool is_here() const noexcept { return client_.core()->is_here(); }
 
   /// A use of the client below, from any thread. False: there is none any more.
   class visit {
@@ -126,6 +137,7 @@ class runtime : public std::enable_shared_from_this<runtime> {
 
   /// Releases the lock without waiting for the answer.
   void give_back(hold h) noexcept {
+    if (!is_here()) return;
     visit const here{*this};
     if (!here && !is_own_thread()) {
       // The release is dropped with the io_context. It must not be posted there while that is destroyed.
@@ -233,6 +245,7 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
 
   /// True: taken. False: not within `wait`, or a stop was requested.
   bool acquire(share how, std::optional<duration> wait, std::stop_token const& stop) {
+    if (error_code const why = runtime_->elsewhere()) fail(why);
     if (runtime_->is_own_thread()) {
       fail(make_error_code(errc::would_deadlock, "a blocking call on the client's own thread, which would have to complete it"));
     }
@@ -251,6 +264,7 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
   }
 
   void release(share how) noexcept {
+    if (!runtime_->is_here()) return;
     hold given_back;
     {
       std::lock_guard const guard{mutex_};
@@ -266,6 +280,7 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
   /// read(hold) of the hold that a const function is about; `none` without a hold.
   template <class Result, class Read>
   Result read(Result none, Read const& read) const {
+    if (!runtime_->is_here()) return none;
     std::lock_guard const guard{mutex_};
     if (holds_.empty()) return none;
     auto const mine = std::find_if(holds_.rbegin(), holds_.rend(), [me = this_thread()](kept const& k) { return k.by == me; });
@@ -273,6 +288,7 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
   }
 
   void on_lost(lost_callback told) {
+    if (!runtime_->is_here()) return;
     auto next = told ? std::make_shared<lost_callback const>(std::move(told)) : nullptr;
     std::unique_lock guard{mutex_};
     told_.swap(next);
@@ -285,8 +301,14 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
     guard.unlock();  // before the one before is destroyed
   }
 
+  static std::shared_ptr<lock_state> make(std::shared_ptr<runtime> of, any_lock lock) {
+    auto* const made = new lock_state{std::move(of), std::move(lock)};
+    return {made, [](lock_state* one) { one->runtime_->is_here() ? delete one : leave_alone(one); }};
+  }
+
   /// The object is destroyed.
   void end() {
+    if (!runtime_->is_here()) return;
     std::vector<kept> given_back;
     std::shared_ptr<lost_callback const> callback;
     {
@@ -431,18 +453,6 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
 
 client::client(config settings) : runtime_{std::make_shared<detail::runtime>(std::move(settings))} { runtime_->start(); }
 
-namespace {
-
-config with_url(std::string url) {
-  config c;
-  c.url = std::move(url);
-  return c;
-}
-
-}  // namespace
-
-client::client(std::string url) : client{with_url(std::move(url))} {}
-
 client::~client() { runtime_->close(); }
 
 // cppcheck-suppress returnTempReference ; it takes runtime::client() for this class
@@ -489,10 +499,10 @@ void timed_lock::on_lost(lost_callback told) { state_->on_lost(std::move(told));
 std::string const& timed_lock::name() const noexcept { return state_->name(); }
 
 mutex::mutex(client& through, std::string name, lock_options options)
-    : timed_lock{std::make_shared<detail::lock_state>(through.runtime(), conch::mutex{through.async(), std::move(name), options})} {}
+    : timed_lock{detail::lock_state::make(through.runtime(), conch::mutex{through.async(), std::move(name), options})} {}
 
 shared_mutex::shared_mutex(client& through, std::string name, lock_options options)
-    : timed_lock{std::make_shared<detail::lock_state>(through.runtime(), conch::shared_mutex{through.async(), std::move(name), options})} {}
+    : timed_lock{detail::lock_state::make(through.runtime(), conch::shared_mutex{through.async(), std::move(name), options})} {}
 
 void shared_mutex::lock_shared() { acquire(detail::share::with_readers, std::nullopt, {}); }
 

@@ -14,6 +14,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/system_executor.hpp>
+#include <boost/asio/thread_pool.hpp>
 
 #include <boost/system/system_error.hpp>
 
@@ -44,7 +45,7 @@ void forget(Call& call) {
 void retain(hold_node* n) noexcept { n->references.fetch_add(1, std::memory_order_relaxed); }
 
 void let_go(hold_node* n) noexcept {
-  if (n->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+  if (n->references.fetch_sub(1, std::memory_order_acq_rel) == 1 && n->core->is_here()) {
     core_ptr const outlives = std::move(n->core);
     outlives->nodes_.remove(*n);
     delete n;
@@ -55,6 +56,7 @@ void let_go(hold_node* n) noexcept {
 
 template <class F>
 void client_core::enter(F&& f) {
+  if (!is_here()) return;
   thread_local std::vector<ready> spare;  // its memory is used again
   std::vector<ready> batch = std::move(spare);
   asio::any_io_executor no_more_work;
@@ -75,8 +77,10 @@ void client_core::enter(F&& f) {
 void client_core::enter_for(std::function<void(time_point)> const& f) { enter(f); }
 
 std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings) {
-  auto core = std::make_shared<client_core>(std::move(executor), std::move(settings));
+  auto* const made = new client_core(std::move(executor), std::move(settings));
+  std::shared_ptr<client_core> const core{made, [](client_core* c) { c->is_here() ? delete c : leave_alone(c); }};
   core_registry::of(core->executor()).add(core);
+  client_numbers::add(core);
   return core;
 }
 
@@ -84,17 +88,49 @@ std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, c
 client_core::client_core(asio::any_io_executor executor, config settings)
     : own_executor_{std::move(executor)}, strand_{settings.single_threaded ? own_executor_.get()
                                                                            : asio::any_io_executor{asio::make_strand(own_executor_.get())}},
-      settings_{std::move(settings)}, id_{new_client_id()}, mutex_{!settings_.single_threaded}, cohort_{settings_, timers_, *this, stats_},
-      top_names_{settings_.top_k}, random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))}, closing_{settings_.command_timeout},
-      close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
+      settings_{std::move(settings)}, id_{new_client_id()}, number_{client_numbers::next()}, mutex_{!settings_.single_threaded},
+      cohort_{settings_, timers_, *this, stats_}, top_names_{settings_.top_k}, random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
+      closing_{settings_.command_timeout}, close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
       alarm_{std::make_unique<alarm>(strand_)}, nodes_{!settings_.single_threaded} {
   deployment_ = backends::make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
   cohort_.use(*deployment_.backend);
 }
 
-client_core::~client_core() = default;
+client_core::~client_core() { client_numbers::remove(number_); }
+
+error_code client_core::elsewhere() const {
+  if (is_here()) return {};
+  return make_error_code(errc::closed,
+                         "this process is a fork of the one that made the client, and that one has its connection and its locks: "
+                         "make a client after the fork");
+}
+
+error_code client_core::refusal_of(acquire_options const& options) const {
+  error_code const gone = elsewhere();
+  return gone ? gone : checked_acquire(settings_, options);
+}
+
+namespace {
+
+/// A thread of this process, for a client whose own thread is in another one. It is never ended.
+asio::any_io_executor thread_of_this_process() {
+  static std::mutex& guard = *new std::mutex;
+  static asio::thread_pool* pool = nullptr;
+  static std::uint64_t process = 0;
+  std::lock_guard const guarded{guard};
+  if (process != this_process()) {
+    pool = new asio::thread_pool{1};
+    process = this_process();
+  }
+  return pool->get_executor();
+}
+
+}  // namespace
+
+asio::any_io_executor client_core::failures_run_on() const { return has_own_thread_ && !is_here() ? thread_of_this_process() : executor(); }
 
 statistics client_core::stats() {
+  if (!is_here()) return {};
   std::lock_guard const guard{mutex_};
   statistics copy = stats_;
   deployment_.backend->report(copy);
@@ -133,8 +169,8 @@ void client_core::begin(node_ref node, std::optional<duration> wait, time_point 
 
 void client_core::acquire(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor,
                           engine::permit permit) {
-  if (error_code const wrong = checked_acquire(settings_, options)) {
-    post_at_once(executor(), std::move(handler), wrong, hold{});
+  if (error_code const wrong = refusal_of(options)) {
+    post_at_once(failures_run_on(), std::move(handler), wrong, hold{number_});
     return;
   }
   node_ref node = prepare(lock, options, once, std::move(handler), on_own_executor, std::move(permit));
@@ -169,8 +205,10 @@ void client_core::cancel(hold_node& n, asio::cancellation_type type) {
 }
 
 void client_core::release(node_ref n, release_handler handler, bool on_own_executor) {
-  if (n->given_back.exchange(true)) {
-    post_at_once(executor(), std::move(handler), make_error_code(errc::not_held), false);
+  error_code wrong = elsewhere();
+  if (!wrong && n->given_back.exchange(true)) wrong = make_error_code(errc::not_held);
+  if (wrong) {
+    post_at_once(failures_run_on(), std::move(handler), wrong, false);
     return;
   }
   n->on_released.swap(handler);
@@ -185,8 +223,9 @@ void client_core::release(node_ref n, release_handler handler, bool on_own_execu
 void client_core::extend(node_ref n, duration lease, release_handler handler) {
   error_code wrong = checked_lease(settings_, "the lease of async_extend", lease);
   if (n->given_back) wrong = make_error_code(errc::not_held);
+  if (error_code const gone = elsewhere()) wrong = gone;
   if (wrong) {
-    post_at_once(executor(), std::move(handler), wrong, false);
+    post_at_once(failures_run_on(), std::move(handler), wrong, false);
     return;
   }
   auto const call = std::make_shared<extension_call>(std::move(handler));
@@ -199,10 +238,11 @@ void client_core::extend(node_ref n, duration lease, release_handler handler) {
 
 void client_core::detach(node_ref n, detach_handler handler) {
   engine::capabilities const offered = deployment_.backend->offers();
-  error_code wrong = offered.adoption ? error_code{} : make_error_code(errc::not_supported, offered.instead);
+  error_code wrong = elsewhere();
+  if (!wrong && !offered.adoption) wrong = engine::not_offered(offered, "hold::async_detach");
   if (!wrong && n->given_back.exchange(true)) wrong = make_error_code(errc::not_held);
   if (wrong) {
-    post_at_once(executor(), std::move(handler), wrong, std::string{});
+    post_at_once(failures_run_on(), std::move(handler), wrong, std::string{});
     return;
   }
   auto const call = std::make_shared<detach_call>(std::move(handler));
@@ -216,8 +256,10 @@ void client_core::detach(node_ref n, detach_handler handler) {
 
 void client_core::adopt(settings_ptr const& lock, std::string_view detached, acquire_handler handler, bool on_own_executor, engine::permit permit) {
   auto const from = engine::read_detached(detached);
-  error_code wrong;
-  if (!from) {
+  error_code wrong = elsewhere();
+  if (wrong) {
+    // nothing else matters
+  } else if (!from) {
     wrong = make_error_code(errc::invalid_config, "this text is not what hold::async_detach gives");
   } else if (from->kind != permit.kind) {
     wrong = make_error_code(errc::invalid_config, "the detached hold is of a lock of another kind");
@@ -228,7 +270,7 @@ void client_core::adopt(settings_ptr const& lock, std::string_view detached, acq
     wrong = checked_lease(settings_, "the lease of the detached hold", from->lease);
   }
   if (wrong) {
-    post_at_once(executor(), std::move(handler), wrong, hold{});
+    post_at_once(failures_run_on(), std::move(handler), wrong, hold{number_});
     return;
   }
   if (permit) permit.weight = from->share;
@@ -244,7 +286,7 @@ void client_core::adopt(settings_ptr const& lock, std::string_view detached, acq
 }
 
 void client_core::abandon(hold_node& n) {
-  if (n.given_back.exchange(true)) return;
+  if (!is_here() || n.given_back.exchange(true)) return;
   enter([&](time_point now) {
     stop_watchers(n, asio::error::operation_aborted);
     cohort_.abandon(n, now);
@@ -253,6 +295,7 @@ void client_core::abandon(hold_node& n) {
 }
 
 std::uint32_t client_core::permits_of(hold_node const& n) {
+  if (!is_here()) return 0;
   std::lock_guard const guard{mutex_};
   return n.permit.kind == engine::permit_kind::semaphore ? n.permit.weight : 1;
 }
@@ -260,7 +303,11 @@ std::uint32_t client_core::permits_of(hold_node const& n) {
 std::shared_ptr<hold_watcher> client_core::watch(node_ref n, hold_event event, lost_handler handler) {
   auto const w = std::make_shared<hold_watcher>(std::move(handler), event);
   bool const of_request = event.what == hold_event::kind::request;
-  w->runs_on = work_of(executor(), w->handler);
+  w->runs_on = work_of(failures_run_on(), w->handler);
+  if (error_code const why = elsewhere()) {
+    w->complete(failures_run_on(), why, false);
+    return w;
+  }
   auto slot = asio::get_associated_cancellation_slot(w->handler);
   if (slot.is_connected()) {
     slot.assign([n, w](asio::cancellation_type) {
@@ -270,7 +317,7 @@ std::shared_ptr<hold_watcher> client_core::watch(node_ref n, hold_event event, l
   }
   enter([&](time_point now) {
     if (of_request && !deployment_.backend->offers().inspection) {
-      ready_.push_back({ready::kind::call, n, make_error_code(errc::not_supported, deployment_.backend->offers().instead), false, w});
+      ready_.push_back({ready::kind::call, n, engine::not_offered(deployment_.backend->offers(), "hold::async_requested"), false, w});
     } else if (n->at == engine::acquisition::phase::holding && event.what == hold_event::kind::renewal && n->deadline() > event.known) {
       ready_.push_back({ready::kind::call, n, {}, false, w});
     } else if (n->at == engine::acquisition::phase::holding) {
@@ -348,7 +395,7 @@ void client_core::end_of_operation(ready& r, Call const& call) {
   }
   bool const granted = r.what == ready::kind::granted;
   acquire_handler handler{std::move(r.node->on_acquired)};
-  hold h = granted ? hold{std::move(r.node)} : hold{};
+  hold h = granted ? hold{std::move(r.node)} : hold{number_};
   r.node = {};
   call(std::move(handler), granted ? error_code{} : r.why, std::move(h));
 }
@@ -507,6 +554,7 @@ void client_core::log(log_level level, std::string_view words) {
 // ---------------------------------------------------------------------------------------------------------- closing
 
 void client_core::close(duration timeout, close_handler handler) {
+  if (error_code const why = elsewhere()) return post_at_once(failures_run_on(), std::move(handler), why);
   bool begun = false;
   enter([&](time_point now) {
     if (closing_.begun()) return;
@@ -560,6 +608,7 @@ void client_core::end_close(error_code why) {
 }
 
 void client_core::context_gone() {
+  if (!is_here()) return;
   std::vector<node_ref> nodes;
   std::vector<told_event> untold;
   {
@@ -634,6 +683,23 @@ void start_extend(node_ref node, duration lease, release_handler handler) {
 void start_detach(node_ref node, detach_handler handler) {
   client_core& core = *node->core;
   core.detach(std::move(node), std::move(handler));
+}
+
+client_number client_of(hold_node const* node) noexcept { return node != nullptr ? node->core->number() : 0; }
+
+client_number client_of(lock_settings const& lock) noexcept { return lock.core->number(); }
+
+asio::any_io_executor executor_of_client(client_number client) noexcept {
+  std::shared_ptr<client_core> const core = client_numbers::find(client);
+  return core ? core->failures_run_on() : asio::any_io_executor{};
+}
+
+asio::any_io_executor place_for_handler(client_number client) {
+  asio::any_io_executor where = executor_of_client(client);
+  if (where) return where;
+  throw boost::system::system_error{make_error_code(errc::not_held,
+                                                    "the hold is empty, and of no client that is still there, and the handler has no "
+                                                    "executor (asio::bind_executor): there is no place where it could run")};
 }
 
 void end_of_empty(asio::any_io_executor const& where, release_handler handler) {

@@ -5,6 +5,7 @@
 #include "base/asio_compat.hpp"
 #include "base/log_sink.hpp"
 #include "base/optional_mutex.hpp"
+#include "base/process.hpp"
 #include "base/top_names.hpp"
 #include "client/alarm.hpp"
 #include "client/close_call.hpp"
@@ -52,6 +53,19 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   config const& settings() const noexcept { return settings_; }
   statistics stats();
   std::string const& id() const noexcept { return id_; }
+  /// False in a child of a fork that has inherited this client. There it does nothing: no function takes a mutex, which a thread of the parent
+  /// may have held, and nothing is freed.
+  bool is_here() const noexcept { return made_.is_here(); }
+  /// The error of every operation there; else none.
+  error_code elsewhere() const;
+  /// Why these options cannot be had here.
+  error_code refusal_of(acquire_options const& options) const;
+  /// Its executor has a thread of its own, which no child has.
+  void has_own_thread() noexcept { has_own_thread_ = true; }
+  /// Unlike a pointer it is never another client's, and costs nothing to copy.
+  client_number number() const noexcept { return number_; }
+  /// Where an operation completes that fails at once.
+  asio::any_io_executor failures_run_on() const;
 
   /// `on_own_executor`: the handler runs on the client's executor (runs_on_client_executor).
   void acquire(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor,
@@ -149,6 +163,9 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   asio::any_io_executor strand_;  // ... of the alarm and the connections: a strand, unless there is one thread only
   config const settings_;
   std::string const id_;
+  made_here const made_;
+  client_number const number_;
+  bool has_own_thread_ = false;
 
   optional_mutex mutex_;  // guards what follows, down to armed_, where a class says nothing else
   statistics stats_;

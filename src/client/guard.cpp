@@ -56,6 +56,7 @@ std::vector<std::string> guarded_set(write_guard const& guard, std::string key, 
 write_guard detail::client_core::guard_of(hold_node const& n) {
   std::string name;
   write_guard g;
+  if (!is_here()) return g;
   {
     std::lock_guard const guard{mutex_};
     if (gone_ || n.at != engine::acquisition::phase::holding || n.lock == nullptr) return g;
@@ -65,8 +66,10 @@ write_guard detail::client_core::guard_of(hold_node const& n) {
     if (n.permit) g.least_share = n.permit.kind == engine::permit_kind::shared ? n.permit.weight : 1;
   }
   if (!backends::is_one_redis(settings_)) {
-    refuse(errc::not_supported,
-           "no script can check the owner of a lock over several servers, in memory or in PostgreSQL; send hold::fence() with the write");
+    refuse(
+        errc::not_supported,
+        "hold::guard(): no script can check the owner of a lock over several servers, in memory, in PostgreSQL or in ZooKeeper; send hold::fence() "
+        "with the write");
   }
   g.key = backends::lock_key(settings_, name);
   return g;

@@ -104,11 +104,13 @@ level_exit exit_level(shared_hold& level, level_use use) noexcept {
 }
 
 bool has_level(owner_ptr const& who, settings_ptr const& lock, level_use use) {
+  if (!lock->core->is_here()) return false;
   std::lock_guard const guard{who->mutex};
   return who->levels.has(level_lock_of(lock), use_of(use), clock::now());
 }
 
 std::uint32_t depth_of_level(shared_hold const& level) noexcept {
+  if (!level.lock->core->is_here()) return 0;
   std::lock_guard const guard{level.by->mutex};
   return level.writes + level.reads;
 }

@@ -63,9 +63,9 @@ void start_tries(std::vector<settings_ptr> const& locks, acquire_options const& 
     known->wanted.push_back({locks[i], [listener, i](error_code ec, hold h) { listener->answered(i, ec, std::move(h)); }});
   }
   for (settings_ptr const& lock : locks) {
-    error_code const wrong = checked_acquire(lock->core->settings(), options);
+    error_code const wrong = lock->core->refusal_of(options);
     if (!wrong) continue;
-    asio::post(lock->core->executor(), [listener, wrong, n = locks.size()] {
+    asio::post(lock->core->failures_run_on(), [listener, wrong, n = locks.size()] {
       for (std::size_t i = 0; i < n; ++i) listener->answered(i, wrong, {});
     });
     return;
@@ -95,7 +95,7 @@ void start_multi_release(std::vector<hold> holds, multi_release_handler handler)
     bool all_held = true;
     error_code failure;
   };
-  asio::any_io_executor const executor = holds.front().node()->core->executor();
+  asio::any_io_executor const executor = holds.front().node()->core->failures_run_on();
   auto const state = std::make_shared<join>(std::move(handler));
   state->left = holds.size();
   for (auto h = holds.rbegin(); h != holds.rend(); ++h) {
@@ -172,7 +172,7 @@ class multi_watch final : public std::enable_shared_from_this<multi_watch> {
 }  // namespace
 
 void start_multi_watch(std::vector<node_ref> const& nodes, hold_event event, multi_watch_handler handler) {
-  auto const watch = std::make_shared<multi_watch>(nodes.front()->core->executor(), std::move(handler));
+  auto const watch = std::make_shared<multi_watch>(nodes.front()->core->failures_run_on(), std::move(handler));
   watch->start(nodes, event);
 }
 

@@ -81,7 +81,7 @@ struct acquire_level {
   template <class Self>
   void operator()(Self& self, error_code ec, hold h) {
     at = phase::awaited;
-    if (h) level = reentrant_hold{enter_first(who, lock, wanted.use, std::move(h), turn), wanted.use};
+    if (h) level = reentrant_hold{enter_first(who, lock, wanted.use, std::move(h), turn), wanted.use, lock->core->number()};
     turn = level_turn{};
     why = ec;
     end(self);
@@ -92,7 +92,7 @@ struct acquire_level {
     level_entry entered = enter_level(who, lock, wanted.use, is_attempt());
     using step = engine::owner_levels::step;
     switch (entered.next) {
-      case step::nests: level = reentrant_hold{std::move(entered.level), wanted.use}; break;
+      case step::nests: level = reentrant_hold{std::move(entered.level), wanted.use, lock->core->number()}; break;
       case step::refused:
         why = make_error_code(errc::would_deadlock,
                               "its owner reads, and a reader cannot become a writer, or two would wait for each other: release all levels "
@@ -145,7 +145,8 @@ struct acquire_level {
   template <class Self>
   void end(Self& self) {
     error_code const ec = why;
-    reentrant_hold got = std::move(level);
+    reentrant_hold got{{}, wanted.use, lock->core->number()};
+    if (level) got = std::move(level);
     self.complete(ec, std::move(got));
   }
 };
@@ -153,17 +154,26 @@ struct acquire_level {
 }  // namespace
 
 void start_acquire_level(settings_ptr lock, owner_ptr who, level_request wanted, acquire_options const& options, level_handler handler) {
+  if (error_code const why = lock->core->elsewhere()) {
+    post_at_once(lock->core->failures_run_on(), std::move(handler), why, reentrant_hold{{}, wanted.use, lock->core->number()});
+    return;
+  }
   asio::any_io_executor const io = lock->core->executor();
   acquire_level op{std::move(lock), std::move(who), wanted, options};
   asio::async_compose<level_handler, void(error_code, reentrant_hold)>(std::move(op), handler, io);
 }
 
 void leave_level(shared_hold_ptr level, level_use use) noexcept {
+  if (!level->lock->core->is_here()) return;
   level_exit left = exit_level(*level, use);
   if (left.becomes_reader) start_level_downgrade(level->lock, std::move(left.becomes_reader), {});
 }
 
 void start_level_release(shared_hold_ptr level, level_use use, release_handler handler) {
+  if (error_code const why = level->lock->core->elsewhere()) {
+    post_at_once(level->lock->core->failures_run_on(), std::move(handler), why, false);
+    return;
+  }
   node_ref node = level->held.node();  // as long as this level is there
   bool const valid = level->held.valid();
   level_exit left = exit_level(*level, use);

@@ -3,6 +3,8 @@
 
 #include "base/asio_compat.hpp"
 
+#include <conch/detail/hold_node.hpp>
+
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -27,6 +29,16 @@ class core_registry final : public asio::execution_context::service {
 
   std::mutex mutex_;
   std::vector<std::weak_ptr<client_core>> cores_;
+};
+
+/// All clients of this process by their numbers. Thread safety: safe.
+class client_numbers {
+ public:
+  static client_number next() noexcept;
+  static void add(std::shared_ptr<client_core> const& core);
+  static void remove(client_number which) noexcept;
+  /// None: it is not there any more.
+  static std::shared_ptr<client_core> find(client_number which) noexcept;
 };
 
 }  // namespace conch::detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
+#include "base/process.hpp"
 #include "protocol/transport.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
@@ -31,11 +32,11 @@ class shell {
     static_cast<Transport*>(this)->carry_out();
   }
 
-  /// Wraps a handler: it keeps the client alive, and runs only if end_handlers() was not called since.
+  /// Wraps a handler: it keeps the client alive, and runs only if end_handlers() was not called since, nor in a child of a fork.
   template <class F>
   auto bound(F f) {
     return [this, keep = host_.keep(), mine = generation_, f = std::move(f)](auto&&... args) mutable {
-      if (mine == generation_) f(std::forward<decltype(args)>(args)...);
+      if (mine == generation_ && made_.is_here()) f(std::forward<decltype(args)>(args)...);
     };
   }
 
@@ -49,6 +50,7 @@ class shell {
 
  private:
   std::uint64_t generation_ = 0;
+  made_here const made_;
 };
 
 }  // namespace conch::net

@@ -4,6 +4,8 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/socket_base.hpp>
 
+#include <unistd.h>
+
 namespace conch::net {
 
 stream::stream(asio::any_io_executor const& on, address const& where, tls_config const& configured)
@@ -15,11 +17,19 @@ std::size_t stream::take(found_addresses const& found) {
   return endpoints_.size();
 }
 
-void stream::prepare(address const& where) {
+void stream::prepare(address const& where, std::size_t number) {
   if (where.what == address::kind::unix_socket) endpoints_.assign(1, asio::local::stream_protocol::endpoint{where.path});
   if (tls_) tls_->expect(where.host);
   error_code ignored;
+  own_.is(-1);
   socket_.close(ignored);
+  auto const how = endpoints_[number].protocol();
+  int const fd = open_socket(how.family(), how.type(), how.protocol());
+  if (fd < 0) return;  // to connect makes another attempt, and says what is wrong
+  own_.is(fd);
+  error_code wrong;
+  socket_.assign(how, fd, wrong);
+  if (wrong) ::close(fd);
 }
 
 void stream::connected() {
@@ -44,6 +54,7 @@ std::size_t stream::write_some(std::string_view bytes) {
 }
 
 void stream::close() {
+  own_.is(-1);
   error_code ignored;
   socket_.close(ignored);
   if (over_tls_) over_tls_->close();

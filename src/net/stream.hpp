@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
+#include "base/process.hpp"
 #include "base/url.hpp"
 #include "net/tls.hpp"
 #include "protocol/wire.hpp"
@@ -46,7 +47,7 @@ class stream {
   /// To the address with this number, or to the unix socket. handler(error_code): after a success, connected() comes first.
   template <class Handler>
   void async_connect(address const& where, std::size_t number, Handler&& handler) {
-    prepare(where);
+    prepare(where, number);
     socket_.async_connect(endpoints_[number], std::forward<Handler>(handler));
   }
   void connected();
@@ -84,10 +85,11 @@ class stream {
 
  private:
   std::string begin_tls(std::string& warning);
-  void prepare(address const& where);
+  void prepare(address const& where, std::size_t number);
 
   asio::ip::tcp::resolver resolver_;
   asio::generic::stream_protocol::socket socket_;
+  own_descriptor own_;
   std::unique_ptr<tls_maker> const tls_;  // none: the server is reached without
   std::shared_ptr<tls_stream> over_tls_;  // has taken the socket
   std::vector<asio::generic::stream_protocol::endpoint> endpoints_;

@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -173,6 +174,8 @@ void connection::close() {
   end_handlers();
   resolver_.cancel();
   timer_.cancel();
+  own_.is(-1);
+  of_libpq_.is(-1);
   error_code ignored;
   socket_.close(ignored);
   last_.reset();
@@ -258,8 +261,11 @@ void connection::connect() {
 
 bool connection::watch_socket() {
   error_code ec;
+  own_.is(-1);
   socket_.close(ec);
-  int const own = ::dup(PQsocket(connection_.get()));
+  of_libpq_.is(PQsocket(connection_.get()));
+  int const own = ::fcntl(PQsocket(connection_.get()), F_DUPFD_CLOEXEC, 0);
+  own_.is(own);
   if (own >= 0) socket_.assign(own, ec);
   if (own >= 0 && !ec) return true;
   if (own >= 0) ::close(own);

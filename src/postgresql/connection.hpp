@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
+#include "base/process.hpp"
 #include "net/shell.hpp"
 #include "postgresql/connection_fsm.hpp"
 #include "protocol/transport.hpp"
@@ -84,6 +85,7 @@ class connection final : public transport, private net::shell<connection> {
   bool const in_one_thread_;
   asio::ip::tcp::resolver resolver_;
   asio::posix::stream_descriptor socket_;  // a duplicate of libpq's, so that each closes its own
+  own_descriptor own_, of_libpq_;
   asio::steady_timer timer_;
 
   struct place {

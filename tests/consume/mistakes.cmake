@@ -1,12 +1,12 @@
 # A compiler refuses each file of mistakes/ but none.cpp, and says of it what its first line announces.
 file(GLOB files "${CMAKE_CURRENT_LIST_DIR}/mistakes/*.cpp")
 list(LENGTH files count)
-if(count LESS 7)
+if(count LESS 25)
   message(FATAL_ERROR "there are ${count} files")
 endif()
 separate_arguments(flags UNIX_COMMAND "${CXX_FLAGS}")
 foreach(file IN LISTS files)
-  execute_process(COMMAND "${CXX}" ${flags} -std=c++20 -fsyntax-only "-I${CONCH_SOURCE_DIR}/include" "${file}"
+  execute_process(COMMAND "${CXX}" ${flags} -std=c++20 -fsyntax-only -Werror=unused-result "-I${CONCH_SOURCE_DIR}/include" "${file}"
     RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
   get_filename_component(name "${file}" NAME_WE)
   file(STRINGS "${file}" lines LIMIT_COUNT 1)

@@ -62,6 +62,15 @@ struct hold_event {
   time_point known = time_point::min();  // of a renewal
 };
 
+/// Names the client of a hold that is empty: its operations complete where those of all its other holds do. 0: no client has made it.
+using client_number = std::uint64_t;
+
+/// Of the client that the hold is of; `node` must not be null.
+CONCH_API client_number client_of(hold_node const* node) noexcept;
+
+/// The executor of that client; empty: there is no such client any more.
+CONCH_API boost::asio::any_io_executor executor_of_client(client_number client) noexcept;
+
 using release_handler = boost::asio::any_completion_handler<void(error_code, bool)>;
 using detach_handler = boost::asio::any_completion_handler<void(error_code, std::string)>;
 using lost_handler = boost::asio::any_completion_handler<void(error_code)>;
@@ -80,7 +89,13 @@ template <class Of>
 struct initiation_at {
   using executor_type = boost::asio::any_io_executor;
   Of const* asked_of;
-  executor_type get_executor() const noexcept { return executor_of(asked_of); }
+  client_number client = 0;  // of an empty hold
+  executor_type get_executor() const noexcept {
+    if (asked_of == nullptr) {
+      if (executor_type of_client = executor_of_client(client)) return of_client;
+    }
+    return executor_of(asked_of);
+  }
 };
 
 /// True if the handler runs on `own_executor`: it then needs no hop to another executor. Call it before the handler's type is erased.
@@ -109,14 +124,31 @@ CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, release_h
 CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, detach_handler handler);
 CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, lost_handler handler);
 
-/// The same for a handler whose type is not erased yet. It is posted straight to the handler's own executor. Through asio::system_executor, one
-/// of that one's threads would let go of the handler's context only after the handler has run, when that context may be gone.
+/// The same at the executor of that client. Throws errc::not_held if there is none: the handler has no place where it could run, and a thread of
+/// asio::system_executor, which nobody expects there, is none.
+CONCH_API boost::asio::any_io_executor place_for_handler(client_number client);
+
+/// What a handler is associated with that has no executor.
+struct no_executor {
+  template <class F>
+  void execute(F&&) const {}
+  friend bool operator==(no_executor, no_executor) noexcept { return true; }
+  friend bool operator!=(no_executor, no_executor) noexcept { return false; }
+};
+
+/// The same for a handler whose type is not erased yet. It is posted straight to the handler's own executor, if it has one. Through another one,
+/// a thread would let go of the handler's context only after the handler has run, when that context may be gone.
 template <class Erased, class Handler>
-void end_of_empty(Handler&& handler) {
-  auto const own = boost::asio::get_associated_executor(handler, boost::asio::system_executor{});
-  if constexpr (std::is_convertible_v<decltype(own), boost::asio::any_io_executor>) {
+void end_of_empty(Handler&& handler, client_number client = 0) {
+  auto const own = boost::asio::get_associated_executor(handler, no_executor{});
+  using type = std::remove_cv_t<decltype(own)>;
+  if constexpr (std::is_same_v<type, no_executor>) {
+    end_of_empty(place_for_handler(client), Erased{std::forward<Handler>(handler)});
+  } else if constexpr (std::is_convertible_v<type, boost::asio::any_io_executor>) {
     end_of_empty(own, Erased{std::forward<Handler>(handler)});
-  } else {  // asio::any_completion_executor: it cannot be posted to
+  } else if (own.template target<no_executor>() != nullptr) {  // asio::any_completion_executor
+    end_of_empty(place_for_handler(client), Erased{std::forward<Handler>(handler)});
+  } else {  // it cannot be posted to
     end_of_empty(boost::asio::system_executor{}, Erased{std::forward<Handler>(handler)});
   }
 }
