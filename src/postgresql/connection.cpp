@@ -25,7 +25,7 @@ namespace {
 
 /// libpq keeps what has come in until an answer is whole, and a server may never end one. The longest of conch is that of a renewal of all locks of a
 /// client, a few bytes for each.
-constexpr std::size_t most_unread = std::size_t{16} << 20;
+constexpr std::size_t most_unread = std::size_t{1} << 20;
 
 std::vector<std::string> list_of(std::string const& text) {
   std::vector<std::string> all;
@@ -89,6 +89,32 @@ std::string shown_of(std::vector<std::pair<std::string, std::string>> const& all
   return "postgresql://" + hosts + (name.empty() ? "" : "/" + name);
 }
 
+bool is_local(std::string const& host) {
+  if (host.empty() || host.starts_with('/') || host.starts_with('@') || host == "localhost" || host.ends_with(".localhost")) return true;
+  error_code ec;
+  auto const address = asio::ip::make_address(host, ec);
+  return !ec && address.is_loopback();
+}
+
+/// What is to be said of a URL whose connection anybody on the way may read. Nobody has said whether it is to be encrypted: then libpq asks the
+/// server, and believes a "no", or a request for the password in clear. Empty: nothing.
+std::string warning_of(std::vector<std::pair<std::string, std::string>> const& all) {
+  std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const defaults{PQconndefaults(), &PQconninfoFree};
+  std::string mode = value_of(all, "sslmode");
+  for (PQconninfoOption const* one = defaults.get(); mode.empty() && one != nullptr && one->keyword != nullptr; ++one) {
+    if (one->val != nullptr && one->keyword == std::string_view{"sslmode"}) mode = one->val;
+  }
+  bool const is_open = (mode.empty() || mode == "prefer" || mode == "allow") && value_of(all, "sslrootcert") != "system";
+  auto const names = list_of(value_of(all, "host")), addresses = list_of(value_of(all, "hostaddr"));
+  bool far = false;
+  for (std::size_t i = 0; i < std::max(names.size(), addresses.size()); ++i) {
+    bool const has_address = i < addresses.size() && !addresses[i].empty();
+    far = far || !is_local(has_address ? addresses[i] : i < names.size() ? names[i] : std::string{});
+  }
+  if (!is_open || !far) return {};
+  return "without sslmode=verify-full in the URL the connection may be open, and whoever is in between can read it, and ask for the password";
+}
+
 reply reply_of(PGresult const* r) {
   auto const status = PQresultStatus(r);
   if (r != nullptr && (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)) {
@@ -107,7 +133,7 @@ reply reply_of(PGresult const* r) {
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url)
     : shell{h, on}, settings_{settings}, parameters_{parameters_of(url, settings)}, fsm_{settings, client_id, shown_of(parameters_),
-                                                                                         std::random_device{}()},
+                                                                                         std::random_device{}(), warning_of(parameters_)},
       in_one_thread_{settings.single_threaded}, resolver_{on}, socket_{on}, timer_{on} {}
 
 // ---------------------------------------------------------------------------------------------- from the protocol

@@ -25,9 +25,9 @@ std::string milliseconds_of(duration d) { return std::to_string(std::chrono::dur
 
 }  // namespace
 
-connection_fsm::connection_fsm(config const& settings, std::string const& client_id, std::string shown, std::uint64_t seed)
-    : settings_{settings}, who_{client_id, settings.key_prefix}, shown_{std::move(shown)}, back_off_{seed}, outgoing_mutex_{
-                                                                                                                !settings.single_threaded} {}
+connection_fsm::connection_fsm(config const& settings, std::string const& client_id, std::string shown, std::uint64_t seed, std::string warning)
+    : settings_{settings}, who_{client_id, settings.key_prefix}, shown_{std::move(shown)}, warning_{std::move(warning)}, back_off_{seed},
+      outgoing_mutex_{!settings.single_threaded} {}
 
 void connection_fsm::log(log_line line) { log(line.level, std::move(line.words)); }
 
@@ -106,6 +106,7 @@ void connection_fsm::due(time_point now) {
 void connection_fsm::connect(time_point now) {
   state_ = state::resolving;
   installed_ = false;
+  if (!warning_.empty()) log(log_level::warning, shown_ + ": " + std::exchange(warning_, {}));
   sleep(detail::later_by(now, settings_.connect_timeout));
   actions_.resolve = true;
 }
@@ -230,6 +231,7 @@ void connection_fsm::greeted(reply const& r, time_point now) {
                     r.row[3].size() <= longest_name_of_a_run;
   if (!fits) return lost(protocol::fault::malformed, "the schema conch is not that of this library", now);
   if (*version < schema_version && !installed_) return install();
+  if (*version < schema_version) return lost(protocol::fault::malformed, "the schema conch is older than it was just made", now);
   state_ = state::up;
   sleep(time_point::max());
   up_since_ = now;

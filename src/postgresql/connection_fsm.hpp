@@ -50,8 +50,9 @@ class connection_fsm {
     bool over_tcp = false;
   };
 
-  /// `settings` and `client_id` outlive this. `shown`: the server's name in messages. `seed`: for the pauses between attempts.
-  connection_fsm(config const& settings, std::string const& client_id, std::string shown, std::uint64_t seed);
+  /// `settings` and `client_id` outlive this. `shown`: the server's name in messages. `seed`: for the pauses between attempts. `warning`: is logged
+  /// once, before the first attempt; empty: there is none.
+  connection_fsm(config const& settings, std::string const& client_id, std::string shown, std::uint64_t seed, std::string warning = {});
   connection_fsm(connection_fsm const&) = delete;
   connection_fsm& operator=(connection_fsm const&) = delete;
 
@@ -105,6 +106,7 @@ class connection_fsm {
   config const& settings_;
   sender const who_;
   std::string const shown_;
+  std::string warning_;
   protocol::wire_events* events_ = nullptr;
 
   state state_ = state::idle;

@@ -158,6 +158,39 @@ TEST_F(PostgresqlConnection, NothingThatItAsksWaitsLongerThanTheAttemptLasts) {
   EXPECT_NE(fsm.query().find("set local statement_timeout=4000;set local lock_timeout=2000;"), std::string::npos);
 }
 
+/// Another program keeps making it old, or it lies.
+TEST_F(PostgresqlConnection, MakesTheSchemaNewerOnceAndNotAgainAndAgain) {
+  connect();
+  fsm.queried(row({"77", "f", "t", ""}), now);
+  fsm.queried(row({"1", "1800000000000000", "5.6", "12345"}), now);
+  EXPECT_NE(fsm.query().find(schema()), std::string::npos);
+  fsm.queried({}, now);
+  fsm.take();
+  fsm.queried(row({"1", "1800000000000000", "5.6", "12345"}), now);
+  EXPECT_EQ(seen.take(), failed(fault::malformed, "the schema conch is older than it was just made"));
+  EXPECT_FALSE(fsm.take().query);
+}
+
+TEST_F(PostgresqlConnection, WarnsOnceBeforeTheFirstAttempt) {
+  connection_fsm other{settings, id, "db", 1, "anybody can read it"};
+  other.report_to(seen);
+  EXPECT_TRUE(other.want_connection());
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    now += 10s;
+    other.due(now);
+    auto const lines = other.take_log();
+    ASSERT_EQ(lines.size(), attempt == 0 ? 1u : 0u);
+    if (attempt == 0) {
+      EXPECT_EQ(lines[0].words, "db: anybody can read it");
+      EXPECT_EQ(lines[0].level, log_level::warning);
+    }
+    EXPECT_TRUE(other.take().resolve);
+    other.failed("no such host\n", now);
+    other.take_log();
+    other.take();
+  }
+}
+
 TEST_F(PostgresqlConnection, BelievesNoGreetingThatCannotBe) {
   std::string const too_long(65, '1');
   std::vector<std::vector<std::string_view>> const wrong{{"2", "-1", "5.6", "12345"},

@@ -63,6 +63,38 @@ TEST_F(PostgresqlTroubles, AUrlThatLibpqDoesNotUnderstandIsRefusedWithoutItsPass
   EXPECT_NE(what.find("percent"), std::string::npos) << what;
 }
 
+/// libpq's own choice is an open connection if the server, or whoever is in between, says that it cannot do better.
+TEST_F(PostgresqlTroubles, AUrlThatLeavesTheWayOpenIsWarnedOf) {
+  auto const warned = [&](std::string url) {
+    int count = 0;
+    auto const body = [&]() -> asio::awaitable<void> {
+      config c = settings(std::move(url));
+      c.offline_timeout = 100ms;
+      c.connect_timeout = 50ms;
+      c.log = [&](log_level level, std::string_view words) {
+        EXPECT_EQ(words.find("secret"), std::string_view::npos) << words;
+        if (level == log_level::warning && words.find("sslmode=verify-full") != std::string_view::npos) ++count;
+      };
+      client here{w.ctx.get_executor(), c};
+      mutex m{here, "open"};
+      co_await m.async_acquire(as_tuple);
+    };
+    w.run(body, 60s);
+    return count;
+  };
+  for (char const* open :
+       {"postgresql://u:secret@192.0.2.1/d", "postgresql://u:secret@192.0.2.1/d?sslmode=prefer", "postgresql://u@192.0.2.1/d?sslmode=allow",
+        "postgresql://u@127.0.0.1,192.0.2.1/d", "postgresql://u@localhost/d?hostaddr=192.0.2.1"}) {
+    EXPECT_EQ(warned(open), 1) << open;
+  }
+  for (char const* said : {"postgresql://u:secret@192.0.2.1/d?sslmode=verify-full", "postgresql://u@192.0.2.1/d?sslmode=disable",
+                           "postgresql://u@192.0.2.1/d?sslmode=require", "postgresql://u:secret@127.0.0.1/d", "postgresql://u@localhost/d",
+                           "postgresql://u@[::1]/d", "postgresql:///d?host=/nowhere", "postgresql://db.far/d?hostaddr=127.0.0.1"}) {
+    EXPECT_EQ(warned(said), 0) << said;
+  }
+  EXPECT_EQ(warned(server().url()), 0);
+}
+
 TEST_F(PostgresqlTroubles, WhatThisKindOfServerCannotDoIsSaid) {
   config c = settings(server().url());
   c.sync_replicas = 1;
