@@ -14,6 +14,8 @@ namespace {
 /// Two addresses on other continents have answered by then (RFC 8305, section 5, has the same time between its attempts).
 constexpr duration shortest_share = std::chrono::milliseconds{250};
 constexpr unsigned most_doublings = 20;
+/// About: of more addresses than that an error does not tell.
+constexpr std::size_t most_words = 500;
 
 }  // namespace
 
@@ -34,18 +36,18 @@ void address_choice::begin(std::vector<std::string> addresses, limits l, time_po
   });
   turn_ = 0;
   begun_ = false;
+  words_.clear();
   end_ = detail::later_by(now, l.whole);
   // One alone has all the time there is.
-  auto const n = static_cast<duration::rep>(std::max<std::size_t>(order_.size(), 1));
-  share_ = n == 1 ? l.whole : std::max(std::min(l.whole, l.lease / 3) / n, shortest_share);
-  for (unsigned i = 0; i < doublings_ && share_ < l.whole; ++i) share_ *= 2;
-  share_ = std::min(share_, l.whole);
+  all_tried_ = order_.size() < 2 ? end_ : std::min(end_, detail::later_by(now, l.lease / 3));
 }
 
 bool address_choice::next(time_point now) {
   if (std::exchange(begun_, true) && turn_ < order_.size()) ++turn_;
   if (turn_ >= order_.size() || now >= end_) return false;
-  until_ = std::min(end_, detail::later_by(now, share_));
+  duration share = std::max((all_tried_ - now) / static_cast<duration::rep>(order_.size() - turn_), shortest_share);
+  for (unsigned i = 0; i < doublings_ && share < end_ - now; ++i) share *= 2;
+  until_ = std::min(end_, detail::later_by(now, share));
   return true;
 }
 
@@ -55,12 +57,23 @@ void address_choice::note(state s, time_point now) {
   known_[order_[turn_]].since = now;
 }
 
-void address_choice::silent(time_point now) {
+void address_choice::say(std::string_view why) {
+  if (words_.size() > most_words) return;
+  if (!words_.empty()) words_ += "; ";
+  if (size() > 1) words_.append(address()).append(": ");
+  words_ += why;
+}
+
+void address_choice::silent(std::string_view why, time_point now) {
   note(state::silent, now);
+  say(why);
   met_silence_ = true;
 }
 
-void address_choice::refused(time_point now) { note(state::refused, now); }
+void address_choice::refused(std::string_view why, time_point now) {
+  note(state::refused, now);
+  say(why);
+}
 
 void address_choice::succeeded() {
   for (known& one : known_) {

@@ -7,16 +7,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace conch {
 
 /// Decides which address of a server, or which server of a list, is tried next, and how long it may take.
 ///
-/// One that says nothing costs its share of the attempt, not all of it. What was found out is remembered: the next attempt begins with the address
-/// that was good, goes on with those of which nothing is known, then with those that answered and could not be used, and tries those that
-/// were silent last. Among equals the one whose failure is oldest comes first, so that no address is left out for ever. Where everything is slow
-/// and nothing is dead, shares would be too short: they double after each attempt that met silence and found nothing good. No I/O, no clock.
+/// One that says nothing costs its share of the attempt, not all of it. A share is the time that is left by the number of those that are left. What
+/// was found out is remembered: the next attempt begins with the address that was good, goes on with those of which nothing is known, then with those
+/// that answered and could not be used, and tries those that were silent last. Among equals the one whose failure is oldest comes first, so that no
+/// address is left out for ever. Where everything is slow and nothing is dead, shares would be too short: they double after each attempt that met
+/// silence and found nothing good. No I/O, no clock.
 ///
 /// An attempt: begin(), then next() before each address, and one of silent(), refused() and succeeded() after it.
 class address_choice {
@@ -40,12 +42,18 @@ class address_choice {
   /// There are others whose turn comes later in this attempt.
   bool has_more() const noexcept { return turn_ + 1 < order_.size(); }
 
-  /// It has not answered until now.
-  CONCH_API void silent(time_point now);
+  /// How many addresses the attempt has.
+  std::size_t size() const noexcept { return order_.size(); }
+
+  /// It has not answered until now. `why`: for words().
+  CONCH_API void silent(std::string_view why, time_point now);
   /// It has answered, or something has for it, and cannot be used: nobody listens there, or it is not the server to talk to.
-  CONCH_API void refused(time_point now);
+  CONCH_API void refused(std::string_view why, time_point now);
   /// It is the server. The attempt is over.
   CONCH_API void succeeded();
+
+  /// Why the addresses that had their turn in this attempt could not be used, by name if there are several: "10.0.0.1:6379: refused; 10.0.0.2 ...".
+  std::string const& words() const noexcept { return words_; }
 
  private:
   // In the order in which they are tried.
@@ -57,6 +65,7 @@ class address_choice {
   };
 
   void note(state s, time_point now);
+  void say(std::string_view why);
 
   std::vector<known> known_;
   std::vector<std::size_t> order_;  // of this attempt: places in known_
@@ -64,8 +73,8 @@ class address_choice {
   bool begun_ = false;  // next() was called in this attempt
   bool met_silence_ = false;
   unsigned doublings_ = 0;
-  duration share_{};
-  time_point end_{}, until_{};
+  time_point all_tried_{}, end_{}, until_{};
+  std::string words_;
 };
 
 }  // namespace conch

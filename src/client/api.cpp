@@ -222,6 +222,8 @@ config checked(config c) {
   between("offline_timeout", c.offline_timeout, none, hours{24 * 30});
   between("reconnect_min", c.reconnect_min, milliseconds{1}, hours{1});
   between("reconnect_max", c.reconnect_max, c.reconnect_min, hours{1}, " (not less than reconnect_min)");
+  c.reconnect_max = std::min(c.reconnect_max, c.lease / 10);
+  c.reconnect_min = std::min(c.reconnect_min, c.reconnect_max);
   zero_or_between("keep_alive", c.keep_alive, shortest_keep_alive, hours{24});
   require(c.top_k <= 100, "top_k must be 0 to 100, and not " + std::to_string(c.top_k));
   between("zookeeper.session_margin", c.zookeeper.session_margin, none, std::chrono::minutes{1});

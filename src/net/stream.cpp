@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "net/stream.hpp"
 
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/socket_base.hpp>
 
@@ -9,13 +10,15 @@
 namespace conch::net {
 
 stream::stream(asio::any_io_executor const& on, address const& where, tls_config const& configured)
-    : resolver_{on}, socket_{on}, tls_{where.over_tls ? make_tls(tls_of(where, configured), where.host) : nullptr} {}
+    : names_{on}, socket_{on}, tls_{where.over_tls ? make_tls(tls_of(where, configured), where.host) : nullptr} {}
 
-std::size_t stream::take(found_addresses const& found) {
-  endpoints_.clear();
-  for (auto const& entry : found) endpoints_.emplace_back(entry.endpoint());
-  return endpoints_.size();
+std::vector<std::string> stream::shown(found_addresses const& found) {
+  std::vector<std::string> all;
+  for (auto const& one : found) all.push_back(redis::host_and_port(one.address().to_string(), one.port()));
+  return all;
 }
+
+void stream::take(found_addresses const& found) { endpoints_.assign(found.begin(), found.end()); }
 
 void stream::prepare(address const& where, std::size_t number) {
   if (where.what == address::kind::unix_socket) endpoints_.assign(1, asio::local::stream_protocol::endpoint{where.path});
@@ -59,7 +62,7 @@ void stream::close() {
   socket_.close(ignored);
   if (over_tls_) over_tls_->close();
   over_tls_.reset();
-  resolver_.cancel();
+  names_.cancel();
 }
 
 }  // namespace conch::net

@@ -4,12 +4,12 @@
 #include "base/asio_compat.hpp"
 #include "base/process.hpp"
 #include "base/url.hpp"
+#include "net/name_lookup.hpp"
 #include "net/tls.hpp"
 #include "protocol/wire.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/ip/tcp.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -30,19 +30,17 @@ using redis::address;
 class stream {
  public:
   using error_code = boost::system::error_code;
-  using found_addresses = asio::ip::tcp::resolver::results_type;
+  using found_addresses = name_lookup::addresses;
 
   /// Throws errc::not_supported if conch was built without TLS, and the server is to be reached with it.
   stream(asio::any_io_executor const& on, address const& where, tls_config const& configured);
 
-  /// handler(error_code, found_addresses): what it found is given to take().
-  template <class Handler>
-  void async_resolve(address const& where, Handler&& handler) {
-    resolver_.async_resolve(where.host, std::to_string(where.port), asio::ip::resolver_query_base::numeric_service, std::forward<Handler>(handler));
-  }
-
-  /// The addresses to connect to. Returns how many there are.
-  std::size_t take(found_addresses const& found);
+  /// handler(error_code, found_addresses). The connection may be open meanwhile.
+  void async_resolve(address const& where, name_lookup::handler handler) { names_.async_find(where.host, where.port, std::move(handler)); }
+  /// What it found, as texts: "10.0.0.1:6379".
+  static std::vector<std::string> shown(found_addresses const& found);
+  /// The addresses to connect to.
+  void take(found_addresses const& found);
 
   /// To the address with this number, or to the unix socket. handler(error_code): after a success, connected() comes first.
   template <class Handler>
@@ -87,7 +85,7 @@ class stream {
   std::string begin_tls(std::string& warning);
   void prepare(address const& where, std::size_t number);
 
-  asio::ip::tcp::resolver resolver_;
+  name_lookup names_;
   asio::generic::stream_protocol::socket socket_;
   own_descriptor own_;
   std::unique_ptr<tls_maker> const tls_;  // none: the server is reached without

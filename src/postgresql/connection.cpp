@@ -81,6 +81,13 @@ std::vector<std::pair<std::string, std::string>> parameters_of(std::string const
   return all;
 }
 
+/// What libpq says of lists of unequal length, which it gets one by one.
+void must_match(char const* key, std::size_t count, std::size_t hosts) {
+  if (count == hosts) return;
+  throw boost::system::system_error{make_error_code(
+      errc::invalid_url, std::string{"the URL names "} + std::to_string(hosts) + " hosts, and " + std::to_string(count) + " of " + key)};
+}
+
 std::string shown_of(std::vector<std::pair<std::string, std::string>> const& all) {
   std::string hosts = value_of(all, "host").empty() ? value_of(all, "hostaddr") : value_of(all, "host");
   std::string const& port = value_of(all, "port");
@@ -134,7 +141,20 @@ reply reply_of(PGresult const* r) {
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url)
     : shell{h, on}, settings_{settings}, parameters_{parameters_of(url, settings)}, fsm_{settings, client_id, shown_of(parameters_),
                                                                                          std::random_device{}(), warning_of(parameters_)},
-      in_one_thread_{settings.single_threaded}, resolver_{on}, socket_{on}, timer_{on} {}
+      in_one_thread_{settings.single_threaded}, socket_{on}, timer_{on} {
+  auto const names = list_of(value_of(parameters_, "host")), addresses = list_of(value_of(parameters_, "hostaddr")),
+             ports = list_of(value_of(parameters_, "port"));
+  std::size_t const hosts = std::max(names.size(), addresses.size());
+  if (!value_of(parameters_, "host").empty() && !value_of(parameters_, "hostaddr").empty()) must_match("hostaddr", addresses.size(), names.size());
+  if (ports.size() > 1) must_match("port", ports.size(), hosts);
+  for (std::size_t i = 0; i < hosts; ++i) {
+    named_host one{i < names.size() ? names[i] : std::string{}, i < addresses.size() ? addresses[i] : std::string{},
+                   ports[ports.size() == 1 ? 0 : i]};
+    bool const is_path = one.name.empty() || one.name.starts_with('/') || one.name.starts_with('@');
+    if (!is_path && one.address.empty()) one.lookup = std::make_unique<net::name_lookup>(on_);
+    hosts_.push_back(std::move(one));
+  }
+}
 
 // ---------------------------------------------------------------------------------------------- from the protocol
 
@@ -183,11 +203,7 @@ void connection::carry_out() {
     }
     if (todo.close) close();
     if (todo.sleep) sleep(todo.until);
-    if (todo.resolve) {
-      places_.clear();
-      not_found_.clear();
-      resolve(0);
-    }
+    if (todo.resolve) resolve();
     if (todo.connect) connect();
     if (todo.query) query();
     if (todo.pipeline) begin_pipeline();
@@ -198,7 +214,9 @@ void connection::carry_out() {
 
 void connection::close() {
   end_handlers();
-  resolver_.cancel();
+  for (named_host& one : hosts_) {
+    if (one.lookup) one.lookup->cancel();
+  }
   timer_.cancel();
   own_.is(-1);
   of_libpq_.is(-1);
@@ -227,53 +245,57 @@ void connection::fail(std::string words) {
   asio::post(on_, bound([this, words = std::move(words)] { input([&](time_point now) { fsm_.failed(words, now); }); }));
 }
 
-/// The hosts of the URL from this one on. libpq would block while it looks up a name.
-void connection::resolve(std::size_t host) {
-  auto const names = list_of(value_of(parameters_, "host")), addresses = list_of(value_of(parameters_, "hostaddr")),
-             ports = list_of(value_of(parameters_, "port"));
-  auto const of = [host](std::vector<std::string> const& all) { return host < all.size() ? all[host] : all.size() == 1 ? all[0] : std::string{}; };
-  if (host == std::max(names.size(), addresses.size())) {
-    if (places_.empty()) return fail(not_found_);
-    asio::post(on_, bound([this] { input([this](time_point) { fsm_.resolved(); }); }));
-    return;
+void connection::resolve() {
+  bool any = false;
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    if (!hosts_[i].lookup) continue;
+    hosts_[i].found.clear();
+    hosts_[i].why_not.clear();
+    hosts_[i].is_asked = any = true;
+    look_up(i);
   }
-  std::string const name = of(names), address = host < addresses.size() ? addresses[host] : std::string{};
-  bool const is_path = name.empty() || name.starts_with('/') || name.starts_with('@');
-  if (is_path || !address.empty()) {
-    places_.push_back({name, address, of(ports)});
-    return resolve(host + 1);
+  if (!any) asio::post(on_, bound([this] { tell_found(); }));
+}
+
+void connection::look_up(std::size_t number) {
+  hosts_[number].lookup->async_find(hosts_[number].name, 0, bound([this, number](error_code ec, net::name_lookup::addresses const& found) {
+                                      named_host& one = hosts_[number];
+                                      one.is_asked = false;
+                                      if (ec) one.why_not = "'" + one.name + "': " + ec.message();
+                                      for (auto const& each : found) one.found.push_back(each.address().to_string());
+                                      tell_found();
+                                    }));
+}
+
+/// What is known by now.
+void connection::tell_found() {
+  std::vector<place> all;
+  connection_fsm::found f;
+  for (named_host const& one : hosts_) {
+    if (one.is_asked) f.is_all = false;
+    if (!one.why_not.empty()) f.why_not = one.why_not;
+    if (!one.lookup) all.push_back({one.name, one.address, one.port, false});
+    for (std::string const& address : one.found) all.push_back({one.name, address, one.port, address != one.name});
   }
-  resolver_.async_resolve(name, "", bound([this, host, name, port = of(ports)](error_code ec, asio::ip::tcp::resolver::results_type const& found) {
-                            if (ec) not_found_ = "'" + name + "': " + ec.message();
-                            for (auto const& one : found) places_.push_back({name, one.endpoint().address().to_string(), port});
-                            resolve(host + 1);
-                          }));
+  for (place const& one : all) f.addresses.push_back((one.address.empty() ? one.name : one.address) + ':' + one.port);
+  if (fsm_.takes_addresses()) places_ = std::move(all);
+  input([&](time_point now) { fsm_.resolved(std::move(f), now); });
 }
 
 void connection::connect() {
-  std::string names, addresses, ports;
-  bool any_address = false;
-  for (place const& one : places_) {
-    bool const first = &one == &places_.front();
-    names.append(first ? "" : ",").append(one.name);
-    addresses.append(first ? "" : ",").append(one.address);
-    ports.append(first ? "" : ",").append(one.port);
-    any_address = any_address || !one.address.empty();
-  }
+  place const& to = places_[fsm_.address_number()];
   std::vector<char const*> keys, values;
   auto const add = [&](char const* key, std::string const& value) {
+    if (value.empty()) return;
     keys.push_back(key);
     values.push_back(value.c_str());
   };
-  static std::string const primary = "primary";
   for (auto const& [key, value] : parameters_) {
-    if (key == "host" || key == "hostaddr" || key == "port") continue;
-    // Of several servers the one that is no standby.
-    add(key.c_str(), key == "target_session_attrs" && value == "any" && places_.size() > 1 ? primary : value);
+    if (key != "host" && key != "hostaddr" && key != "port") add(key.c_str(), value);
   }
-  if (names.find_first_not_of(',') != std::string::npos) add("host", names);
-  if (any_address) add("hostaddr", addresses);
-  if (ports.find_first_not_of(',') != std::string::npos) add("port", ports);
+  add("host", to.name);
+  add("hostaddr", to.address);
+  add("port", to.port);
   keys.push_back(nullptr);
   values.push_back(nullptr);
   connection_.reset(PQconnectStartParams(keys.data(), values.data(), 0));
@@ -303,7 +325,7 @@ void connection::poll(PostgresPollingStatusType what) {
   switch (what) {
     case PGRES_POLLING_READING:
     case PGRES_POLLING_WRITING:
-      // libpq may have gone on to the next host, with another socket.
+      // libpq may try once more with another socket, without TLS.
       if (!watch_socket()) return;
       socket_.async_wait(what == PGRES_POLLING_READING ? asio::posix::stream_descriptor::wait_read : asio::posix::stream_descriptor::wait_write,
                          bound([this](error_code ec) {
@@ -316,7 +338,8 @@ void connection::poll(PostgresPollingStatusType what) {
       input([this](time_point now) {
         char const* const where = PQhost(connection_.get());
         bool const over_tcp = where != nullptr && where[0] != '/' && where[0] != '@' && where[0] != '\0';
-        fsm_.connected({PQserverVersion(connection_.get()), PQbackendPID(connection_.get()), over_tcp}, now);
+        bool const by_name = places_[fsm_.address_number()].by_name;
+        fsm_.connected({PQserverVersion(connection_.get()), PQbackendPID(connection_.get()), over_tcp, by_name}, now);
       });
       return;
     case PGRES_POLLING_FAILED:

@@ -3,6 +3,7 @@
 
 #include "base/asio_compat.hpp"
 #include "base/process.hpp"
+#include "net/name_lookup.hpp"
 #include "net/shell.hpp"
 #include "postgresql/connection_fsm.hpp"
 #include "protocol/transport.hpp"
@@ -10,7 +11,6 @@
 #include <conch/config.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -27,7 +27,7 @@
 namespace conch::postgresql {
 
 /// A connection to a PostgreSQL server. It carries out the actions of its connection_fsm with libpq, whose socket Asio waits for, and decides
-/// nothing itself. Nothing here blocks: Asio looks up the names.
+/// nothing itself. Nothing here blocks: libpq is given addresses, since it would look up names by itself, and wait.
 class connection final : public transport, private net::shell<connection> {
  public:
   /// `on`: a strand, unless config::single_threaded. Throws errc::invalid_url for what libpq does not understand.
@@ -60,7 +60,9 @@ class connection final : public transport, private net::shell<connection> {
   void carry_out();
   void close();
   void sleep(time_point until);
-  void resolve(std::size_t host);
+  void resolve();
+  void look_up(std::size_t number);
+  void tell_found();
   void connect();
   void poll(PostgresPollingStatusType what);
   bool watch_socket();
@@ -83,16 +85,24 @@ class connection final : public transport, private net::shell<connection> {
   parameters const parameters_;  // of the URL, and what it does not say
   connection_fsm fsm_;
   bool const in_one_thread_;
-  asio::ip::tcp::resolver resolver_;
   asio::posix::stream_descriptor socket_;  // a duplicate of libpq's, so that each closes its own
   own_descriptor own_, of_libpq_;
   asio::steady_timer timer_;
 
+  /// Of the URL.
+  struct named_host {
+    std::string name, address, port;
+    std::unique_ptr<net::name_lookup> lookup = nullptr;  // none: there is nothing to look up
+    std::vector<std::string> found{};
+    bool is_asked = false;
+    std::string why_not{};
+  };
   struct place {
     std::string name, address, port;
+    bool by_name;
   };
-  std::vector<place> places_;  // the hosts, one for each address
-  std::string not_found_;      // why a name has no address
+  std::vector<named_host> hosts_;
+  std::vector<place> places_;  // one for each address of each host
   std::unique_ptr<PGconn, ends_connection> connection_;
   bool is_open_ = false, in_pipeline_ = false, is_querying_ = false, write_waits_ = false;
   bool at_end_ = false;         // of the results of a statement

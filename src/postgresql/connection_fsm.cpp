@@ -5,6 +5,7 @@
 #include "base/readable.hpp"
 #include "postgresql/faults.hpp"
 #include "postgresql/schema.hpp"
+#include "protocol/shortest_lease.hpp"
 
 #include <boost/assert.hpp>
 
@@ -22,6 +23,8 @@ constexpr std::size_t longest_name_of_a_run = 64;
 constexpr std::size_t most_advice = 400;  // bytes; it ends with what to do
 
 std::string milliseconds_of(duration d) { return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count()); }
+/// So much of an attempt the hosts that are known wait for the names of the others.
+constexpr int share_of_names = 5;
 
 }  // namespace
 
@@ -46,6 +49,7 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
     outgoing_.push_back(std::move(one));
     first = !std::exchange(flush_due_, true);
   }
+  shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c));
   bool const owed = unanswered_++ > 0;
   if (!first) return flush_due::no;
   return owed ? flush_due::later : flush_due::at_once;
@@ -92,9 +96,14 @@ void connection_fsm::due(time_point now) {
     case state::greeting:
     case state::installing:
       if (now < until_) return sleep(until_);
-      return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
+      return too_late(now);
     case state::up:
-      if (dropping_) lost(protocol::fault::reconnect, why_dropped_, now);
+      if (dropping_) return lost(protocol::fault::reconnect, why_dropped_, now);
+      if (now >= look_up_at_) {
+        look_up_at_ = detail::later_by(now, settings_.topology_refresh);
+        actions_.resolve = true;
+      }
+      if (look_up_at_ != time_point::max()) sleep(look_up_at_);
       return;
     case state::pausing:
       if (now < until_) return sleep(until_);
@@ -107,14 +116,59 @@ void connection_fsm::connect(time_point now) {
   state_ = state::resolving;
   installed_ = false;
   if (!warning_.empty()) log(log_level::warning, shown_ + ": " + std::exchange(warning_, {}));
-  sleep(detail::later_by(now, settings_.connect_timeout));
+  found_ = {{}, false};
+  attempt_until_ = detail::later_by(now, settings_.connect_timeout);
+  sleep(attempt_until_);
   actions_.resolve = true;
 }
 
-void connection_fsm::resolved() {
-  BOOST_ASSERT(state_ == state::resolving);
+/// A name that hangs does not keep the other hosts waiting for long.
+void connection_fsm::resolved(found f, time_point now) {
+  if (state_ == state::up) {
+    if (!f.is_all || !f.why_not.empty() || !own_.are_elsewhere(f.addresses)) return;
+    lost(protocol::fault::reconnect, "the name of the server means another address now: " + f.addresses.front(), now);
+    back_off_.begin_anew();
+    return sleep(now);
+  }
+  if (state_ != state::resolving) return;
+  bool const is_first = found_.addresses.empty();
+  found_ = std::move(f);
+  if (found_.is_all) return begin(now);
+  if (is_first && !found_.addresses.empty()) sleep(std::min(until_, detail::later_by(now, settings_.connect_timeout / share_of_names)));
+}
+
+void connection_fsm::begin(time_point now) {
+  if (found_.addresses.empty()) return lost(protocol::fault::try_later, readable(found_.why_not), now);
+  choice_.begin(found_.addresses, {.whole = attempt_until_ - now, .lease = settings_.lease}, now);
+  if (!choice_.next(now)) return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
+  connect_next();
+}
+
+void connection_fsm::connect_next() {
   state_ = state::connecting;
+  installed_ = false;
+  if (actions_.close || choice_.until() != until_) sleep(choice_.until());  // the close ends a sleep
   actions_.connect = true;
+}
+
+/// The present server is of no use: the next one follows, unless this was the last.
+void connection_fsm::move_on(protocol::fault what, std::string_view why, time_point now) {
+  if (state_ == state::up) return lost(what, why, now);
+  choice_.refused(why, now);
+  bool const for_now = what == protocol::fault::try_later || what == protocol::fault::reconnect;
+  if (!for_now || !choice_.next(now)) return lost(what, choice_.words(), now);
+  actions_ = {.log = actions_.log, .close = true};
+  connect_next();
+}
+
+/// The time of this step of the attempt is over.
+void connection_fsm::too_late(time_point now) {
+  if (state_ == state::resolving && now < attempt_until_) return begin(now);
+  if (state_ == state::resolving) return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
+  choice_.silent(now < attempt_until_ ? "no connection within its share of connect_timeout" : "no connection within connect_timeout", now);
+  if (!choice_.next(now)) return lost(protocol::fault::try_later, choice_.words(), now);
+  actions_ = {.log = actions_.log, .close = true};
+  connect_next();
 }
 
 void connection_fsm::ask(state next, std::string query) {
@@ -127,7 +181,7 @@ void connection_fsm::connected(server const& s, time_point now) {
   BOOST_ASSERT(state_ == state::connecting);
   server_ = s;
   if (s.version < oldest_server) {
-    return lost(protocol::fault::refused, "the server's version is " + std::to_string(s.version / 10000) + ", 12 is needed", now);
+    return move_on(protocol::fault::refused, "the server's version is " + std::to_string(s.version / 10000) + ", 12 is needed", now);
   }
   ask(state::settling, settings_query());
 }
@@ -187,15 +241,15 @@ void connection_fsm::queried(reply const& r, time_point now) {
 
 void connection_fsm::settled(reply const& r, time_point now) {
   if (!r.sqlstate.empty()) return refuse(r, now);
-  if (r.row.size() < 4) return lost(protocol::fault::malformed, "an answer that PostgreSQL does not give", now);
+  if (r.row.size() < 4) return move_on(protocol::fault::malformed, "an answer that PostgreSQL does not give", now);
   // A pool gives the same connection to several clients, one after another: what is LISTENed for there is heard by the wrong one.
   if (whole_number<std::int64_t>(r.row[0]) != server_.process) {
-    return lost(protocol::fault::refused,
-                "a connection pool such as PgBouncer stands before the server; conch needs a connection of its own, so the URL must name the server",
-                now);
+    return move_on(
+        protocol::fault::refused,
+        "a connection pool such as PgBouncer stands before the server; conch needs a connection of its own, so the URL must name the server", now);
   }
-  if (r.row[1] != "f") return lost(protocol::fault::reconnect, "the server is a standby", now);
-  if (!r.row[3].empty()) return lost(protocol::fault::refused, readable(r.row[3], most_advice), now);
+  if (r.row[1] != "f") return move_on(protocol::fault::reconnect, "the server is a standby", now);
+  if (!r.row[3].empty()) return move_on(protocol::fault::refused, readable(r.row[3], most_advice), now);
   // Whoever made it in this very moment is looked at by the script.
   if (r.row[2] != "t") return install();
   asked_at_ = now;
@@ -204,6 +258,7 @@ void connection_fsm::settled(reply const& r, time_point now) {
 
 void connection_fsm::install() {
   installed_ = true;
+  sleep(attempt_until_);  // it answers; this takes its time
   // Nothing of it may still wait when this attempt is given up.
   auto const most = std::min(settings_.connect_timeout, settings_.command_timeout);
   ask(state::installing, "begin;set local statement_timeout=" + milliseconds_of(settings_.connect_timeout) +
@@ -219,7 +274,7 @@ void connection_fsm::refuse(reply const& r, time_point now) {
   } else if (what == protocol::fault::access_denied && state_ == state::greeting) {
     words += "; the role needs the rights that the schema script postgresql.sql names";
   }
-  lost(what, words, now);
+  move_on(what, words, now);
 }
 
 void connection_fsm::greeted(reply const& r, time_point now) {
@@ -229,15 +284,21 @@ void connection_fsm::greeted(reply const& r, time_point now) {
   auto const server_us = r.row.size() == 4 ? whole_number<std::int64_t>(r.row[1]) : std::nullopt;
   bool const fits = version && server_us && *server_us > 0 && *server_us < last_us && r.row[2].size() <= longest_name_of_a_run &&
                     r.row[3].size() <= longest_name_of_a_run;
-  if (!fits) return lost(protocol::fault::malformed, "the schema conch is not that of this library", now);
+  if (!fits) return move_on(protocol::fault::malformed, "the schema conch is not that of this library", now);
   if (*version < schema_version && !installed_) return install();
-  if (*version < schema_version) return lost(protocol::fault::malformed, "the schema conch is older than it was just made", now);
+  if (*version < schema_version) return move_on(protocol::fault::malformed, "the schema conch is older than it was just made", now);
   state_ = state::up;
-  sleep(time_point::max());
+  std::string const there = choice_.size() > 1 ? " at " + choice_.address() : std::string{};
+  std::string const passed_over = choice_.words().empty() ? std::string{} : "; passed over " + choice_.words();
+  choice_.succeeded();
+  own_.connected(r.row[2], choice_.address());
+  look_up_at_ = server_.by_name ? detail::later_by(now, settings_.topology_refresh) : time_point::max();
+  sleep(look_up_at_);
   up_since_ = now;
   told_of_foreign_pushes_ = dropping_ = false;
   unanswered_ = 0;
-  log(line_of(connection_event::connected, shown_));
+  shortest_lease_ = duration::max();
+  log(line_of(connection_event::connected, shown_ + there + passed_over));
   actions_.pipeline = true;
   actions_.flush = claim_flush();
   events_->connected_as({static_cast<std::uint64_t>(server_.process), std::string{r.row[3]}, *server_us, asked_at_, std::string{r.row[2]}}, now);
@@ -248,7 +309,7 @@ void connection_fsm::failed(std::string_view words, time_point now) {
   auto what = classify(why.sqlstate);
   // To connect is always worth another attempt, where the server does not say that this role or that database is wrong.
   if (state_ != state::up && what != protocol::fault::access_denied && what != protocol::fault::refused) what = protocol::fault::try_later;
-  lost(what, readable(why.words), now);
+  move_on(what, readable(why.words), now);
 }
 
 /// The end of this connection, or of the attempt to make one.
@@ -258,6 +319,7 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   std::string const why{reason};
   actions_ = {.log = actions_.log, .close = true};
   state_ = state::pausing;
+  look_up_at_ = time_point::max();
   auto const event = was_up ? connection_event::lost : is_final(what) ? connection_event::refused : connection_event::failed;
   log(line_of(event, shown_, why));
   if (was_up) events_->disconnected(why, now);
@@ -268,7 +330,7 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
     flush_due_ = false;
   }
   if (was_up) back_off_.lasted(now - up_since_);
-  sleep(detail::later_by(now, back_off_.next(settings_)));
+  sleep(detail::later_by(now, back_off_.next(settings_, shortest_lease_)));
 }
 
 void connection_fsm::shut_down() noexcept {

@@ -1,15 +1,18 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/address_choice.hpp"
 #include "base/back_off.hpp"
 #include "base/connection_log.hpp"
 #include "base/optional_mutex.hpp"
+#include "base/own_addresses.hpp"
 #include "postgresql/codec.hpp"
 #include "protocol/wire.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/config.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,8 +27,8 @@ struct connection_actions {
   bool log = false;       // log the lines of take_log()
   bool close = false;     // close the connection, and cancel the look-up and the sleep; report none of their ends
   bool sleep = false;     // until `until`, then call due(). It replaces an earlier sleep; time_point::max(): cancel that one only
-  bool resolve = false;   // the names of the hosts; then call resolved() or failed()
-  bool connect = false;   // to the first host that accepts; then call connected() or failed()
+  bool resolve = false;   // the names of all hosts at once; then call resolved() behind each answer. Also while the connection is up, which goes on
+  bool connect = false;   // to address_number(); then call connected() or failed()
   bool query = false;     // query(), which may be several statements; then call queried() with what the last one says
   bool pipeline = false;  // from now on statements go out without waiting for the answers of those before
   bool flush = false;     // call take_statements() at the end of this turn, and send them, each in a transaction of its own
@@ -36,7 +39,9 @@ struct connection_actions {
   friend bool operator==(connection_actions const&, connection_actions const&) = default;
 };
 
-/// A connection to a PostgreSQL server, without libpq. It connects when it is first wanted, and reconnects whenever it is lost. On a new
+/// A connection to a PostgreSQL server, without libpq. It connects when it is first wanted, and reconnects whenever it is lost. Of several hosts, and
+/// of several addresses of a host, each gets its share of an attempt (address_choice), until one is the primary. While the connection is up the names
+/// are looked up again and again: if they mean other servers by now, the connection goes there. On a new
 /// connection it makes its settings, looks whether the server is one to use, and makes the schema `conch` where there is none. No I/O, no clock.
 ///
 /// Threads: the interpreter gives one input at a time, and calls take() after each. "Locked": with the client locked.
@@ -48,6 +53,13 @@ class connection_fsm {
     int version = 0;  // 150018
     std::int64_t process = 0;
     bool over_tcp = false;
+    bool by_name = false;  // its address was looked up
+  };
+  /// What is known of the hosts' addresses by now.
+  struct found {
+    std::vector<std::string> addresses;  // of all hosts, in the order of the URL
+    bool is_all = true;                  // no look-up is under way any more
+    std::string why_not{};               // the words of one that has failed
   };
 
   /// `settings` and `client_id` outlive this. `shown`: the server's name in messages. `seed`: for the pauses between attempts. `warning`: is logged
@@ -67,9 +79,9 @@ class connection_fsm {
   std::string unfinished_attempt() const;
 
   // ---- from the interpreter: locked
-  void resolved();
+  void resolved(found f, time_point now);
   void connected(server const& s, time_point now);
-  /// The look-up, the attempt to connect, or the connection has failed: what libpq says, with SQLSTATEs (PQERRORS_VERBOSE).
+  /// The attempt to connect, or the connection has failed: what libpq says, with SQLSTATEs (PQERRORS_VERBOSE).
   void failed(std::string_view words, time_point now);
   void queried(reply const& r, time_point now);
   void answered(reply const& r, time_point now);
@@ -84,6 +96,9 @@ class connection_fsm {
   connection_actions take() noexcept { return std::exchange(actions_, {}); }
   std::vector<log_line> take_log() noexcept { return std::exchange(log_, {}); }
   std::string const& query() const noexcept { return query_; }
+  /// resolved() takes new addresses, and address_number() will be a place among them.
+  bool takes_addresses() const noexcept { return state_ == state::resolving; }
+  std::size_t address_number() const noexcept { return choice_.number(); }
   /// Answers and notifications are to be reported. False: the connection is about to be dropped.
   bool is_up() const noexcept { return state_ == state::up && !dropping_; }
 
@@ -91,6 +106,10 @@ class connection_fsm {
   enum class state : std::uint8_t { idle, resolving, connecting, settling, greeting, installing, up, pausing, closed };
 
   void connect(time_point now);
+  void begin(time_point now);
+  void connect_next();
+  void move_on(protocol::fault what, std::string_view why, time_point now);
+  void too_late(time_point now);
   void ask(state next, std::string query);
   void settled(reply const& r, time_point now);
   void greeted(reply const& r, time_point now);
@@ -113,7 +132,12 @@ class connection_fsm {
   connection_actions actions_;
   std::vector<log_line> log_;
   std::string query_;
-  time_point until_{};  // of the attempt, or of the pause
+  found found_;
+  address_choice choice_;
+  own_addresses own_;
+  time_point attempt_until_{};                 // no later
+  time_point until_{};                         // of the present step of the attempt, or of the pause
+  time_point look_up_at_ = time_point::max();  // the names, while the connection is up
   back_off back_off_;
 
   server server_;
@@ -128,6 +152,7 @@ class connection_fsm {
   bool dropping_ = false;
   std::string why_dropped_;
   std::int64_t unanswered_ = 0;  // commands of this connection
+  duration shortest_lease_ = duration::max();  // of what they ask for
 
   // The commands that are sent and not yet written.
   optional_mutex outgoing_mutex_;

@@ -84,7 +84,8 @@ cluster_transport::cluster_transport(host& h, asio::any_io_executor on, config c
     : host_{h}, on_{on}, settings_{settings}, client_id_{client_id}, url_{std::move(url)}, core_{url_.seeds,
                                                                                                  {.refresh = settings.topology_refresh,
                                                                                                   .patience = settings.command_timeout},
-                                                                                                 settings.address_map},
+                                                                                                 settings.address_map,
+                                                                                                 {settings.connect_timeout, settings.lease}},
       talk_{core_, *this}, to_asked_{h, on, settings, client_id, url_.seeds.front(), {&talk_, &talk_}}, timer_{h, on, [this](time_point now) {
                                                                                                                  core_.due(now);
                                                                                                                  carry_out();

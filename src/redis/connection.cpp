@@ -153,10 +153,10 @@ void connection::ask() {
 
 void connection::resolve() {
   stream_.async_resolve(fsm_.where(), bound([this](error_code ec, net::stream::found_addresses const& found) {
-                          std::size_t const addresses = stream_.take(found);
+                          if (!fsm_.is_up()) stream_.take(found);
                           input([&](time_point now) {
-                            if (ec) fsm_.failed("'" + fsm_.where().host + "': " + ec.message(), now);
-                            else fsm_.resolved(addresses, now);
+                            if (ec) fsm_.not_resolved("'" + fsm_.where().host + "': " + ec.message(), now);
+                            else fsm_.resolved(net::stream::shown(found), now);
                           });
                         }));
 }

@@ -3,6 +3,7 @@
 
 #include "base/mutant.hpp"
 #include "base/turns.hpp"
+#include "protocol/shortest_lease.hpp"
 #include "redis/codec.hpp"
 #include "redis/faults.hpp"
 #include "redis/topology/slots.hpp"
@@ -66,6 +67,7 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
     first = !std::exchange(flush_due_, true);
     early = early_ > 0 && --early_ == 0;
   }
+  shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c));
   bool const owed = unanswered_++ > 0;
   if (early) return flush_due::at_once;
   if (!first) return flush_due::no;
@@ -122,8 +124,12 @@ void connection_fsm::due(time_point now) {
       return too_late(now);
     case state::up:
       if (dropping_ && !CONCH_MUTANT(drop_ignored)) return lost(protocol::fault::reconnect, why_dropped_, now);
+      if (now >= look_up_at_) {
+        look_up_at_ = detail::later_by(now, settings_.topology_refresh);
+        actions_.resolve = true;
+      }
       if (now >= renew_at_) refresh(now);
-      else if (renew_at_ != time_point::max()) sleep(renew_at_);
+      sleep_while_up();
       if (std::exchange(unfinished_, false)) hand_over(now);
       return;
     case state::pausing:
@@ -134,16 +140,20 @@ void connection_fsm::due(time_point now) {
 }
 
 void connection_fsm::connect(time_point now) {
-  sleep(detail::later_by(now, settings_.connect_timeout));
+  attempt_until_ = detail::later_by(now, settings_.connect_timeout);
+  sleep(attempt_until_);
   if (roles_.finder != nullptr) return locate(now);
-  ask_or_look_up();
+  ask_or_look_up(now);
 }
 
 void connection_fsm::locate(time_point now) {
   state_ = state::locating;
   location const found = roles_.finder->locate(where_, now);
   switch (found.what) {
-    case location::kind::here: return ask_or_look_up();
+    case location::kind::here:
+      attempt_until_ = std::min(attempt_until_, detail::later_by(now, found.within));
+      if (attempt_until_ < until_) sleep(attempt_until_);
+      return ask_or_look_up(now);
     case location::kind::wait: not_located_ = found.words; return;
     case location::kind::nowhere: return lost(found.why, found.words, now);
     case location::kind::not_needed:
@@ -167,28 +177,48 @@ bool connection_fsm::follow(time_point now) {
   return true;
 }
 
-void connection_fsm::ask_or_look_up() {
-  if (!settings_.credentials_provider) return look_up();
+void connection_fsm::ask_or_look_up(time_point now) {
+  if (!settings_.credentials_provider) return look_up(now);
   state_ = state::asking;
   actions_.ask = true;
 }
 
-void connection_fsm::look_up() {
-  next_address_ = 0;
-  if (where_.what == address::kind::unix_socket) {
-    addresses_ = 1;
-    connect_next();
-  } else {
-    state_ = state::resolving;
-    actions_.resolve = true;
-  }
+void connection_fsm::look_up(time_point now) {
+  if (where_.what == address::kind::unix_socket) return begin_at({where_.path}, now);
+  state_ = state::resolving;
+  actions_.resolve = true;
 }
 
-void connection_fsm::resolved(std::size_t addresses, time_point now) {
+void connection_fsm::resolved(std::vector<std::string> addresses, time_point now) {
+  if (state_ == state::up) return still_there(addresses, now);
   BOOST_ASSERT(state_ == state::resolving);
-  if (addresses == 0) return lost(protocol::fault::try_later, "the host has no address", now);
-  addresses_ = addresses;
+  if (addresses.empty()) return lost(protocol::fault::try_later, "the host has no address", now);
+  begin_at(std::move(addresses), now);
+}
+
+void connection_fsm::not_resolved(std::string_view why, time_point now) {
+  if (state_ == state::up) return;  // the connection stands; the name is looked up again later
+  failed(why, now);
+}
+
+void connection_fsm::begin_at(std::vector<std::string> addresses, time_point now) {
+  choice_.begin(std::move(addresses), {.whole = attempt_until_ - now, .lease = settings_.lease}, now);
+  if (!choice_.next(now)) return too_late(now);
   connect_next();
+}
+
+/// The name of the server that we are connected to means these addresses now.
+void connection_fsm::still_there(std::vector<std::string> const& addresses, time_point now) {
+  if (!own_.are_elsewhere(addresses)) return;
+  lost(protocol::fault::reconnect, "the name " + where_.host + " means another address now: " + addresses.front(), now);
+  back_off_.begin_anew();
+  sleep(now);
+}
+
+/// Until something is due.
+void connection_fsm::sleep_while_up() noexcept {
+  time_point const next = std::min(renew_at_, look_up_at_);
+  if (next != time_point::max()) sleep(next);
 }
 
 /// Of the provider: for a connection that is to be made, or for the present one.
@@ -198,7 +228,7 @@ void connection_fsm::credentials_found(credentials found, time_point now) {
   where_.user = std::move(found.user);
   where_.password = std::move(found.password);
   good_for_ = std::max<duration>(found.refresh_after, shortest_renewal);
-  if (!of_live) return look_up();
+  if (!of_live) return look_up(now);
   if (where_.password.empty()) return authenticated(now);
   // Encoded, not sent: the protocol must not wait for an answer that is not its own.
   {
@@ -223,7 +253,6 @@ void connection_fsm::refresh(time_point now) {
   if (renewal_ == renewal::asking) return refresh_failed("credentials_provider: no answer within connect_timeout", now);
   renewal_ = renewal::asking;
   renew_at_ = detail::later_by(now, settings_.connect_timeout);
-  sleep(renew_at_);
   actions_.ask = true;
 }
 
@@ -233,7 +262,7 @@ void connection_fsm::refresh_failed(std::string_view why, time_point now) {
   log(log_level::warning, where_.shown() + ": cannot renew the credentials: " + std::string{why});
   renewal_ = renewal::due_later;
   renew_at_ = detail::later_by(now, settings_.reconnect_max);
-  sleep(renew_at_);
+  sleep_while_up();
 }
 
 /// The present credentials are known to the server.
@@ -244,7 +273,7 @@ void connection_fsm::authenticated(time_point now) {
   if (roles_.talk != nullptr) return;  // it has no place for an answer of ours; a new connection is made when the server ends this one
   renewal_ = renewal::due_later;
   renew_at_ = detail::later_by(now, good_for_ / 10 * 9);
-  sleep(renew_at_);
+  sleep_while_up();
 }
 
 /// Is the next answer that of our AUTH, and not the protocol's? To be called for each.
@@ -252,14 +281,35 @@ bool connection_fsm::answer_is_ours() { return renewal_ == renewal::sent && answ
 
 void connection_fsm::connect_next() {
   state_ = state::connecting;
+  if (actions_.close || choice_.until() != until_) sleep(choice_.until());  // the close ends a sleep
   actions_.connect = true;
 }
 
 void connection_fsm::refused(std::string_view why, time_point now) {
   BOOST_ASSERT(state_ == state::connecting);
-  if (++next_address_ == addresses_ || CONCH_MUTANT(first_address_only)) return lost(protocol::fault::try_later, why, now);
+  choice_.refused(why, now);
+  move_on(protocol::fault::try_later, now);
+}
+
+/// The present address was of no use: the next one follows, unless this was the last.
+void connection_fsm::move_on(protocol::fault what, time_point now) {
+  bool const for_now = what == protocol::fault::try_later || what == protocol::fault::reconnect;
+  if (!for_now || CONCH_MUTANT(first_address_only) || !choice_.next(now)) return lost(what, choice_.words(), now);
+  // It may be the master again when this attempt comes to it for the second time.
+  if (what == protocol::fault::reconnect && roles_.talk == nullptr) events_->connect_failed(what, where_.shown() + ": " + choice_.words(), now);
+  count_failed_handshake(what);
+  actions_ = {.log = actions_.log, .close = true};
+  forget_stream();
   connect_next();
 }
+
+void connection_fsm::count_failed_handshake(protocol::fault what) noexcept {
+  // A certificate of ours is refused only behind the handshake.
+  if (state_ == state::handshaking || (state_ == state::greeting && what == protocol::fault::tls_failed)) ++counted_.handshakes_failed;
+}
+
+/// What was known of the stream that ends.
+void connection_fsm::forget_stream() noexcept { write_under_way_ = flush_missed_ = unfinished_ = false; }
 
 void connection_fsm::connected(time_point now) {
   BOOST_ASSERT(state_ == state::connecting);
@@ -285,13 +335,19 @@ std::string connection_fsm::unfinished_attempt() const {
   return {};
 }
 
+/// The time of this step of the attempt is over.
 void connection_fsm::too_late(time_point now) {
   if (state_ == state::locating) return lost(protocol::fault::try_later, not_located_, now);
   if (state_ == state::asking) return no_credentials("no answer within connect_timeout", now);
-  if (state_ != state::handshaking) return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
+  if (state_ == state::resolving) return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
+  std::string const within = now < attempt_until_ ? "within its share of connect_timeout" : "within connect_timeout";
+  if (state_ != state::handshaking) {
+    choice_.silent("no connection " + within, now);
+    return move_on(protocol::fault::try_later, now);
+  }
+  choice_.silent("no answer to the TLS handshake " + within + "; is this a TLS port?", now);
   // A server without TLS waits for the end of what it takes for a command. One that has spoken TLS before is only slow.
-  auto const what = was_up_ ? protocol::fault::try_later : protocol::fault::tls_failed;
-  lost(what, "no answer to the TLS handshake within connect_timeout; is this a TLS port?", now);
+  move_on(was_up_ || choice_.has_more() ? protocol::fault::try_later : protocol::fault::tls_failed, now);
 }
 
 void connection_fsm::handshaken(time_point now) {
@@ -315,8 +371,11 @@ void connection_fsm::failed(std::string_view why, time_point now, protocol::faul
   // So ends a plain connection to a TLS port.
   bool const unheard = state_ == state::greeting && !heard_ && !stream_.handshakes && where_.what == address::kind::tcp;
   std::string_view const over_tls = where_.is_sentinel ? "rediss-sentinel://" : "rediss://";
-  if (unheard) return lost(what, std::string{why}.append("; if this is a TLS port, the URL begins with ").append(over_tls), now);
-  lost(what, why, now);
+  std::string words{why};
+  if (unheard) words.append("; if this is a TLS port, the URL begins with ").append(over_tls);
+  if (state_ != state::handshaking && state_ != state::greeting) return lost(what, words, now);
+  choice_.refused(words, now);
+  move_on(what, now);
 }
 
 void connection_fsm::write_failed(std::string_view why, time_point now) {
@@ -327,17 +386,16 @@ void connection_fsm::write_failed(std::string_view why, time_point now) {
 /// The end of this connection, or of the attempt to make one.
 void connection_fsm::lost(protocol::fault what, std::string_view reason, time_point now) {
   bool const was_up = state_ == state::up;
-  // A certificate of ours is refused only behind the handshake.
-  if (state_ == state::handshaking || (state_ == state::greeting && what == protocol::fault::tls_failed)) ++counted_.handshakes_failed;
+  count_failed_handshake(what);
   bool const is_replica = state_ == state::greeting && what == protocol::fault::reconnect;
   bool const told = !was_up && ((roles_.talk != nullptr && back_off_.is_under_way()) || (is_replica && was_replica_ && roles_.finder != nullptr));
   was_replica_ = is_replica;
   std::string const why{reason};
   actions_ = {.log = actions_.log, .close = true};
   state_ = state::pausing;
-  write_under_way_ = flush_missed_ = unfinished_ = false;
+  forget_stream();
   renewal_ = renewal::none;
-  renew_at_ = time_point::max();
+  renew_at_ = look_up_at_ = time_point::max();
   if (!told) {  // nobody waits for a server that keeps no locks, and a replica is greeted again and again
     auto const event = was_up ? connection_event::lost : is_final(what) ? connection_event::refused : connection_event::failed;
     log(line_of(event, where_.shown(), why));
@@ -357,7 +415,7 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
     early_ = 0;
   }
   if (was_up) back_off_.lasted(now - up_since_);
-  sleep(detail::later_by(now, is_replica && roles_.finder != nullptr ? after_replica : back_off_.next(settings_)));
+  sleep(detail::later_by(now, is_replica && roles_.finder != nullptr ? after_replica : back_off_.next(settings_, shortest_lease_)));
 }
 
 void connection_fsm::shut_down() noexcept {
@@ -382,13 +440,13 @@ void connection_fsm::hear_greeting(time_point now) {
     switch (decoder_.next()) {
       case resp::decoder::progress::need_more: actions_.read = true; return;
       case resp::decoder::progress::failed:
-        return lost(protocol::fault::malformed, std::string{decoder_.error()}.append(stranger(decoder_.rejected())), now);
+        return unwelcome(protocol::fault::malformed, std::string{decoder_.error()}.append(stranger(decoder_.rejected())), now);
       case resp::decoder::progress::message: break;
     }
     if (roles_.talk != nullptr) {
       switch (roles_.talk->heard(decoder_.message(), decoder_.is_push(), now)) {
         case dialogue::progress::greeting: continue;
-        case dialogue::progress::failed: return lost(roles_.talk->fault(), roles_.talk->why(), now);
+        case dialogue::progress::failed: return unwelcome(roles_.talk->fault(), roles_.talk->why(), now);
         case dialogue::progress::good: return greeted(now);
       }
     }
@@ -396,28 +454,44 @@ void connection_fsm::hear_greeting(time_point now) {
     switch (greeting_.next(decoder_.message())) {
       case greeting::progress::more: break;
       case greeting::progress::failed:
-        return lost(CONCH_MUTANT(refusal_is_for_now) ? protocol::fault::try_later : greeting_.fault(), greeting_.why(), now);
+        return unwelcome(CONCH_MUTANT(refusal_is_for_now) ? protocol::fault::try_later : greeting_.fault(), greeting_.why(), now);
       case greeting::progress::done: return greeted(now);
     }
   }
 }
 
+/// The greeting shows that this is not the server to talk to, at least not now.
+void connection_fsm::unwelcome(protocol::fault what, std::string_view why, time_point now) {
+  choice_.refused(why, now);
+  move_on(what, now);
+}
+
 void connection_fsm::greeted(time_point now) {
   state_ = state::up;
-  sleep(time_point::max());
+  bool const has_several = choice_.size() > 1;
+  std::string const there = choice_.address();
+  choice_.succeeded();
+  own_.connected(roles_.talk == nullptr ? greeting_.run() : std::string{}, there);
+  bool const has_name = where_.what == address::kind::tcp && there != host_and_port(where_.host, where_.port);
+  if (has_name && roles_.talk == nullptr) {  // what keeps no locks may stay where it answers
+    look_up_at_ = detail::later_by(now, settings_.topology_refresh);
+  }
+  sleep(look_up_at_);
   authenticated(now);
   up_since_ = now;
   was_up_ = true;
   told_of_foreign_pushes_ = false;
   if (!CONCH_MUTANT(drop_outlives_connection)) dropping_ = false;
   unanswered_ = answered_ = 0;
+  shortest_lease_ = duration::max();
   if (roles_.node != nullptr) {
     hears_.assign(slot_count, false);
     subscribing_.clear();
     who_.node = roles_.node->digits();
     who_.home = roles_.node->home().value_or(0);
   }
-  log(line_of(connection_event::connected, where_.shown()));
+  std::string const passed_over = choice_.words().empty() ? std::string{} : "; passed over " + choice_.words();
+  log(line_of(connection_event::connected, where_.shown() + (has_several ? " at " + there : std::string{}) + passed_over));
   if (!greeting_.warning().empty()) log(log_level::warning, greeting_.warning());
   protocol::session session{greeting_.client_id(), greeting_.client_address(),
                             greeting_.server_us(), CONCH_MUTANT(asked_when_answered) ? now : greeted_at_,

@@ -1,9 +1,11 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/address_choice.hpp"
 #include "base/back_off.hpp"
 #include "base/connection_log.hpp"
 #include "base/optional_mutex.hpp"
+#include "base/own_addresses.hpp"
 #include "base/url.hpp"
 #include "protocol/wire.hpp"
 #include "redis/cluster_node.hpp"
@@ -37,7 +39,7 @@ struct connection_actions {
   bool close = false;      // close the stream, and cancel the name look-up and the sleep; report none of their ends
   bool sleep = false;      // until `until`, then call due(). It replaces an earlier sleep; time_point::max(): cancel that one only
   bool ask = false;        // the provider for credentials; then call credentials_found() or no_credentials()
-  bool resolve = false;    // the name of the host; then call resolved() or failed()
+  bool resolve = false;    // the name of the host; then call resolved() or not_resolved(). Also while the connection is up, which goes on
   bool connect = false;    // a new stream to address_number(); then call connected() or refused()
   bool handshake = false;  // of the stream (TLS); then call handshaken() or failed()
   bool flush = false;      // call flush() at the end of this turn, after the user's handlers that belong to it
@@ -50,7 +52,9 @@ struct connection_actions {
   friend bool operator==(connection_actions const&, connection_actions const&) = default;
 };
 
-/// A connection to a Redis server, without its sockets. It connects when it is first wanted, and reconnects whenever it is lost. It
+/// A connection to a Redis server, without its sockets. It connects when it is first wanted, and reconnects whenever it is lost. Of a host with
+/// several addresses each gets its share of an attempt (address_choice). While the connection is up the name is looked up again and again: if it
+/// means another server by now, the connection goes there, as after a change of roles. It
 /// writes the commands of one turn of the event loop together. Only the first is written at once, unless an answer is due or has just
 /// come in: the server works on it while the client makes the others, and operations that began together do not stay together
 /// for ever. Of the others as many as fit together go out as one script (shared_scripts). After answers that leave the server without work of ours,
@@ -102,13 +106,15 @@ class connection_fsm {
   // ---- from the interpreter: locked
   void credentials_found(credentials found, time_point now);
   void no_credentials(std::string_view why, time_point now);
-  void resolved(std::size_t addresses, time_point now);
+  /// The addresses of the name: "10.0.0.1:6379". Their numbers are the places in this list.
+  void resolved(std::vector<std::string> addresses, time_point now);
+  void not_resolved(std::string_view why, time_point now);
   void connected(time_point now);
   /// This address does not answer; another one may.
   void refused(std::string_view why, time_point now);
   void handshaken(time_point now);
   void received(std::size_t size, time_point now);
-  /// A read, a write or a handshake of the stream has failed, or the name look-up.
+  /// A read, a write or a handshake of the stream has failed.
   void failed(std::string_view why, time_point now, protocol::fault what = protocol::fault::try_later);
   /// The same for a write. With TLS a server that refuses our certificate says so only in what is read behind the handshake, and may have
   /// closed before the greeting is written: then the read tells why.
@@ -123,7 +129,7 @@ class connection_fsm {
 
   connection_actions take() noexcept { return std::exchange(actions_, {}); }
   std::vector<log_line> take_log() noexcept { return std::exchange(log_, {}); }
-  std::size_t address_number() const noexcept { return next_address_; }
+  std::size_t address_number() const noexcept { return choice_.number(); }
   address const& where() const noexcept { return where_; }
   /// The bytes to write. They stay in place until written(), or until the stream is closed.
   std::string_view bytes() const {
@@ -140,9 +146,15 @@ class connection_fsm {
   void connect(time_point now);
   void locate(time_point now);
   bool follow(time_point now);
-  void ask_or_look_up();
-  void look_up();
+  void ask_or_look_up(time_point now);
+  void look_up(time_point now);
+  void begin_at(std::vector<std::string> addresses, time_point now);
   void connect_next();
+  void move_on(protocol::fault what, time_point now);
+  void count_failed_handshake(protocol::fault what) noexcept;
+  void forget_stream() noexcept;
+  void still_there(std::vector<std::string> const& addresses, time_point now);
+  void sleep_while_up() noexcept;
   void refresh(time_point now);
   void refresh_failed(std::string_view why, time_point now);
   void authenticated(time_point now);
@@ -151,6 +163,7 @@ class connection_fsm {
   void greet(time_point now);
   void greeted(time_point now);
   void hear_greeting(time_point now);
+  void unwelcome(protocol::fault what, std::string_view why, time_point now);
   void hand_over(time_point now);
   void push(time_point now);
   void write() noexcept;
@@ -177,9 +190,14 @@ class connection_fsm {
   connection_actions actions_;
   std::vector<log_line> log_;
   counts counted_;
-  std::size_t addresses_ = 0, next_address_ = 0;
-  time_point until_{};  // of the attempt, or of the pause
+  address_choice choice_;
+  time_point attempt_until_{};  // no later
+  time_point until_{};          // of the present step of the attempt, of the pause, or of what is due while the connection is up
   back_off back_off_;
+
+  // The name, while the connection is up.
+  time_point look_up_at_ = time_point::max();
+  own_addresses own_;
 
   // Credentials of a provider, and their renewal on the live connection.
   enum class renewal : std::uint8_t { none, due_later, asking, sent };
@@ -211,6 +229,7 @@ class connection_fsm {
   std::string why_dropped_;
   bool moved_ = false;
   std::int64_t unanswered_ = 0;  // commands of this connection
+  duration shortest_lease_ = duration::max();  // of what they ask for
 
   // To a node of a Cluster: the slots whose channels this connection is subscribed to, and the subscriptions that are not answered yet.
   struct subscription {

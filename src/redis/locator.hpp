@@ -18,6 +18,7 @@ struct location {
   kind what = kind::wait;
   protocol::fault why = protocol::fault::none;  // nowhere: what the attempt to connect fails with
   std::string words{};                          // of an error, unless it is here
+  duration within = duration::max();            // here: the attempt may take no longer, since there are others to try
 };
 
 /// Knows where a server is whose address changes. No I/O.

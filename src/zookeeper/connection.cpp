@@ -91,10 +91,10 @@ void connection::close() {
 void connection::resolve() {
   stream_ = std::make_unique<net::stream>(on_, fsm_.where(), settings_.tls);
   stream_->async_resolve(fsm_.where(), bound([this](error_code ec, net::stream::found_addresses const& found) {
-                           std::size_t const addresses = stream_->take(found);
+                           stream_->take(found);
                            turn([&](time_point now) {
                              if (ec) fsm_.failed("the name is not known: " + ec.message(), now);
-                             else fsm_.resolved(addresses, now);
+                             else fsm_.resolved(found.size(), now);
                            });
                          }));
 }

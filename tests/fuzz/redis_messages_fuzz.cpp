@@ -67,7 +67,7 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
     want_connection();
     input([&] { fsm_.due(now_); });
     require(next_.resolve, "a connection that nobody looks for");
-    input([&] { fsm_.resolved(1, now_); });
+    input([&] { fsm_.resolved({"address"}, now_); });
     require(next_.connect, "a connection that nobody makes");
     input([&] { fsm_.connected(now_); });
     if (choice % 2 != 0) take_in(greeting);

@@ -1,31 +1,9 @@
-// A host with several addresses: they are tried in their order, and one that refuses is passed over.
+// A host with several addresses: they are tried in their order, and one that refuses or says nothing is passed over.
 
 #include "integration/fixture.hpp"
+#include "integration/silent_port.hpp"
 
-#include <dlfcn.h>
-#include <netdb.h>
-
-#include <algorithm>
 #include <string>
-#include <string_view>
-
-/// In place of the C library's, in this program: "A_B.addresses.test" has the addresses A and B, in this order.
-extern "C" int getaddrinfo(char const* host, char const* service, addrinfo const* hints, addrinfo** found) {
-  static auto const real = reinterpret_cast<decltype(&::getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
-  constexpr std::string_view ending = ".addresses.test";
-  std::string_view const name = host != nullptr ? host : "";
-  if (!name.ends_with(ending)) return real(host, service, hints, found);
-  std::string const list{name.substr(0, name.size() - ending.size())};
-  addrinfo** next = found;
-  for (std::size_t at = 0; at <= list.size();) {
-    std::size_t const end = std::min(list.find('_', at), list.size());
-    int const failed = real(list.substr(at, end - at).c_str(), service, hints, next);
-    if (failed != 0) return failed;
-    while (*next != nullptr) next = &(*next)->ai_next;  // freeaddrinfo frees them one by one
-    at = end + 1;
-  }
-  return 0;
-}
 
 namespace conch::test {
 namespace {
@@ -48,6 +26,27 @@ TEST_F(Addresses, OneThatRefusesIsPassedOver) {
       EXPECT_EQ(c.stats().connects, 1u) << host;
       co_await h.async_release();
     }
+  };
+  w.run(body);
+}
+
+TEST_F(Addresses, OneThatSaysNothingIsPassedOverAndNotTriedFirstAgain) {
+  silent_port const silence{"127.0.0.2", server().port()};
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = at("127.0.0.2_127.0.0.1");
+    settings.lease = 60s;
+    settings.connect_timeout = 2s;
+    client c{w.ctx.get_executor(), settings};
+    mutex m{c, "silent address"};
+    hold h = co_await m.async_acquire();
+    EXPECT_TRUE(h.valid());
+    auto const cut_at = steady::now();
+    auto const killed = [&] { return probe.integer({"CLIENT", "KILL", "TYPE", "pubsub"}) > 0; };
+    co_await until(killed, "its connection is cut");
+    auto const back = [&] { return c.stats().connects == 2; };
+    co_await until(back, "reconnected");
+    EXPECT_LT(steady::now() - cut_at, 1s) << "the share of the silent address";
+    EXPECT_TRUE(h.valid());
   };
   w.run(body);
 }

@@ -54,9 +54,9 @@ class PostgresqlConnection : public testing::Test {
     EXPECT_TRUE(fsm.want_connection());
     fsm.due(now);
     EXPECT_TRUE(fsm.take().resolve);
-    fsm.resolved();
+    fsm.resolved({{"a:5432"}}, now);
     EXPECT_TRUE(fsm.take().connect);
-    fsm.connected({150018, 77, false}, now);
+    fsm.connected({150018, 77, false, false}, now);
     EXPECT_TRUE(fsm.take().query);
   }
 
@@ -139,8 +139,8 @@ TEST_F(PostgresqlConnection, RunsNothingOfASchemaThatOthersControl) {
   EXPECT_FALSE(fsm.take().query);
   now += 1s;
   fsm.due(now);
-  fsm.resolved();
-  fsm.connected({150018, 77, false}, now);
+  fsm.resolved({{"a:5432"}}, now);
+  fsm.connected({150018, 77, false, false}, now);
   fsm.queried(row({"77", "f", "f", ""}), now);
   fsm.queried({"CN003", "the table conch.lock is owned by mallory", {}}, now);
   EXPECT_EQ(seen.take(), failed(fault::refused, "the table conch.lock is owned by mallory"));
@@ -205,8 +205,8 @@ TEST_F(PostgresqlConnection, BelievesNoGreetingThatCannotBe) {
   for (auto const& one : wrong) {
     now += 1s;
     fsm.due(now);
-    fsm.resolved();
-    fsm.connected({150018, 77, false}, now);
+    fsm.resolved({{"a:5432"}}, now);
+    fsm.connected({150018, 77, false, false}, now);
     fsm.queried(row({"77", "f", "t", ""}), now);
     fsm.queried(row(one), now);
     EXPECT_TRUE(seen.take().starts_with("failed " + std::to_string(static_cast<int>(fault::malformed)))) << one[1];
@@ -221,14 +221,14 @@ TEST_F(PostgresqlConnection, RefusesAPoolAStandbyAndAnOldServer) {
   now += 1s;
   fsm.take();
   fsm.due(now);
-  fsm.resolved();
-  fsm.connected({150018, 77, false}, now);
+  fsm.resolved({{"a:5432"}}, now);
+  fsm.connected({150018, 77, false, false}, now);
   fsm.queried(row({"77", "t", "t", ""}), now);
   EXPECT_EQ(seen.take(), failed(fault::reconnect, "the server is a standby"));
   now += 1s;
   fsm.due(now);
-  fsm.resolved();
-  fsm.connected({110005, 77, false}, now);
+  fsm.resolved({{"a:5432"}}, now);
+  fsm.connected({110005, 77, false, false}, now);
   EXPECT_EQ(seen.take(), failed(fault::refused, "the server's version is 11, 12 is needed"));
 }
 
@@ -241,10 +241,127 @@ TEST_F(PostgresqlConnection, AnAttemptThatTakesTooLongIsGivenUp) {
   EXPECT_EQ(seen.take(), failed(fault::try_later, "no connection within connect_timeout"));
 }
 
+/// Of several hosts.
+class PostgresqlHosts : public PostgresqlConnection {
+ protected:
+  using texts = std::vector<std::string>;
+
+  /// "close, 2500 ms, connect 0"
+  std::string todo() {
+    connection_actions const all = fsm.take();
+    texts words;
+    if (all.close) words.emplace_back("close");
+    if (all.sleep && all.until != time_point::max()) {
+      words.push_back(std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(all.until - now).count()) + " ms");
+    }
+    if (all.resolve) words.emplace_back("resolve");
+    if (all.connect) words.push_back("connect " + std::to_string(fsm.address_number()));
+    if (all.query) words.emplace_back("query");
+    std::string text;
+    for (std::string const& word : words) text += (text.empty() ? "" : ", ") + word;
+    return text;
+  }
+
+  void begin() {
+    if (!fsm.want_connection()) now += 10s;
+    fsm.due(now);
+    EXPECT_EQ(todo(), "5000 ms, resolve");
+  }
+
+  void settle(std::string_view is_standby) {
+    fsm.connected({150018, 77, true, true}, now);
+    EXPECT_TRUE(todo().ends_with("query"));
+    fsm.queried(row({"77", is_standby, "t", ""}), now);
+  }
+};
+
+TEST_F(PostgresqlHosts, ThePrimaryIsFoundThoughTheMachineOfTheFirstSaysNothing) {
+  begin();
+  fsm.resolved({{"a:1", "b:1", "c:1"}}, now);
+  EXPECT_EQ(todo(), "1666 ms, connect 0");
+  now += 1667ms;
+  fsm.due(now);
+  EXPECT_EQ(todo(), "close, 1666 ms, connect 1");
+  settle("t");
+  EXPECT_EQ(todo(), "close, 3333 ms, connect 2");
+  settle("f");
+  fsm.queried(row({"2", "1800000000000000", "5.6", "12345"}), now);
+  EXPECT_EQ(seen.take(), "up 77@12345 5.6;");
+  auto const log = fsm.take_log();
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0].words, "connected to db at c:1; passed over a:1: no connection within its share of connect_timeout; b:1: the server is a standby");
+  todo();
+  now += 2s;
+  fsm.failed("server closed the connection\n", now);
+  todo();
+  begin();
+  fsm.resolved({{"a:1", "b:1", "c:1"}}, now);
+  EXPECT_EQ(todo(), "1666 ms, connect 2") << "the last primary first";
+}
+
+TEST_F(PostgresqlHosts, WhenNoneIsThePrimaryTheErrorTellsOfEach) {
+  begin();
+  fsm.resolved({{"a:1", "b:1"}}, now);
+  fsm.failed("connection refused\n", now);
+  settle("t");
+  EXPECT_EQ(seen.take(), failed(fault::reconnect, "a:1: connection refused; b:1: the server is a standby"));
+}
+
+TEST_F(PostgresqlHosts, AWrongPasswordIsToldAtOnce) {
+  begin();
+  fsm.resolved({{"a:1", "b:1"}}, now);
+  fsm.failed("FATAL:  28P01: password authentication failed\n", now);
+  EXPECT_EQ(seen.take(), failed(fault::access_denied, "a:1: password authentication failed"));
+}
+
+TEST_F(PostgresqlHosts, ANameThatHangsKeepsTheOthersWaitingForAShareOnly) {
+  begin();
+  fsm.resolved({{"b:1"}, false}, now);
+  EXPECT_EQ(todo(), "1000 ms");
+  now += 1s;
+  fsm.due(now);
+  EXPECT_EQ(todo(), "4000 ms, connect 0");
+  fsm.resolved({{"a:1", "b:1"}}, now);
+  EXPECT_EQ(todo(), "") << "too late for this attempt";
+}
+
+TEST_F(PostgresqlHosts, ThatHaveNoAddressAreToldOf) {
+  begin();
+  fsm.resolved({{}, false, "'a': not found"}, now);
+  EXPECT_EQ(todo(), "");
+  fsm.resolved({{}, true, "'b': not found"}, now);
+  EXPECT_EQ(seen.take(), failed(fault::try_later, "'b': not found"));
+  todo();
+  begin();
+  now += 5s;
+  fsm.due(now);
+  EXPECT_EQ(seen.take(), failed(fault::try_later, "no connection within connect_timeout"));
+}
+
+TEST_F(PostgresqlHosts, WhoseNameMeansAnotherServerAreLeft) {
+  begin();
+  fsm.resolved({{"a:1"}}, now);
+  settle("f");
+  EXPECT_EQ(todo(), "query");
+  fsm.queried(row({"2", "1800000000000000", "5.6", "12345"}), now);
+  seen.take();
+  EXPECT_EQ(todo(), "10000 ms");
+  now += 10s;
+  fsm.due(now);
+  EXPECT_EQ(todo(), "10000 ms, resolve");
+  fsm.resolved({{"z:1"}, false}, now);
+  fsm.resolved({{"z:1"}, true, "'b': no answer"}, now);
+  fsm.resolved({{"z:1", "a:1"}}, now);
+  EXPECT_EQ(seen.take(), "") << "of some hosts nothing is known, or it is one of them";
+  fsm.resolved({{"z:1"}}, now);
+  EXPECT_EQ(seen.take(), "down the name of the server means another address now: z:1;");
+  EXPECT_EQ(todo(), "close, 0 ms");
+}
+
 TEST_F(PostgresqlConnection, WhatTheServerRefusesForGoodIsTold) {
   EXPECT_TRUE(fsm.want_connection());
   fsm.due(now);
-  fsm.resolved();
+  fsm.resolved({{"a:5432"}}, now);
   fsm.failed("FATAL:  28P01: password authentication failed\n", now);
   EXPECT_EQ(seen.take(), failed(fault::access_denied, "password authentication failed"));
 }
@@ -259,7 +376,7 @@ TEST_F(PostgresqlConnection, WhatWasSentOnALostConnectionIsNotSentOnTheNext) {
   EXPECT_TRUE(todo.close && todo.sleep);
   fsm.due(now);
   EXPECT_TRUE(fsm.take().resolve) << "at once after a connection that stood";
-  fsm.resolved();
+  fsm.resolved({{"a:5432"}}, now);
   fsm.take();
   fsm.connected({150018, 78, false}, now);
   fsm.queried(row({"78", "f", "t", ""}), now);

@@ -32,10 +32,10 @@ struct search {
 
   void silent() {
     now = choice.until();
-    choice.silent(now);
+    choice.silent("silent", now);
   }
 
-  void refused() { choice.refused(now); }
+  void refused() { choice.refused("refused", now); }
 
   // What an attempt does of which `what` tells how each address ends: s(ilent), r(efused), g(ood). Behind its end the rest is not tried.
   texts attempt(std::string_view what) {
@@ -68,15 +68,15 @@ TEST(AddressChoice, SilenceCostsAShareAndTheNextAddressFollows) {
 
 TEST(AddressChoice, RefusalCostsNoTime) {
   search s;
-  EXPECT_EQ(s.attempt("rrr"), (texts{"a 1666", "b 1666", "c 1666", "none"}));
-  EXPECT_EQ(s.attempt("rrr"), (texts{"a 1666", "b 1666", "c 1666", "none"})) << "nothing was silent";
+  EXPECT_EQ(s.attempt("rrr"), (texts{"a 1666", "b 2500", "c 5000", "none"}));
+  EXPECT_EQ(s.attempt("rrr"), (texts{"a 1666", "b 2500", "c 5000", "none"})) << "nothing was silent";
 }
 
 TEST(AddressChoice, TheGoodOneComesFirstThenTheUnknownThenTheRefusedThenTheSilent) {
   search s;
   s.attempt("srg");
   s.list = {"a", "b", "c", "d"};
-  EXPECT_EQ(s.attempt("rrrr"), (texts{"c 1250", "d 1250", "b 1250", "a 1250", "none"}));
+  EXPECT_EQ(s.attempt("rrrr"), (texts{"c 1250", "d 1666", "b 2500", "a 5000", "none"}));
 }
 
 TEST(AddressChoice, AServerThatWasGoodAndFallsSilentIsTriedLastNextTime) {
@@ -148,7 +148,7 @@ TEST(AddressChoice, WhatIsNotInTheListAnyMoreIsForgotten) {
   s.list = {"d"};
   s.attempt("g");
   s.list = {"a", "d"};
-  EXPECT_EQ(s.attempt("rr"), (texts{"d 2500", "a 2500", "none"}));
+  EXPECT_EQ(s.attempt("rr"), (texts{"d 2500", "a 5000", "none"}));
   s.list = {"a", "d", "b"};
   EXPECT_EQ(s.attempt("r").front(), "b 1666") << "nothing is known of b, which has been silent before it was gone";
 }
@@ -156,7 +156,24 @@ TEST(AddressChoice, WhatIsNotInTheListAnyMoreIsForgotten) {
 TEST(AddressChoice, AnAddressThatIsListedTwiceHasOneTurn) {
   search s;
   s.list = {"a", "a", "b", "a"};
-  EXPECT_EQ(s.attempt("rr"), (texts{"a 2500", "b 2500", "none"}));
+  EXPECT_EQ(s.attempt("rr"), (texts{"a 2500", "b 5000", "none"}));
+}
+
+TEST(AddressChoice, SaysOfEachAddressWhyItCouldNotBeUsed) {
+  search s;
+  s.list = {"a"};
+  s.attempt("r");
+  EXPECT_EQ(s.choice.words(), "refused");
+  s.list = {"a", "b"};
+  s.attempt("rs");
+  EXPECT_EQ(s.choice.words(), "b: refused; a: silent");
+  s.begin();
+  EXPECT_EQ(s.choice.words(), "");
+  s.list.clear();
+  for (int i = 0; i < 64; ++i) s.list.push_back(std::to_string(i));
+  s.begin();
+  while (s.choice.next(s.now)) s.refused();
+  EXPECT_LT(s.choice.words().size(), 600u);
 }
 
 TEST(AddressChoice, WithoutAddressesThereIsNothingToTry) {

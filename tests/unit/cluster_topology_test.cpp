@@ -24,7 +24,7 @@ std::vector<named_slots> thirds(std::string const& third = "c") {
 
 struct nodes {
   explicit nodes(std::string const& url = "redis-cluster://s0:1,s1:1", std::map<std::string, std::string> mapped = {})
-      : address_map{std::move(mapped)}, core{parse_cluster(url).seeds, {.refresh = 10s, .patience = 3s}, address_map} {}
+      : address_map{std::move(mapped)}, core{parse_cluster(url).seeds, {.refresh = 10s, .patience = 3s}, address_map, {5s, 30s}} {}
 
   /// In words, what is to be done.
   std::string todo() {
@@ -77,13 +77,33 @@ TEST(ClusterTopology, APasswordThatIsWrongIsToldAtOnce) {
 
 TEST(ClusterTopology, AsksTheMastersToWhenTheSeedsAreGone) {
   nodes n;
+  EXPECT_EQ(n.asked(), "s0");
   (void)n.told();
   std::vector<std::string> tried;
   for (int i = 0; i < 6; ++i) {
+    n.now += 1ms;
     EXPECT_EQ(n.failed("gone"), "") << "the map that was known goes on to count";
     tried.push_back(n.asked());
   }
   EXPECT_EQ(tried, (std::vector<std::string>{"s1", "a", "b", "c", "s0", "s1"}));
+}
+
+TEST(ClusterTopology, ASeedThatSaysNothingCostsItsShareAndIsAskedLastNextTime) {
+  nodes n{"redis-cluster://s0:1,s1:1"};
+  address to;
+  EXPECT_EQ(n.core.locate_asked(to, n.now).within, 2500ms);
+  n.now += 2500ms;
+  EXPECT_EQ(n.failed("s0: no connection"), "");
+  EXPECT_EQ(n.core.locate_asked(to, n.now).within, 2500ms);
+  EXPECT_EQ(to.host, "s1");
+  (void)n.told();
+  (void)n.failed("it has gone away");
+  std::vector<std::string> tried;
+  for (int i = 0; i < 5; ++i) {
+    tried.push_back(n.asked());
+    EXPECT_EQ(n.failed("refused"), "");
+  }
+  EXPECT_EQ(tried, (std::vector<std::string>{"a", "b", "c", "s1", "s0"}));
 }
 
 TEST(ClusterTopology, MovedChangesOneSlotAndAsksForTheMapOnce) {
@@ -143,6 +163,7 @@ TEST(ClusterTopology, TheAddressMapCountsForWhatNodesSay) {
 
 TEST(ClusterTopology, ALostMasterIsAskedAboutTenTimesASecondAndAtLastAtAnotherNode) {
   nodes n;
+  EXPECT_EQ(n.asked(), "s0");
   (void)n.told();
   n.now += 5s;
   n.core.reached(0, false, n.now);

@@ -113,7 +113,7 @@ struct machine : protocol::wire_events {
     }
     add(last.ask, "ask");
     add(last.resolve, "resolve");
-    add(last.connect, "connect(" + std::to_string(fsm.address_number()) + ")");
+    add(last.connect, last.connect ? "connect(" + std::to_string(fsm.address_number()) + ")" : "");
     add(last.handshake, "handshake");
     add(last.flush, "flush");
     add(last.write, "write");
@@ -127,7 +127,14 @@ struct machine : protocol::wire_events {
     return due();
   }
   std::string due() { return fsm.due(now), todo(); }
-  std::string resolved(std::size_t n) { return fsm.resolved(n, now), todo(); }
+  std::string resolved(texts found) { return fsm.resolved(std::move(found), now), todo(); }
+  /// One: as of a host that is an address in numbers. Several: "a0", "a1" ...
+  std::string resolved(std::size_t n) {
+    if (n == 1) return resolved(texts{host_and_port(fsm.where().host, fsm.where().port)});
+    texts all;
+    for (std::size_t i = 0; i < n; ++i) all.push_back("a" + std::to_string(i));
+    return resolved(all);
+  }
   std::string connected() { return fsm.connected(now), todo(); }
   std::string refused(std::string_view why) { return fsm.refused(why, now), todo(); }
   std::string handshaken() { return fsm.handshaken(now), todo(); }

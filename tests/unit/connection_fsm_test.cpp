@@ -49,16 +49,143 @@ TEST(ConnectionFsm, ShakesHandsBeforeItGreets) {
 TEST(ConnectionFsm, TriesEveryAddressOfAHostInTurn) {
   machine m;
   m.want();
-  EXPECT_EQ(m.resolved(3), "connect(0)");
-  EXPECT_EQ(m.refused("first"), "connect(1)");
-  EXPECT_EQ(m.refused("second"), "connect(2)");
+  EXPECT_EQ(m.resolved(3), "sleep(1666) connect(0)");
+  EXPECT_EQ(m.refused("first"), "close sleep(2500) connect(1)");
+  EXPECT_EQ(m.refused("second"), "close sleep(5000) connect(2)");
   EXPECT_EQ(m.heard(), texts{});
   EXPECT_EQ(m.refused("third"), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"failed 2: redis://h:6379: third"});
+  EXPECT_EQ(m.heard(), texts{"failed 2: redis://h:6379: a0: first; a1: second; a2: third"});
   EXPECT_EQ(m.due(), "sleep(5000) resolve") << "the name may mean something else by now";
-  EXPECT_EQ(m.resolved(2), "connect(0)");
-  EXPECT_EQ(m.refused("first"), "connect(1)");
+  EXPECT_EQ(m.resolved(2), "sleep(2500) connect(0)");
+  EXPECT_EQ(m.refused("first"), "close sleep(5000) connect(1)");
   EXPECT_EQ(m.connected(), "write read");
+  m.written();
+  m.log.clear();
+  m.received(greeting_answer);
+  EXPECT_EQ(m.log, texts{"connected to redis://h:6379 at a1; passed over a0: first"});
+}
+
+TEST(ConnectionFsm, AnAddressThatSaysNothingCostsItsShareAndIsTriedLastNextTime) {
+  using step = std::function<void(machine&)>;
+  std::vector<std::pair<char const*, step>> const silent{
+      {"connecting", [](machine&) {}},
+      {"handshaking", [](machine& m) { m.connected(); }},
+      {"greeting",
+       [](machine& m) {
+         m.connected();
+         m.handshaken();
+         m.written(5);
+         m.received("%4\r\n");
+       }},
+  };
+  for (auto const& [name, until_silent] : silent) {
+    machine m{machine::tcp(), {.handshakes = true}};
+    m.want();
+    m.resolved(2);
+    until_silent(m);
+    m.now += 2500ms;
+    EXPECT_EQ(m.due(), "close sleep(2500) connect(1)") << name;
+    EXPECT_EQ(m.heard(), texts{}) << name;
+    m.connected();
+    EXPECT_EQ(m.handshaken(), "write read") << name;
+    EXPECT_TRUE(m.fsm.bytes().starts_with("*7\r\n$5\r\nHELLO")) << name;
+    m.written();
+    EXPECT_EQ(m.received(greeting_answer), "log sleep(10000) flush read") << name;
+    EXPECT_EQ(m.heard().size(), 1u) << name;
+    EXPECT_NE(m.log.at(0).find("passed over a0: "), std::string::npos) << m.log.at(0);
+    m.flush();
+    m.now += 2s;
+    m.failed("read: end");
+    m.due();
+    EXPECT_EQ(m.resolved(2), "sleep(2500) connect(1)") << name << ": the silent one would cost its share once more";
+  }
+}
+
+TEST(ConnectionFsm, AnAddressThatIsNotTheServerToTalkToIsPassedOver) {
+  for (std::string const& said : texts{"-LOADING Redis is loading\r\n", "%2\r\n" + bulk("version") + bulk("7.0") + bulk("role") + bulk("replica")}) {
+    machine m;
+    m.want();
+    m.resolved(2);
+    m.connected();
+    m.written();
+    EXPECT_EQ(m.received(said), "close sleep(5000) connect(1)") << said;
+    texts const told{"failed 3: redis://h:6379: a0: the server is a replica"};  // it may be the master again when it is tried once more
+    EXPECT_EQ(m.heard(), said.front() == '%' ? told : texts{}) << said;
+  }
+  machine m;
+  m.want();
+  m.resolved(2);
+  m.connected();
+  m.written();
+  m.received("-WRONGPASS invalid\r\n");
+  ASSERT_EQ(m.told.size(), 1u) << "a wrong password is told at once";
+  EXPECT_TRUE(m.told[0].starts_with("failed 5: redis://h:6379: a0: ")) << m.told[0];
+}
+
+TEST(ConnectionFsm, WhenAllAddressesAreSilentEachHasItsTurnFirstAndMoreTime) {
+  machine m;
+  m.want();
+  EXPECT_EQ(m.resolved(2), "sleep(2500) connect(0)");
+  m.now += 2500ms;
+  EXPECT_EQ(m.due(), "close sleep(2500) connect(1)");
+  m.now += 2500ms;
+  EXPECT_EQ(m.due(), "log close sleep(0)");
+  EXPECT_EQ(m.heard(),
+            texts{"failed 2: redis://h:6379: a0: no connection within its share of connect_timeout; a1: no connection within connect_timeout"});
+  m.due();
+  EXPECT_EQ(m.resolved(2), "connect(0)") << "until the end of the attempt";
+  m.now += 5s;
+  m.due();
+  m.now += m.slept;
+  m.due();
+  EXPECT_EQ(m.resolved(2), "connect(1)");
+}
+
+TEST(ConnectionFsm, ALookUpThatTakesLongLeavesTheRestOfTheAttempt) {
+  machine m;
+  m.want();
+  m.now += 4s;
+  EXPECT_EQ(m.resolved(2), "sleep(500) connect(0)");
+  m.now += 500ms;
+  EXPECT_EQ(m.due(), "close sleep(500) connect(1)");
+}
+
+TEST(ConnectionFsm, LooksUpItsNameAgainWhileItIsConnectedAndGoesWhereItPointsTo) {
+  machine m;
+  m.want();
+  m.resolved(texts{"1.1.1.1:6379"});
+  m.connected();
+  m.written();
+  EXPECT_EQ(m.received(greeting_answer), "log sleep(10000) flush read");
+  m.flush();
+  m.heard();
+  m.now += 10s;
+  EXPECT_EQ(m.due(), "sleep(10000) resolve");
+  EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379", "1.1.1.1:6379"}), nothing) << "one of its addresses is the present one";
+  m.now += 10s;
+  EXPECT_EQ(m.due(), "sleep(10000) resolve");
+  m.fsm.not_resolved("no answer", m.now);
+  EXPECT_EQ(m.todo(), nothing) << "without an answer all stays as it is";
+  m.now += 10s;
+  EXPECT_EQ(m.due(), "sleep(10000) resolve");
+  EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379"}), "log close sleep(0)");
+  EXPECT_EQ(m.heard(), texts{"disconnected: the name h means another address now: 2.2.2.2:6379"});
+  EXPECT_EQ(m.due(), "sleep(5000) resolve");
+  EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379"}), "connect(0)");
+  m.connected();
+  m.written();
+  m.received(greeting_answer);  // the same run of the server
+  m.heard();
+  m.now += 10s;
+  m.due();
+  EXPECT_EQ(m.resolved(texts{"1.1.1.1:6379"}), nothing) << "of the same server, as is known by now";
+}
+
+TEST(ConnectionFsm, AnAddressInNumbersIsNotLookedUpAgain) {
+  machine m;
+  m.until_up();
+  m.now += 1h;
+  EXPECT_EQ(m.due(), nothing);
 }
 
 TEST(ConnectionFsm, SaysOfEachStepWhyItFailed) {
@@ -119,7 +246,7 @@ TEST(ConnectionFsm, SaysOfEachStepWhyItFailed) {
 TEST(ConnectionFsm, GivesUpAnAttemptThatTakesTooLongInWhateverStep) {
   std::vector<std::pair<char const*, std::function<void(machine&)>>> const steps{
       {"resolving", [](machine&) {}},
-      {"connecting", [](machine& m) { m.resolved(2); }},
+      {"connecting", [](machine& m) { m.resolved(1); }},
       {"connecting to the second",
        [](machine& m) {
          m.resolved(2);
@@ -154,10 +281,13 @@ TEST(ConnectionFsm, GivesUpAnAttemptThatTakesTooLongInWhateverStep) {
     EXPECT_EQ(m.heard(), texts{});
     m.now += 1ms;
     EXPECT_EQ(m.due(), "log close sleep(0)") << name;
-    bool const in_handshake = std::string_view{name} == "handshaking";
-    EXPECT_EQ(m.heard(), texts{in_handshake ? "failed 8: redis://h:6379: no answer to the TLS handshake within connect_timeout; is this a TLS port?"
-                                            : "failed 2: redis://h:6379: no connection within connect_timeout"})
-        << name;
+    std::string words = "failed 2: redis://h:6379: no connection within connect_timeout";
+    if (std::string_view{name} == "handshaking") {
+      words = "failed 8: redis://h:6379: no answer to the TLS handshake within connect_timeout; is this a TLS port?";
+    } else if (std::string_view{name} == "connecting to the second") {
+      words = "failed 2: redis://h:6379: a0: x; a1: no connection within connect_timeout";
+    }
+    EXPECT_EQ(m.heard(), texts{words}) << name;
     EXPECT_EQ(m.due(), "sleep(5000) resolve") << name;
   }
 }
@@ -195,6 +325,34 @@ TEST(ConnectionFsm, WaitsLongerAfterEachFailureAndNotAfterAConnectionThatLasted)
   EXPECT_EQ(up_for(1001ms), 0ms);
   EXPECT_GE(up_for(0ms), 25ms);
   EXPECT_EQ(up_for(2s), 0ms);
+}
+
+TEST(ConnectionFsm, DoesNotPauseForLongWhileALockHasAShortLease) {
+  machine m;
+  m.until_up();
+  (void)m.fsm.send(protocol::acquire_command{.name = "a", .id = 1, .lease = 400ms});
+  m.now += 2s;
+  m.failed("read: end");
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_LE(m.slept, 40ms) << i;
+    m.now += m.slept;
+    m.due();
+    m.resolved(1);
+    m.refused("refused");
+  }
+  m.now += m.slept;
+  m.due();
+  m.resolved(1);
+  m.connected();
+  m.written();
+  m.received(greeting_answer);
+  (void)m.fsm.send(protocol::acquire_command{.name = "b", .id = 2, .lease = 60s});
+  for (int i = 0; i < 10; ++i) {
+    m.failed("read: end");
+    m.now += m.slept;
+    m.due();
+  }
+  EXPECT_GT(m.slept, 1s) << "that lock is not there any more";
 }
 
 TEST(ConnectionFsm, PausesOfTwoClientsAreNotAlike) {

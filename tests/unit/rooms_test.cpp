@@ -30,11 +30,15 @@ std::vector<room> const& rooms() {
       {"quorum", {"base", "cohort", "protocol"}},
       {"resp", {}},
       {"net", {"base", "protocol/wire.hpp", "protocol/transport.hpp"}},
-      {"redis", {"base", "resp", "net", "protocol/gathering.hpp", "protocol/wire.hpp", "protocol/transport.hpp", "protocol/shards.hpp"}},
+      {"redis",
+       {"base", "resp", "net", "protocol/gathering.hpp", "protocol/shortest_lease.hpp", "protocol/wire.hpp", "protocol/transport.hpp",
+        "protocol/shards.hpp"}},
       {"memory", {"base", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
       {"zookeeper", {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp"}},
       {"backends", {"base", "cohort", "protocol", "quorum", "redis", "memory", "zookeeper"}},
-      {"postgresql", {"base", "net/shell.hpp", "protocol/wire.hpp", "protocol/transport.hpp", "backends/components.hpp"}},
+      {"postgresql",
+       {"base", "net/shell.hpp", "net/name_lookup.hpp", "protocol/shortest_lease.hpp", "protocol/wire.hpp", "protocol/transport.hpp",
+        "backends/components.hpp"}},
       {"client", {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "backends"}},
       {"cli", {"conch/"}},  // public headers, as every user
   };

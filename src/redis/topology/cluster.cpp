@@ -21,14 +21,18 @@ constexpr unsigned most_in_vain = 20;
 
 }  // namespace
 
-cluster::cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map)
-    : seeds_{std::move(seeds)}, map_{t, address_map} {
+cluster::cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map, address_choice::limits l)
+    : seeds_{std::move(seeds)}, limits_{l}, map_{t, address_map} {
   BOOST_ASSERT(!seeds_.empty());
 }
 
 void cluster::told(std::vector<named_slots> const& all, address const& by, time_point now) {
   BOOST_ASSERT(!all.empty());
   if (!std::exchange(is_connected_, true)) map_.connected(now);
+  if (turn_ == turn::under_way) {
+    choice_.succeeded();
+    turn_ = turn::good;
+  }
   bool const was_known = map_.is_known();
   map_.told(all, now);
   failures_ = 0;
@@ -60,7 +64,8 @@ void cluster::look() {
 void cluster::failed(fault what, std::string_view why) {
   is_connected_ = false;
   map_.failed();
-  ++next_to_ask_;
+  if (turn_ == turn::under_way) turn_ = turn::failed;
+  if (turn_ == turn::good) turn_ = turn::ended;
   ++failures_;
   // Each in turn, until one says that it never will.
   bool const all_failed = failures_ >= seeds_.size();
@@ -96,8 +101,8 @@ void cluster::due(time_point now) {
   actions_.ask = true;
 }
 
-location cluster::locate_asked(address& to, time_point) {
-  // The seeds, then the masters with slots that the map names: they may all have been replaced since the URL was written.
+/// The seeds, then the masters with slots that the map names: they may all have been replaced since the URL was written.
+std::vector<address> cluster::all_to_ask() const {
   std::vector<address> all = seeds_;
   for (std::size_t i = 0; i < map_.nodes(); ++i) {
     if (!map_.has_slots(i)) continue;
@@ -106,10 +111,26 @@ location cluster::locate_asked(address& to, time_point) {
     bool const listed = std::any_of(all.begin(), all.end(), [&](address const& other) { return other.host == one.host && other.port == one.port; });
     if (!listed) all.push_back(std::move(one));
   }
-  address const& next = all[next_to_ask_ % all.size()];
+  return all;
+}
+
+location cluster::locate_asked(address& to, time_point now) {
+  // What became of the one before: it had its time and said nothing, or it could not be used, or not any more.
+  if (turn_ == turn::failed && now >= choice_.until()) choice_.silent({}, now);
+  else if (turn_ == turn::failed || turn_ == turn::ended) choice_.refused({}, now);
+  bool const goes_on = turn_ == turn::failed && choice_.next(now);
+  if (!goes_on) {
+    to_ask_ = all_to_ask();
+    std::vector<std::string> names;
+    for (address const& one : to_ask_) names.push_back(host_and_port(one.host, one.port));
+    choice_.begin(std::move(names), limits_, now);
+    (void)choice_.next(now);
+  }
+  turn_ = turn::under_way;
+  address const& next = to_ask_[choice_.number()];
   to.host = next.host;
   to.port = next.port;
-  return {location::kind::here};
+  return {.what = location::kind::here, .within = choice_.until() - now};
 }
 
 void cluster::locate(std::size_t number, address& to) const {

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/address_choice.hpp"
 #include "base/url.hpp"
 #include "protocol/wire.hpp"
 #include "redis/locator.hpp"
@@ -47,8 +48,8 @@ class cluster {
     bool is_divided = false;  // TRYAGAIN: of the keys some are here, and others are not
   };
 
-  /// `address_map`: as in the config; outlives this.
-  cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map);
+  /// `address_map`: as in the config; outlives this. `l`: of an attempt to reach some node.
+  cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map, address_choice::limits l);
 
   // ---- inputs; then take()
   /// A node has answered with its map, which names some slots. The first answer of a connection says that there is one.
@@ -68,7 +69,7 @@ class cluster {
 
   // ---- outputs
   time_point next_due() const noexcept { return map_.next_due(); }
-  /// The node that is to be asked for the map next. To be called for each attempt to connect.
+  /// The node that is to be asked for the map next, and how long it may take to say something. To be called for each attempt to connect.
   location locate_asked(address& to, time_point now);
   /// Sets host and port of the node.
   void locate(std::size_t number, address& to) const;
@@ -82,13 +83,17 @@ class cluster {
 
  private:
   void look();
+  std::vector<address> all_to_ask() const;
 
   std::vector<address> const seeds_;
+  address_choice::limits const limits_;
   slot_map map_;
-  bool is_connected_ = false;    // for the map
-  std::size_t next_to_ask_ = 0;  // of the seeds, and behind them of the nodes
-  unsigned in_vain_ = 0;         // so often in a row the map was asked for without an end of the doubt
-  std::size_t failures_ = 0;     // in a row, of connections for the map
+  bool is_connected_ = false;  // for the map
+  address_choice choice_;
+  std::vector<address> to_ask_;                                                                // what it chooses from
+  enum class turn : std::uint8_t { none, under_way, good, failed, ended } turn_ = turn::none;  // of the node that is asked
+  unsigned in_vain_ = 0;      // so often in a row the map was asked for without an end of the doubt
+  std::size_t failures_ = 0;  // in a row, of connections for the map
   struct node {
     std::string where, id;
   };

@@ -239,8 +239,9 @@ void observer::not_too_late(sim_acquisition const& a) const {
   }
   if (a.once && a.until == time_point::max()) {
     // One attempt: patience with a server that is away, what was asked before it went, and a place here that is being left.
-    // A connection attempt whose packets are lost takes all the time it has, and the next comes after a pause.
-    nanos const connecting = count(c.settings().settings.connect_timeout) + count(c.settings().settings.reconnect_max);
+    // A connection attempt whose packets are lost takes all the time it has, and so may one before it whose name or address says nothing. The next
+    // comes after a pause.
+    nanos const connecting = 2 * (count(c.settings().settings.connect_timeout) + count(c.settings().settings.reconnect_max));
     nanos const patience = (count(c.settings().settings.offline_timeout) + 3 * count(c.settings().settings.command_timeout)) * 102 / 100;
     // What a master has granted that is none any more is asked for again; that of the new one may last as long as a claim until it is given back.
     nanos const claim = plan_.synced ? std::min<nanos>(count(c.settings().settings.claim), a.lease.count() * millisecond) : 0;

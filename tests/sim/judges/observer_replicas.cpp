@@ -120,8 +120,8 @@ void observer::told_of_switch(int client) {
   sim_client const& c = *world_.clients()[static_cast<std::size_t>(client)];
   config const& settings = c.settings().settings;
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
-  // An attempt at the old address may be under way.
-  nanos const connecting = settings.connect_timeout.count() + settings.reconnect_max.count() + 2 * plan_.connect_time + 20 * hop +
+  // An attempt at the old address may be under way, and one at the new may meet a name or an address that says nothing.
+  nanos const connecting = 2 * (settings.connect_timeout.count() + settings.reconnect_max.count()) + 2 * plan_.connect_time + 20 * hop +
                            (10 + static_cast<nanos>(plan_.names)) * millisecond;
   link_ptr const& l = c.connection();
   // Whom nobody tells, and whose connection stays, is told by the first answer: that to its next renewal.
@@ -142,7 +142,7 @@ void observer::sentinel_knows(std::size_t sentinel, std::size_t server) {
     sim_client const& c = *each;
     config const& settings = c.settings().settings;
     // It may have to find out first that its connection to the Sentinel has ended.
-    nanos const listens = settings.command_timeout.count() + settings.connect_timeout.count() + settings.reconnect_max.count() + 20 * hop;
+    nanos const listens = settings.command_timeout.count() + 2 * (settings.connect_timeout.count() + settings.reconnect_max.count()) + 20 * hop;
     nanos const since = world_.now() - listens;
     if (!c.alive() || c.paused() || c.last_pause_end() > since || c.started_at() > since) continue;
     bool const cut = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {

@@ -59,6 +59,7 @@ void quorum_client::start() {
     how.in_turns = in_turns;
     if (!world.calm && world.random().chance(20)) how.slowest_write = world.latency;  // (what is quick is judged where nobody is ill)
     how.dead_addresses = 5;
+    how.hanging_lookups = 2;
     one.connection = std::make_unique<sim_connection>(one, settings, id, world.random().next(), how);
     one.connection->report_to(one);
     // The attempt is three digits of a vote's id.

@@ -126,8 +126,11 @@ class sim_cluster::node final : public protocol::wire,
 sim_cluster::sim_cluster(world& w, outside& o, sim_connection::shell& of, config const& settings, std::string const& client_id,
                          redis::cluster_url url, sim_connection::habits h, std::uint64_t seed)
     : world_{w}, outside_{o}, shell_{of}, settings_{settings}, client_id_{client_id}, url_{std::move(url)}, habits_{h}, random_{seed},
-      core_{url_.seeds, {.refresh = settings.topology_refresh, .patience = settings.command_timeout}, settings.address_map}, talk_{core_, *this},
-      for_map_{*this}, to_asked_{for_map_, settings, client_id, random_.next(), h, {&talk_, &talk_}} {}
+      core_{url_.seeds,
+            {.refresh = settings.topology_refresh, .patience = settings.command_timeout},
+            settings.address_map,
+            {settings.connect_timeout, settings.lease}},
+      talk_{core_, *this}, for_map_{*this}, to_asked_{for_map_, settings, client_id, random_.next(), h, {&talk_, &talk_}} {}
 
 sim_cluster::~sim_cluster() = default;
 

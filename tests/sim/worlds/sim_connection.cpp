@@ -1,5 +1,6 @@
 #include "sim/worlds/sim_connection.hpp"
 
+#include "protocol/shortest_lease.hpp"
 #include "sim/judges/observer.hpp"
 
 #include <algorithm>
@@ -23,6 +24,7 @@ sim_connection::sim_connection(shell& of, config const& settings, std::string co
                                                                                                                                 r.talk == nullptr} {}
 
 void sim_connection::send(protocol::command const& c) {
+  shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c));
   switch (fsm_.send(c)) {
     case redis::connection_fsm::flush_due::no: return;
     case redis::connection_fsm::flush_due::later: flush_due_ = true; return;
@@ -111,14 +113,16 @@ void sim_connection::take_in(time_point now) {
 /// What has just ended is made again after a pause: P10, no server is asked all the time; P4, nobody waits for long.
 void sim_connection::pauses(duration length, time_point now) {
   bool const was_up = up_since_ != time_point{};
+  if (was_up) was_silent_ = false;
   bool const lasted = was_up && now - up_since_ > std::chrono::seconds{1};
   failures_ = was_up ? 0 : failures_ + 1;
   up_since_ = {};
   if (lasted && length != duration::zero()) throw violation{4, "a connection that lasted is not made again at once"};
   if (located_) return;  // a replica is greeted again all the time, and at another place everything begins anew
   if (length > settings_.reconnect_max) throw violation{4, "a pause between attempts to connect is longer than the longest"};
-  duration const least =
-      failures_ < 2 ? duration::zero() : std::min(settings_.reconnect_min * (1 << std::min(failures_ - 2, 12)), settings_.reconnect_max) / 2;
+  // Holds with a short lease are to outlive an outage.
+  duration const longest = std::min(settings_.reconnect_max, shortest_lease_ / 10);
+  duration const least = failures_ < 2 ? duration::zero() : std::min(settings_.reconnect_min * (1 << std::min(failures_ - 2, 12)), longest) / 2;
   if (length < least) throw violation{10, "attempt " + std::to_string(failures_) + " to connect failed, and the next comes too soon"};
 }
 
@@ -136,8 +140,10 @@ void sim_connection::carry_out(time_point now) {
       end_.clear();
       read_ = 0;
       shell_.hang_up(*this);
-      pauses(todo.until - now, now);
-      if (was_refused_) throw violation{4, "a host is given up, and somebody is at its next address"};
+      if (!todo.connect) {
+        pauses(todo.until - now, now);
+        given_up(now);
+      }
     }
     if (todo.sleep) {
       ++sleep_;
@@ -147,28 +153,61 @@ void sim_connection::carry_out(time_point now) {
         });
       }
     }
-    if (todo.resolve) {
-      std::int64_t const found = habits_.dead_addresses != 0 && random_.chance(habits_.dead_addresses) ? random_.between(2, 3) : 1;
-      alive_ = static_cast<std::size_t>(random_.below(found));
-      fsm_.resolved(static_cast<std::size_t>(found), now);
-    }
-    if (todo.connect) {
-      if (fsm_.address_number() == alive_) {
-        shell_.open(*this);
-      } else {
-        shell_.later(0, [this, mine = generation_](time_point at) {
-          if (mine != generation_) return;
-          was_refused_ = fsm_.address_number() < alive_;
-          input(at, [&] { fsm_.refused("nobody is there", at); });
-          was_refused_ = false;
-        });
-      }
-    }
+    if (todo.resolve) look_up(now);
+    if (todo.connect) dial();
     flush_due_ = flush_due_ || todo.flush;
     if (todo.write) write_at_most(habits_.slowest_write);
     reading_ = reading_ || todo.read;
     if (todo.go_on) shell_.later(0, [this](time_point at) { input(at, [&] { fsm_.due(at); }); });
   }
+}
+
+/// Of a host with several addresses somebody is at one. At the others nobody is: they refuse, or say nothing. A look-up may say nothing, too. What is
+/// well is tried at the latest in the attempt behind one that met silence: so the bounds of the judges count two.
+void sim_connection::look_up(time_point now) {
+  if (fsm_.is_up()) return fsm_.resolved(found_, now);
+  attempt_began_ = now;
+  tried_ = 0;
+  tried_alive_ = false;
+  bool const may_be_silent = !std::exchange(met_silence_, false);
+  if (may_be_silent && habits_.hanging_lookups != 0 && random_.chance(habits_.hanging_lookups)) {
+    met_silence_ = was_silent_ = true;
+    return;
+  }
+  std::int64_t const found = habits_.dead_addresses != 0 && random_.chance(habits_.dead_addresses) ? random_.between(2, 3) : 1;
+  alive_ = static_cast<std::size_t>(random_.below(found));
+  silent_ = found > 1 && may_be_silent && random_.chance(30) ? static_cast<std::size_t>(random_.below(found)) : alive_;
+  found_.clear();
+  for (std::int64_t i = 0; i < found; ++i) found_.push_back("address " + std::to_string(i));
+  fsm_.resolved(found_, now);
+}
+
+void sim_connection::dial() {
+  std::size_t const number = fsm_.address_number();
+  ++tried_;
+  if (number == alive_) {
+    tried_alive_ = true;
+    return shell_.open(*this);
+  }
+  if (number == silent_) {
+    met_silence_ = true;
+    return;
+  }
+  shell_.later(0, [this, mine = generation_](time_point at) {
+    if (mine != generation_) return;
+    was_refused_ = true;
+    input(at, [&] { fsm_.refused("nobody is there", at); });
+    was_refused_ = false;
+  });
+}
+
+/// An attempt has come to nothing.
+void sim_connection::given_up(time_point now) {
+  bool const had_time = now < attempt_began_ + settings_.connect_timeout;
+  if (was_refused_ && !tried_alive_ && had_time) throw violation{4, "a host is given up, and somebody is at its next address"};
+  // Where everything was silent before, one address may have all the time.
+  bool const was_left_alone = tried_ == 1 && found_.size() > 1 && met_silence_ && !had_time;
+  if (was_left_alone && !std::exchange(was_silent_, true)) throw violation{4, "a silent address has cost a whole attempt"};
 }
 
 /// All at once; or, where streams are slow, some of it, after a while. Until then the bytes must not change. However many parts the

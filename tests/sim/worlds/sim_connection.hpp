@@ -11,6 +11,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace conch::sim {
 
@@ -38,6 +39,7 @@ class sim_connection {
     bool in_turns = true;     // what is to be written at once is
     nanos slowest_write = 0;  // 0: the stream takes all at once
     int dead_addresses = 0;   // look-ups that find one that nobody is at, in a hundred
+    int hanging_lookups = 0;  // look-ups that say nothing, in a hundred
   };
 
   sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h, redis::connection_fsm::roles r = {});
@@ -68,7 +70,10 @@ class sim_connection {
   template <class F>
   void input(time_point now, F const& what);
   void carry_out(time_point now);
+  void look_up(time_point now);
+  void dial();
   void pauses(duration length, time_point now);
+  void given_up(time_point now);
   void write_at_most(nanos left);
   void take_in(time_point now);
 
@@ -79,13 +84,20 @@ class sim_connection {
   habits const habits_;
   bool const located_;                        // the server may be elsewhere each time
   std::uint64_t generation_ = 0, sleep_ = 0;  // of the stream, and of the timer
-  std::size_t alive_ = 0;                     // the address at which somebody is
+  std::vector<std::string> found_;            // the addresses
+  std::size_t alive_ = 0, silent_ = 0;        // the one at which somebody is; one that says nothing, or alive_
+  std::size_t tried_ = 0;                     // in this attempt
+  bool tried_alive_ = false;
+  bool met_silence_ = false;  // this attempt, of an address or of a look-up
+  bool was_silent_ = false;   // an attempt since the last connection
+  time_point attempt_began_{};
   bool open_ = false, reading_ = false, flush_due_ = false;
-  bool was_refused_ = false;              // just now, at an address behind which there is another
-  int failures_ = 0;                      // of attempts, in a row
-  time_point up_since_{};                 // of this connection; never: it is not up
-  std::string unread_, under_way_, end_;  // end_: why, once all is read
-  std::size_t read_ = 0;                  // of unread_
+  bool was_refused_ = false;                   // just now
+  duration shortest_lease_ = duration::max();  // that was ever asked for
+  int failures_ = 0;                           // of attempts, in a row
+  time_point up_since_{};                      // of this connection; never: it is not up
+  std::string unread_, under_way_, end_;       // end_: why, once all is read
+  std::size_t read_ = 0;                       // of unread_
 };
 
 }  // namespace conch::sim

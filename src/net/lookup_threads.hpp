@@ -1,0 +1,69 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "net/name_lookup.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace conch::net {
+
+/// The threads of a process that ask getaddrinfo, and who waits for what they hear (name_lookup).
+class lookup_threads {
+ public:
+  class waiter {
+   public:
+    virtual ~waiter() = default;
+    /// Once, from any thread. It must not call back.
+    virtual void answered(name_lookup::error_code ec, name_lookup::addresses const& found) noexcept = 0;
+  };
+
+  /// It is never destroyed: a thread of it may outlive main(). A child of fork() has none of its parent's threads, and gets one of its own.
+  static lookup_threads& of_this_process();
+
+  /// The waiter is told, unless it is gone by then.
+  void ask(std::string const& host, std::uint16_t port, std::shared_ptr<waiter> const& who);
+
+ private:
+  using clock = std::chrono::steady_clock;
+  using key = std::pair<std::string, std::uint16_t>;
+  struct answer {
+    name_lookup::error_code ec;
+    name_lookup::addresses found;
+  };
+  struct entry {
+    std::size_t asking = 0;           // threads, and places in the queue
+    clock::time_point newest{};       // when the last of them was begun
+    std::optional<answer> late = {};  // nobody waited for it; it is for the next one that asks
+    clock::time_point late_since{};
+    std::vector<std::weak_ptr<waiter>> waiting{};
+  };
+
+  explicit lookup_threads(lookup_threads* inherited);
+  static answer look_up(key const& k) noexcept;
+  void begin(key const& k);
+  void run(key k) noexcept;
+  bool take_from_queue(key& k) noexcept;
+  void tell(key const& k, answer const& a) noexcept;
+  void forget_old(clock::time_point now);
+
+  pid_t const process_;
+  lookup_threads* const inherited_;  // of the parent process: not to be touched, and not lost to a checker of leaks
+  std::mutex mutex_;                 // guards what follows
+  std::map<key, entry> names_;
+  std::deque<key> queue_;  // there were too many threads
+  std::size_t threads_ = 0;
+};
+
+}  // namespace conch::net
