@@ -57,7 +57,7 @@ class [[nodiscard]] hold {
 
   /// True if the hold is neither released nor lost, and its deadline has not passed by the local clock. A write that must not
   /// come late carries fence() as well: a thread may be stopped between this call and the write.
-  [[nodiscard]] CONCH_API bool valid() const noexcept;
+  CONCH_API bool valid() const noexcept;
 
   /// The hold is not valid after this moment, unless it is renewed: each renewal moves it on, so a copy is soon too early. Do not end what
   /// you do under the lock at a copied deadline: ask valid(), or wait for async_lost(), or follow the deadline with async_renewed().
@@ -66,11 +66,11 @@ class [[nodiscard]] hold {
   /// The first renewal, a third of a claim later, confirms it: from then on the deadline is that of a whole lease.
   ///
   /// time_point::min() when lost, released or empty.
-  [[nodiscard]] CONCH_API time_point deadline() const noexcept;
+  CONCH_API time_point deadline() const noexcept;
 
   /// The fencing token: positive, and greater than that of every earlier grant of the same name. A guarded resource that
   /// remembers the greatest token it has seen, and refuses smaller ones, cannot be changed by a stale holder. 0 when empty.
-  [[nodiscard]] CONCH_API std::int64_t fence() const noexcept;
+  CONCH_API std::int64_t fence() const noexcept;
 
   /// For a write that the server itself refuses once this hold has ended: key, id and token, for guarded_command() and for scripts of yours.
   /// Coroutines to which this client hands the lock on in memory (config::local_slice) share one id: the server cannot tell them apart.
@@ -78,14 +78,14 @@ class [[nodiscard]] hold {
   /// Result: empty if this is empty, released or lost. A guard that was made before the loss stays, and is refused.
   /// Throws boost::system::system_error: errc::not_supported if the lock is not on one Redis server (a quorum, memory://).
   /// Thread safety: as the const functions. Round trips: none.
-  [[nodiscard]] CONCH_API write_guard guard() const;
+  CONCH_API write_guard guard() const;
 
   /// The segment of a striped_mutex: 1 to the number of segments. 0 for every other lock, and when empty.
-  [[nodiscard]] CONCH_API std::uint32_t segment() const noexcept;
+  CONCH_API std::uint32_t segment() const noexcept;
 
   /// Of a semaphore: how many permits the hold has. Of any other lock 1, and 0 when empty. Who asked for more than the limit, and was given
   /// all of it, is taken for as large as it asked.
-  [[nodiscard]] CONCH_API std::uint32_t permits() const;
+  CONCH_API std::uint32_t permits() const;
 
   /// Releases the lock and waits for the server's answer.
   ///

@@ -52,9 +52,9 @@ class [[nodiscard]] multi_hold {
 
   explicit operator bool() const noexcept { return !holds_.empty(); }  ///< True if all were granted, also when lost since.
   /// True if all of them are valid.
-  [[nodiscard]] CONCH_API bool valid() const noexcept;
+  CONCH_API bool valid() const noexcept;
   /// That of the hold that ends first, and as hold::deadline() it moves on. time_point::min() when empty.
-  [[nodiscard]] CONCH_API time_point deadline() const noexcept;
+  CONCH_API time_point deadline() const noexcept;
   /// The single holds, for their fencing tokens and guards: in the order of acquiring, which is that of the bytes of the names.
   std::vector<hold> const& holds() const noexcept { return holds_; }
   /// The fencing token of the hold with this index in holds(), or of the mutex of this name. 0: there is none.

@@ -84,7 +84,7 @@ class [[nodiscard]] reentrant_hold {
 
   explicit operator bool() const noexcept { return level_ != nullptr; }  ///< True if granted, also when lost since.
   /// As those of hold; the same for all levels of one owner in one process.
-  [[nodiscard]] bool valid() const noexcept { return level_ && detail::hold_of_level(*level_).valid(); }
+  bool valid() const noexcept { return level_ && detail::hold_of_level(*level_).valid(); }
   time_point deadline() const noexcept { return level_ ? detail::hold_of_level(*level_).deadline() : time_point::min(); }  ///< As hold::deadline().
   std::int64_t fence() const noexcept { return level_ ? detail::hold_of_level(*level_).fence() : 0; }  ///< As hold::fence(); of all levels.
   /// As hold::guard(); the same for all levels of one owner in one process.
