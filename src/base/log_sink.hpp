@@ -9,6 +9,8 @@ namespace conch::engine {
 class log_sink {
  public:
   virtual void note(bool is_error, std::string_view words) = 0;
+  /// What is as it should be, and worth knowing.
+  virtual void inform(std::string_view /*words*/) {}
 
  protected:
   ~log_sink() = default;

@@ -3,6 +3,7 @@
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/measure.hpp"
+#include "cli/output.hpp"
 #include "cli/server_connection.hpp"
 #include "cli/show.hpp"
 
@@ -10,7 +11,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <iostream>
 
 namespace conch::cli {
 
@@ -37,9 +37,12 @@ boost::json::object as_json(std::vector<duration> const& all) {
   return o;
 }
 
-void print(char const* what, std::vector<duration> const& all, std::string const& more) {
+void print_line(char const* what, std::vector<duration> const& all, std::string const& more) {
   std::string const words = more.empty() ? more : "  " + more;
-  std::printf("%-17s  p50 %-8s  p99 %s%s\n", what, readable(quantile(all, 0.5)).c_str(), readable(quantile(all, 0.99)).c_str(), words.c_str());
+  char line[400];
+  std::snprintf(line, sizeof line, "%-17s  p50 %-8s  p99 %s%s\n", what, readable(quantile(all, 0.5)).c_str(), readable(quantile(all, 0.99)).c_str(),
+                words.c_str());
+  print(line);
 }
 
 std::string one_digit(double d) {
@@ -69,19 +72,18 @@ int bench(arguments const& given, connection const& servers) {
     o["cycle"] = as_json(cycles);
     o["cycles_per_second"] = static_cast<std::int64_t>(per_second);
     o["hand_over"] = as_json(hand_overs);
-    std::cout << one_line(o);
+    print(one_line(o));
     return exit_code::done;
   }
   // A confirmation of its own, and what the replicas need.
   std::string const more =
       replicas == 0 ? "" : " and the acknowledgement of " + std::to_string(replicas) + (replicas == 1 ? " replica" : " replicas");
-  std::printf("%s, one client, each part for %s\n", without_password(servers.settings.url).c_str(), readable(time).c_str());
-  print("round trip (PING)", trips, "");
-  print("acquire + release", cycles,
-        one_digit(per_second) + " cycles/s, " + one_digit(cycle_in_trips) + " PINGs each; the least is " + (replicas == 0 ? "2" : "3" + more));
-  print("hand-over", hand_overs,
-        one_digit(hand_over_in_trips) + " PINGs each; the least is " + (replicas == 0 ? "1: there and to the next one" : "2" + more));
-  std::fflush(stdout);
+  print(without_password(servers.settings.url) + ", one client, each part for " + readable(time) + '\n');
+  print_line("round trip (PING)", trips, "");
+  print_line("acquire + release", cycles,
+             one_digit(per_second) + " cycles/s, " + one_digit(cycle_in_trips) + " PINGs each; the least is " + (replicas == 0 ? "2" : "3" + more));
+  print_line("hand-over", hand_overs,
+             one_digit(hand_over_in_trips) + " PINGs each; the least is " + (replicas == 0 ? "1: there and to the next one" : "2" + more));
   return exit_code::done;
 }
 

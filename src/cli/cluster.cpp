@@ -5,8 +5,10 @@
 #include "cli/server_address.hpp"
 #include "cli/server_connection.hpp"
 
-#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <map>
+#include <utility>
 
 namespace conch::cli {
 
@@ -22,17 +24,21 @@ std::string cluster_master::address() const { return host_and_port(host, port); 
 
 std::vector<cluster_master> read_masters(reply const& slots, std::string_view asked) {
   if (slots.what != reply::kind::array) no_sense();
+  constexpr std::size_t most = 16384;  // slots
+  if (slots.items.size() > most) no_sense();
   std::vector<cluster_master> all;
+  std::map<std::pair<std::string, std::string>, std::size_t> known;
   for (reply const& range : slots.items) {
     if (range.items.size() < 3 || range.items[2].items.size() < 2) no_sense();
     reply const& master = range.items[2];
     std::string host = master.items[0].text;
     if (host.empty() || host == "?") host = asked;
     std::string const port = std::to_string(master.items[1].number);
-    auto const known = [&](cluster_master const& one) { return one.host == host && one.port == port; };
-    auto at = std::find_if(all.begin(), all.end(), known);
-    if (at == all.end()) at = all.insert(all.end(), {.host = host, .port = port});
-    at->slots += static_cast<std::size_t>(range.items[1].number - range.items[0].number + 1);
+    std::int64_t const first = range.items[0].number, last = range.items[1].number;
+    if (first < 0 || last < first || last >= static_cast<std::int64_t>(most)) no_sense();
+    auto const [found, is_new] = known.try_emplace({host, port}, all.size());
+    if (is_new) all.push_back({.host = host, .port = port});
+    all[found->second].slots += static_cast<std::size_t>(last - first + 1);
   }
   return all;
 }

@@ -1,10 +1,13 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/readable.hpp"
 #include "cli/cluster.hpp"
 #include "cli/commands.hpp"
 #include "cli/doctor_checks.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/measure.hpp"
+#include "cli/operator.hpp"
+#include "cli/output.hpp"
 #include "cli/sentinels.hpp"
 #include "cli/server_connection.hpp"
 #include "cli/show.hpp"
@@ -15,7 +18,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <optional>
 #include <random>
 #include <utility>
@@ -57,17 +59,15 @@ class doctor_visit {
       if (!server.empty()) o["server"] = server;
       o["verdict"] = name_of(f.how);
       o["what"] = f.what;
-      o["words"] = shown(f.words);
+      o["words"] = conch::readable(f.words, std::string::npos);
       if (!f.advice.empty()) o["advice"] = f.advice;
-      std::cout << one_line(o);
+      print(one_line(o));
     } else {
       std::string line = name_of(f.how);
       line.resize(9, ' ');
       if ((servers_.quorum() || in_cluster_) && !server.empty()) line += server + ": ";
-      std::cout << line << f.what << ": " << shown(f.words) << '\n';
-      if (!f.advice.empty()) std::cout << "         -> " << f.advice << '\n';
+      print(line + f.what + ": " + f.words + '\n' + (f.advice.empty() ? "" : "         -> " + f.advice + '\n'));
     }
-    std::cout.flush();
   }
 
   /// Each master by itself.
@@ -90,7 +90,8 @@ class doctor_visit {
   void look_at(std::string const& url) {
     std::string const name = without_password(url);
     try {
-      if (names_sentinels(url)) sentinels(url, name);
+      if (names_sentinels(url) && !sentinels(url, name)) return;  // that says it all
+      if (!library_reaches(url, name)) return;
       time_point const begin = clock::now();
       server_connection server{servers_, url};
       tell(name, {verdict::ok, "reachable", name + ", connected in " + readable(clock::now() - begin), ""});
@@ -107,16 +108,34 @@ class doctor_visit {
 
   static std::string advice_for(int code) {
     if (code == exit_code::access_denied) return "set user and password (conch doctor --help)";
-    if (code == exit_code::wrong_config) return "set tls-ca-file to the authority that has signed the certificate of the server";
+    if (code == exit_code::wrong_config) return "look at the settings of TLS in the configuration file";
     return "is it running, is the URL right, does a firewall stand between?";
   }
 
-  void sentinels(std::string const& url, std::string const& name) {
+  /// What the library says of a server that it cannot reach is more than a plain connection tells: a server that takes connections and does not
+  /// answer, TLS at one end only, a Sentinel. Whatever else it says, the lines that follow say more.
+  bool library_reaches(std::string const& url, std::string const& name) {
+    try {
+      operator_client client{servers_, url, nullptr};
+      client.inspect("conch-doctor");
+    } catch (boost::system::system_error const& error) {
+      error_code const why = error.code();
+      if (why == condition::unreachable || why == errc::tls_failed || why == errc::protocol || why == errc::invalid_url) {
+        tell(name, judge_failure("reachable", why, name));
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool sentinels(std::string const& url, std::string const& name) {
     std::vector<sentinel_word> words;
     for (sentinel_answer const& a : ask_sentinels(servers_, url)) {
       words.push_back({a.sentinel, a.error.empty() ? a.host + ':' + a.port : a.error, !a.error.empty()});
     }
-    tell(name, judge_sentinels(words));
+    finding const all = judge_sentinels(words);
+    tell(name, all);
+    return all.how != verdict::bad;
   }
 
   void round_trips(server_connection& server, std::string const& name) {
@@ -152,6 +171,8 @@ class doctor_visit {
     server_info const info = parse_info(server.command({"INFO"}).text);
     for (auto const judge : {judge_version, judge_role}) tell(name, judge(info, in_cluster_));
     for (auto const judge : {judge_eviction, judge_persistence}) tell(name, judge(info));
+    if (auto const memory = judge_memory(info)) tell(name, *memory);
+    if (!is_master(info)) return;  // what its replicas have is nothing to it
     tell(name, judge_replicas(info, servers_.settings.sync_replicas, in_cluster_));
     replicas(server, name, info);
   }
@@ -161,7 +182,9 @@ class doctor_visit {
     std::vector<clock_offset> all;
     std::vector<std::string> unknown;
     if (!clocks_.empty() && clocks_.back().server == name) all.push_back(clocks_.back());
+    constexpr std::size_t most = 100;
     for (replica_address const& one : replicas_of(info)) {
+      if (all.size() + unknown.size() > most) break;
       server_address where = master.address();
       where.path.clear();
       where.host = one.host;
@@ -213,7 +236,7 @@ class doctor_visit {
       std::vector<duration> const all = measure_hand_overs(servers_, duration::zero(), 12);
       tell("", judge_hand_over(quantile(all, 0.5), round_trip_));
     } catch (boost::system::system_error const& error) {
-      tell("", {verdict::bad, "hand-over", error.code().message(), "a lock cannot be handed over from one connection to another"});
+      tell("", judge_failure("hand-over", error.code(), ""));
     }
   }
 

@@ -64,13 +64,28 @@ finding judge_role(server_info const& info, bool in_cluster) {
   bool const is_node = mode == "cluster" || get(info, "cluster_enabled") == "1";
   if (is_node && !in_cluster) return {verdict::bad, "role", "a node of a Cluster", "this URL is for one server: redis-cluster:// is for a Cluster"};
   if (!is_node && in_cluster) return {verdict::bad, "role", "no node of a Cluster", "redis-cluster:// is for a Cluster, redis:// for one server"};
-  if (mode == "sentinel") return {verdict::bad, "role", "a Sentinel", "it keeps no locks: name its master"};
+  if (mode == "sentinel")
+    return {verdict::bad, "role", "a Sentinel", "it keeps no locks: redis-sentinel://HOST?sentinelMasterId=NAME, or the port of the server itself"};
   if (role.empty()) return unknown("role");
   if (role != "master") {
     return {verdict::bad, "role", "a replica of " + std::string{get(info, "master_host")} + ':' + std::string{get(info, "master_port")},
             "locks are kept by the master: name it in the URL"};
   }
   return {verdict::ok, "role", "master", ""};
+}
+
+bool is_master(server_info const& info) { return get(info, "role") == "master"; }
+
+std::optional<finding> judge_memory(server_info const& info) {
+  std::int64_t const limit = number(get(info, "maxmemory")), used = number(get(info, "used_memory"));
+  if (limit <= 0 || get(info, "used_memory").empty()) return std::nullopt;
+  std::string const words = std::to_string(used) + " of " + std::to_string(limit) + " bytes in use";
+  if (used >= limit) {
+    return finding{verdict::bad, "memory", words, "it is full, so no lock can be acquired: raise maxmemory, or remove keys"};
+  }
+  if (used >= limit - limit / 10)
+    return finding{verdict::warning, "memory", words, "when it is full no lock can be acquired: raise maxmemory, or remove keys"};
+  return finding{verdict::ok, "memory", words, ""};
 }
 
 finding judge_eviction(server_info const& info) {
@@ -98,7 +113,7 @@ finding judge_persistence(server_info const& info) {
     return {verdict::ok, "persistence", "append-only file; with appendfsync always nothing that was acknowledged is lost, else up to a second", ""};
   }
   return {verdict::warning, "persistence", "no append-only file: a restart forgets who holds what, or goes back to a snapshot",
-          "set appendonly yes and appendfsync always; or keep the server down for the longest lease; and check fences (docs/guarantees.md)"};
+          "set appendonly yes and appendfsync always; or keep the server down for the longest lease; and check fences"};
 }
 
 finding judge_replicas(server_info const& info, std::size_t synced, bool in_cluster) {
@@ -112,7 +127,7 @@ finding judge_replicas(server_info const& info, std::size_t synced, bool in_clus
   }
   if (all == 0 && in_cluster)
     return {verdict::warning, "replicas", "none: when this master dies, its locks wait until it is back", "give it a replica"};
-  if (all == 0) return {verdict::ok, "replicas", "none: no failover can lose a grant", ""};
+  if (all == 0) return {verdict::ok, "replicas", "none: there is no failover that could lose a grant", ""};
   if (all == synced) return {verdict::ok, "replicas", there + ", and all of them have a lock before it counts", ""};
   if (synced > 0) {
     return {verdict::warning, "replicas",
@@ -154,8 +169,7 @@ finding judge_way(std::string const& tls, bool on_this_machine, bool has_passwor
   if (!tls.empty()) return {verdict::ok, "TLS", tls, ""};
   if (on_this_machine) return {verdict::ok, "TLS", "none, and the server is on this machine", ""};
   if (has_password) return {verdict::warning, "TLS", "none: the password can be read on the way", "use rediss://, or a network of your own"};
-  return {verdict::warning, "TLS", "none, and no password: whoever reaches the server can take every lock",
-          "use rediss:// and a user of its own (docs/guide.md)"};
+  return {verdict::warning, "TLS", "none, and no password: whoever reaches the server can take every lock", "use rediss:// and a user of its own"};
 }
 
 finding judge_sentinels(std::vector<sentinel_word> const& all) {
@@ -191,6 +205,35 @@ finding judge_hand_over(duration median, duration round_trip) {
   if (median - slack > 10 * round_trip)
     return {verdict::warning, "hand-over", shown, "much longer than a round trip of " + readable(round_trip) + ": the server is busy"};
   return {verdict::ok, "hand-over", shown, ""};
+}
+
+finding judge_failure(std::string what, error_code why, std::string const& server) {
+  std::string words = why.message();
+  if (!server.empty() && words.find(server) == std::string::npos) words = server + ": " + words;
+  auto const says = [&](std::string_view part) { return words.find(part) != std::string::npos; };
+  std::string advice;
+  if (says("begins with rediss://") || says("did you mean") || says("is a Sentinel") || says("no Sentinel")) {
+    // The words say what to do.
+  } else if (says("OOM")) {
+    advice = "the memory of the server is full: raise maxmemory, or remove keys";
+  } else if (says("READONLY") || says("is a replica")) {
+    advice = "this is a replica: name the master in the URL, or the Sentinels (redis-sentinel://)";
+  } else if (says("MISCONF")) {
+    advice = "the server cannot write its snapshot or its append-only file: look at its disk and its log";
+  } else if (says("NOREPLICAS")) {
+    advice = "fewer replicas are connected than min-replicas-to-write demands";
+  } else if (says("max number of clients")) {
+    advice = "raise maxclients, or find out who has opened so many connections (CLIENT LIST)";
+  } else if (why == errc::tls_failed && says("certificate")) {
+    advice = "set tls-ca-file to the authority that has signed the certificate of the server, and tls-server-name to the name in it";
+  } else if (why == errc::tls_failed) {
+    advice = "does that port speak TLS? If not, the URL begins with redis://";
+  } else if (why == errc::access_denied) {
+    advice = "set user and password (conch doctor --help), and give that user the rights of the guide";
+  } else if (why == condition::unreachable) {
+    advice = "is it running, is the URL right, does a firewall stand between?";
+  }
+  return {verdict::bad, std::move(what), words, advice};
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <conch/clock.hpp>
+#include <conch/error.hpp>
 
 #include <cstdint>
 #include <map>
@@ -29,7 +30,10 @@ server_info parse_info(std::string_view text);
 /// `in_cluster`: the URL is that of a Cluster.
 finding judge_version(server_info const& info, bool in_cluster);
 finding judge_role(server_info const& info, bool in_cluster);
+bool is_master(server_info const& info);
 finding judge_eviction(server_info const& info);
+/// How much of maxmemory is in use. Empty: there is no limit.
+std::optional<finding> judge_memory(server_info const& info);
 finding judge_persistence(server_info const& info);
 /// `synced`: so many replicas must have a lock (--sync-replicas); 0: none.
 finding judge_replicas(server_info const& info, std::size_t synced, bool in_cluster);
@@ -54,6 +58,9 @@ struct master_word {
 };
 finding judge_cluster(std::vector<master_word> const& masters);
 finding judge_hand_over(duration median, duration round_trip);
+
+/// Why the library cannot reach the server, or cannot get a lock there, in its words, and what to do. `what`: "reachable", "hand-over".
+finding judge_failure(std::string what, error_code why, std::string const& server);
 
 /// How far the clock of a server is ahead of this machine's, and how wrong that can be: half a round trip.
 struct clock_offset {

@@ -16,6 +16,7 @@ struct exit_code {
   static constexpr int usage = 64;            // options or arguments
   static constexpr int unreachable = 69;      // no server, or none that answers
   static constexpr int internal = 70;         // a defect of conch, or the system refused something
+  static constexpr int not_written = 74;      // standard output cannot be written, as on a full disk
   static constexpr int not_granted = 75;      // run: the lock was not free (--conflict-exit-code)
   static constexpr int refused = 76;          // the server refused, or a key is no lock
   static constexpr int access_denied = 77;    // user, password, rights

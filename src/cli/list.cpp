@@ -1,11 +1,14 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/readable.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/output.hpp"
 #include "cli/scan.hpp"
 #include "cli/show.hpp"
 
+#include <boost/system/system_error.hpp>
+
 #include <chrono>
-#include <iostream>
 
 namespace conch::cli {
 
@@ -16,19 +19,23 @@ int list(arguments const& given, connection const& servers) {
     try {
       lock_scanner scanner{servers, url, given.names};
       for (auto const& [name, status] : scanner.look()) {
-        if (given.json) {
+        if (given.names_only && !given.json) {
+          print(conch::printable(name) + '\n');
+        } else if (given.json) {
           boost::json::object o = as_json(name, status);
           if (servers.quorum()) o["server"] = without_password(url);
-          std::cout << one_line(o);
+          print(one_line(o));
         } else {
-          std::cout << (servers.quorum() ? without_password(url) + ": " : "") << as_text(name, status, std::chrono::system_clock::now());
+          print((servers.quorum() ? without_password(url) + ": " : "") + as_text(name, status, std::chrono::system_clock::now()));
         }
       }
       answered = true;
     } catch (failure const& error) {
-      if (!servers.quorum()) throw;
       code = error.code;
       say(given, without_password(url) + ": " + error.what(), code);
+    } catch (boost::system::system_error const& error) {
+      code = exit_code_of(error.code());
+      say(given, error.code().message(), code);
     }
   }
   return answered ? exit_code::done : code;

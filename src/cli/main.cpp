@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/show.hpp"
 
@@ -8,7 +9,6 @@
 
 #include <csignal>
 #include <exception>
-#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +28,7 @@ int carry_out(std::vector<std::string> const& words) {
   try {
     request const asked = parse_command_line(words);
     if (!asked.command) {
-      std::cout << asked.text;
+      print(asked.text);
       return exit_code::done;
     }
     given = *asked.command;

@@ -68,6 +68,7 @@ constexpr std::string_view exit_codes = R"(Exit codes
   64  wrong options or arguments
   69  no server could be reached, or none answered
   70  a defect of conch, or the system refused something
+  74  standard output cannot be written, as on a full disk
   75  run: the lock was not free (--conflict-exit-code)
   76  the server refused, or a key is not a lock
   77  wrong user or password, or a right is missing
@@ -128,6 +129,8 @@ po::options_description own_options(std::string_view command) {
     add("events-fd", po::value<std::string>()->value_name("N"), "events as JSON, one a line, on descriptor N (--json alone: standard error)");
     add("no-kill-child", "if conch is killed or stands still, CMD goes on without the lock");
     add("keep-connection", "CMD gets CONCH_URL, CONCH_USER and CONCH_PASSWORD too: for a conch that it runs itself");
+  } else if (command == "list") {
+    add("names", "only the names, one a line");
   } else if (command == "unlock") {
     add("fence", po::value<std::string>()->value_name("N"), "only the holder with this fence, as conch status shows it");
     add("yes,y", "do not ask");
@@ -303,6 +306,7 @@ request parse_command_line(std::vector<std::string> const& words) {
   all.connect.sync_timeout = given.time("sync-timeout");
   check_names(all);
   if (first == "run") read_run(given, all);
+  all.names_only = given.has("names");
   if (first == "unlock") {
     all.yes = given.has("yes");
     if (given.has("fence")) all.fence = number_of<std::int64_t>("fence", given.text("fence"), 1, INT64_MAX, first);

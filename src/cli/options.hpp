@@ -37,6 +37,9 @@ struct arguments {
   int conflict_exit_code = 0;
   std::optional<int> events_fd = std::nullopt;
 
+  // list
+  bool names_only = false;
+
   // unlock
   std::optional<std::int64_t> fence = std::nullopt;
   bool yes = false;

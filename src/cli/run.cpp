@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/run.hpp"
 
+#include "base/readable.hpp"
 #include "cli/commands.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
@@ -163,7 +164,7 @@ class runner {
     if (why) {
       bool const not_free = why == errc::timed_out;
       int const code = not_free ? given_.conflict_exit_code : exit_code_of(why);
-      std::string const words = shown(given_.names.front()) + ": " + (not_free ? not_free_words() : why.message());
+      std::string const words = printable(given_.names.front()) + ": " + (not_free ? not_free_words() : why.message());
       bool const told_to_stop = why == asio::error::operation_aborted;
       auto const next = plan_.not_granted(code);
       if (told_to_stop) events_.quiet_trouble("not_granted", words, plan_.exit_code());
@@ -175,7 +176,7 @@ class runner {
     follow_deadline();
     locks_.when_lost([this](error_code lost) {
       if (lost == asio::error::operation_aborted) return;
-      events_.trouble("lost", shown(given_.names.front()) + ": the lock is lost", exit_code::lost);
+      events_.trouble("lost", printable(given_.names.front()) + ": the lock is lost", exit_code::lost);
       time_point const now = clock::now();
       // The kill needs a moment, too.
       carry_out(plan_.lost_at(now, deadline_ - std::min<duration>(50ms, grace_ / 4)));
@@ -204,7 +205,7 @@ class runner {
     if (guardian_) guardian_->watch(0);
     locks_.release([this](error_code why, bool) {
       if (why && why != errc::not_held)
-        events_.trouble("not_released", shown(given_.names.front()) + ": not released yet, so it ends with its lease: " + why.message(), 0);
+        events_.trouble("not_released", printable(given_.names.front()) + ": not released yet, so it ends with its lease: " + why.message(), 0);
       else events_.released(!why);
       clean_ = !why;
       carry_out(plan_.released());
@@ -281,7 +282,7 @@ class runner {
   /// A job that runs as another user (sudo, a program with the setuid bit) ends when it wants to. `why`: errno of a signal.
   void tell_if_out_of_reach(int why) {
     if (why != EPERM || std::exchange(is_out_of_reach_, true)) return;
-    std::string const words = shown(given_.names.front()) + ": " + shown(given_.child.front()) +
+    std::string const words = printable(given_.names.front()) + ": " + printable(given_.child.front()) +
                               " runs as another user: neither a signal, nor the loss of the lock, nor the end of conch ends it. Run conch as that "
                               "user, as in: sudo conch run " +
                               "NAME -- COMMAND";

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/run_events.hpp"
 
+#include "base/readable.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/show.hpp"
@@ -63,14 +64,14 @@ void run_events::write(char const* event, json::object more) {
 
 void run_events::waiting() {
   json::array names;
-  for (std::string const& name : given_.names) names.emplace_back(shown(name));
+  for (std::string const& name : given_.names) names.emplace_back(printable(name));
   write("waiting", {{"names", std::move(names)}});
 }
 
 void run_events::granted(run_locks const& held) {
   json::array locks;
   for (std::string const& name : given_.names) {
-    locks.push_back(json::object{{"name", shown(name)}, {"fence", std::to_string(held.fence(name))}});
+    locks.push_back(json::object{{"name", printable(name)}, {"fence", std::to_string(held.fence(name))}});
   }
   json::object more{{"locks", std::move(locks)}, {"waited_ms", std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began_).count()}};
   if (held.segment() != 0) more["segment"] = held.segment();
@@ -95,7 +96,7 @@ void run_events::trouble(char const* event, std::string const& words, int code) 
 }
 
 void run_events::quiet_trouble(char const* event, std::string const& words, int code) {
-  write(event, {{"error", shown(words)}, {"exit_code", code}});
+  write(event, {{"error", conch::readable(words, std::string::npos)}, {"exit_code", code}});
 }
 
 }  // namespace conch::cli

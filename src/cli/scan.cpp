@@ -58,6 +58,7 @@ std::string name_in_key(std::string_view prefix, std::string_view key) {
 }
 
 std::vector<std::string> names_of_locks(server_connection& server, std::string const& prefix, std::vector<std::string> const& patterns) {
+  constexpr std::size_t most = 1'000'000;
   std::vector<std::string> names;
   for (std::string const& pattern : patterns.empty() ? std::vector<std::string>{"*"} : patterns) {
     std::string cursor = "0";
@@ -68,6 +69,7 @@ std::vector<std::string> names_of_locks(server_connection& server, std::string c
       for (reply const& key : r.items[1].items) {
         if (std::string name = name_in_key(prefix, key.text); !name.empty()) names.push_back(std::move(name));
       }
+      if (names.size() > most) throw failure{exit_code::refused, "more than a million locks: name a pattern that fits fewer"};
     } while (cursor != "0");
   }
   in_order(names);  // SCAN may show a key twice

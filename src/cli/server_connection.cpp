@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/server_connection.hpp"
 
+#include "base/readable.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/sentinels.hpp"
 #include "cli/tls_layer.hpp"
@@ -118,8 +119,7 @@ class server_connection::stream {
     }
   }
 
-  void read(reply_reader& into) {
-    time_point const end = until();
+  void read(reply_reader& into, time_point end) {
     char buffer[16384];
     for (;;) {
       ssize_t const size = tls_ ? tls_->read(buffer, sizeof buffer, end) : ::recv(fd_.get(), buffer, sizeof buffer, 0);
@@ -135,12 +135,12 @@ class server_connection::stream {
 
   std::string tls() const { return tls_ ? tls_->description() : std::string{}; }
 
+  time_point until() const { return detail::later_by(clock::now(), timeout_); }
+
  private:
   static int open(server_address const& where, time_point until) {
     return where.path.empty() ? open_tcp(where, until) : open_unix(where.path, until);
   }
-
-  time_point until() const { return detail::later_by(clock::now(), timeout_); }
 
   duration const timeout_;
   descriptor const fd_;
@@ -160,11 +160,18 @@ server_connection::server_connection(server_address where, credentials const& lo
 
 server_connection::~server_connection() = default;
 
+std::string without_secret(std::string text, std::string_view secret) {
+  for (auto at = text.find(secret); !secret.empty() && at != std::string::npos; at = text.find(secret, at + 3))
+    text.replace(at, secret.size(), "***");
+  return text;
+}
+
 void server_connection::log_in(credentials const& login) {
   if (!login.password.empty()) {
     std::vector<std::string> words{"AUTH"};
     if (!login.user.empty()) words.push_back(login.user);
     words.push_back(login.password);
+    secret_ = login.password;
     answer_to(words);
   }
   if (address_.database != 0) answer_to({"SELECT", std::to_string(address_.database)});
@@ -179,13 +186,15 @@ reply server_connection::answer_to(std::vector<std::string> const& words) {
   reply r = command(words);
   if (!r.is_error()) return r;
   bool const denied = r.text.starts_with("NOPERM") || r.text.starts_with("WRONGPASS") || r.text.starts_with("NOAUTH");
-  throw failure{denied ? exit_code::access_denied : exit_code::refused, r.text};
+  // Some servers repeat the words of a command that they do not know.
+  throw failure{denied ? exit_code::access_denied : exit_code::refused, conch::readable(without_secret(r.text, secret_), readable_line)};
 }
 
 reply server_connection::next() {
+  time_point const end = stream_->until();  // of the whole reply, however it is cut
   for (;;) {
     if (std::optional<reply> r = reader_.next()) return std::move(*r);
-    stream_->read(reader_);
+    stream_->read(reader_, end);
   }
 }
 

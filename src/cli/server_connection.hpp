@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace conch::cli {
@@ -45,6 +46,10 @@ class server_connection {
   server_address const address_;
   std::unique_ptr<stream> stream_;
   reply_reader reader_;
+  std::string secret_;
 };
+
+/// The text with *** in place of each occurrence of the secret.
+std::string without_secret(std::string text, std::string_view secret);
 
 }  // namespace conch::cli

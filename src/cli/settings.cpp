@@ -82,14 +82,26 @@ std::string password_in(std::string const& path) {
   return text;
 }
 
-/// user:password@ in a URL, or in one of the servers of redlock://.
-bool names_a_password(std::string const& url) {
+/// user:password@, user@ or :password@ in a URL, or in one of the servers of redlock://.
+bool names_a_login(std::string const& url) {
   auto const begin = url.find("://");
   if (begin == std::string::npos) return false;
   // As the library reads a URL: the '@' of unix:// stands in front of the path.
   bool const of_path = url.starts_with("unix://");
   auto const end = of_path ? url.find('/', begin + 3) : std::string::npos;
   return url.substr(begin + 3, end == std::string::npos ? end : end - begin - 3).find('@') != std::string::npos;
+}
+
+/// In front of each '@', up to the ',' or the beginning: a ':' begins a password.
+bool names_a_password(std::string const& url) {
+  if (!names_a_login(url)) return false;
+  auto const begin = url.find("://") + 3;
+  for (auto at = url.find('@', begin); at != std::string::npos; at = url.find('@', at + 1)) {
+    auto const comma = url.rfind(',', at);
+    auto const from = comma == std::string::npos || comma < begin ? begin : comma + 1;
+    if (url.substr(from, at - from).find(':') != std::string::npos) return true;
+  }
+  return false;
 }
 
 std::vector<std::string> servers_of(std::string const& url) {
@@ -161,12 +173,30 @@ file_settings read_file(std::string const& given) {
   return all;
 }
 
-std::optional<std::string> password_of(connection_options const& given, file_settings const& file) {
-  if (!given.password_file.empty()) return password_in(given.password_file);
-  if (auto set = environment("CONCH_PASSWORD")) return set;
+/// A setting: of the command line, else of a file that the command line names, else of the environment, else of the file that is always read. What
+/// somebody types goes before what happens to be set.
+std::optional<std::string> chosen(std::string const& option, char const* variable, connection_options const& given, file_settings const& file,
+                                  std::string const& key) {
+  if (!option.empty()) return option;
+  std::optional<std::string> in_file = file.get(key);
+  if (in_file && !given.config_file.empty()) return in_file;
+  if (auto set = environment(variable)) return set;
+  return in_file;
+}
+
+std::optional<std::string> password_in_file(file_settings const& file) {
   if (auto set = file.get("password")) return set;
   if (auto const path = file.get("password-file")) return password_in(*path);
   return std::nullopt;
+}
+
+std::optional<std::string> password_of(connection_options const& given, file_settings const& file) {
+  if (!given.password_file.empty()) return password_in(given.password_file);
+  if (!given.config_file.empty()) {
+    if (auto set = password_in_file(file)) return set;
+  }
+  if (auto set = environment("CONCH_PASSWORD")) return set;
+  return password_in_file(file);
 }
 
 /// What the library refuses is not looked at here: more replicas than there can be, no time at all.
@@ -197,7 +227,7 @@ std::string read_private_file(std::string const& path, std::string const& what) 
 
 std::string without_password(std::string const& url) {
   auto const begin = url.find("://");
-  if (begin == std::string::npos || !names_a_password(url)) return url;
+  if (begin == std::string::npos || !names_a_login(url)) return url;
   std::string shown = url.substr(0, begin + 3);
   if (shown == "unix://") return shown + url.substr(url.find('/', begin + 3));
   for (std::string_view rest = std::string_view{url}.substr(begin + 3);;) {
@@ -212,6 +242,9 @@ std::string without_password(std::string const& url) {
 }
 
 connection read_connection(connection_options const& given) {
+  if (names_a_login(given.url) && !names_a_password(given.url)) {
+    throw failure{exit_code::usage, "--url: give the user with --user, and not in the URL"};
+  }
   if (names_a_password(given.url)) {
     throw failure{
         exit_code::usage,
@@ -220,13 +253,7 @@ connection read_connection(connection_options const& given) {
   }
   file_settings const file = read_file(given.config_file);
   connection all;
-  if (!given.url.empty()) {
-    all.settings.url = given.url;
-  } else if (auto set = environment("CONCH_URL")) {
-    all.settings.url = *set;
-  } else if (auto in_file = file.get("url")) {
-    all.settings.url = *in_file;
-  }
+  if (auto url = chosen(given.url, "CONCH_URL", given, file, "url")) all.settings.url = std::move(*url);
   if (all.settings.url.starts_with("memory://")) refuse("memory:// is in one process only: this command needs a server");
   if (all.settings.url.starts_with("postgresql://") || all.settings.url.starts_with("postgres://")) {
     refuse("this command knows Redis servers only, and not postgresql://");
@@ -251,9 +278,7 @@ connection read_connection(connection_options const& given) {
     if (auto const path = file.get("sentinel-password-file")) all.settings.sentinel_password = password_in(*path);
   }
 
-  std::string user = given.user;
-  if (user.empty()) user = environment("CONCH_USER").value_or("");
-  if (user.empty()) user = file.get("user").value_or("");
+  std::string const user = chosen(given.user, "CONCH_USER", given, file, "user").value_or("");
   std::optional<std::string> password = password_of(given, file);
   if (password) {
     credentials login;

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/show.hpp"
 
+#include "base/readable.hpp"
 #include "cli/duration.hpp"
 
 #include <conch/print.hpp>
@@ -8,27 +9,12 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
-#include <cstdio>
 #include <ctime>
 #include <string_view>
 
 namespace conch::cli {
 
 namespace {
-
-/// The length of the UTF-8 sequence at the beginning; 0: there is none.
-std::size_t sequence_at(std::string_view text) {
-  auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  std::size_t const length = byte(0) < 0x80 ? 1 : byte(0) < 0xc2 ? 0 : byte(0) < 0xe0 ? 2 : byte(0) < 0xf0 ? 3 : byte(0) < 0xf5 ? 4 : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  bool const overlong = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
-  bool const no_character = (byte(0) == 0xed && byte(1) >= 0xa0) || (byte(0) == 0xf4 && byte(1) >= 0x90);
-  bool const control = length == 2 && byte(0) == 0xc2 && byte(1) < 0xa0;
-  return overlong || no_character || control ? 0 : length;
-}
 
 std::string share_of(lock_status const& s, lock_holder const& h) {
   switch (s.kind) {
@@ -56,7 +42,7 @@ std::string state_of(lock_status const& s) {
 
 boost::json::object as_json(lock_holder const& h) {
   boost::json::object o;
-  o["client"] = h.client;
+  o["client"] = printable(h.client);
   o["fence"] = std::to_string(h.fence);
   o["since"] = in_utc(h.since);
   o["lease_left_ms"] = std::chrono::duration_cast<std::chrono::milliseconds>(h.lease_left).count();
@@ -64,7 +50,7 @@ boost::json::object as_json(lock_holder const& h) {
   o["permits"] = h.permits;
   if (h.segment != 0) o["segment"] = h.segment;
   if (!h.asked_by.empty()) {
-    o["asked_by"] = h.asked_by;
+    o["asked_by"] = printable(h.asked_by);
     o["asked_at"] = in_utc(h.asked_at);
   }
   return o;
@@ -82,13 +68,13 @@ std::string in_utc(std::chrono::system_clock::time_point t) {
 }
 
 std::string as_text(std::string const& name, lock_status const& s, std::chrono::system_clock::time_point now) {
-  std::string text = shown(name) + ": ";
+  std::string text = printable(name) + ": ";
   if (s.locked() || s.kind != lock_status::kind_of_lock::mutex) text += to_string(s.kind) + ", ";
   text += state_of(s);
   if (s.locked() || s.waiting != 0) text += ", " + std::to_string(s.waiting) + " waiting";
   text += '\n';
   for (lock_holder const& h : s.holders) {
-    text += "  client " + h.client + ", " + share_of(s, h) + "fence " + std::to_string(h.fence) + ", since " + in_utc(h.since) + " (" +
+    text += "  client " + printable(h.client) + ", " + share_of(s, h) + "fence " + std::to_string(h.fence) + ", since " + in_utc(h.since) + " (" +
             readable(now - h.since) + "), " + readable(h.lease_left) + " left";
     if (!h.confirmed) text += ", not confirmed yet";
     if (!h.asked_by.empty()) text += ", asked to let go at " + in_utc(h.asked_at);
@@ -100,7 +86,7 @@ std::string as_text(std::string const& name, lock_status const& s, std::chrono::
 
 boost::json::object as_json(std::string const& name, lock_status const& s) {
   boost::json::object o;
-  o["name"] = shown(name);
+  o["name"] = printable(name);
   o["kind"] = to_string(s.kind);
   o["locked"] = s.locked();
   o["held"] = s.held;
@@ -114,23 +100,5 @@ boost::json::object as_json(std::string const& name, lock_status const& s) {
 }
 
 std::string one_line(boost::json::object const& o) { return boost::json::serialize(o) + '\n'; }
-
-std::string shown(std::string const& text) {
-  std::string out;
-  for (std::string_view rest = text; !rest.empty();) {
-    std::size_t const length = sequence_at(rest);
-    bool const plain = length > 1 || (length == 1 && static_cast<unsigned char>(rest.front()) >= 0x20 && rest.front() != 0x7f);
-    if (plain) {
-      out += rest.substr(0, length);
-      rest.remove_prefix(length);
-    } else {
-      char code[5];
-      std::snprintf(code, sizeof code, "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(rest.front())));
-      out += code;
-      rest.remove_prefix(1);
-    }
-  }
-  return out;
-}
 
 }  // namespace conch::cli

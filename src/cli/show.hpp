@@ -13,14 +13,11 @@ namespace conch::cli {
 /// "stock: mutex, held, 3 waiting", and a line for each holder. `now`: of this machine; how long ago a grant was needs clocks that agree.
 std::string as_text(std::string const& name, lock_status const& s, std::chrono::system_clock::time_point now);
 
-/// Fences are strings: most readers of JSON keep 53 bits of a number.
+/// Names are printable (base/readable.hpp), as in text. Fences are strings: most readers of JSON keep 53 bits of a number.
 boost::json::object as_json(std::string const& name, lock_status const& s);
 
 /// As JSON on a line.
 std::string one_line(boost::json::object const& o);
-
-/// With control characters and what is not UTF-8 as \xNN.
-std::string shown(std::string const& text);
 
 /// The server's clock: "2026-11-24 10:00:00 UTC".
 std::string in_utc(std::chrono::system_clock::time_point t);

@@ -1,7 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/readable.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/operator.hpp"
+#include "cli/output.hpp"
 #include "cli/show.hpp"
 
 #include <conch/log.hpp>
@@ -19,23 +21,21 @@ namespace {
 
 log_hook log_of(arguments const& given) { return given.verbose ? log_to_stderr(log_level::debug) : nullptr; }
 
-void print(arguments const& given, connection const& servers, std::string const& url, std::string const& name, lock_status const& s) {
+void print_status(arguments const& given, connection const& servers, std::string const& url, std::string const& name, lock_status const& s) {
   if (given.json) {
     boost::json::object o = as_json(name, s);
     if (servers.quorum()) o["server"] = without_password(url);
-    std::cout << one_line(o);
+    print(one_line(o));
   } else {
-    if (servers.quorum()) std::cout << without_password(url) << ": ";
-    std::cout << as_text(name, s, std::chrono::system_clock::now());
+    print((servers.quorum() ? without_password(url) + ": " : "") + as_text(name, s, std::chrono::system_clock::now()));
   }
-  std::cout.flush();
 }
 
 bool asks() { return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0; }
 
 /// Shows on the terminal what is to be done, and asks.
 bool agreed(std::string const& question) {
-  std::cerr << question << " [y/N] " << std::flush;
+  print_error(question + " [y/N] ");
   std::string answer;
   std::getline(std::cin, answer);
   return answer == "y" || answer == "Y" || answer == "yes";
@@ -51,7 +51,7 @@ int status(arguments const& given, connection const& servers) {
   for (std::string const& url : servers.servers) {
     operator_client client{servers, url, log_of(given)};
     try {
-      for (std::string const& name : given.names) print(given, servers, url, name, client.inspect(name));
+      for (std::string const& name : given.names) print_status(given, servers, url, name, client.inspect(name));
       answered = true;
     } catch (boost::system::system_error const& error) {
       if (!servers.quorum()) throw;
@@ -73,10 +73,10 @@ int unlock(arguments const& given, connection const& servers) {
     try {
       if (!given.yes) {
         lock_status const now = client.inspect(name);
-        std::cerr << as_text(name, now, std::chrono::system_clock::now());
+        print_error(as_text(name, now, std::chrono::system_clock::now()));
         std::string const whom = given.fence ? "the holder with fence " + std::to_string(*given.fence) : "all of its holders";
         if (!now.locked()) continue;
-        if (!agreed("Take " + shown(name) + " from " + whom + "?")) return exit_code::nothing_done;
+        if (!agreed("Take " + printable(name) + " from " + whom + "?")) return exit_code::nothing_done;
       }
       taken += client.force_release(name, given.fence);
       ++answered;
@@ -87,13 +87,13 @@ int unlock(arguments const& given, connection const& servers) {
   }
   if (given.json) {
     boost::json::object o;
-    o["name"] = shown(name);
+    o["name"] = printable(name);
     o["taken_from"] = taken;
-    std::cout << one_line(o);
+    print(one_line(o));
   } else if (taken == 0) {
-    std::cout << shown(name) << (given.fence ? ": there is no holder with this fence\n" : ": nobody holds it\n");
+    print(printable(name) + (given.fence ? ": there is no holder with this fence\n" : ": nobody holds it\n"));
   } else {
-    std::cout << shown(name) << ": taken from " << taken << (taken == 1 ? " holder\n" : " holders\n");
+    print(printable(name) + ": taken from " + std::to_string(taken) + (taken == 1 ? " holder\n" : " holders\n"));
   }
   if (servers.quorum() && answered <= servers.servers.size() / 2) return exit_code::unreachable;
   return taken == 0 ? exit_code::nothing_done : exit_code::done;

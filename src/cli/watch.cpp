@@ -1,6 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/readable.hpp"
+#include "cli/columns.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/output.hpp"
 #include "cli/scan.hpp"
 #include "cli/show.hpp"
 #include "cli/watch_view.hpp"
@@ -16,7 +19,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <iostream>
 #include <memory>
 #include <optional>
 
@@ -36,10 +38,13 @@ class full_screen {
     termios mine = before_;
     mine.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     ::tcsetattr(STDIN_FILENO, TCSANOW, &mine);
-    std::cout << "\x1b[?1049h\x1b[?25l" << std::flush;
+    cli::draw("\x1b[?1049h\x1b[?25l");
   }
   ~full_screen() {
-    std::cout << "\x1b[?25h\x1b[?1049l" << std::flush;
+    try {
+      cli::draw("\x1b[?25h\x1b[?1049l");
+    } catch (failure const&) {  // the terminal has gone
+    }
     ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
   full_screen(full_screen const&) = delete;
@@ -48,7 +53,7 @@ class full_screen {
   static void draw(std::vector<std::string> const& lines) {
     std::string text = "\x1b[H";
     for (std::size_t i = 0; i < lines.size(); ++i) text += (i == 0 ? "" : "\r\n") + lines[i] + "\x1b[K";
-    std::cout << text << "\x1b[J" << std::flush;
+    cli::draw(text + "\x1b[J");
   }
 
   static winsize size() {
@@ -80,7 +85,7 @@ class watcher {
     resized.sa_handler = [](int) {};
     ::sigaction(SIGWINCH, &resized, nullptr);
     if (on_screen) screen_.emplace();
-    for (bool first = true; ended_by == 0 && std::cout; first = false) {
+    for (bool first = true; ended_by == 0 && !reader_has_gone(); first = false) {
       look(first);
       if (wait_for_q()) break;
     }
@@ -112,18 +117,18 @@ class watcher {
     if (screen_) {
       show(trouble);
     } else {
-      print(trouble);
+      print_changes(trouble);
     }
   }
 
   void show(std::string const& trouble) const {
     winsize const size = full_screen::size();
     std::vector<std::string> lines = view_.screen(size.ws_row, size.ws_col, std::chrono::system_clock::now());
-    if (!trouble.empty()) lines.front() = padded(shown(trouble), size.ws_col);
+    if (!trouble.empty()) lines.front() = padded(conch::readable(trouble, std::string::npos), size.ws_col);
     full_screen::draw(lines);
   }
 
-  void print(std::string const& trouble) {
+  void print_changes(std::string const& trouble) {
     auto const now = std::chrono::system_clock::now();
     if (!trouble.empty() && trouble != told_) say(given_, trouble, exit_code::unreachable);
     told_ = trouble;
@@ -131,14 +136,13 @@ class watcher {
       if (given_.json) {
         boost::json::object o = as_json(one.name, one.now);
         o["at"] = in_utc(now);
-        std::cout << one_line(o);
+        print(one_line(o));
       } else {
         std::string text = as_text(one.name, one.now, now);
         std::replace(text.begin(), text.end() - 1, '\n', ';');
-        std::cout << in_utc(now) << ' ' << text;
+        print(in_utc(now) + ' ' + text);
       }
     }
-    std::cout.flush();
     changes_.clear();
   }
 

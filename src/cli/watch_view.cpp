@@ -1,8 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/watch_view.hpp"
 
+#include "base/readable.hpp"
+#include "cli/columns.hpp"
 #include "cli/duration.hpp"
-#include "cli/show.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -17,8 +18,6 @@ std::set<std::int64_t> fences_of(lock_status const& s) {
   return all;
 }
 
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
-
 std::string with_one_digit(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", number);
@@ -26,25 +25,13 @@ std::string with_one_digit(double number) {
 }
 
 std::string held_of(lock_status const& s) {
-  if (s.kind == lock_status::kind_of_lock::shared_mutex) return !s.locked() ? "free" : s.writer() ? "writer" : std::to_string(s.held) + " readers";
+  if (s.kind == lock_status::kind_of_lock::shared_mutex)
+    return !s.locked() ? "free" : s.writer() ? "writer" : std::to_string(s.held) + (s.held == 1 ? " reader" : " readers");
   if (s.limit > 1) return std::to_string(s.taken) + " of " + std::to_string(s.limit);
   return s.locked() ? "held" : "free";
 }
 
 }  // namespace
-
-std::string padded(std::string const& text, std::size_t width) {
-  std::string out;
-  std::size_t characters = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (begins_character(text[i])) {
-      if (characters == width) break;
-      ++characters;
-    }
-    out += text[i];
-  }
-  return out + std::string(width - characters, ' ');
-}
 
 std::vector<watch_view::change> watch_view::look(statuses seen, time_point now) {
   std::vector<change> changes;
@@ -71,32 +58,68 @@ std::vector<watch_view::change> watch_view::look(statuses seen, time_point now) 
   return changes;
 }
 
-std::vector<std::string> watch_view::screen(std::size_t rows, std::size_t columns, std::chrono::system_clock::time_point at) const {
-  std::vector<std::pair<std::string, one const*>> all;
-  std::size_t widest = 4;
-  std::uint64_t waiting = 0;
-  for (auto const& [name, lock] : locks_) {
-    all.emplace_back(shown(name), &lock);
-    widest = std::max(widest, all.back().first.size());
-    waiting += lock.status.waiting;
+namespace {
+
+/// How wide the columns of the screen are. All but the name and the holder have a width of their own; on a narrow screen words are shorter, and
+/// the holder is the beginning of its id.
+struct layout {
+  std::size_t name, state, waiting, rate, held, left, holder;
+  bool narrow;
+
+  layout(std::size_t columns, std::size_t widest_name) : narrow{columns < 125} {
+    if (narrow) {
+      state = 11, waiting = 6, rate = 7, held = 9, left = 8, holder = 13;
+    } else {
+      state = 14, waiting = 9, rate = 10, held = 12, left = 12, holder = 43;
+    }
+    std::size_t const others = state + waiting + rate + held + left + holder + 2;
+    // On a very narrow screen the end of the line is cut, and not the name.
+    std::size_t const left_over = std::max(columns > others ? columns - others : 0, narrow ? columns / 4 : 0);
+    name = std::clamp<std::size_t>(left_over, 4, std::max<std::size_t>(widest_name, 4));
   }
-  std::stable_sort(all.begin(), all.end(), [](auto const& a, auto const& b) { return a.second->status.waiting > b.second->status.waiting; });
-  widest = std::min(widest, std::max<std::size_t>(columns / 3, 12));
+
+  std::string heading() const {
+    return padded("NAME", name) + "  " + padded("STATE", state) + padded(narrow ? "WAIT" : "WAITING", waiting) +
+           padded(narrow ? "GR./S" : "GRANTS/S", rate) + padded(narrow ? "HELD" : "HELD FOR", held) + padded(narrow ? "LEFT" : "LEASE LEFT", left) +
+           "HOLDER";
+  }
+
+  std::string holder_of(lock_status const& s) const {
+    std::string text = printable(s.holders.front().client);
+    if (narrow) text = text.substr(0, 8);
+    if (s.held > 1) text += (narrow ? " +" : " and ") + std::to_string(s.held - 1) + (narrow ? "" : " more");
+    return text;
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> watch_view::screen(std::size_t rows, std::size_t columns, std::chrono::system_clock::time_point at) const {
+  std::vector<decltype(locks_)::value_type const*> all;
+  std::size_t widest = 0;
+  std::uint64_t waiting = 0;
+  for (auto const& lock : locks_) {
+    all.push_back(&lock);
+    widest = std::max(widest, columns_of(printable(lock.first)));
+    waiting += lock.second.status.waiting;
+  }
+  std::stable_sort(all.begin(), all.end(), [](auto const* a, auto const* b) { return a->second.status.waiting > b->second.status.waiting; });
+  layout const l{columns, widest};
 
   std::vector<std::string> lines;
-  lines.push_back(std::to_string(locks_.size()) + " locks, " + std::to_string(waiting) + " waiting, at least " + with_one_digit(rate_) +
-                  " grants/s; q ends this");
-  lines.push_back(padded("NAME", widest) + "  " + padded("STATE", 14) + padded("WAITING", 9) + padded("GRANTS/S", 10) + padded("HELD FOR", 12) +
-                  padded("LEASE LEFT", 12) + "HOLDER");
+  lines.push_back(std::to_string(locks_.size()) + (locks_.size() == 1 ? " lock, " : " locks, ") + std::to_string(waiting) + " waiting, at least " +
+                  with_one_digit(rate_) + " grants/s; q ends this");
+  lines.push_back(l.heading());
   std::size_t const room = rows > lines.size() + 1 ? rows - lines.size() - 1 : 1;
   for (std::size_t i = 0; i < std::min(room, all.size()); ++i) {
-    lock_status const& s = all[i].second->status;
-    lock_holder const* const h = s.holders.empty() ? nullptr : &s.holders.front();
-    auto const rate = std::find_if(rates_.begin(), rates_.end(), [&](auto const& r) { return shown(r.first) == all[i].first; });
-    std::string line = padded(all[i].first, widest) + "  " + padded(held_of(s), 14) + padded(std::to_string(s.waiting), 9) +
-                       padded(rate == rates_.end() ? "" : with_one_digit(rate->second), 10);
-    if (h != nullptr) line += padded(readable(at - h->since), 12) + padded(readable(h->lease_left), 12) + h->client;
-    if (s.held > 1) line += " and " + std::to_string(s.held - 1) + " more";
+    lock_status const& s = all[i]->second.status;
+    auto const rate = rates_.find(all[i]->first);
+    std::string line = padded(printable(all[i]->first), l.name) + "  " + padded(held_of(s), l.state) + padded(std::to_string(s.waiting), l.waiting) +
+                       padded(rate == rates_.end() ? "" : with_one_digit(rate->second), l.rate);
+    if (!s.holders.empty()) {
+      lock_holder const& h = s.holders.front();
+      line += padded(readable(at - h.since), l.held) + padded(readable(h.lease_left), l.left) + l.holder_of(s);
+    }
     lines.push_back(std::move(line));
   }
   if (all.size() > room) lines.push_back("and " + std::to_string(all.size() - room) + " more");

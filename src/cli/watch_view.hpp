@@ -46,7 +46,4 @@ class watch_view {
   double rate_ = 0;
 };
 
-/// Cut to so many characters, and filled up.
-std::string padded(std::string const& text, std::size_t width);
-
 }  // namespace conch::cli

@@ -547,6 +547,8 @@ void client_core::on_detached(engine::acquisition& a, error_code why) {
 
 void client_core::note(bool is_error, std::string_view words) { log(is_error ? log_level::error : log_level::warning, words); }
 
+void client_core::inform(std::string_view words) { log(log_level::info, words); }
+
 void client_core::log(log_level level, std::string_view words) {
   if (settings_.log) settings_.log(level, readable(words, readable_line));
 }

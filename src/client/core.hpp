@@ -158,6 +158,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_detached(engine::acquisition& a, error_code why) override;
   void on_observed(engine::acquisition& a, engine::observation const& o) override;
   void note(bool is_error, std::string_view words) override;
+  void inform(std::string_view words) override;
 
   own_executor own_executor_;     // empty once the context is gone, as is:
   asio::any_io_executor strand_;  // ... of the alarm and the connections: a strand, unless there is one thread only

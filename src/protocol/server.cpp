@@ -334,7 +334,7 @@ void server::session_answer(in_flight const& r, answer const& a, time_point now)
     }
     stale_.may_not_be_ended();
     if (!std::exchange(told_of_no_kill_, true)) {
-      log_.note(false, "the server does not let this user end its own old connections (CLIENT KILL): works, with more scripts");
+      log_.inform("CLIENT KILL is not allowed for this user; it is not needed, and without it some releases cost one more script");
     }
     return;
   }

@@ -75,6 +75,7 @@ TEST(CliDocs, BashCompletes) {
   EXPECT_EQ(completed("conch run x --kind sh", 4), "shared\n");
   EXPECT_EQ(completed("conch unlock x --f", 3), "--fence\n");
   EXPECT_TRUE(completed("conch run x -- mktem", 4).starts_with("mktemp"));
+  EXPECT_EQ(completed("conch list --na", 2), "--names\n");
 }
 
 }  // namespace

@@ -44,6 +44,32 @@ TEST_F(List, SaysThatTheRightIsMissing) {
   EXPECT_NE(output_.find("scan"), std::string::npos) << output_;
 }
 
+TEST_F(List, GivesTheNamesToTheShellThatCompletes) {
+  program holder = run({"jobs", "job-2"}, "echo held; sleep 600");
+  holder.wait_for("held");
+  EXPECT_EQ(result_of({"list", "--names"}), 0);
+  EXPECT_EQ(output_, "job-2\njobs\n");
+  program p =
+      shell("exec bash -c '. " CONCH_COMPLETION "/conch.bash; COMP_WORDS=($CONCH unlock jo); COMP_CWORD=2; _conch; echo names ${COMPREPLY[*]}'");
+  EXPECT_EQ(p.wait_for("names"), "names job-2 jobs");
+}
+
+TEST_F(List, SaysWhichServerIsAway) {
+  server_.kill();
+  EXPECT_EQ(result_of({"list"}), 69);
+  EXPECT_NE(output_.find("conch: " + server_.url() + ": "), std::string::npos) << output_;
+}
+
+TEST_F(List, DoesNotEndWithZeroWhereItsOutputCannotBeWritten) {
+  program holder = run({"a"}, "echo held; sleep 600");
+  holder.wait_for("held");
+  for (std::string const command : {"list", "list --json", "status a", "status a --json", "--help", "run --help", "--version", "doctor"}) {
+    program p = shell("$CONCH " + command + " > /dev/full; echo code $?");
+    EXPECT_EQ(p.wait_for("code "), "code 74") << command;
+    EXPECT_NE(p.output().find("standard output: No space left on device"), std::string::npos) << p.output();
+  }
+}
+
 class Watch : public Command {};
 
 TEST_F(Watch, WritesALineForEachChangeWhereThereIsNoTerminal) {
@@ -82,12 +108,12 @@ TEST_F(Watch, IsAScreenOnATerminalAndQEndsIt) {
   program holder = run({"a"}, "echo held; sleep 600");
   holder.wait_for("held");
   on_terminal t{{"/usr/bin/env", "HOME=" + folder_.string(), "CONCH_URL=" + server_.url(), CONCH_COMMAND, "watch", "--every", "100ms"}};
-  t.wait_for("1 locks, 0 waiting");
+  t.wait_for("1 lock, 0 waiting");
   t.wait_for("HOLDER");
   t.wait_for("a ");
   t.wait_for("held");
   program waiting = run({"a"}, "true");
-  t.wait_for("1 locks, 1 waiting");
+  t.wait_for("1 lock, 1 waiting");
   t.type("q");
   EXPECT_EQ(t.wait_for_end(), 0);
   EXPECT_NE(t.output().find("\x1b[?1049l"), std::string::npos) << "the screen of before";
@@ -179,6 +205,49 @@ TEST_F(Doctor, VerifiesTheCertificate) {
   EXPECT_EQ(result_of({"doctor", "--url", secure.url(), "--config", config_with("other")}), 2) << output_;
   EXPECT_NE(output_.find("certificate"), std::string::npos) << output_;
   EXPECT_EQ(result_of({"run", "a", "--url", secure.url(), "--config", config_with("other"), "--", "true"}), 78) << output_;
+}
+
+TEST_F(Doctor, DoesNotCallAServerReachableThatDoesNotAnswer) {
+  server_.stop();
+  EXPECT_EQ(result_of({"doctor"}), 2);
+  EXPECT_EQ(output_.find("ok       reachable"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("bad      reachable: "), std::string::npos) << output_;
+  server_.cont();
+}
+
+TEST_F(Doctor, KnowsTlsAtOneEndOnly) {
+  certificates files;
+  files.authority("ca");
+  files.signed_by("ca", "server", "IP:127.0.0.1");
+  redis_server_options options;
+  options.tls = true;
+  options.arguments = {"--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"), "--tls-auth-clients", "no"};
+  redis_server secure{options};
+  redis_server plain{redis_server_options{.tcp = true}};
+  EXPECT_EQ(result_of({"doctor", "--url", "redis" + secure.url().substr(secure.url().find("://"))}), 2);
+  EXPECT_NE(output_.find("rediss://"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("firewall"), std::string::npos) << output_;
+  EXPECT_EQ(result_of({"doctor", "--url", "rediss://127.0.0.1:" + std::to_string(plain.port())}), 2);
+  EXPECT_EQ(output_.find("tls-ca-file"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("TLS"), std::string::npos) << output_;
+}
+
+TEST_F(Doctor, SaysThatTheMemoryIsFull) {
+  probe_.command({"CONFIG", "SET", "maxmemory", "1"});
+  EXPECT_EQ(result_of({"doctor"}), 2);
+  EXPECT_NE(output_.find("bad      memory: "), std::string::npos) << output_;
+  EXPECT_NE(output_.find("raise maxmemory, or remove keys"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("from one connection to another"), std::string::npos) << output_;
+  probe_.command({"CONFIG", "SET", "maxmemory", "0"});
+}
+
+TEST_F(Doctor, SaysOfAReplicaThatItIsOneAndNothingOfItsFailovers) {
+  redis_server master{redis_server_options{.tcp = true}};
+  probe_.command({"REPLICAOF", "127.0.0.1", std::to_string(master.port())});
+  EXPECT_EQ(result_of({"doctor"}), 2);
+  EXPECT_NE(output_.find("the server is a replica"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("name the master in the URL"), std::string::npos) << output_;
+  EXPECT_EQ(output_.find("replicas: none"), std::string::npos) << output_;
 }
 
 class Bench : public Command {};

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -218,6 +219,34 @@ TEST_F(CliSettings, ComeFromTheCommandLineThenTheEnvironmentThenTheFile) {
   EXPECT_EQ(read_connection(given).login->password, "from a file");
 }
 
+TEST_F(CliSettings, AFileThatTheCommandLineNamesGoesBeforeTheEnvironment) {
+  ::setenv("CONCH_URL", "redis://environment", 1);
+  ::setenv("CONCH_USER", "e", 1);
+  ::setenv("CONCH_PASSWORD", "e", 1);
+  connection_options given;
+  given.config_file = write("named.toml", "url = 'redis://named'\nuser = 'n'\npassword = 'n'\n");
+  EXPECT_EQ(read_connection(given).settings.url, "redis://named");
+  EXPECT_EQ(read_connection(given).login->user, "n");
+  EXPECT_EQ(read_connection(given).login->password, "n");
+  given.config_file = write("url.toml", "url = 'redis://named'\n");
+  EXPECT_EQ(read_connection(given).login->password, "e") << "the file does not say it";
+  given.url = "redis://line";
+  EXPECT_EQ(read_connection(given).settings.url, "redis://line");
+}
+
+TEST_F(CliSettings, AUserInTheUrlIsNotAPassword) {
+  connection_options given;
+  for (char const* url : {"redis://orders@h", "redlock://a,orders@b", "unix://orders@/a:b"}) {
+    given.url = url;
+    std::string const told = failure_of([&] { read_connection(given); });
+    EXPECT_TRUE(told.starts_with("64: --url: give the user with --user")) << told;
+  }
+  for (char const* url : {"redis://orders:p@h", "redis://:p@h", "redlock://a@x,:p@b", "redis://u:p@ss@h"}) {
+    given.url = url;
+    EXPECT_NE(failure_of([&] { read_connection(given); }).find("the password does not belong there"), std::string::npos) << url;
+  }
+}
+
 TEST_F(CliSettings, OfReplicasComeFromTheCommandLineOrTheFile) {
   EXPECT_EQ(read_connection({}).settings.sync_replicas, 0u);
   write("conch.toml", "sync-replicas = 2\nsync-timeout = '200ms'\n");
@@ -286,12 +315,36 @@ TEST_F(CliSettings, ShowAUrlWithoutItsPassword) {
   EXPECT_EQ(without_password("unix:///a@b"), "unix:///a@b");
 }
 
-TEST(CliShow, WritesNamesWithoutControlCharacters) {
-  EXPECT_EQ(shown("plain name"), "plain name");
-  EXPECT_EQ(shown("a\nb\x1b[2J\x7f"), "a\\x0ab\\x1b[2J\\x7f");
-  EXPECT_EQ(shown("für €"), "für €");
-  EXPECT_EQ(shown("\xff\xc3"), "\\xff\\xc3");
-  EXPECT_EQ(shown("\xc2\x9b[2J"), "\\xc2\\x9b[2J") << "a control sequence of one character";
+TEST(CliShow, SpellsTwoNamesInTwoWaysAndNothingThatATerminalObeys) {
+  std::vector<std::string> const names{"\x1b",
+                                       "\\x1b",
+                                       "a\nb",
+                                       "a\\x0ab",
+                                       "für €",
+                                       "\xff",
+                                       "\xe2\x80\xae"
+                                       "evil",
+                                       "a",
+                                       "a ",
+                                       " a",
+                                       "a\xc2\xa0"};
+  std::set<std::string> texts, lines;
+  for (std::string const& name : names) {
+    lock_status s;
+    s.held = s.taken = 1;
+    s.holders.push_back({.client = "\x1b[2J", .fence = 4096});
+    s.holders.front().asked_by = "\xe2\x80\xae";
+    std::string const text = as_text(name, s, {}), line = one_line(as_json(name, s));
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+    for (std::string const& one : {text, line}) {
+      EXPECT_EQ(one.find('\x1b'), std::string::npos) << one;
+      EXPECT_EQ(one.find("\xe2\x80\xae"), std::string::npos) << one;
+    }
+    texts.insert(text);
+    lines.insert(line);
+  }
+  EXPECT_EQ(texts.size(), names.size());
+  EXPECT_EQ(lines.size(), names.size());
 }
 
 TEST(CliShow, StatusForPeopleAndAsJson) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cli/cluster.hpp>
+#include <cli/columns.hpp>
 #include <cli/doctor_checks.hpp>
 #include <cli/exit_code.hpp>
 #include <cli/measure.hpp>
@@ -10,6 +11,7 @@
 #include <cli/scan.hpp>
 #include <cli/sentinels.hpp>
 #include <cli/server_address.hpp>
+#include <cli/server_connection.hpp>
 #include <cli/watch_view.hpp>
 
 #include <algorithm>
@@ -49,6 +51,49 @@ TEST(CliResp, RefusesWhatIsNoReply) {
     reader.append(wrong);
     EXPECT_THROW(reader.next(), failure) << wrong;
   }
+}
+
+TEST(CliResp, BoundsEachReply) {
+  std::string const long_string = '$' + std::to_string(reply_reader::most_bytes + 1) + "\r\n";
+  std::string const many = '*' + std::to_string(reply_reader::most_items + 1) + "\r\n";
+  std::string const many_in_two = "*2\r\n*" + std::to_string(reply_reader::most_items - 1) + "\r\n";
+  for (std::string const& wrong : {long_string, many, many_in_two}) {
+    reply_reader reader;
+    reader.append(wrong);
+    EXPECT_THROW(reader.next(), failure) << wrong;
+  }
+  // Many strings that are short enough each.
+  reply_reader reader;
+  std::string const mebibyte = "$1048576\r\n" + std::string(1048576, 'x') + "\r\n";
+  reader.append("*1000\r\n");
+  auto const feed = [&] {
+    for (int i = 0; i < 1000; ++i) {
+      reader.append(mebibyte);
+      EXPECT_FALSE(reader.next());
+    }
+  };
+  EXPECT_THROW(feed(), failure);
+}
+
+/// A server that sends a reply in small pieces costs no more than its bytes.
+TEST(CliResp, LooksAtEachByteOnce) {
+  constexpr std::size_t items = 200'000;
+  reply_reader reader;
+  reader.append('*' + std::to_string(items) + "\r\n");
+  for (std::size_t i = 0; i + 1 < items; ++i) {
+    reader.append(":1\r\n");
+    ASSERT_FALSE(reader.next());
+  }
+  reader.append(":1\r\n");
+  std::optional<reply> const all = reader.next();
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->items.size(), items);
+}
+
+TEST(CliSecret, IsNotShownByAServerThatRepeatsIt) {
+  EXPECT_EQ(without_secret("unknown command AUTH, with args: hunter2 hunter2", "hunter2"), "unknown command AUTH, with args: *** ***");
+  EXPECT_EQ(without_secret("***", "*"), "*********");
+  EXPECT_EQ(without_secret("nothing", ""), "nothing");
 }
 
 TEST(CliAddress, ReadsWhatTheLibraryAccepts) {
@@ -121,12 +166,58 @@ TEST(WatchView, FitsTheScreen) {
   EXPECT_EQ(lines.size(), 10u);
   EXPECT_TRUE(lines[2].starts_with("lock 49\\x1b[2J")) << lines[2];
   EXPECT_EQ(lines.back(), "and 43 more");
-  for (std::string const& line : lines) EXPECT_LE(line.size(), 60u);
+  for (std::string const& line : lines) EXPECT_LE(columns_of(line), 60u);
   EXPECT_EQ(padded("für €uro", 5), "für €");
   EXPECT_EQ(padded("a", 3), "a  ");
+  EXPECT_EQ(padded("漢字", 5), "漢字 ");
+  EXPECT_EQ(padded("漢字", 3), "漢 ") << "half a character is none";
+  EXPECT_EQ(columns_of("e\xcc\x81"), 1u) << "a combining mark";
+  EXPECT_EQ(columns_of("🔒"), 2u);
 }
 
 // ---------------------------------------------------------------------------------------- doctor
+
+TEST(CliWatch, FitsAScreenOfEightyColumnsAndAWideOne) {
+  watch_view view;
+  watch_view::statuses all;
+  for (std::string const name : {"漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字", "short", "\x1b[31mred"}) {
+    lock_status s;
+    s.kind = lock_status::kind_of_lock::shared_mutex;
+    s.held = s.taken = 2;
+    s.holders.push_back({.client = "0123456789abcdef0123456789abcdef", .fence = 4096});
+    all.emplace_back(name, s);
+  }
+  view.look(all, time_point{} + 1s);
+  for (std::size_t const columns : {40U, 80U, 124U, 125U, 200U}) {
+    std::vector<std::string> const lines = view.screen(24, columns, {});
+    ASSERT_EQ(lines.size(), 5u);
+    for (std::string const& line : lines) {
+      EXPECT_LE(columns_of(line), columns) << line;
+      EXPECT_EQ(line.find('\x1b'), std::string::npos);
+    }
+    if (columns < 80) continue;
+    // The holder of each is under the heading.
+    std::size_t const holder = columns_of(lines[1].substr(0, lines[1].find("HOLDER")));
+    for (std::size_t i = 2; i < 5; ++i) {
+      auto const at = lines[i].find("01234567");
+      ASSERT_NE(at, std::string::npos) << lines[i];
+      EXPECT_EQ(columns_of(lines[i].substr(0, at)), holder) << lines[i];
+      EXPECT_NE(lines[i].find(columns < 125 ? "+1" : "and 1 more"), std::string::npos) << lines[i];
+    }
+  }
+}
+
+TEST(CliWatch, CountsOneLock) {
+  watch_view view;
+  lock_status s;
+  s.kind = lock_status::kind_of_lock::shared_mutex;
+  s.held = s.taken = 1;
+  s.limit = 1'000'000;
+  view.look({{"a", s}}, time_point{} + 1s);
+  std::vector<std::string> const lines = view.screen(24, 80, {});
+  EXPECT_TRUE(lines[0].starts_with("1 lock, 0 waiting")) << lines[0];
+  EXPECT_NE(lines[2].find("1 reader "), std::string::npos) << lines[2];
+}
 
 TEST(DoctorChecks, OfWhatInfoTells) {
   struct row {
@@ -166,6 +257,47 @@ TEST(DoctorChecks, OfWhatInfoTells) {
     finding const f = one.judge(parse_info(std::string{"# Section\r\n"} + one.info));
     EXPECT_EQ(f.how, one.how) << f.what << ": " << f.words;
     EXPECT_EQ(f.advice.empty(), f.how == verdict::ok) << "whoever reads it is told what to do: " << f.what;
+  }
+}
+
+TEST(CliDoctor, SaysHowFullTheMemoryIs) {
+  auto const of = [](char const* text) { return judge_memory(parse_info(text)); };
+  EXPECT_FALSE(of("maxmemory:0\r\nused_memory:7\r\n"));
+  EXPECT_EQ(of("maxmemory:100\r\nused_memory:7\r\n")->how, verdict::ok);
+  EXPECT_EQ(of("maxmemory:100\r\nused_memory:95\r\n")->how, verdict::warning);
+  EXPECT_EQ(of("maxmemory:100\r\nused_memory:100\r\n")->how, verdict::bad);
+  EXPECT_NE(of("maxmemory:100\r\nused_memory:100\r\n")->advice.find("raise maxmemory"), std::string::npos);
+}
+
+TEST(CliDoctor, SaysWhatToDoOfEachFailure) {
+  struct row {
+    errc why;
+    char const* words;
+    char const* advice;  // a part of it; "": the words say it
+  };
+  for (row const& one : std::vector<row>{
+           {errc::unreachable, "Connection refused", "is it running"},
+           {errc::unreachable, "this looks like TLS: the URL then begins with rediss://", ""},
+           {errc::protocol, "the server is a Sentinel", ""},
+           {errc::server_refused, "OOM command not allowed when used memory > 'maxmemory'", "raise maxmemory"},
+           {errc::server_refused, "READONLY You can't write against a read only replica.", "this is a replica"},
+           {errc::unreachable, "the server is a replica", "this is a replica"},
+           {errc::server_refused, "MISCONF Redis is configured to save RDB snapshots", "look at its disk"},
+           {errc::server_refused, "NOREPLICAS Not enough good replicas to write.", "min-replicas-to-write"},
+           {errc::server_refused, "ERR max number of clients reached", "maxclients"},
+           {errc::tls_failed, "certificate verify failed", "tls-ca-file"},
+           {errc::tls_failed, "wrong version number", "begins with redis://"},
+           {errc::access_denied, "WRONGPASS invalid username-password pair", "set user and password"},
+       }) {
+    finding const f = judge_failure("hand-over", make_error_code(one.why, one.words), "redis://h");
+    EXPECT_EQ(f.how, verdict::bad);
+    EXPECT_NE(f.words.find("redis://h: "), std::string::npos) << f.words;
+    EXPECT_NE(f.words.find(one.words), std::string::npos) << f.words;
+    if (*one.advice == '\0') {
+      EXPECT_EQ(f.advice, "") << one.words;
+    } else {
+      EXPECT_NE(f.advice.find(one.advice), std::string::npos) << one.words << " -> " << f.advice;
+    }
   }
 }
 

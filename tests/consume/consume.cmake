@@ -67,6 +67,10 @@ elseif(HOW STREQUAL "command")
   string(REPLACE "." "\\." version "${VERSION}")
   expect(0 "^conch ${version}\n$" --version)
   expect(0 "--no-kill-child" run --help)
+  execute_process(COMMAND "${moved}/bin/conch-lock" --version OUTPUT_VARIABLE said RESULT_VARIABLE result)
+  if(NOT result EQUAL 0 OR NOT said MATCHES "^conch ${version}\n$")
+    message(FATAL_ERROR "conch-lock, the second name: exit code ${result}\n${said}")
+  endif()
   expect(64 "there is no command" no-such-command)
   expect(69 "no-such.sock" status x --url "unix://${moved}/no-such.sock") # it tries to connect
 
@@ -95,6 +99,22 @@ elseif(HOW STREQUAL "command")
   if(needs MATCHES "R(UN)?PATH" OR NOT needs MATCHES "NEEDED")
     message(FATAL_ERROR "the command has a path of its own to libraries:\n${needs}")
   endif()
+
+elseif(HOW STREQUAL "readme_lines")
+  # The lines of README, as they stand there, with a copy of this tree where they say.
+  set(app "${WORK_DIR}/readme_lines")
+  file(REMOVE_RECURSE "${app}")
+  file(MAKE_DIRECTORY "${app}/third_party")
+  file(CREATE_LINK "${CONCH_SOURCE_DIR}" "${app}/third_party/conch" SYMBOLIC)
+  file(READ "${CONCH_SOURCE_DIR}/README.md" page)
+  string(REGEX MATCH "```cmake\n(include\\(FetchContent\\)[^`]*)```" block "${page}")
+  if(NOT block)
+    message(FATAL_ERROR "README.md has no lines for FetchContent")
+  endif()
+  file(WRITE "${app}/lines.cmake" "${CMAKE_MATCH_1}")
+  file(WRITE "${app}/CMakeLists.txt" "cmake_minimum_required(VERSION 3.25)\nproject(app CXX)\nadd_executable(app \"${program_source}/small.cpp\")\ninclude(lines.cmake)\n")
+  # Configured and generated: what it builds is what the test of a project with FetchContent builds.
+  run("${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${app}" -B "${app}/build" "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}" "-DCMAKE_CXX_COMPILER=${CXX}")
 
 elseif(HOW STREQUAL "symbols")
   # What leaves the shared library: the functions of symbols.txt, Asio's, and nothing else of conch.

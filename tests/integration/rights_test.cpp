@@ -37,7 +37,10 @@ class Rights : public with_server<Rights> {
     config c = often_renewed(url(user));
     c.claim = 1500ms;  // confirmed after a third of it
     c.keep_alive = 100ms;
-    c.log = log.hook();
+    c.log = [this, also = log.hook()](log_level level, std::string_view line) {
+      also(level, line);
+      if (level >= log_level::warning) warnings.append(line).append("\n");
+    };
     return c;
   }
 
@@ -92,6 +95,7 @@ class Rights : public with_server<Rights> {
   }
 
   journal log;
+  std::string warnings;
 };
 
 TEST_F(Rights, OfTheGuideAreEnoughForEverything) {
@@ -146,6 +150,7 @@ TEST_F(Rights, OfTheGuideAreEnoughForEverything) {
   w.run(body);
   EXPECT_EQ(refused_commands("orders"), std::set<std::string>{"client|kill"});
   EXPECT_TRUE(log.contains("CLIENT KILL")) << *log.text;
+  EXPECT_EQ(warnings, "") << "the user of the guide lacks nothing";
 }
 
 TEST_F(Rights, WithClientKillNothingIsRefused) {

@@ -40,7 +40,7 @@ std::vector<room> const& rooms() {
        {"base", "net/shell.hpp", "net/name_lookup.hpp", "protocol/shortest_lease.hpp", "protocol/wire.hpp", "protocol/transport.hpp",
         "backends/components.hpp"}},
       {"client", {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "backends"}},
-      {"cli", {"conch/"}},  // public headers, as every user
+      {"cli", {"conch/", "base/readable.hpp"}},  // public headers, as every user; one place makes text printable
   };
   return table;
 }
@@ -257,6 +257,21 @@ TEST(Rooms, TellAForbiddenInclude) {
   EXPECT_EQ(joined(wrong_arrows({{"redis/connection.cpp", includes_of("#include \"redis/codec.hpp\"\n#include <vector>\n#include <conch/clock.hpp>\n"
                                                                       "#include \"protocol/wire.hpp\"\n// #include \"client/core.hpp\"\n")}})),
             "");
+}
+
+/// The pages are not in the packages: who reads the words of a program has not the tree.
+TEST(Rooms, NoMessageSendsItsReaderToAPageOfTheTree) {
+  static std::regex const page{R"re("[^"\n]*docs/[^"\n]*")re"};
+  std::size_t seen = 0;
+  for (auto const& [file, includes] : sources()) {
+    std::istringstream in{text_of(fs::path{CONCH_SOURCE_DIR} / "src" / file)};
+    for (std::string line; std::getline(in, line); ++seen) {
+      auto const comment = line.find("//");
+      bool const found = std::regex_search(line, page) && (comment == std::string::npos || comment > line.find('"'));
+      EXPECT_FALSE(found) << "src/" << file << ": " << line;
+    }
+  }
+  EXPECT_GT(seen, 10'000u);
 }
 
 TEST(Rooms, TellAWayToAsioThroughOtherFiles) {

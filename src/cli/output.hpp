@@ -1,0 +1,21 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <string_view>
+
+// All that a command writes for people and programs goes through here.
+namespace conch::cli {
+
+/// To standard output. A terminal obeys nothing in the text: what is not printable is escaped (base/readable.hpp), but for the ends of lines.
+/// Nothing happens once the reader has gone. Throws failure (not_written) where it cannot be written, as on a full disk.
+void print(std::string_view text);
+/// The same to standard error, and a failure is nobody's.
+void print_error(std::string_view text) noexcept;
+
+/// Text of our own that moves the cursor: as it is.
+void draw(std::string_view text);
+
+/// The reader of standard output has gone: there is nobody to print for.
+bool reader_has_gone() noexcept;
+
+}  // namespace conch::cli
