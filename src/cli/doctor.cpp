@@ -109,6 +109,7 @@ class doctor_visit {
   static std::string advice_for(int code) {
     if (code == exit_code::access_denied) return "set user and password (conch doctor --help)";
     if (code == exit_code::wrong_config) return "look at the settings of TLS in the configuration file";
+    if (code == exit_code::refused) return "is it Redis 6.2 or newer, or Valkey?";
     return "is it running, is the URL right, does a firewall stand between?";
   }
 
