@@ -151,7 +151,7 @@ class connection_fsm {
   bool wanted_ = false;
   bool dropping_ = false;
   std::string why_dropped_;
-  std::int64_t unanswered_ = 0;  // commands of this connection
+  std::int64_t unanswered_ = 0;                // commands of this connection
   duration shortest_lease_ = duration::max();  // of what they ask for
 
   // The commands that are sent and not yet written.

@@ -228,7 +228,7 @@ class connection_fsm {
   bool dropping_ = false;
   std::string why_dropped_;
   bool moved_ = false;
-  std::int64_t unanswered_ = 0;  // commands of this connection
+  std::int64_t unanswered_ = 0;                // commands of this connection
   duration shortest_lease_ = duration::max();  // of what they ask for
 
   // To a node of a Cluster: the slots whose channels this connection is subscribed to, and the subscriptions that are not answered yet.

@@ -53,7 +53,7 @@ std::string inherited_by_a_program() {
   pid_t const child = ::fork();
   if (child == 0) {
     ::dup2(from[1], STDOUT_FILENO);
-    ::execl("/bin/sh", "sh", "-c", "cd /proc/$$/fd && for one in *; do echo \"$one $(readlink $one)\"; done", nullptr);
+    ::execl("/bin/sh", "sh", "-c", "cd /proc/$$/fd && for one in *; do echo \"$one $(readlink $one | cut -d[ -f1)\"; done", nullptr);
     ::_exit(127);
   }
   ::close(from[1]);

@@ -6,6 +6,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -215,6 +217,10 @@ class tcp_proxy::impl {
         : in_{in}, client_{std::move(client)}, server_{in.ctx_}, pipes_{pipe{in, *this, 0, client_, server_}, pipe{in, *this, 1, server_, client_}} {}
 
     void start() {
+      // A test looks at what a program inherits from this process: of conch nothing, so nothing of this either.
+      error_code failed;
+      server_.open(tcp::v4(), failed);
+      for (tcp::socket* one : {&client_, &server_}) ::fcntl(one->native_handle(), F_SETFD, FD_CLOEXEC);
       server_.async_connect(in_.target_, [this, keep = shared_from_this()](error_code ec) {
         if (over_) return;
         if (ec) {
