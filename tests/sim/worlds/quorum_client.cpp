@@ -59,7 +59,10 @@ void quorum_client::start() {
     how.in_turns = in_turns;
     if (!world.calm && world.random().chance(20)) how.slowest_write = world.latency;  // (what is quick is judged where nobody is ill)
     how.dead_addresses = 5;
-    how.hanging_lookups = 2;
+    if (!world.calm) {
+      how.silent_addresses = 30;
+      how.hanging_lookups = 2;
+    }
     one.connection = std::make_unique<sim_connection>(one, settings, id, world.random().next(), how);
     one.connection->report_to(one);
     // The attempt is three digits of a vote's id.

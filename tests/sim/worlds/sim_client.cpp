@@ -48,7 +48,6 @@ void sim_client::start() {
   sim_connection::habits how;
   how.tears = plan.splits;
   how.dead_addresses = 10;
-  how.hanging_lookups = 3;
   if (plan.shards != 0) {
     how.in_turns = random_.chance(50);
     if (random_.chance(30)) how.slowest_write = plan.latency;

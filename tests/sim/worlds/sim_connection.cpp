@@ -141,8 +141,9 @@ void sim_connection::carry_out(time_point now) {
       read_ = 0;
       shell_.hang_up(*this);
       if (!todo.connect) {
+        bool const was_up = up_since_ != time_point{};
         pauses(todo.until - now, now);
-        given_up(now);
+        if (!was_up) given_up(now);
       }
     }
     if (todo.sleep) {
@@ -171,12 +172,15 @@ void sim_connection::look_up(time_point now) {
   tried_alive_ = false;
   bool const may_be_silent = !std::exchange(met_silence_, false);
   if (may_be_silent && habits_.hanging_lookups != 0 && random_.chance(habits_.hanging_lookups)) {
-    met_silence_ = was_silent_ = true;
+    met_silence_ = true;
+    found_.clear();
     return;
   }
   std::int64_t const found = habits_.dead_addresses != 0 && random_.chance(habits_.dead_addresses) ? random_.between(2, 3) : 1;
   alive_ = static_cast<std::size_t>(random_.below(found));
-  silent_ = found > 1 && may_be_silent && random_.chance(30) ? static_cast<std::size_t>(random_.below(found)) : alive_;
+  silent_ = found > 1 && may_be_silent && habits_.silent_addresses != 0 && random_.chance(habits_.silent_addresses)
+                ? static_cast<std::size_t>(random_.below(found))
+                : alive_;
   found_.clear();
   for (std::int64_t i = 0; i < found; ++i) found_.push_back("address " + std::to_string(i));
   fsm_.resolved(found_, now);
@@ -205,9 +209,10 @@ void sim_connection::dial() {
 void sim_connection::given_up(time_point now) {
   bool const had_time = now < attempt_began_ + settings_.connect_timeout;
   if (was_refused_ && !tried_alive_ && had_time) throw violation{4, "a host is given up, and somebody is at its next address"};
-  // Where everything was silent before, one address may have all the time.
+  // Where something was silent before, which in a faulty network may be anything, one address may have all the time.
   bool const was_left_alone = tried_ == 1 && found_.size() > 1 && met_silence_ && !had_time;
-  if (was_left_alone && !std::exchange(was_silent_, true)) throw violation{4, "a silent address has cost a whole attempt"};
+  if (was_left_alone && !was_silent_) throw violation{4, "a silent address has cost a whole attempt"};
+  was_silent_ = was_silent_ || met_silence_ || !was_refused_;
 }
 
 /// All at once; or, where streams are slow, some of it, after a while. Until then the bytes must not change. However many parts the

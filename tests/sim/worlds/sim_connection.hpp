@@ -35,11 +35,12 @@ class sim_connection {
   };
 
   struct habits {
-    int tears = 0;            // reads that get less than what is there, in a hundred
-    bool in_turns = true;     // what is to be written at once is
-    nanos slowest_write = 0;  // 0: the stream takes all at once
-    int dead_addresses = 0;   // look-ups that find one that nobody is at, in a hundred
-    int hanging_lookups = 0;  // look-ups that say nothing, in a hundred
+    int tears = 0;             // reads that get less than what is there, in a hundred
+    bool in_turns = true;      // what is to be written at once is
+    nanos slowest_write = 0;   // 0: the stream takes all at once
+    int dead_addresses = 0;    // look-ups that find one that nobody is at, in a hundred
+    int silent_addresses = 0;  // of these look-ups, in a hundred: one of those addresses says nothing
+    int hanging_lookups = 0;   // look-ups that say nothing, in a hundred
   };
 
   sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h, redis::connection_fsm::roles r = {});
