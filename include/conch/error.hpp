@@ -13,9 +13,11 @@ using boost::system::error_code;
 
 /// What can go wrong. Compare with `ec == conch::errc::timed_out`.
 ///
-/// The error_code may also carry the server's own words, which `ec.message()` and `system_error::what()` then show. The words
-/// change nothing else: value() is that of the errc, and the code is equal to the one without words. A cancellation is reported
-/// as `boost::asio::error::operation_aborted`, as everywhere in Asio.
+/// The error_code may also carry a text, which `ec.message()` and `system_error::what()` then show: what was asked, for which lock, at which
+/// server, and what it answered. The text changes nothing else: value() is that of the errc, and the code is equal to the one without it. It stands
+/// in a table of the process, which keeps the last 4096 different texts: show or copy message() when you handle the error, since a code that is kept
+/// for long may lose its text and then shows only the errc. A cancellation is reported as `boost::asio::error::operation_aborted`, as
+/// everywhere in Asio.
 enum class errc {
   timed_out = 1,   ///< the lock was not granted within `.wait`
   lost,            ///< the hold ended before it was released
@@ -25,11 +27,11 @@ enum class errc {
   access_denied,   ///< wrong user or password, or a command that this user may not run
   wrong_type,      ///< a key of the lock holds something that is not a lock
   server_refused,  ///< the server answered with an error that a repetition would not mend
-  protocol,        ///< the server sent something that Redis 6.2 or newer does not send
+  protocol,        ///< the server does not speak its protocol, or an older version of it
   invalid_name,    ///< a lock's name must have 1 to 512 bytes
   invalid_config,  ///< a member of conch::config or of the options is out of range
   invalid_url,     ///< the URL could not be understood
-  not_supported,   ///< this backend does not offer that
+  not_supported,   ///< this kind of server does not offer that
   would_deadlock,  ///< a reader asked to become a writer; or a blocking call would wait for its own thread
   tls_failed,      ///< TLS to the server failed: a certificate is not accepted, or a file of config::tls cannot be used
   not_replicated,  ///< fewer replicas than config::sync_replicas have acknowledged the grant; it was given back
@@ -46,7 +48,7 @@ CONCH_API boost::system::error_category const& error_category() noexcept;  ///< 
 
 CONCH_API error_code make_error_code(errc e) noexcept;  ///< An error_code without words.
 
-/// The same error with the server's own words behind it. A process-wide table keeps the last 256 different
+/// The same error with the server's own words behind it. A process-wide table keeps the last 4096 different
 /// texts; a code whose text has left it shows only `e` itself.
 CONCH_API error_code make_error_code(errc e, std::string_view words);
 

@@ -71,7 +71,7 @@ deployment synced(redis::address const& where, deployment d, std::uint64_t seed,
 
 deployment in_zookeeper(redis::zookeeper_url where, deployment d, std::uint64_t seed, lent const& client) {
   redis::address const& any = where.servers.front();
-  std::string secret = any.password.empty() ? std::string{} : any.user + ':' + any.password;
+  std::string secret = any.password.empty() ? std::string{} : any.user + ':' + any.password.bytes();
   auto to_ensemble = std::make_unique<zookeeper::connection>(client.shell, client.on, client.settings, std::move(where.servers));
   auto line = std::make_unique<zookeeper::queue>(client.settings, client.client_id, zookeeper::root_of(where.chroot, client.settings.key_prefix),
                                                  std::move(secret), seed, client.timers, *to_ensemble, client.up, client.stats);
@@ -119,6 +119,12 @@ std::optional<redis::zookeeper_url> zookeeper_of(config const& c) {
 }
 
 bool is_quorum(config const& c) { return !c.quorum.servers.empty() || c.url.starts_with("redlock://"); }
+
+std::string shown(config const& c) {
+  std::string all;
+  for (redis::address const& one : servers_of(c)) all += (all.empty() ? "" : ", ") + one.shown();
+  return all;
+}
 
 bool is_one_redis(config const& c) {
   if (is_quorum(c)) return false;

@@ -48,6 +48,9 @@ std::optional<redis::zookeeper_url> zookeeper_of(config const& c);
 /// Does a majority of the servers decide? It also does for a single server, if the URL or `config::quorum.servers` asks for it.
 bool is_quorum(config const& c);
 
+/// The servers, as an error names them: without a secret. For settings of which servers_of() does not throw.
+std::string shown(config const& c);
+
 /// Is a lock a key on one Redis server? Throws as servers_of.
 bool is_one_redis(config const& c);
 

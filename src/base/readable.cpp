@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/readable.hpp"
 
+#include "base/secrets.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -116,9 +118,21 @@ std::string escaped(std::string_view text, std::size_t most, std::string_view en
 
 }  // namespace
 
-std::string readable(std::string_view words, std::size_t most) {
-  return escaped(words, most, "", "...", [](char32_t c, std::size_t) { return harmless(c); });
+namespace {
+
+std::string readable_by(told_by by, std::string_view words, std::size_t most) {
+  // More than this cannot be shown; and who sends it shall not make us search it.
+  std::size_t const looked_at = std::max(4 * most, 4 * longest_line);
+  bool const is_cut = words.size() > looked_at;
+  std::string const hidden = without_secrets(words.substr(0, looked_at), by) + (is_cut ? "..." : "");
+  return escaped(hidden, most, "", "...", [](char32_t c, std::size_t) { return harmless(c); });
 }
+
+}  // namespace
+
+std::string readable(std::string_view words, std::size_t most) { return readable_by(told_by::others, words, most); }
+
+std::string readable_line(std::string_view line) { return readable_by(told_by::us, line, longest_line); }
 
 std::string printable(std::string_view name, std::size_t most) {
   return escaped(name, most, "", "\\...", [&](char32_t c, std::size_t at) {

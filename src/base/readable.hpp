@@ -12,14 +12,20 @@ namespace conch {
 /// The most bytes of one server's answer, or of one name, in a line.
 constexpr std::size_t readable_words = 200;
 /// The most bytes of a whole line, which may name a server or a lock before it says what is wrong.
-constexpr std::size_t readable_line = 500;
+constexpr std::size_t longest_line = 500;
 
 /// Makes text from outside (a server's words) safe for a log or an error: a terminal obeys nothing in it, nothing breaks the line or turns it
 /// round, nothing in it is unseen, and it is at most `most` bytes long.
 ///
 /// Control characters (C0, DEL, C1), characters that break lines, change the direction of writing or have no width, and bytes that are no UTF-8
 /// are written as `\xNN`, one for each byte. A text that is too long ends with "...". The result does not change when it is passed in again.
+///
+/// It is the one way in for what others say: no secret of ours is in the result (base/secrets.hpp).
 CONCH_API std::string readable(std::string_view words, std::size_t most = readable_words);
+
+/// The one way out: a whole line of ours, for a log, an error or a statistic. As `readable`, but a word of ours that happens to be somebody's
+/// password stays.
+CONCH_API std::string readable_line(std::string_view line);
 
 /// The spelling of a name (of a lock, a client, a server) wherever it stands alone: in lists, tables, JSON and labels. As `readable`, and no two
 /// names have the same spelling: a backslash is written as `\\`, and what only looks like a space as `\xNN`, as is a space at either end. So the

@@ -2,13 +2,19 @@
 #include "base/url.hpp"
 
 #include "base/numbers.hpp"
+#include "base/readable.hpp"
 
 #include <conch/error.hpp>
 
 #include <boost/assert.hpp>
 #include <boost/system/system_error.hpp>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -52,6 +58,7 @@ void read_credentials(std::string_view text, address& to) {
   auto const colon = text.find(':');
   if (colon == std::string_view::npos) refuse("before '@' stands user:password, or :password");
   to.user = percent_decoded(text.substr(0, colon), "user or password");
+  if (looks_like_a_token(to.user)) to.token = to.user;
   to.password = percent_decoded(text.substr(colon + 1), "user or password");
   if (to.password.empty()) refuse("the password before '@' is empty");
 }
@@ -99,7 +106,6 @@ std::string_view read_around_host(std::string_view rest, address& to) {
   if (auto const slash = rest.find('/'); slash != std::string_view::npos) {
     std::string_view const database = rest.substr(slash + 1);
     if (database.starts_with('/')) refuse("a scheme stands only once, at the beginning");
-    if (database.find('@') != std::string_view::npos) refuse("a '/' stands before '@'; in a password it is written as %2F");
     if (!database.empty()) read_database(database, to);
     rest = rest.substr(0, slash);
   }
@@ -112,10 +118,7 @@ std::string_view read_around_host(std::string_view rest, address& to) {
 
 void read_tcp(std::string_view rest, address& to) {
   constexpr auto npos = std::string_view::npos;
-  if (to.over_tls ? rest.find('#') != npos : rest.find_first_of("?#") != npos) {
-    refuse(to.over_tls ? "rediss:// takes no '#'; percent-encode it in a password"
-                       : "redis:// takes no '?' and no '#'; percent-encode them in a password");
-  }
+  if (!to.over_tls && rest.find('?') != npos) refuse("redis:// takes no '?'");
   if (auto const query = rest.find('?'); query != npos) {
     read_tls(rest.substr(query + 1), to.tls);
     rest = rest.substr(0, query);
@@ -146,6 +149,27 @@ void read_unix(std::string_view rest, address& to) {
   to.path = rest;
 }
 
+/// libpq reads the rest. What it would repeat in an error, or look up as a name, is looked at here: a password without its '@' is a port.
+void check_postgresql(std::string_view rest) {
+  for (std::size_t i = rest.find('%'); i != std::string_view::npos; i = rest.find('%', i + 1)) {
+    bool const is_whole = i + 2 < rest.size() && hex(rest[i + 1]) >= 0 && hex(rest[i + 2]) >= 0;
+    if (!is_whole) refuse("'%' must be followed by two hexadecimal digits");
+  }
+  std::string_view hosts = rest.substr(0, rest.find_first_of("/?"));
+  hosts.remove_prefix(hosts.rfind('@') + 1);  // npos + 1 is 0
+  for (;;) {
+    std::string_view one = hosts.substr(0, hosts.find(','));
+    bool const is_last = one.size() == hosts.size();
+    if (!is_last) hosts.remove_prefix(one.size() + 1);
+    if (one.starts_with('[')) one.remove_prefix(std::min(one.find(']'), one.size() - 1));
+    if (auto const colon = one.find(':'); colon != std::string_view::npos) {
+      auto const port = whole_number<std::uint16_t>(one.substr(colon + 1));
+      if (!port || *port == 0) refuse("the port must be a number from 1 to 65535");
+    }
+    if (is_last) return;
+  }
+}
+
 constexpr std::string_view plain_sentinels = "redis-sentinel://", tls_sentinels = "rediss-sentinel://";
 
 /// The schemes of a Cluster, and whether each is over TLS.
@@ -157,6 +181,69 @@ void check_master(std::string_view name) {
   for (char const c : name) {
     if (c <= ' ' || c == 127) refuse("the name of the master contains a space or a control character");
   }
+}
+
+}  // namespace
+
+bool can_be_host(std::string_view text) {
+  constexpr std::size_t longest = 255;  // of a name in the DNS
+  return !text.empty() && text.size() <= longest && text.find_first_of(" []") == std::string_view::npos && printable(text) == text;
+}
+
+bool looks_like_a_token(std::string_view user) noexcept {
+  return user.size() >= 20 && std::any_of(user.begin(), user.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+void refuse_ambiguous(std::string_view url) {
+  constexpr auto npos = std::string_view::npos;
+  constexpr std::string_view why = "ambiguous: in a user, a password and a value behind '?' write '@' as %40, '/' as %2F, '?' as %3F and '#' as %23";
+  auto const scheme_end = url.find("://");
+  if (scheme_end == npos) return;
+  std::string_view const scheme = url.substr(0, scheme_end), rest = url.substr(scheme_end + 3);
+  // A name and a path are taken as they are, and there is nothing secret in them.
+  if (scheme == "memory" || (scheme == "unix" && rest.starts_with('/'))) return;
+  if (rest.find('#') != npos) refuse(why);
+  if (scheme == "unix") {
+    auto const at = rest.find('@');
+    if (at != npos && (rest.substr(0, at).find_first_of("/?") != npos || rest.find('@', at + 1) != npos)) refuse(why);
+    return;
+  }
+  bool const is_list_of_urls = scheme == "redlock";  // of which each has its own user
+  for (std::string_view left = rest;;) {
+    auto const comma = is_list_of_urls ? left.find(',') : npos;
+    std::string_view const one = left.substr(0, comma);
+    auto const at = one.rfind('@');
+    if (at != npos && one.substr(0, at).find_first_of("@/?") != npos) refuse(why);
+    if (comma == npos) return;
+    left.remove_prefix(comma + 1);
+  }
+}
+
+namespace {
+
+/// Two spellings of one host are one server. Names are looked up without regard to case, and a dot at the end only says that a name is whole.
+std::string one_spelling(std::string const& host) {
+  std::array<unsigned char, sizeof(in6_addr)> binary{};
+  for (int const family : {AF_INET, AF_INET6}) {
+    if (::inet_pton(family, host.c_str(), binary.data()) != 1) continue;
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    return ::inet_ntop(family, binary.data(), text.data(), text.size());
+  }
+  std::string name = host;
+  if (name.size() > 1 && name.ends_with('.')) name.pop_back();
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return name;
+}
+
+/// With two votes of one server fewer servers than a majority could win.
+bool is_same_server(address a, address b) {
+  a.over_tls = b.over_tls;
+  for (address* const one : {&a, &b}) {
+    if (one->what == address::kind::unix_socket) one->path = std::filesystem::path{one->path}.lexically_normal().string();
+  }
+  a.host = one_spelling(a.host);
+  b.host = one_spelling(b.host);
+  return a.shown() == b.shown();
 }
 
 }  // namespace
@@ -180,16 +267,24 @@ void read_host_and_port(std::string_view text, address& to) {
     if (static_cast<unsigned char>(c) <= ' ' || c == 127) refuse("the host contains a space or a control character");
     if (c == '[' || c == ']') refuse("the host contains a bracket");
   }
+  if (!can_be_host(to.host)) refuse("the host is longer than 255 bytes, or contains a backslash or a character that cannot be seen");
   if (port.empty()) return;
   auto const number = whole_number<std::uint16_t>(port.substr(1));
   if (!number || *number == 0) refuse("the port must be a number from 1 to 65535");
   to.port = *number;
 }
 
+/// All of them. The words of both errors that name schemes.
+static std::string known_schemes() {
+  return "redis, valkey, redis-sentinel, redis-cluster, valkey-cluster, the same over TLS (rediss, valkeys, rediss-sentinel, rediss-cluster, "
+         "valkeys-cluster), redlock (a list of servers), unix, memory, postgresql, postgres, zookeeper or zookeepers (TLS)";
+}
+
 address parse_url(std::string_view url) {
   address to;
   auto const scheme_end = url.find("://");
-  if (scheme_end == std::string_view::npos) refuse("a URL begins with redis://, rediss://, unix:// or memory://");
+  if (scheme_end == std::string_view::npos) refuse("a URL begins with SCHEME://, where SCHEME is " + known_schemes());
+  refuse_ambiguous(url);
   std::string_view const scheme = url.substr(0, scheme_end);
   std::string_view const rest = url.substr(scheme_end + 3);
   bool const plain = scheme == "redis" || scheme == "valkey";
@@ -205,6 +300,7 @@ address parse_url(std::string_view url) {
     to.path = rest;
   } else if (scheme == "postgresql" || scheme == "postgres") {
     to.what = address::kind::postgresql;
+    check_postgresql(rest);
     to.path = url;
   } else {
     if (names_cluster(url)) refuse("redis-cluster:// cannot stand here: each server of a quorum is named by itself");
@@ -212,9 +308,7 @@ address parse_url(std::string_view url) {
     if (names_sentinels(url)) refuse("redis-sentinel:// cannot stand here: each server of a quorum is named by itself");
     bool const shouts = std::any_of(scheme.begin(), scheme.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
     if (shouts) refuse("the scheme is written in small letters, such as redis://");
-    refuse(
-        "the scheme must be redis, rediss (TLS), valkey, valkeys (TLS), redis-sentinel, rediss-sentinel (TLS), redis-cluster, rediss-cluster (TLS), "
-        "unix, memory, postgresql, zookeeper, zookeepers (TLS) or, for a list of servers, redlock");
+    refuse("the scheme must be " + known_schemes());
   }
   return to;
 }
@@ -240,10 +334,7 @@ std::vector<address> parse_servers(std::vector<std::string> const& urls) {
     address one = parse_url(url);
     if (one.what == address::kind::postgresql) refuse("a PostgreSQL server gives no votes: postgresql:// names one server for itself");
     for (address const& other : all) {
-      // With two votes of one server fewer servers than a majority could win.
-      address same = other;
-      same.over_tls = one.over_tls;
-      if (same.shown() == one.shown()) refuse("two of the servers are the same: " + one.shown());
+      if (is_same_server(other, one)) refuse("two of the servers are the same: " + one.shown());
     }
     all.push_back(std::move(one));
   }
@@ -268,7 +359,7 @@ std::vector<address> read_hosts(std::string_view list, address const& common, st
     address one = common;
     read_host_and_port(list.substr(0, comma), one);
     for (address const& other : all) {
-      if (other.shown() == one.shown()) refuse("two of " + names + " are the same: " + one.shown());
+      if (is_same_server(other, one)) refuse("two of " + names + " are the same: " + one.shown());
     }
     all.push_back(std::move(one));
     if (all.size() > most) refuse(too_many);
@@ -283,12 +374,12 @@ bool names_sentinels(std::string_view url) noexcept { return url.starts_with(pla
 
 sentinel_url parse_sentinels(std::string_view url) {
   BOOST_ASSERT(names_sentinels(url));
+  refuse_ambiguous(url);
   constexpr std::size_t most = 9;
   sentinel_url all;
   address& server = all.server;
   server.over_tls = url.starts_with(tls_sentinels);
   std::string_view rest = url.substr(server.over_tls ? tls_sentinels.size() : plain_sentinels.size());
-  if (rest.find('#') != std::string_view::npos) refuse("redis-sentinel:// takes no '#'; percent-encode it in a password");
   if (auto const query = rest.find('?'); query != std::string_view::npos) {
     auto const setting = [&server](std::string_view word) {
       if (word == "sentinelMasterId") return &server.master;
@@ -296,7 +387,7 @@ sentinel_url parse_sentinels(std::string_view url) {
     };
     read_query(rest.substr(query + 1), setting,
                server.over_tls ? "behind '?' rediss-sentinel:// takes sentinelMasterId=, cacert=, cacertdir=, cert=, key= and sni="
-                               : "behind '?' redis-sentinel:// takes only sentinelMasterId=; percent-encode a '?' in a password");
+                               : "behind '?' redis-sentinel:// takes only sentinelMasterId=");
     check_key(server.tls);
     check_master(server.master);
     rest = rest.substr(0, query);
@@ -321,13 +412,13 @@ cluster_url parse_cluster(std::string_view url) {
   auto const scheme =
       std::find_if(std::begin(cluster_schemes), std::end(cluster_schemes), [&](auto const& one) { return url.starts_with(one.first); });
   BOOST_ASSERT(scheme != std::end(cluster_schemes));
+  refuse_ambiguous(url);
   cluster_url all;
   address common;
   common.over_tls = scheme->second;
   std::string_view rest = url.substr(scheme->first.size());
-  if (rest.find('#') != std::string_view::npos) refuse("redis-cluster:// takes no '#'; percent-encode it in a password");
   if (auto const query = rest.find('?'); query != std::string_view::npos) {
-    if (!common.over_tls) refuse("redis-cluster:// takes no '?'; percent-encode it in a password");
+    if (!common.over_tls) refuse("redis-cluster:// takes no '?'");
     read_tls(rest.substr(query + 1), common.tls);
     rest = rest.substr(0, query);
   }
@@ -363,6 +454,7 @@ bool names_zookeeper(std::string_view url) noexcept { return url.starts_with(pla
 
 zookeeper_url parse_zookeeper(std::string_view url) {
   BOOST_ASSERT(names_zookeeper(url));
+  refuse_ambiguous(url);
   constexpr std::size_t most = 100;
   zookeeper_url all;
   address common;
@@ -370,14 +462,12 @@ zookeeper_url parse_zookeeper(std::string_view url) {
   common.port = 2181;
   common.over_tls = url.starts_with(tls_zookeeper);
   std::string_view rest = url.substr(common.over_tls ? tls_zookeeper.size() : plain_zookeeper.size());
-  if (rest.find('#') != std::string_view::npos) refuse("zookeeper:// takes no '#'; percent-encode it in a password");
   if (auto const query = rest.find('?'); query != std::string_view::npos) {
-    if (!common.over_tls) refuse("zookeeper:// takes no '?'; percent-encode it in a password");
+    if (!common.over_tls) refuse("zookeeper:// takes no '?'");
     read_tls(rest.substr(query + 1), common.tls);
     rest = rest.substr(0, query);
   }
   if (auto const slash = rest.find('/'); slash != std::string_view::npos) {
-    if (rest.find('@', slash) != std::string_view::npos) refuse("a '/' stands before '@'; in a password it is written as %2F");
     all.chroot = rest.substr(slash);
     if (all.chroot == "/") all.chroot.clear();
     check_chroot(all.chroot);
@@ -414,7 +504,11 @@ std::string address::shown() const {
       return (over_tls ? "rediss" : "redis") + std::string{is_sentinel ? "-sentinel://" : "://"} + host_and_port(host, port);
     case kind::unix_socket: return "unix://" + path;
     case kind::memory: return "memory://" + path;
-    case kind::postgresql: return "postgresql://";
+    case kind::postgresql: {
+      std::string_view where = std::string_view{path}.substr(path.find("://") + 3);
+      where = where.substr(0, where.find('?'));
+      return "postgresql://" + std::string{where.substr(where.rfind('@') + 1)};  // npos + 1 is 0
+    }
     case kind::zookeeper: return (over_tls ? "zookeepers://" : "zookeeper://") + host_and_port(host, port);
   }
   return {};

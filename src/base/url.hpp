@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/secrets.hpp"
+
 #include <conch/config.hpp>
 
 #include <cstdint>
@@ -19,7 +21,8 @@ struct address {
   std::uint16_t port = 6379;
   std::string path;  // unix_socket: the path; memory: the name of the store; postgresql: the whole URL
   std::string user;  // empty: "default" if there is a password
-  std::string password;
+  secret password;
+  secret token{};  // the user, where that looks like a secret itself
   int database = 0;
   bool over_tls = false;  // tcp
   tls_config tls{};       // what the URL says of TLS; its `verify` says nothing
@@ -79,6 +82,16 @@ bool names_zookeeper(std::string_view url) noexcept;
 /// `zookeeper://[user:password@]host[:2181],host,...[/chroot]`, and the same over TLS with `zookeepers://`, which takes the words of `rediss://`
 /// behind '?'. Throws as parse_url.
 zookeeper_url parse_zookeeper(std::string_view url);
+
+/// Is this user name long and mixed, as a token is?
+bool looks_like_a_token(std::string_view user) noexcept;
+
+/// Refuses a URL that can be understood in two ways, so that a part of a password could be taken for a host: a '/', '?' or '#' before an '@', two
+/// '@', or one behind '?'. Every scheme does, with the same words. Throws as parse_url.
+void refuse_ambiguous(std::string_view url);
+
+/// Can this be the name or the address of a server? 1 to 255 bytes which can be seen. What a peer names is asked this, too.
+bool can_be_host(std::string_view text);
 
 /// `host:port`, where an IPv6 address stands in brackets. Throws as parse_url.
 void read_host_and_port(std::string_view text, address& to);

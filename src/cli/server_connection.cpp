@@ -167,6 +167,7 @@ std::string without_secret(std::string text, std::string_view secret) {
 }
 
 void server_connection::log_in(credentials const& login) {
+  sent_ = login.password;  // which a server may repeat
   if (!login.password.empty()) {
     std::vector<std::string> words{"AUTH"};
     if (!login.user.empty()) words.push_back(login.user);
@@ -187,7 +188,7 @@ reply server_connection::answer_to(std::vector<std::string> const& words) {
   if (!r.is_error()) return r;
   bool const denied = r.text.starts_with("NOPERM") || r.text.starts_with("WRONGPASS") || r.text.starts_with("NOAUTH");
   // Some servers repeat the words of a command that they do not know.
-  throw failure{denied ? exit_code::access_denied : exit_code::refused, conch::readable(without_secret(r.text, secret_), readable_line)};
+  throw failure{denied ? exit_code::access_denied : exit_code::refused, conch::readable(without_secret(r.text, secret_), longest_line)};
 }
 
 reply server_connection::next() {

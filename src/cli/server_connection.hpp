@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/secrets.hpp"
 #include "cli/resp.hpp"
 #include "cli/server_address.hpp"
 #include "cli/settings.hpp"
@@ -44,6 +45,7 @@ class server_connection {
   void log_in(credentials const& login);
 
   server_address const address_;
+  secret sent_{};
   std::unique_ptr<stream> stream_;
   reply_reader reader_;
   std::string secret_;

@@ -4,12 +4,14 @@
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/sentinels.hpp"
+#include "cli/server_address.hpp"
 #include "cli/toml.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -82,10 +84,11 @@ std::string password_in(std::string const& path) {
   return text;
 }
 
-/// user:password@, user@ or :password@ in a URL, or in one of the servers of redlock://.
+/// user:password@, user@ or :password@ in a URL, or in one of the servers of redlock://; or ?password= (also sslpassword=) of PostgreSQL.
 bool names_a_login(std::string const& url) {
   auto const begin = url.find("://");
   if (begin == std::string::npos) return false;
+  if (url.starts_with("postgres") && url.find("password=", begin) != std::string::npos) return true;
   // As the library reads a URL: the '@' of unix:// stands in front of the path.
   bool const of_path = url.starts_with("unix://");
   auto const end = of_path ? url.find('/', begin + 3) : std::string::npos;
@@ -95,6 +98,7 @@ bool names_a_login(std::string const& url) {
 /// In front of each '@', up to the ',' or the beginning: a ':' begins a password.
 bool names_a_password(std::string const& url) {
   if (!names_a_login(url)) return false;
+  if (url.starts_with("postgres") && url.find("password=") != std::string::npos) return true;
   auto const begin = url.find("://") + 3;
   for (auto at = url.find('@', begin); at != std::string::npos; at = url.find('@', at + 1)) {
     auto const comma = url.rfind(',', at);
@@ -227,18 +231,24 @@ std::string read_private_file(std::string const& path, std::string const& what) 
 
 std::string without_password(std::string const& url) {
   auto const begin = url.find("://");
-  if (begin == std::string::npos || !names_a_login(url)) return url;
+  if (begin == std::string::npos) return url;
   std::string shown = url.substr(0, begin + 3);
-  if (shown == "unix://") return shown + url.substr(url.find('/', begin + 3));
-  for (std::string_view rest = std::string_view{url}.substr(begin + 3);;) {
-    auto const comma = rest.find(',');
+  std::string_view rest = std::string_view{url}.substr(begin + 3);
+  if (shown == "memory://") return url;
+  if (shown == "unix://") return shown.append(rest.substr(std::min(rest.find('/'), rest.size())));
+  // Behind '?' stand files, and for PostgreSQL perhaps the password. The name of a master is what tells two sets of servers apart.
+  std::string const master = query_value(url, "sentinelMasterId");
+  rest = rest.substr(0, rest.find('?'));
+  bool const each_has_its_own = shown == "redlock://";  // elsewhere a password may contain a comma
+  for (;;) {
+    auto const comma = each_has_its_own ? rest.find(',') : std::string_view::npos;
     std::string_view const one = rest.substr(0, comma);
-    auto const at = one.rfind('@');
-    shown += at == std::string_view::npos ? one : one.substr(at + 1);
-    if (comma == std::string_view::npos) return shown;
+    shown += one.substr(one.rfind('@') + 1);  // npos + 1 is 0
+    if (comma == std::string_view::npos) break;
     shown += ',';
     rest.remove_prefix(comma + 1);
   }
+  return master.empty() ? shown : shown + "?sentinelMasterId=" + master;
 }
 
 connection read_connection(connection_options const& given) {

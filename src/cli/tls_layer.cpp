@@ -79,6 +79,7 @@ struct tls_layer::state {
       ::X509_VERIFY_PARAM_set1_ip_asc(::SSL_get0_param(tls.get()), name.c_str());
     } else {
       ::SSL_set_tlsext_host_name(tls.get(), name.c_str());
+      ::SSL_set_hostflags(tls.get(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);  // as src/net/tls.cpp
       ::SSL_set1_host(tls.get(), name.c_str());
     }
   }

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "client/core.hpp"
 
+#include "base/failure.hpp"
 #include "base/identity.hpp"
 #include "base/readable.hpp"
 #include "client/admin.hpp"
@@ -93,7 +94,7 @@ client_core::client_core(asio::any_io_executor executor, config settings)
       closing_{settings_.command_timeout}, close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
       alarm_{std::make_unique<alarm>(strand_)}, nodes_{!settings_.single_threaded} {
   deployment_ = backends::make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
-  cohort_.use(*deployment_.backend);
+  cohort_.use(*deployment_.backend, backends::shown(settings_));
 }
 
 client_core::~client_core() { client_numbers::remove(number_); }
@@ -550,7 +551,7 @@ void client_core::note(bool is_error, std::string_view words) { log(is_error ? l
 void client_core::inform(std::string_view words) { log(log_level::info, words); }
 
 void client_core::log(log_level level, std::string_view words) {
-  if (settings_.log) settings_.log(level, readable(words, readable_line));
+  if (settings_.log) settings_.log(level, readable_line(words));
 }
 
 // ---------------------------------------------------------------------------------------------------------- closing
@@ -584,12 +585,20 @@ void client_core::begin_close(time_point now, duration drain_for) {
   }
 }
 
+namespace {
+
+error_code closed_too_early() {
+  return make_whole_error_code(errc::timed_out, "timed out closing the client: some locks are not given back yet, and end with their lease");
+}
+
+}  // namespace
+
 void client_core::close_due(time_point now) {
   switch (closing_.due(deployment_.backend->progress(), cohort_.ending())) {
     case close_rule::action::none: return;
     case close_rule::action::give_back: cohort_.give_back_everything(now); break;
-    case close_rule::action::late: tell_closed(make_error_code(errc::timed_out)); break;
-    case close_rule::action::give_up: end_close(make_error_code(errc::timed_out)); return;
+    case close_rule::action::late: tell_closed(closed_too_early()); break;
+    case close_rule::action::give_up: end_close(closed_too_early()); return;
   }
   timers_.arm(close_timer_, closing_.next_look(now));
 }

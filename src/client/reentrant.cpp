@@ -1,4 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/failure.hpp"
 #include "base/identity.hpp"
 #include "client/admin.hpp"
 #include "client/checked.hpp"
@@ -144,7 +145,7 @@ struct acquire_level {
 
   template <class Self>
   void end(Self& self) {
-    error_code const ec = why;
+    error_code const ec = explained(why, {failed_task::kind::waiting, lock->name});
     reentrant_hold got{{}, wanted.use, lock->core->number()};
     if (level) got = std::move(level);
     self.complete(ec, std::move(got));

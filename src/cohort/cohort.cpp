@@ -139,7 +139,7 @@ void cohort::cancel(acquisition& a, cancel_type type, time_point now) {
       if (type == cancel_type::total || CONCH_MUTANT(second_cancellation_ignored)) return;
       if (type == cancel_type::partial) {
         lock_entry& e = *a.lock;
-        observe_refusal(a, acquired::failed, a.ending, e.name, now);
+        observe_refusal(a, a.ending, e.name, now);
         a.unlink();
         enter(a, acquisition::phase::leaving);
         backend_->give_up(*e.place, &a, now);
@@ -172,11 +172,12 @@ void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time
     retire(e);
     return;
   }
+  why = refusal(a, why, e.name, now);
   a.ending = why;
   a.excused = false;
   timers_.arm(a.due, given_up_at(a, now));
   if (type == cancel_type::partial) {
-    observe_refusal(a, acquired::failed, why, e.name, now);
+    observe_refusal(a, why, e.name, now);
     a.unlink();
     enter(a, acquisition::phase::leaving);
     backend_->give_up(s, &a, now);
@@ -221,11 +222,14 @@ void cohort::overdue(acquisition& a, time_point now) {
         timers_.arm(a.due, late);
         return;
       }
-      backend_->forget(a);
-      enter(a, acquisition::phase::over);
-      shell_.on_released(a, true, backend_->no_answer());
+      {
+        error_code const why = told(failed_task::kind::releasing, backend_->why_not_done(a), {});
+        backend_->forget(a);
+        enter(a, acquisition::phase::over);
+        shell_.on_released(a, true, why);
+      }
       return;
-    case acquisition::phase::holding: end_extension(a, true, backend_->no_answer()); return;
+    case acquisition::phase::holding: end_extension(a, true, told(failed_task::kind::extending, backend_->no_answer(), a.lock->name)); return;
     case acquisition::phase::detaching: end_detaching(a, backend_->no_answer(), now); return;
     default: return;
   }
@@ -442,24 +446,35 @@ void cohort::give_back(lock_entry& e, receipt* r, time_point now) {
 /// Ends an acquire that has not been granted, and has an entry.
 void cohort::finish(acquisition& a, acquired how, error_code why, time_point now) {
   // Of one that leaves it was told when it began to leave: its entry may be gone.
-  if (a.at != acquisition::phase::leaving) observe_refusal(a, how, why, a.lock->name, now);
-  end_ungranted(a, how, why);
+  if (a.at == acquisition::phase::leaving) return end_ungranted(a, how, why);
+  refuse(a, how, why, a.lock->name, now);
+}
+
+/// The one place where the cohort words an error.
+error_code cohort::told(failed_task::kind what, error_code why, std::string_view name, duration after) const {
+  if (why == errc::unreachable && cause_of(why).empty()) why = backend_->no_answer();
+  return explained(why, {what, name, where_, after});
+}
+
+error_code cohort::refusal(acquisition const& a, error_code why, std::string_view name, time_point now) const {
+  if (a.busy_is_late) return told(failed_task::kind::waiting, why, name);  // it was given no time
+  return told(a.once ? failed_task::kind::trying : failed_task::kind::waiting, why, name, now - a.asked);
 }
 
 /// The same for one that has no entry yet.
 void cohort::refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now) {
-  observe_refusal(a, how, why, name, now);
+  if (how == acquired::busy && a.busy_is_late) {
+    how = acquired::failed;
+    why = make_error_code(errc::timed_out);
+  }
+  why = refusal(a, why, name, now);
+  observe_refusal(a, why, name, now);
   end_ungranted(a, how, why);
 }
 
-void cohort::observe_refusal(acquisition& a, acquired how, error_code why, std::string_view name, time_point now) {
+void cohort::observe_refusal(acquisition& a, error_code why, std::string_view name, time_point now) {
   if (!is_observed_) return;
-  bool const is_late = how == acquired::busy && a.busy_is_late;
-  shell_.on_observed(a, {.what = observation::kind::not_granted,
-                         .name = name,
-                         .at = now,
-                         .took = now - a.asked,
-                         .why = is_late ? make_error_code(errc::timed_out) : why});
+  shell_.on_observed(a, {.what = observation::kind::not_granted, .name = name, .at = now, .took = now - a.asked, .why = why});
 }
 
 void cohort::end_ungranted(acquisition& a, acquired how, error_code why) {
@@ -469,10 +484,6 @@ void cohort::end_ungranted(acquisition& a, acquired how, error_code why) {
   enter(a, acquisition::phase::over);
   a.lock = nullptr;
   --stats_.waiting;
-  if (how == acquired::busy && a.busy_is_late) {
-    how = acquired::failed;
-    why = make_error_code(errc::timed_out);
-  }
   if (how == acquired::busy) {
     ++stats_.tries_busy;
   } else if (why == errc::timed_out) {
@@ -610,7 +621,7 @@ void cohort::released(receipt& r, bool was_mine, error_code why, time_point now)
   (void)now;
   a.due.cancel();
   enter(a, acquisition::phase::over);
-  shell_.on_released(a, was_mine, why);
+  shell_.on_released(a, was_mine, told(failed_task::kind::releasing, why, {}));
 }
 
 // -------------------------------------------------------------------------------------------------- the entries

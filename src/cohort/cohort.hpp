@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/failure.hpp"
 #include "base/turns.hpp"
 #include "cohort/backend.hpp"
 
@@ -159,7 +160,11 @@ class cohort final : public backend_events {
   cohort(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats);
   ~cohort();
 
-  void use(backend& b) noexcept { backend_ = &b; }
+  /// `where`: the server, or the servers, as errors name them.
+  void use(backend& b, std::string where = {}) noexcept {
+    backend_ = &b;
+    where_ = std::move(where);
+  }
 
   void acquire(acquisition& a, std::string_view name, time_point now);
   /// Sends a question or an order about a lock. Ends in on_admin_answered of `whose`, perhaps before this returns.
@@ -224,13 +229,15 @@ class cohort final : public backend_events {
   void deliver(lock_entry& e, grant_path how, time_point now);
   bool can_hand_off(lock_entry& e, time_point now);
   void give_back(lock_entry& e, receipt* r, time_point now);
+  error_code told(failed_task::kind what, error_code why, std::string_view name, duration after = duration::zero()) const;
+  error_code refusal(acquisition const& a, error_code why, std::string_view name, time_point now) const;
   void stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now);
   time_point given_up_at(acquisition const& a, time_point now) const;
   void give_up_staying(acquisition& a, time_point now);
   void finish(acquisition& a, acquired how, error_code why, time_point now);
   void refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now);
   void end_ungranted(acquisition& a, acquired how, error_code why);
-  void observe_refusal(acquisition& a, acquired how, error_code why, std::string_view name, time_point now);
+  void observe_refusal(acquisition& a, error_code why, std::string_view name, time_point now);
   void begin(acquisition& a, std::string_view name, time_point now);
   void count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now);
   void tell_lost(acquisition& a, error_code why, time_point now);
@@ -255,6 +262,7 @@ class cohort final : public backend_events {
   acquisition_events& shell_;
   statistics& stats_;
   bool const is_observed_;
+  std::string where_;
   backend* backend_ = nullptr;
   bool closed_ = false;
   using entries = std::unordered_map<std::string_view, std::unique_ptr<lock_entry>>;  // keys live in the entries

@@ -196,7 +196,7 @@ void cohort::end_detaching(acquisition& a, error_code why, time_point now) {
   e->holder = nullptr;
   a.lock = nullptr;
   enter(a, acquisition::phase::over);
-  shell_.on_detached(a, why);
+  shell_.on_detached(a, told(failed_task::kind::detaching, why, e->name));
   if (e->place->at == place::state::owned) give_back(*e, nullptr, now);
 }
 
@@ -212,6 +212,7 @@ void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
   enter(a, acquisition::phase::lost);
   set_deadline(a, time_point::min());
   a.lock->place->renewable = false;
+  why = told(failed_task::kind::holding, why, a.lock->name);
   // What the servers still prolong by a late answer is nobody's.
   if (!CONCH_MUTANT(lost_hold_prolonged)) a.lock->ends = deadline_of(*a.lock);
   ++stats_.losses;

@@ -62,7 +62,8 @@ struct peer_name {
 bool expect(SSL* on, peer_name const& peer) {
   if (peer.name.empty() || peer.name.find('\0') != std::string::npos) return false;
   X509_VERIFY_PARAM* const rules = SSL_get0_param(on);
-  X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  // Without a subjectAltName OpenSSL would take the common name, which authorities do not check as the name of a host (RFC 9525, section 2).
+  X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
   if (peer.is_address) return X509_VERIFY_PARAM_set1_ip_asc(rules, peer.name.c_str()) == 1;
   return X509_VERIFY_PARAM_set1_host(rules, peer.name.data(), peer.name.size()) == 1;
 }

@@ -50,7 +50,7 @@ std::string without_quotes(std::string_view words) {
   return "libpq: " + std::string{words};
 }
 
-std::vector<std::pair<std::string, std::string>> parameters_of(std::string const& url, config const& settings) {
+std::vector<std::pair<std::string, std::string>> parameters_of(std::string const& url, config const& settings, std::vector<secret>& secrets) {
   using options_ptr = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
   char* wrong = nullptr;
   options_ptr const parsed{PQconninfoParse(url.c_str(), &wrong), &PQconninfoFree};
@@ -71,6 +71,12 @@ std::vector<std::pair<std::string, std::string>> parameters_of(std::string const
     add(defaults.get(), [](std::string_view key) { return key == "host" || key == "hostaddr"; });
   }
   add(defaults.get(), [](std::string_view key) { return key == "port"; });
+  // The password of the environment, too. libpq marks what is secret.
+  for (auto const& options : {parsed.get(), defaults.get()}) {
+    for (PQconninfoOption const* one = options; one != nullptr && one->keyword != nullptr; ++one) {
+      if (one->val != nullptr && one->dispchar != nullptr && one->dispchar[0] == '*') secrets.emplace_back(one->val);
+    }
+  }
   auto const unless_said = [&](char const* key, std::string value) {
     if (value_of(all, key).empty()) all.emplace_back(key, std::move(value));
   };
@@ -139,7 +145,7 @@ reply reply_of(PGresult const* r) {
 }  // namespace
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url)
-    : shell{h, on}, settings_{settings}, parameters_{parameters_of(url, settings)}, fsm_{settings, client_id, shown_of(parameters_),
+    : shell{h, on}, settings_{settings}, parameters_{parameters_of(url, settings, secrets_)}, fsm_{settings, client_id, shown_of(parameters_),
                                                                                          std::random_device{}(), warning_of(parameters_)},
       in_one_thread_{settings.single_threaded}, socket_{on}, timer_{on} {
   auto const names = list_of(value_of(parameters_, "host")), addresses = list_of(value_of(parameters_, "hostaddr")),
@@ -300,6 +306,8 @@ void connection::connect() {
   values.push_back(nullptr);
   connection_.reset(PQconnectStartParams(keys.data(), values.data(), 0));
   if (!connection_) return fail("no memory");
+  // Of a file, where no other is known.
+  if (char const* const password = PQpass(connection_.get()); password != nullptr && !(of_file_ == password)) of_file_ = password;
   // What ends a connection on which nothing is asked comes as a notice.
   PQsetNoticeReceiver(connection_.get(), &connection::note, this);
   PQsetErrorVerbosity(connection_.get(), PQERRORS_VERBOSE);

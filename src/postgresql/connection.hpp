@@ -3,6 +3,7 @@
 
 #include "base/asio_compat.hpp"
 #include "base/process.hpp"
+#include "base/secrets.hpp"
 #include "net/name_lookup.hpp"
 #include "net/shell.hpp"
 #include "postgresql/connection_fsm.hpp"
@@ -82,6 +83,8 @@ class connection final : public transport, private net::shell<connection> {
   std::string said() const { return PQerrorMessage(connection_.get()); }
 
   config const& settings_;
+  std::vector<secret> secrets_;
+  secret of_file_;
   parameters const parameters_;  // of the URL, and what it does not say
   connection_fsm fsm_;
   bool const in_one_thread_;

@@ -268,7 +268,7 @@ void connection_fsm::install() {
 /// The server has answered a query with an error.
 void connection_fsm::refuse(reply const& r, time_point now) {
   std::string words = readable(r.words, r.sqlstate == says_wrong_owner ? most_advice : readable_words);
-  auto const what = classify(r.sqlstate);
+  auto const what = classify(r.sqlstate, r.words);
   if (what == protocol::fault::access_denied && state_ == state::installing) {
     words += "; a role that may create a schema runs the schema script postgresql.sql once";
   } else if (what == protocol::fault::access_denied && state_ == state::greeting) {
@@ -306,7 +306,7 @@ void connection_fsm::greeted(reply const& r, time_point now) {
 
 void connection_fsm::failed(std::string_view words, time_point now) {
   refusal const why = read_refusal(words);
-  auto what = classify(why.sqlstate);
+  auto what = classify(why.sqlstate, why.words);
   // To connect is always worth another attempt, where the server does not say that this role or that database is wrong.
   if (state_ != state::up && what != protocol::fault::access_denied && what != protocol::fault::refused) what = protocol::fault::try_later;
   move_on(what, readable(why.words), now);

@@ -4,9 +4,8 @@
 #include "base/readable.hpp"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace conch::postgresql {
@@ -15,35 +14,67 @@ namespace {
 
 using protocol::fault;
 
-/// A state, or a class of states of two characters. The first that fits counts.
-constexpr std::array<std::pair<std::string_view, fault>, 23> table{{
-    {"CN001", fault::wrong_type},  // sql/1_tables.sql
-    {"CN002", fault::refused},     // sql/5_connection.sql
-    {says_wrong_owner, fault::refused},
-    // Others are in the way, or the server is not ready: repeat the command after a pause.
-    {"40", fault::try_later},     // serialization failure, deadlock
-    {"55P03", fault::try_later},  // lock_timeout
-    {"57014", fault::try_later},  // statement_timeout
-    {"57P03", fault::try_later},  // starting up
-    {"53", fault::try_later},     // no memory, disk full, too many connections
-    {"58", fault::try_later},     // an error of its operating system
-    // The connection ends, or leads to the wrong server.
-    {"57", fault::reconnect},     // pg_terminate_backend, a shut-down, a crash, idle_session_timeout
-    {"08", fault::reconnect},     //
-    {"25006", fault::reconnect},  // a standby
+struct row {
+  std::string_view state;  // or its class, of two characters
+  std::string_view words;  // that are in the error; empty: any
+  fault what;
+};
+
+/// What the server says, and whether the same request may succeed a little later without anybody's help: then waits go on, until their own time or
+/// offline_timeout ends. All else is reported at once. The first row that fits counts.
+constexpr row table[] = {
+    {"CN001", "", fault::wrong_type},  // sql/1_tables.sql
+    {"CN002", "", fault::refused},     // sql/5_connection.sql
+    {says_wrong_owner, "", fault::refused},
+
+    // Temporary: others are in the way, or the server is not ready.
+    {"40", "", fault::try_later},     // serialization failure, deadlock
+    {"55P03", "", fault::try_later},  // lock_timeout
+    {"55006", "", fault::try_later},  // in use by others
+    {"57014", "", fault::try_later},  // statement_timeout
+    {"57P03", "", fault::try_later},  // starting up, shutting down
+    {"53", "", fault::try_later},     // no memory, disk full, too many connections
+    {"58", "", fault::try_later},     // an error of its operating system
+    // Somebody else makes the schema at the same moment.
+    {"23505", "", fault::try_later},
+    {"42P06", "", fault::try_later},
+    {"42P07", "", fault::try_later},
+    {"42710", "", fault::try_later},
+    {"42723", "", fault::try_later},
+
+    // Final: what PgBouncer and other pools say of a role, a database or a setting, with a state that others use for what is temporary.
+    {"08P01", "no such user", fault::access_denied},
+    {"08P01", "auth failed", fault::access_denied},
+    {"08P01", "authentication failed", fault::access_denied},
+    {"08P01", "SASL", fault::access_denied},
+    {"08P01", "login rejected", fault::access_denied},
+    {"08P01", "no such database", fault::refused},
+    {"08P01", "does not allow connections", fault::refused},
+    {"08P01", "unsupported startup parameter", fault::refused},
+    {"08P01", "bouncer config error", fault::refused},
+    {"XX000", "Tenant or user not found", fault::access_denied},
+
+    // Temporary, with another connection: this one ends, or leads to the wrong server.
+    {"57", "", fault::reconnect},     // pg_terminate_backend, a shut-down, a crash, idle_session_timeout
+    {"08", "", fault::reconnect},     //
+    {"25006", "", fault::reconnect},  // a standby
+    {"25P03", "", fault::reconnect},  // idle_in_transaction_session_timeout
     // The prepared statements or the schema have gone: a new connection makes them again.
-    {"26", fault::reconnect},
-    {"3F", fault::reconnect},
-    {"42883", fault::reconnect},
-    {"42P01", fault::reconnect},
-    {"0A000", fault::reconnect},  // the type of an answer has changed under a prepared statement
-    {"XX000", fault::reconnect},
-    {"42501", fault::access_denied},
-    {"28", fault::access_denied},
-    {"3D", fault::refused},  // no such database
-    {"22", fault::refused},
-    {"P0", fault::refused},
-}};
+    {"26", "", fault::reconnect},
+    {"3F", "", fault::reconnect},
+    {"42883", "", fault::reconnect},
+    {"42P01", "", fault::reconnect},
+    {"0A000", "", fault::reconnect},  // the type of an answer has changed under a prepared statement
+    {"XX000", "", fault::reconnect},
+
+    // Final: a person has to change a password, a right, a key or a setting.
+    {"42501", "", fault::access_denied},
+    {"28", "", fault::access_denied},
+    {"3D", "", fault::refused},  // no such database
+    {"55000", "", fault::refused},
+    {"22", "", fault::refused},
+    {"P0", "", fault::refused},
+};
 
 /// On one line, as many of the last ones as fit.
 std::string last_of(std::span<std::string_view const> attempts) {
@@ -66,10 +97,11 @@ constexpr bool is_of_state(char c) noexcept { return (c >= '0' && c <= '9') || (
 
 }  // namespace
 
-protocol::fault classify(std::string_view sqlstate) noexcept {
+protocol::fault classify(std::string_view sqlstate, std::string_view words) noexcept {
   if (sqlstate.size() != 5) return fault::try_later;
-  auto const found = std::find_if(table.begin(), table.end(), [&](auto const& one) { return sqlstate.starts_with(one.first); });
-  return found == table.end() ? fault::refused : found->second;
+  auto const fits = [&](row const& r) { return sqlstate.starts_with(r.state) && words.find(r.words) != std::string_view::npos; };
+  auto const* const found = std::find_if(std::begin(table), std::end(table), fits);
+  return found == std::end(table) ? fault::refused : found->what;
 }
 
 bool says_no_schema(std::string_view sqlstate) noexcept {

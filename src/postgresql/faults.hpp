@@ -9,7 +9,8 @@
 namespace conch::postgresql {
 
 /// The fault that an error of the server means, by its SQLSTATE. Empty, or of another length: the error is not the server's.
-protocol::fault classify(std::string_view sqlstate) noexcept;
+/// `words`: PgBouncer and others in between give one state to many errors.
+protocol::fault classify(std::string_view sqlstate, std::string_view words = {}) noexcept;
 
 /// The SQLSTATE with which sql/0_owners.sql ends the schema script.
 inline constexpr std::string_view says_wrong_owner = "CN003";

@@ -29,6 +29,7 @@ struct cleanup : list_hook<cleanup> {
   bool lapsed = false;                           // only an earlier connection may still bring something of the id to the server
   bool is_kick = false;                          // the lock is released already; its next owner may be dead
   std::uint32_t refusals = 0;
+  error_code refused{};  // what the server answered last; empty: it has not refused it
   timer due;
 };
 

@@ -30,14 +30,6 @@ error_code to_error(fault what, std::string_view words) {
   }
 }
 
-/// One bad key harms one lock, so the error must name that lock.
-std::string of_lock(place const& s, std::string_view words) {
-  std::string text{words};
-  std::string const name = readable(s.name);  // as the words are
-  if (words.find(name) == std::string_view::npos) (text += " (lock ").append(name) += ')';
-  return text;
-}
-
 server::server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up, log_sink& log,
                statistics& stats, of_client* shared)
     : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces},
@@ -551,8 +543,8 @@ void server::acquire_fault(place& s, answer const& a, time_point now) {
       }
       break;
     default:
-      if (CONCH_MUTANT(one_bad_key_fails_all)) fail_all_asking(to_error(a.what, of_lock(s, a.words)), now);
-      else fail(s, to_error(a.what, of_lock(s, a.words)), now);
+      if (CONCH_MUTANT(one_bad_key_fails_all)) fail_all_asking(to_error(a.what, a.words), now);
+      else fail(s, to_error(a.what, a.words), now);
       break;
   }
 }

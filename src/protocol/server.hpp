@@ -36,9 +36,6 @@ using namespace engine;
 /// The error of a request that the server answered with that fault.
 error_code to_error(fault what, std::string_view words);
 
-/// The words, and the name of the lock if they do not contain it.
-std::string of_lock(place const& s, std::string_view words);
-
 /// The protocol with one server: ids and tickets, claims, the order of a new connection, safety checks, kicks, and the
 /// clean-ups. No I/O, no clock: inputs carry the time, outputs go to `wire`.
 class server final : public backend, public wire_events {
@@ -75,6 +72,7 @@ class server final : public backend, public wire_events {
   error_code too_late(engine::place const& s, time_point now) const override;
   duration answers_within(engine::place const&) const noexcept override { return usual_.soon(); }
   error_code no_answer() const override;
+  error_code why_not_done(receipt const& r) const override;
   capabilities offers() const noexcept override {
     return {.several_owners = true, .segments = true, .all_free = true, .inspection = true, .adoption = true};
   }
@@ -366,6 +364,7 @@ class server final : public backend, public wire_events {
   void cleanup_done(cleanup& c, in_flight const& r, release_reply const& reply, time_point now);
   void cleanup_refused(cleanup& c, in_flight const& r, answer const& a, time_point now);
   void cleanup_due(cleanup& c, time_point now);
+  error_code not_done(cleanup const& c) const;
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
   void tell_released(cleanup& c, bool was_mine, time_point now);
   void go_on(place& s, grant_id dead, time_point now);

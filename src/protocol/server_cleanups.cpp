@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server.hpp"
 
+#include "base/failure.hpp"
 #include "base/mutant.hpp"
 
 #include <algorithm>
@@ -155,13 +156,14 @@ void server::cleanup_refused(cleanup& c, in_flight const& r, answer const& a, ti
   bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
   if (hopeless || CONCH_MUTANT(refused_cleanup_dropped)) {
     errc const why = a.what == fault::wrong_type ? errc::wrong_type : a.what == fault::access_denied ? errc::access_denied : errc::protocol;
-    finish(c, false, make_error_code(why, of_lock(s, a.words)), now);
+    finish(c, false, explained(make_error_code(why, a.words), {failed_task::kind::releasing, s.name}), now);
   } else {
     if (CONCH_MUTANT(release_follows_ask) && client_.servers != nullptr && s.at == place::state::idle && a.words.starts_with("ASK ")) {
       place* const one = &s;
       if (client_.servers->renewed_elsewhere(*this, {.places = {&one, 1}}, a.words, now)) return;
     }
     ++c.refusals;
+    c.refused = to_error(a.what, a.words);
     constexpr milliseconds least{25};
     auto const pause = least * (1u << std::min(c.refusals, 6u));
     // A longer pause than that would be over when the clean-up is, and the last try long ago.
@@ -197,14 +199,14 @@ void server::cleanup_due(cleanup& c, time_point now) {
     if (c.whom != nullptr) {
       receipt& whom = *c.whom;
       forget(whom);
-      up_.released(whom, c.was_valid, no_answer(), now);
+      up_.released(whom, c.was_valid, not_done(c), now);
     }
     if (!std::exchange(c.lapsed, true)) ++lapsed_;
     return;
   }
   extend(c, stale_ended_at_);
   if (c.over <= now && !c.sent) {
-    finish(c, c.was_valid, c.whom != nullptr ? no_answer() : error_code{}, now);
+    finish(c, c.was_valid, c.whom != nullptr ? not_done(c) : error_code{}, now);
   } else if (c.over <= now) {
     timers_.arm(c.due, now + settings_.command_timeout);
   } else {
@@ -232,6 +234,15 @@ void server::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
 void server::forget(receipt& r) noexcept {
   if (r.pending != nullptr) static_cast<cleanup*>(r.pending)->whom = nullptr;
   r.pending = nullptr;
+}
+
+error_code server::not_done(cleanup const& c) const {
+  return explained(c.refused ? c.refused : no_answer(), {failed_task::kind::releasing, c.lock->name});
+}
+
+error_code server::why_not_done(receipt const& r) const {
+  auto const* const c = static_cast<cleanup const*>(r.pending);
+  return c == nullptr ? no_answer() : not_done(*c);
 }
 
 /// A clean-up that the server refused has had its answer; it is repeated in the background.

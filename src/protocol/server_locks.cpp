@@ -26,9 +26,9 @@ bool has_segment(permit const& p, std::int64_t segment) {
 
 error_code no_such_segment(place const& s, std::int64_t segment) {
   std::string const which = (s.permit.all_free ? "permits " : "segment ") + std::to_string(segment);
-  if (s.permit.kind != permit_kind::segments || segment < 1) return to_error(fault::malformed, of_lock(s, "granted " + which));
+  if (s.permit.kind != permit_kind::segments || segment < 1) return to_error(fault::malformed, "granted " + which);
   return make_error_code(errc::invalid_config,
-                         of_lock(s, "granted " + which + ", and this object was made with " + std::to_string(s.permit.limit) + " segments"));
+                         "granted " + which + ", and this object was made with " + std::to_string(s.permit.limit) + " segments");
 }
 
 permit const* part_of(place const& s) { return s.permit ? &s.permit : nullptr; }
@@ -224,7 +224,7 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
 
 void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point from, duration lease, bool confirmed, bool pushed, time_point now) {
   if (!is_usable(fence)) {
-    refuse_grant(s, to_error(fault::malformed, of_lock(s, "its last fence leaves no room for another")), now);
+    refuse_grant(s, to_error(fault::malformed, "its last fence leaves no room for another"), now);
     return;
   }
   if (s.at != place::state::owned && !has_segment(s.permit, segment)) {

@@ -166,6 +166,11 @@ time_point sharded::late_after(receipt const& r) const {
   return c == nullptr ? time_point::min() : static_cast<server const*>(c->server_of)->late_after(r);
 }
 
+error_code sharded::why_not_done(receipt const& r) const {
+  auto const* const c = static_cast<cleanup const*>(r.pending);
+  return c == nullptr ? no_answer() : static_cast<server const*>(c->server_of)->why_not_done(r);
+}
+
 bool sharded::connected() const noexcept {
   return any_of([](server const& s) { return s.connected(); });
 }

@@ -333,7 +333,6 @@ void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence,
 }
 
 void synced_server::too_few(front& f, sync_link::result const& r, sync_link::batch const& b, time_point now) {
-  protocol::place const& s = f.at_server;
   // This connection has ended, or did not know the script.
   bool const unheard = r.why == fault::no_script || r.why == fault::reconnect;
   if (!unheard) ++stats_.sync_short;
@@ -346,7 +345,7 @@ void synced_server::too_few(front& f, sync_link::result const& r, sync_link::bat
     ++f.attempts;
     f.most = r.what == renew_reply::kind::renewed && !CONCH_MUTANT(acknowledgements_not_counted) ? b.replicas : 0;
     bool const final = r.why == fault::access_denied || r.why == fault::refused || r.why == fault::wrong_type || r.why == fault::malformed;
-    if (final) f.why_not = to_error(r.why, of_lock(s, b.words));
+    if (final) f.why_not = to_error(r.why, b.words);
   }
   bool const once_more = unheard || (f.attempts < 2 && !f.why_not && f.at != place::state::leaving);
   if (!once_more || now >= f.claimed_until) return give_back(f, now);

@@ -1,4 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/failure.hpp"
 #include "base/mutant.hpp"
 #include "quorum/quorum_lock.hpp"
 
@@ -148,11 +149,15 @@ void quorum::end(quorum_lock& b, outcome how, error_code why, time_point now) {
 
 error_code quorum::worst_trouble(quorum_lock const& b, time_point now) const {
   error_code worst;
+  std::string by;
   for (auto const& v : b.votes) {
-    if (!v->trouble) continue;
-    if (!worst || worst == errc::unreachable) worst = v->trouble;
+    if (!v->trouble || (worst && worst != errc::unreachable)) continue;
+    worst = v->trouble;
+    by = v->from.shown;
   }
-  if (worst) return worst;
+  std::string const cause = cause_of(worst);
+  if (worst && cause.find(by) != std::string::npos) return worst;
+  if (worst) return make_error_code(static_cast<errc>(worst.value()), by + (cause.empty() ? "" : ": " + cause));
   std::string why = "too few servers answered";
   for (auto const& v : b.votes) {
     member const& m = v->from;

@@ -286,7 +286,7 @@ void quorum::report(statistics& to) const {
   to.cleanups_pending = pending();
   for (auto const& m : members_) {
     server_statistics s;
-    s.url = readable(m->shown, readable_line);
+    s.url = readable_line(m->shown);
     s.connected = m->up();
     s.connects = m->counted.connects;
     s.disconnects = m->counted.disconnects;
@@ -295,7 +295,7 @@ void quorum::report(statistics& to) const {
     s.cleanups_pending = m->server->pending();
     s.round_trip = m->server->round_trip();
     bool const away = !m->up() && !m->server->trouble().empty();
-    s.last_trouble = readable(away ? m->server->trouble() : m->last_trouble, readable_line);
+    s.last_trouble = readable_line(away ? m->server->trouble() : m->last_trouble);
     to.servers.push_back(std::move(s));
     for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts, &statistics::kicks, &statistics::pushes,
                                &statistics::pushes_late, &statistics::pushes_doubted, &statistics::pushes_stray, &statistics::safety_checks,

@@ -161,7 +161,7 @@ void cluster_transport::carry_out() {
       if (number < nodes_.size() && nodes_[number]) nodes_[number]->follow();
     }
     for (std::size_t const number : todo.renew) {
-      if (number < nodes_.size() && nodes_[number]) nodes_[number]->drop_connection("its id was not known yet");
+      if (number < nodes_.size() && nodes_[number]) nodes_[number]->drop_connection("its id was not known yet, or it is another node now");
     }
     if (todo.lost.what != protocol::fault::none) events().connect_failed(todo.lost.what, todo.lost.why, clock::now());
     if (todo.moved) sharded_->moved(clock::now());

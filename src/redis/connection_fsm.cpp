@@ -2,6 +2,7 @@
 #include "redis/connection_fsm.hpp"
 
 #include "base/mutant.hpp"
+#include "base/readable.hpp"
 #include "base/turns.hpp"
 #include "protocol/shortest_lease.hpp"
 #include "redis/codec.hpp"
@@ -25,7 +26,14 @@ namespace {
 constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_text = 64 << 10, .max_message = 1 << 20};
 /// A whole map of a Cluster of which every slot has moved by itself.
 constexpr resp::limits talk_limits{.max_depth = 8, .max_elements = 1 << 20, .max_text = 64 << 10, .max_message = 32 << 20};
+/// Some Sentinels with all that is known of each.
+constexpr resp::limits sentinel_limits{.max_depth = 8, .max_elements = 1 << 14, .max_text = 64 << 10, .max_message = 1 << 20};
 constexpr std::size_t good_read = 16 << 10;
+
+resp::limits const& limits_of(address const& where, bool talks) {
+  if (!talks) return wire_limits;
+  return where.is_sentinel ? sentinel_limits : talk_limits;
+}
 constexpr duration shortest_renewal = std::chrono::milliseconds{10};  // of credentials
 /// Until a server that is still a replica is greeted again: it is about to be made the master, or another one is.
 constexpr duration after_replica = std::chrono::milliseconds{100};
@@ -42,7 +50,7 @@ unsigned slot_of(protocol::command const& c) {
 connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream,
                                roles const& r)
     : settings_{settings}, who_{client_id, settings.key_prefix}, where_{std::move(where)}, stream_{stream}, roles_{r}, back_off_{seed},
-      decoder_{r.talk != nullptr ? talk_limits : wire_limits}, outgoing_mutex_{!settings.single_threaded} {
+      decoder_{limits_of(where_, r.talk != nullptr)}, outgoing_mutex_{!settings.single_threaded} {
   if (roles_.node == nullptr) return;
   who_.node = roles_.node->digits();
   hears_.resize(slot_count);
@@ -226,6 +234,7 @@ void connection_fsm::credentials_found(credentials found, time_point now) {
   bool const of_live = state_ == state::up && renewal_ == renewal::asking;
   if (state_ != state::asking && !of_live) return;  // too late
   where_.user = std::move(found.user);
+  where_.token = looks_like_a_token(where_.user) ? secret{where_.user} : secret{};
   where_.password = std::move(found.password);
   good_for_ = std::max<duration>(found.refresh_after, shortest_renewal);
   if (!of_live) return look_up(now);
@@ -234,7 +243,7 @@ void connection_fsm::credentials_found(credentials found, time_point now) {
   {
     std::lock_guard const guard{outgoing_mutex_};
     shared_.end(who_, outgoing_);
-    resp::append_command(outgoing_, {"AUTH", where_.user.empty() ? std::string_view{"default"} : where_.user, where_.password});
+    resp::append_command(outgoing_, {"AUTH", where_.user.empty() ? std::string_view{"default"} : where_.user, where_.password.bytes()});
   }
   answers_before_ours_ = unanswered_;
   renewal_ = renewal::sent;
@@ -243,7 +252,7 @@ void connection_fsm::credentials_found(credentials found, time_point now) {
 }
 
 void connection_fsm::no_credentials(std::string_view why, time_point now) {
-  std::string const words = "credentials_provider: " + std::string{why};
+  std::string const words = "credentials_provider: " + readable(why);
   if (state_ == state::asking) return lost(protocol::fault::try_later, words, now);
   if (state_ == state::up && renewal_ == renewal::asking) refresh_failed(words, now);
 }
@@ -287,7 +296,7 @@ void connection_fsm::connect_next() {
 
 void connection_fsm::refused(std::string_view why, time_point now) {
   BOOST_ASSERT(state_ == state::connecting);
-  choice_.refused(why, now);
+  choice_.refused(readable(why), now);
   move_on(protocol::fault::try_later, now);
 }
 
@@ -371,7 +380,7 @@ void connection_fsm::failed(std::string_view why, time_point now, protocol::faul
   // So ends a plain connection to a TLS port.
   bool const unheard = state_ == state::greeting && !heard_ && !stream_.handshakes && where_.what == address::kind::tcp;
   std::string_view const over_tls = where_.is_sentinel ? "rediss-sentinel://" : "rediss://";
-  std::string words{why};
+  std::string words = readable(why);
   if (unheard) words.append("; if this is a TLS port, the URL begins with ").append(over_tls);
   if (state_ != state::handshaking && state_ != state::greeting) return lost(what, words, now);
   choice_.refused(words, now);

@@ -36,9 +36,10 @@ class dialogue {
  protected:
   ~dialogue() = default;
 
+  /// `why`: words of ours. Those of the server go through readable() first.
   progress fail(protocol::fault what, std::string_view why) {
     fault_ = what;
-    why_ = readable(why);
+    why_ = readable_line(why);
     return progress::failed;
   }
 

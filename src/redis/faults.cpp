@@ -4,8 +4,7 @@
 #include "base/mutant.hpp"
 
 #include <algorithm>
-#include <array>
-#include <utility>
+#include <iterator>
 
 namespace conch::redis {
 
@@ -13,32 +12,73 @@ namespace {
 
 using protocol::fault;
 
-constexpr std::array<std::pair<std::string_view, fault>, 21> table{{
+struct row {
+  std::string_view words;  // a first word, which is the whole first word of the answer; or more than one word, with which the answer begins
+  fault what;
+};
+
+/// What the server says, and whether the same request may succeed a little later without anybody's help: then waits go on, until their own time or
+/// offline_timeout ends. All else is reported at once. The first row that fits counts.
+constexpr row table[] = {
     {"NOSCRIPT", fault::no_script},
-    // Not ready, or busy with another client's script: repeat the command after a pause.
+
+    // Temporary: the server is not ready, is busy with another client's script, or has no place for one more connection.
     {"LOADING", fault::try_later},
     {"BUSY", fault::try_later},
+    {"UNKILLABLE", fault::try_later},
     {"TRYAGAIN", fault::try_later},
     {"CLUSTERDOWN", fault::try_later},
     {"MASTERDOWN", fault::try_later},
     {"NOREPLICAS", fault::try_later},
-    // A replica, or a failover under way: the name may point to another server now.
+    {"NOMASTERLINK", fault::try_later},
+    {"ERR max number of clients", fault::try_later},  // also "... + cluster connections reached"
+    {"ERR max concurrent connections", fault::try_later},
+    {"ERR too many connections", fault::try_later},
+    {"ERR Script killed by user", fault::try_later},  // an operator has ended what was in the way
+    {"Script killed by user", fault::try_later},
+    {"ERR server is shutting down", fault::try_later},
+    {"ERR Connection refused", fault::try_later},  // a proxy, of the server behind it
+    {"ERR Connection timed out", fault::try_later},
+    {"ERR Connection reset", fault::try_later},
+    {"ERR Server ejected", fault::try_later},
+    {"upstream", fault::try_later},
+    {"no upstream host", fault::try_later},
+    // A script met a key of a slot that is being moved: the lock will soon be at another server. Redis, and Valkey 9.
+    {"ERR Script attempted to access a non local key", fault::try_later},
+    {"ERR Attempted to access a non local key", fault::try_later},
+    {"Script attempted to access a non local key", fault::try_later},
+    {"Attempted to access a non local key", fault::try_later},
+
+    // Temporary, with another connection: a replica, or a failover under way. The name may point to another server now.
     {"READONLY", fault::reconnect},
     {"UNBLOCKED", fault::reconnect},
+    {"REDIRECT", fault::reconnect},
+    {"ERR WAIT cannot be used with replica", fault::reconnect},
+
+    // Final: a person has to change a password, a right, a key or a setting.
     {"NOAUTH", fault::access_denied},
     {"WRONGPASS", fault::access_denied},
     {"NOPERM", fault::access_denied},
     {"DENIED", fault::access_denied},
+    {"ERR invalid password", fault::access_denied},  // before 6.0, and proxies
+    {"ERR AUTH", fault::access_denied},              // "<password> called without any password configured for the default user"
+    {"ERR Client sent AUTH", fault::access_denied},
+    // A denied command in a script has different words before 7.0, in 7.0, and from 7.2 on.
+    {"The user executing the script can't", fault::access_denied},
+    {"ERR The user executing the script can't", fault::access_denied},
+    {"ERR ACL failure in script", fault::access_denied},
     {"WRONGTYPE", fault::wrong_type},
     {"OOM", fault::refused},
     {"MISCONF", fault::refused},
     {"EXECABORT", fault::refused},
+    {"NOTBUSY", fault::refused},
+    {"NOPROTO", fault::refused},
     // A Cluster node, which a URL of one server must not name.
     {"MOVED", fault::refused},
     {"ASK", fault::refused},
     {"CROSSSLOT", fault::refused},
     {"ERR", fault::refused},
-}};
+};
 
 /// Before 7.0 an error inside a script begins with its place, in one of two forms:
 ///     ERR Error running script (call to f_SHA): @user_script:12: WRONGTYPE Operation ...
@@ -60,22 +100,11 @@ std::string_view without_place(std::string_view words) {
 
 protocol::fault classify(std::string_view all_words) noexcept {
   std::string_view const words = without_place(all_words);
-  // A denied command in a script has different words before 7.0, in 7.0, and from 7.2 on.
-  for (std::string_view const denied :
-       {"The user executing the script can't", "ERR The user executing the script can't", "ERR ACL failure in script"}) {
-    if (words.starts_with(denied)) return fault::access_denied;
-  }
-  // A script met a key of a slot that is being moved: the lock will soon be at another server. Redis, and Valkey 9.
-  for (std::string_view const moving : {"ERR Script attempted to access a non local key", "ERR Attempted to access a non local key",
-                                        "Script attempted to access a non local key", "Attempted to access a non local key"}) {
-    if (words.starts_with(moving)) return fault::try_later;
-  }
   if (words.starts_with("TRYAGAIN") && CONCH_MUTANT(try_again_is_a_refusal)) return fault::refused;
   std::string_view const first = words.substr(0, words.find(' '));
-  for (auto const& [word, what] : table) {
-    if (first == word) return what;
-  }
-  return fault::refused;
+  auto const fits = [&](row const& r) { return r.words.find(' ') == std::string_view::npos ? first == r.words : words.starts_with(r.words); };
+  auto const* const found = std::find_if(std::begin(table), std::end(table), fits);
+  return found == std::end(table) ? fault::refused : found->what;
 }
 
 std::string_view stranger(std::string_view first_bytes) noexcept {

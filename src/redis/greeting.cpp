@@ -42,7 +42,7 @@ std::string why_no_node(std::string_view version, std::string_view mode) {
   if (mode != "cluster") return "the server is no node of a Cluster; the URL of one server begins with redis://";
   if (is_at_least(version, 7, 0)) return {};
   // It has no channels of a shard.
-  return "a Cluster needs version 7.0 or newer, and this node's is '" + std::string{version} + "'";
+  return "a Cluster needs version 7.0 or newer, and this node's is '" + readable(version) + "'";
 }
 
 bool is_error(std::span<resp::node const> reply) { return reply[0].what == resp::kind::simple_error || reply[0].what == resp::kind::bulk_error; }
@@ -52,8 +52,15 @@ protocol::fault fault_of_hello(std::string_view words) {
   return unknown ? protocol::fault::malformed : classify(words);
 }
 
+std::string trouble_with_hello(protocol::fault what, std::string_view words) {
+  return (what == protocol::fault::malformed ? "Redis 6.2 or newer is needed, with HELLO; it says " : "") + readable(words);
+}
+
 hello_reply read_hello(std::span<resp::node const> reply) {
-  if (is_error(reply)) return {.what = fault_of_hello(reply[0].text), .why = reply[0].text};
+  if (is_error(reply)) {
+    auto const what = fault_of_hello(reply[0].text);
+    return {.what = what, .why = trouble_with_hello(what, reply[0].text)};
+  }
   if (reply[0].what != resp::kind::map) return {.what = protocol::fault::malformed, .why = "the answer to HELLO is not a map"};
   hello_reply all;
   for (std::size_t i = 1; i + 1 < reply.size(); ++i) {
@@ -72,7 +79,7 @@ std::string hello_command(address const& where, std::string const& client_name) 
   bool const authenticates = !where.password.empty();
   resp::command_writer hello{out, 2u + (authenticates ? 3u : 0u) + (client_name.empty() ? 0u : 2u)};
   hello.arg("HELLO").arg("3");
-  if (authenticates) hello.arg("AUTH").arg(where.user.empty() ? std::string_view{"default"} : where.user).arg(where.password);
+  if (authenticates) hello.arg("AUTH").arg(where.user.empty() ? std::string_view{"default"} : where.user).arg(where.password.bytes());
   if (!client_name.empty()) hello.arg("SETNAME").arg(client_name);
   return out;
 }
@@ -95,7 +102,7 @@ greeting::progress greeting::next(std::span<resp::node const> reply) {
   switch (step_) {
     case step::hello: return hello(reply);
     case step::select:
-      if (is_error(reply)) return fail(classify(reply[0].text), reply[0].text);
+      if (is_error(reply)) return fail(classify(reply[0].text), readable(reply[0].text));
       step_ = step::client_info;
       return progress::more;
     case step::client_info:
@@ -104,7 +111,7 @@ greeting::progress greeting::next(std::span<resp::node const> reply) {
       step_ = step::time;
       return progress::more;
     case step::time:
-      if (is_error(reply)) return fail(classify(reply[0].text), reply[0].text);
+      if (is_error(reply)) return fail(classify(reply[0].text), readable(reply[0].text));
       if (!time(reply)) return fail(protocol::fault::malformed, "the server's TIME is not a time");
       step_ = step::eviction;
       return progress::more;
@@ -123,7 +130,7 @@ greeting::progress greeting::next(std::span<resp::node const> reply) {
 
 greeting::progress greeting::fail(protocol::fault what, std::string_view why) {
   fault_ = what;
-  why_ = readable(why);
+  why_ = readable_line(why);
   return progress::failed;
 }
 
@@ -138,7 +145,7 @@ greeting::progress greeting::hello(std::span<resp::node const> reply) {
     if (auto const why = why_no_node(version, mode); !why.empty()) return fail(protocol::fault::not_supported, why);
   }
   if (!is_at_least(version, 6, 2)) {
-    return fail(protocol::fault::malformed, "the server's version is '" + std::string{version} + "', 6.2 is needed");
+    return fail(protocol::fault::malformed, "the server's version is '" + readable(version) + "', 6.2 is needed");
   }
   step_ = selects_ ? step::select : step::client_info;
   return progress::more;
@@ -149,7 +156,9 @@ void greeting::client_info(std::string_view text) {
   auto const at = text.find(" addr=");
   if (at == std::string_view::npos) return;
   std::string_view const rest = text.substr(at + 6);
-  client_address_ = rest.substr(0, rest.find(' '));
+  std::string_view const address = rest.substr(0, rest.find(' '));
+  constexpr std::size_t longest = 128;  // the path of a unix socket, or an IPv6 address with its zone, and a port
+  if (address.size() <= longest) client_address_ = address;
 }
 
 bool greeting::time(std::span<resp::node const> reply) {
@@ -173,7 +182,7 @@ void greeting::run(std::string_view info) {
 void greeting::eviction(std::string_view info) {
   std::string_view const policy = field(info, "maxmemory_policy:");
   if (policy.empty() || policy == "noeviction") return;
-  warning_ = "maxmemory-policy is " + std::string{policy} + ": the server may evict a lock that is held; use noeviction";
+  warning_ = "maxmemory-policy is " + readable(policy) + ": the server may evict a lock that is held; use noeviction";
 }
 
 }  // namespace conch::redis

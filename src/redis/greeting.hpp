@@ -19,7 +19,7 @@ bool is_error(std::span<resp::node const> reply);
 /// The answer to HELLO.
 struct hello_reply {
   protocol::fault what = protocol::fault::none;  // it is an error, or cannot be read: the rest says nothing
-  std::string_view why{};
+  std::string why{};
   std::string_view version{}, mode{}, role{};
   std::uint64_t client_id = 0;
 };
@@ -27,6 +27,8 @@ hello_reply read_hello(std::span<resp::node const> reply);
 
 /// What an error is as the answer to HELLO.
 protocol::fault fault_of_hello(std::string_view words);
+/// Its words, with advice where there is some.
+std::string trouble_with_hello(protocol::fault what, std::string_view words);
 
 /// Why a server of that version and mode cannot be used as a node of a Cluster; empty: it can.
 std::string why_no_node(std::string_view version, std::string_view mode);

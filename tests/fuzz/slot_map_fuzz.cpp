@@ -25,6 +25,7 @@ void require(bool holds, char const* what) {
 }
 
 void check(slot_map const& map) {
+  require(map.nodes() <= slot_map::most_nodes, "more nodes than are remembered");
   for (unsigned slot = 0; slot < slot_count; ++slot) {
     std::size_t const owner = map.owner(slot);
     if (owner == slot_map::nobody) continue;
@@ -53,8 +54,13 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   while (in.next() == resp::decoder::progress::message) {
     auto const& message = in.message();
     if (auto const all = read_slots(message, asked)) {
-      map.told(*all, now);
-      require(map.is_known(), "a map that is not known");
+      std::size_t slots = 0;
+      for (named_slots const& one : *all) slots += one.last - one.first + 1;
+      require(slots <= slot_count, "a slot that is named twice");
+      if (map.told(*all, now)) require(map.is_known(), "a map that is not known");
+    } else if (auto const asks = read_ask(message.front().text)) {
+      std::size_t const by = map.owner(asks->slot);
+      if (by != slot_map::nobody) (void)map.named_by_ask(*asks, by);
     } else if (auto const to = read_moved(message.front().text)) {
       std::size_t const before = map.owner(to->slot);
       if (before != slot_map::nobody) map.redirected(*to, before, now);

@@ -277,6 +277,82 @@ TEST_F(FakeServer, NoWordOfTheServerIsObeyedByATerminal) {
   }
 }
 
+TEST_F(FakeServer, WhatItRepeatsOfAPasswordIsHidden) {
+  std::string token = "tok-4711-";
+  while (token.size() < 1500) token += std::to_string(token.size() * 7919);
+  auto const as_redis = [](std::string const& secret) {  // which cuts what it repeats
+    return "-ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'app' '" + secret.substr(0, 100) + "'\r\n";
+  };
+  for (auto const& [name, act] : std::vector<misbehaviour>{
+           {"HELLO is not known",
+            [&](connection& c) {
+              c.write(as_redis(c.command().at(4)));
+              c.wait_for_end();
+            }},
+           {"HELLO fails for now",
+            [&](connection& c) {
+              c.write("-LOADING " + c.command().at(4) + "\r\n");
+              c.wait_for_end();
+            }},
+           {"the version",
+            [&](connection& c) {
+              c.greet(token.substr(0, 30));
+              c.wait_for_end();
+            }},
+           {"the policy",
+            [&](connection& c) {
+              c.greet("7.0.15", token.substr(20, 40));
+              c.subscribe();
+              c.command();
+              c.write("-OOM " + token + "\r\n");
+              c.wait_for_end();
+            }},
+           {"SUBSCRIBE is denied",
+            [&](connection& c) {
+              c.greet();
+              c.command();
+              c.write(":0\r\n");
+              c.command();
+              c.write("-NOPERM of user " + token.substr(700) + "\r\n");
+              c.wait_for_end();
+            }},
+           {"a script fails for now",
+            [&](connection& c) {
+              c.greet();
+              c.subscribe();
+              for (;;) {
+                c.command();
+                c.write("-BUSY " + token.substr(0, 12) + "\r\n");
+              }
+            }},
+       }) {
+    for (bool const quorum : {false, true}) {
+      fake_server fake{[&](connection& c, int) { act(c); }};
+      journal log;
+      config settings = this->settings(fake);
+      settings.offline_timeout = 900ms;
+      settings.log = log.hook();
+      settings.credentials_provider = [&](std::string const&, credentials_handler done) { done({}, {.user = "app", .password = token}); };
+      if (quorum) settings.quorum.servers = {fake.url()};
+      auto const body = [&]() -> asio::awaitable<void> {
+        client c{w.ctx.get_executor(), settings};
+        mutex m{c, "a"};
+        auto r = co_await m.async_acquire({.wait = 1s}, as_tuple);
+        EXPECT_TRUE(std::get<0>(r)) << name;
+        std::string all = std::get<0>(r).message() + "\n" + *log.text;
+        statistics const seen = c.stats();
+        for (auto const& s : seen.servers) all += s.url + "\n" + s.last_trouble + "\n";
+        for (std::size_t at = 0; at + 6 <= token.size(); ++at) {
+          EXPECT_EQ(all.find(token.substr(at, 6)), std::string::npos) << name << " shows what stands at " << at << ": " << all;
+          if (all.find(token.substr(at, 6)) != std::string::npos) break;
+        }
+        EXPECT_NE(all.find("***"), std::string::npos) << name << ": nothing of it was shown at all: " << all;
+      };
+      w.run(body);
+    }
+  }
+}
+
 /// What comes instead of the answer to the first script.
 TEST_F(FakeServer, ABrokenAnswerToAScriptEndsTheConnectionOrTheAcquireAndNeverGrants) {
   std::string const now =

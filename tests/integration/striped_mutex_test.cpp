@@ -109,7 +109,8 @@ TEST_F(StripedMutex, WhoeverWantsNoneOfTheFreeSegmentsIsPassedOver) {
     all.push_back(2);
     auto nothing = co_await m.async_acquire_any(all, patient, as_tuple);
     EXPECT_EQ(std::get<0>(nothing), errc::invalid_config);
-    EXPECT_EQ(std::get<0>(nothing).message(), "invalid configuration: `but` names all of the 2 segments");
+    EXPECT_TRUE(std::get<0>(nothing).message().starts_with("invalid configuration: `but` names all of the 2 segments"))
+        << std::get<0>(nothing).message();
   };
   w.run(body);
 }

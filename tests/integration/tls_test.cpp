@@ -371,6 +371,21 @@ TEST_F(Tls, D31TheCertificateMustBeForTheNameOfTheServer) {
   EXPECT_SAYS(refused(over_tls(by_address.url() + "?sni=b.test", files), errc::tls_failed), "ostname mismatch");
 }
 
+TEST_F(Tls, ACertificateWithoutASubjectAltNameIsNotAcceptedByItsCommonName) {
+  files.signed_by("ca", "common.test", "");
+  redis_server server{files.options("common.test")};
+  config c = over_tls(server.url(), files);
+  c.tls.server_name = "common.test";
+  EXPECT_SAYS(refused(c, errc::tls_failed), "ostname mismatch");
+  files.signed_by("ca", "both.test", "DNS:other.test");
+  redis_server with_another{files.options("both.test")};
+  c = over_tls(with_another.url(), files);
+  c.tls.server_name = "both.test";
+  EXPECT_SAYS(refused(c, errc::tls_failed), "ostname mismatch");
+  c.tls.server_name = "other.test";
+  EXPECT_FALSE(acquire_once(c).ec);
+}
+
 TEST_F(Tls, D34ReplacedFilesAreUsedFromTheNextConnectionOn) {
   files.authority("new-ca");
   files.signed_by("new-ca", "new-server", "IP:127.0.0.1");

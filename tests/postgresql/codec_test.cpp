@@ -151,8 +151,41 @@ TEST(PostgresqlFaults, EachStateHasItsMeaning) {
       {"57P01", fault::reconnect},     {"57P02", fault::reconnect},     {"57P05", fault::reconnect},     {"08006", fault::reconnect},
       {"25006", fault::reconnect},     {"26000", fault::reconnect},     {"3F000", fault::reconnect},     {"42883", fault::reconnect},
       {"42501", fault::access_denied}, {"28P01", fault::access_denied}, {"28000", fault::access_denied}, {"3D000", fault::refused},
-      {"22P02", fault::refused},       {"CN003", fault::refused},       {"23505", fault::refused},       {"", fault::try_later}};
+      {"22P02", fault::refused},       {"22012", fault::refused},       {"CN003", fault::refused},       {"", fault::try_later},
+      {"23505", fault::try_later},     {"42P06", fault::try_later},     {"42P07", fault::try_later},     {"42710", fault::try_later},
+      {"42723", fault::try_later},     {"55006", fault::try_later},     {"53400", fault::try_later},     {"58030", fault::try_later},
+      {"57P04", fault::reconnect},     {"25P03", fault::reconnect},     {"42P01", fault::reconnect},     {"0A000", fault::reconnect},
+      {"XX000", fault::reconnect},     {"55000", fault::refused},       {"P0001", fault::refused},       {"99999", fault::refused}};
   for (auto const& [state, what] : all) EXPECT_EQ(classify(state), what) << state;
+}
+
+TEST(PostgresqlFaults, OneStateOfAPoolHasSeveralMeanings) {
+  struct row {
+    std::string_view state, words;
+    fault what;
+  };
+  for (auto const& [state, words, what] : {
+           row{"08P01", "no more connections allowed (max_client_conn)", fault::reconnect},
+           {"08P01", "server login has been failing, cached error: connect failed", fault::reconnect},
+           {"08P01", "query_wait_timeout", fault::reconnect},
+           {"08P01", "client_login_timeout (server down)", fault::reconnect},
+           {"08P01", "pgbouncer cannot connect to server", fault::reconnect},
+           {"08P01", "no such user: conch", fault::access_denied},
+           {"08P01", "auth failed", fault::access_denied},
+           {"08P01", "password authentication failed", fault::access_denied},
+           {"08P01", "SASL authentication failed", fault::access_denied},
+           {"08P01", "login rejected", fault::access_denied},
+           {"08P01", "no such database: shop", fault::refused},
+           {"08P01", "database \"shop\" does not allow connections", fault::refused},
+           {"08P01", "unsupported startup parameter: options", fault::refused},
+           {"08P01", "bouncer config error", fault::refused},
+           {"XX000", "Tenant or user not found", fault::access_denied},
+           {"XX000", "MaxClientsInSessionMode: max clients reached", fault::reconnect},
+           {"53300", "sorry, too many clients already", fault::try_later},
+           {"57P03", "the database system is not accepting connections", fault::try_later},
+       }) {
+    EXPECT_EQ(classify(state, words), what) << words;
+  }
 }
 
 TEST(PostgresqlFaults, TheStateOfARefusalIsFoundInItsWords) {

@@ -41,7 +41,7 @@ void certificates::authority(std::string const& name) {
 
 void certificates::signed_by(std::string const& authority, std::string const& name, std::string const& names) {
   run("req -x509 -days 2 -CA " + authority + ".crt -CAkey " + authority + ".key -subj '/CN=" + name + "' -addext basicConstraints=critical,CA:FALSE" +
-      " -addext subjectAltName=" + names + " -keyout " + name + ".key -out " + name + ".crt" + new_key);
+      (names.empty() ? "" : " -addext subjectAltName=" + names) + " -keyout " + name + ".key -out " + name + ".crt" + new_key);
 }
 
 void certificates::expired(std::string const& authority, std::string const& name, std::string const& names) {

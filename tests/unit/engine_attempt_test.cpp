@@ -267,34 +267,34 @@ TEST_F(EngineAttempt, TimeOutsSayWhatTheServerSaidLast) {
   start_connected();
   ask("a", "L", {.wait = 15ms});  // it is asked again 20 ms later at the earliest
   answer(fault::try_later, "LOADING Redis is loading");
-  EXPECT_EQ(told_after(15ms), "the lock could not be had in time: LOADING Redis is loading");
+  EXPECT_EQ(told_after(15ms), "timed out after 15 ms waiting for lock \"L\": LOADING Redis is loading");
 
   start_connected();
   ask("a", "L", {.wait = 1s});
-  EXPECT_EQ(told_after(1100ms), "the lock server cannot be reached: the server has not answered for 1100 ms");
+  EXPECT_EQ(told_after(1100ms), "the lock server cannot be reached: the server has not answered for 1100 ms (waiting for lock \"L\")");
 
   start();  // too short a time to say that there is no server
   ask("a", "L", {.wait = 50ms});
-  EXPECT_EQ(told_after(50ms), "the lock could not be had in time: there is no connection yet");
+  EXPECT_EQ(told_after(50ms), "timed out after 50 ms waiting for lock \"L\": there is no connection yet");
 
   start();
   attempt = "h: no answer to the TLS handshake yet";
   ask("a", "L", {.wait = 1s});
-  EXPECT_EQ(told_after(1s), "the lock server cannot be reached: h: no answer to the TLS handshake yet");
+  EXPECT_EQ(told_after(1s), "the lock server cannot be reached: h: no answer to the TLS handshake yet (waiting for lock \"L\")");
 
   start();  // with the next attempt under way: how the last one ended says more
   ask("a", "L", {.wait = 1s});
   remote->connect_failed(fault::try_later, "connection refused", now);
-  EXPECT_EQ(told_after(1s), "the lock server cannot be reached: connection refused");
+  EXPECT_EQ(told_after(1s), "the lock server cannot be reached: connection refused (waiting for lock \"L\")");
 
   start_connected();
   ask("a", "L", {.wait = 1s});
   disconnect();
-  EXPECT_EQ(told_after(1100ms), "the lock server cannot be reached: the connection is lost");
+  EXPECT_EQ(told_after(1100ms), "the lock server cannot be reached: the connection is lost (waiting for lock \"L\")");
 
   start_connected();
   queued("a", "L", {.wait = 1s});
-  EXPECT_EQ(told_after(1s), "the lock could not be had in time");  // somebody has it, and that is all
+  EXPECT_EQ(told_after(1s), "timed out after 1 s waiting for lock \"L\"");  // somebody has it, and that is all
 }
 
 TEST_F(EngineAttempt, PatienceIsNotBegunAnewByAConnection) {

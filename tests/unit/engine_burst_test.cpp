@@ -121,7 +121,7 @@ TEST_F(EngineBurst, ButNotLongerForOneThatWasRefused) {
   grant(100);
   heard();
   advance(2980ms);
-  EXPECT_EQ(heard(), texts{"a released unreachable"}) << "its answer was heard; it is repeated in the background";
+  EXPECT_EQ(heard(), texts{"a released server_refused"}) << "its answer was heard; it is repeated in the background";
 }
 
 TEST_F(EngineBurst, ATimedOutWaitEndsWhateverTheServerHasToDo) {  // P4

@@ -253,7 +253,9 @@ TEST_F(EngineCleanup, RepeatsARefusedReleaseUntilTheLeaseIsOver) {  // P6
     EXPECT_LE(pause, 4s);
     EXPECT_GE(now - from, 30s);
     EXPECT_LE(now - last, 50ms) << "once more at the end: the longer lease of somebody else may keep a place in line";
-    EXPECT_EQ(heard(), texts{"a released unreachable"}) << "to whom it was reported in time";
+    EXPECT_EQ(heard(), texts{what == fault::refused ? "a released server_refused" : "a released unreachable"}) << "to whom it was reported in time";
+    std::string const plain = what == fault::refused ? "the lock server refused" : "the lock server cannot be reached";
+    EXPECT_EQ(last_failure.message(), plain + ": OOM (releasing lock \"L\")");
     expect_clean();
   }
 }

@@ -369,6 +369,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   void on_lost(acquisition& a, error_code why) override { events.push_back(static_cast<caller&>(a).label + " lost " + to_text(why)); }
   void on_released(acquisition& a, bool was_held, error_code why) override {
     events.push_back(static_cast<caller&>(a).label + (was_held ? " released " : " not released ") + to_text(why));
+    if (why) last_failure = why;
   }
   void on_extended(acquisition& a, bool is_held, error_code why) override {
     events.push_back(static_cast<caller&>(a).label + (is_held ? " extended " : " not extended ") + to_text(why));

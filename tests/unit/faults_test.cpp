@@ -12,7 +12,8 @@ namespace conch::engine {
 using namespace protocol;
 
 void PrintTo(fault f, std::ostream* out) {
-  constexpr std::string_view names[] = {"none", "no_script", "try_later", "reconnect", "wrong_type", "access_denied", "refused", "malformed"};
+  constexpr std::string_view names[] = {"none",          "no_script", "try_later", "reconnect",  "wrong_type",
+                                        "access_denied", "refused",   "malformed", "tls_failed", "not_supported"};
   *out << names[static_cast<std::size_t>(f)];
 }
 
@@ -38,9 +39,29 @@ TEST(Faults, GiveEveryErrorOfTheServerItsMeaning) {
       {"CLUSTERDOWN The cluster is down", fault::try_later},
       {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", fault::try_later},
       {"NOREPLICAS Not enough good replicas to write.", fault::try_later},
+      {"NOMASTERLINK Can't SYNC while not connected with my master", fault::try_later},
+      {"UNKILLABLE Sorry the script already executed write commands against the dataset.", fault::try_later},
+      {"ERR max number of clients reached", fault::try_later},
+      {"ERR max number of clients + cluster connections reached", fault::try_later},
+      {"ERR max concurrent connections exceeded", fault::try_later},
+      {"ERR too many connections", fault::try_later},
+      {"ERR Script killed by user with SCRIPT KILL. script: 62c31b9f, on @user_script:1.", fault::try_later},
+      {"ERR server is shutting down", fault::try_later},
+      {"ERR Connection refused", fault::try_later},
+      {"ERR Connection timed out", fault::try_later},
+      {"ERR Connection reset by peer", fault::try_later},
+      {"ERR Server ejected", fault::try_later},
+      {"upstream failure", fault::try_later},
+      {"no upstream host", fault::try_later},
       {"READONLY You can't write against a read only replica.", fault::reconnect},
       {"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)", fault::reconnect},
+      {"REDIRECT 127.0.0.1:6380", fault::reconnect},
+      {"ERR WAIT cannot be used with replica instances.", fault::reconnect},
       {"NOAUTH Authentication required.", fault::access_denied},
+      {"ERR invalid password", fault::access_denied},
+      {"ERR AUTH <password> called without any password configured for the default user.", fault::access_denied},
+      {"ERR Client sent AUTH, but no password is set", fault::access_denied},
+      {"ERR ACL failure in script: User conch has no permissions to run the 'get' command", fault::access_denied},
       {"WRONGPASS invalid username-password pair or user is disabled.", fault::access_denied},
       {"NOPERM this user has no permissions to run the 'publish' command", fault::access_denied},
       {"DENIED Redis is running in protected mode because protected mode is enabled ...", fault::access_denied},
@@ -49,6 +70,8 @@ TEST(Faults, GiveEveryErrorOfTheServerItsMeaning) {
       {"OOM command not allowed when used memory > 'maxmemory'.", fault::refused},
       {"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.", fault::refused},
       {"EXECABORT Transaction discarded because of previous errors.", fault::refused},
+      {"NOTBUSY No scripts in execution right now.", fault::refused},
+      {"NOPROTO unsupported protocol version", fault::refused},
       {"MOVED 3999 127.0.0.1:6381", fault::refused},
       {"ASK 3999 127.0.0.1:6381", fault::refused},
       {"CROSSSLOT Keys in request don't hash to the same slot", fault::refused},
@@ -66,6 +89,7 @@ TEST(Faults, LookAtTheFirstWordOnlyAndAtAllOfIt) {
   EXPECT_EQ(classify("BUSYKEY Target key name already exists."), fault::refused);
   EXPECT_EQ(classify("BUSYGROUP Consumer Group name already exists"), fault::refused);
   EXPECT_EQ(classify("loading"), fault::refused);
+  EXPECT_EQ(classify("ERRx max number of clients reached"), fault::refused);
   EXPECT_EQ(classify(" LOADING"), fault::refused);
 }
 
@@ -78,6 +102,7 @@ TEST(Faults, OfAScriptMeanTheSameBefore7) {
       {"@user_script:1: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.", fault::refused},
       {"@user_script:39: @user_script: 39: The user executing the script can't run this command or subcommand", fault::access_denied},
       {"@user_script:9: @user_script: 9: Script attempted to access a non local key in a cluster node", fault::try_later},
+      {"@user_script:3: Script killed by user with SCRIPT KILL...", fault::try_later},
       {"@user_script:7: user_script:7: attempt to index a nil value", fault::refused},
       {"@user_script", fault::refused},
       {"@user_script:", fault::refused},

@@ -127,7 +127,7 @@ TEST(Greeting, WhatEndsIt) {
            {0, "-NOPERM this user has no permissions\r\n", fault::access_denied, "NOPERM"},
            {0, "-LOADING Redis is loading the dataset in memory\r\n", fault::try_later, "LOADING"},
            {0, "!9\r\nLOADING x\r\n", fault::try_later, "LOADING"},
-           {0, "-ERR max number of clients reached\r\n", fault::refused, "max number"},
+           {0, "-ERR max number of clients reached\r\n", fault::try_later, "max number"},
            {0, "+OK\r\n", fault::malformed, "not a map"},
            {0, "*0\r\n", fault::malformed, "not a map"},
            {0, "_\r\n", fault::malformed, "not a map"},

@@ -1,4 +1,5 @@
 #include "base/readable.hpp"
+#include "base/secrets.hpp"
 
 #include <conch/error.hpp>
 
@@ -107,6 +108,7 @@ TEST(Printable, CanBeReadBackForEveryName) {
       std::string const shown = printable(name), sentence = in_quotes(name);
       ASSERT_EQ(read_back(shown), name);
       ASSERT_EQ(read_back(std::string_view{sentence}.substr(1, sentence.size() - 2)), name);
+      if (without_secrets(sentence) != sentence) continue;  // of another test of this program
       ASSERT_EQ(readable(shown, 1000), shown);
       ASSERT_EQ(readable(sentence, 1000), sentence);
       ++names;
@@ -124,9 +126,7 @@ TEST(Printable, SaysUnmistakablyThatANameIsCut) {
         EXPECT_LE(shown.size(), most);
         EXPECT_LE(sentence.size(), most + 2);  // one mark is not counted if it is cut
         bool const is_whole = printable(name).size() <= most;
-        if (!is_whole) {
-          EXPECT_TRUE(shown.ends_with("\\...")) << shown;
-        }
+        EXPECT_TRUE(is_whole || shown.ends_with("\\...")) << shown;
         EXPECT_EQ(is_whole, shown == printable(name));
         EXPECT_EQ(sentence == in_quotes(name, 1000), in_quotes(name, 1000).size() <= most + 2) << sentence;
         EXPECT_TRUE(sentence.ends_with('"') || sentence.ends_with("\"...")) << sentence;

@@ -174,7 +174,7 @@ TEST(SentinelTalk, FailsWithTheReason) {
            {"-NOAUTH HELLO must be called with the client already authenticated\r\n",
             "5: NOAUTH HELLO must be called with the client already authenticated"},
            {"-WRONGPASS invalid\r\n", "5: WRONGPASS invalid"},
-           {"-ERR unknown command 'HELLO'\r\n", "7: ERR unknown command 'HELLO'"},
+           {"-ERR unknown command 'HELLO'\r\n", "7: Redis 6.2 or newer is needed, with HELLO; it says ERR unknown command 'HELLO'"},
            {map_of({"server", "redis", "mode", "standalone"}), "6: this is no Sentinel; the URL of a server begins with redis://"},
            {"+OK\r\n", "7: the answer to HELLO is not a map"},
            {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + "*1\r\n" + bulk("a"), "7: the answer is not the address of a master"},

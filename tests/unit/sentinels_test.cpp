@@ -219,10 +219,28 @@ TEST(Sentinels, ThatOthersNameAreListenedToUpToFive) {
   EXPECT_EQ(w.says(1, "a", 5), "");
   EXPECT_EQ(w.failed(2), "listen3") << "all of the URL have had their say; id1 is s1 by another name";
   EXPECT_EQ(w.failed(3), "listen4");
-  EXPECT_EQ(w.failed(4), "");
+  EXPECT_EQ(w.failed(4), "listen3") << "one that cannot be reached makes room for another";
   address at;
-  w.core.locate(4, at);
-  EXPECT_EQ(at.shown(), "redis://s4:2");
+  w.core.locate(3, at);
+  EXPECT_EQ(at.shown(), "redis://s5:3");
+  EXPECT_EQ(w.failed(3), "") << "and does not come back by itself";
+}
+
+TEST(Sentinels, OfAHostileOneAreBoundedInNumberAndTime) {
+  watch w;
+  w.settled();
+  auto const begin = std::chrono::steady_clock::now();
+  for (int round = 0; round < 200; ++round) {
+    std::vector<named_sentinel> others;
+    for (int n = 0; n < 100; ++n) others.push_back({"id" + std::to_string(round * 100 + n), "h" + std::to_string(n), 1});
+    w.told_of(others);
+    for (std::size_t n = 3; n < 5; ++n) w.failed(n);
+  }
+  address at;
+  w.core.locate(sentinels::most - 1, at);
+  EXPECT_TRUE(at.host.starts_with("h"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s) << "measured: 0.1 s";
+  EXPECT_EQ(w.where(), "a:6379");
 }
 
 TEST(Sentinels, OfTheUrlComeFirst) {

@@ -200,7 +200,7 @@ TEST_F(SyncedServer, TheErrorOfAWaitNamesHowManyReplicasHaveAcknowledged) {
   advance(500ms);
   first.take();
   acknowledge(1);
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas"});
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas (waiting for lock \"L\")"});
   EXPECT_EQ(first.take(), texts{"release L 1"});
 }
 
@@ -220,7 +220,8 @@ TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitNamesWhatThatOneSays) {
   advance(600ms);
   EXPECT_EQ(heard(), texts{});
   acknowledge(1);
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas"}) << "and not what was known at the end of its time";
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas (waiting for lock \"L\")"})
+      << "and not what was known at the end of its time";
 }
 
 TEST_F(SyncedServer, ATryFailsAfterASecondAttempt) {
@@ -231,7 +232,7 @@ TEST_F(SyncedServer, ATryFailsAfterASecondAttempt) {
   EXPECT_EQ(heard(), texts{});
   first.take();
   acknowledge(1);
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas"});
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas (trying lock \"L\")"});
   EXPECT_EQ(first.take(), texts{"release L 1"});
 }
 
@@ -242,7 +243,7 @@ TEST_F(SyncedServer, ATryThatFailsLeavesThoseWaitingThatWait) {
   grant();
   acknowledge(0);
   acknowledge(0);
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas"});
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas (trying lock \"L\")"});
   EXPECT_EQ(first.take().back(), "acquire L 2") << "for the other";
   tell({1});
   grant(200);
@@ -405,7 +406,7 @@ TEST_F(SyncedServer, AClaimIsOverInItsTimeWhateverTheServerWasAskedForSince) {
   advance(2900ms);
   EXPECT_EQ(heard(), texts{});
   advance(100ms);
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas"});
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas (trying lock \"L\")"});
 }
 
 TEST_F(SyncedServer, WithoutTheRightToWaitItSaysSoAtOnce) {
@@ -415,7 +416,8 @@ TEST_F(SyncedServer, WithoutTheRightToWaitItSaysSoAtOnce) {
   tell_second({1'700'000'000'000'000, 1});
   tell_second({0});
   fail_second(fault::access_denied, "NOPERM this user has no permissions to run the 'wait' command");
-  EXPECT_EQ(heard(), texts{"a the lock server denies access: NOPERM this user has no permissions to run the 'wait' command (lock L)"});
+  EXPECT_EQ(heard(),
+            texts{"a the lock server denies access: NOPERM this user has no permissions to run the 'wait' command (waiting for lock \"L\")"});
 }
 
 TEST_F(SyncedServer, AWaitThatIsNotAnsweredEndsTheConnection) {

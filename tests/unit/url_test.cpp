@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,14 +40,13 @@ TEST(Url, EachFormMeansThis) {
            {"redis://u:p@a", kind::tcp, "a", 6379, "", "u", "p", 0, "redis://a:6379"},
            {"redis://:p@a", kind::tcp, "a", 6379, "", "", "p", 0, "redis://a:6379"},
            {"redis://u:p:q@a", kind::tcp, "a", 6379, "", "u", "p:q", 0, "redis://a:6379"},
-           {"redis://u:p@q@a", kind::tcp, "a", 6379, "", "u", "p@q", 0, "redis://a:6379"},
            {"redis://u:p,q@a", kind::tcp, "a", 6379, "", "u", "p,q", 0, "redis://a:6379"},
            {"redis://u%3a:p%40%2F%25%00x@a", kind::tcp, "a", 6379, "", "u:", std::string{"p@/%\0x", 6}, 0, "redis://a:6379"},
            {"valkey://u:p@a:7/2", kind::tcp, "a", 7, "", "u", "p", 2, "redis://a:7"},
            {"rediss://u:p@a:7/2", kind::tcp, "a", 7, "", "u", "p", 2, "rediss://a:7"},
            {"rediss://a", kind::tcp, "a", 6379, "", "", "", 0, "rediss://a:6379"},
            {"valkeys://[::1]:7", kind::tcp, "::1", 7, "", "", "", 0, "rediss://[::1]:7"},
-           {"rediss://u:p@a/3?cacert=/ca@b/c&sni=n", kind::tcp, "a", 6379, "", "u", "p", 3, "rediss://a:6379"},
+           {"rediss://u:p@a/3?cacert=/ca%40b/c&sni=n", kind::tcp, "a", 6379, "", "u", "p", 3, "rediss://a:6379"},
            {"unix:///run/r.sock", kind::unix_socket, "", 6379, "/run/r.sock", "", "", 0, "unix:///run/r.sock"},
            {"unix:///run/r.sock?db=3", kind::unix_socket, "", 6379, "/run/r.sock", "", "", 3, "unix:///run/r.sock"},
            {"unix://u:p@/run/r.sock", kind::unix_socket, "", 6379, "/run/r.sock", "u", "p", 0, "unix:///run/r.sock"},
@@ -95,11 +95,17 @@ TEST(Url, WhatMeansNothingIsRefusedWithTheReasonAndWithoutThePassword) {
            {"rediss://a,b", "config::quorum.servers"},
            {"redis://a,redis://b", "did you mean redlock://"},
            {"redis://redis://a", "a scheme stands only once"},
-           {"redis://u:sekret/x@a", "%2F"},
+           {"redis://u:sekret/x@a", "ambiguous: "},
+           {"redis://u:p@sekret@a", "ambiguous: "},
+           {"redlock://a,u:p@sekret@b", "ambiguous: "},
+           {"redlock://a,A.", "the same"},
+           {"redlock://[::1],[0:0:0:0:0:0:0:1]", "the same"},
+           {"redis://" + std::string(256, 'a'), "longer than 255 bytes"},
+           {"redis://a\xe2\x80\x8b", "cannot be seen"},
            {"rediss", "a URL begins with"},
            {"redisss://a", "the scheme"},
            {"rediss://", "the host is missing"},
-           {"rediss://a#x", "'#'"},
+           {"rediss://a#x", "ambiguous: "},
            {"rediss://a?", "cacert="},
            {"rediss://a?cacert", "cacert="},
            {"rediss://a?insecure=1", "config::tls.verify"},
@@ -110,7 +116,7 @@ TEST(Url, WhatMeansNothingIsRefusedWithTheReasonAndWithoutThePassword) {
            {"rediss://a?cacert=x&", "cacert="},
            {"rediss://a?key=x", "key= needs cert="},
            {"rediss://a?cacert=x&cacert=y", "twice"},
-           {"rediss://u:p?sekret@a", "cacert="},
+           {"rediss://u:p?sekret@a", "ambiguous: "},
            {"valkey://a?db=1", "'?'"},
            {"redlock://a,rediss://b", "a scheme stands only once"},
            {"redis://", "the host is missing"},
@@ -134,13 +140,13 @@ TEST(Url, WhatMeansNothingIsRefusedWithTheReasonAndWithoutThePassword) {
            {"redis://a/1000001", "database"},
            {"redis://a/1/2", "database"},
            {"redis://a?db=1", "'?'"},
-           {"redis://a#x", "'#'"},
+           {"redis://a#x", "ambiguous: "},
            {"redis://sekret@a", "user:password"},
            {"redis://u:@a", "password before '@' is empty"},
            {"redis://u:sekret%4@a", "'%'"},
            {"redis://u:sekret%@a", "'%'"},
            {"redis://u:sekret%zz@a", "'%'"},
-           {"redis://u:sekret?@a", "'?'"},
+           {"redis://u:sekret?@a", "ambiguous: "},
            {"unix://run/r.sock", "absolute path"},
            {"unix://", "absolute path"},
            {"unix:///a?x=1", "?db=n"},
@@ -157,6 +163,50 @@ TEST(Url, WhatMeansNothingIsRefusedWithTheReasonAndWithoutThePassword) {
     std::string const said = refusal(url);
     EXPECT_NE(said.find(why), std::string::npos) << url << ": " << said;
     EXPECT_EQ(said.find("sekret"), std::string::npos) << said;
+  }
+}
+
+TEST(Url, ThatCanBeUnderstoodInTwoWaysIsRefusedByEverySchemeWithTheSameWords) {
+  std::vector<std::string> const schemes{"redis",           "rediss",         "valkey",          "valkeys",       "redlock",        "postgresql",
+                                         "postgres",        "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster", "valkey-cluster",
+                                         "valkeys-cluster", "zookeeper",      "zookeepers",      "unix"};
+  std::set<std::string> words;
+  for (std::string const& scheme : schemes) {
+    std::string const behind = scheme == "unix" ? "/run/x.sock" : "host";
+    for (std::string const password : {"sek/ret", "sek@ret", "sek?ret", "sek#ret", "@sekret", "sek/@ret", "/sekret", "sek/r?e@t"}) {
+      std::string const url = scheme + "://user:" + password + "@" + behind;
+      std::string said = "nothing";
+      try {
+        if (names_sentinels(url)) (void)parse_sentinels(url);
+        else if (names_cluster(url)) (void)parse_cluster(url);
+        else if (names_zookeeper(url)) (void)parse_zookeeper(url);
+        else (void)parse_servers(url);
+      } catch (boost::system::system_error const& e) {
+        said = e.code().message();
+      }
+      EXPECT_NE(said.find("%2F"), std::string::npos) << url << ": " << said;
+      EXPECT_EQ(said.find("sek"), std::string::npos) << url << ": " << said;
+      EXPECT_EQ(said.find("ret"), std::string::npos) << url << ": " << said;
+      words.insert(said);
+    }
+  }
+  EXPECT_EQ(words.size(), 1u) << *words.rbegin();
+}
+
+TEST(Url, OfPostgresqlShowsNothingOfAPasswordThatStandsInTheWrongPlace) {
+  for (auto const& [url, why] : {std::pair{"postgresql://user:sekret/db", "the port"}, std::pair{"postgresql://user:sekret", "the port"},
+                                 std::pair{"postgresql://a,user:sekret/db", "the port"}, std::pair{"postgresql://[::1]:sekret", "the port"},
+                                 std::pair{"postgresql://user:sek%ret@a", "'%'"}, std::pair{"postgresql://a:0/db", "the port"},
+                                 std::pair{"postgresql://a/db?password=sek@ret", "ambiguous: "}}) {
+    std::string const said = refusal(url);
+    EXPECT_NE(said.find(why), std::string::npos) << url << ": " << said;
+    EXPECT_EQ(said.find("sek"), std::string::npos) << said;
+  }
+  EXPECT_EQ(parse_url("postgresql://u:sekret@a:1,b/db?password=sekret").shown(), "postgresql://a:1,b/db");
+  EXPECT_EQ(parse_url("postgresql://u:sekret@a:1,b/db?password=sekret").shown(), "postgresql://a:1,b/db");
+  for (std::string const url : {"postgresql://", "postgresql:///db", "postgresql://u:p@/db?host=/run",
+                                "postgresql://u@[::1]:5432,b:1/db?sslmode=verify-full", "postgres://%2Frun%2Fpg/db", "postgresql://u:p%40%2F@a,b"}) {
+    EXPECT_EQ(parse_url(url).path, url);
   }
 }
 
@@ -201,6 +251,8 @@ TEST(Url, OneServerIsTheSameWithTlsAndWithout) {
   };
   EXPECT_NE(refused({"redis://a:1", "rediss://a:1"}).find("the same"), std::string::npos);
   EXPECT_EQ(refused({"redis://a:1", "rediss://a:2"}), "nothing");
+  EXPECT_NE(refused({"unix:///run/a", "unix:///run//./b/../a"}).find("the same"), std::string::npos);
+  EXPECT_NE(refused({"redis://Host.example", "redis://host.EXAMPLE.:6379/3"}).find("the same"), std::string::npos);
 }
 
 TEST(Url, OfSentinelsNamesThemAndWhatIsKnownOfTheServer) {
@@ -209,7 +261,7 @@ TEST(Url, OfSentinelsNamesThemAndWhatIsKnownOfTheServer) {
   EXPECT_EQ(all.sentinels[0].shown(), "redis-sentinel://a:26379");
   EXPECT_EQ(all.sentinels[1].shown(), "redis-sentinel://b:1");
   EXPECT_EQ(all.sentinels[2].shown(), "redis-sentinel://[::1]:2");
-  for (address const& one : all.sentinels) EXPECT_EQ(one.user + one.password, "") << "those are the server's";
+  for (address const& one : all.sentinels) EXPECT_EQ(one.user + one.password.bytes(), "") << "those are the server's";
   EXPECT_EQ(all.server.user, "u");
   EXPECT_EQ(all.server.password, "p@");
   EXPECT_EQ(all.server.database, 3);
@@ -243,7 +295,7 @@ TEST(Url, OfSentinelsThatMeansNothingIsRefusedWithTheReason) {
            {"redis-sentinel://,a", "the host is missing"},
            {"redis-sentinel://a,b,a:26379", "two of the Sentinels are the same: redis-sentinel://a:26379"},
            {"redis-sentinel://a,b,c,d,e,f,g,h,i,j", "more than 9"},
-           {"redis-sentinel://a#m", "'#'"},
+           {"redis-sentinel://a#m", "ambiguous: "},
            {"redis-sentinel://a?", "sentinelMasterId="},
            {"redis-sentinel://a?master=m", "sentinelMasterId="},
            {"redis-sentinel://a?cacert=x", "sentinelMasterId="},
@@ -253,9 +305,9 @@ TEST(Url, OfSentinelsThatMeansNothingIsRefusedWithTheReason) {
            {"redis-sentinel://a?sentinelMasterId=a%0ab", "the name of the master"},
            {"rediss-sentinel://a?sentinelMasterId=m&insecure=1", "sentinelMasterId="},
            {"rediss-sentinel://a?sentinelMasterId=m&key=x", "key= needs cert="},
-           {"redis-sentinel://u:sekret@a,u:sekret@b", "before the first host"},
+           {"redis-sentinel://u:sekret@a,u:sekret@b", "ambiguous: "},
            {"redis-sentinel://u:sek,ret@a", "percent-encode a ','"},
-           {"redis-sentinel://u:sekret?@a", "sentinelMasterId="},
+           {"redis-sentinel://u:sekret?@a", "ambiguous: "},
            {"redis-sentinel://sekret@a", "user:password"},
            {"redis-sentinel://a/x", "database"},
            {"redis-sentinel://a:0", "port"},
@@ -273,6 +325,7 @@ TEST(Url, OfSentinelsThatMeansNothingIsRefusedWithTheReason) {
 }
 
 TEST(Url, OfSentinelsCannotBeAServerOfAQuorum) {
+  EXPECT_EQ(parse_url("postgresql://u:sekret@a:1,b/db?password=sekret").shown(), "postgresql://a:1,b/db");
   for (std::string const url : {"redis-sentinel://a", "rediss-sentinel://a?sentinelMasterId=m"}) {
     EXPECT_TRUE(names_sentinels(url));
     EXPECT_NE(refusal(url).find("each server of a quorum"), std::string::npos) << refusal(url);
@@ -304,7 +357,7 @@ TEST(ClusterUrl, NamesSeedsWithTheUserOfAll) {
     EXPECT_EQ(all[0].host + std::to_string(all[0].port), "a6379");
     EXPECT_EQ(all[2].host + std::to_string(all[2].port), "::17001");
     for (address const& one : all) {
-      EXPECT_EQ(one.user + "/" + one.password, "u/p,");
+      EXPECT_EQ(one.user + "/" + one.password.bytes(), "u/p,");
       EXPECT_EQ(one.over_tls, over_tls);
     }
   }
@@ -332,7 +385,7 @@ TEST(ZookeeperUrl, NamesTheServersAndTheFolder) {
   EXPECT_EQ(all.chroot, "/shop/eu");
   EXPECT_EQ(all.servers[0].shown(), "zookeeper://a:2181");
   EXPECT_EQ(all.servers[2].shown(), "zookeeper://[::1]:7001");
-  for (address const& one : all.servers) EXPECT_EQ(one.user + " " + one.password, "u p/");
+  for (address const& one : all.servers) EXPECT_EQ(one.user + " " + one.password.bytes(), "u p/");
   EXPECT_EQ(parse_zookeeper("zookeeper://a/").chroot, "");
   address const over_tls = parse_zookeeper("zookeepers://a/x?cacert=/ca.pem").servers[0];
   EXPECT_EQ(over_tls.shown(), "zookeepers://a:2181");

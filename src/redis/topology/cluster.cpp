@@ -7,6 +7,7 @@
 #include <boost/assert.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace conch::redis {
 
@@ -26,7 +27,7 @@ cluster::cluster(std::vector<address> seeds, slot_map::times t, std::map<std::st
   BOOST_ASSERT(!seeds_.empty());
 }
 
-void cluster::told(std::vector<named_slots> const& all, address const& by, time_point now) {
+bool cluster::told(std::vector<named_slots> const& all, address const& by, time_point now) {
   BOOST_ASSERT(!all.empty());
   if (!std::exchange(is_connected_, true)) map_.connected(now);
   if (turn_ == turn::under_way) {
@@ -34,7 +35,7 @@ void cluster::told(std::vector<named_slots> const& all, address const& by, time_
     turn_ = turn::good;
   }
   bool const was_known = map_.is_known();
-  map_.told(all, now);
+  if (!map_.told(all, now)) return false;
   failures_ = 0;
   look();
   if (!was_known) {
@@ -42,6 +43,7 @@ void cluster::told(std::vector<named_slots> const& all, address const& by, time_
     for (std::size_t i = 0; i < map_.nodes(); ++i) masters += map_.has_slots(i) ? 1 : 0;
     actions_.log.emplace_back(log_level::info, "a Cluster of " + std::to_string(masters) + " masters with slots, says " + by.shown());
   }
+  return true;
 }
 
 /// After a map, or a MOVED.
@@ -56,7 +58,7 @@ void cluster::look() {
     node& before = seen_[i];
     if (before.where == present.where && before.id == present.id) continue;
     if (!before.where.empty() && before.where != present.where) actions_.follow.push_back(i);
-    if (!before.where.empty() && before.id.empty()) actions_.renew.push_back(i);
+    if (!before.where.empty() && before.id != present.id) actions_.renew.push_back(i);
     before = present;
   }
 }
@@ -103,13 +105,17 @@ void cluster::due(time_point now) {
 
 /// The seeds, then the masters with slots that the map names: they may all have been replaced since the URL was written.
 std::vector<address> cluster::all_to_ask() const {
-  std::vector<address> all = seeds_;
+  std::vector<address> all;
+  std::set<std::pair<std::string, std::uint16_t>> listed;
+  auto const add = [&](std::string const& host, std::uint16_t port) {
+    if (!listed.emplace(host, port).second) return;
+    address& one = all.emplace_back(seeds_.front());
+    one.host = host;
+    one.port = port;
+  };
+  for (address const& seed : seeds_) add(seed.host, seed.port);
   for (std::size_t i = 0; i < map_.nodes(); ++i) {
-    if (!map_.has_slots(i)) continue;
-    address one = seeds_.front();
-    locate(i, one);
-    bool const listed = std::any_of(all.begin(), all.end(), [&](address const& other) { return other.host == one.host && other.port == one.port; });
-    if (!listed) all.push_back(std::move(one));
+    if (map_.has_slots(i)) add(map_.host(i), map_.port(i));
   }
   return all;
 }

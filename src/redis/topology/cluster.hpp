@@ -53,7 +53,8 @@ class cluster {
 
   // ---- inputs; then take()
   /// A node has answered with its map, which names some slots. The first answer of a connection says that there is one.
-  void told(std::vector<named_slots> const& all, address const& by, time_point now);
+  /// False: the map is not believed, and nothing has changed.
+  bool told(std::vector<named_slots> const& all, address const& by, time_point now);
   /// The connection for the map has ended, or could not be made.
   void failed(protocol::fault what, std::string_view why);
   /// By that master: the words of an error that the protocol has been told as "later".

@@ -32,12 +32,14 @@ cluster_talk::progress cluster_talk::heard(std::span<resp::node const> message, 
   if (!std::exchange(greeted_, true)) return hello(message);
   if (unanswered_ == 0) return fail(protocol::fault::malformed, "one reply too many");
   --unanswered_;
-  if (is_error(message)) return fail(classify(message[0].text), message[0].text);
+  if (is_error(message)) return fail(classify(message[0].text), readable(message[0].text));
   auto const all = read_slots(message, where_);
   if (!all) return fail(protocol::fault::malformed, "the answer to CLUSTER SLOTS is no map");
   // One that was started a moment ago, or that the others have forgotten. Believed, it would take all locks from their masters.
   if (all->empty()) return fail(protocol::fault::try_later, "the node knows of no slots");
-  core_.told(*all, where_, now);
+  if (!core_.told(*all, where_, now)) {
+    return fail(protocol::fault::malformed, "the answer to CLUSTER SLOTS names more than " + std::to_string(slot_map::most_masters) + " masters");
+  }
   owner_.carry_out();
   return progress::good;
 }

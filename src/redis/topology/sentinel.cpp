@@ -29,6 +29,7 @@ sentinels::sentinels(sentinel_url const& url, times t, std::map<std::string, std
     if (all_.size() == most) break;
     all_.push_back({.where = where});
   }
+  of_url_ = all_.size();
 }
 
 void sentinels::begin(time_point now) {
@@ -88,8 +89,9 @@ void sentinels::told_of(std::vector<named_sentinel> const& others) {
   for (named_sentinel other : others) {
     map_address(address_map_, other.host, other.port);
     auto const known = std::find_if(others_.begin(), others_.end(), [&](named_sentinel const& o) { return o.id == other.id; });
-    if (known == others_.end()) others_.push_back(std::move(other));
-    else *known = std::move(other);
+    if (known != others_.end()) *known = std::move(other);
+    else others_.push_back(std::move(other));
+    if (others_.size() > most_known) others_.pop_front();
   }
   listen_to_others();
 }
@@ -98,20 +100,31 @@ void sentinels::told_of(std::vector<named_sentinel> const& others) {
 void sentinels::listen_to_others() {
   if (is_pending() || CONCH_MUTANT(one_sentinel_heard)) return;
   for (named_sentinel const& other : others_) {
-    if (all_.size() >= most) return;
     bool const known = std::any_of(all_.begin(), all_.end(), [&](sentinel const& s) {
       return (!other.id.empty() && s.id == other.id) || (s.where.host == other.host && s.where.port == other.port);
     });
     if (known) continue;
+    sentinel* const place = place_for_another();
+    if (place == nullptr) return;
     sentinel s{.where = all_.front().where};
     s.where.host = other.host;
     s.where.port = other.port;
     s.id = other.id;
-    actions_.listen.push_back(all_.size());
-    all_.push_back(std::move(s));
-    log(log_level::info, "listens to " + all_.back().where.shown() + " too");
-    if (is_pending()) return;
+    actions_.listen.push_back(static_cast<std::size_t>(place - all_.data()));
+    log(log_level::info, "listens to " + s.where.shown() + " too");
+    // Who had this place comes back when another one names it again.
+    std::string const gone = std::exchange(*place, std::move(s)).id;
+    if (!gone.empty()) std::erase_if(others_, [&](named_sentinel const& o) { return o.id == gone; });
+    return;  // until it has said something
   }
+}
+
+/// A new one, or that of a Sentinel which is not in the URL and cannot be reached: its next attempt to connect goes to the other one.
+sentinels::sentinel* sentinels::place_for_another() {
+  if (all_.size() < most) return &all_.emplace_back();
+  auto const gone = std::find_if(all_.begin() + static_cast<std::ptrdiff_t>(of_url_), all_.end(),
+                                 [](sentinel const& s) { return s.last == outcome::failed && !s.is_connected; });
+  return gone == all_.end() ? nullptr : &*gone;
 }
 
 void sentinels::switched(std::size_t number, std::string_view event, time_point now) {

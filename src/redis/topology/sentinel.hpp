@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,6 +40,8 @@ class sentinels {
  public:
   /// The most that are listened to; those of the URL come first.
   static constexpr std::size_t most = 5;
+  /// The most that are remembered in case that one of those cannot be reached. More than one has told is not read.
+  static constexpr std::size_t most_known = 20;
 
   /// What to do after an input.
   struct actions {
@@ -105,6 +108,7 @@ class sentinels {
   void ask(sentinel& s, time_point now);
   void believe(std::size_t number, named_master const& m);
   void listen_to_others();
+  sentinel* place_for_another();
   bool is_pending() const noexcept;
   void verdict_may_have_changed(bool was_pending);
   std::string what_they_said() const;
@@ -114,7 +118,8 @@ class sentinels {
   times const times_;
   std::map<std::string, std::string> const& address_map_;
   std::vector<sentinel> all_;
-  std::vector<named_sentinel> others_;  // of whom some have said something
+  std::deque<named_sentinel> others_;  // of whom some have said something, the oldest first
+  std::size_t of_url_ = 0;
   std::optional<named_master> master_;
   std::size_t named_by_ = 0;  // the Sentinel
   bool told_of_silence_ = false;

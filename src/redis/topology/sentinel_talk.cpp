@@ -15,6 +15,8 @@ namespace conch::redis {
 
 namespace {
 
+constexpr std::size_t longest_id = 64;  // of Redis: 40
+
 using message_nodes = std::span<resp::node const>;
 
 std::optional<std::int64_t> not_negative(std::string_view text) {
@@ -111,7 +113,7 @@ sentinel_talk::progress sentinel_talk::answer(reply what, message_nodes message)
     case reply::hello: return hello(message);
     // Without these it is only slower: a Sentinel may be listened to twice, a switch is seen at the next question, others are not known.
     case reply::id:
-      if (!is_wrong) id_ = message[0].text;
+      if (!is_wrong && message[0].text.size() <= longest_id) id_ = message[0].text;
       break;
     case reply::subscribed: break;
     case reply::others:
@@ -128,7 +130,10 @@ sentinel_talk::progress sentinel_talk::answer(reply what, message_nodes message)
 }
 
 sentinel_talk::progress sentinel_talk::hello(message_nodes message) {
-  if (is_error(message)) return fail(fault_of_hello(message[0].text), message[0].text);
+  if (is_error(message)) {
+    auto const what = fault_of_hello(message[0].text);
+    return fail(what, trouble_with_hello(what, message[0].text));
+  }
   if (!is_map(message[0])) return fail(protocol::fault::malformed, "the answer to HELLO is not a map");
   if (field(message, 0, "mode") != "sentinel") return fail(protocol::fault::refused, "this is no Sentinel; the URL of a server begins with redis://");
   return progress::greeting;
@@ -136,17 +141,17 @@ sentinel_talk::progress sentinel_talk::hello(message_nodes message) {
 
 void sentinel_talk::read_others(message_nodes message) {
   std::vector<named_sentinel> others;
-  for (std::size_t i = 1; i < message.size(); ++i) {
+  for (std::size_t i = 1; i < message.size() && others.size() < sentinels::most_known; ++i) {
     if (message[i].depth != 1 || !is_map(message[i])) continue;
     if (field(message, i, "flags").find("s_down") != std::string_view::npos) continue;  // it would be kept in the list for ever
     named_sentinel one{std::string{field(message, i, "runid")}, std::string{field(message, i, "ip")}, port_of(field(message, i, "port"))};
-    if (!one.host.empty() && one.port != 0) others.push_back(std::move(one));
+    if (can_be_host(one.host) && one.port != 0 && one.id.size() <= longest_id) others.push_back(std::move(one));
   }
   core_.told_of(others);
 }
 
 sentinel_talk::progress sentinel_talk::read_master(message_nodes message) {
-  if (is_error(message)) return fail(classify(message[0].text), message[0].text);
+  if (is_error(message)) return fail(classify(message[0].text), readable(message[0].text));
   auto const greeted = [this] {
     if (!std::exchange(greeted_, true)) core_.connected(number_, id_);
   };
@@ -160,7 +165,7 @@ sentinel_talk::progress sentinel_talk::read_master(message_nodes message) {
     found.host = message[1].text;
     found.port = port_of(message[2].text);
   }
-  if (found.host.empty() || found.port == 0) return fail(protocol::fault::malformed, "the answer is not the address of a master");
+  if (!can_be_host(found.host) || found.port == 0) return fail(protocol::fault::malformed, "the answer is not the address of a master");
   found.epoch = epoch_;
   greeted();
   core_.answered(number_, found);

@@ -7,6 +7,7 @@
 #include <boost/assert.hpp>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace conch::redis {
 
@@ -29,7 +30,9 @@ std::optional<redirection> read_redirection(std::string_view words, std::string_
   if (!slot || *slot >= slot_count || !port || *port == 0) return std::nullopt;
   redirection to{*slot, {}, *port};
   std::string_view const host = words.substr(blank + 1, colon - blank - 1);
-  if (!is_of_the_asked(host)) to.host = host;
+  if (is_of_the_asked(host)) return to;
+  if (!can_be_host(host)) return std::nullopt;
+  to.host = host;
   return to;
 }
 
@@ -39,6 +42,7 @@ std::optional<redirection> read_redirection(std::string_view words, std::string_
 std::optional<std::vector<named_slots>> read_slots(std::span<resp::node const> message, address const& asked) {
   if (message.empty() || message[0].what != resp::kind::array) return std::nullopt;
   std::vector<named_slots> all;
+  std::size_t named = 0;
   for (std::size_t i = 1; i < message.size(); ++i) {
     if (message[i].depth != 1) continue;
     bool const whole = message[i].what == resp::kind::array && i + 6 < message.size() && is_slot(message[i + 1]) && is_slot(message[i + 2]) &&
@@ -48,8 +52,12 @@ std::optional<std::vector<named_slots>> read_slots(std::span<resp::node const> m
     named_slots one{static_cast<unsigned>(message[i + 1].integer), static_cast<unsigned>(message[i + 2].integer), std::string{id.text},
                     std::string{is_of_the_asked(host.text) ? std::string_view{asked.host} : host.text}, 0};
     constexpr std::size_t digits_of_id = 8;  // as many go into the names of channels
-    bool const names_a_node = port.what == resp::kind::integer && port.integer > 0 && port.integer <= 65535 && one.id.size() >= digits_of_id;
+    constexpr std::size_t longest_id = 64;   // of Redis: 40
+    bool const has_id = one.id.size() >= digits_of_id && one.id.size() <= longest_id;
+    bool const names_a_node = port.what == resp::kind::integer && port.integer > 0 && port.integer <= 65535 && has_id && can_be_host(one.host);
     if (one.first > one.last || !names_a_node) return std::nullopt;
+    named += one.last - one.first + 1;
+    if (named > slot_count) return std::nullopt;  // some slot twice
     one.port = static_cast<std::uint16_t>(port.integer);
     all.push_back(std::move(one));
   }
@@ -67,7 +75,13 @@ void slot_map::connected(time_point now) {
   ++requests_;
 }
 
-void slot_map::told(std::vector<named_slots> const& all, time_point now) {
+bool slot_map::told(std::vector<named_slots> const& all, time_point now) {
+  std::unordered_set<std::string_view> ids;
+  for (named_slots const& one : all) {
+    ids.insert(one.id);
+    if (ids.size() > most_masters) return false;
+  }
+  ++maps_;
   is_asked_ = is_unknown_ = false;
   is_known_ = true;
   patched_.clear();
@@ -79,6 +93,7 @@ void slot_map::told(std::vector<named_slots> const& all, time_point now) {
   }
   for (unsigned slot = 0; slot < slot_count; ++slot) give(slot, owners[slot]);
   ask_at_ = std::min(ask_at_, detail::later_by(now, is_urgent() ? between_urgent_requests : times_.refresh));
+  return true;
 }
 
 /// The id names it: a node may change its address, and another may get its old one.
@@ -86,16 +101,41 @@ std::size_t slot_map::number_of(named_slots const& named) {
   std::string host = named.host;
   std::uint16_t port = named.port;
   map_address(address_map_, host, port);
-  auto known = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.id == named.id; });
-  if (known == nodes_.end())
-    known = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.id.empty() && n.host == host && n.port == port; });
-  auto const number = static_cast<std::size_t>(known - nodes_.begin());
-  if (known == nodes_.end()) nodes_.emplace_back();
+  std::size_t number = nobody;
+  if (auto const known = by_id_.find(named.id); known != by_id_.end()) {
+    number = known->second;
+  } else if (unnamed_ != 0) {
+    auto const at = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.id.empty() && n.host == host && n.port == port; });
+    if (at != nodes_.end()) number = static_cast<std::size_t>(at - nodes_.begin());
+  }
+  if (number == nobody) number = number_for_another();
   master& n = nodes_[number];
-  n.id = named.id;
+  if (n.id.empty()) {
+    --unnamed_;
+    n.id = named.id;
+    by_id_.emplace(n.id, number);
+  }
   n.host = host;
   n.port = port;
+  n.named_in = maps_;
   return number;
+}
+
+/// For a node that was not known; it has no id yet. Where there are too many, the number of one without slots that the last map has not named.
+std::size_t slot_map::number_for_another() {
+  ++unnamed_;
+  for (std::size_t tried = 0; nodes_.size() >= most_nodes && tried < nodes_.size(); ++tried) {
+    std::size_t const number = next_reused_++ % nodes_.size();
+    master& n = nodes_[number];
+    if (n.slots != 0 || n.named_in == maps_) continue;
+    if (n.id.empty()) --unnamed_;
+    by_id_.erase(n.id);
+    n = {};
+    return number;
+  }
+  BOOST_ASSERT_MSG(nodes_.size() < most_nodes, "a map has half as many masters");
+  nodes_.emplace_back();
+  return nodes_.size() - 1;
 }
 
 void slot_map::give(unsigned slot, std::size_t to) noexcept {
@@ -135,10 +175,10 @@ std::size_t slot_map::named_by_ask(redirection const& to, std::size_t by) {
   std::uint16_t port = 0;
   std::size_t const known = at(to, by, host, port);
   if (known != nobody) return known;
-  master& n = nodes_.emplace_back();
-  n.host = host;
-  n.port = port;
-  return nodes_.size() - 1;
+  std::size_t const number = number_for_another();
+  nodes_[number].host = host;
+  nodes_[number].port = port;
+  return number;
 }
 
 void slot_map::wait_for_owner(bool somebody, time_point now) noexcept {

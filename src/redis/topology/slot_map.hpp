@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,8 @@ class slot_map {
   static constexpr duration between_requests = std::chrono::seconds{1}, between_urgent_requests = std::chrono::milliseconds{100};
   /// So often MOVED is believed of one slot before the next whole map: two nodes may name each other.
   static constexpr unsigned most_patches = 4;
+  /// Redis' own recommendation is not more than 1000 nodes. All of them may be replaced at once.
+  static constexpr std::size_t most_masters = 1000, most_nodes = 2 * most_masters;
 
   /// `address_map`: as in the config; outlives this.
   slot_map(times t, std::map<std::string, std::string> const& address_map) : times_{t}, address_map_{address_map} { owners_.fill(nobody); }
@@ -63,7 +66,8 @@ class slot_map {
   void connected(time_point now);
   /// The connection that was to bring the map has ended, or could not be made.
   void failed() noexcept { is_connected_ = is_asked_ = false; }
-  void told(std::vector<named_slots> const& all, time_point now);
+  /// False: the map names more masters than a Cluster has, and is not believed.
+  bool told(std::vector<named_slots> const& all, time_point now);
   /// MOVED, by that node.
   void redirected(redirection const& to, std::size_t by, time_point now);
   /// The node that an ASK of that node names. It may have no slots yet, and no id before it has.
@@ -86,7 +90,7 @@ class slot_map {
 
   /// The number of the master; `nobody`: it is not known.
   std::size_t owner(unsigned slot) const noexcept { return owners_[slot]; }
-  /// All that ever were masters. Their numbers stay.
+  /// Masters of now and of before, at most `most_nodes`. Their numbers stay; behind that many, a new one gets the number of one that has gone.
   std::size_t nodes() const noexcept { return nodes_.size(); }
   std::string const& id(std::size_t number) const noexcept { return nodes_[number].id; }
   std::string const& host(std::size_t number) const noexcept { return nodes_[number].host; }
@@ -106,17 +110,23 @@ class slot_map {
     std::uint16_t port = 0;
     unsigned slots = 0;
     bool is_lost = false;
+    std::uint64_t named_in = 0;  // the map that has named it last, by its number
   };
 
   void want(time_point now, duration between) noexcept;
   void give(unsigned slot, std::size_t to) noexcept;
   std::size_t number_of(named_slots const& named);
+  std::size_t number_for_another();
   bool one_is_lost() const noexcept;
   std::size_t at(redirection const& to, std::size_t by, std::string& host, std::uint16_t& port) const;
 
   times const times_;
   std::map<std::string, std::string> const& address_map_;
   std::vector<master> nodes_;
+  std::unordered_map<std::string, std::size_t> by_id_;
+  std::size_t unnamed_ = 0;  // nodes without an id
+  std::size_t next_reused_ = 0;
+  std::uint64_t maps_ = 0;
   std::array<std::size_t, slot_count> owners_;
   std::map<unsigned, unsigned> patched_;  // since the last whole map: how often
   bool is_known_ = false;
