@@ -51,7 +51,7 @@ void server::connected_as(session const& s, time_point now) {
   noted_.clear();
   told_of_strays_ = false;
   ++stats_.connects;
-  last_heard_ = last_answer_ = now;
+  last_heard_ = last_answer_ = up_since_ = now;
   excused_ = false;
   requests_ = 0;
   sources_ = {};
@@ -82,6 +82,7 @@ void server::connected_as(session const& s, time_point now) {
   }
 
   failing_ = {};
+  resting_holds_.splice_back(holds_);
   resting_cleanups_.splice_back(pending_cleanups_);
   active_.splice_back(resting_);
   resting_.splice_back(active_);
@@ -92,11 +93,13 @@ void server::connected_as(session const& s, time_point now) {
   up_.connection_changed(now);
 }
 
-/// Does one turn of the work that follows a new connection, the end of one, or a failure.
+/// Does one turn of the work that follows a new connection, the end of one, or a failure; and of what waits for room.
 void server::go_on(time_point now) {
   std::size_t left = CONCH_IN_ONE_TURN;
+  if (connected_) renew_holds(left, now);
   if (connected_ && !failing_) {
     repeat_cleanups(left, now);
+    send_postponed(left, now);
     ask_everything_again(left, now);
   }
   for (; (failing_ || !connected_) && left != 0 && !resting_.empty(); --left) {
@@ -110,23 +113,80 @@ void server::go_on(time_point now) {
     } else if (s.at == place::state::leaving && !connected_) {
       if (!s.check.armed()) timers_.arm(s.check, lost_at_ + settings_.command_timeout);
     } else if (s.at == place::state::leaving && s.told_on != connection_) {
-      send_leave(s, false, now);  // the failure came before this connection had come to the place
+      send_leave(s, now);  // the failure came before this connection had come to the place
     }
   }
   if (resting_.empty()) failing_ = {};
   for (; ending_admin_ && left != 0 && !admin_requests_.empty(); --left) end_admin(admin_requests_.front(), {}, ending_admin_);
   if (admin_requests_.empty()) ending_admin_ = {};
   if (connected_) unwatch(left, now);
-  bool const more = failing_ || ending_admin_ || !unwatched_.empty() || !resting_.empty() || (connected_ && !resting_cleanups_.empty());
-  if (more && !CONCH_MUTANT(rest_of_a_connection_forgotten)) timers_.arm(rest_, in_next_turn(now));
+  bool const waits_for_holds = may_repeat() && !resting_.empty() && !resting_.front().written && !window_.may_begin(now);
+  bool const more_to_send = !resting_holds_.empty() || (window_.has_room() && has_resting());  // else an answer goes on with it
+  bool const more = failing_ || ending_admin_ || !unwatched_.empty() || (connected_ ? more_to_send : !resting_.empty());
+  if (CONCH_MUTANT(rest_of_a_connection_forgotten) || !more) return;
+  timers_.arm(rest_, connected_ && waits_for_holds && resting_holds_.empty() && !failing_ ? window_.begins_again() : in_next_turn(now));
+}
+
+bool server::has_places() const noexcept {
+  return !(active_.empty() && resting_.empty() && again_.empty() && holds_.empty() && resting_holds_.empty());
+}
+
+bool server::has_resting() const noexcept { return !(resting_.empty() && again_.empty() && resting_holds_.empty() && resting_cleanups_.empty()); }
+
+/// May a clean-up be written now? What frees a lock goes before what asks for one.
+bool server::may_send() const noexcept { return window_.has_room() && resting_cleanups_.empty(); }
+
+/// ... and what asks once more, or leaves?
+bool server::may_repeat() const noexcept { return may_send() && again_.empty(); }
+
+/// ... and what asks for the first time?
+bool server::may_ask(time_point now) const noexcept { return may_repeat() && resting_.empty() && window_.may_begin(now); }
+
+/// It asks once more, or leaves, when there is room.
+void server::postpone(place& s) {
+  if (std::exchange(s.postponed, true)) return;
+  s.check.cancel();
+  s.unlink();
+  again_.push_back(s);
+}
+
+void server::send_postponed(std::size_t& left, time_point now) {
+  for (; left != 0 && may_send() && !again_.empty(); --left) {
+    place& s = again_.pop_front();
+    active_.push_back(s);
+    s.postponed = false;
+    if (s.at == place::state::leaving) send_leave(s, false, now);
+    else send_acquire(s, false, now);
+  }
+}
+
+/// They wait for no room: a hold that is not renewed in time is lost, whatever else is to be done.
+void server::renew_holds(std::size_t& left, time_point now) {
+  std::vector<place*> renewals;
+  for (; left != 0 && !resting_holds_.empty(); --left) {
+    place& s = resting_holds_.pop_front();
+    holds_.push_back(s);
+    if (s.told_on != connection_) renewals.push_back(&s);
+  }
+  if (renewals.empty()) return;
+  std::sort(renewals.begin(), renewals.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
+  if (CONCH_MUTANT(holds_lost_on_reconnect)) {
+    for (place* s : renewals) lose_and_give_back(*s, now);
+  }
+  if (!CONCH_MUTANT(not_renewed_on_reconnect)) send_renewals(renewals, {}, now);
+  for (place* s : renewals) {
+    if (s->at == place::state::owned && s->watches_requests && !s->requested) ask_for_requests(*s, now);
+  }
 }
 
 void server::repeat_cleanups(std::size_t& left, time_point now) {
-  for (; left != 0 && !resting_cleanups_.empty(); --left) {
+  for (; left != 0 && window_.has_room() && !resting_cleanups_.empty(); --left) {
     cleanup& c = resting_cleanups_.pop_front();
     pending_cleanups_.push_back(c);
     if (c.is_kick) {
-      if (!c.due.armed() && !c.sent) cleanup_due(c, now);  // it was due, or was not answered
+      bool const is_due = !c.due.armed() && !c.sent;  // or was not answered
+      if (is_due && c.over <= now) finish(c, false, {}, now);
+      else if (is_due) send_cleanup(c, 0, false, now);
       continue;
     }
     if (c.sent || CONCH_MUTANT(cleanups_not_repeated)) continue;
@@ -143,8 +203,7 @@ void server::repeat_cleanups(std::size_t& left, time_point now) {
 /// Repeats the requests of all places about which nothing was written on this connection yet. A place that was released, cancelled or given
 /// up since is not in the list any more.
 void server::ask_everything_again(std::size_t& left, time_point now) {
-  std::vector<place*> renewals;
-  for (; left != 0 && !resting_.empty(); --left) {
+  for (; left != 0 && may_repeat() && !resting_.empty() && (resting_.front().written || window_.may_begin(now)); --left) {
     place& s = resting_.pop_front();
     active_.push_back(s);
     if (s.told_on == connection_) continue;
@@ -154,18 +213,10 @@ void server::ask_everything_again(std::size_t& left, time_point now) {
         if (CONCH_MUTANT(place_lost_on_reconnect)) s.ticket = s.terms.ticket;
         if (!CONCH_MUTANT(not_asked_again)) ask_once_more(s, retry_reason::reconnected, now);
         break;
-      case place::state::leaving: send_leave(s, false, now); break;
-      case place::state::owned: renewals.push_back(&s); break;
+      case place::state::leaving: send_leave(s, now); break;
+      case place::state::owned:
       case place::state::idle: break;
     }
-  }
-  std::sort(renewals.begin(), renewals.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
-  if (CONCH_MUTANT(holds_lost_on_reconnect)) {
-    for (place* s : renewals) lose_and_give_back(*s, now);
-  }
-  if (!CONCH_MUTANT(not_renewed_on_reconnect)) send_renewals(renewals, {}, now);
-  for (place* s : renewals) {
-    if (s->at == place::state::owned && s->watches_requests && !s->requested) ask_for_requests(*s, now);
   }
 }
 
@@ -211,7 +262,10 @@ void server::disconnected(std::string_view why, time_point now) {
   trouble_ = why;
   ++stats_.disconnects;
   ++connection_;
+  again_.for_each([](place& s) { s.postponed = s.asks_again = false; });
+  active_.splice_back(again_);
   active_.splice_back(resting_);
+  holds_.splice_back(resting_holds_);
   pending_cleanups_.splice_back(resting_cleanups_);
   failing_ = {};
   stale_.add(session_);
@@ -236,6 +290,7 @@ void server::disconnected(std::string_view why, time_point now) {
 
 /// Forgets the requests in flight: they are not answered any more.
 void server::end_requests() {
+  window_.connection_ended();
   fifo<in_flight> unanswered;
   unanswered.swap(in_flight_);
   std::deque<renewal_batch> unrenewed;
@@ -292,6 +347,15 @@ void server::answered(answer const& as_sent, time_point now) {
   duration const took = now - r.written;
   usual_.sample(took);
   round_trip_ = round_trip_ == duration::zero() ? took : round_trip_ + (took - round_trip_) / 8;
+  if (r.size != 0) {
+    window_.answered(r.size, r.together, r.written, has_resting(), now);
+    window_.renewals_due(timers_.next_urgent(), now);
+  }
+  read_answer(r, a, now);
+  if (connected_ && has_resting() && window_.has_room() && !dropping_) go_on(now);
+}
+
+void server::read_answer(in_flight const& r, answer const& a, time_point now) {
   switch (r.what) {
     case request::acquire: acquire_answer(r, a, now); break;
     case request::acquire_all: tries_answer(r, a, now); break;
@@ -351,6 +415,11 @@ void server::push_request(in_flight r) {
     r.lease = r.at->lease;
   }
   if (r.of == script::none) r.of = script_of(r);
+  if (r.what == request::acquire || r.what == request::leave || r.what == request::cleanup) r.size = 1;
+  if (r.size != 0) {
+    r.together = window_.written(r.size);
+    if (r.what == request::acquire) window_.uses(r.lease, r.written);
+  }
   r.number = ++requests_;
   in_flight_.push_back(r);
   if (!overdue_.armed()) timers_.arm(overdue_, answer_due());
@@ -471,7 +540,7 @@ void server::become_idle(place& s) {
   enter(s, place::state::idle);
   s.unlink();
   s.check.cancel();
-  s.renewing = s.requested = s.watches_requests = false;
+  s.postponed = s.renewing = s.requested = s.watches_requests = false;
 }
 
 /// Asserts what is true of a place at the end of every input that concerns it.
@@ -484,7 +553,8 @@ void server::assert_consistent([[maybe_unused]] place const& s) const {
                    "a safety check of what neither waits nor asks");
   bool const waits [[maybe_unused]] = s.at == state::asking || s.at == state::in_line;
   bool const not_come_to [[maybe_unused]] = failing_ || dropping_ || s.told_on != connection_;
-  BOOST_ASSERT_MSG(!waits || s.check.armed() || s.references > 1 || not_come_to, "a waiter without a timer, of which nothing is under way");
+  BOOST_ASSERT_MSG(!waits || s.check.armed() || s.references > 1 || s.postponed || not_come_to,
+                   "a waiter without a timer, of which nothing is under way");
   BOOST_ASSERT_MSG(s.at == state::owned || !s.renewing, "a renewal of what is not owned");
 }
 
@@ -522,6 +592,12 @@ bool server::is_asked_again(place const& s, grant_id id) const {
 }
 
 void server::fail_all_asking(error_code why, time_point now) {
+  again_.for_each([&](place& s) {
+    if (s.at == place::state::leaving) return;
+    s.postponed = false;
+    s.unlink();
+    active_.push_back(s);
+  });
   active_.splice_back(resting_);
   resting_.splice_back(active_);
   failing_ = ending_admin_ = why;

@@ -12,6 +12,7 @@
 #include "protocol/drift.hpp"
 #include "protocol/place.hpp"
 #include "protocol/replies.hpp"
+#include "protocol/request_window.hpp"
 #include "protocol/server_clock.hpp"
 #include "protocol/siblings.hpp"
 #include "protocol/stale_connections.hpp"
@@ -83,7 +84,7 @@ class server final : public backend, public wire_events {
   void withdraw(admin_request& i) noexcept override;
   void admin_due(admin_request& i, time_point now) override;
   void report(statistics& to) const override { to.cleanups_pending = cleanups_; }
-  bool settled() const noexcept override { return cleanups_ == lapsed_ && active_.empty() && resting_.empty(); }
+  bool settled() const noexcept override { return cleanups_ == lapsed_ && !has_places(); }
   std::uint64_t progress() const noexcept override { return progress_; }
   void prepare_close(time_point now) override;
   grant_id grant_of(engine::place const& s) const noexcept override { return static_cast<place const&>(s).id; }
@@ -139,7 +140,7 @@ class server final : public backend, public wire_events {
   /// The tries that were held back since gather(): those of one slot in one script.
   void send_gathered_by_slot(time_point now);
   bool is_unused() const noexcept { return settled() && in_flight_.empty() && !has_requests(); }
-  bool has_requests() const noexcept { return !active_.empty() || !resting_.empty() || !admin_requests_.empty(); }
+  bool has_requests() const noexcept { return has_places() || !admin_requests_.empty(); }
   /// Ends the connection, if there is one.
   void leave(std::string_view why);
 
@@ -151,7 +152,7 @@ class server final : public backend, public wire_events {
   /// Releases and leaves that are not answered yet.
   std::size_t pending() const noexcept { return cleanups_; }
   /// True while the present connection has not repeated all requests and clean-ups, or while a failure is not reported to all.
-  bool catching_up() const noexcept { return failing_ || (connected_ && !(resting_.empty() && resting_cleanups_.empty())); }
+  bool catching_up() const noexcept { return failing_ || (connected_ && has_resting()); }
   /// Forgets the kicks: the client is about to close.
   void drop_kicks();
 
@@ -206,6 +207,8 @@ class server final : public backend, public wire_events {
     script of = script::none;   // the script that it runs
     std::uint64_t number = 0;   // counts the requests of a connection
     bool moved = false;         // its place has gone to another server since: it is asked for there
+    std::uint32_t size = 0;     // for so many locks, of those that wait for room; 0: waits for none
+    std::size_t together = 0;   // with so many others in flight, itself included (request_window)
   };
 
   /// How long other clients may need to connect again, beyond the pause between two attempts: to be told or to notice, and to be greeted.
@@ -225,6 +228,14 @@ class server final : public backend, public wire_events {
   // server.cpp: the connection
   void push_request(in_flight r);
   void end_requests();
+  bool has_places() const noexcept;
+  bool has_resting() const noexcept;
+  bool may_send() const noexcept;
+  bool may_repeat() const noexcept;
+  bool may_ask(time_point now) const noexcept;
+  void postpone(place& s);
+  void send_postponed(std::size_t& left, time_point now);
+  void renew_holds(std::size_t& left, time_point now);
   static script script_of(in_flight const& r);
   bool source_is_due(in_flight const& r);
   void note_once(std::string_view words);
@@ -241,6 +252,7 @@ class server final : public backend, public wire_events {
   bool may_echo(time_point echo_until, time_point written) const;
   bool is_asked_again(place const& s, grant_id id) const;
   void drop_connection(std::string_view why);
+  void read_answer(in_flight const& r, answer const& a, time_point now);
   void session_answer(in_flight const& r, answer const& a, time_point now);
   grant_id next_id(place const& s);
   grant_id next_id();
@@ -272,6 +284,7 @@ class server final : public backend, public wire_events {
   void send_acquire(place& s, bool with_source, time_point now);
   void ask_once_more(place& s, retry_reason why, time_point now);
   void about_to_ask(place& s, std::int64_t not_after_us);
+  void send_leave(place& s, time_point now);
   void send_leave(place& s, bool with_source, time_point now);
   void acquire_answer(in_flight const& r, answer const& a, time_point now);
   void ask_result(place& s, in_flight const& r, acquire_reply const& reply, time_point now);
@@ -356,6 +369,7 @@ class server final : public backend, public wire_events {
   duration kept_for(place const& s, time_point now) const;
   time_point forgotten_by(cleanup const& c, time_point now) const;
   void extend(cleanup& c, time_point until);
+  void send_cleanup(cleanup& c, time_point now);
   void send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now);
   void cleanup_answer(in_flight const& r, answer const& a, time_point now);
   static bool is_under(place const& s, grant_id new_id);
@@ -404,6 +418,7 @@ class server final : public backend, public wire_events {
   duration round_trip_{};
   usual_time usual_;
   time_point last_heard_{};
+  time_point up_since_{};
   time_point last_answer_{};
   bool excused_ = false;  // a late answer was excused once, because this process was late itself
   of_client own_;         // unless it shares
@@ -418,13 +433,19 @@ class server final : public backend, public wire_events {
   std::deque<tries> trying_;  // for each acquire_all in flight: the locks that it tries, and those to try if it takes all of them
   bool gathering_ = false;
   std::vector<place*> gathered_;
-  list<place> active_;              // all places that are not idle, in the order of their asking, except ...
-  list<place> resting_;             // ... those that the present connection has not come to yet, or that are still to fail; these come later
-  list<cleanup> resting_cleanups_;  // the same for pending_cleanups_; these come earlier
-  error_code failing_;              // set: the places in resting_ are to fail with it
-  error_code ending_admin_;         // set: all admin_requests are to end with it
-  std::uint32_t connection_ = 1;    // counts the connections; without one it is the number of the next
-  std::uint64_t requests_ = 0;      // written on this connection
+  // All places that are not idle, in the order of their asking: what waits for an answer or a turn, and the holds. What this connection has not
+  // come to yet rests, and is written in this order: the holds, clean-ups, what asks again, what asks. All but the holds wait for room.
+  list<place> active_;
+  list<place> resting_;  // also those that are still to fail
+  list<place> again_;
+  list<place> holds_;
+  list<place> resting_holds_;
+  list<cleanup> resting_cleanups_;
+  request_window window_;
+  error_code failing_;                                                            // set: the places in resting_ are to fail with it
+  error_code ending_admin_;                                                       // set: all admin_requests are to end with it
+  std::uint32_t connection_ = 1;                                                  // counts the connections; without one it is the number of the next
+  std::uint64_t requests_ = 0;                                                    // written on this connection
   std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that last carried each source
   list<cleanup> pending_cleanups_;
   bool has_received_ = false;  // from another server, what take_over() goes on with

@@ -36,7 +36,7 @@ cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   if (r != nullptr) r->pending = c;
   pending_cleanups_.push_back(*c);
   timers_.arm(c->due, c->over);
-  if (id != 0 && connected_) send_cleanup(*c, 0, false, now);
+  if (id != 0 && connected_) send_cleanup(*c, now);
   return *c;
 }
 
@@ -56,6 +56,13 @@ time_point server::forgotten_by(cleanup const& c, time_point now) const {
 /// Keeps the clean-up for what the server may have carried out of its id until `until`.
 void server::extend(cleanup& c, time_point until) {
   if (until != time_point::min() && !CONCH_MUTANT(late_cleanup_not_extended)) c.over = std::max(c.over, forgotten_by(c, until));
+}
+
+/// Now, or when there is room.
+void server::send_cleanup(cleanup& c, time_point now) {
+  if (may_send()) return send_cleanup(c, 0, false, now);
+  c.unlink();
+  resting_cleanups_.push_back(c);
 }
 
 void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now) {
@@ -190,7 +197,7 @@ void server::cleanup_due(cleanup& c, time_point now) {
     if (c.over <= now) {
       if (!c.sent) finish(c, false, {}, now);
     } else if (connected_ && !c.sent) {
-      send_cleanup(c, 0, false, now);
+      send_cleanup(c, now);
     }  // without a connection it is sent on the next
     return;
   }
@@ -206,11 +213,12 @@ void server::cleanup_due(cleanup& c, time_point now) {
   }
   extend(c, stale_ended_at_);
   if (c.over <= now && !c.sent) {
-    finish(c, c.was_valid, c.whom != nullptr ? not_done(c) : error_code{}, now);
+    bool const needs_no_answer = connected_ && !c.resent && c.refusals == 0;  // it waited for room until the lease was over
+    finish(c, c.was_valid, c.whom != nullptr && !needs_no_answer ? not_done(c) : error_code{}, now);
   } else if (c.over <= now) {
     timers_.arm(c.due, now + settings_.command_timeout);
   } else {
-    if (connected_ && !c.sent) send_cleanup(c, 0, false, now);
+    if (connected_ && !c.sent) send_cleanup(c, now);
     timers_.arm(c.due, c.over);
   }
 }
@@ -245,10 +253,10 @@ error_code server::why_not_done(receipt const& r) const {
   return c == nullptr ? no_answer() : not_done(*c);
 }
 
-/// A clean-up that the server refused has had its answer; it is repeated in the background.
+/// A clean-up that the server refused has had its answer; it is repeated in the background. One that waits for room is on its way.
 time_point server::late_after(receipt const& r) const {
   auto const* const c = static_cast<cleanup const*>(r.pending);
-  bool const on_its_way = c != nullptr && c->sent && c->refusals == 0 && connected_;
+  bool const on_its_way = c != nullptr && c->refusals == 0 && connected_;
   return on_its_way ? last_answer_ + settings_.command_timeout : time_point::min();
 }
 

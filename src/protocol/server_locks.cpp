@@ -90,15 +90,18 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   s.late_until = s.echo_until = s.listed_until = time_point::min();
   s.trouble_since = s.late_since = {};
   s.longest_lease = {};
-  bool const others_first = !resting_.empty() && !failing_;  // they asked earlier
+  bool const others_first = (!resting_.empty() || (connected_ && !may_ask(now))) && !failing_;  // they asked earlier, or there is no room
   (others_first ? resting_ : active_).push_back(s);
   if (denied_) {
     fail(s, denied_, now);
     drop_connection("denied so far; the next connection shows whether it still is");
   } else if (connected_ && others_first) {
     s.told_on = 0;
-  } else if (connected_) {
+    if (may_repeat() && !rest_.armed()) timers_.arm(rest_, std::max(window_.begins_again(), in_next_turn(now)));
+  } else if (connected_ && may_repeat()) {
     send_acquire(s, false, now);
+  } else if (connected_) {
+    postpone(s);
   } else {
     patience(s, now);
     out_.want_connection();
@@ -120,6 +123,7 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
     return;
   }
   ++stats_.scripts;
+  if (!s.written) window_.begins(now);
   std::int64_t const not_after_us = not_after(now);
   std::int64_t const proposal = s.terms.ticket != 0 ? s.terms.floor + 1 : 0;
   about_to_ask(s, not_after_us);
@@ -135,8 +139,9 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
 /// Of a place that asks, or is in line. What was not written yet is only asked for.
 void server::ask_once_more(place& s, retry_reason why, time_point now) {
   if (s.at != place::state::asking && s.at != place::state::in_line) return;
-  if (s.written) up_.asked_again(s, why, now);
-  send_acquire(s, false, now);
+  if (s.written && !s.postponed) up_.asked_again(s, why, now);
+  if (may_repeat() && !s.postponed) send_acquire(s, false, now);
+  else postpone(s);
 }
 
 void server::acquire_answer(in_flight const& r, answer const& a, time_point now) {
@@ -236,6 +241,9 @@ void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point 
   if (deadline <= now && !CONCH_MUTANT(late_grant_used)) return give_back_late(s, now);
   enter(s, place::state::owned);
   s.check.cancel();
+  s.unlink();
+  s.postponed = false;
+  holds_.push_back(s);
   if (!s.permit) s.nothing_to_check();  // of a lock with several owners another permit was passed on
   s.fence = fence;
   s.segment = static_cast<std::uint32_t>(segment);
@@ -332,6 +340,7 @@ std::string server::trouble_of(place const& s) const {
   if (s.at == place::state::idle || s.at == place::state::owned) return {};
   if (!connected_) return why_not_connected();
   if (s.at != place::state::asking) return {};
+  if (!s.written) return "others of this client are asked for before it, and the server has not answered all of them yet";
   if (s.trouble_since == time_point{}) return "the server has not answered yet";
   return noted_.empty() ? trouble_ : noted_;  // the server answered "later", or a new connection asks again
 }
@@ -486,7 +495,7 @@ void server::stray(pushed_grant const& g, time_point now) {
     permit const permit{.kind = g.kind, .weight = 1};
     there.owe(made_here(permit ? up_.make_permit_place(g.name, permit) : up_.find_or_make(g.name)), g.id, nullptr, now);
   } else if (!c->sent && there.connected_) {
-    there.send_cleanup(*c, 0, false, now);
+    there.send_cleanup(*c, now);
   }
 }
 
@@ -511,10 +520,16 @@ void server::leave_unless_granted(place& s, time_point now) {
   enter(s, place::state::leaving);
   s.check.cancel();
   if (connected_) {
-    send_leave(s, false, now);
+    send_leave(s, now);
   } else {
     timers_.arm(s.check, now + settings_.command_timeout);
   }
+}
+
+/// Now, or when there is room.
+void server::send_leave(place& s, time_point now) {
+  if (may_repeat()) send_leave(s, false, now);
+  else postpone(s);
 }
 
 void server::send_leave(place& s, bool with_source, time_point now) {
@@ -583,7 +598,9 @@ void server::give_up(place& s, receipt* r, time_point now) {
 void server::ask_again(place& s, time_point now) {
   bool const there = s.at == place::state::asking || s.at == place::state::in_line || s.at == place::state::owned;
   bool const told_to_come_later = s.trouble_since != time_point{};
-  if (connected_ && there && !told_to_come_later) send_acquire(s, false, now);
+  if (!connected_ || !there || told_to_come_later) return;
+  if (may_repeat() || s.at == place::state::owned) send_acquire(s, false, now);
+  else postpone(s);
 }
 
 void server::release(place& s, std::optional<milliseconds> again, receipt* r, time_point now) {
@@ -598,7 +615,7 @@ void server::release(place& s, std::optional<milliseconds> again, receipt* r, ti
   if (again) {
     // The same script puts the client in line again, behind all others. If this user may not end old connections, a script of its own does
     // so, which carries a not-after. So it does while others connect again: the release may have to wait for them.
-    bool const together = connected_ && stale_.can_end() && !denied_ && !is_patient(now, c.patient_until);
+    bool const together = connected_ && may_send() && stale_.can_end() && !denied_ && !is_patient(now, c.patient_until);
     if (together) {
       enter(s, place::state::asking);
       s.wait = true;
@@ -613,11 +630,11 @@ void server::release(place& s, std::optional<milliseconds> again, receipt* r, ti
       active_.push_back(s);
       send_cleanup(c, s.id, false, now);
     } else {
-      if (connected_) send_cleanup(c, 0, false, now);
+      if (connected_) send_cleanup(c, now);
       ask(s, true, *again, now);
     }
   } else if (connected_) {
-    send_cleanup(c, 0, false, now);
+    send_cleanup(c, now);
   }
   drop(s);
 }
@@ -651,7 +668,7 @@ void server::end_lost(place& s, bool gives_back, time_point now) {
   cleanup* const owed = gives_back && !CONCH_MUTANT(owed_by_the_next) ? &owe(s, 0, nullptr, now) : nullptr;
   if (owed != nullptr) owed->id = gone;
   up_.lost(s, now);
-  if (owed != nullptr && connected_) send_cleanup(*owed, 0, false, now);
+  if (owed != nullptr && connected_) send_cleanup(*owed, now);
   if (gives_back && owed == nullptr) owe(s, gone, nullptr, now);
   drop(s);
 }

@@ -30,8 +30,7 @@ void server::part(time_point now) {
   auto const part_with_place = [&](place& s) {
     if (!keeps(s)) client_.servers->keeper(s.slot).receive(s, now);
   };
-  active_.for_each(part_with_place);
-  resting_.for_each(part_with_place);
+  for (list<place>* of : {&holds_, &resting_holds_, &active_, &again_, &resting_}) of->for_each(part_with_place);
   part_with_admin(now);
 }
 
@@ -76,14 +75,17 @@ void server::receive(place& s, time_point now) {
   s.check.cancel();
   s.of = this;
   s.told_on = 0;
-  s.renewing = s.asks_again = false;
+  s.postponed = s.renewing = s.asks_again = false;
   if (CONCH_MUTANT(tickets_dropped_at_a_move)) s.ticket = 0;
   bool const is_new = !s.written && s.at == place::state::asking;
   s.run = is_new ? run_ : place::no_run;
   has_received_ = true;
   if (!is_new && !CONCH_MUTANT(nobody_awaited)) regrouped_ = std::max(regrouped_, now + time_to_greet);
-  bool const is_verified = s.at != place::state::owned || !CONCH_MUTANT(moved_holds_not_verified);
-  if (connected_ && is_verified) {
+  if (s.at == place::state::owned) {
+    (connected_ && !CONCH_MUTANT(moved_holds_not_verified) ? resting_holds_ : holds_).push_back(s);
+    return;
+  }
+  if (connected_) {
     resting_.push_back(s);
     return;
   }
@@ -161,9 +163,10 @@ void server::ask_once_more(std::set<unsigned> const& slots, time_point now) {
   if (!connected_) return;
   std::vector<place*> asking, holding;
   active_.for_each([&](place& s) {  // what is resting is asked for anyway
-    if (!slots.contains(s.slot)) return;
-    if (s.at == place::state::asking || s.at == place::state::in_line) asking.push_back(&s);
-    if (s.at == place::state::owned) holding.push_back(&s);
+    if (slots.contains(s.slot) && (s.at == place::state::asking || s.at == place::state::in_line)) asking.push_back(&s);
+  });
+  holds_.for_each([&](place& s) {
+    if (slots.contains(s.slot)) holding.push_back(&s);
   });
   for (place* s : asking) {
     s->asks_again = true;

@@ -92,6 +92,7 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     ++s->references;
     std::int64_t const floor = s->terms.floor_asked();
     s->asks_for_lease();
+    window_.uses(lease, now);
     scratch_.push_back({s->name, s->id, lease, floor, CONCH_MUTANT(renewal_shows_no_fence) ? 0 : s->fence});
     batch.push_back({s, s->id, may ? s->lease : milliseconds{}, floor, keep_fences});
     longest = std::max(longest, s->lease);
@@ -138,6 +139,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
         s.accepted = batch[i].floor;
         s.refused_by = result.overtaken ? result.last_fence : 0;
       }
+      if (s.confirmed && s.lease == batch[i].lease && s.heard_from >= up_since_) keeper.window_.renewed(s.lease, s.deadline - now, now);
       keeper.prolonged(s, r.written, batch[i].lease, batch[i].keeps_fence, now);
     }
   }

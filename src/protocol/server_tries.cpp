@@ -75,11 +75,16 @@ void server::send_tries(std::span<place* const> places, std::vector<tried> later
   ++stats_.scripts;
   out_.send(acquire_all_command{items, retention(longest), not_after_us, with_source});
   trying_.push_back({std::move(batch), std::move(later)});
-  push_request({request::acquire_all, 0, 0, nullptr, nullptr, now});
+  in_flight asked{request::acquire_all, 0, 0, nullptr, nullptr, now};
+  asked.size = static_cast<std::uint32_t>(places.size());
+  window_.uses(longest, now);
+  push_request(asked);
 }
 
 /// Goes on with the locks behind those that a script has tried. Nothing was written for them yet.
 void server::try_the_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now) {
+  // Behind the clean-ups that wait for room: one of them may be of an earlier grant of these locks.
+  if (what == of_the_rest::next && !resting_cleanups_.empty()) what = of_the_rest::each_alone;
   std::vector<place*> next;
   std::vector<tried> after;
   for (tried const& one : later) {
@@ -100,7 +105,7 @@ void server::try_the_rest(std::vector<tried> const& later, of_the_rest what, ans
         look_after(s, s.id, now);
         up_.busy(s, now);
         break;
-      case of_the_rest::each_alone: send_acquire(s, false, now); break;
+      case of_the_rest::each_alone: ask_once_more(s, retry_reason::server_busy, now); break;
       case of_the_rest::as_these:  // a new connection asks again
         if (a.what != fault::none && a.what != fault::reconnect) acquire_fault(s, a, now);
         break;

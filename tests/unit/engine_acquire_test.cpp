@@ -137,6 +137,7 @@ TEST_F(EngineAcquire, SpreadsTheSafetyChecksBehindOneLeaseOverAClaim) {  // P4, 
   settings.claim = 2s;
   start_connected();
   constexpr int waiters = 2'000;
+  make_room(waiters);
   for (int i = 0; i < waiters; ++i) {
     ask("a", "semaphore", {.permit = {.kind = permit_kind::semaphore, .limit = 1, .weight = 1}});
     answer({0, 30'000, server_us(), 77 + i});

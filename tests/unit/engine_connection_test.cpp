@@ -55,13 +55,13 @@ TEST_F(EngineConnection, PicksEverythingUpInTheOneRightOrder) {
   auto const all = take_sent();
   texts order;
   for (auto const& c : all) order.push_back(c.text);
-  EXPECT_EQ(order, (texts{"kill here:1", "subscribe", "prove",           // nothing old may act or hear any more
-                          "release G1 4", "release F 6",                 // clean-ups
-                          "acquire Q1 3", "leave G2 5", "acquire Q2 7",  // what waits, with its id and its place
-                          "renew H2 2 H1 1"}));                          // the earliest deadline first
+  EXPECT_EQ(order, (texts{"kill here:1", "subscribe", "prove",              // nothing old may act or hear any more
+                          "renew H2 2 H1 1",                                // the earliest deadline first
+                          "release G1 4", "release F 6",                    // clean-ups
+                          "acquire Q1 3", "leave G2 5", "acquire Q2 7"}));  // what waits, with its id and its place
   EXPECT_EQ(all[0].id, 1u) << "the old connection, by id and address";
-  EXPECT_EQ(all[5].ticket, 4711);
-  EXPECT_EQ(all[7].ticket, 0);
+  EXPECT_EQ(all[6].ticket, 4711);
+  EXPECT_EQ(all[8].ticket, 0);
 }
 
 TEST_F(EngineConnection, IsTheSameTheHundredthTimeAsTheFirst) {
@@ -80,12 +80,12 @@ TEST_F(EngineConnection, IsTheSameTheHundredthTimeAsTheFirst) {
     auto const all = take_sent();
     texts order;
     for (auto const& c : all) order.push_back(c.text);
-    ASSERT_EQ(order, (texts{"kill here:" + std::to_string(i), "subscribe", "prove", "acquire Q 2", "renew H 1"})) << i;
+    ASSERT_EQ(order, (texts{"kill here:" + std::to_string(i), "subscribe", "prove", "renew H 1", "acquire Q 2"})) << i;
     EXPECT_EQ(all[0].id, i);
-    EXPECT_EQ(all[3].ticket, 4711);
+    EXPECT_EQ(all[4].ticket, 4711);
     settle_connection();
-    queue(30'000, 4711);
     renewed({1});
+    queue(30'000, 4711);
     ASSERT_EQ(heard(), texts{}) << "nobody hears of it";
     ASSERT_EQ(sent(), texts{}) << "and nothing is left to say";
   }

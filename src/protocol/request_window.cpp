@@ -1,0 +1,58 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/request_window.hpp"
+
+#include "base/mutant.hpp"
+
+namespace conch::protocol {
+
+void request_window::uses(duration lease, time_point now) noexcept {
+  if (lease <= duration::zero() || (lease > shortest_ && now < shortest_until_)) return;
+  shortest_ = lease;
+  shortest_until_ = detail::later_by(now, lease);
+}
+
+/// A renewal is written after a third of the lease, and must be answered in the second half of it. So what is in flight may take a quarter of the
+/// lease beyond the way, and the window grows only while it takes less than half of that.
+void request_window::answered(std::size_t count, std::size_t together, time_point written, bool others_wait, time_point now) noexcept {
+  in_flight_ -= std::min(in_flight_, count);
+  duration const took = now - written;
+  duration const late = shortest_ / 4;
+  bool const is_least = size_ <= least;
+  // With the least window it is not our own requests that are waited for: the way has become longer. Half of a lease is as much as it may take.
+  duration const at_most = shortest_ / 2;
+  way_ = is_least ? std::max(std::min(way_, took), std::min(took, at_most)) : std::min(way_, took);
+  duration const waited = took - std::min(way_, at_most);
+  if (waited > late) {
+    // Of those that were in flight together, so many would have been answered in half of the time.
+    double const share = static_cast<double>(late.count()) / 2 / static_cast<double>(waited.count());
+    auto const in_time = static_cast<std::size_t>(static_cast<double>(together) * share);
+    size_ = std::max(least, std::min(size_, in_time));
+  } else if (others_wait && waited <= std::min(late / 2, enough)) {
+    size_ += count;
+  }
+}
+
+/// It is written when two thirds of the lease are left, or one half.
+void request_window::renewed(duration lease, duration left, time_point now) noexcept {
+  if (left < lease / 5 * 2) renewed_late(now);
+}
+
+void request_window::renewals_due(time_point at, time_point now) noexcept {
+  if (at < now - shortest_ / 32) renewed_late(now);
+}
+
+void request_window::begins(time_point now) noexcept {
+  if (now >= late_until_) return;
+  if (now >= few_again_at_) {
+    few_ = least;
+    few_again_at_ = late_until_;
+  }
+  if (few_ != 0) --few_;
+}
+
+void request_window::connection_ended() noexcept {
+  in_flight_ = 0;
+  way_ = duration::max();
+}
+
+}  // namespace conch::protocol
