@@ -33,12 +33,14 @@ void request_window::answered(std::size_t count, std::size_t together, time_poin
 }
 
 /// It is written when two thirds of the lease are left, or one half.
-void request_window::renewed(duration lease, duration left, time_point now) noexcept {
+void request_window::renewed(std::size_t count, duration lease, duration left, time_point now) noexcept {
+  if (count < many) return;
+  many_until_ = detail::later_by(now, lease);
   if (left < lease / 5 * 2) renewed_late(now);
 }
 
 void request_window::renewals_due(time_point at, time_point now) noexcept {
-  if (at < now - shortest_ / 32) renewed_late(now);
+  if (now < many_until_ && at < now - shortest_ / 32) renewed_late(now);
 }
 
 void request_window::begins(time_point now) noexcept {

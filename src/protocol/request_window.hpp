@@ -25,6 +25,8 @@ class request_window {
   static constexpr duration enough = std::chrono::milliseconds{100};
   /// Nothing but `least` is begun for so long, or a third of the lease if that is less, when a hold is renewed late.
   static constexpr duration pause = std::chrono::seconds{1};
+  /// Fewer holds in a renewal than these are not the reason why it is late.
+  static constexpr std::size_t many = 32;
 
   request_window() noexcept : size_{std::max(least, std::min(first, CONCH_IN_ONE_TURN))} {}
 
@@ -39,8 +41,8 @@ class request_window {
   std::size_t written(std::size_t count) noexcept { return in_flight_ += count; }
   /// `count` of them are answered. `together`: what written() returned. `others_wait`: for room.
   void answered(std::size_t count, std::size_t together, time_point written, bool others_wait, time_point now) noexcept;
-  /// A renewal was answered when so much was left of the hold.
-  void renewed(duration lease, duration left, time_point now) noexcept;
+  /// A renewal of so many holds was answered when so much was left of one of them, and no less of the others.
+  void renewed(std::size_t count, duration lease, duration left, time_point now) noexcept;
   /// The renewals that are due at that time are not written yet.
   void renewals_due(time_point at, time_point now) noexcept;
   /// May a lock be asked for that was not asked for before? A client that renews its holds late has as many as it can keep: of more it would lose some.
@@ -59,6 +61,7 @@ class request_window {
   std::size_t in_flight_ = 0;
   duration shortest_ = duration::max();            // lease
   time_point shortest_until_ = time_point::min();  // a lease that nobody uses any more counts for its own length
+  time_point many_until_ = time_point::min();      // there are many holds, as far as is known
   time_point late_until_ = time_point::min();      // holds are renewed late, as far as is known
   std::size_t few_ = 0;                            // may begin meanwhile
   time_point few_again_at_ = time_point::min();

@@ -119,6 +119,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
   bool const elsewhere = a.what == fault::try_later && client_.servers != nullptr && renew_elsewhere(sent, a, now);
 
   std::vector<place*> again;
+  duration left = duration::max(), granted{};
   for (std::size_t i = 0; i < batch.size(); ++i) {
     place& s = *batch[i].at;
     server& keeper = *s.of;  // this one, unless its slot is on the way here
@@ -139,10 +140,14 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
         s.accepted = batch[i].floor;
         s.refused_by = result.overtaken ? result.last_fence : 0;
       }
-      if (s.confirmed && s.lease == batch[i].lease && s.heard_from >= up_since_) keeper.window_.renewed(s.lease, s.deadline - now, now);
+      if (s.heard_from >= up_since_ && s.deadline - now < left) {
+        left = s.deadline - now;
+        granted = s.deadline - s.valid_from;
+      }
       keeper.prolonged(s, r.written, batch[i].lease, batch[i].keeps_fence, now);
     }
   }
+  if (granted != duration{}) window_.renewed(batch.size(), granted, left, now);
   if (a.what == fault::reconnect) drop_connection(a.words);
   if (!again.empty()) send_renewals(again, {source_is_due(r), sent.way.asking, sent.way.alone}, now);
   for (renewed const& one : batch) drop(*one.at);

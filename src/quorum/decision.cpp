@@ -64,6 +64,10 @@ election quorum::count(quorum_lock const& b, time_point now) const {
 
 void quorum::decide(quorum_lock& b, time_point now) {
   if (!b.asks()) return;
+  auto const asks = [](auto const& v) { return v->place.at == place::state::asking; };
+  if (b.together != 0 && static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), asks)) + needed() <= b.votes.size()) {
+    count_as_answered(b, now);
+  }
   election const e = count(b, now);
   std::size_t const failed = e.count(response::failed);
   std::size_t const spare = b.votes.size() - needed();

@@ -117,7 +117,7 @@ void quorum::yield(quorum_lock& b, vote& v, bool rest, time_point now) {
 void quorum::plan(quorum_lock& b, time_point now) {
   time_point at = engine::timer_queue::never;
   auto const by = [&](time_point t) { at = std::min(at, t); };
-  if (b.at == quorum_lock::phase::starting || (b.tries() && b.agreeing_on == 0)) by(b.began + settings_.offline_timeout);
+  if ((b.at == quorum_lock::phase::starting && !waits_for_room(b)) || (b.tries() && b.agreeing_on == 0)) by(b.began + settings_.offline_timeout);
   if (b.asks()) {
     bool const waits = b.wait && b.at == quorum_lock::phase::collecting;
     if (waits) by(b.ask_others_at);
@@ -146,6 +146,7 @@ void quorum::plan(quorum_lock& b, time_point now) {
 void quorum::due(quorum_lock& b, time_point now) {
   keeping const keep{b};
   if (b.at == quorum_lock::phase::starting) {
+    if (waits_for_room(b)) return;
     if (now >= b.began + settings_.offline_timeout) {
       std::string const why = why_no_connection();
       end(b, outcome::failed, make_error_code(errc::unreachable, why.empty() ? "too few servers can be reached" : why), now);

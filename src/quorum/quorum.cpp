@@ -35,7 +35,8 @@ quorum::quorum_lock::quorum_lock(quorum& q, std::string lock_name)
 
 quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces, engine::timer_queue& timers,
                engine::backend_events& up, engine::log_sink& log, statistics& stats)
-    : settings_{settings}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces} {}
+    : settings_{settings}, me_{first_48_bits(client)}, timers_{timers}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces},
+      next_{this, [](void* self, time_point now) { static_cast<quorum*>(self)->start_next(now); }} {}
 
 quorum::~quorum() {
   for (auto const& m : members_) m->server.reset();
@@ -80,7 +81,38 @@ void quorum::ask(engine::place& of, bool wait, engine::milliseconds lease, time_
   b.pause = {};
   b.ask_others_at = engine::timer_queue::never;
   ++b.round;
-  start(b, now);
+  if (connected() && !(waiting_.empty() && window_.has_room())) {
+    waiting_.push_back(b);
+    plan(b, now);
+  } else {
+    start(b, now);
+  }
+}
+
+bool quorum::waits_for_room(quorum_lock const& b) const noexcept { return b.linked() && connected(); }
+
+/// From here to the answers of as many servers as are needed.
+void quorum::count_as_asked(quorum_lock& b, time_point now) {
+  b.together = window_.written(1);
+  window_.uses(std::min<duration>(b.lease, settings_.quorum.vote_claim), now);
+}
+
+void quorum::count_as_answered(quorum_lock& b, time_point now) {
+  b.unlink();
+  if (b.together == 0) return;
+  window_.answered(1, std::exchange(b.together, 0), b.since, !waiting_.empty(), now);
+  if (!waiting_.empty() && window_.has_room()) timers_.arm(next_, engine::in_next_turn(now));
+}
+
+void quorum::start_next(time_point now) {
+  std::size_t left = CONCH_IN_ONE_TURN;
+  for (; left != 0 && !waiting_.empty() && (window_.has_room() || !connected()); --left) {
+    quorum_lock& b = waiting_.pop_front();
+    keeping const keep{b};
+    b.began = now;
+    start(b, now);
+  }
+  if (left == 0) timers_.arm(next_, engine::in_next_turn(now));
 }
 
 void quorum::start(quorum_lock& b, time_point now) {
@@ -92,6 +124,7 @@ void quorum::start(quorum_lock& b, time_point now) {
   }
   b.ticket = *ticket;
   b.since = now;
+  count_as_asked(b, now);
   b.floor = settings_.quorum.strict_fence ? std::max(b.floor, fence_ahead(now)) : 0;
   b.front->written = true;
   for (auto const& v : b.votes) {

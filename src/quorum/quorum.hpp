@@ -1,10 +1,12 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/list.hpp"
 #include "base/log_sink.hpp"
 #include "base/random.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/backend.hpp"
+#include "protocol/request_window.hpp"
 #include "protocol/server.hpp"
 #include "quorum/election.hpp"
 
@@ -70,6 +72,10 @@ class quorum final : public engine::backend {
 
   // quorum.cpp: the cohort's side
   void start(quorum_lock& b, time_point now);
+  bool waits_for_room(quorum_lock const& b) const noexcept;
+  void count_as_asked(quorum_lock& b, time_point now);
+  void count_as_answered(quorum_lock& b, time_point now);
+  void start_next(time_point now);
   void ask_votes(quorum_lock& b, time_point now);
   void ask_vote(quorum_lock& b, vote& v, bool wait, time_point now);
   std::optional<std::int64_t> new_ticket(time_point now) const;
@@ -148,6 +154,11 @@ class quorum final : public engine::backend {
   std::vector<std::unique_ptr<member>> members_;
   std::unordered_map<std::string_view, std::unique_ptr<quorum_lock>> locks_;  // keys live in the quorum_locks
   std::list<std::unique_ptr<release_round>> release_rounds_;
+  /// Of locks, not of votes: what is asked for at one server is asked for at all of them, or the votes of the fast ones would be over when the slow
+  /// ones give theirs.
+  protocol::request_window window_;
+  engine::list<quorum_lock> waiting_;  // for room; in the order of their asking
+  engine::timer next_;
 };
 
 }  // namespace conch::quorum

@@ -61,10 +61,10 @@ struct quorum::vote {
 };
 
 /// One lock.
-struct quorum::quorum_lock {
+struct quorum::quorum_lock : engine::list_hook<quorum::quorum_lock> {
   enum class phase : std::uint8_t {
     idle,
-    starting,  // there is no ticket yet: too few servers have told their time
+    starting,  // waits for room; or there is no ticket yet: too few servers have told their time
     collecting,
     leaving,  // a quorum that comes now is still taken
     held,
@@ -80,6 +80,7 @@ struct quorum::quorum_lock {
   bool wait = false;
   bool pushed = false;  // the last vote came by push
   bool told_in_line = false;
+  std::size_t together = 0;  // asked for, and too few servers have answered: with so many others, itself included; else 0
   engine::milliseconds lease{};
   std::int64_t ticket = 0;
   std::int64_t floor = 0;        // no fence at or below this is of use

@@ -27,6 +27,7 @@ void quorum::back_out(quorum_lock& b, engine::receipt* r, std::int64_t next_fenc
   b.front = nullptr;
   b.timer.cancel();
   ++b.round;
+  count_as_answered(b, now);
   release_votes(b, f, next_fence_floor, now);
   if (f == nullptr) return;
   // The caller is never told before this returns: it is still at work.

@@ -96,7 +96,9 @@ void quorum::connection_changed(member& m, time_point now) {
       lose(*b, now);
       continue;
     }
-    if (b->at == quorum_lock::phase::starting) {
+    if (b->linked()) {
+      timers_.arm(next_, engine::in_next_turn(now));  // in the order of their asking
+    } else if (b->at == quorum_lock::phase::starting) {
       start(*b, now);
     } else {
       decide(*b, now);

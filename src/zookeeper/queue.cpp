@@ -66,7 +66,7 @@ void queue::ask(engine::place& p, bool wait, milliseconds lease, time_point now)
   s.written = false;
   s.trouble_since = {};
   bool const rides = ride(s, now);
-  bool const others_first = !rides && !resting_.empty();  // they asked earlier
+  bool const others_first = !rides && (!resting_.empty() || (connected() && !may_list()));  // they asked earlier, or there is no room
   if (!rides) {
     begin(s);
     (others_first ? resting_ : active_).push_back(s);
@@ -308,7 +308,9 @@ void queue::send(about what, request const& r, standing& s, cleanup* c, time_poi
   ++s.references;
   if (c == nullptr) s.told_on = connections_;  // a clean-up says nothing about what the place asks for now
   if (c == nullptr && tells_of_node(what)) ++s.tellers;
-  in_flight_.push_back({what, &s, s.number, c, std::move(path)});
+  bool const is_list = what == about::list;
+  if (is_list) window_.uses(s.lease, now);
+  in_flight_.push_back({what, &s, s.number, c, std::move(path), now, is_list ? window_.written(1) : 0});
   session_.send(r, now);
 }
 
@@ -318,6 +320,7 @@ void queue::answered(reply const& a, time_point now) {
   in_flight_.pop_front();
   last_answer_ = now;
   r.at->trouble_since = {};
+  if (r.together != 0) window_.answered(1, r.together, r.written, !resting_.empty(), now);
   if (r.of_cleanup == nullptr && tells_of_node(r.what) && r.at->number == r.number) --r.at->tellers;
   switch (r.what) {
     case about::node: node_answer(r, a, now); break;
@@ -332,6 +335,7 @@ void queue::answered(reply const& a, time_point now) {
     case about::nothing: break;
   }
   drop(*r.at);
+  if (connected() && !resting_.empty() && window_.has_room()) go_on(now);
 }
 
 error_code queue::error_of(status what, std::string const& asked, standing const& s) const {
@@ -412,6 +416,10 @@ std::string queue::why_not_connected() const { return session_.trouble().empty()
 error_code queue::too_late(engine::place const& p, time_point now) const {
   auto const& s = static_cast<standing const&>(p);
   if (std::string const words = session_.silence(now); !words.empty()) return make_error_code(errc::unreachable, words);
+  bool const waits_for_others = s.at == at::asking && !s.written;
+  if (connected() && waits_for_others) {
+    return make_error_code(errc::timed_out, "others of this client are asked for before it, and the server has not answered all of them yet");
+  }
   if (connected()) return make_error_code(errc::timed_out, s.at == at::asking ? "the server has not answered yet" : "");
   bool const in_vain = !session_.trouble().empty() || (s.trouble_since != time_point{} && now - s.trouble_since >= session_.answers_usually_within());
   return make_error_code(in_vain ? errc::unreachable : errc::timed_out, why_not_connected());

@@ -5,6 +5,7 @@
 #include "base/list.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/backend.hpp"
+#include "protocol/request_window.hpp"
 #include "zookeeper/order.hpp"
 #include "zookeeper/session.hpp"
 #include "zookeeper/watches.hpp"
@@ -120,6 +121,8 @@ class queue final : public engine::backend, private session_events {
     std::uint64_t number;
     cleanup* of_cleanup;
     std::string path;  // that is watched
+    time_point written{};
+    std::size_t together = 0;  // of a list: with so many others in flight, itself included (request_window)
   };
 
   // session_events
@@ -194,6 +197,7 @@ class queue final : public engine::backend, private session_events {
   void patience(standing& s, time_point since);
   void check(standing& s, time_point now);
   void drop(standing& s);
+  bool may_list() const noexcept { return resting_.empty() && window_.has_room(); }
   bool is_known(std::uint64_t number) const { return standing_.contains(number) || owed_.contains(number); }
   std::string why_not_connected() const;
 
@@ -208,7 +212,9 @@ class queue final : public engine::backend, private session_events {
   std::uint64_t numbers_ = 0;   // of nodes
   std::uint64_t sessions_ = 1;  // counts sessions; a place of an earlier one has no node
   std::uint64_t connections_ = 1;
-  engine::list<standing> active_, resting_;  // all that are not idle; resting: the present connection has not come to them
+  engine::list<standing> active_, resting_;  // all that are not idle; resting: the present connection has not come to them, or there is no room
+  /// Of lists of a folder, which are the longer the more stand in line.
+  protocol::request_window window_;
   engine::list<cleanup> pending_, resting_cleanups_;
   std::unordered_map<std::uint64_t, standing*> standing_;  // by number: all that are not idle
   std::unordered_map<std::uint64_t, cleanup*> owed_;       // by number: all clean-ups

@@ -26,9 +26,13 @@ void queue::leave_unless_granted(engine::place& p, time_point now) {
   enter(s, at::leaving);
   if (!connected()) {
     timers_.arm(s.check, now + settings_.command_timeout);
-  } else if (s.told_on == connections_) {
+  } else if (s.told_on == connections_ && (s.node.empty() || may_list())) {
     list(s, now);  // the lock may be its own already, and the event under way
-  }                // else go_on comes first
+  } else if (s.told_on == connections_) {
+    s.told_on = 0;
+    s.unlink();
+    resting_.push_back(s);
+  }  // else go_on comes first
 }
 
 /// It is idle. False: others of its owner have its node, or go on asking for it, so there is nothing to remove.

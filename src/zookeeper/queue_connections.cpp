@@ -26,6 +26,7 @@ void queue::interrupted(time_point now) {
   ++connections_;
   watched_.clear();
   std::deque<in_flight> const unanswered = std::exchange(in_flight_, {});
+  window_.connection_ended();
   auto const again = [](cleanup& c) {
     c.resent = c.resent || c.sent;
     c.sent = false;
@@ -88,12 +89,13 @@ void queue::go_on(time_point now) {
       else send_cleanup(c, now);
     }
   }
-  for (; left != 0 && !resting_.empty(); --left) {
+  auto const may = [&] { return !connected() || window_.has_room(); };
+  for (; left != 0 && may() && !resting_.empty(); --left) {
     standing& s = resting_.pop_front();
     active_.push_back(s);
     go_on_with(s, now);
   }
-  if (!resting_.empty() || !resting_cleanups_.empty()) timers_.arm(rest_, engine::in_next_turn(now));
+  if ((may() && !resting_.empty()) || !resting_cleanups_.empty()) timers_.arm(rest_, engine::in_next_turn(now));
 }
 
 void queue::go_on_with(standing& s, time_point now) {

@@ -38,7 +38,7 @@ void session::connect(time_point now) {
 void session::connected(time_point now) {
   if (state_ != state::connecting) return;
   state_ = state::greeting;
-  greeted_at_ = now;
+  greeted_at_ = last_answer_ = now;
   // A server that is behind what this client has seen closes the connection, as does one without its quorum. Servers that were built anew are behind
   // for good. With nothing left to lose by it, they are asked for the session as if nothing had been seen, to hear that it has ended. A new session
   // is a transaction: a server that gives one has all before it.
@@ -232,6 +232,7 @@ void session::write(step of, request const& r, time_point now) {
 void session::answered(reply const& r, time_point now) {
   if (state_ != state::settling && state_ != state::open) return;
   if (unanswered_.empty()) return drop("an answer to nothing", now);
+  last_answer_ = now;
   last_seen_ = std::max(last_seen_, r.zxid);
   if (refusal const row = refusal_of(r.what); row.then == remedy::reconnect) return drop(row.words, now);
   unanswered const one = unanswered_.front();
@@ -264,11 +265,13 @@ std::string session::silence(time_point now) const {
   return "the server has not answered for " + std::to_string(engine::whole_ms(silent).count()) + " ms";
 }
 
+/// A busy server comes late to what was asked last. So the time counts from when a request became the oldest that is not answered.
 void session::answer_overdue(time_point now) {
   time_point oldest = time_point::max();
   if (!unanswered_.empty()) oldest = unanswered_.front().written;
   if (!pings_.empty()) oldest = std::min(oldest, pings_.front());
   if (oldest == time_point::max()) return;
+  oldest = std::max(oldest, last_answer_);
   if (now < oldest + answer_within()) {
     timers_.arm(overdue_, oldest + answer_within());
   } else if (now - overdue_.at() > answer_within() / 4 && !std::exchange(excused_, true)) {

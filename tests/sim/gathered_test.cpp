@@ -106,15 +106,22 @@ std::string read(protocol::command const& c, value const& reply) {
   return ::testing::PrintToString(said);
 }
 
-class Gathered : public ::testing::TestWithParam<std::uint64_t> {};
+struct comparison {
+  std::string difference;               // the first; empty: there is none
+  std::map<std::string, int> happened;  // how often each of the states
+};
 
-TEST_P(Gathered, DoesAndAnswersWhatEachWouldAlone) {
+comparison compare(std::uint64_t seed, int steps) {
+  comparison result;
   one_server alone, together;
-  std::map<std::string, int> happened;
-  bool const votes = GetParam() % 3 == 0;
-  random_gathering side{GetParam(), votes, {.shortest = milliseconds{500}, .claim = milliseconds{200}}};
+  bool const votes = seed % 3 == 0;
+  random_gathering side{seed, votes, {.shortest = milliseconds{500}, .claim = milliseconds{200}}};
   use_small_steps(false);
-  for (int step = 0; step < 1'500; ++step) {
+  for (int step = 0; step < steps; ++step) {
+    auto const differs = [&](std::string const& what, std::string const& is, std::string const& must_be) {
+      if (is != must_be) result.difference = "step " + std::to_string(step) + ", " + what + ": " + is + ", alone: " + must_be;
+      return is != must_be;
+    };
     side.step();
     for (one_server* s : {&alone, &together}) s->at(side.now_us());
     if (auto const change = side.subscription()) {
@@ -126,30 +133,72 @@ TEST_P(Gathered, DoesAndAnswersWhatEachWouldAlone) {
     std::string_view const client = clients[side.client()];
     protocol::gathering all;
     auto const commands = side.commands();
-    for (auto const& c : commands) ASSERT_TRUE(all.add(c, 0));
     std::vector<std::string> expected;
     for (protocol::command const& c : commands) {
+      if (!all.add(c, 0)) result.difference = "a command does not fit to those before it";
       std::string bytes;
       protocol::command with_source = c;
       if (auto* const a = std::get_if<acquire_command>(&with_source)) a->with_source = true;
       if (auto* const r = std::get_if<release_command>(&with_source)) r->with_source = true;
       redis::encode(with_source, client, bytes);
       expected.push_back(read(c, alone.carry_out(bytes)));
-      for (char const* const what : states) happened[what] += expected.back().find(what) != std::string::npos ? 1 : 0;
+      for (char const* const what : states) result.happened[what] += expected.back().find(what) != std::string::npos ? 1 : 0;
     }
     std::string bytes;
     redis::encode(all, client, true, bytes);
     value const reply = together.carry_out(bytes);
-    ASSERT_TRUE(reply.is(value::kind::array)) << describe(reply);
-    ASSERT_EQ(reply.items.size(), commands.size());
+    bool const is_list = reply.is(value::kind::array) && reply.items.size() == commands.size();
+    if (differs("the answers", is_list ? "a list" : describe(reply), "a list")) return result;
     for (std::size_t i = 0; i < commands.size(); ++i) {
-      ASSERT_EQ(read(commands[i], reply.items[all.places()[i]]), expected[i]) << "step " << step << ", command " << i << ": " << describe(reply);
+      if (differs("command " + std::to_string(i), read(commands[i], reply.items[all.places()[i]]), expected[i])) return result;
     }
-    ASSERT_EQ(together.pushes(), alone.pushes()) << "step " << step;
-    ASSERT_EQ(together.content(), alone.content()) << "step " << step;
+    if (differs("pushes", ::testing::PrintToString(together.pushes()), ::testing::PrintToString(alone.pushes()))) return result;
+    if (differs("keys", together.content(), alone.content())) return result;
   }
+  return result;
+}
+
+class Gathered : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(Gathered, DoesAndAnswersWhatEachWouldAlone) {
+  comparison const c = compare(GetParam(), 1'500);
+  EXPECT_EQ(c.difference, "");
   // A generator that never gets into a state proves nothing about it.
-  for (char const* const what : states) EXPECT_GT(happened[what], 3) << what;
+  for (char const* const what : states) EXPECT_GT(c.happened.at(what), 3) << what;
+}
+
+/// Mistakes in lua/gathered.lua alone: what each command does by itself is right.
+TEST(GatheredMistakes, EachShowsAsADifference) {
+  struct mistake {
+    char const *what, *from, *to;
+  };
+  mistake const all[] = {
+      {"the place in line is lost", "ticket = tonumber(ticket)", "ticket = 0"},
+      {"milliseconds for microseconds", "now > tonumber(not_after)", "now / 1000 > tonumber(not_after)"},
+      {"not-after is not looked at", "not_after ~= '0' and", "false and"},
+      {"the owner's id is compared by its beginning only", "ARGV[at] .. ' ', 1, true) ~= 1", "ARGV[at], 1, true) ~= 1"},
+      {"a line is not looked at", "'EXISTS', unpack(KEYS, 1, 2 * asked)", "'EXISTS', unpack(KEYS, 1, asked)"},
+      {"a line is not looked at by a release", "first_key + returned + 1, first_key + 2 * returned)) == 0", "first_key + returned + 1, first_key + returned)) == 0"},
+      {"the fence of before is forgotten", "grant, found_before[i]", "grant, 0"},
+      {"watchers are not told", "elseif deleted > returned then", "elseif false then"},
+      {"the proposal of a vote is forgotten", "votes and tonumber(ARGV[at + 3]) or nil", "nil"},
+      {"a vote is granted as a hold", "votes and 'c' or 'h'", "'h'"},
+      {"the floor of a vote is forgotten", "(tonumber(fences[i] or 0) or 0) < least", "false"},
+      {"the new id of a release is forgotten", "not ids_alone and ARGV[at + 1] ~= '' and ARGV[at + 1] or nil", "nil"},
+      {"a release with a new id is taken for a plain one", "(ids_alone or ARGV[at + 1] == '')", "true"},
+      {"a lock takes the place of another", "answers[asked + i] = alone(release, values[i])", "answers[asked + i] = alone(release, values[1])"},
+      {"an error ends the script", "local fine, answer = pcall(work, argument)", "local fine, answer = true, work(argument)"},
+      {"alerts are left", "both_keys[i], both_keys[returned + i] = key, key .. ':a'", "both_keys[i], both_keys[returned + i] = key, key"},
+  };
+  for (mistake const& one : all) {
+    mutant const m{.name = one.what, .words = one.what, .rule = "", .script = "gathered", .from = one.from, .to = one.to};
+    activate(&m);
+    EXPECT_NE(mutated_source("gathered").find(one.to), std::string_view::npos) << one.what;
+    bool shows = false;
+    for (std::uint64_t seed = 1; seed <= 30 && !shows; ++seed) shows = !compare(seed, 1'500).difference.empty();
+    activate(nullptr);
+    EXPECT_TRUE(shows) << one.what;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Gathered, ::testing::Range(std::uint64_t{1}, std::uint64_t{13}));

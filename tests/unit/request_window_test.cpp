@@ -163,6 +163,52 @@ TEST(RequestWindow, ALeaseThatNobodyUsesAnyMoreIsForgotten) {
   EXPECT_GE(s.done, 99'000u);
 }
 
+TEST(RequestWindow, AClientThatRenewsManyHoldsLateBeginsOnlyAFew) {  // P4: every wait ends, if slowly
+  request_window w;
+  time_point now{1h};
+  w.uses(900ms, now);
+  w.renewed(200, 900ms, 500ms, now);
+  EXPECT_TRUE(w.may_begin(now)) << "in time";
+  w.renewed(200, 900ms, 300ms, now);
+  std::size_t begun = 0;
+  for (; w.may_begin(now); ++begun) w.begins(now);
+  EXPECT_EQ(begun, request_window::least);
+  EXPECT_EQ(w.begins_again(), now + 300ms);
+  now += 299ms;
+  EXPECT_FALSE(w.may_begin(now));
+  w.renewed(200, 900ms, 300ms, now);  // still
+  now += 1ms;
+  for (begun = 0; w.may_begin(now); ++begun) w.begins(now);
+  EXPECT_EQ(begun, request_window::least);
+  now += 300ms;
+  for (begun = 0; w.may_begin(now) && begun < 100; ++begun) w.begins(now);
+  EXPECT_EQ(begun, 100u) << "they are renewed in time again";
+}
+
+TEST(RequestWindow, AClientThatDoesNotGetToItsRenewalsBeginsOnlyAFew) {
+  request_window w;
+  time_point const now{1h};
+  w.uses(960ms, now);
+  w.renewals_due(now - 31ms, now);
+  for (int i = 0; i < 100; ++i) w.begins(now);
+  EXPECT_TRUE(w.may_begin(now)) << "it is not known to have many";
+  w.renewed(request_window::many, 960ms, 600ms, now);
+  w.renewals_due(now - 30ms, now);
+  for (int i = 0; i < 100; ++i) w.begins(now);
+  EXPECT_TRUE(w.may_begin(now));
+  w.renewals_due(now - 31ms, now);
+  for (int i = 0; i < 100; ++i) w.begins(now);
+  EXPECT_FALSE(w.may_begin(now));
+}
+
+TEST(RequestWindow, AFewHoldsAreNotTheReasonWhyTheyAreRenewedLate) {
+  request_window w;
+  time_point const now{1h};
+  w.renewed(request_window::many - 1, 900ms, 1ms, now);
+  for (int i = 0; i < 100; ++i) w.begins(now);
+  EXPECT_TRUE(w.may_begin(now));
+}
+
 TEST(RequestWindow, OneForManyLocksCountsAsMany) {
   request_window w;
   EXPECT_EQ(w.written(64), 64u);

@@ -301,6 +301,18 @@ TEST_F(ZookeeperSession, LooksForAnotherServerWhenThereIsNoAnswer) {
   EXPECT_EQ(logged, (texts{"connected to zookeeper://a:2181", "lost the connection to zookeeper://a:2181: no answer for 3000 ms"}));
 }
 
+TEST_F(ZookeeperSession, AServerThatIsAnsweringHasTimeForAllThatWasAsked) {  // P11: the last stands behind all others
+  hold();
+  for (int i = 0; i < 5; ++i) line->ask(at("b" + std::to_string(i)), true, 12s, now);
+  for (int i = 0; i < 8; ++i) {
+    advance(2900ms);
+    EXPECT_TRUE(line->connected()) << i;
+    error(status::no_auth);
+  }
+  advance(3100ms);
+  EXPECT_FALSE(line->connected()) << "it has stopped";
+}
+
 TEST_F(ZookeeperSession, AStandstillOfThisProcessIsNoReasonToDropTheConnection) {
   hold();
   advance(1s);
