@@ -352,7 +352,7 @@ void server::answered(answer const& as_sent, time_point now) {
     window_.renewals_due(timers_.next_urgent(), now);
   }
   read_answer(r, a, now);
-  if (connected_ && has_resting() && window_.has_room() && !dropping_) go_on(now);
+  if (connected_ && has_resting() && window_.has_room() && !dropping_ && !CONCH_MUTANT(room_not_used)) go_on(now);
 }
 
 void server::read_answer(in_flight const& r, answer const& a, time_point now) {

@@ -9,7 +9,7 @@
 namespace conch::protocol {
 
 void server::renew(std::span<engine::place* const> places, time_point now) {
-  if (!connected_) return;
+  if (!connected_ || (CONCH_MUTANT(renewals_wait_for_room) && !window_.has_room())) return;
   std::vector<place*> mine;
   for (engine::place* s : places) mine.push_back(made_here(s));
   send_renewals(mine, {}, now);

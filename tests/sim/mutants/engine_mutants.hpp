@@ -278,6 +278,11 @@ enum class engine_mutant : std::uint16_t {
   unfound_sibling_is_a_stray,
   weight_ahead_forgotten,
   weight_not_cut,
+  // More to do than the server can do in time (load_simulation_test.cpp).
+  renewals_wait_for_room,
+  room_not_used,
+  window_ignored,
+  window_never_shrinks,
 };
 
 extern thread_local engine_mutant active_engine_mutant;

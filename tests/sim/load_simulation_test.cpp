@@ -1,0 +1,158 @@
+// More to do than the server can do within a lease, in many ways: how long a request takes it, how far away it is, how many are asked for and held,
+// and with which leases. All that is promised is progress: every wait ends in a grant that is still valid, as soon as such a server can have answered
+// it, and no hold is lost. One seed decides everything.
+#include "sim/mutants/engine_mutants.hpp"
+#include "unit/engine_fixture.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <random>
+
+namespace conch::engine {
+namespace {
+
+class LoadSimulation : public engine_test {
+ public:
+  void TestBody() override {}
+
+  /// What went wrong; empty: nothing.
+  std::string run(std::uint64_t seed) {
+    random_.seed(seed);
+    lease_ = milliseconds{pick(300, 3'000)};
+    // So slow that what may be in flight at first is not granted in time: the client learns it by that. Otherwise nothing comes too late.
+    bool const slow = pick(0, 3) == 0;
+    each_ = slow ? lease_ / pick(8, 50) : std::chrono::microseconds{pick(20, static_cast<int>(lease_.count()))};
+    way_ = std::chrono::microseconds{pick(50, static_cast<int>(lease_.count()) * 50)};  // up to 1/20
+    settings.keep_alive = 0s;
+    settings.lease = lease_;
+    settings.claim = std::min<duration>(settings.claim, lease_);
+    start_connected();
+    server_free_at_ = now;
+    int const held = pick(0, 20);
+    for (int i = 0; i < held; ++i) holding("kept", "kept" + std::to_string(i), {.lease = lease_});
+    heard();
+    int const burst = slow ? pick(300, 400) : static_cast<int>(std::clamp<std::int64_t>(lease_ * pick(1, 10) / each_, 300, 4'000));
+    milliseconds const lease_of_burst = lease_ * (pick(0, 1) == 0 ? 1 : 10);
+    for (int i = 0; i < burst; ++i) ask("burst", "burst" + std::to_string(i), {.fixed = true, .lease = lease_of_burst});
+    if (pick(0, 1) == 0) {
+      serve(lease_ / 2);
+      reconnect();
+    }
+    // Each is asked for and released, and a late one once more.
+    serve(8 * burst * each_ + 40 * lease_ + 40 * way_);
+    auto const told = [&](std::string_view what) {
+      return std::count_if(told_.begin(), told_.end(), [&](std::string const& one) { return one.starts_with(what); });
+    };
+    if (auto const granted = told("burst granted"); granted != burst) {
+      return "P4: " + std::to_string(granted) + " of " + std::to_string(burst) + " are granted";
+    }
+    if (slow) return {};
+    if (auto const lost = told("kept lost"); lost != 0) return "P9: " + std::to_string(lost) + " of " + std::to_string(held) + " holds are lost";
+    if (answered_ != burst) return "P4: " + std::to_string(answered_ - burst) + " grants came too late";
+    return {};
+  }
+
+ private:
+  struct under_way {
+    time_point arrives;  // the answer
+    std::string what;
+  };
+
+  int pick(int least, int most) { return std::uniform_int_distribution<int>{least, most}(random_); }
+
+  /// The server takes one request after another.
+  void take_in() {
+    for (auto const& c : take_sent()) {
+      server_free_at_ = std::max(server_free_at_, now + way_ / 2) + each_;
+      answers_.push_back({server_free_at_ + way_ / 2, c.text});
+    }
+  }
+
+  void reconnect() {
+    answers_.clear();
+    disconnect();
+    advance(way_);
+    connect();
+    take_in();
+  }
+
+  void serve(duration how_long) {
+    time_point const until = now + how_long;
+    for (;;) {
+      take_in();
+      time_point const next = answers_.empty() ? until : std::min(answers_.front().arrives, until);
+      // Timers first, one after another: each may send something.
+      if (timers.next() <= next) {
+        now = std::max(now, timers.next());
+        cohort->tick(now);
+        continue;
+      }
+      now = std::max(now, next);
+      if (answers_.empty() || answers_.front().arrives > until) break;
+      reply(answers_.front().what);
+      answers_.pop_front();
+      for (std::string& one : heard()) told_.push_back(std::move(one));
+    }
+  }
+
+  void reply(std::string const& what) {
+    if (what.starts_with("renew")) {
+      renewed(std::vector<int>(static_cast<std::size_t>(std::count(what.begin(), what.end(), ' ')) / 2, 1));
+    } else if (what.starts_with("release")) {
+      released();
+    } else if (what.starts_with("kill")) {
+      answer({0});
+    } else if (what == "subscribe") {
+      answer({});
+    } else if (what == "prove") {
+      answer({1});
+    } else {
+      if (what.starts_with("acquire burst")) ++answered_;
+      grant(100);
+    }
+  }
+
+  std::mt19937_64 random_;
+  milliseconds lease_{};
+  duration each_{}, way_{};
+  time_point server_free_at_{};
+  std::deque<under_way> answers_;
+  texts told_;
+  int answered_ = 0;  // acquires of the burst
+};
+
+/// The first seed of these that shows it.
+std::string first_violation(std::uint64_t seeds) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    LoadSimulation one;
+    std::string const wrong = one.run(seed);
+    if (!wrong.empty()) return "seed " + std::to_string(seed) + ": " + wrong;
+  }
+  return {};
+}
+
+TEST(LoadSimulations, EveryWaitEndsInAGrantAndNoHoldIsLost) { EXPECT_EQ(first_violation(60), ""); }  // P4, P9
+
+struct fault_of_load {
+  char const* what;
+  sim::engine_mutant point;
+};
+
+class LoadMutants : public testing::TestWithParam<fault_of_load> {};
+
+TEST_P(LoadMutants, IsFound) {
+  sim::active_engine_mutant = GetParam().point;
+  std::string const wrong = first_violation(60);
+  sim::active_engine_mutant = sim::engine_mutant::none;
+  EXPECT_NE(wrong, "") << GetParam().what;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LoadMutants,
+                         testing::Values(fault_of_load{"what is in flight is not bounded", sim::engine_mutant::window_ignored},
+                                         fault_of_load{"the window does not shrink", sim::engine_mutant::window_never_shrinks},
+                                         fault_of_load{"renewals wait for room", sim::engine_mutant::renewals_wait_for_room},
+                                         fault_of_load{"what waits for room is not gone on with", sim::engine_mutant::room_not_used}),
+                         [](auto const& one) { return "N" + std::to_string(static_cast<int>(one.param.point)); });
+
+}  // namespace
+}  // namespace conch::engine
