@@ -232,7 +232,6 @@ void session::write(step of, request const& r, time_point now) {
 void session::answered(reply const& r, time_point now) {
   if (state_ != state::settling && state_ != state::open) return;
   if (unanswered_.empty()) return drop("an answer to nothing", now);
-  last_answer_ = now;
   last_seen_ = std::max(last_seen_, r.zxid);
   if (refusal const row = refusal_of(r.what); row.then == remedy::reconnect) return drop(row.words, now);
   unanswered const one = unanswered_.front();

@@ -164,7 +164,6 @@ class session final : public wire_events {
   // The connection.
   time_point greeted_at_{};
   std::deque<unanswered> unanswered_;
-  time_point last_answer_{};  // to a request
   std::deque<time_point> pings_;  // sent and not answered
   bool excused_ = false;          // this process stood still, and answers may be there that were not read yet
   std::deque<heard> heard_;       // sent later: answered later

@@ -106,7 +106,7 @@ TEST_F(EngineLoad, AWaitThatIsNotWrittenYetSaysWhatItWaitsFor) {
   start_connected();
   fill();
   caller& a = ask("a", "A", {.wait = 1s});
-  error_code const why = remote->too_late(place_of("A"));
+  error_code const why = remote->too_late(place_of("A"), now);
   EXPECT_EQ(why, errc::timed_out);
   EXPECT_NE(why.message().find("others of this client"), std::string::npos) << why.message();
   static_cast<void>(a);

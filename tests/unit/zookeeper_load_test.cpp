@@ -32,7 +32,7 @@ TEST_F(ZookeeperLoad, SoManyFoldersAreListedAtOnceAndTheOthersWaitTheirTurn) {  
 TEST_F(ZookeeperLoad, AWaitThatHasNotBegunEndsAtOnce) {
   be_open();
   for (int i = 0; i <= most; ++i) line->ask(at(name(i)), true, 12s, now);
-  EXPECT_NE(line->too_late(at(name(most))).message().find("others of this client"), std::string::npos);
+  EXPECT_NE(line->too_late(at(name(most)), now).message().find("others of this client"), std::string::npos);
   take_sent();
   take_told();
   line->leave_unless_granted(at(name(most)), now);
