@@ -78,6 +78,12 @@ void client_core::enter(F&& f) {
 void client_core::enter_for(std::function<void(time_point)> const& f) { enter(f); }
 
 std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings) {
+  if (is_for_one_thread(context_of(executor))) {
+    throw boost::system::system_error{
+        make_error_code(errc::invalid_config,
+                        "the io_context was made with BOOST_ASIO_CONCURRENCY_HINT_UNSAFE, and conch posts to it from other threads; make it "
+                        "with io_context{1}, and set single_threaded if one thread does everything")};
+  }
   auto* const made = new client_core(std::move(executor), std::move(settings));
   std::shared_ptr<client_core> const core{made, [](client_core* c) { c->is_here() ? delete c : leave_alone(c); }};
   core_registry::of(core->executor()).add(core);

@@ -89,7 +89,7 @@ void server::connected_as(session const& s, time_point now) {
   go_on(now);
   if (!ending_admin_ && !CONCH_MUTANT(admin_not_repeated)) repeat_admin(now);
   if (CONCH_MUTANT(subscribed_last)) subscribe();
-  if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
+  if (keep_alive_.is_on()) timers_.arm(quiet_, now + keep_alive_.every());
   up_.connection_changed(now);
 }
 
@@ -257,6 +257,10 @@ void server::note_once(std::string_view words) {
 
 void server::disconnected(std::string_view why, time_point now) {
   if (!connected_) return;
+  if (!dropping_ && in_flight_.empty() && keep_alive_.ended_idle(now - last_heard_)) {
+    log_.note(false, "something on the way ends connections that are silent for " + std::to_string(whole_ms(now - last_heard_).count()) +
+                         " ms; from now on there is a ping every " + std::to_string(whole_ms(keep_alive_.every()).count()) + " ms");
+  }
   connected_ = dropping_ = false;
   lost_at_ = now;
   trouble_ = why;
@@ -272,7 +276,6 @@ void server::disconnected(std::string_view why, time_point now) {
   clock_.connection_ended();
   overdue_.cancel();
   quiet_.cancel();
-  log_.note(false, why);
 
   pending_cleanups_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
@@ -476,7 +479,7 @@ void server::answer_overdue(time_point now) {
 }
 
 void server::quiet(time_point now) {
-  time_point const due = last_heard_ + settings_.keep_alive;
+  time_point const due = last_heard_ + keep_alive_.every();
   if (due > now) {
     timers_.arm(quiet_, due);
     return;
@@ -485,7 +488,7 @@ void server::quiet(time_point now) {
     out_.send(ping_command{});
     push_request({request::ping, 0, 0, nullptr, nullptr, now});
   }
-  timers_.arm(quiet_, now + settings_.keep_alive);
+  timers_.arm(quiet_, now + keep_alive_.every());
 }
 
 std::int64_t server::not_after(time_point now) const {

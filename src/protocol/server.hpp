@@ -10,6 +10,7 @@
 #include "cohort/backend.hpp"
 #include "protocol/cleanup.hpp"
 #include "protocol/drift.hpp"
+#include "protocol/keep_alive.hpp"
 #include "protocol/place.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/request_window.hpp"
@@ -417,6 +418,7 @@ class server final : public backend, public wire_events {
   server_clock clock_;
   duration round_trip_{};
   usual_time usual_;
+  keep_alive keep_alive_{settings_.keep_alive};
   time_point last_heard_{};
   time_point up_since_{};
   time_point last_answer_{};

@@ -110,7 +110,7 @@ void sync_link::connected_as(session const& s, time_point now) {
   since_ = now;
   source_due_ = {};
   last_heard_ = now;
-  if (settings_.keep_alive > duration::zero()) timers_.arm(quiet_, now + settings_.keep_alive);
+  if (keep_alive_.is_on()) timers_.arm(quiet_, now + keep_alive_.every());
   more(now);
 }
 
@@ -119,6 +119,7 @@ void sync_link::connect_failed(fault, std::string_view, time_point) {}
 
 void sync_link::disconnected(std::string_view, time_point now) {
   if (!connected_) return;
+  if (in_flight_.empty()) keep_alive_.ended_idle(now - last_heard_);
   connected_ = false;
   in_flight_.clear();
   elsewhere_.cancel();
@@ -205,14 +206,14 @@ void sync_link::overdue(time_point now) {
 }
 
 void sync_link::quiet(time_point now) {
-  time_point const due = last_heard_ + settings_.keep_alive;
+  time_point const due = last_heard_ + keep_alive_.every();
   bool const idle = in_flight_.empty();
   if (due <= now && idle) {
     out_.send(ping_command{});
     in_flight_.push_back({in_flight::kind::ping});
     timers_.arm(overdue_, now + settings_.command_timeout);
   }
-  timers_.arm(quiet_, due <= now ? now + settings_.keep_alive : due);
+  timers_.arm(quiet_, due <= now ? now + keep_alive_.every() : due);
 }
 
 }  // namespace conch::protocol

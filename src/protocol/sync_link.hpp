@@ -3,6 +3,7 @@
 
 #include "base/timer_queue.hpp"
 #include "base/usual_time.hpp"
+#include "protocol/keep_alive.hpp"
 #include "protocol/place.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/wire.hpp"
@@ -116,6 +117,7 @@ class sync_link final : public wire_events {
   batch batch_;  // under way, unless it is empty
   std::array<bool, 2> source_due_{};
   std::vector<renewal> scratch_;
+  keep_alive keep_alive_{settings_.keep_alive};
   time_point last_heard_{};
   usual_time acknowledged_;
   bool excused_ = false;  // a late answer was, because this process was late itself

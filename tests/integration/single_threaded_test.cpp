@@ -46,6 +46,22 @@ TEST_F(SingleThreaded, AHandlerIsNeverCalledWhileAnotherRuns) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
 }
 
+TEST_F(SingleThreaded, AnIoContextWithoutLocksIsRefusedAtOnce) {
+  for (bool const single : {false, true}) {
+    asio::io_context unsafe{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE};
+    config c = settings();
+    c.single_threaded = single;
+    std::string what;
+    EXPECT_EQ(error_of([&] { client refused{unsafe.get_executor(), c}; }, &what), errc::invalid_config);
+    EXPECT_NE(what.find("BOOST_ASIO_CONCURRENCY_HINT_UNSAFE"), std::string::npos) << what;
+    EXPECT_NE(what.find("io_context{1}"), std::string::npos) << what;
+  }
+  for (int const hint : {1, 2, BOOST_ASIO_CONCURRENCY_HINT_SAFE, BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO}) {
+    asio::io_context context{hint};
+    EXPECT_NO_THROW((client{context.get_executor(), settings()})) << hint;
+  }
+}
+
 TEST_F(SingleThreaded, WhoThrowsStopsNobodyElse) {
   client c{w.ctx.get_executor(), settings()};
   mutex other{c, "does not throw"}, m{c, "throws"};

@@ -390,6 +390,24 @@ TEST_F(EngineConnection, SendsAPingWhenNothingCameInForLong) {
   EXPECT_EQ(dropped().size(), 1u);
 }
 
+TEST_F(EngineConnection, PingsMoreOftenWhereSilentConnectionsAreClosed) {
+  settings.keep_alive = 45s;
+  start_connected();
+  for (int i = 0; i < 2; ++i) {
+    advance(30s);
+    EXPECT_TRUE(sent().empty()) << i;
+    disconnect();
+    connect();
+    settle_connection();
+    sent();
+  }
+  advance(15s);
+  EXPECT_EQ(sent(), texts{"ping"});
+  answer({});
+  advance(15s);
+  EXPECT_EQ(sent(), texts{"ping"});
+}
+
 TEST_F(EngineConnection, ReportsAServerThatStaysAway) {
   start();
   ask("a");
