@@ -122,7 +122,8 @@ struct config {
   std::optional<tls_config> sentinel_tls = std::nullopt;  ///< As `sentinels_over_tls` says.
 
   /// How often one of the Sentinels is asked whether the master is still the same. They also tell of a change by themselves, at once. Of a
-  /// Cluster: how often its map is asked for without a reason. 100 ms to 1 hour.
+  /// Cluster: how often its map is asked for without a reason. Of a server that the URL names (`redis://NAME`, `postgresql://NAME`): how often the
+  /// name is looked up; if it means another server by now, the client goes there. 100 ms to 1 hour.
   duration topology_refresh = std::chrono::seconds{10};
 
   /// Other addresses for servers than those that Sentinels or nodes of a Cluster name, for clients behind NAT: "host:port" to "host:port", up to
@@ -179,7 +180,8 @@ struct config {
   /// lease, and for the renewals of a lock with a shorter lease of its own to a third of that.
   duration command_timeout = std::chrono::seconds{3};
 
-  /// The limit for name look-up, connection, TLS handshake and greeting together. 10 ms to 1 hour.
+  /// The limit for name look-up, connection, TLS handshake and greeting together. Several addresses of a name, hosts of a URL or seeds of a Cluster
+  /// share it, and a third of the lease: one that says nothing costs its share, and is tried last next time. 10 ms to 1 hour.
   duration connect_timeout = std::chrono::seconds{5};
 
   /// How long an acquire waits for a server that cannot be reached before it fails with errc::unreachable. 0 to 30 days.
@@ -187,13 +189,14 @@ struct config {
 
   /// After a failure, and after a connection that lasted for a second, the first attempt to connect comes at once. If that fails, this is the
   /// pause before the next one. It doubles up to `reconnect_max`; half of it is random. 1 ms to 1 hour each; `reconnect_max` is not less than
-  /// `reconnect_min`.
+  /// `reconnect_min`. Both are lowered to a tenth of the lease, and while a lock with a shorter lease of its own is in use to a tenth of that.
   duration reconnect_min = std::chrono::milliseconds{50};
   duration reconnect_max = std::chrono::seconds{3};  ///< The longest such pause.
 
-  /// The client sends a ping when nothing came in for this long (answers to safety checks count). 0: never;
-  /// else 10 ms to 1 day.
-  duration keep_alive = std::chrono::seconds{45};
+  /// The client sends a ping when nothing came in for this long (answers to safety checks count). Many proxies close a connection that is silent for
+  /// 30 s. Where two connections in a row end after the same silence, which is shorter, pings come in half of that time from then on. 0: never; else
+  /// 10 ms to 1 day.
+  duration keep_alive = std::chrono::seconds{20};
 
   /// The name of the connection in CLIENT LIST. 1 to 64 characters of printable ASCII without spaces.
   std::string client_name = "conch";
