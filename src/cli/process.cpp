@@ -115,6 +115,12 @@ sigset_t const& let_signals_in() noexcept {
   return before;
 }
 
+void keep_signals_out() noexcept {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+}
+
 std::vector<int> inherited_descriptors() {
   std::vector<int> all;
   for_each_open([&](int fd) {
@@ -231,6 +237,8 @@ namespace {
     if (::getppid() != parent) ::_exit(exit_code::internal);  // it has ended before
   }
   ::setpgid(0, 0);
+  // Here and not behind the fork in conch: that may be killed when the command runs already, and has started others.
+  if (options.watched_by != nullptr) options.watched_by->watch(::getpid());
   if (tty_of_group >= 0) ::tcsetpgrp(tty_of_group, ::getpid());
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction now {};

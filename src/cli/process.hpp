@@ -69,6 +69,9 @@ class guardian {
   pid_t pid_ = 0;
 };
 
+/// From now on no signal reaches this thread: one that comes late must not change how this process ends.
+void keep_signals_out() noexcept;
+
 struct child_options {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  // to set; an empty text removes the variable
@@ -76,6 +79,7 @@ struct child_options {
   sigset_t blocked{};                                            // signals
   bool dies_with_parent = true;
   bool gets_terminal = false;
+  guardian* watched_by = nullptr;  // from before the command runs
 };
 
 /// Starts the command in a process group of its own.

@@ -239,8 +239,8 @@ class runner {
       options.dies_with_parent = given_.kill_child;
       // Not if a pipe follows: its reader may want the terminal, as a pager. The child gets it when it asks for it.
       options.gets_terminal = tty_.is_mine() && ::isatty(STDIN_FILENO) != 0 && !is_pipe(STDOUT_FILENO);
+      if (guardian_) options.watched_by = &*guardian_;
       child_ = start_child(options, tty_);
-      if (guardian_) guardian_->watch(child_);
       events_.child_started(child_);
       carry_out(plan_.started());
     } catch (failure const& error) {
@@ -314,7 +314,10 @@ class runner {
 
   /// Ends by the signal that the terminal gave the child, and with it what the terminal would have ended: a script does not go on behind Ctrl-C.
   void end_as_child() const {
-    if (told_by_terminal_ == 0 || plan_.lost()) return;
+    if (told_by_terminal_ == 0 || plan_.lost()) {
+      keep_signals_out();
+      return;
+    }
     rlimit const no_core{0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
     ::signal(told_by_terminal_, SIG_DFL);
