@@ -145,7 +145,8 @@ class backend {
   virtual error_code too_late(place const&, time_point now) const = 0;
   /// How long an answer that is under way is waited for when the wait for this place is over (usual_time::soon).
   virtual duration answers_within(place const&) const noexcept = 0;
-  /// The error of a release that got no answer in time, whose name the caller does not have any more: what the server answered to it, if it has refused it so far.
+  /// The error of a release that got no answer in time, whose name the caller does not have any more: what the server answered to it, if it has
+  /// refused it so far.
   virtual error_code why_not_done(receipt const&) const { return no_answer(); }
   /// The error of anything else that got no answer in time: errc::unreachable, with the reason.
   virtual error_code no_answer() const { return make_error_code(errc::unreachable); }

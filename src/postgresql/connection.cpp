@@ -146,7 +146,7 @@ reply reply_of(PGresult const* r) {
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url)
     : shell{h, on}, settings_{settings}, parameters_{parameters_of(url, settings, secrets_)}, fsm_{settings, client_id, shown_of(parameters_),
-                                                                                         std::random_device{}(), warning_of(parameters_)},
+                                                                                                   std::random_device{}(), warning_of(parameters_)},
       in_one_thread_{settings.single_threaded}, socket_{on}, timer_{on} {
   auto const names = list_of(value_of(parameters_, "host")), addresses = list_of(value_of(parameters_, "hostaddr")),
              ports = list_of(value_of(parameters_, "port"));
