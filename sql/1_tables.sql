@@ -97,15 +97,20 @@ end $$;
 -- A client that listens holds an advisory lock as long as its connection lives. Everybody can see such keys, and can take them: a client whose key
 -- is taken listens under another one (conch.hear), and whoever takes the key of a dead client makes it look alive for a claim.
 -- The lock is not kept until the end of the transaction: a long line would need too many.
-create or replace function conch.hears(id text) returns boolean language plpgsql as $$
-declare c text := split_part(id, '.', 1); k bigint;
+create or replace function conch.hears_elsewhere(c text) returns boolean language plpgsql as $$
+declare k bigint;
 begin
-  if c = current_setting('conch.client', true) then return true; end if;
   select h.key into k from conch.hearer h where h.client = c;
-  if not found then k := conch.key_of(c); end if;
+  if not found then return false; end if;
   if pg_try_advisory_lock_shared(k) then return not pg_advisory_unlock_shared(k); end if;
   return true;
 end $$;
+
+create or replace function conch.hears(id text) returns boolean language sql volatile as
+$$ select case when conch.client(id) = current_setting('conch.client', true) then true
+               when pg_try_advisory_lock_shared(conch.key_of(conch.client(id)))
+                 then case when pg_advisory_unlock_shared(conch.key_of(conch.client(id))) then conch.hears_elsewhere(conch.client(id)) else true end
+               else true end $$;
 
 create or replace function conch.put(l conch.lock) returns void language plpgsql as $$
 begin

@@ -30,7 +30,8 @@ protocol::acquire_reply::owner voter_of(std::string_view id, bool claimed) {
 
 std::int64_t store::entry::next_expiry() const noexcept {
   std::int64_t first = none;
-  for (std::int64_t const until : {owner_until, line_until, fence_until, permits.until, requests_until, watchers_until, alert_until}) {
+  for (std::int64_t const until :
+       {owner_until, line_until, fence_until, permits.until, permits.ends_until, requests_until, watchers_until, alert_until}) {
     if (until != none && (first == none || until < first)) first = until;
   }
   return first;
@@ -330,6 +331,10 @@ void store::drop_expired(std::int64_t now_ms) {
     }
     if (e.fence_until < now_ms) e.fence_until = none;
     if (e.permits.until < now_ms) e.permits = {};
+    if (e.permits.ends_until < now_ms) {
+      e.permits.forget_ends();
+      e.permits.ends_until = none;
+    }
     if (e.requests_until < now_ms) {
       e.requests.clear();
       e.requests_until = none;

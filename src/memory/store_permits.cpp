@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "memory/script_context.hpp"
 
+#include <boost/assert.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -229,10 +231,15 @@ struct store::permit_context {
     std::int64_t weight;
   };
 
-  static waiter parse(std::string_view text) {
+  /// "ID WEIGHT EXCLUDED". Nothing: a waiter for a mutex of this name, of which there is the id alone.
+  static std::optional<waiter> parse(std::string_view text) {
     auto const first = text.find(' ');
+    if (first == std::string_view::npos) return std::nullopt;
     auto const second = text.find(' ', first + 1);
-    return {text.substr(0, first), text.substr(second + 1), std::stoll(std::string{text.substr(first + 1, second - first - 1)})};
+    BOOST_ASSERT_MSG(second != std::string_view::npos, "an entry of the line that no kind of lock makes");
+    std::int64_t weight = 0;
+    std::from_chars(text.data() + first + 1, text.data() + second, weight);
+    return waiter{text.substr(0, first), text.substr(second + 1), weight};
   }
 
   static std::string_view client_of(std::string_view id) { return id.substr(0, id.find('.')); }
@@ -288,12 +295,13 @@ struct store::permit_context {
           unfinished = unfinished || used < limit;
           break;
         }
-        waiter const head = parse(one.text);
-        if (head.id == me.text && who.empty()) {
+        std::optional<waiter> const entered = parse(one.text);
+        if (!entered || (entered->id == me.text && who.empty())) {
           --steps;
           m.leave_line(one.text);
           continue;
         }
+        waiter const& head = *entered;
         auto const segment = fit(head.weight, head.excluded_segments, 0);
         if (used > 0 || segment) --steps;
         if (!segment) {

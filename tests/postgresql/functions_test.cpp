@@ -149,6 +149,43 @@ TEST_F(PostgresqlFunctions, TheSchemaIsMadeOnceByManyAndTakesNoLockAway) {
   EXPECT_EQ(one.number("select conch.version()"), postgresql::schema_version);
 }
 
+/// The clock has gone back since the owner had its token.
+TEST_F(PostgresqlFunctions, P2ATokenThatIsHandedOnIsAboveTheOwnersAlsoWhereTheClockIsBehindIt) {
+  two.ask("select conch.hear('f')");
+  one.ask(acquire("handed", "a.1"));
+  one.ask(acquire("handed", "f.1"));
+  one.ask(
+      "update conch.lock set owner_fence = owner_fence + 3600000000, fence = fence + 3600000000, fence_until = fence_until + 3600000 where key = "
+      "'handed'");
+  std::int64_t const before = one.number("select owner_fence from conch.lock where key = 'handed'");
+  EXPECT_TRUE(one.ask(release("handed", "a.1")).starts_with("{1,1,"));
+  EXPECT_EQ(one.ask("select owner from conch.lock where key = 'handed'"), "f.1");
+  EXPECT_GT(one.number("select owner_fence from conch.lock where key = 'handed'"), before);
+}
+
+/// A lease has ended, and the first in line may be about to connect again: a keep, or an acquire by an owner, does not pass it over.
+TEST_F(PostgresqlFunctions, P5APatientOwnerPassesNobodyOverWhoIsAboutToConnectAgain) {
+  auto const ask = [](std::string const& id, bool patient, int lease) {
+    return "select conch.acquire_permit('patient', '" + id + "', true, " + (patient ? "true" : "false") + ", " + std::to_string(lease) +
+           ", 500, 2000, 0, 0, 115, 2, 1, '-', 0)";
+  };
+  auto const keep = [](bool patient) {
+    return std::string{"select conch.release_permit('patient', 'a.1', true, "} + (patient ? "true" : "false") +
+           ", 10000, 500, 2000, 115, 2, 1, '-', 0)";
+  };
+  std::string const line = "select count(*) from conch.line where key = 'patient'";
+  one.ask(ask("a.1", false, 10'000));
+  EXPECT_TRUE(one.ask(ask("c.1", false, 300)).starts_with("{1,"));
+  EXPECT_TRUE(one.ask(ask("gone.1", false, 10'000)).starts_with("{0,"));
+  while (one.number("select count(*) from conch.part where key = 'patient' and ends > conch.now_us()") == 2) std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(one.ask(keep(true)).starts_with("{2,"));
+  EXPECT_EQ(one.number(line), 1);
+  EXPECT_TRUE(one.ask(ask("a.1", true, 10'000)).starts_with("{1,"));
+  EXPECT_EQ(one.number(line), 1);
+  EXPECT_TRUE(one.ask(keep(false)).starts_with("{2,"));
+  EXPECT_EQ(one.number(line), 0);
+}
+
 /// The tables were lost while the clock was ahead, or it has gone back since.
 TEST_F(PostgresqlFunctions, P4NothingIsGrantedForNoLongerThanTheLongestLeaseWhateverTheClockDoes) {
   one.ask(acquire("ahead", "a.1", 800));

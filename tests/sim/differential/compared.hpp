@@ -140,6 +140,43 @@ class listening_clients {
   std::set<std::string> listening_;
 };
 
+/// What else a generator draws. All that is compared must know it.
+struct generator_options {
+  bool patience = false;    // of a client after a change of roles
+  bool many_names = false;  // so many that each new one looks through those that are not used any more
+  bool may_go_back = true;  // the clock
+  bool near_2020 = false;   // the clock begins before that of tokens does
+  bool mixed_kinds = true;  // one name as a mutex and as a lock with several owners
+  bool owners_act = false;  // as with real clients: more releases are an owner's, and an id asks for one thing, and adopts nothing else
+};
+
+/// The clock of a test's server.
+class random_clock {
+ public:
+  explicit random_clock(generator_options const& o) : may_go_back_{o.may_go_back} {
+    constexpr std::int64_t before_us = 30'000'000;
+    if (o.near_2020) now_us_ = protocol::fence_epoch_us - before_us;
+  }
+
+  std::int64_t now() const noexcept { return now_us_; }
+  void forward(std::int64_t by) noexcept { now_us_ += by; }
+  void back(std::int64_t by) noexcept {
+    if (may_go_back_) now_us_ -= by;
+  }
+  /// What the clock is worth as a fence; the least that there is before 2020.
+  std::int64_t fence() const noexcept { return std::max<std::int64_t>(now_us_ - protocol::fence_epoch_us, 1); }
+
+ private:
+  bool const may_go_back_;
+  std::int64_t now_us_ = 1'700'000'000'000'000;
+};
+
+/// Names that are used seldom.
+inline std::vector<std::string> with_many(std::vector<std::string> names, bool many) {
+  for (int i = 0; many && i < 60; ++i) names.push_back("seldom " + std::to_string(i));
+  return names;
+}
+
 /// Of the same request always the same; every third is of a client of before, whose ids have none.
 inline engine::grant_id with_nonce(std::uint64_t count) { return {count, count % 3 * 0x9e3779b97f4a7c15u}; }
 

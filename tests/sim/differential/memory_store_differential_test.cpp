@@ -17,7 +17,7 @@ namespace {
 class MemoryStore : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
-  random_client_side side{GetParam()};
+  random_client_side side{GetParam(), {.many_names = GetParam() % 4 == 1, .near_2020 = GetParam() % 3 == 0}};
   std::map<std::string, int> happened;
   auto const note = [&](protocol::command const& command, std::vector<std::int64_t> const& answer, seen_grants const& pushed) {
     if (!pushed.empty()) ++happened["push"];

@@ -22,7 +22,7 @@ class Permits : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
   bool const small = GetParam() % 2 == 0;
-  random_permits side{GetParam()};
+  random_permits side{GetParam(), {.near_2020 = GetParam() % 3 == 0}};
   std::map<std::string, int> happened;
   auto const note = [&](protocol::command const& command, std::vector<std::int64_t> const& answer, seen_grants const& pushed) {
     happened["several pushes"] += pushed.size() > 1 ? 1 : 0;
@@ -53,7 +53,7 @@ TEST_P(Permits, TheMemoryStoreAnswersAndPushesWhatTheScriptsDo) {
       ++happened["renew " + std::to_string(answer[1])];
     }
   };
-  ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 12000, small, note));
+  ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 20'000, small, note));
   // A generator that never gets into a state proves nothing about it.
   for (char const* what : {"several pushes",
                            "watch 0",
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, Permits, testing::Range<std::uint64_t>(1, 13));
 TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
   differential both;
   for (std::size_t i = 0; i < both.size(); ++i) both.run_same(i, {"SUBSCRIBE", "conch:" + random_permits::clients()[i]});
-  random_permits side{42};
+  random_permits side{42, {.mixed_kinds = false}};
   for (int step = 0; step < 1500 && !testing::Test::HasFailure(); ++step) {
     side.step();
     std::string const client = side.client();

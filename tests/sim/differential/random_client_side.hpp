@@ -19,31 +19,35 @@ namespace conch::sim {
 /// What a client might do next, and things it would never do: answers must agree for all of them.
 class random_client_side {
  public:
-  random_client_side(std::uint64_t seed) : random_{seed} {
+  explicit random_client_side(std::uint64_t seed, generator_options const& o = {}) : options_{o}, random_{seed}, clock_{o} {
     auto const clients = static_cast<std::size_t>(pick(2, 4));
     // Not in the order of their letters, and one a prefix of another.
     std::vector<std::string> const all{"c7f", "a01", "c7f0", "b"};
     clients_.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(clients));
     std::vector<std::string> const names{"stock:{1}%7D", "}", std::string{"a\0b", 3}};
-    names_.assign(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(pick(2, 3)));
+    usual_names_ = pick(2, 3);
+    names_.assign(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(usual_names_));
+    names_ = with_many(std::move(names_), o.many_names);
   }
 
   std::vector<std::string> const& clients() const { return clients_; }
-  std::int64_t now() const { return now_us_; }
+  std::int64_t now() const { return clock_.now(); }
 
   void step() {
     switch (pick(0, 19)) {
-      case 0: now_us_ += pick(1, 40) * 100'000; break;  // a lease or two
-      case 1: now_us_ += pick(0, 3) * 1'000; break;     // to the very millisecond of an expiry
-      case 2: now_us_ -= pick(1, 400'000); break;
+      case 0:  // a lease or two
+        if (!options_.owners_act || pick(0, 3) == 0) clock_.forward(pick(1, 40) * 100'000);
+        break;
+      case 1: clock_.forward(pick(0, 3) * 1'000); break;  // to the very millisecond of an expiry
+      case 2: clock_.back(pick(1, 400'000)); break;
       case 3:
-        if (pick(0, 9) == 0) now_us_ -= pick(1, 20) * 1'000'000;
-        if (pick(0, 30) == 0) now_us_ += 30'000'000;  // everything expires
+        if (pick(0, 9) == 0) clock_.back(pick(1, 20) * 1'000'000);
+        if (pick(0, 30) == 0) clock_.forward(30'000'000);  // everything expires
         break;
       case 4:
       case 5:
       case 6: break;  // no time at all: equal tickets
-      default: now_us_ += pick(1, 60'000); break;
+      default: clock_.forward(pick(1, 60'000)); break;
     }
   }
 
@@ -54,7 +58,10 @@ class random_client_side {
   }
 
   std::string const& client() { return clients_[static_cast<std::size_t>(pick(0, std::ssize(clients_) - 1))]; }
-  std::string const& name() { return names_[static_cast<std::size_t>(pick(0, std::ssize(names_) - 1))]; }
+  std::string const& name() {
+    bool const is_seldom = options_.many_names && pick(0, 9) == 0;
+    return names_[static_cast<std::size_t>(is_seldom ? pick(usual_names_, std::ssize(names_) - 1) : pick(0, usual_names_ - 1))];
+  }
 
   protocol::command command(std::string const& client) {
     auto const retention = std::chrono::milliseconds{pick(0, 3) == 0 ? 1 : 2'000};
@@ -62,8 +69,8 @@ class random_client_side {
     if (!asked_.empty() && pick(0, 11) == 0) {
       asked const& from = asked_[static_cast<std::size_t>(pick(0, std::ssize(asked_) - 1))];
       origin_ = from.origin;
-      protocol::acquire_command c{pick(0, 9) == 0 ? name() : *from.name, some_id(client), false, lease(), claim, retention};
-      if (pick(0, 5) == 0) c.not_after_us = now_us_ + pick(-2, 2);
+      protocol::acquire_command c{pick(0, 9) == 0 ? name() : *from.name, adopting_id(client), false, lease(), claim, retention};
+      if (pick(0, 5) == 0) c.not_after_us = now() + pick(-2, 2);
       c.origin = origin_;
       return c;
     }
@@ -92,7 +99,7 @@ class random_client_side {
           protocol::attempt const one{name(), some_id(client), lease()};
           if (std::none_of(attempts_.begin(), attempts_.end(), [&](auto const& other) { return other.name == one.name; })) attempts_.push_back(one);
         }
-        return protocol::acquire_all_command{attempts_, retention, pick(0, 5) == 0 ? now_us_ + pick(-2, 2) : 0};
+        return protocol::acquire_all_command{attempts_, retention, pick(0, 5) == 0 ? now() + pick(-2, 2) : 0};
       }
       case 0:
       case 1:
@@ -102,15 +109,16 @@ class random_client_side {
         if (pick(0, 39) == 0)
           return protocol::acquire_command{name(), some_id(client), true, redis::usual_lease, redis::usual_claim, redis::usual_retention};
         protocol::acquire_command c{name(), some_id(client), pick(0, 4) != 0, lease(), claim, retention};
-        if (pick(0, 3) == 0) c.ticket = now_us_ + pick(-300'000, 100'000);
-        if (pick(0, 5) == 0) c.not_after_us = now_us_ + pick(-2, 2);
+        if (pick(0, 3) == 0) c.ticket = now() + pick(-300'000, 100'000);
+        if (pick(0, 5) == 0) c.not_after_us = now() + pick(-2, 2);
+        if (options_.patience) c.patient = pick(0, 2) == 0;
         if (pick(0, 2) == 0) {
           c.id = some_vote(client);
           c.proposal = pick(0, 1) == 0 ? 1 : some_fence();
         }
         // If it is granted at once, mostly with this fence.
         auto const at = std::find(names_.begin(), names_.end(), c.name);
-        asked_.push_back({&*at, client + "." + engine::to_text(c.id) + " " + std::to_string(now_us_ - protocol::fence_epoch_us)});
+        asked_.push_back({&*at, client + "." + engine::to_text(c.id) + " " + std::to_string(clock_.fence()), c.id, clock_.fence(), client});
         if (asked_.size() > 6) asked_.pop_front();
         return c;
       }
@@ -122,7 +130,11 @@ class random_client_side {
           return protocol::release_command{name(), some_id(client), false, redis::usual_lease, redis::usual_claim, redis::usual_retention};
         protocol::release_command c{name(), some_id(client), pick(0, 3) == 0, lease(), claim, retention};
         if (pick(0, 2) == 0) c.new_id = some_id(client);
-        if (pick(0, 2) == 0) {
+        if (options_.patience) c.patient = pick(0, 1) == 0;
+        if (asked const* const mine = own(client)) {
+          c.name = *mine->name;
+          c.id = mine->id;
+        } else if (pick(0, 2) == 0) {
           c.id = some_vote(client);
           c.floor = some_fence();
           if (pick(0, 1) == 0) c.next_fence_floor = some_fence();
@@ -131,7 +143,7 @@ class random_client_side {
       }
       case 8: {
         items_.clear();
-        for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back({name(), some_id(client), lease()});
+        for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back(renewal(client));
         return protocol::renew_command{items_, false, false, pick(0, 2) == 0 ? retention : std::chrono::milliseconds{}};
       }
       case 9:
@@ -144,9 +156,17 @@ class random_client_side {
     }
   }
 
-  bool rarely() { return pick(0, 24) == 0; }
+  bool rarely() { return pick(0, options_.patience ? 9 : 24) == 0; }
 
  private:
+  struct asked {
+    std::string const* name;
+    std::string origin;  // of one that takes it over
+    engine::grant_id id;
+    std::int64_t fence;
+    std::string client;
+  };
+
   std::int64_t pick(std::int64_t from, std::int64_t to) { return std::uniform_int_distribution<std::int64_t>{from, to}(random_); }
   std::chrono::milliseconds lease() { return std::chrono::milliseconds{pick(0, 5) == 0 ? 1 : pick(1, 8) * 100}; }
 
@@ -163,23 +183,46 @@ class random_client_side {
     return with_nonce(7000 + last_[of] / 16 * 1000 + static_cast<std::uint64_t>(pick(0, 9) == 0 ? 999 : 0));
   }
 
-  std::int64_t some_fence() { return now_us_ - 1'577'836'800'000'000 + pick(-100'000, 400'000); }
+  /// Of the client that adopts.
+  engine::grant_id adopting_id(std::string const& of) {
+    if (!options_.owners_act) return some_id(of);
+    auto& last = last_[of];
+    last = std::max<std::uint64_t>(last, 7) + 1;
+    return with_nonce(last);
+  }
 
+  /// What this client has asked for, and may own. Null: nothing, or it does not matter.
+  asked const* own(std::string const& client) {
+    if (!options_.owners_act || pick(0, 3) == 0) return nullptr;
+    auto const from = asked_.begin() + pick(0, std::ssize(asked_));
+    auto const is_its = [&](asked const& one) { return one.client == client; };
+    auto found = std::find_if(from, asked_.end(), is_its);
+    if (found == asked_.end()) found = std::find_if(asked_.begin(), from, is_its);
+    return found == asked_.end() || !is_its(*found) ? nullptr : &*found;
+  }
+
+  std::int64_t some_fence() { return std::max<std::int64_t>(clock_.fence() + pick(-100'000, 400'000), 1); }
+
+  /// A client renews what it was granted, by its fence, also when that has become another's, or its own anew.
+  protocol::renewal renewal(std::string const& client) {
+    if (asked_.empty() || pick(0, 2) == 0) return {name(), some_id(client), lease(), 0, pick(0, 2) == 0 ? some_fence() : 0};
+    asked const& from = asked_[static_cast<std::size_t>(pick(0, std::ssize(asked_) - 1))];
+    return {*from.name, from.id, lease(), 0, pick(0, 2) == 0 ? 0 : from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)};
+  }
+
+  generator_options const options_;
   std::mt19937_64 random_;
+  random_clock clock_;
+  std::int64_t usual_names_ = 0;
   std::vector<std::string> clients_, names_;
   std::string seen_of_ = "stock:{1}%7D";
   std::int64_t seen_fence_ = 1;
   std::map<std::string, std::uint64_t> last_;
-  struct asked {
-    std::string const* name;
-    std::string origin;  // of one that takes it over
-  };
   std::deque<asked> asked_;
   std::deque<std::pair<std::string_view, engine::grant_id>> watched_;
   std::string origin_;
   std::vector<protocol::renewal> items_;
   std::vector<protocol::attempt> attempts_;
-  std::int64_t now_us_ = 1'700'000'000'000'000;
 };
 
 }  // namespace conch::sim

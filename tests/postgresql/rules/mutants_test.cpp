@@ -1,0 +1,154 @@
+// Deliberate faults in sql/*.sql, each of which a comparison with the scripts, or a look at the rows, must show. A mutant that survives is a rule
+// that nothing proves.
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "postgresql/rules/sql_server.hpp"
+#include "sim/differential/random_client_side.hpp"
+#include "sim/differential/random_permits.hpp"
+#include "sim/differential/scripted_server.hpp"
+
+namespace conch::sim {
+namespace {
+
+struct sql_mutant {
+  std::string_view name;
+  std::string_view words;  // what is wrong
+  std::string_view from;   // once in the script, at least
+  std::string_view to;
+};
+
+constexpr sql_mutant mutants[] = {
+    // ---- renewals
+    {"renew-any-grant", "a renewal of a mutex ignores the fence", " and (fences[i] = 0 or x.owner_fence = fences[i])", ""},
+    {"renew-any-share", "a renewal of a share ignores the fence", " and (fences[i] = 0 or p.fence = fences[i])", ""},
+    {"renew-may-shorten", "a renewal makes the end earlier", "owner_until = greatest(x.owner_until, ms + leases[i])", "owner_until = ms + leases[i]"},
+    {"renew-share-may-shorten", "a renewal makes the end of a share earlier", "ends = greatest(p.ends, t + leases[i] * 1000) from",
+     "ends = t + leases[i] * 1000 from"},
+    {"renew-of-others", "a renewal does not ask whose the lock is", "where x.key = ks[i] and x.owner = ids[i] and", "where x.key = ks[i] and"},
+    {"renew-what-has-ended", "a renewal brings an owner back", "x.owner = ids[i] and x.owner_until >= ms and", "x.owner = ids[i] and"},
+    {"renew-keeps-no-fence", "a renewal of a long hold does not keep its fence", "if ok > 0 and retention <> 0 then", "if false then"},
+    {"claim-stays", "a renewal does not confirm", "update conch.lock x set claimed = false, owner_until = greatest",
+     "update conch.lock x set owner_until = greatest"},
+    // ---- fences
+    {"sweep-takes-fences", "the sweep deletes kept fences", "l.line_until, l.fence_until, l.requests_until, l.watchers_until, l.alert_until) < ms",
+     "l.line_until, l.requests_until, l.watchers_until, l.alert_until) < ms"},
+    {"sweep-takes-shares", "the sweep deletes a lock with several owners", "greatest(l.owner_until, l.hash_until, l.line_until",
+     "greatest(l.owner_until, l.line_until"},
+    {"kept-fence-lowered", "a fence that is kept gives way to an earlier one",
+     "kept := case when l.fence_until <> -1 then greatest(f, l.fence) else f end;", "kept := f;"},
+    {"fence-by-clock-alone", "the last fence is not looked at", "if l.fence_until <> -1 and l.fence >= f then f := l.fence + 1; end if;", ""},
+    {"short-way-by-clock-alone", "the short way of an acquire does not look at the last fence",
+     "and (x.fence_until < c.t / 1000 or x.fence < c.t - 1577836800000000)", ""},
+    {"short-way-before-2020", "the short way of an acquire grants a fence of 0 or less", " and c.t > 1577836800000000", ""},
+    {"fence-not-kept-ahead", "a fence ahead of the clock is forgotten before the clock has passed it",
+     "l.fence_until := t / 1000 + retention + (f - clock + 999) / 1000;", "l.fence_until := t / 1000 + retention;"},
+    // ---- patience
+    {"patience-for-one", "of a share only the first in line is awaited", "limit greatest(least(room, 100), 0)", "limit 1"},
+    {"impatient-leave", "a patient leave of a share passes over waiters who are not there", "r := conch.let_in(l, '', me, patient, 0, floor,",
+     "r := conch.let_in(l, '', me, false, 0, floor,"},
+    {"impatient-acquire", "a patient acquire of a share passes over waiters who are not there", "r := conch.let_in(l, me, me, patient,",
+     "r := conch.let_in(l, me, me, false,"},
+    {"patient-poll", "a patient question at a full lock is to be repeated at once",
+     "if l.waiting and l.used < l.lim and conch.quiet(0, t) = 0 then\n    if patient and conch.awaits_any(l.key, me, l.lim - l.used)",
+     "if l.waiting and conch.quiet(0, t) = 0 then\n    if patient and conch.awaits_any(l.key, me, 1)"},
+    {"patient-drops-heads", "a patient question drops the head that is not there", "if shown > 0 and not patient then", "if shown > 0 then"},
+    {"impatient-release", "a patient release of a mutex does not wait", "if patient and l.waiting and conch.awaits_any(k, null, 1) then",
+     "if false then"},
+    {"awaits-itself", "a patient asker waits for itself", "where x.id is distinct from me and not", "where not"},
+    // ---- the line
+    {"short-way-overtakes", "the short way of an acquire does not see the line", "and x.hash_until < c.t / 1000 and not x.waiting",
+     "and x.hash_until < c.t / 1000"},
+    {"line-by-name", "the line is in the order of ids", "order by x.ticket, x.id, x.rest loop\n      exit when l.used",
+     "order by x.id, x.rest loop\n      exit when l.used"},
+    {"ticket-not-behind", "a new ticket may be that of another", "greatest(t, max(q.ticket) + 1)", "t"},
+    {"place-lost", "a waiter who shows its ticket loses its place", "if known <= tk then return known; end if;", ""},
+    {"line-lives-short", "the line does not outlive the owner by a lease",
+     "if conch.left_of(l.line_until, ms) < lives then l.line_until := ms + lives; end if;",
+     "if conch.left_of(l.line_until, ms) < lives / 4 then l.line_until := ms + lives / 4; end if;"},
+    {"deaf-is-granted", "a waiter who does not hear becomes the owner", "if conch.hears(head.id) then", "if true then"},
+    {"deaf-share-is-granted", "a waiter who does not hear becomes an owner of a share", "elsif conch.hears(q.id) then", "else"},
+    {"tries-overtake", "a try of many locks does not see the line", "if l.owner_until = -1 and l.hash_until = -1 and not l.waiting then",
+     "if l.owner_until = -1 and l.hash_until = -1 then"},
+    // ---- owners
+    {"release-of-others", "a release does not ask whose the lock is", "mine := l.owner_until <> -1 and l.owner = me;",
+     "mine := l.owner_until <> -1;"},
+    {"adopt-any-fence", "an adoption does not look at the fence", "l.owner || ' ' || l.owner_fence = origin", "l.owner = split_part(origin, ' ', 1)"},
+    {"adopt-any-share", "an adoption of a share does not look at the fence", " and p.fence::text = split_part(origin, ' ', 2)", ""},
+    {"greater-than-all", "a share larger than the limit never fits", "when l.used + least(size, l.lim) <= l.lim then 0",
+     "when l.used + size <= l.lim then 0"},
+    {"segments-twice", "a segment is given twice", "if get_byte(free, (s - 1)::int) = 48 and s <> all (refused) then", "if s <> all (refused) then"},
+    {"force-of-all", "an order about one owner is about all", "x.weight > 0 and (f = 0 or x.fence = f)", "x.weight > 0"},
+    {"limit-of-nothing", "a limit may be 0", "least(greatest(l.lim + by, 1), 1000000)", "least(greatest(l.lim + by, 0), 1000000)"},
+    {"kinds-mix", "a mutex waiter in the line of a share is let in", "if q.rest = '' or (q.id = me and who = '') then",
+     "if q.id = me and who = '' then"},
+    // ---- rows
+    {"row-not-put", "what has expired is deleted, and its lock's row does not say so", "if gone then perform conch.put(l); end if;", ""},
+    {"line-left-behind", "a line that has expired leaves its rows", "if l.waiting then\n      delete from conch.line q where q.key = l.key;\n",
+     "if l.waiting then\n"},
+    {"shares-left-behind", "owners that have expired leave their rows",
+     "delete from conch.part p where p.key = l.key;\n    l.hash_until := -1;\n    l.used := 0;", "l.hash_until := -1;\n    l.used := 0;"},
+    {"sum-not-lowered", "a share that is given back still counts", "l.used := l.used - p.weight;\n", ""},
+    {"freed-untold", "the short way of a release does not tell those who wait for a free lock", "and not x.waiting and x.alert_until = -1;",
+     "and not x.waiting;"},
+};
+
+std::string mutated(std::string_view script, sql_mutant const& m) {
+  std::string all{script};
+  for (auto at = all.find(m.from); at != std::string::npos; at = all.find(m.from, at + m.to.size())) all.replace(at, m.from.size(), m.to);
+  return all;
+}
+
+class PostgresqlMutants : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = std::make_unique<test::postgresql_server>(test::postgresql_options{.settings = {"fsync=off"}}); }
+  static void TearDownTestSuite() { server_.reset(); }
+
+  template <class Side>
+  static std::string seen(std::string const& script, std::uint64_t seed, generator_options const& o) {
+    constexpr int steps = 500;
+    Side side{seed, o};
+    sql_server sql{*server_, side.clients(), script, o.may_go_back};
+    scripted_server reference{side.clients()};
+    std::map<std::string, int> happened;
+    return difference(side, sql, reference, steps, happened);
+  }
+
+  /// What shows it first. Empty: nothing.
+  static std::string seen(std::string const& script) {
+    constexpr generator_options ways[] = {{.patience = true, .many_names = true, .owners_act = true},
+                                          {.patience = true, .many_names = true, .may_go_back = false, .owners_act = true},
+                                          {.patience = true, .near_2020 = true, .owners_act = true}};
+    for (std::uint64_t seed = 11; seed < 14; ++seed) {
+      for (generator_options const& o : ways) {
+        if (std::string how = seen<random_client_side>(script, seed, o); !how.empty()) return how;
+        if (std::string how = seen<random_permits>(script, seed, o); !how.empty()) return how;
+      }
+    }
+    return {};
+  }
+
+ private:
+  static inline std::unique_ptr<test::postgresql_server> server_;
+};
+
+TEST_F(PostgresqlMutants, EachIsSeen) {
+  for (sql_mutant const& m : mutants) {
+    std::string const script = mutated(postgresql::schema(), m);
+    ASSERT_NE(script, postgresql::schema()) << m.name << " matches nothing in the script";
+    std::string const how = seen(script);
+    EXPECT_NE(how, "") << m.name << ": " << m.words;
+    std::cout << m.name << ": " << how.substr(0, how.find('\n')).substr(0, 200) << std::endl;
+  }
+}
+
+TEST_F(PostgresqlMutants, WithoutOneThereIsNothingToSee) { EXPECT_EQ(seen(std::string{postgresql::schema()}), ""); }
+
+}  // namespace
+}  // namespace conch::sim
