@@ -208,7 +208,7 @@ TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitTakesWhatIsAcknowledged) {
   connect();
   ask("a", "L", 500ms);
   grant();
-  advance(600ms);
+  advance(550ms);
   acknowledge(2);
   EXPECT_EQ(heard(), texts{"a granted"});
 }
@@ -217,11 +217,22 @@ TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitNamesWhatThatOneSays) {
   connect();
   ask("a", "L", 500ms);
   grant();
-  advance(600ms);
+  advance(550ms);
   EXPECT_EQ(heard(), texts{});
   acknowledge(1);
   EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas (waiting for lock \"L\")"})
       << "and not what was known at the end of its time";
+}
+
+TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitIsNotLongerThanItsUserAllowsAndOneMomentMore) {
+  connect();
+  ask("a", "L", 500ms);
+  grant();
+  advance(600ms);  // a few usual round trips; its WAIT has a second
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas so far"});
+  acknowledge(2);
+  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(first.take().back(), "release L 1") << "what comes later is given back";
 }
 
 TEST_F(SyncedServer, ATryFailsAfterASecondAttempt) {
