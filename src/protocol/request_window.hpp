@@ -45,8 +45,8 @@ class request_window {
   void renewed(std::size_t count, duration lease, duration left, time_point now) noexcept;
   /// The renewals that are due at that time are not written yet.
   void renewals_due(time_point at, time_point now) noexcept;
-  /// May a lock be asked for that was not asked for before? A client that renews its holds late has as many as it can keep: of more it would lose some.
-  /// For a while it asks only for a few, so that every wait ends.
+  /// May a lock be asked for that was not asked for before? A client that renews its holds late has as many as it can keep: of more it would lose
+  /// some. For a while it asks only for a few, so that every wait ends.
   bool may_begin(time_point now) const noexcept { return now >= late_until_ || few_ != 0 || now >= few_again_at_; }
   void begins(time_point now) noexcept;
   /// When may_begin() may have another answer.
@@ -65,7 +65,7 @@ class request_window {
   time_point late_until_ = time_point::min();      // holds are renewed late, as far as is known
   std::size_t few_ = 0;                            // may begin meanwhile
   time_point few_again_at_ = time_point::min();
-  duration way_ = duration::max();                 // the shortest time to an answer: to the server and back
+  duration way_ = duration::max();  // the shortest time to an answer: to the server and back
 };
 
 }  // namespace conch::protocol

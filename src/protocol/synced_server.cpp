@@ -384,9 +384,8 @@ void synced_server::give_back(front& f, time_point now) {
 
 error_code synced_server::not_replicated(front const& f) const {
   if (f.why_not) return f.why_not;
-  return make_error_code(errc::not_replicated,
-                         std::to_string(std::max<std::int64_t>(f.most, 0)) + " of " + std::to_string(settings_.sync_replicas) + " replicas" +
-                             (f.most < 0 ? " so far" : ""));
+  return make_error_code(errc::not_replicated, std::to_string(std::max<std::int64_t>(f.most, 0)) + " of " + std::to_string(settings_.sync_replicas) +
+                                                   " replicas" + (f.most < 0 ? " so far" : ""));
 }
 
 // ---------------------------------------------------------------------------------------------------------- references

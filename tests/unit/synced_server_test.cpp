@@ -229,7 +229,7 @@ TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitIsNotLongerThanItsUserAllowsAndOn
   ask("a", "L", 500ms);
   grant();
   advance(600ms);  // a few usual round trips; its WAIT has a second
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas so far"});
+  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas so far (waiting for lock \"L\")"});
   acknowledge(2);
   EXPECT_EQ(heard(), texts{});
   EXPECT_EQ(first.take().back(), "release L 1") << "what comes later is given back";
