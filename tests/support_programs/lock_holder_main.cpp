@@ -24,6 +24,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -142,6 +143,7 @@ int main(int argc, char** argv) {
     settings.quorum.vote_claim = settings.claim;
     settings.command_timeout = settings.lease / 3;
     settings.stop_margin = settings.lease / 10;
+    settings.zookeeper.session_margin = std::min(settings.zookeeper.session_margin, settings.lease / 4);  // or the session would be longer
     holder h{ctx, settings, argv[2]};
     asio::posix::stream_descriptor input{ctx, ::dup(STDIN_FILENO)};
     asio::co_spawn(ctx, listen(input, h), [&](std::exception_ptr) { ctx.stop(); });

@@ -5,7 +5,11 @@
 #include "zookeeper/names.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,7 +22,26 @@ class zookeeper_under_test final : public lock_server {
   std::string url() const override { return "zookeeper://127.0.0.1:" + std::to_string(way_.port()); }
   std::string url_of_none() const override { return "zookeeper://127.0.0.1:1"; }
   bool is_taken(std::string const& name) override { return !line(name).empty(); }
-  std::int64_t in_line(std::string const& name) override { return std::max<std::int64_t>(static_cast<std::int64_t>(line(name).size()) - 1, 0); }
+  /// A try, too, has a node behind the first for a moment. But only a client that waits watches the node of another.
+  std::int64_t in_line(std::string const& name) override {
+    std::map<std::string, std::int64_t> owners;  // by path
+    for (std::string const& one : line(name)) {
+      std::string const path = folder(name) + '/' + one;
+      if (auto const node = client().read(path)) owners[path] = node->node.owner;
+    }
+    std::set<std::int64_t> waiting;
+    std::istringstream watches{server_.ask(0, "wchp")};  // a path, and below it the sessions
+    std::string path;
+    for (std::string text; std::getline(watches, text);) {
+      if (!text.starts_with('\t')) {
+        path = text;
+      } else if (auto const of = owners.find(path); of != owners.end()) {
+        auto const session = static_cast<std::int64_t>(std::stoull(text.substr(1), nullptr, 16));
+        if (session != of->second) waiting.insert(session);
+      }
+    }
+    return std::count_if(owners.begin(), owners.end(), [&](auto const& one) { return waiting.contains(one.second); });
+  }
   void forget(std::string const& name) override {
     auto all = line(name);
     std::sort(all.begin(), all.end(), [](std::string const& a, std::string const& b) {
