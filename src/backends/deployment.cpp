@@ -115,6 +115,11 @@ std::optional<redis::cluster_url> cluster_of(config const& c) {
 
 std::optional<redis::zookeeper_url> zookeeper_of(config const& c) {
   if (!c.quorum.servers.empty() || !redis::names_zookeeper(c.url)) return std::nullopt;
+  if (!zookeeper::names_a_root(c.key_prefix)) {
+    // The root is named without the colon. With several spellings for one root, or one for several, clients would share locks unawares.
+    constexpr auto why = "key_prefix is a name and one ':' with zookeeper://, such as \"orders:\" for the node orders";
+    throw boost::system::system_error{make_error_code(errc::invalid_config, why)};
+  }
   return redis::parse_zookeeper(c.url);
 }
 

@@ -9,10 +9,9 @@
 
 namespace conch::zookeeper {
 
-std::string root_of(std::string_view chroot, std::string_view key_prefix) {
-  while (key_prefix.ends_with(':')) key_prefix.remove_suffix(1);
-  return folder_of(chroot, key_prefix.empty() ? std::string_view{"conch"} : key_prefix);
-}
+bool names_a_root(std::string_view key_prefix) noexcept { return key_prefix.size() >= 2 && key_prefix.ends_with(':') && !key_prefix.ends_with("::"); }
+
+std::string root_of(std::string_view chroot, std::string_view key_prefix) { return folder_of(chroot, key_prefix.substr(0, key_prefix.size() - 1)); }
 
 std::string encoded(std::string_view name) {
   constexpr std::string_view digits = "0123456789ABCDEF";

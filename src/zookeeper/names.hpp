@@ -11,7 +11,10 @@
 // The names of nodes. No I/O, no clock.
 namespace conch::zookeeper {
 
-/// The folder of all locks with that `config::key_prefix`: CHROOT/PREFIX, without a colon at its end.
+/// Does a prefix name one root, which no other prefix names? The colon at its end does not belong to the name.
+bool names_a_root(std::string_view key_prefix) noexcept;
+
+/// The folder of all locks with that `config::key_prefix`: CHROOT/PREFIX, without the colon at its end.
 std::string root_of(std::string_view chroot, std::string_view key_prefix);
 
 /// Any bytes as the name of one node: what ZooKeeper does not allow, and '%', is percent-encoded.

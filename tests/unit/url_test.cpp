@@ -396,6 +396,8 @@ TEST(ZookeeperUrl, RefusesWhatIsNotMeant) {
   for (auto const& [url, why] :
        {std::pair{"zookeeper://", "the host is missing"}, std::pair{"zookeeper://a,a", "are the same"}, std::pair{"zookeeper://a//b", "is empty"},
         std::pair{"zookeeper://a/b/", "is empty"}, std::pair{"zookeeper://a/..", "'..'"},
+        std::pair{"zookeeper://a:2181/app,b:2181/app", "stands once"}, std::pair{"zookeeper://a/app,b", "stands once"},
+        std::pair{"zookeeper://a/app,", "stands once"}, std::pair{"zookeeper://a/\xff", "UTF-8"}, std::pair{"zookeeper://a/\xfe", "UTF-8"},
         std::pair{"zookeeper://a/zookeeper", "belongs to the servers"}, std::pair{"zookeeper://a?cacert=x", "takes no '?'"},
         std::pair{"zookeeper://a,u:p@b", "stand once"}, std::pair{"zookeeper://:p@a", "user:password"}, std::pair{"zookeeper://u:a/b@c", "%2F"}}) {
     try {

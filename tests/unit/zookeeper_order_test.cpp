@@ -10,6 +10,7 @@
 #include <optional>
 #include <ostream>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,32 @@ TEST(ZookeeperNames, TermsThatNobodyKnowsAreALockOfAnotherKind) {
     EXPECT_FALSE(read->terms.known) << name;
     EXPECT_FALSE(is_alike(read->terms, read->terms)) << name;
   }
+}
+
+TEST(ZookeeperNames, APrefixNamesARootThatNoOtherPrefixNames) {
+  EXPECT_EQ(root_of("", "conch:"), "/conch");
+  EXPECT_EQ(root_of("/shop", "a:b:"), "/shop/a:b");
+  for (std::string_view const prefix : {"orders", "orders::", ":", "::", ""}) EXPECT_FALSE(names_a_root(prefix)) << prefix;
+  for (std::string_view const prefix : {"orders:", "a:b:", "/:", "zookeeper:", ".:", "%2F:"}) EXPECT_TRUE(names_a_root(prefix)) << prefix;
+}
+
+TEST(ZookeeperNames, EachNameHasANodeOfItsOwn) {
+  std::set<std::string> names{"zookeeper", "%7Aookeeper", "zookeeper.", ".clients", "%2Eclients", "..", "%2E.", "%252E."}, nodes;
+  std::string const bytes{"\0\x1f ./%2EeFzZ~\x7f\x80\xff:-a", 20};
+  for (char const a : bytes) {
+    for (char const b : bytes) {
+      for (char const c : bytes) {
+        for (std::size_t size = 1; size <= 3; ++size) names.insert(std::string{a, b, c}.substr(0, size));
+      }
+    }
+  }
+  for (std::string const& name : names) {
+    std::string const node = encoded(name);
+    nodes.insert(node);
+    EXPECT_EQ(node.find('/'), std::string::npos);
+    EXPECT_FALSE(node == "." || node == ".." || node == ".clients" || node == "zookeeper") << node;
+  }
+  EXPECT_EQ(nodes.size(), names.size());
 }
 
 /// What a conch reads in a name that knows mutexes only.
