@@ -400,6 +400,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
 
   // log_sink
   void note(bool is_error, std::string_view words) override { notes.push_back((is_error ? "error: " : "") + std::string{words}); }
+  void inform(std::string_view words) override { notes.emplace_back(words); }
 
   static constexpr time_point begin{std::chrono::hours{1}};
 
