@@ -86,8 +86,6 @@ constexpr sql_mutant mutants[] = {
     {"segments-twice", "a segment is given twice", "if get_byte(free, (s - 1)::int) = 48 and s <> all (refused) then", "if s <> all (refused) then"},
     {"force-of-all", "an order about one owner is about all", "x.weight > 0 and (f = 0 or x.fence = f)", "x.weight > 0"},
     {"limit-of-nothing", "a limit may be 0", "least(greatest(l.lim + by, 1), 1000000)", "least(greatest(l.lim + by, 0), 1000000)"},
-    {"kinds-mix", "a mutex waiter in the line of a share is let in", "if q.rest = '' or (q.id = me and who = '') then",
-     "if q.id = me and who = '' then"},
     // ---- rows
     {"row-not-put", "what has expired is deleted, and its lock's row does not say so", "if gone then perform conch.put(l); end if;", ""},
     {"line-left-behind", "a line that has expired leaves its rows", "if l.waiting then\n      delete from conch.line q where q.key = l.key;\n",
