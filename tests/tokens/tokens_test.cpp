@@ -211,7 +211,7 @@ TEST_F(Tokens, FuturesWork) {
     hold h = m.async_acquire(asio::use_future).get();
     EXPECT_TRUE(h.valid());
     std::future<hold> late = m.async_acquire({.wait = 20ms}, asio::use_future);
-    EXPECT_EQ(error_of([&] { late.get(); }), errc::timed_out);
+    EXPECT_EQ(error_of([&] { static_cast<void>(late.get()); }), errc::timed_out);
     std::future<void> lost = h.async_lost(asio::use_future);
     EXPECT_TRUE(h.async_release(asio::use_future).get());
     EXPECT_EQ(error_of([&] { lost.get(); }), asio::error::operation_aborted);
