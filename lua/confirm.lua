@@ -1,17 +1,17 @@
 -- Confirms and extends votes of many locks, never shortens one, never makes one. A bad key fails alone.
--- KEYS lock fence, for each   ARGV retention, then id lease floor for each; of holds that have lasted long one more, 'keep'
+-- KEYS lock fence queue, for each   ARGV retention, shard(lib/channel.lua, or empty), then id lease floor for each; of holds that have lasted long one more, 'keep'
 -- Answers {now, result fence, for each}: 1 mine, and no fence above `floor` was given here · 2 mine, but `fence` was
 -- · 0 not mine, also where the key holds something else · -1 could not be read or written · or READONLY, at what is a replica now. In any case none at or below `floor` is given from now on.
-local retention = tonumber(ARGV[1])
+local retention, shard = tonumber(ARGV[1]), ARGV[2]
 -- @include lib/time.lua
 -- @include lib/vote.lua
 -- @include lib/keep.lua
 
 local keep = ARGV[#ARGV] == 'keep'
 local answer, readonly = {now}, nil
-for i = 1, #KEYS / 2 do
-  local key, fence_key = KEYS[2 * i - 1], KEYS[2 * i]
-  local id, lease, floor = ARGV[3 * i - 1], tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1])
+for i = 1, #KEYS / 3 do
+  local key, fence_key, queue_key = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+  local id, lease, floor = ARGV[3 * i], tonumber(ARGV[3 * i + 1]), tonumber(ARGV[3 * i + 2])
   local result, before = 0, 0
   local done, problem = pcall(function()
     before = raise_fence(fence_key, floor, retention)
@@ -24,7 +24,12 @@ for i = 1, #KEYS / 2 do
     elseif value and string.sub(value, 1, #id + 1) == id .. ' ' then
       local left = redis.call('PTTL', key)
       if string.sub(value, -1) == 'c' then
+        redis.call('PEXPIRE', key, math.max(left, lease)) -- as in lib/vote.lua
         redis.call('SET', key, string.sub(value, 1, -2) .. 'h', 'PX', math.max(left, lease))
+        local lock_key = key
+        -- @include lib/channel.lua
+        -- @include lib/told.lua
+        tell_end(queue_key, lease, 3) -- who stands behind knows the lease of an owner before
       elseif left < lease then
         redis.call('PEXPIRE', key, lease)
       end

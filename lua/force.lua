@@ -1,11 +1,12 @@
 -- Takes a lock from all who own it, or from one of them, and passes it on: for operators. Whoever loses it is told before the
 -- next is, by a push "!ID KEY". Of many owners so many in one script: it is to be sent again, with what it answered.
--- KEYS lock queue fence ends   ARGV claim retention fence(0: all; else the owner whose it is), and to go on: last from (else empty, or none); shard (lib/channel.lua)
+-- KEYS lock queue fence ends   ARGV claim retention fence(all; or that of the owner who is meant), and to go on: last from (else empty, or none); shard (lib/channel.lua)
 -- Answers {from how many, now}, then if it passed it on, or there is more: {1 if somebody waits behind its new owners + 2 for more to
 -- take + 4 for more to pass on (somebody is to send a release at once), kind(0: a mutex, else its letter), limit}, and for more to take {last from}: of
 -- owners with greater fences than `last` none is meant, and of those that are left all end after `from`
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local claim, retention, only = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local watchers_key, alert_key = lock_key .. ':w', lock_key .. ':a'
+local claim, retention, everyone, only = ARGV[1], tonumber(ARGV[2]), ARGV[3] == 'all', tonumber(ARGV[3])
 local last, from, shard = tonumber(ARGV[4]), ARGV[5] ~= '' and ARGV[5] or nil, ARGV[6]
 -- @include lib/lock.lua
 -- @include lib/pass_on.lua
@@ -26,7 +27,7 @@ if redis.call('TYPE', lock_key).ok ~= 'hash' then
   if value and not owner then
     return not_a_lock()
   end
-  if not owner or last or (only > 0 and tonumber(fence) ~= only) then
+  if not owner or last or (not everyone and tonumber(fence) ~= only) then
     return {0, now}
   end
   tell(owner)
@@ -39,8 +40,11 @@ if redis.call('TYPE', lock_key).ok ~= 'hash' then
       redis.call('DEL', lock_key)
       return {1, now, 4, 0, 1}
     end
-    if redis.call('DEL', lock_key, alert_key) == 2 then
+    local deleted = redis.pcall('DEL', lock_key, alert_key)
+    if deleted == 2 then
       tell_freed()
+    elseif deleted ~= 1 then
+      redis.call('DEL', lock_key) -- as in lib/freed.lua
     end
     return {1, now}
   end
@@ -58,7 +62,7 @@ local id, weight, visited, limit, patient = '-', '0', '-', asked_limit, false
 
 local chosen, rest = {}, false
 local function choose(owner_id, owner)
-  if owner and owner.weight > 0 and owner.fence <= (last or owner.fence) and (only == 0 or owner.fence == only) then
+  if owner and owner.weight > 0 and owner.fence <= (last or owner.fence) and (everyone or owner.fence == only) then
     chosen[#chosen + 1] = {owner_id, owner}
   end
 end
@@ -79,7 +83,7 @@ if indexed then
   for _, owner_id in ipairs(ids) do
     choose(owner_id, parse_part(redis.call('HGET', lock_key, owner_id)))
   end
-  rest = is_full and (only == 0 or #chosen == 0)
+  rest = is_full and (everyone or #chosen == 0)
 else
   local all = redis.call('HGETALL', lock_key)
   for i = 1, #all, 2 do
@@ -88,7 +92,7 @@ else
 end
 -- Whoever is granted it from now on is not meant: an order in several scripts takes what there was when it came.
 if rest and not last then
-  last = only > 0 and only or next_fence(0)
+  last = only or next_fence(0)
 end
 table.sort(chosen, function(a, b) return a[2].fence < b[2].fence end)
 for _, one in ipairs(chosen) do
@@ -102,7 +106,7 @@ if #chosen > 0 or (last and not rest) then
   local _
   _, _, others, more = admit(nil, 0, #chosen > 0 and chosen[#chosen][2].fence or 0)
 end
-if used == 0 and not (unfinished and more) and redis.call('DEL', alert_key) == 1 then
+if used == 0 and not (unfinished and more) and redis.pcall('DEL', alert_key) == 1 then
   tell_freed()
 end
 local flags = (others > 0 and more and 1 or 0) + (rest and 2 or unfinished and more and 4 or 0)

@@ -140,6 +140,7 @@ end
 
 local wait, patient, keep = mode == 'wait', false, false
 local new_id, vote_floor, ahead
+local watchers_key, alert_key
 lease = tonumber(lease)
 -- @include lib/acquire.lua
 -- @include lib/acquire_free.lua

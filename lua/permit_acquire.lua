@@ -51,6 +51,9 @@ end
 if not_after > 0 and now > not_after then
   return {3, 0, now}
 end
+if known[2] then
+  redis.pcall('ZREM', queue_key, '') -- an owner asks again, which needs no memory: as in next_fence of lib/fence.lua
+end
 -- @include lib/permits.lua
 
 exact = true
@@ -106,6 +109,7 @@ if not nobody_waits then
   end
   local fence, segment, others, more, absent = admit(id, lease, 0)
   if fence then
+    tell_end(queue_key, lease, 3) -- as in extend_part
     return {1, fence, now, segment, unfinished and more and 2 or nil}
   end
   passed_on = others > 0 and (more and 1 or 0) or nil

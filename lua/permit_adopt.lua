@@ -13,9 +13,9 @@ local from, its_fence = string.match(ARGV[5], '^(%S+) (%d+)$')
 if not_after > 0 and now > not_after then
   return {3, 0, now}
 end
--- The write changes nothing. At a replica, which may not know the origin yet, the script fails there.
+-- The write changes nothing. At a replica, which may not know the origin yet, the script fails here; and at full memory the next one may need some.
+redis.call('ZREM', queue_key, '')
 local function gone()
-  redis.call('ZREM', queue_key, '')
   return {2, 0, now}
 end
 

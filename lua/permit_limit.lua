@@ -13,6 +13,7 @@ local limit, patient, shard = asked_limit, false, ARGV[6]
 -- @include lib/known.lua
 -- @include lib/permits.lua
 
+redis.call('ZREM', queue_key, '') -- changes nothing: at full memory the next write may need some
 local by, most, changes = tonumber(ARGV[4]) or 0, 1000000, ARGV[4] and ARGV[4] ~= ''
 if not (was_set and ARGV[5] == '1') then
   was_set, limit = '1', by ~= 0 and math.min(math.max(limit + by, 1), most) or asked_limit

@@ -22,7 +22,11 @@ if first_heads and not first_heads[1] then
   if before and its_weight and tonumber(first_end) > now and tonumber(ends) > now then
     taken, segment = taken - its_weight, tonumber(segment)
     if taken == 0 then
-      freed = redis.call('DEL', lock_key, lock_key .. ':a') == 2
+      local deleted = redis.pcall('DEL', lock_key, lock_key .. ':a')
+      freed = deleted == 2
+      if not freed and deleted ~= 1 then
+        redis.call('DEL', lock_key) -- a server that demands each key beforehand (lib/freed.lua)
+      end
     else
       if segment > 0 then
         map = string.sub(map, 1, segment - 1) .. '0' .. string.sub(map, segment + 1)
@@ -35,6 +39,7 @@ if first_heads and not first_heads[1] then
     end
   end
 end
+local watchers_key, alert_key = lock_key .. ':w', lock_key .. ':a'
 -- @include lib/line.lua
 -- @include lib/freed.lua
 
@@ -42,6 +47,8 @@ if freed then
   tell_freed()
   return {1, 0, 0, now}
 end
+-- To give back must not fail for want of memory, nor must what comes before it: as in next_fence of lib/fence.lua.
+redis.pcall('ZREM', queue_key, '')
 -- @include lib/permits.lua
 
 exact = patient or not mine
@@ -52,11 +59,12 @@ if mine and keep then
   return {2, mine.fence, told_of(mine), now, unfinished and 2 or nil}
 end
 
-local floor = 0
+local floor, was_first = 0, false
 if mine and rest == 0 and one_is_awaited(limit - used + mine.weight) then
   return {3, 0, 1, now}
 end
 if not mine then
+  was_first = used > 0 and redis.call('ZRANGE', queue_key, 0, 0)[1] == entry
   redis.call('ZREM', queue_key, entry)
   first_heads = nil
 elseif rest > 0 then
@@ -70,7 +78,12 @@ else
 end
 
 local _, _, others, more_wait = admit(nil, 0, floor)
-if used == 0 and not (unfinished and more_wait) and redis.call('DEL', alert_key) == 1 then
+if used == 0 and not (unfinished and more_wait) and redis.pcall('DEL', alert_key) == 1 then
   tell_freed()
+end
+-- As in lib/release.lua: the next one now is first, or nobody looks whether a new owner has taken its part.
+local left = math.max(0, math.ceil((first_end - now) / 1000))
+if not mine and used > 0 and more_wait and (was_first or left <= claim) then
+  tell_end(queue_key, left, was_first and 1 or 3)
 end
 return {mine and 1 or 0, (others > 0 and 1 or 0) + (unfinished and more_wait and 2 or 0), more_wait and 1 or 0, now}

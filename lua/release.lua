@@ -19,14 +19,19 @@ local plain = value and not (keep or new_id) and string.find(value, id .. ' ', 1
 local line = plain and redis.call('ZCARD', queue_key)
 if line == 0 and
    (not vote_floor or (tonumber(redis.call('GET', fence_key) or 0) or 0) >= vote_floor) then
-  if redis.call('DEL', lock_key, lock_key .. ':a') == 1 then
+  local deleted = redis.pcall('DEL', lock_key, lock_key .. ':a')
+  if deleted == 1 then
     return 1
   end
-  freed = true
+  freed = deleted == 2
+  if not freed and redis.call('DEL', lock_key) == 1 then -- a server that demands each key beforehand (lib/freed.lua)
+    return 1
+  end
 end
 
 local lease, claim, retention, shard = tonumber(ARGV[3] or 30000), tonumber(ARGV[4] or 3000), ARGV[5] or '630000', ARGV[9]
 local patient, ahead = mode == '0!' or mode == '1!', tonumber(ARGV[8])
+local watchers_key, alert_key = lock_key .. ':w', lock_key .. ':a'
 -- @include lib/release.lua
 
 if freed then

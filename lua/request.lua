@@ -1,8 +1,8 @@
 -- Asks who has a lock to let it go: writes down who asks, and tells each owner by a push "*ID KEY". Takes nothing away.
--- KEYS lock requests   ARGV fence(0: all owners; else the one whose it is) asker shard(lib/channel.lua)
+-- KEYS lock requests   ARGV fence(all; or that of the owner who is meant) asker shard(lib/channel.lua)
 -- Answers {how many are asked, now}: of many the first 100 by their fences; of more than 1000 none, as in inspect
 local lock_key, requests_key = KEYS[1], KEYS[2]
-local only, asker, shard = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local everyone, only, asker, shard = ARGV[1] == 'all', tonumber(ARGV[1]), ARGV[2], ARGV[3]
 -- @include lib/lock.lua
 -- @include lib/owners.lua
 -- @include lib/channel.lua
@@ -16,7 +16,7 @@ if not owners then
 end
 local asked, fields, longest = {}, {}, math.max(redis.call('PTTL', requests_key), 1)
 for _, owner in ipairs(owners.all) do
-  if #asked < 100 and (only == 0 or owner.fence == only) then
+  if #asked < 100 and (everyone or owner.fence == only) then
     asked[#asked + 1] = owner.id
     fields[#fields + 1] = text(owner.fence)
     fields[#fields + 1] = asker .. ' ' .. text(now)

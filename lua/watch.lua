@@ -1,7 +1,7 @@
 -- Answers whether nobody has a lock. If somebody has, writes down who wants to be told when it is free (lib/freed.lua).
--- KEYS lock   ARGV id('': only goes on telling, if it is free) lease shard(lib/channel.lua)
--- Answers {1 0 now} nobody has it · {0 left now} somebody has, and the leases of now end in that time
-local lock_key = KEYS[1]
+-- KEYS lock alert watchers   ARGV id('': only goes on telling, if it is free) lease shard(lib/channel.lua)
+-- Answers {1 0 now} nobody has it · {0 left now} somebody has: to be asked again in that time, in which the leases of now end
+local lock_key, alert_key, watchers_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, shard = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 -- @include lib/lock.lua
 -- @include lib/owners.lua
@@ -15,8 +15,8 @@ if not owners then
   return not_a_lock()
 end
 if owners.held == 0 then
-  if id == '' then
-    redis.call('DEL', alert_key)
+  -- A lease that has ended told nobody: who finds out tells the others.
+  if redis.call('DEL', alert_key) == 1 or id == '' then
     tell_freed()
   end
   return {1, 0, now}
@@ -37,5 +37,9 @@ if type(kept) == 'table' then
   -- Rather than to keep it for ever.
   redis.call('DEL', watchers_key)
   return kept
+end
+-- Where a script may touch no other keys than these, whoever gives the lock back cannot tell (lib/freed.lua).
+if type(redis.pcall('EXISTS', lock_key .. ':x')) == 'table' then
+  left = math.min(left, 3000)
 end
 return {0, left, now}

@@ -257,6 +257,21 @@ create or replace function conch.grant(id text, f bigint, t bigint, claim bigint
 $$ select pg_notify(conch.channel(conch.client(id)),
      '+ ' || id || ' ' || f || ' ' || t || ' ' || claim || ' ' || kind || ' ' || segment || ' ' || encode(k, 'hex')) $$;
 
+-- The first in line, and those who wait until nobody has it, know the lease of an owner before: when that of the owner of now ends (lua/lib/told.lua).
+create or replace function conch.tell_end(k bytea, remains bigint, most integer) returns void language sql as $$
+  select pg_notify(conch.channel(conch.client(x.id)), '~ ' || x.id || ' ' || remains || ' ' || encode(k, 'hex'))
+  from (select q.id from conch.line q where q.key = k order by q.ticket, q.id, q.rest limit most) x
+$$;
+
+create or replace function conch.tell_watchers_end(k bytea, remains bigint) returns void language sql as $$
+  select pg_notify(conch.channel(conch.client(x.id)), '~ ' || x.id || ' ' || remains || ' ' || encode(k, 'hex'))
+  from (select w.id from conch.watcher w where w.key = k order by w.at, w.id limit 3) x
+$$;
+
+create or replace function conch.is_first(k bytea, id_ text, rest_ text) returns boolean language sql as
+$$ select coalesce((select x.id = id_ and x.rest = rest_
+                    from (select q.id, q.rest from conch.line q where q.key = k order by q.ticket, q.id, q.rest limit 1) x), false) $$;
+
 create or replace function conch.tell_freed(l conch.lock) returns conch.lock language plpgsql as $$
 declare w text;
 begin

@@ -31,7 +31,7 @@ $$ select exists (select from (select q.id from conch.line q where q.key = k ord
 
 create or replace function conch.acquire(k bytea, me text, waits boolean, patient boolean, lease bigint, claim bigint, retention bigint,
   shown bigint, not_after bigint) returns bigint[] language plpgsql as $$
-declare l conch.lock; t bigint; ms bigint; q bigint; remains bigint; soon constant bigint := 20;
+declare l conch.lock; t bigint; ms bigint; q bigint; remains bigint; was_claim boolean; soon constant bigint := 20;
 begin
   if not_after = 0 then  -- the usual case: nobody has it, and nobody waits
     update conch.lock x set owner = me, owner_fence = c.t - 1577836800000000, claimed = false, owner_until = c.t / 1000 + lease,
@@ -51,9 +51,11 @@ begin
   remains := conch.quiet(greatest(lease, claim), t);
   if l.owner_until <> -1 then
     if l.owner = me then
+      was_claim := l.claimed;
       l.claimed := false;
       l.owner_until := greatest(l.owner_until, ms + lease);
       perform conch.put(l);
+      if was_claim then perform conch.tell_end(k, lease, 3); end if;
       return array[1, l.owner_fence, t];
     end if;
     remains := greatest(l.owner_until - ms, remains);
@@ -76,6 +78,7 @@ begin
       return case when waits then array[0, soon, t, q] else array[2, soon, t] end;
     end if;
     l := conch.pass_on(l, me, lease, claim, retention, 0, t);
+    if l.owner_until <> -1 and l.owner = me then perform conch.tell_end(k, lease, 3); end if;
   end if;
   if l.owner_until = -1 then
     l := conch.next_fence(l, 0, retention, t);
@@ -102,6 +105,7 @@ begin
     l.owner_until := greatest(l.owner_until, ms + lease);
   elsif l.owner_until <> -1 and l.owner || ' ' || l.owner_fence = origin then
     l.owner := me; l.claimed := false; l.owner_until := ms + lease;
+    perform conch.tell_end(k, lease, 3);
   else
     return array[2, 0, t];
   end if;
@@ -151,7 +155,7 @@ end $$;
 create or replace function conch.release(k bytea, me text, keep boolean, patient boolean, lease bigint, claim bigint, retention bigint, again text)
 returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; ms bigint; q bigint; mine boolean; floor bigint; remains bigint;
-  seen tid; l_until bigint; f bigint; head text; place tid; others boolean; clock bigint; told text;
+  was_claim boolean; was_first boolean; seen tid; l_until bigint; f bigint; head text; place tid; others boolean; clock bigint; told text;
 begin
   if not keep and again = '' then  -- the usual cases: it is the owner's, and nobody waits ...
     update conch.lock x set owner_until = -1 from (select conch.now_us() / 1000 as ms) c
@@ -191,14 +195,20 @@ begin
   remains := conch.quiet(greatest(lease, claim), t);
   mine := l.owner_until <> -1 and l.owner = me;
   if mine and keep then
+    was_claim := l.claimed;
     l.claimed := false;
     l.owner_until := greatest(l.owner_until, ms + lease);
     perform conch.put(l);
+    if was_claim then perform conch.tell_end(k, lease, 3); end if;
     return array[2, l.owner_fence, 0, t];
   end if;
   floor := case when mine then l.owner_fence else 0 end;
   if not mine then
+    was_first := l.owner_until <> -1 and l.waiting and conch.is_first(k, me, '');
     l := conch.leave_line(l, me, '');
+    if l.owner_until <> -1 and again = '' and (was_first or l.claimed) then
+      perform conch.tell_end(k, l.owner_until - ms, case when was_first then 1 else 3 end);
+    end if;
     if l.owner_until <> -1 or remains > 0 then
       if again <> '' then
         if l.owner_until <> -1 then remains := greatest(remains, l.owner_until - ms); end if;
@@ -239,7 +249,7 @@ end $$;
 
 create or replace function conch.renew(ks bytea[], ids text[], fences bigint[], leases bigint[], retention bigint)
 returns bigint[] language plpgsql as $$
-declare l conch.lock; t bigint; ms bigint; r bigint[]; ok integer;
+declare l conch.lock; t bigint; ms bigint; r bigint[]; ok integer; was_claim boolean;
 begin
   perform conch.lock_rows(ks, false);
   t := conch.now_us();
@@ -247,13 +257,18 @@ begin
   perform conch.quiet((select max(x) from unnest(leases) x), t);
   r := array[t];
   for i in 1 .. cardinality(ks) loop
+    if retention <> 0 then select x.claimed into was_claim from conch.lock x where x.key = ks[i]; end if;
     update conch.lock x set claimed = false, owner_until = greatest(x.owner_until, ms + leases[i])
-    where x.key = ks[i] and x.owner = ids[i] and x.owner_until >= ms and (fences[i] = 0 or x.owner_fence = fences[i])
+    where x.key = ks[i] and x.owner = ids[i] and x.owner_until >= ms and (fences[i] is null or x.owner_fence = fences[i])
     returning * into l;
     get diagnostics ok = row_count;
     if ok > 0 and retention <> 0 then
       l := conch.keep_fence(conch.without_expired(l, ms), l.owner_fence, retention, t);
       perform conch.put(l);
+      if was_claim then
+        perform conch.tell_end(ks[i], leases[i], 3);
+        perform conch.tell_watchers_end(ks[i], leases[i]);
+      end if;
     end if;
     r := r || ok::bigint;
   end loop;

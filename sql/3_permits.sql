@@ -177,6 +177,7 @@ begin
   select * into mine from conch.part p where p.key = k and p.id = me and p.ends > t;
   if found then
     l := conch.extend_part(l, me, lease, retention, t);
+    if mine.claimed then perform conch.tell_end(k, lease, 3); end if;
     r := conch.let_in(l, '', me, patient, 0, 0, claim, retention, t);
     perform conch.put(r.l);
     return array[1, mine.fence, t, case when weight = 0 then mine.weight else mine.segment end];
@@ -204,6 +205,7 @@ begin
       return case when waits then array[0, soon, t, q, 0] else array[2, soon, t, 0, 0] end;
     end if;
     if r.fence is not null then
+      perform conch.tell_end(k, lease, 3);
       perform conch.put(l);
       return array[1, r.fence, t, r.segment];
     end if;
@@ -255,7 +257,7 @@ end $$;
 
 create or replace function conch.release_permit(k bytea, me text, keep boolean, patient boolean, lease bigint, claim bigint, retention bigint,
   kind integer, lim bigint, weight bigint, visited text, keeps bigint) returns bigint[] language plpgsql as $$
-declare l conch.lock; t bigint; mine conch.part; r conch.let_in; is_mine boolean; floor bigint := 0;
+declare l conch.lock; t bigint; mine conch.part; r conch.let_in; is_mine boolean; was_first boolean := false; floor bigint := 0; remains bigint;
 begin
   l := conch.load(k);
   t := conch.now_us();
@@ -265,6 +267,7 @@ begin
   is_mine := found;
   if is_mine and keep then
     l := conch.extend_part(l, me, lease, retention, t);
+    if mine.claimed then perform conch.tell_end(k, lease, 3); end if;
     r := conch.let_in(l, '', me, patient, 0, 0, claim, retention, t);
     perform conch.put(r.l);
     return array[2, mine.fence, case when weight = 0 then mine.weight else mine.segment end, t];
@@ -274,6 +277,7 @@ begin
     return array[3, 0, 1, t];
   end if;
   if not is_mine then
+    was_first := l.used > 0 and l.waiting and conch.is_first(k, me, ' ' || weight || ' ' || visited);
     l := conch.leave_line(l, me, ' ' || weight || ' ' || visited);
   elsif keeps > 0 then
     floor := mine.fence;
@@ -287,13 +291,17 @@ begin
   r := conch.let_in(l, '', me, patient, 0, floor, claim, retention, t);
   l := r.l;
   if l.used = 0 and conch.quiet(0, t) = 0 then l := conch.tell_freed(l); end if;
+  remains := greatest(0, (l.first_end - t + 999) / 1000);
+  if not is_mine and l.used > 0 and l.waiting and (was_first or remains <= claim) then
+    perform conch.tell_end(k, remains, case when was_first then 1 else 3 end);
+  end if;
   perform conch.put(l);
   return array[is_mine::int, (r.others > 0)::int, l.waiting::int, t];
 end $$;
 
 create or replace function conch.renew_permits(ks bytea[], ids text[], fences bigint[], leases bigint[], retention bigint)
 returns bigint[] language plpgsql as $$
-declare l conch.lock; t bigint; ms bigint; r bigint[]; f bigint; ok boolean;
+declare l conch.lock; t bigint; ms bigint; r bigint[]; f bigint; ok boolean; was_claim boolean;
 begin
   perform conch.lock_rows(ks, false);
   t := conch.now_us();
@@ -301,8 +309,9 @@ begin
   perform conch.quiet((select max(x) from unnest(leases) x), t);
   r := array[t];
   for i in 1 .. cardinality(ks) loop
+    if retention <> 0 then select p.claimed into was_claim from conch.part p where p.key = ks[i] and p.id = ids[i]; end if;
     update conch.part p set claimed = false, ends = greatest(p.ends, t + leases[i] * 1000) from conch.lock x
-    where x.key = ks[i] and x.hash_until >= ms and p.key = ks[i] and p.id = ids[i] and p.ends > t and (fences[i] = 0 or p.fence = fences[i])
+    where x.key = ks[i] and x.hash_until >= ms and p.key = ks[i] and p.id = ids[i] and p.ends > t and (fences[i] is null or p.fence = fences[i])
     returning p.fence into f;
     ok := found;
     if ok then
@@ -310,6 +319,10 @@ begin
       l := conch.live(l, leases[i], t);
       if retention <> 0 then l := conch.keep_fence(conch.without_expired(l, ms), f, retention, t); end if;
       perform conch.put(l);
+      if retention <> 0 and was_claim then
+        perform conch.tell_end(ks[i], leases[i], 3);
+        perform conch.tell_watchers_end(ks[i], leases[i]);
+      end if;
     end if;
     r := r || ok::int::bigint;
   end loop;

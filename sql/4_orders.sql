@@ -45,7 +45,8 @@ begin
   return array[t, w, count_, taken, case when several then l.lim else 1 end, case when several then l.kind else 0 end] || r || asked;
 end $$;
 
-create or replace function conch.force(k bytea, claim bigint, retention bigint, f bigint) returns bigint[] language plpgsql as $$
+-- `everyone`: from all of its owners; else from the one with that fence.
+create or replace function conch.force(k bytea, claim bigint, retention bigint, everyone boolean, f bigint) returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; r conch.let_in; p conch.part; n bigint := 0; last bigint := 0; is_owned boolean;
 begin
   l := conch.load(k);
@@ -53,7 +54,7 @@ begin
   l := conch.without_expired(l, t / 1000);
   perform conch.quiet(claim, t);
   if l.hash_until = -1 then
-    if l.owner_until = -1 or (f > 0 and l.owner_fence <> f) then return array[0, t]; end if;
+    if l.owner_until = -1 or (not everyone and l.owner_fence <> f) then return array[0, t]; end if;
     perform conch.tell(l.owner, '!', k);
     l.owner_until := -1;
     if l.waiting then l := conch.pass_on(l, null, 0, claim, retention, l.owner_fence, t); end if;
@@ -63,7 +64,7 @@ begin
     return case when is_owned then array[1, t, l.waiting::int, 0, 1] else array[1, t] end;
   end if;
   l := conch.permits(l, l.kind, l.lim, retention, t);
-  for p in select * from conch.part x where x.key = k and x.weight > 0 and (f = 0 or x.fence = f) order by x.fence loop
+  for p in select * from conch.part x where x.key = k and x.weight > 0 and (everyone or x.fence = f) order by x.fence loop
     perform conch.tell(p.id, '!', k);
     l := conch.take_back(l, p, retention, t);
     n := n + 1;
@@ -79,14 +80,14 @@ begin
   return case when r.others > 0 then array[n, t, l.waiting::int, l.kind, l.lim] else array[n, t] end;
 end $$;
 
-create or replace function conch.ask(k bytea, f bigint, asker_ text) returns bigint[] language plpgsql as $$
+create or replace function conch.ask(k bytea, everyone boolean, f bigint, asker_ text) returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; ms bigint; p conch.part; n bigint := 0; longest bigint := 1;
 begin
   l := conch.load(k);
   t := conch.now_us();
   ms := t / 1000;
   l := conch.without_expired(l, ms);
-  for p in select * from conch.owners(l, t) o where f = 0 or o.fence = f limit 100 loop
+  for p in select * from conch.owners(l, t) o where everyone or o.fence = f limit 100 loop
     n := n + 1;
     longest := greatest(longest, conch.owner_left(p, t, l.hash_until <> -1));
     insert into conch.request values (k, p.fence, asker_, t) on conflict (key, owner_fence) do update set asker = excluded.asker, at = excluded.at;
@@ -116,10 +117,8 @@ begin
     longest := greatest(longest, conch.owner_left(p, t, l.hash_until <> -1));
   end loop;
   if n = 0 and not many and remains = 0 then
-    if me = '' then
-      l.alert_until := ms;
-      l := conch.tell_freed(l);
-    end if;
+    if me = '' then l.alert_until := ms; end if;
+    l := conch.tell_freed(l);  -- a lease that has ended told nobody: who finds out tells the others
     perform conch.put(l);
     return array[1, 0, t];
   end if;

@@ -75,10 +75,10 @@ using inspect_handler = asio::any_completion_handler<void(error_code, lock_statu
 using force_handler = asio::any_completion_handler<void(error_code, std::uint32_t)>;
 
 CONCH_API void start_inspect(settings_ptr lock, inspect_handler handler);
-/// `fence`: the token of the holder that is to lose the lock; 0: all holders; negative: errc::invalid_config.
-CONCH_API void start_force(settings_ptr const& lock, std::int64_t fence, force_handler handler);
+/// `fence`: the token of the holder that is to lose the lock; none: all holders; not positive: errc::invalid_config.
+CONCH_API void start_force(settings_ptr const& lock, std::optional<std::int64_t> fence, force_handler handler);
 /// The same, of the holder that is asked to let go.
-CONCH_API void start_request(settings_ptr const& lock, std::int64_t fence, force_handler handler);
+CONCH_API void start_request(settings_ptr const& lock, std::optional<std::int64_t> fence, force_handler handler);
 using free_handler = asio::any_completion_handler<void(error_code)>;
 CONCH_API void start_wait_free(settings_ptr lock, duration wait, free_handler handler);
 
@@ -121,7 +121,7 @@ class named_lock {
   /// Round trips: one, and a push for each client that loses the lock or is granted it.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, std::int64_t{0});
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, std::optional<std::int64_t>{});
   }
 
   /// The same for one holder only, as async_inspect showed it: if the lock has another holder by now, that one keeps it.
@@ -134,7 +134,7 @@ class named_lock {
   /// The same for the holder with this fencing token. A token that is not positive is nobody's: errc::invalid_config, without a message.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(std::int64_t fence, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, fence > 0 ? fence : -1);
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, std::optional{fence});
   }
 
   /// Asks the holders to let the lock go, and takes nothing away: each goes on or releases, as its program decides (hold::async_requested).
@@ -148,7 +148,7 @@ class named_lock {
   /// Round trips: one, and a push for each holder.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_request_release(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_, std::int64_t{0});
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_, std::optional<std::int64_t>{});
   }
 
   /// The same for one holder only: if the lock has another holder by now, that one is not asked.
@@ -160,7 +160,7 @@ class named_lock {
   /// The same for the holder with this fencing token. A token that is not positive: errc::invalid_config, without a message.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_request_release(std::int64_t fence, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_, fence > 0 ? fence : -1);
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_, std::optional{fence});
   }
 
   /// Waits until nobody has the lock, and takes nothing: at once if it is free, else when it is given back or the last lease ends.
@@ -202,7 +202,7 @@ class named_lock {
   };
   struct initiate_request : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
-    void operator()(Handler&& handler, detail::settings_ptr lock, std::int64_t fence) const {
+    void operator()(Handler&& handler, detail::settings_ptr lock, std::optional<std::int64_t> fence) const {
       detail::start_request(lock, fence, std::forward<Handler>(handler));
     }
   };
@@ -214,7 +214,7 @@ class named_lock {
   };
   struct initiate_force : detail::initiation_at<detail::lock_settings> {
     template <class Handler>
-    void operator()(Handler&& handler, detail::settings_ptr lock, std::int64_t fence) const {
+    void operator()(Handler&& handler, detail::settings_ptr lock, std::optional<std::int64_t> fence) const {
       detail::start_force(lock, fence, std::forward<Handler>(handler));
     }
   };

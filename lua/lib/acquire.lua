@@ -15,12 +15,12 @@ local function rival(answer, owner, state)
   return answer
 end
 
--- Who has it, for how long, in what state: of the lock that was asked for last.
-local owner, left, state
+-- Who has it, for how long, in what state: of the lock that was asked for last. And the fence of the asker's claim that this has made a hold.
+local owner, left, state, confirmed
 
--- Answers for a lock of this value. Nothing: it is free, or somebody may have to be told to come, and take() goes on.
+-- Answers for a lock of this value. Nothing: it is free, or somebody may have to be told something, and take() goes on.
 local function ask(value)
-  owner, left, state = nil, nil, nil
+  owner, left, state, confirmed = nil, nil, nil, nil
   if value then
     local fence
     owner, fence, state = parse(value)
@@ -28,10 +28,14 @@ local function ask(value)
       return not_a_lock()
     end
     if owner == id then
-      extend(lock_key, id, fence, proposal and 'h' or state, lease)
+      if extend(lock_key, id, fence, proposal and 'h' or state, lease) then
+        confirmed = tonumber(fence)
+        return nil
+      end
       return {1, tonumber(fence), now}
     end
     left = redis.call('PTTL', lock_key)
+    left = left == -1 and longest_lease or left
     if not wait then
       return rival({2, left, now}, owner, state)
     end

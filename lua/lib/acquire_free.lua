@@ -5,6 +5,10 @@
 local function take()
   exact = true
 
+  if confirmed then
+    tell_end(queue_key, lease, 3) -- who stands behind knows the lease of the owner before
+    return {1, confirmed, now}
+  end
   if owner then
     awaited(id, 0)  -- nobody yet, but they are told to come: who has the lock may never give it back
     return rival({0, left, now, ticket}, owner, state)
@@ -33,6 +37,8 @@ local function take()
     local digits
     fence, digits = next_fence(floor)
     own(id, digits, state_of_mine, lease)
+  elseif not proposal then
+    tell_end(queue_key, lease, 3) -- as above
   end
   return granted(fence, proposal)
 end

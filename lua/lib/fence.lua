@@ -1,4 +1,4 @@
--- The caller defines fence_key, retention.
+-- The caller defines fence_key, retention, and where something is given back queue_key.
 --
 --   fence_key  string  the highest server part of a fence
 -- @include lib/time.lua
@@ -34,6 +34,9 @@ local function next_fence(floor, found)
   if not before and type(answer) == 'table' then
     if gives_back and string.find(answer.err, 'WRONGTYPE', 1, true) then
       redis.call('DEL', gives_back)
+    elseif gives_back and string.find(answer.err, 'OOM', 1, true) then
+      -- To give back must not fail for want of memory: the server refuses it only to a script that has written nothing yet. This changes nothing.
+      redis.pcall('ZREM', queue_key, '')
     end
     -- Fails once more, and ends the script with its words. Or it does not, and tells what was there.
     before = tonumber(redis.call('SET', fence_key, digits, 'PX', kept(fence), 'GET') or 0)

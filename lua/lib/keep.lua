@@ -5,6 +5,7 @@ local function keep_fence(key, fence, kept_for)
     local before = tonumber(redis.call('GET', key) or 0) or 0
     local lives = kept_for + math.max(0, math.ceil((math.max(before, fence) - clock) / 1000))
     if before < fence then
+      redis.call('PEXPIRE', key, text(lives)) -- as in lib/vote.lua
       redis.call('SET', key, text(fence), 'PX', text(lives))
     elseif redis.call('PTTL', key) < lives then
       redis.call('PEXPIRE', key, text(lives))

@@ -8,6 +8,9 @@
 -- else. What is left is for the next script: whoever got the answer asks again at once.
 local most_steps = 100
 
+-- Of a key whose end somebody has taken away (PERSIST), for which PTTL answers -1: it lives as long as the longest lease.
+local longest_lease = 86400000
+
 local function not_a_lock()
   return redis.error_reply('WRONGTYPE ' .. lock_key .. ' holds something that is not a lock')
 end
@@ -25,7 +28,14 @@ local function enqueue(id, ticket, lock_left, lease)
       ticket = last[2] + 1
     end
   end
-  local is_new = redis.call('ZADD', queue_key, 'LT', text(ticket), id) == 1
+  local added = redis.pcall('ZADD', queue_key, 'LT', text(ticket), id)
+  if added ~= 1 and added ~= 0 then
+    if gives_back and string.find(added.err, 'OOM', 1, true) then
+      redis.pcall('ZREM', queue_key, '') -- as in next_fence
+    end
+    added = redis.call('ZADD', queue_key, 'LT', text(ticket), id)
+  end
+  local is_new = added == 1
   if not is_new then
     ticket = tonumber(redis.call('ZSCORE', queue_key, id))
   end

@@ -12,7 +12,8 @@ local function owners_of(key)
       if not id then
         return nil
       end
-      all[1] = {id = id, fence = tonumber(fence), state = state, left = redis.call('PTTL', key), weight = 1, segment = 0}
+      local left = redis.call('PTTL', key)
+      all[1] = {id = id, fence = tonumber(fence), state = state, left = left == -1 and longest_lease or left, weight = 1, segment = 0}
       held, taken = 1, 1
     end
   else

@@ -156,9 +156,13 @@ end
 
 -- Makes my lease at least `lease` from now, and a claim a hold.
 local function extend_part(lease)
+  local was_claim = mine.state == 'c'
   mine.state, mine.ends = 'h', math.max(mine.ends, now + lease * 1000)
   write(id, mine)
   live(lease)
+  if was_claim then
+    tell_end(queue_key, lease, 3) -- who stands in line knows the leases of the owners before
+  end
 end
 
 local function own_part(owner_id, size, fence, state, lease, segment, for_whom)

@@ -1,6 +1,7 @@
 -- Reaching those in line by the channels of their clients, on top of lib/channel.lua. The caller also defines lock_key, queue_key.
 --
 -- @include lib/channel.lua
+-- @include lib/told.lua
 
 -- Publishes to the client of `id`, and answers whether it heard. Only to this server's own subscribers: after a role change a
 -- client may still be connected to what is a replica now. There it would hear what this server does not count, and two

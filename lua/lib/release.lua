@@ -1,12 +1,16 @@
 -- What gives a mutex back, or leaves its line: for lua/release.lua, and for each lock of lua/gathered.lua. The caller defines
--- lock_key, queue_key, fence_key, and of the request: id, keep, patient, lease, claim, retention, new_id, vote_floor, ahead, shard.
+-- lock_key, queue_key, fence_key, watchers_key, alert_key, and of the request: id, keep, patient, lease, claim, retention, new_id, vote_floor, ahead, shard.
 -- @include lib/lock.lua
 -- @include lib/pass_on.lua
 -- @include lib/vote.lua
 -- @include lib/freed.lua
 
 local function free(was_owner)
-  if redis.call('DEL', lock_key, alert_key) > was_owner then
+  local deleted = redis.pcall('DEL', lock_key, alert_key)
+  if type(deleted) ~= 'number' then
+    deleted = redis.call('DEL', lock_key) -- as in lib/freed.lua
+  end
+  if deleted > was_owner then
     tell_freed()
   end
 end
@@ -14,15 +18,18 @@ end
 -- Of a lock of this value; `line`: how many are in line, if that is known. Answers as lua/release.lua.
 local function give_back(value, line)
   local was_owner, floor = 0, math.max(vote_floor or 0, ahead or 0)
+  local owner, fence, state
 
   if value then
-    local owner, fence, state = parse(value)
+    owner, fence, state = parse(value)
     if not owner then
       return not_a_lock()
     end
     if owner == id then
       if keep then
-        extend(lock_key, id, fence, vote_floor and 'h' or state, lease)
+        if extend(lock_key, id, fence, vote_floor and 'h' or state, lease) then
+          tell_end(queue_key, lease, 3)
+        end
         return {2, tonumber(fence), 0, now}
       end
       was_owner, floor = 1, math.max(floor, tonumber(fence))
@@ -34,12 +41,18 @@ local function give_back(value, line)
 
   exact = patient or was_owner == 0
   if was_owner == 0 then
+    local was_first = value and redis.call('ZRANGE', queue_key, 0, 0)[1] == id
     redis.call('ZREM', queue_key, id)
     if value then
+      local left = redis.call('PTTL', lock_key)
+      left = left == -1 and longest_lease or left
       if not new_id then
+        -- The next one now is first; or nobody will look whether the owner has taken the lock, since who has passed it on goes.
+        if was_first or state == 'c' then
+          tell_end(queue_key, left, was_first and 1 or 3)
+        end
         return {0, 0, 0, now}
       end
-      local left = redis.call('PTTL', lock_key)
       return {0, 0, 1, now, 0, left, (enqueue(new_id, 0, left, lease))}
     end
   end

@@ -161,21 +161,21 @@ void start_inspect(settings_ptr lock, inspect_handler handler) {
 
 namespace {
 
-/// `fence`: that of the one holder that is meant.
-void ask_of_holders(kind what, settings_ptr const& lock, std::int64_t fence, force_handler handler) {
+/// `fence`: that of the one holder that is meant; none: all of them. A token below 4096 is of no grant: the server knows none with its part of it.
+void ask_of_holders(kind what, settings_ptr const& lock, std::optional<std::int64_t> fence, force_handler handler) {
   auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, what, lock->name, count_of, std::move(handler));
-  q->fence = fence / engine::hand_offs_per_grant;
-  if (fence < 0) q->why = make_error_code(errc::invalid_config, "the fencing token of a holder is positive");
+  if (fence) q->fence = *fence / engine::hand_offs_per_grant;
+  if (fence && *fence <= 0) q->why = make_error_code(errc::invalid_config, "the fencing token of a holder is positive");
   ask(q);
 }
 
 }  // namespace
 
-void start_force(settings_ptr const& lock, std::int64_t fence, force_handler handler) {
+void start_force(settings_ptr const& lock, std::optional<std::int64_t> fence, force_handler handler) {
   ask_of_holders(kind::force, lock, fence, std::move(handler));
 }
 
-void start_request(settings_ptr const& lock, std::int64_t fence, force_handler handler) {
+void start_request(settings_ptr const& lock, std::optional<std::int64_t> fence, force_handler handler) {
   ask_of_holders(kind::request, lock, fence, std::move(handler));
 }
 

@@ -31,12 +31,12 @@ struct order {
 
   kind what = kind::inspect;
   std::string name;
-  std::int64_t fence = 0;  // force, request: the fence of the owner that is meant; 0: all owners are
-  std::uint32_t size = 0;  // set_limit: the new limit; downgrade: what is left of the permit
-  std::int64_t by = 0;     // set_limit: is added to the present limit, or to `size` if the lock is not in use; 0: `size` is the new limit
-  bool if_unset = false;   // set_limit: not if it was set before
-  grant_id id = 0;         // downgrade, wait_free: set by the backend
-  engine::permit permit;   // downgrade: the permit as it was asked for
+  std::optional<std::int64_t> fence{};  // force, request: the fence of the owner that is meant; none: all owners are
+  std::uint32_t size = 0;               // set_limit: the new limit; downgrade: what is left of the permit
+  std::int64_t by = 0;    // set_limit: is added to the present limit, or to `size` if the lock is not in use; 0: `size` is the new limit
+  bool if_unset = false;  // set_limit: not if it was set before
+  grant_id id = 0;        // downgrade, wait_free: set by the backend
+  engine::permit permit;  // downgrade: the permit as it was asked for
 };
 
 /// A question or an order about a lock. The backend sends it again after a reconnect, until the server answers or `offline_timeout` is
@@ -57,7 +57,8 @@ struct admin_request : order, list_hook<admin_request> {
   std::uint64_t serial = 0;
   bool written = false;                      // written and not answered yet
   std::int64_t taken = 0;                    // force: how many owners the scripts so far have taken it from
-  std::int64_t last = 0, from_us = 0;        // force: where the next script goes on (force_command)
+  std::optional<std::int64_t> last{};        // force: where the next script goes on ...
+  std::int64_t from_us = 0;                  // ... (force_command)
   time_point wait_ends = time_point::max();  // wait_free: not of one question
   bool is_known = false;                     // wait_free: the server has it, and will tell
   time_point until{};

@@ -163,7 +163,8 @@ void cohort::stop_waiting(acquisition& a, error_code why, cancel_type type, time
   bool const asked = s.at == place::state::asking || s.at == place::state::in_line;
   if (!asked || !e.waiting.has_one()) {
     finish(a, acquired::failed, why, now);
-    retire(e);
+    if (e.proving && e.waiting.empty()) give_back(e, nullptr, now);  // nobody is left to hand it to
+    else retire(e);
     return;
   }
   if (!s.written || type == cancel_type::terminal) {
@@ -254,11 +255,10 @@ void cohort::end_hold(acquisition& a, bool tell, time_point now) {
   if (owns) e->holder = nullptr;
 
   if (was_held && can_hand_off(*e, now)) {
-    ++e->hand_offs;
-    ++stats_.grants_local;
     enter(a, acquisition::phase::over);
     if (tell) shell_.on_released(a, true, {});
-    deliver(*e, grant_path::handed_off, now);
+    if (is_proved(*e, now)) hand_off(*e, now);
+    else prove(*e, now);
     return;
   }
   // The release of a valid hold waits for the server's answer. A release that comes too late has nothing to wait for.
@@ -329,7 +329,11 @@ bool cohort::end_something(lock_entry& e, time_point now) {
     }
     return true;
   }
-  if (e.holder == nullptr) return false;
+  if (e.holder == nullptr && !e.proving) return false;
+  if (e.holder == nullptr) {
+    give_back(e, nullptr, now);
+    return true;
+  }
   acquisition& a = *e.holder;
   if (a.at == acquisition::phase::detaching) {
     end_detaching(a, make_error_code(errc::closed), now);
@@ -345,7 +349,7 @@ bool cohort::end_something(lock_entry& e, time_point now) {
 bool cohort::idle() noexcept {
   if (ending()) return false;
   bool held = false;
-  for_each_entry([&](lock_entry& e) { held = held || e.holder != nullptr; });
+  for_each_entry([&](lock_entry& e) { held = held || e.holder != nullptr || e.proving; });
   return !held;
 }
 
@@ -432,10 +436,60 @@ bool cohort::can_hand_off(lock_entry& e, time_point now) {
   return now + (deadline_of(e) - lost_at) < lost_at;
 }
 
+/// Has the server said just now that the lock is ours? A server that loses its data, or a lock that somebody deletes, tells nobody: who is granted
+/// the lock then has a greater token than one that is handed on later. So nothing is handed on by an old word, nor without a connection.
+bool cohort::is_proved(lock_entry const& e, time_point now) const {
+  constexpr milliseconds lasts{5};  // the default of local_slice: a grant needs no second word for its slice
+  return CONCH_MUTANT(handed_on_unproved) || (now - e.proved_at <= lasts && backend_->connected());
+}
+
+/// The next in the local line holds the lock from now on, by the grant that there is.
+void cohort::hand_off(lock_entry& e, time_point now) {
+  ++e.hand_offs;
+  ++stats_.grants_local;
+  deliver(e, grant_path::handed_off, now);
+}
+
+/// Asks the server first whether the lock is still ours. Nobody holds it meanwhile.
+void cohort::prove(lock_entry& e, time_point now) {
+  place& s = *e.place;
+  e.proving = true;
+  e.proving_since = now;
+  e.ends = s.renew_until = time_point::max();
+  e.renew_at = now;
+  timers_.arm(e.watch, now);
+}
+
+/// The question is due, or its answer late. Near the end of the grant the server is asked for a new one instead.
+void cohort::go_on_proving(lock_entry& e, time_point now) {
+  if (now >= lose_at(e)) {
+    give_back(e, nullptr, now);
+    return;
+  }
+  if (now >= e.renew_at) {
+    due_.push_back(e.place.get());
+    e.renew_at = now + std::max<duration>(e.place->lease / 30, milliseconds{20});
+  }
+  timers_.arm(e.watch, std::min(e.renew_at, lose_at(e)));
+}
+
+/// The lock is ours: of an answer to a question from before the release that is not known. The line may have changed meanwhile.
+void cohort::proved(lock_entry& e, time_point now) {
+  if (e.place->heard_from < e.proving_since) return;
+  if (!can_hand_off(e, now)) {
+    give_back(e, nullptr, now);
+    return;
+  }
+  e.proving = false;
+  e.watch.cancel();
+  std::erase(due_, e.place.get());
+  hand_off(e, now);
+}
+
 void cohort::give_back(lock_entry& e, receipt* r, time_point now) {
   e.watch.cancel();
   std::erase(due_, e.place.get());
-  e.observed_in_line = false;
+  e.observed_in_line = e.proving = false;
   if (e.waiting.empty()) {
     backend_->release(*e.place, std::nullopt, r, now);
   } else {
@@ -501,7 +555,7 @@ void cohort::end_ungranted(acquisition& a, acquired how, error_code why) {
 void cohort::granted(place& s, bool pushed, time_point now) {
   lock_entry& e = entry_of(s);
   ++(pushed ? stats_.grants_pushed : stats_.grants_replied);
-  e.slice_began = now;
+  e.slice_began = e.proved_at = now;
   e.requested = false;
   adoption const* const adopted = e.waiting.empty() ? nullptr : e.waiting.front().adopts.get();
   e.hand_offs = adopted == nullptr || CONCH_MUTANT(adopted_index_anew) ? 0 : adopted->first_index;
@@ -566,6 +620,11 @@ void cohort::attempt_failed(place& s, error_code why, time_point now) {
 
 void cohort::extended(place& s, time_point now) {
   lock_entry& e = entry_of(s);
+  e.proved_at = now;
+  if (e.proving) {
+    proved(e, now);
+    return;
+  }
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
   if (a.at == acquisition::phase::detaching) {
@@ -593,6 +652,7 @@ void cohort::lost(place& s, time_point now) {
   lock_entry& e = entry_of(s);
   e.watch.cancel();
   std::erase(due_, &s);
+  e.proving = false;
   if (acquisition* const a = e.holder) {
     e.holder = nullptr;
     if (a->at == acquisition::phase::holding && !CONCH_MUTANT(loss_not_told)) tell_lost(*a, make_error_code(errc::lost), now);

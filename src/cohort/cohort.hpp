@@ -146,9 +146,12 @@ struct lock_entry : list_hook<lock_entry> {
   acquisition* holder = nullptr;
   int hand_offs = 0;                    // of the present grant; the index in the fencing token
   bool requested = false;               // another client asks for the present grant
+  bool proving = false;                 // nobody holds it: it is handed on when the server has said that it is still ours
   bool observed_in_line = false;        // that the present request is in line was told to those who look on
   time_point ends = time_point::max();  // the hold is over then at the latest, whatever the servers say
   time_point slice_began{};
+  time_point proved_at{};      // when the server's last word that it is ours was heard
+  time_point proving_since{};  // a word to a question from before that proves nothing
   time_point renew_at{};
   timer watch;
 };
@@ -228,6 +231,11 @@ class cohort final : public backend_events {
   void ask_if_needed(lock_entry& e, time_point now);
   void deliver(lock_entry& e, grant_path how, time_point now);
   bool can_hand_off(lock_entry& e, time_point now);
+  bool is_proved(lock_entry const& e, time_point now) const;
+  void hand_off(lock_entry& e, time_point now);
+  void prove(lock_entry& e, time_point now);
+  void go_on_proving(lock_entry& e, time_point now);
+  void proved(lock_entry& e, time_point now);
   void give_back(lock_entry& e, receipt* r, time_point now);
   error_code told(failed_task::kind what, error_code why, std::string_view name, duration after = duration::zero()) const;
   error_code refusal(acquisition const& a, error_code why, std::string_view name, time_point now) const;

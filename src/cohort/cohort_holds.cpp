@@ -49,6 +49,10 @@ void cohort::schedule(lock_entry& e, time_point now) {
 }
 
 void cohort::watch(lock_entry& e, time_point now) {
+  if (e.proving) {
+    go_on_proving(e, now);
+    return;
+  }
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
   place& s = *e.place;

@@ -76,6 +76,15 @@ void connection::on_request(std::string_view name, engine::grant_id id) {
 }
 
 /// As on_grant.
+void connection::on_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left) {
+  auto keep = host_.keep();
+  if (keep == nullptr) return;
+  asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id, left] {
+    host_.enter_and_complete([&](time_point now) { events().told_end(name, id, left, now); });
+  });
+}
+
+/// As on_grant.
 void connection::on_freed(std::string_view name, engine::grant_id id, bool more) {
   auto keep = host_.keep();
   if (keep == nullptr) return;

@@ -79,10 +79,25 @@ struct store::script_context {
     e.owner_until = now_ms() + lease;
   }
 
-  void extend(std::int64_t lease, bool confirms = true) {
-    if (confirms) e.claimed = false;
+  /// Whether this has made a claim a hold.
+  bool extend(std::int64_t lease, bool confirms = true) {
+    bool const was_claim = confirms && std::exchange(e.claimed, false);
     e.owner_until = now_ms() + std::max(owner_left(), lease);
+    return was_claim;
   }
+
+  /// lua/lib/told.lua, with the line and with the watchers
+  void tell_end(std::int64_t left, std::size_t most = 3) { tell_end_to(e.line, left, most); }
+  void tell_watchers_end(std::int64_t left) { tell_end_to(e.watchers, left, 3); }
+
+  void tell_end_to(std::map<std::pair<std::int64_t, std::string>, engine::grant_id> const& whom, std::int64_t left, std::size_t most) {
+    for (auto at = whom.begin(); at != whom.end() && most != 0; ++at, --most) {
+      auto const heard = in.listeners_.find(std::string_view{at->first.second}.substr(0, at->first.second.find('.')));
+      if (heard != in.listeners_.end()) heard->second->on_end(e.name, at->second, std::chrono::milliseconds{left});
+    }
+  }
+
+  bool is_first(std::string_view in_line) const { return !e.line.empty() && e.line.begin()->first.second == in_line; }
 
   std::int64_t enqueue(grant const& id, std::int64_t ticket, std::int64_t lock_left, std::int64_t lease) {
     if (ticket == 0) {

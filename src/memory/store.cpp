@@ -135,6 +135,7 @@ store::acquired store::adopt(script_context& m, protocol::acquire_command const&
     m.extend(c.lease.count());
   } else if (e.owned() && e.owner.text + ' ' + std::to_string(e.owner_fence) == c.origin) {
     m.own({id_text(m.client, c.id), c.id}, e.owner_fence, false, c.lease.count());
+    m.tell_end(c.lease.count());
   } else {
     return reply{.what = kind::busy, .server_us = m.now_us};
   }
@@ -159,7 +160,7 @@ store::acquired store::acquire(script_context& m, protocol::acquire_command cons
 
   if (e.owned()) {
     if (e.owned_by(m.client, c.id)) {
-      m.extend(lease, !vote);
+      if (m.extend(lease, !vote)) m.tell_end(lease);
       return m.granted(e.owner_fence);
     }
     std::int64_t const left = m.owner_left();
@@ -172,6 +173,7 @@ store::acquired store::acquire(script_context& m, protocol::acquire_command cons
     std::int64_t const ticket = c.wait ? m.enqueue(me, c.ticket, m.claim, lease) : 0;
     script_context::passed const next = m.pass_on(me.text, lease, floor, vote);
     if (next.unfinished) return reply{.what = kind::unfinished, .ticket = ticket, .server_us = m.now_us};
+    if (next.fence && !vote) m.tell_end(lease);
     if (next.fence) return m.granted(*next.fence);
     if (next.taken) {
       return rival({.what = c.wait ? kind::queued : kind::busy,
@@ -224,17 +226,20 @@ store::released store::release(script_context& m, protocol::release_command cons
 
   bool const was_owner = e.owned_by(m.client, c.id);
   if (was_owner && c.keep) {
-    m.extend(lease, c.floor == 0);
+    if (m.extend(lease, c.floor == 0)) m.tell_end(lease);
     return reply{.what = kind::still_owned, .server_us = m.now_us, .fence = e.owner_fence};
   }
   reply given_back{.what = kind::released, .was_mine = was_owner, .server_us = m.now_us};
   std::int64_t const floor = std::max({c.floor, c.next_fence_floor, was_owner ? e.owner_fence : 0});
   bool const raised = c.floor != 0 && m.raise_fence(c.floor) < c.floor;
   if (!was_owner) {
-    m.leave_line(id_text(m.client, c.id));
+    std::string const id = id_text(m.client, c.id);
+    bool const was_first = e.owned() && m.is_first(id);
+    m.leave_line(id);
     if (e.owned()) {
-      if (!again) return given_back;
       std::int64_t const left = m.owner_left();
+      if (!again && (was_first || e.claimed)) m.tell_end(left, was_first ? 1 : 3);
+      if (!again) return given_back;
       std::int64_t const ticket = m.enqueue(*again, 0, left, lease);
       given_back.more_in_line = true;
       given_back.again = {.what = again_kind::queued, .left_ms = left, .ticket = ticket};
@@ -278,11 +283,15 @@ store::renewed store::renew(protocol::renew_command const& c, std::string_view c
   reply.locks.reserve(c.items.size());
   for (protocol::renewal const& item : c.items) {
     entry* const e = find(item.name);
-    bool const mine = e != nullptr && e->owned_by(client, item.id) && (item.fence == 0 || item.fence == e->owner_fence);
+    bool const mine = e != nullptr && e->owned_by(client, item.id) && (!item.fence || item.fence == e->owner_fence);
     if (mine) {
       script_context m{*this, *e, client, now_us, 0, c.retention.count()};
-      m.extend(item.lease.count());
-      if (c.retention.count() != 0) m.keep_fence(e->owner_fence);
+      bool const was_claim = m.extend(item.lease.count());
+      if (c.retention.count() != 0) {
+        m.keep_fence(e->owner_fence);
+        if (was_claim) m.tell_end(item.lease.count());
+        if (was_claim) m.tell_watchers_end(item.lease.count());
+      }
       put_on_agenda(*e);
     }
     reply.locks.push_back({.what = mine ? kind::renewed : kind::not_mine});
@@ -299,7 +308,7 @@ store::renewed store::answer_to(protocol::confirm_command const& c, std::string_
     std::int64_t const before = m.raise_fence(item.floor);
     if (c.keep_fences) m.keep_fence(item.floor);
     bool const mine = m.e.owned_by(client, item.id);
-    if (mine) m.extend(item.lease.count());
+    if (mine && m.extend(item.lease.count())) m.tell_end(item.lease.count());
     put_on_agenda(m.e);
     reply.locks.push_back({.what = mine ? kind::renewed : kind::not_mine, .overtaken = mine && before > item.floor, .last_fence = before});
   }

@@ -34,6 +34,8 @@ class store {
     virtual void on_revoke(std::string_view name, engine::grant_id id) = 0;
     /// Called in the same way: somebody asks for the lock.
     virtual void on_request(std::string_view name, engine::grant_id id) = 0;
+    /// Called in the same way: the lease of the owner of now ends in that time, if it is not renewed.
+    virtual void on_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left) = 0;
     /// Called in the same way: the lock is free. `more`: this store has told only some of those who wait for that.
     virtual void on_freed(std::string_view name, engine::grant_id id, bool more) = 0;
 

@@ -189,10 +189,11 @@ struct store::permit_context {
   }
 
   void extend_part(std::int64_t lease) {
-    mine->claimed = false;
+    bool const was_claim = std::exchange(mine->claimed, false);
     mine->ends_us = std::max(mine->ends_us, m.now_us + lease * 1000);
     write(me.text, &*mine);
     live(lease);
+    if (was_claim) m.tell_end(lease);
   }
 
   std::int64_t left() {
@@ -369,6 +370,7 @@ store::acquired store::acquire_permit(script_context& m, protocol::acquire_comma
     if (c.wait) ticket = p.stand_in_line(c.id, ticket, lease);
     if (again) p.drop_dead();
     auto const next = p.admit(p.me.text, lease, 0);
+    if (next.fence) m.tell_end(lease);
     if (next.fence) return granted(*next.fence, *next.segment);
     nobody_waits = m.e.line.empty();
     passed_on = next.others > 0 && !nobody_waits;
@@ -449,6 +451,7 @@ store::released store::release_permit(script_context& m, protocol::release_comma
 
   bool const was_mine = p.mine.has_value();
   std::int64_t const floor = p.mine ? p.mine->fence : 0;
+  bool const was_first = !p.mine && p.used > 0 && m.is_first(p.entry);
   if (!p.mine) {
     m.leave_line(p.entry);
   } else if (c.rest > 0) {
@@ -462,6 +465,8 @@ store::released store::release_permit(script_context& m, protocol::release_comma
   auto const next = p.admit({}, 0, floor);
   bool const more = !m.e.line.empty();
   if (p.used == 0 && !(p.unfinished && more)) tell_freed(m.e);
+  std::int64_t const left = std::max<std::int64_t>(0, (p.first_end - m.now_us + 999) / 1000);
+  if (!was_mine && p.used > 0 && more && (was_first || left <= m.claim)) m.tell_end(left, was_first ? 1 : 3);
   return reply{.what = kind::released,
                .was_mine = was_mine,
                .passed_on = next.others > 0,
@@ -479,14 +484,17 @@ store::renewed store::renew_permits(protocol::renew_command const& c, std::strin
     std::string const id = id_text(client, item.id);
     auto const found = e != nullptr ? e->permits.owners.find(id) : decltype(e->permits.owners.end()){};
     bool const there = e != nullptr && found != e->permits.owners.end() && found->second.ends_us > now_us;
-    bool const mine = there && (item.fence == 0 || item.fence == found->second.fence);
+    bool const mine = there && (!item.fence || item.fence == found->second.fence);
     if (mine) {
       std::int64_t const lease = item.lease.count();
-      found->second.claimed = false;
+      bool const was_claim = std::exchange(found->second.claimed, false);
       found->second.ends_us = std::max(found->second.ends_us, now_us + lease * 1000);
       if (left_until(e->permits.until, now_us / 1000) < lease) e->permits.until = now_us / 1000 + lease;
       if (c.retention.count() != 0) {
-        script_context{*this, *e, client, now_us, 0, c.retention.count()}.keep_fence(found->second.fence);
+        script_context m{*this, *e, client, now_us, 0, c.retention.count()};
+        m.keep_fence(found->second.fence);
+        if (was_claim) m.tell_end(lease);
+        if (was_claim) m.tell_watchers_end(lease);
         if (e->permits.ends_until >= now_us / 1000) e->permits.ends_until = now_us / 1000 + lease + c.retention.count();
       }
       put_on_agenda(*e);
@@ -524,7 +532,7 @@ void store::tell(std::string_view id, std::string_view name, void (listener::*wh
 
 protocol::order_reply store::force(script_context& m, protocol::force_command const& c) {
   if (m.e.permits.until == none) {
-    if (!m.e.owned() || c.last != 0 || (c.fence > 0 && m.e.owner_fence != c.fence)) return {};
+    if (!m.e.owned() || c.last || (c.fence && m.e.owner_fence != c.fence)) return {};
     tell(m.e.owner.text, m.e.name, &listener::on_revoke);
     script_context::passed const next = m.e.line.empty() ? script_context::passed{} : m.pass_on({}, 0, m.e.owner_fence);
     if (!next.taken) {
@@ -539,32 +547,33 @@ protocol::order_reply store::force(script_context& m, protocol::force_command co
   permit_context p{m, any, {}};
   p.load();
   std::map<std::int64_t, std::pair<std::string, permit_owner>> chosen;
-  std::int64_t last = c.last, from = c.from_us;
+  std::optional<std::int64_t> last = c.last;
+  std::int64_t from = c.from_us;
   bool rest = false;
   auto const choose = [&](std::string const& id, permit_owner const& owner) {
-    bool const is_meant = owner.weight > 0 && (last == 0 || owner.fence <= last) && (c.fence == 0 || owner.fence == c.fence);
+    bool const is_meant = owner.weight > 0 && (!last || owner.fence <= *last) && (!c.fence || owner.fence == c.fence);
     if (is_meant) chosen.emplace(owner.fence, std::pair{id, owner});
   };
   if (p.hash.indexed) {
     std::int64_t looked = 0;
     // Owners whose leases end at the same moment go together.
-    auto at = last == 0 ? p.hash.ends.begin() : p.hash.ends.lower_bound({from + 1, std::string{}});
+    auto at = !last ? p.hash.ends.begin() : p.hash.ends.lower_bound({from + 1, std::string{}});
     for (; at != p.hash.ends.end() && (looked < bounds_.most_steps || at->first == from); ++at, ++looked) {
       if (auto const found = p.hash.owners.find(at->second); found != p.hash.owners.end()) choose(at->second, found->second);
       from = at->first;
     }
-    rest = looked >= bounds_.most_steps && (c.fence == 0 || chosen.empty());
+    rest = looked >= bounds_.most_steps && (!c.fence || chosen.empty());
   } else {
     for (auto const& [id, owner] : p.hash.owners) choose(id, owner);
   }
-  if (rest && last == 0) last = c.fence > 0 ? c.fence : m.next_fence(0);
+  if (rest && !last) last = c.fence ? *c.fence : m.next_fence(0);
   for (auto const& [fence, one] : chosen) {
     tell(one.first, m.e.name, &listener::on_revoke);
     p.take_back(one.first, one.second);
   }
   rest = rest && p.used > 0;
   permit_context::admitted next;
-  bool const admits = !chosen.empty() || (last != 0 && !rest);
+  bool const admits = !chosen.empty() || (last && !rest);
   if (admits) next = p.admit({}, 0, chosen.empty() ? 0 : chosen.rbegin()->first);
   bool const more = admits && !m.e.line.empty();
   if (p.used == 0 && !(p.unfinished && more)) tell_freed(m.e);
@@ -572,7 +581,7 @@ protocol::order_reply store::force(script_context& m, protocol::force_command co
   if (next.others > 0 || reply.more_to_do || rest) {
     reply.permit = {.kind = any.kind, .limit = static_cast<std::uint32_t>(p.limit), .weight = 1};
   }
-  if (rest) reply.goes_on = {last, from};
+  if (rest) reply.goes_on = {*last, from};
   return reply;
 }
 
@@ -623,7 +632,7 @@ protocol::order_reply store::request(script_context& m, protocol::request_comman
   std::int64_t longest = 1;
   seen_owners const owners{m};
   for (auto const& [fence, owner] : owners.by_fence) {
-    if (reply.count == most || (c.fence != 0 && fence != c.fence)) continue;
+    if (reply.count == most || (c.fence && fence != c.fence)) continue;
     ++reply.count;
     longest = std::max(longest, owner.left);
     m.e.requests[fence] = {std::string{asker}, m.now_us};
@@ -640,10 +649,8 @@ protocol::watch_reply store::watch(script_context& m, protocol::watch_command co
   seen_owners const owners{m};
   bool const many = m.e.permits.until != none && m.e.permits.owners.size() > 1000;
   if (owners.by_fence.empty() && !many) {
-    if (id.empty()) {
-      m.e.alert_until = m.now_ms();
-      tell_freed(m.e);
-    }
+    if (id.empty()) m.e.alert_until = m.now_ms();
+    tell_freed(m.e);
     return {.is_free = true};
   }
   std::int64_t left = many ? left_until(m.e.permits.until, m.now_ms()) : 1;

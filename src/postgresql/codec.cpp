@@ -30,8 +30,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> function
     {"renew", "bytea[],text[],int8[],int8[],int8"},
     {"renew_permits", "bytea[],text[],int8[],int8[],int8"},
     {"inspect", "bytea"},
-    {"force", "bytea,int8,int8,int8"},
-    {"ask", "bytea,int8,text"},
+    {"force", "bytea,int8,int8,bool,int8"},
+    {"ask", "bytea,bool,int8,text"},
     {"asked", "bytea,int8"},
     {"watch", "bytea,text,int8"},
     {"unwatch", "bytea,text"},
@@ -126,7 +126,7 @@ struct encoder {
     for (protocol::renewal const& item : c.items) {
       keys.bytes(key_of(who, item.name));
       ids.word(id_of(who, item.id));
-      fences.number(item.fence);
+      fences.word(item.fence ? std::to_string(*item.fence) : "NULL");
       leases.number(count(item.lease));
     }
     statement s{c.permits ? "conch_renew_permits" : "conch_renew"};
@@ -138,11 +138,16 @@ struct encoder {
 
   /// All owners in one command.
   statement operator()(protocol::force_command const& c) const {
-    return std::move(statement{"conch_force"}.bytes(key_of(who, c.name)).number(count(c.claim)).number(count(c.retention)).number(c.fence));
+    return std::move(statement{"conch_force"}
+                         .bytes(key_of(who, c.name))
+                         .number(count(c.claim))
+                         .number(count(c.retention))
+                         .flag(!c.fence)
+                         .number(c.fence.value_or(0)));
   }
 
   statement operator()(protocol::request_command const& c) const {
-    return std::move(statement{"conch_ask"}.bytes(key_of(who, c.name)).number(c.fence).text(who.client));
+    return std::move(statement{"conch_ask"}.bytes(key_of(who, c.name)).flag(!c.fence).number(c.fence.value_or(0)).text(who.client));
   }
 
   statement operator()(protocol::requested_command const& c) const {
@@ -276,6 +281,14 @@ push_kind read_push(std::string_view payload, sender const& who, std::string& na
   std::string_view const what = word_of(rest);
   grant = {};
   if (what.size() != 1 || !read_id(rest, who.client, grant.id)) return push_kind::malformed;
+  if (what == "~") {
+    auto const left = whole_number<std::int64_t>(word_of(rest));
+    constexpr std::int64_t longest_lease_ms = 86'400'000;
+    if (!left || *left < 0 || *left > longest_lease_ms || !read_key(word_of(rest), who, name)) return push_kind::malformed;
+    grant.name = name;
+    grant.claim = std::chrono::milliseconds{*left};
+    return push_kind::told_end;
+  }
   if (what != "+") {
     if (!read_key(word_of(rest), who, name)) return push_kind::malformed;
     grant.name = name;

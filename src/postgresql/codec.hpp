@@ -69,7 +69,7 @@ struct reply {
 protocol::answer to_answer(reply const& r, std::vector<std::int64_t>& numbers);
 
 /// The kinds of notifications. `name` owns the memory that the grant points to. For any other than a grant only name and id are set.
-enum class push_kind { grant, revoked, requested, freed, malformed };
+enum class push_kind { grant, revoked, requested, freed, told_end, malformed };
 push_kind read_push(std::string_view payload, sender const& who, std::string& name, protocol::pushed_grant& grant);
 
 }  // namespace conch::postgresql

@@ -355,6 +355,7 @@ void connection_fsm::notified(std::string_view payload, time_point now) {
     case push_kind::revoked: return events_->revoked(grant.name, grant.id, now);
     case push_kind::requested: return events_->requested(grant.name, grant.id, now);
     case push_kind::freed: return events_->freed(grant.name, grant.id, false, now);
+    case push_kind::told_end: return events_->told_end(grant.name, grant.id, grant.claim, now);
     case push_kind::malformed: break;
   }
   if (std::exchange(told_of_foreign_pushes_, true)) return;

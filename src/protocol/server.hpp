@@ -57,6 +57,7 @@ class server final : public backend, public wire_events {
   void requested(std::string_view name, grant_id id, time_point now) override;
   void freed(std::string_view name, grant_id id, bool more, time_point now) override;
   void missed(std::string_view name, grant_id id, time_point now) override;
+  void told_end(std::string_view name, grant_id id, milliseconds left, time_point now) override;
 
   // From the cohort.
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
@@ -154,8 +155,8 @@ class server final : public backend, public wire_events {
   std::size_t pending() const noexcept { return cleanups_; }
   /// True while the present connection has not repeated all requests and clean-ups, or while a failure is not reported to all.
   bool catching_up() const noexcept { return failing_ || (connected_ && has_resting()); }
-  /// Forgets the kicks: the client is about to close.
-  void drop_kicks();
+  /// Looks after nobody later: the client is about to close. What is to be looked after goes to those in line, by a script that is sent now.
+  void drop_kicks(time_point now);
 
  private:
   enum class request : std::uint8_t {
@@ -296,6 +297,8 @@ class server final : public backend, public wire_events {
   void give_back_late(place& s, time_point now);
   void refuse_grant(place& s, error_code why, time_point now);
   void in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_point now);
+  time_point check_after(place const& s, milliseconds told, time_point now);
+  duration sleep_for(milliseconds told) const;
   void patience(place& s, time_point now);
   void lose(place& s, time_point now);
   void lose_and_give_back(place& s, time_point now);
@@ -339,6 +342,7 @@ class server final : public backend, public wire_events {
   void send_admin(admin_request& i, bool with_source, time_point now);
   void end_unrepeatable_admin(std::string_view why, time_point now);
   void watch_answer(admin_request& i, answer const& a, time_point now);
+  void watch_for(admin_request& i, milliseconds left, time_point now);
   void unwatch(std::size_t& left, time_point now);
   void repeat_admin(time_point now);
   void admin_answer(in_flight const& r, answer const& a, time_point now);
@@ -451,6 +455,7 @@ class server final : public backend, public wire_events {
   std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that last carried each source
   list<cleanup> pending_cleanups_;
   bool has_received_ = false;  // from another server, what take_over() goes on with
+  bool closing_ = false;       // nobody is looked after later: those in line are told to do so
   std::size_t cleanups_ = 0;
   std::uint64_t progress_ = 0;                   // counts the requests that the server has carried out, or can when it has the script's source
   std::size_t lapsed_ = 0;                       // how many of the pending clean-ups have lapsed

@@ -100,7 +100,7 @@ void server::end_unrepeatable_admin(std::string_view why, time_point now) {
 bool server::may_be_repeated(admin_request const& i) {
   if (CONCH_MUTANT(force_repeated)) return true;
   // An order that goes on names the owners that it means.
-  bool const takes_from_all = i.what == admin_request::kind::force && i.fence == 0 && i.last == 0;
+  bool const takes_from_all = i.what == admin_request::kind::force && !i.fence && !i.last;
   bool const adds = i.what == admin_request::kind::set_limit && i.by != 0 && !CONCH_MUTANT(change_repeated);
   return !takes_from_all && !adds;
 }
@@ -223,7 +223,7 @@ void server::order_done(order const& o, order_reply const& reply, time_point now
 }
 
 void server::prepare_close(time_point now) {
-  drop_kicks();
+  drop_kicks(now);
   end_all_admin(make_error_code(errc::closed), now);
 }
 
@@ -253,9 +253,15 @@ void server::watch_answer(admin_request& i, answer const& a, time_point now) {
     end_admin(i, {}, make_error_code(errc::timed_out));
     return;
   }
-  duration const left = milliseconds{reply->left_ms};
+  timers_.arm(i.due, i.wait_ends);
+  if (!CONCH_MUTANT(watcher_never_checks)) watch_for(i, milliseconds{std::min<std::int64_t>(reply->left_ms, 86'400'000)}, now);
+}
+
+/// Asks again when the leases have ended that it was told of, and in good time in any case (as check_after).
+void server::watch_for(admin_request& i, milliseconds told, time_point now) {
+  duration const left = sleep_for(told);
   time_point const check = now + left + jitter(std::min<duration>(left / 3, settings_.claim));
-  timers_.arm(i.due, CONCH_MUTANT(watcher_never_checks) ? i.wait_ends : std::min(check, i.wait_ends));
+  if (check < i.due.at()) timers_.arm(i.due, check);
 }
 
 void server::freed(std::string_view name, grant_id id, bool more, time_point now) {

@@ -317,7 +317,8 @@ void server::look_after(place& s, grant_id dead, time_point now) {
   ++s.references;
   s.kick = c;
   pending_cleanups_.push_back(*c);
-  timers_.arm(c->due, std::max(now, s.follow_up));
+  if (closing_ && connected_) send_cleanup(*c, 0, false, now);  // the script tells those in line to look themselves
+  else timers_.arm(c->due, std::max(now, s.follow_up));
 }
 
 /// When to look after a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick that comes too early
@@ -335,9 +336,11 @@ void server::drop_kick(place& s) {
   --s.references;  // the caller is about to use the place: it stays
 }
 
-void server::drop_kicks() {
+void server::drop_kicks(time_point now) {
+  closing_ = true;
   std::vector<place*> places;
   auto const look = [&](cleanup& c) {
+    if (c.is_kick && !c.sent && connected_) send_cleanup(c, 0, false, now);
     if (c.is_kick && !c.sent) places.push_back(c.lock);
     c.lock->nothing_to_check();
   };

@@ -316,17 +316,27 @@ void server::in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_p
   if (CONCH_MUTANT(polls)) left_ms = 20;
   s.ticket = ticket;
   s.listed_until = now + milliseconds{std::clamp<std::int64_t>(left_ms, 0, 86'400'000)} + s.lease;
-  // The server's clock may be slower than ours. A check that comes too early is told what is left, and asks again. That costs one request
-  // more, but the check is not late by as much as the clocks may differ.
-  auto const left = milliseconds{std::clamp<std::int64_t>(left_ms, 20, 86'400'000)};
+  milliseconds const left{std::clamp<std::int64_t>(left_ms, 0, 86'400'000)};
+  timers_.arm(s.check, std::min(check_after(s, left, now),
+                                std::max(now + sleep_for(left), s.follow_up)));  // the client that we passed it on to is looked after in any case
+}
+
+/// When to ask again behind an owner whose lease ends in `told`. What is known of one owner does not outlive it by much: the first in line are told
+/// when the next one's lease ends (told_end), and whoever is told nothing asks after ten claims, whatever it knows.
+time_point server::check_after(place const& s, milliseconds told, time_point now) {
+  duration const left = sleep_for(told);
   // All waiters behind one lease see the same end of it, so their checks are spread over a third of what is left. If the holder is dead,
   // the first waiter waits for the spread in addition to the lease. So it is never more than the claim, which a dead client in line may
   // cost too. Behind a claim the spread is less: the check after a claim is the one that finds a dead client in line. The line outlives the
   // lock by the lease that was asked for: a later check would find that our place in line is gone.
   duration const spread = left > settings_.claim ? std::min<duration>(left / 3, settings_.claim) : left / 10;
-  time_point const over = now + left + milliseconds{5};
-  time_point const at = over + jitter(std::min<duration>(spread, s.lease / 2));
-  timers_.arm(s.check, std::min(at, std::max(over, s.follow_up)));  // the client that we passed it on to is looked after in any case
+  return now + left + jitter(std::min<duration>(spread, s.lease / 2));
+}
+
+/// The server's clock may be slower than ours. A check that comes too early is told what is left, and asks again. That costs one request more, but
+/// the check is not late by as much as the clocks may differ.
+duration server::sleep_for(milliseconds told) const {
+  return std::clamp<duration>(told, milliseconds{20}, std::max<duration>(10 * settings_.claim, milliseconds{20})) + milliseconds{5};
 }
 
 /// Why the last connection, or attempt to make one, has ended; before that, how far the first attempt is.
@@ -499,6 +509,22 @@ void server::stray(pushed_grant const& g, time_point now) {
   }
 }
 
+/// The owner of now is not the one that we know of.
+void server::told_end(std::string_view name, grant_id id, milliseconds left, time_point now) {
+  last_heard_ = now;
+  if (auto const found = client_.watchers.find(id); found != client_.watchers.end()) {
+    admin_request& i = *found->second;
+    if (i.name != name || !i.is_known) return;
+    static_cast<server*>(i.at)->watch_for(i, left, now);
+    return;
+  }
+  place* const permit = wanted_permit(id);
+  place* const s = permit != nullptr ? permit : made_here(up_.find(name));
+  if (s == nullptr || s->id != id || s->name != name || s->at != place::state::in_line) return;
+  time_point const at = s->of->check_after(*s, left, now);
+  if (s->check.armed() && at < s->check.at()) timers_.arm(s->check, at);
+}
+
 /// Our turn came at another server. The server of this connection is its replica now, so the other one counted no subscriber for us. To ask
 /// again shows this (READONLY), and leads to a new connection. There the place in line is asked for with the old ticket.
 void server::missed(std::string_view name, grant_id id, time_point now) {
@@ -615,7 +641,8 @@ void server::release(place& s, std::optional<milliseconds> again, receipt* r, ti
   if (again) {
     // The same script puts the client in line again, behind all others. If this user may not end old connections, a script of its own does
     // so, which carries a not-after. So it does while others connect again: the release may have to wait for them.
-    bool const together = connected_ && may_send() && stale_.can_end() && !denied_ && !is_patient(now, c.patient_until);
+    // The release of a lock with several owners knows no new place.
+    bool const together = connected_ && may_send() && stale_.can_end() && !denied_ && !s.permit && !is_patient(now, c.patient_until);
     if (together) {
       enter(s, place::state::asking);
       s.wait = true;

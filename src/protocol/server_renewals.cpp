@@ -93,7 +93,7 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     std::int64_t const floor = s->terms.floor_asked();
     s->asks_for_lease();
     window_.uses(lease, now);
-    scratch_.push_back({s->name, s->id, lease, floor, CONCH_MUTANT(renewal_shows_no_fence) ? 0 : s->fence});
+    scratch_.push_back({s->name, s->id, lease, floor, CONCH_MUTANT(renewal_shows_no_fence) ? std::nullopt : std::optional{s->fence}});
     batch.push_back({s, s->id, may ? s->lease : milliseconds{}, floor, keep_fences});
     longest = std::max(longest, s->lease);
     shortest = std::min(shortest, s->lease);

@@ -84,6 +84,7 @@ class sync_link final : public wire_events {
   void requested(std::string_view, grant_id, time_point) override {}
   void freed(std::string_view, grant_id, bool, time_point) override {}
   void missed(std::string_view, grant_id, time_point) override {}
+  void told_end(std::string_view, grant_id, milliseconds, time_point) override {}
 
  private:
   struct in_flight {

@@ -89,8 +89,8 @@ struct renewal {
   std::string_view name;
   grant_id id = 0;
   milliseconds lease{};
-  std::int64_t floor = 0;  // of a vote, as in release_command
-  std::int64_t fence = 0;  // of the grant: another grant under this id is not renewed; 0: any grant
+  std::int64_t floor = 0;               // of a vote, as in release_command
+  std::optional<std::int64_t> fence{};  // of the grant: another grant under this id is not renewed; none: any grant (a vote names none)
 };
 
 /// Locks in one renewal script. The bound keeps a script from blocking the server for more than about 0.2 ms.
@@ -99,9 +99,10 @@ inline constexpr std::size_t renewals_per_script = 200;
 struct renew_command {
   std::span<renewal const> items;
   bool with_source = false;
-  bool permits = false;      // of locks with several owners; mutexes have a script of their own
-  milliseconds retention{};  // for long holds: their fences are kept for this time from now on; 0: for other holds
-  bool asking = false;       // of locks that are on their way to this server, behind an asking_command
+  bool permits = false;  // of locks with several owners; mutexes have a script of their own
+  milliseconds
+      retention{};      // for long holds, and the first time for a pushed grant: their fences are kept for this time from now on; 0: for other holds
+  bool asking = false;  // of locks that are on their way to this server, behind an asking_command
 };
 
 /// The same for votes.
@@ -122,17 +123,17 @@ struct inspect_command {
 struct force_command {
   std::string_view name;
   milliseconds claim{}, retention{};
-  std::int64_t fence = 0;  // only from the owner with this fence; 0: from all owners
+  std::optional<std::int64_t> fence{};  // only from the owner with this fence; none: from all owners
   bool with_source = false;
   // To go on after an answer that said that there is more: the values of that answer.
-  std::int64_t last = 0;     // the greatest fence that is meant; 0: this is the first command
-  std::int64_t from_us = 0;  // only owners whose lease ends after this
+  std::optional<std::int64_t> last{};  // the greatest fence that is meant; none: this is the first command
+  std::int64_t from_us = 0;            // only owners whose lease ends after this
 };
 
 /// Asks the owners of a lock to let it go.
 struct request_command {
   std::string_view name;
-  std::int64_t fence = 0;  // only the owner with this fence; 0: all owners
+  std::optional<std::int64_t> fence{};  // only the owner with this fence; none: all owners
   bool with_source = false;
 };
 
@@ -283,6 +284,9 @@ class wire_events {
   virtual void freed(std::string_view name, grant_id id, bool more, time_point now) = 0;
   /// Our turn came, and no subscriber heard of it: ask again.
   virtual void missed(std::string_view name, grant_id id, time_point now) = 0;
+  /// The lock that this place in line, or this watcher, waits for has another owner than it knows of: that lease ends in `left`, if it is not
+  /// renewed.
+  virtual void told_end(std::string_view name, grant_id id, milliseconds left, time_point now) = 0;
 
  protected:
   ~wire_events() = default;

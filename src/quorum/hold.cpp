@@ -2,6 +2,8 @@
 #include "base/mutant.hpp"
 #include "quorum/quorum_lock.hpp"
 
+#include <utility>
+
 // While the lock is ours: renewed, mended, lost.
 namespace conch::quorum {
 
@@ -44,18 +46,22 @@ void quorum::lose(quorum_lock& b, time_point now) {
 /// Reports to the cohort how long the votes are valid now, if that has changed.
 void quorum::refresh(quorum_lock& b, time_point now) {
   cohort_place& front = *b.front;
-  std::vector<time_point> deadlines;
+  std::vector<time_point> deadlines, heard;
   std::size_t confirmed = 0;
   for (auto const& v : b.votes) {
     if (v->place.at != place::state::owned) continue;
     deadlines.push_back(v->place.deadline);
+    heard.push_back(v->place.heard_from);
     if (v->place.confirmed) ++confirmed;
   }
   if (deadlines.size() < needed()) return;  // they have no deadline in common: that is a loss, and is reported as one
   bool const was_confirmed = front.confirmed;
   bool const is_confirmed = confirmed >= needed();
   time_point const deadline = kth_greatest(deadlines, CONCH_MUTANT(renewed_by_one) ? 1 : needed());
-  if (deadline == front.deadline && is_confirmed == was_confirmed) return;
+  // A quorum has said since then that the lock is ours.
+  time_point const said = kth_greatest(heard, needed());
+  bool const is_news = std::exchange(front.heard_from, said) < said;
+  if (deadline == front.deadline && is_confirmed == was_confirmed && !is_news) return;
   front.deadline = deadline;
   front.confirmed = is_confirmed;
   // The vote that ends at the deadline: some votes are claims and others leases, whether or not a majority is confirmed.

@@ -72,6 +72,9 @@ class cluster_transport::node final : public protocol::wire, private locator, pr
   void requested(std::string_view name, engine::grant_id id, time_point now) override { events_->requested(name, id, now); }
   void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override { events_->freed(name, id, more, now); }
   void missed(std::string_view name, engine::grant_id id, time_point now) override { events_->missed(name, id, now); }
+  void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override {
+    events_->told_end(name, id, left, now);
+  }
 
   cluster_transport& owner_;
   std::size_t const number_;

@@ -6,6 +6,8 @@
 #include "redis/topology/slots.hpp"
 #include "resp/encoder.hpp"
 
+#include <boost/assert.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -35,6 +37,7 @@ class keys {
   void ends(command_writer& w) const { write(w, "}:e"); }
   void requests(command_writer& w) const { write(w, "}:r"); }
   void watchers(command_writer& w) const { write(w, "}:w"); }
+  void alert(command_writer& w) const { write(w, "}:a"); }
 
   void all(command_writer& w) const {
     lock(w);
@@ -121,7 +124,7 @@ struct encoder {
     static script const& of_mutex = find_script("adopt");
     static script const& of_permit = find_script("permit_adopt");
     bool const permit = c.permit != nullptr;
-    command_writer w{out, permit ? 3u + 4 + 6 : 3u + 3 + 5};
+    command_writer w{out, permit ? 3u + 4 + 6 : in_cluster() ? 3u + 3 + 6 : 3u + 3 + 5};
     write_script(w, permit ? of_permit : of_mutex, c.with_source, permit ? 4 : 3);
     keys const k{who, c.name};
     k.all(w);
@@ -129,6 +132,7 @@ struct encoder {
     write_id(w, who.client, c.id);
     w.arg(count(c.lease)).arg(count(c.retention)).arg(c.not_after_us).arg(c.origin);
     if (permit) w.arg(letter(*c.permit));
+    else if (in_cluster()) shard(w, c.name);
   }
 
   void operator()(protocol::acquire_command const& c) const {
@@ -187,6 +191,7 @@ struct encoder {
     static script_call const of_permit{"permit_release", 4, 10};
     static script_call const of_mutex_at_node{"release", 3, 9}, of_permit_at_node{"permit_release", 4, 11};
     bool const vote = c.floor != 0, in_short = !vote && c.permit == nullptr && !in_cluster() && c.new_id == 0;
+    BOOST_ASSERT_MSG(c.permit == nullptr || c.new_id == 0, "a release of a permit that stands in line again: its script does not know that");
     bool const usual = in_short && !c.keep && is_usual(c);
     script_call const& at_node = c.permit != nullptr ? of_permit_at_node : of_mutex_at_node;
     script_call const& alone = c.permit != nullptr ? of_permit : vote ? of_vote : usual ? of_usual_mutex : in_short ? of_mutex_in_short : of_mutex;
@@ -257,37 +262,40 @@ struct encoder {
     static script const& renew = find_script("renew");
     static script const& permit_renew = find_script("permit_renew");
     bool const keep = c.retention.count() != 0;
-    std::size_t const keys_for_each = !keep ? 1 : c.permits ? 3 : 2;
-    command_writer w{out, 3 + (keys_for_each + 2) * c.items.size() + (keep ? 1 : 0)};
+    std::size_t const keys_for_each = !keep ? 1 : c.permits ? 4 : 3;
+    command_writer w{out, 3 + (keys_for_each + 2) * c.items.size() + (keep ? 1 : 0) + (keep && in_cluster() ? 1 : 0)};
     write_script(w, c.permits ? permit_renew : renew, c.with_source, keys_for_each * c.items.size());
-    for (protocol::renewal const& item : c.items) keys{who, item.name}.lock(w);
-    if (keep) {
-      for (protocol::renewal const& item : c.items) keys{who, item.name}.fence(w);
-      if (c.permits) {
-        for (protocol::renewal const& item : c.items) keys{who, item.name}.ends(w);
-      }
-    }
+    auto const each = [&](void (keys::*key)(command_writer&) const) {
+      for (protocol::renewal const& item : c.items) (keys{who, item.name}.*key)(w);
+    };
+    each(&keys::lock);
+    if (keep) each(&keys::fence);
+    if (keep && c.permits) each(&keys::ends);
+    if (keep) each(&keys::queue);
     for (protocol::renewal const& item : c.items) {
-      if (item.fence == 0) {
+      if (!item.fence) {
         write_id(w, who.client, item.id);
       } else {
-        w.arg({who.client, ".", engine::to_text(item.id), " ", std::to_string(item.fence)});
+        w.arg({who.client, ".", engine::to_text(item.id), " ", std::to_string(*item.fence)});
       }
       w.arg(count(item.lease));
     }
     if (keep) w.arg(count(c.retention));
+    if (keep && in_cluster()) shard(w, c.items.front().name);  // all are of one slot
   }
 
   void operator()(protocol::confirm_command const& c) const {
     static script const& confirm = find_script("confirm");
-    command_writer w{out, 3 + 1 + 5 * c.items.size() + (c.keep_fences ? 1 : 0)};
-    write_script(w, confirm, c.with_source, 2 * c.items.size());
+    BOOST_ASSERT_MSG(!in_cluster(), "a vote at a node of a Cluster");
+    command_writer w{out, 3 + 2 + 6 * c.items.size() + (c.keep_fences ? 1 : 0)};
+    write_script(w, confirm, c.with_source, 3 * c.items.size());
     for (protocol::renewal const& item : c.items) {
       keys const k{who, item.name};
       k.lock(w);
       k.fence(w);
+      k.queue(w);
     }
-    w.arg(count(c.retention));
+    w.arg(count(c.retention)).arg("");
     for (protocol::renewal const& item : c.items) {
       write_id(w, who.client, item.id);
       w.arg(count(item.lease)).arg(item.floor);
@@ -307,10 +315,10 @@ struct encoder {
 
   void operator()(protocol::force_command const& c) const {
     static script const& force = find_script("force");
-    bool const goes_on = c.last != 0;
+    bool const goes_on = c.last.has_value();
     command_writer w{out, 3u + 4u + 3u + (in_cluster() ? 3u : goes_on ? 2u : 0u)};
-    order(w, force, c, c.fence);
-    if (goes_on) w.arg(c.last).arg(c.from_us);
+    order(w, force, c, owners(c.fence));
+    if (goes_on) w.arg(*c.last).arg(c.from_us);
     if (!in_cluster()) return;
     if (!goes_on) w.arg("").arg("");
     shard(w, c.name);
@@ -326,8 +334,11 @@ struct encoder {
     shard(w, c.name);
   }
 
+  /// Whom an order means. A word for all of them: any number may be a fence that somebody asks for.
+  static std::string owners(std::optional<std::int64_t> const& fence) { return fence ? std::to_string(*fence) : "all"; }
+
   template <class Command, class Number>
-  void order(command_writer& w, script const& s, Command const& c, Number number) const {
+  void order(command_writer& w, script const& s, Command const& c, Number const& number) const {
     write_script(w, s, c.with_source, 4);
     keys const k{who, c.name};
     k.all(w);
@@ -342,7 +353,7 @@ struct encoder {
     keys const k{who, c.name};
     k.lock(w);
     k.requests(w);
-    w.arg(c.fence).arg(who.client);
+    w.arg(owners(c.fence)).arg(who.client);
     if (in_cluster()) shard(w, c.name);
   }
 
@@ -355,9 +366,12 @@ struct encoder {
 
   void operator()(protocol::watch_command const& c) const {
     static script const& watch = find_script("watch");
-    command_writer w{out, in_cluster() ? 3u + 1 + 3 : 3u + 1 + 2};
-    write_script(w, watch, c.with_source, 1);
-    keys{who, c.name}.lock(w);
+    command_writer w{out, in_cluster() ? 3u + 3 + 3 : 3u + 3 + 2};
+    write_script(w, watch, c.with_source, 3);
+    keys const k{who, c.name};
+    k.lock(w);
+    k.alert(w);
+    k.watchers(w);
     if (c.id != 0) {
       write_id(w, who.client, c.id);
     } else {
@@ -467,6 +481,16 @@ bool read_grant(std::string_view text, sender const& who, std::string& name, pro
   if (!read_key(text, who, name)) return false;
   grant.name = name;
   grant.claim = std::chrono::milliseconds{claim};
+  return true;
+}
+
+/// "ID LEFT KEY", written by tell_end in lua/lib/told.lua behind a "~". LEFT is in `claim`.
+bool read_end(std::string_view text, sender const& who, std::string& name, protocol::pushed_grant& grant) {
+  grant_id id;
+  std::int64_t left = 0;
+  constexpr std::int64_t longest_lease_ms = 86'400'000;
+  if (!read_id(text, who.client, id) || !read_number(text, left) || left < 0 || left > longest_lease_ms || !read_key(text, who, name)) return false;
+  grant = {.name = name, .id = id, .claim = std::chrono::milliseconds{left}};
   return true;
 }
 
@@ -627,6 +651,7 @@ push_kind read_push(std::span<resp::node const> message, sender const& who, std:
     case '*': of_place = push_kind::requested; break;
     case '?': of_place = push_kind::missed; break;
     case '=': of_place = push_kind::freed; break;
+    case '~': return read_end(text.substr(1), who, name, grant) ? push_kind::told_end : push_kind::malformed;
     case '+': of_place = push_kind::freed_and_more; break;
     default: return read_grant(text, who, name, grant) ? push_kind::grant : push_kind::malformed;
   }

@@ -66,7 +66,20 @@ protocol::answer to_tries_answer(std::span<resp::node const> message, std::vecto
 
 /// The kinds of pushes. `name` owns the memory that the grant points to. For any other push only name and id are
 /// set.
-enum class push_kind { grant, revoked, requested, missed, freed, freed_and_more, subscribed, shard_subscribed, shard_unsubscribed, other, malformed };
+enum class push_kind {
+  grant,
+  revoked,
+  requested,
+  missed,
+  told_end,
+  freed,
+  freed_and_more,
+  subscribed,
+  shard_subscribed,
+  shard_unsubscribed,
+  other,
+  malformed
+};
 push_kind read_push(std::span<resp::node const> message, sender const& who, std::string& name, protocol::pushed_grant& grant);
 
 /// The slot of a channel that channel_of has made; none: it is another channel.

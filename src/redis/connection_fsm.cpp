@@ -617,6 +617,7 @@ void connection_fsm::push(time_point now) {
     case push_kind::revoked: events_->revoked(grant.name, grant.id, now); break;
     case push_kind::requested: events_->requested(grant.name, grant.id, now); break;
     case push_kind::missed: events_->missed(grant.name, grant.id, now); break;
+    case push_kind::told_end: events_->told_end(grant.name, grant.id, grant.claim, now); break;
     case push_kind::freed: events_->freed(grant.name, grant.id, false, now); break;
     case push_kind::freed_and_more: events_->freed(grant.name, grant.id, true, now); break;
     case push_kind::subscribed:

@@ -60,6 +60,9 @@ class sentinel_transport final : public transport, private locator, private sent
   void requested(std::string_view name, engine::grant_id id, time_point now) override { events().requested(name, id, now); }
   void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override { events().freed(name, id, more, now); }
   void missed(std::string_view name, engine::grant_id id, time_point now) override { events().missed(name, id, now); }
+  void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override {
+    events().told_end(name, id, left, now);
+  }
 
   host& host_;
   asio::any_io_executor const on_;

@@ -48,19 +48,20 @@ void any_text(std::string_view text) {
     case redis::push_kind::revoked:
     case redis::push_kind::requested:
     case redis::push_kind::missed:
+    case redis::push_kind::told_end:
     case redis::push_kind::freed:
     case redis::push_kind::freed_and_more: {
       require(grant.id.count > 0 && grant.name == name && !name.empty(), "a place that makes no sense");
-      static constexpr std::pair<redis::push_kind, char> marks[] = {{redis::push_kind::revoked, '!'},
-                                                                    {redis::push_kind::requested, '*'},
-                                                                    {redis::push_kind::missed, '?'},
-                                                                    {redis::push_kind::freed, '='},
-                                                                    {redis::push_kind::freed_and_more, '+'}};
+      static constexpr std::pair<redis::push_kind, char> marks[] = {{redis::push_kind::revoked, '!'}, {redis::push_kind::requested, '*'},
+                                                                    {redis::push_kind::missed, '?'},  {redis::push_kind::told_end, '~'},
+                                                                    {redis::push_kind::freed, '='},   {redis::push_kind::freed_and_more, '+'}};
       char mark = 0;
       for (auto const& [of, one] : marks) {
         if (of == kind) mark = one;
       }
-      std::string const again = mark + std::string{client} + '.' + engine::to_text(grant.id) + " conch:{" + redis::escape_name(name) + '}';
+      require(grant.claim.count() >= 0 && grant.claim <= std::chrono::hours{24}, "an end that is too far");
+      std::string const left = mark == '~' ? " " + std::to_string(grant.claim.count()) : std::string{};
+      std::string const again = mark + std::string{client} + '.' + engine::to_text(grant.id) + left + " conch:{" + redis::escape_name(name) + '}';
       std::string name2;
       protocol::pushed_grant grant2;
       require(read(again, name2, grant2) == kind && name2 == name && grant2.id == grant.id, "a place is not read again");

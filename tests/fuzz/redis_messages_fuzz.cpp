@@ -163,6 +163,10 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
     remote_.requested(name, id, now);
     message_done();
   }
+  void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override {
+    remote_.told_end(name, id, left, now);
+    message_done();
+  }
   void missed(std::string_view name, engine::grant_id id, time_point now) override {
     remote_.missed(name, id, now);
     message_done();

@@ -610,10 +610,14 @@ TEST_F(BadDaysOfTheServer, WithoutMemoryItRefusesNewLocksButLosesNoneThatIsHeld)
     EXPECT_TRUE(h.valid());
     bool const was_held = co_await quiet.async_release();  // needs no memory
     EXPECT_TRUE(was_held);
-    h = hold{};  // handing over does
-    probe.command({"CONFIG", "SET", "maxmemory", "0"});
+    h = hold{};  // nor does handing over
     auto const granted = [&] { return next.valid(); };
     co_await until(granted, "the waiter's grant");
+    auto const confirmations = two.stats().renewals;
+    auto const confirmed = [&] { return two.stats().renewals > confirmations + 2; };
+    co_await until(confirmed, "and what is handed over is confirmed and renewed");
+    EXPECT_TRUE(next.valid());
+    probe.command({"CONFIG", "SET", "maxmemory", "0"});
     co_await next.async_release();
     auto const clean = [&] { return is_free(probe, "memory") && is_free(probe, "more memory"); };
     co_await until(clean, "free");

@@ -185,6 +185,41 @@ TEST_P(EveryKind, P4AKilledHolderCostsAtMostItsLease) {
   w.run(body);
 }
 
+TEST_P(EveryKind, P4AKilledHolderCostsItsOwnLeaseAndNotThatOfTheHolderBefore) {
+  NEEDS_A_CONNECTION();
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), steady_config(server())};
+    client other{w.ctx.get_executor(), steady_config(server())};
+    taken blocker = co_await blocked_by(c, "short after long");
+    std::deque<child> dead;
+    co_await line_up(dead, "short after long", 1, 1500ms);
+    taken next;
+    block(other, "short after long", {}, [&](error_code ec, taken t) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(t);
+    });
+    auto const both_wait = in_lines(first("short after long"), 2);
+    co_await until(both_wait, "both in line, and told of a lease of 30 s");
+    co_await blocker.release();
+    child& holder = dead.front();
+    holder.wait_for("held");
+    auto const held = steady::now();
+    auto const has_renewed = [&] {
+      holder.say("use");
+      return holder.wait_for("use") == "use valid" && steady::now() - held > 1500ms;
+    };
+    co_await until(has_renewed, "a hold that lasts longer than its lease");
+    holder.kill();
+    auto const began = steady::now();
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the grant");
+    EXPECT_LT(steady::now() - began, 10s) << "its own lease is 1.5 s, that of the holder before 30 s";
+    co_await next.release();
+    co_await nothing_left(c, "short after long");
+  };
+  w.run(body);
+}
+
 TEST_P(EveryKind, P4AKilledNextInLineCostsAtMostItsLease) {
   NEEDS_A_CONNECTION();
   auto const body = [&]() -> asio::awaitable<void> {

@@ -126,6 +126,13 @@ TEST_P(EveryServer, AnOperatorSeesTheHolderAndTakesTheLockAway) {
     EXPECT_EQ(status.waiting, 1u);
     CO_ASSERT(status.holders.size() == 1);
     EXPECT_EQ(status.holders[0].client, one.id());
+    for (std::int64_t const token : {1, 7, 4095}) {  // of which the server's part is 0
+      auto const from = co_await seen.async_force_release(token, asio::use_awaitable);
+      EXPECT_EQ(from, 0u) << "nobody has the token " << token;
+      auto const told = co_await seen.async_request_release(token, asio::use_awaitable);
+      EXPECT_EQ(told, 0u) << "nobody has the token " << token;
+    }
+    EXPECT_TRUE(h.valid());
     auto const taken = co_await seen.async_force_release(asio::use_awaitable);
     EXPECT_EQ(taken, 1u);
     auto const passed = [&] { return lost && next.valid(); };

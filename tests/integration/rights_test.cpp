@@ -98,6 +98,55 @@ class Rights : public with_server<Rights> {
   std::string warnings;
 };
 
+/// As the servers that demand declared keys: the user may touch only those that the scripts of these locks are given.
+TEST_F(Rights, EverythingWorksForAUserWhoMayTouchDeclaredKeysOnly) {
+  std::vector<std::string> command = of_guide("strict");
+  std::erase_if(command, [](std::string const& word) { return word.starts_with("~"); });
+  for (std::string const name : {"mutex", "semaphore", "shared", "striped", "again", "one", "two", "permits"}) {
+    for (std::string const tail : {"", ":q", ":f", ":e", ":r"}) command.push_back("~conch:{" + name + "}" + tail);
+  }
+  ASSERT_EQ(probe.command(command), "OK");
+  auto const body = [&]() -> asio::awaitable<void> {
+    client a{w.ctx.get_executor(), settings("strict")}, b{w.ctx.get_executor(), settings("strict")};
+    co_await hand_over([](client& c) { return mutex{c, "mutex"}.async_acquire(); }, a, b);
+    co_await hand_over([](client& c) { return semaphore{c, "semaphore", 2}.async_acquire(2); }, a, b);
+    co_await hand_over([](client& c) { return shared_mutex{c, "shared"}.async_acquire(); }, a, b);
+    co_await hand_over([](client& c) { return striped_mutex{c, "striped", 1}.async_acquire_any(); }, a, b);
+    auto const began = steady::now();
+    for (int i = 0; i < 10; ++i) {
+      mutex one{a, "one"}, two{a, "two"};
+      std::vector<mutex> const both{one, two};
+      multi_lock all{both};
+      multi_hold held = co_await all.async_acquire();
+      co_await held.async_release();
+      owner me;
+      reentrant_mutex again{b, "again"};
+      reentrant_hold outer = co_await again.async_acquire(me);
+      co_await outer.async_release();
+    }
+    EXPECT_LT(steady::now() - began, 10s) << "no release waits for the end of a lease";
+    mutex one{a, "one"};
+    semaphore permits{b, "permits", 3};
+    hold h = co_await one.async_acquire();
+    hold some = co_await permits.async_acquire(2);
+    lock_status const seen = co_await one.async_inspect();
+    EXPECT_EQ(seen.holders.size(), 1u);
+    std::uint32_t const asked = co_await permits.async_request_release();
+    EXPECT_EQ(asked, 1u);
+    co_await some.async_requested();
+    std::uint32_t const from_one = co_await one.async_force_release();
+    std::uint32_t const from_permits = co_await permits.async_force_release();
+    EXPECT_EQ(from_one + from_permits, 2u);
+  };
+  w.run(body, 60s);
+  // All that is refused is the mark of those who wait for a lock to be free, and those themselves.
+  std::string const entries = probe.command({"ACL", "LOG", "100000"});
+  for (auto at = entries.find("object, conch:"); at != std::string::npos; at = entries.find("object, conch:", at + 1)) {
+    std::string const key = entries.substr(at + 8, entries.find(',', at + 8) - at - 8);
+    EXPECT_TRUE(key.ends_with("}:a") || key.ends_with("}:w")) << key;
+  }
+}
+
 TEST_F(Rights, OfTheGuideAreEnoughForEverything) {
   ASSERT_EQ(probe.command(of_guide("orders")), "OK");
   auto const body = [&]() -> asio::awaitable<void> {

@@ -29,6 +29,7 @@ struct events final : protocol::wire_events {
   void requested(std::string_view, engine::grant_id, time_point) override { told += "requested;"; }
   void freed(std::string_view, engine::grant_id, bool, time_point) override { told += "freed;"; }
   void missed(std::string_view, engine::grant_id, time_point) override { told += "missed;"; }
+  void told_end(std::string_view, engine::grant_id, std::chrono::milliseconds, time_point) override { told += "end;"; }
 
   std::string take() { return std::exchange(told, {}); }
 };

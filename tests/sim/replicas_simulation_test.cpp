@@ -28,6 +28,14 @@ TEST(SyncedSimulation, SchedulesBreakNoPromise) {
   if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make_synced_plan);
 }
 
+TEST(SyncedSimulation, SchedulesOfLocksWithSeveralOwnersBreakNoPromise) {
+  for (engine::permit_kind const kind : {engine::permit_kind::semaphore, engine::permit_kind::shared}) {
+    auto const make = [kind](std::uint64_t seed) { return make_synced_permits_plan(seed, kind); };
+    auto const found = run_many(23, 0, share_of(1000), 1, nullptr, {}, make);
+    if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make);
+  }
+}
+
 /// All clocks run alike, and those of the replicas are ahead of the master's by so many times what may be.
 plan with_clocks_apart(std::uint64_t seed, int times) {
   plan p = make_synced_plan(seed);

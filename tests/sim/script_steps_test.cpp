@@ -229,7 +229,7 @@ TEST_P(ScriptSteps, WhoAsksIsToldOnlyWhenAllIsSwept) {
 
 TEST_P(ScriptSteps, AnOrderTakesItFromAllInBoundedScripts) {
   owners(0);
-  std::vector<std::string> argv{"3000", "60000", "0"};
+  std::vector<std::string> argv{"3000", "60000", "all"};
   std::int64_t taken = 0;
   while (true) {
     value const reply = script("force", argv);
@@ -261,6 +261,22 @@ TEST_P(ScriptSteps, AnOrderFindsOneOwnerInBoundedScripts) {
   EXPECT_EQ(run(me_, {"HEXISTS", key_, "o" + in_order(which) + ".1"}).integer, 0);
   EXPECT_EQ(length("HLEN", key_), GetParam());
   expect_bounded("force of one owner");
+}
+
+TEST_P(ScriptSteps, AnOrderThatNamesTheFenceOfNobodyEnds) {
+  owners(0);
+  std::vector<std::string> argv{"3000", "60000", "0"};
+  int scripts = 0;
+  while (true) {
+    value const reply = script("force", argv);
+    ASSERT_GE(reply.items.size(), 2u);
+    EXPECT_EQ(reply.items[0].integer, 0) << "nobody has the fence 0";
+    ASSERT_LT(++scripts, GetParam() + 2) << "it comes no further";
+    if (!says_more(reply, 2) || !goes_on()) break;
+    argv.resize(3);
+    for (std::size_t i = 5; i < reply.items.size(); ++i) argv.push_back(text(reply.items[i].integer));
+  }
+  EXPECT_EQ(length("HLEN", key_), GetParam() + 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Numbers, ScriptSteps, testing::Values(10, 1000));

@@ -114,6 +114,11 @@ class server_of_row {
       std::vector<std::string> const words = words_of(expanded(lines.substr(at, end - at)));
       at = end + 1;
       if (words.empty()) continue;
+      if (words[0] == "FULL" || words[0] == "STRICT") {  // what the server is like from here on
+        if (words[0] == "FULL") model_.set_out_of_memory(true);
+        else model_.demand_declared_keys();
+        continue;
+      }
       std::vector<std::string_view> const argv(words.begin(), words.end());
       value const reply = model_.execute(admin_, argv);
       EXPECT_FALSE(reply.is_error()) << reply.text;
@@ -256,7 +261,7 @@ inline release_command give_permit_back(permit const& had, bool keep = false, st
   return c;
 }
 
-inline force_command force(std::int64_t fence = 0) { return {.name = "L", .claim = claim, .retention = retention, .fence = fence}; }
+inline force_command force(std::optional<std::int64_t> fence = {}) { return {.name = "L", .claim = claim, .retention = retention, .fence = fence}; }
 
 // ---- tables ----
 

@@ -61,7 +61,7 @@ struct options {
   }
   plan make(std::uint64_t of) const {
     if (cluster) return make_cluster_plan(of);
-    if (synced) return make_synced_plan(of);
+    if (synced) return kind == permit_kind::none ? make_synced_plan(of) : make_synced_permits_plan(of, kind);
     if (replicas) return make_replicas_plan(of);
     return multi ? make_multi_plan(of) : kind == permit_kind::none ? make_plan(of) : make_permits_plan(of, kind);
   }

@@ -47,6 +47,7 @@ engine::permit const a_semaphore{.kind = engine::permit_kind::semaphore, .limit 
 
 /// With the place that the script takes it from (lua/*.lua): behind so many keys and other arguments.
 TEST(ClusterCodec, TellsEachScriptThatPublishesTheChannelsOfTheSlot) {
+  std::vector<protocol::renewal> const renewed{{"L", 1, 1s}};
   struct {
     char const* what;
     protocol::command c;
@@ -61,7 +62,10 @@ TEST(ClusterCodec, TellsEachScriptThatPublishesTheChannelsOfTheSlot) {
       {"permit_limit", protocol::limit_command{.name = "L", .limit = 1}, 4, 6},
       {"permit_limit that changes", protocol::limit_command{.name = "L", .limit = 1, .by = 2}, 4, 6},
       {"request", protocol::request_command{.name = "L"}, 2, 3},
-      {"watch", protocol::watch_command{.name = "L", .id = 1}, 1, 3},
+      {"watch", protocol::watch_command{.name = "L", .id = 1}, 3, 3},
+      {"adopt", protocol::acquire_command{.name = "L", .id = 1, .origin = "c2.9 100"}, 3, 6},
+      {"renewal that keeps fences", protocol::renew_command{.items = renewed, .retention = 1s}, 3, 4},
+      {"permit_renew that keeps fences", protocol::renew_command{.items = renewed, .permits = true, .retention = 1s}, 4, 4},
   };
   for (auto const& [what, c, keys, place] : table) {
     words const all = encoded(c);

@@ -351,6 +351,14 @@ TEST(Encode, WritesAnOrderThatGoesOn) {
             (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "3000", "600000", "7", "900", "17"}));
 }
 
+TEST(Encode, SaysInAWordThatAnOrderMeansAllOwnersSinceAnyNumberMayBeAFence) {
+  EXPECT_EQ(encoded(protocol::force_command{.name = "a"}).back(), "all");
+  EXPECT_EQ(encoded(protocol::force_command{.name = "a", .fence = 0}).back(), "0");
+  EXPECT_EQ(encoded(protocol::request_command{.name = "a"})[5], "all");
+  EXPECT_EQ(encoded(protocol::request_command{.name = "a", .fence = 0})[5], "0");
+  EXPECT_EQ(encoded(protocol::force_command{.name = "a", .fence = 0, .last = 0, .from_us = 5}).back(), "5") << "last 0 is a place to go on from";
+}
+
 TEST(Encode, WritesARenewalOfManyLocks) {
   std::vector<protocol::renewal> const items{{"a", 1, 30s}, {"}", 22, 5s}};
   EXPECT_EQ(encoded(protocol::renew_command{items}),
@@ -364,15 +372,15 @@ TEST(Encode, WritesARenewalOfOneGrantOnly) {
 
 TEST(Encode, WritesARenewalThatKeepsFences) {
   std::vector<protocol::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
-  EXPECT_EQ(
-      encoded(protocol::renew_command{items, false, false, 10min}),
-      (words{"EVALSHA", sha("renew"), "4", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "c1.1", "30000", "c1.22", "5000", "600000"}));
+  EXPECT_EQ(encoded(protocol::renew_command{items, false, false, 10min}),
+            (words{"EVALSHA", sha("renew"), "6", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "conch:{a}:q", "conch:{%7D}:q", "c1.1",
+                   "30000", "c1.22", "5000", "600000"}));
   EXPECT_EQ(encoded(protocol::renew_command{items, false, true, 10min}),
-            (words{"EVALSHA", sha("permit_renew"), "6", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "conch:{a}:e", "conch:{%7D}:e",
-                   "c1.1", "30000", "c1.22", "5000", "600000"}));
+            (words{"EVALSHA", sha("permit_renew"), "8", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "conch:{a}:e", "conch:{%7D}:e",
+                   "conch:{a}:q", "conch:{%7D}:q", "c1.1", "30000", "c1.22", "5000", "600000"}));
   EXPECT_EQ(encoded(protocol::confirm_command{items, 10min, false, true}),
-            (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}", "conch:{%7D}:f", "600000", "c1.1", "30000", "5",
-                   "c1.22", "5000", "6", "keep"}));
+            (words{"EVALSHA", sha("confirm"), "6", "conch:{a}", "conch:{a}:f", "conch:{a}:q", "conch:{%7D}", "conch:{%7D}:f", "conch:{%7D}:q",
+                   "600000", "", "c1.1", "30000", "5", "c1.22", "5000", "6", "keep"}));
 }
 
 TEST(Encode, WritesWhatAVoteNeedsBehindTheRest) {
@@ -386,8 +394,9 @@ TEST(Encode, WritesWhatAVoteNeedsBehindTheRest) {
   EXPECT_EQ(encoded(release),
             (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "500", "500", "600000", "", "34", "56"}));
   std::vector<protocol::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
-  EXPECT_EQ(encoded(protocol::confirm_command{items, 10min}), (words{"EVALSHA", sha("confirm"), "4", "conch:{a}", "conch:{a}:f", "conch:{%7D}",
-                                                                     "conch:{%7D}:f", "600000", "c1.1", "30000", "5", "c1.22", "5000", "6"}));
+  EXPECT_EQ(encoded(protocol::confirm_command{items, 10min}),
+            (words{"EVALSHA", sha("confirm"), "6", "conch:{a}", "conch:{a}:f", "conch:{a}:q", "conch:{%7D}", "conch:{%7D}:f", "conch:{%7D}:q",
+                   "600000", "", "c1.1", "30000", "5", "c1.22", "5000", "6"}));
 }
 
 TEST(Encode, SendsTheSourceWhenAskedTo) {
@@ -603,6 +612,22 @@ TEST(ReadPush, ReadsWhatWasTakenAwayAndWhatWasMissed) {
     for (std::string const text : {"", "c1", "c1.42", "c1.0 conch:{a}", "c2.42 conch:{a}", "c1.42  conch:{a}", "c1.42 lock:{a}"}) {
       EXPECT_EQ(read(push_of({"message", "conch:c1", mark + text})).kind, push_kind::malformed) << mark << text;
     }
+  }
+}
+
+TEST(ReadPush, ReadsWhenALeaseEnds) {
+  for (auto const& name : odd_names) {
+    message const m{push_of({"message", "conch:c1", "~c1.42 3000 " + keys_of(name)[0]})};
+    std::string memory;
+    protocol::pushed_grant grant;
+    EXPECT_EQ(read_push(m.in.message(), "c1", memory, grant), push_kind::told_end) << name;
+    EXPECT_EQ(grant.name, name);
+    EXPECT_EQ(grant.id, 42u);
+    EXPECT_EQ(grant.claim, 3s);
+  }
+  for (std::string const text : {"", "c1.42", "c1.42 conch:{a}", "c1.42 -1 conch:{a}", "c1.42 86400001 conch:{a}", "c1.42 x conch:{a}",
+                                 "c2.42 3000 conch:{a}", "c1.0 3000 conch:{a}", "c1.42 3000 lock:{a}", "c1.42 99999999999999999999 conch:{a}"}) {
+    EXPECT_EQ(read(push_of({"message", "conch:c1", "~" + text})).kind, push_kind::malformed) << text;
   }
 }
 

@@ -85,6 +85,9 @@ struct machine : protocol::wire_events {
   void revoked(std::string_view name, engine::grant_id n, time_point) override {
     told.push_back("revoked " + std::string{name} + " " + engine::to_text(n));
   }
+  void told_end(std::string_view name, engine::grant_id n, std::chrono::milliseconds left, time_point) override {
+    told.push_back("end of " + std::string{name} + " in " + std::to_string(left.count()) + " for " + engine::to_text(n));
+  }
   void missed(std::string_view name, engine::grant_id n, time_point) override {
     told.push_back("missed " + std::string{name} + " " + engine::to_text(n));
   }

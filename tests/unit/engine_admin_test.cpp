@@ -14,7 +14,7 @@ class EngineInquiry : public engine_test, public admin_events {
 
   void SetUp() override { start_connected(); }
 
-  asked& administer(std::string label, admin_request::kind what, std::int64_t fence = 0) {
+  asked& administer(std::string label, admin_request::kind what, std::optional<std::int64_t> fence = {}) {
     auto& i = *admin_requests.emplace_back(std::make_unique<asked>());
     i.label = std::move(label);
     i.what = what;
@@ -55,6 +55,12 @@ TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
   EXPECT_EQ(commands[0].retention, settings.fence_retention + settings.lease);
   answer({1, 5});
   EXPECT_EQ(heard(), texts{"f ok 1"});
+  administer("nobody's", kind::force, 0);
+  administer("nobody's", kind::request, 0);
+  EXPECT_EQ(sent(), (texts{"force L from 0", "request L from 0"})) << "the fence 0 is one that nobody has, and not all of them";
+  answer({0, 5});
+  answer({0, 5});
+  EXPECT_EQ(heard(), (texts{"nobody's ok 0", "nobody's ok 0"}));
   administer("l", kind::set_limit);
   EXPECT_EQ(sent(), texts{"limit L 7"});
   answer({1, 5});

@@ -598,13 +598,15 @@ TEST_F(EngineCleanup, ForgetsAKickThatHasBecomePointless) {
   expect_clean();
 }
 
-TEST_F(EngineCleanup, ForgetsKicksWhenTheClientCloses) {
+TEST_F(EngineCleanup, SendsItsKicksAtOnceWhenTheClientClosesSoThatThoseInLineLookThemselves) {
   start_connected();
   caller& a = holding("a");
   release(a);
   released(true, true, true);
   take_sent();
-  remote->drop_kicks();
+  remote->drop_kicks(now);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  removed();
   expect_clean();
   advance(10s);
   EXPECT_TRUE(sent().empty());

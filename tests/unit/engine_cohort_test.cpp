@@ -165,7 +165,7 @@ TEST_F(EngineCohort, DoesNotHandOnAGrantThatIsTooCloseToItsEnd) {  // P3
   EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1", "acquire L 2"}));
 }
 
-TEST_F(EngineCohort, StillHandsOnWhatIsGoodForLonger) {
+TEST_F(EngineCohort, StillHandsOnWhatIsGoodForLongerOnceTheServerHasSaidSo) {
   settings.local_slice = 30s;
   start_connected();
   caller& a = holding("a");
@@ -174,18 +174,23 @@ TEST_F(EngineCohort, StillHandsOnWhatIsGoodForLonger) {
   advance(a.deadline() - now - 2 * settings.stop_margin - 1ms);
   heard();
   release(a);
-  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 100, 1)}));
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  connect();
+  settle_connection();
+  EXPECT_EQ(sent().back(), "renew L 1");
+  renewed({1});
+  EXPECT_EQ(heard(), texts{granted("b", 100, 1)});
 }
 
 TEST_F(EngineCohort, HandsOnAShortClaimTooWhileThereIsTimeEnough) {  // it keeps a quarter of it as its margin, not stop_margin
-  settings.claim = 500ms;
+  settings.claim = 10ms;                                             // the grant is word enough
   settings.local_slice = 30s;
   ASSERT_EQ(settings.stop_margin, 500ms);
   start_connected();
   caller& a = queued("a");
   caller& b = ask("b");
   ask("c");
-  push(1, 100, 500ms);
+  push(1, 100, 10ms);
   heard();
   time_point const deadline = a.deadline();
   duration const margin = (deadline - now) / 4;

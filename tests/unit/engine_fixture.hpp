@@ -85,17 +85,17 @@ inline sent_command write_down(command const& c) {
     for (renewal const& item : n->items) {
       text += ' ' + numbered(item.name, item.id);
       out.leases.push_back(item.lease);
-      out.fences.push_back(item.fence);
+      out.fences.push_back(item.fence.value_or(-1));
     }
     script(n->with_source, text);
   } else if (auto const* q = std::get_if<inspect_command>(&c)) {
     script(q->with_source, "inspect " + std::string{q->name});
   } else if (auto const* f = std::get_if<force_command>(&c)) {
-    script(f->with_source, "force " + std::string{f->name} + (f->fence != 0 ? " from " + std::to_string(f->fence) : ""));
+    script(f->with_source, "force " + std::string{f->name} + (f->fence ? " from " + std::to_string(*f->fence) : ""));
     out.claim = f->claim;
     out.retention = f->retention;
   } else if (auto const* request = std::get_if<request_command>(&c)) {
-    script(request->with_source, "request " + std::string{request->name} + (request->fence != 0 ? " from " + std::to_string(request->fence) : ""));
+    script(request->with_source, "request " + std::string{request->name} + (request->fence ? " from " + std::to_string(*request->fence) : ""));
   } else if (auto const* requested = std::get_if<requested_command>(&c)) {
     out.text = "requested " + std::string{requested->name} + ' ' + std::to_string(requested->fence);
   } else if (auto const* watch = std::get_if<watch_command>(&c)) {

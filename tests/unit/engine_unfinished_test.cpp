@@ -154,5 +154,16 @@ TEST_F(EngineUnfinished, AnOrderGoesOnWhereItIsTold) {
   EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 5000"}) << "what is left to pass on";
 }
 
+TEST_F(EngineUnfinished, AnOrderWithTheFenceOfNobodyGoesOnToo) {
+  admin_request i;
+  i.what = admin_request::kind::force;
+  i.name = "L";
+  i.fence = 0;
+  remote->administer(i, *this, now);
+  answer({0, server_us(), more, 's', 5000, 0, 17});
+  EXPECT_EQ(i.last, 0) << "and not none: the next script would begin from the first owner again";
+  EXPECT_EQ(i.from_us, 17);
+}
+
 }  // namespace
 }  // namespace conch::engine

@@ -37,6 +37,7 @@ struct grant_queue final : store::listener {
   }
 
   void on_freed(std::string_view, engine::grant_id, bool) override {}
+  void on_end(std::string_view, engine::grant_id, std::chrono::milliseconds) override {}
   void on_request(std::string_view name, engine::grant_id id) override {
     std::lock_guard const lock{mutex};
     requests.push_back({std::string{name}, id, 0});

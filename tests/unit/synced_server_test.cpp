@@ -43,11 +43,16 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
   }
   void connect_second(std::string const& run = "1") { both->second().connected_as({2, "here:2", 1'700'000'000'000'000, now, run}, now); }
 
-  caller& ask(std::string label, std::string_view lock = "L", duration wait = duration::max(), bool once = false) {
+  caller& new_caller(std::string label) {
     auto& a = *callers.emplace_back(std::make_unique<caller>());
     a.label = std::move(label);
-    a.once = once;
     a.lease = std::chrono::duration_cast<milliseconds>(settings.lease);
+    return a;
+  }
+
+  caller& ask(std::string label, std::string_view lock = "L", duration wait = duration::max(), bool once = false) {
+    caller& a = new_caller(std::move(label));
+    a.once = once;
     if (wait != duration::max()) a.until = now + wait;
     of_this_process.acquire(a, lock, now);
     return a;
@@ -150,6 +155,25 @@ TEST_F(SyncedServer, APushedGrantIsRenewedOnTheSecondConnectionFirst) {
   acknowledge(2);
   EXPECT_EQ(heard(), texts{"a granted"});
   EXPECT_EQ(stats.grants_pushed, 1u);
+}
+
+TEST_F(SyncedServer, APermitThatTooFewReplicasHaveIsGivenBackByAScriptOfItsOwnAndAskedForByAnother) {
+  connect();
+  caller& a = new_caller("a");
+  a.permit = {.kind = permit_kind::semaphore, .limit = 3, .weight = 1};
+  of_this_process.acquire(a, "L", now);
+  EXPECT_EQ(first.take(), texts{"acquire L 1 permit 1 of 3"});
+  tell({1, 100, 1'700'000'000'000'000, 0});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(second.take(), (texts{"renew permits L 1", "mark", "wait 2 1000"}));
+    acknowledge(1);
+  }
+  EXPECT_EQ(first.take(), (texts{"release L 1 permit 1 of 3", "acquire L 2 permit 1 of 3"})) << "no script of permits does both";
+  tell({1, 0, 0, 1'700'000'000'000'000});
+  tell({1, 200, 1'700'000'000'000'000, 0});
+  acknowledge(2);
+  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(first.drops, texts{});
 }
 
 TEST_F(SyncedServer, WhatIsGrantedWhileAWaitBlocksGoesWithTheNextBatch) {

@@ -26,8 +26,8 @@ struct sql_mutant {
 
 constexpr sql_mutant mutants[] = {
     // ---- renewals
-    {"renew-any-grant", "a renewal of a mutex ignores the fence", " and (fences[i] = 0 or x.owner_fence = fences[i])", ""},
-    {"renew-any-share", "a renewal of a share ignores the fence", " and (fences[i] = 0 or p.fence = fences[i])", ""},
+    {"renew-any-grant", "a renewal of a mutex ignores the fence", " and (fences[i] is null or x.owner_fence = fences[i])", ""},
+    {"renew-any-share", "a renewal of a share ignores the fence", " and (fences[i] is null or p.fence = fences[i])", ""},
     {"renew-may-shorten", "a renewal makes the end earlier", "owner_until = greatest(x.owner_until, ms + leases[i])", "owner_until = ms + leases[i]"},
     {"renew-share-may-shorten", "a renewal makes the end of a share earlier", "ends = greatest(p.ends, t + leases[i] * 1000) from",
      "ends = t + leases[i] * 1000 from"},
@@ -84,7 +84,7 @@ constexpr sql_mutant mutants[] = {
     {"greater-than-all", "a share larger than the limit never fits", "when l.used + least(size, l.lim) <= l.lim then 0",
      "when l.used + size <= l.lim then 0"},
     {"segments-twice", "a segment is given twice", "if get_byte(free, (s - 1)::int) = 48 and s <> all (refused) then", "if s <> all (refused) then"},
-    {"force-of-all", "an order about one owner is about all", "x.weight > 0 and (f = 0 or x.fence = f)", "x.weight > 0"},
+    {"force-of-all", "an order about one owner is about all", "x.weight > 0 and (everyone or x.fence = f)", "x.weight > 0"},
     {"limit-of-nothing", "a limit may be 0", "least(greatest(l.lim + by, 1), 1000000)", "least(greatest(l.lim + by, 0), 1000000)"},
     // ---- rows
     {"row-not-put", "what has expired is deleted, and its lock's row does not say so", "if gone then perform conch.put(l); end if;", ""},

@@ -190,6 +190,7 @@ class sql_server {
     if (kind == postgresql::push_kind::malformed) out.wrong = "no notification of conch: " + payload;
     if (kind == postgresql::push_kind::requested) grant.fence = requested_mark;
     if (kind == postgresql::push_kind::freed) grant.fence = freed_mark;
+    if (kind == postgresql::push_kind::told_end) grant.fence = end_mark;
     // A grant is for clients that hear it only. All else is notified to whom it may concern.
     if (kind == postgresql::push_kind::grant || listens_.contains(client)) out.pushes.push_back(seen(client, grant));
   }

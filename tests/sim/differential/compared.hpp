@@ -92,6 +92,8 @@ inline seen_grant seen(std::string_view client, protocol::pushed_grant const& g)
 constexpr std::int64_t requested_mark = -1;
 /// And of one that tells that a lock is free, with and without others to be told.
 constexpr std::int64_t freed_mark = -2, freed_and_more_mark = -3;
+/// And of one that tells when the lease of the owner of now ends.
+constexpr std::int64_t end_mark = -4;
 
 class listening_client final : public memory::store::listener {
  public:
@@ -102,6 +104,9 @@ class listening_client final : public memory::store::listener {
   }
   void on_freed(std::string_view name, engine::grant_id id, bool more) override {
     out_.push_back(seen(id_, {.name = name, .id = id, .fence = more ? freed_and_more_mark : freed_mark}));
+  }
+  void on_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left) override {
+    out_.push_back(seen(id_, {.name = name, .id = id, .fence = end_mark, .claim = left}));
   }
   void on_revoke(std::string_view name, engine::grant_id id) override { out_.push_back(seen(id_, {.name = name, .id = id})); }
 

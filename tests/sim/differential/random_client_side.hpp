@@ -90,8 +90,8 @@ class random_client_side {
       case 12: return protocol::inspect_command{name()};
       case 13:
         if (pick(0, 1) == 0) return protocol::inspect_command{name()};
-        if (pick(0, 1) == 0) return protocol::request_command{name(), pick(0, 2) == 0 ? some_fence() : 0};
-        return protocol::force_command{name(), claim, retention, pick(0, 4) == 0 ? some_fence() : 0};
+        if (pick(0, 1) == 0) return protocol::request_command{name(), some_owner(3)};
+        return protocol::force_command{name(), claim, retention, some_owner(5)};
       case 14: {
         attempts_.clear();
         // No client tries a lock twice at once.
@@ -205,9 +205,15 @@ class random_client_side {
 
   /// A client renews what it was granted, by its fence, also when that has become another's, or its own anew.
   protocol::renewal renewal(std::string const& client) {
-    if (asked_.empty() || pick(0, 2) == 0) return {name(), some_id(client), lease(), 0, pick(0, 2) == 0 ? some_fence() : 0};
+    if (asked_.empty() || pick(0, 2) == 0) return {name(), some_id(client), lease(), 0, pick(0, 2) == 0 ? std::optional{some_fence()} : std::nullopt};
     asked const& from = asked_[static_cast<std::size_t>(pick(0, std::ssize(asked_) - 1))];
-    return {*from.name, from.id, lease(), 0, pick(0, 2) == 0 ? 0 : from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)};
+    return {*from.name, from.id, lease(), 0, pick(0, 2) == 0 ? std::nullopt : std::optional{from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)}};
+  }
+
+  /// Whom an order means: nobody has the fence 0.
+  std::optional<std::int64_t> some_owner(std::int64_t one_in) {
+    if (pick(1, one_in) != 1) return std::nullopt;
+    return pick(0, 3) == 0 ? 0 : some_fence();
   }
 
   generator_options const options_;

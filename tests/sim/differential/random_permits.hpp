@@ -59,7 +59,7 @@ class random_permits {
     if (pick(0, 11) == 0) return protocol::watch_command{name(), pick(0, 5) == 0 ? engine::grant_id{} : some_id(client), lease()};
     switch (pick(0, 11)) {
       case 10:
-        if (pick(0, 2) == 0) return protocol::request_command{name(), pick(0, 3) == 0 ? clock_.fence() : 0};
+        if (pick(0, 2) == 0) return protocol::request_command{name(), some_owner()};
         return protocol::inspect_command{name()};
       case 11:
         if (pick(0, 1) == 0) {
@@ -68,7 +68,7 @@ class random_permits {
           c.if_unset = c.by == 0 && pick(0, 2) == 0;
           return c;
         }
-        return protocol::force_command{name(), claim, retention, pick(0, 3) == 0 ? clock_.fence() : 0};
+        return protocol::force_command{name(), claim, retention, some_owner()};
       case 0:
       case 1:
       case 2:
@@ -134,9 +134,15 @@ class random_permits {
 
   /// As random_client_side.
   protocol::renewal renewal(std::string const& client) {
-    if (asked_.empty() || pick(0, 2) == 0) return {name(), some_id(client), lease(), 0, pick(0, 2) == 0 ? clock_.fence() : 0};
+    if (asked_.empty() || pick(0, 2) == 0) return {name(), some_id(client), lease(), 0, pick(0, 2) == 0 ? std::optional{clock_.fence()} : std::nullopt};
     asked const& from = asked_[static_cast<std::size_t>(pick(0, std::ssize(asked_) - 1))];
-    return {names_[static_cast<std::size_t>(from.name)], from.id, lease(), 0, pick(0, 2) == 0 ? 0 : from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)};
+    return {names_[static_cast<std::size_t>(from.name)], from.id, lease(), 0, pick(0, 2) == 0 ? std::nullopt : std::optional{from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)}};
+  }
+
+  /// Whom an order means: nobody has the fence 0.
+  std::optional<std::int64_t> some_owner() {
+    if (pick(0, 3) != 0) return std::nullopt;
+    return pick(0, 3) == 0 ? 0 : clock_.fence();
   }
 
   /// One name for each kind of lock, and sometimes that of another kind.

@@ -121,7 +121,9 @@ class scripted_server {
       protocol::pushed_grant grant;
       auto const kind = redis::read_push(message, client, name, grant);
       bool const freed = kind == redis::push_kind::freed || kind == redis::push_kind::freed_and_more;
-      if (kind == redis::push_kind::grant || kind == redis::push_kind::revoked || kind == redis::push_kind::requested || freed) {
+      bool const ends = kind == redis::push_kind::told_end;
+      if (kind == redis::push_kind::grant || kind == redis::push_kind::revoked || kind == redis::push_kind::requested || freed || ends) {
+        if (ends) grant.fence = end_mark;
         if (kind == redis::push_kind::requested) grant.fence = requested_mark;
         if (freed) grant.fence = kind == redis::push_kind::freed ? freed_mark : freed_and_more_mark;
         out.push_back(seen(client, grant));

@@ -49,6 +49,23 @@ bool observer::is_forged(sim_acquisition const& a) const {
   return !forged_.empty() && !a.client->settings().settings.verify_pushes && forged_.contains(owner_id(a));
 }
 
+/// P2: what the server has lost is not handed on in memory once somebody else may have been granted the lock. A client that has not heard of the loss
+/// goes by the server's last word, for 5 ms.
+void observer::not_handed_on_by_an_old_word(sim_acquisition const& a) const {
+  lock_watch const& w = locks_[static_cast<std::size_t>(a.lock_number)];
+  std::int64_t const fence = a.fence / hand_offs_per_grant;
+  bool const handed_on = a.fence % hand_offs_per_grant != 0 && a.adopts == nullptr;
+  bool const overtaken = fence <= w.disowned && w.highest_written > fence;
+  if (!handed_on || !overtaken || plan_.replicas != 0 || plan_.shards != 0 || plan_.detaches) return;
+  nanos const word_lasts = 5 * millisecond + 2 * (plan_.latency + plan_.jitter) + 2 * plan_.timer_lateness + millisecond;
+  bool const well = undisturbed(a.client->connection(a.lock_number), w.disowned_at) && a.client->last_pause_end() < w.disowned_at;
+  if (well && world_.now() > w.disowned_at + word_lasts) {
+    throw violation{2, client_words(a) + " was handed " + lock_words(a.lock_number) + " in memory with fence " + std::to_string(a.fence) + ", " +
+                           std::to_string((world_.now() - w.disowned_at) / millisecond) + " ms after the server lost that grant, and after fence " +
+                           std::to_string(w.highest_written)};
+  }
+}
+
 /// Of what somebody forged who knows the id: nobody believes it for longer than a claim, and no token is further ahead than that.
 void observer::judge_forged(sim_acquisition const& a) const {
   if (forged_.empty()) return;
@@ -73,6 +90,7 @@ void observer::first_fence(int name, std::int64_t fence) { watch(name).highest_w
 void observer::data_lost() {
   for (lock_watch& w : locks_) {
     w.disowned = std::max(w.disowned, w.highest_written);
+    w.disowned_at = world_.now();
     w.passed = {};
   }
   adopted_.clear();  // where that is forgotten, the origin may be back
@@ -81,6 +99,7 @@ void observer::data_lost() {
 void observer::lock_tampered(int name) {
   for (auto const& [id, fence] : owners_of(name)) taken_away_.insert(id + " " + std::to_string(fence));
   watch(name).disowned = std::max(watch(name).disowned, watch(name).highest_written);
+  watch(name).disowned_at = world_.now();
   watch(name).passed = {};
 }
 
@@ -147,6 +166,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
     throw violation{2, who + ", after fence " + std::to_string(w.highest_granted)};
   }
   judge_forged(a);
+  not_handed_on_by_an_old_word(a);
   // While there are two masters, what the one has granted may be delivered before what the other granted earlier. In which order they write
   // fences is looked at in answered_elsewhere.
   if (!is_forged(a) && a.orphaned_at < 0) w.highest_granted = std::max(w.highest_granted, a.fence);
@@ -467,7 +487,9 @@ void observer::nothing_forgotten(sim_client& c) {
     auto const& active = watch(request.name).active;
     bool const told = std::any_of(active.begin(), active.end(),
                                   [&, lost_id = id](sim_acquisition const* a) { return a->client == &c && a->id == lost_id && a->told; });
-    if (!live && told) {
+    // Asked about between two holders, and not there any more.
+    bool const gone = lost_in_between_.contains(c.id() + "." + engine::to_text(id));
+    if (!live && (told || gone)) {
       at = c.open_ids_.erase(at);
       continue;
     }
@@ -522,7 +544,12 @@ void observer::writes(sim_client& c, protocol::command const& what) {
       bool const only_looks =
           place != nullptr && place->id == item.id && c.local_now() + item.lease * 98 / 100 - std::chrono::milliseconds{6} <= place->deadline;
       bool const to_be_acknowledged = plan_.synced && place != nullptr && place->id == item.id;
-      if (!held && !only_looks && !to_be_acknowledged)
+      // Or to hand it on in memory, if it is still ours.
+      engine::place const* const of_cohort = c.engine_->find(item.name);
+      bool const asks_first =
+          of_cohort != nullptr && place != nullptr && place->id == item.id && static_cast<engine::lock_entry const*>(of_cohort->owner)->proving;
+      if (asks_first && !held) asked_first_.insert(c.id() + "." + engine::to_text(item.id));
+      if (!held && !only_looks && !to_be_acknowledged && !asks_first)
         throw violation{6, "client " + std::to_string(c.number()) + " renews " + lock_words(name) + ", which it no longer holds"};
     }
   }
@@ -641,7 +668,10 @@ void observer::cost() {
   not_over("lost pushes", claims_, pushes);
   not_over("kicks", kicks, claims_);
   not_over("safety checks", checks, static_cast<std::uint64_t>(waited_ * 5 / 2 / shortest) + owners_ + asked_);
-  not_over("renewals", renew_scripts_, static_cast<std::uint64_t>(held_ * 4 / shortest) + owners_ + 2 * extensions);  // one may be under way already
+  // One may be under way already. And a hand-over in memory may ask first.
+  std::uint64_t handed_on = 0;
+  for (auto const& c : world_.clients()) handed_on += c->stats().grants_local;
+  not_over("renewals", renew_scripts_, static_cast<std::uint64_t>(held_ * 4 / shortest) + owners_ + 2 * extensions + handed_on + gave_up_);
 }
 
 }  // namespace conch::sim

@@ -75,6 +75,7 @@ class observer {
   // ... by the scripts for that; `pushed` in order
   using owner_fences = std::map<std::string, std::int64_t>;  // by owner
   virtual void ordered(int name);
+  void told_end(std::string_view push);
   virtual owner_fences owners_of(int name) const;
   virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do);
   void requested(owner_fences const& owners, bool surely);
@@ -248,6 +249,9 @@ class observer {
 
  protected:
   // Who was told that a script has left something for the next.
+  void needs_no_memory(value const& answer, bool not_renewed, std::string_view id) const;
+  void not_handed_on_by_an_old_word(sim_acquisition const& a) const;
+  void nobody_asked_in_time(int name, std::int64_t ended_ms, std::vector<std::string> const& line) const;
   struct left_over {
     std::string client;
     nanos at = 0;
@@ -266,8 +270,10 @@ class observer {
     std::int64_t highest_granted = 0;       // fencing token, delivered
     std::int64_t highest_written = 0;       // server part, on the server
     std::int64_t written_elsewhere = 0;     // the last by a former master: the master may give the same in the same microsecond
+    std::int64_t owner_until_ms = 0;        // the end of the last owner's lease, by the server's clock; 0: it has given it back
     std::int64_t kept_until_ms = 0;         // until then, by the server's clock, that is not forgotten
     std::int64_t disowned = 0;              // grants up to this one were taken away by force
+    nanos disowned_at = 0;                  // the last time
     nanos last_end = 0;                     // of a valid hold
     std::map<int, time_point> slice_began;  // by client
     hand_over passed;
@@ -339,6 +345,7 @@ class observer {
   void judge_new_owner(step const& s, lock_state const& is);
   void judge_line(step const& s, lock_state const& is, value const& reply);
   void judge_hand_over(step const& s);
+  void judge_free_line(step const& s);
   bool is_current(link const& l) const;
   bool may_not_know_yet(link const& l) const;
   void judge_renewal(step const& s, lock_state const& is, value const& reply) const;
@@ -353,6 +360,7 @@ class observer {
   link const* by_ = nullptr;
   bool clobbers_ = false;
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
+  std::set<std::string> asked_first_, lost_in_between_;    // asked about before a hand-over in memory; and lost by then
   std::unordered_map<std::string, nanos> not_before_;      // when who waits may ask again, nothing being wrong
 
   // for the budget

@@ -120,7 +120,8 @@ void observer::add_steps(std::span<std::string_view const> argv) {
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   auto const rest = argv.subspan(3 + keys);
   if (what == "renew") {
-    for (std::size_t i = 0; i < keys; ++i) {
+    bool const keeps_fences = rest.size() != 2 * keys;  // then each lock has three keys
+    for (std::size_t i = 0; i < (keeps_fences ? keys / 3 : keys); ++i) {
       step s{};
       s.name = named(argv[3 + i]);
       if (s.name < 0) continue;
@@ -179,6 +180,7 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
   for (step& s : steps_) {
     s.was = look(s.name);
     judge_hand_over(s);
+    judge_free_line(s);
     if ((s.acquires || s.releases) && watch(s.name).left) judge_left_over(s.name, *std::exchange(watch(s.name).left, {}));
     s.late = by != nullptr && !is_current(*by);
     // In a Cluster the slot may have gone and come back while this was on its way, or its client stood still; then the client asks once more.
@@ -193,11 +195,28 @@ void observer::after(std::span<std::string_view const>, value const& reply) {
   for (step const& s : steps_) {
     if (s.deaf) throw violation{4, std::string{s.id} + " stands in line before its client is subscribed"};
   }
-  for (step const& s : steps_) judge(s, look(s.name), answer_to(reply, s.index, s.gathered));
+  for (step const& s : steps_) {
+    value const& answer = answer_to(reply, s.index, s.gathered);
+    bool const renews = !s.acquires && !s.releases && !s.adopts;
+    bool const not_renewed = renews && !reply.is_error() && s.was.owned && s.was.owner == s.id && reply.items[s.index + 1].integer == -1;
+    if (!s.acquires && s.was.readable) needs_no_memory(answer, not_renewed, s.id);
+    bool const not_mine = renews && !reply.is_error() && reply.items[s.index + 1].integer == 0;
+    if (not_mine && asked_first_.contains(std::string{s.id})) lost_in_between_.insert(std::string{s.id});
+    judge(s, look(s.name), answer);
+  }
+}
+
+/// P4, P6, P9: what gives back or renews needs no memory: a server whose memory is full does it. (But where the key of the fence is spoilt, a script
+/// writes nothing before it finds that.)
+void observer::needs_no_memory(value const& answer, bool not_renewed, std::string_view id) const {
+  bool const refused = answer.is_error() && answer.error_code() == "OOM";
+  if (!world_.memory_is_full() || !(refused || not_renewed) || plan_.has({fault_plan::kind::refuse})) return;  // that one refuses whole scripts
+  throw violation{6, std::string{id} + " could not give back or renew what it has, because the memory of the server is full"};
 }
 
 void observer::judge(step const& s, lock_state const& is, value const& reply) {
   lock_state const& was = s.was;
+  watch(s.name).owner_until_ms = is.owned ? is.expires_ms : 0;
   if (s.adopts) {
     if (was.readable && is.readable) judge_adoption(s, is, reply);
     return;
@@ -506,6 +525,40 @@ void observer::judge_hand_over(step const& s) {
                              " ms after its next in line, " + p.heir + ", did not take it"};
     }
   }
+}
+
+// P4: a dead owner costs its own lease and a claim, whatever lease an owner before it had. Judged where owners with a short lease follow on owners
+// with a long one, and nothing happens but that they die.
+void observer::judge_free_line(step const& s) {
+  std::int64_t const ended_ms = watch(s.name).owner_until_ms;
+  if (!plan_.leases_differ || s.was.owned || ended_ms == 0) return;
+  std::vector<std::string> ids;
+  for (auto const& [id, ticket] : s.was.line) ids.push_back(id);
+  nobody_asked_in_time(s.name, ended_ms, ids);
+}
+
+/// The last lease ended at that time of the server; these stand in line, and somebody has come to the lock only now.
+void observer::nobody_asked_in_time(int name, std::int64_t ended_ms, std::vector<std::string> const& line) const {
+  nanos const freed = world_.true_time_of_server_ms(ended_ms);
+  bool const one_waits = std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) {
+    auto const mine = [&](std::string const& id) { return client_of(id) == c->id(); };
+    return looks_after(*c, freed) && std::any_of(line.begin(), line.end(), mine);
+  });
+  nanos const waited = world_.now() - freed,
+              slack = plan_.longest_claim() / 8 + 30 * millisecond + 8 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
+  if (one_waits && waited > plan_.longest_claim() + slack) {
+    throw violation{4, "lock " + std::to_string(name) + " was free for " + std::to_string(waited / millisecond) +
+                           " ms after the lease of a dead owner, and nobody of those in line asked"};
+  }
+}
+
+/// Whoever is told when a lease ends may ask then.
+void observer::told_end(std::string_view push) {
+  auto const gap = push.find(' ');
+  auto const known = not_before_.find(std::string{push.substr(1, gap - 1)});
+  if (known == not_before_.end()) return;
+  std::int64_t const left = number(push.substr(gap + 1, push.find(' ', gap + 1) - gap - 1));
+  known->second = std::min(known->second, world_.now() + left * millisecond * 97 / 100);
 }
 
 // ---------------------------------------------------------------------------------------------- an operator's orders

@@ -42,6 +42,7 @@ void observer::freed(freeing const& by, value const& reply) {
     if (std::find(left.begin(), left.end(), id) == left.end()) told_free_at_[id] = world_.now();
   }
   if (reply.is_error() || left.empty() || !by.owned) return;
+  if (plan_.declared_keys) return;  // a release may not touch the keys of those who wait; they ask by themselves
   constexpr std::int64_t more_to_pass_on = 2 | 4;
   for (std::size_t flags : {1u, 2u}) {
     if (reply.items.size() > flags && (reply.items[flags].integer & more_to_pass_on) != 0 && reply.items[flags].integer < 8) return;
@@ -60,7 +61,7 @@ void observer::watched(int name, sim_client const& c, std::vector<std::int64_t> 
   bool const is_free = owners_of(name).empty();
   if ((answer.at(0) == 1) != is_free && !spoilt(name))
     throw violation{11, "lock " + std::to_string(name) + " is said to be " + (is_free ? "taken" : "free") + ", which it is not"};
-  if (is_free) said_free_at_[{name, c.id()}] = world_.now();
+  if (is_free) said_free_at_[{name, c.id()}] = free_at_[name] = world_.now();  // it tells the others, too
 }
 
 /// P11: it was free at some time since.

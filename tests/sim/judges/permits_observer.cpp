@@ -85,7 +85,8 @@ void permits_observer::before(std::span<std::string_view const> argv, link const
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   auto const rest = argv.subspan(3 + keys);
   bool const renews = what == "permit_renew";
-  for (std::size_t i = 0; i < (renews ? keys : 1); ++i) {
+  std::size_t const renewed = renews && rest.size() != 2 * keys ? keys / 4 : keys;  // of those that keep fences each lock has four keys
+  for (std::size_t i = 0; i < (renews ? renewed : 1); ++i) {
     permit_step s;
     s.name = named(argv[3 + i]);
     if (s.name < 0) continue;
@@ -114,6 +115,7 @@ void permits_observer::before(std::span<std::string_view const> argv, link const
     if (asks) s.patient = rest[1].ends_with('!');
     s.was = look_at(s.name);
     judge_hand_overs(s);
+    judge_free_line(s);
     permit_watch& w = watches_[static_cast<std::size_t>(s.name)];
     if (asks && w.left) judge_left_over(s.name, *std::exchange(w.left, {}));
     permit_steps_.push_back(std::move(s));
@@ -128,6 +130,9 @@ void permits_observer::after(std::span<std::string_view const>, value const& rep
     if (renews && !s.was.readable && !reply.is_error() && reply.items[s.index + 1].integer == -1) {
       throw violation{9, "the owner of a permit of " + lock_words(s.name) + " was not told that its key holds something else"};
     }
+    bool const has_it = s.was.owners.contains(s.id) && s.was.owners.at(s.id).ends_us > world_.server_us(world_.now());
+    bool const not_renewed = renews && !reply.is_error() && has_it && reply.items[s.index + 1].integer == -1;
+    if (!s.acquires && s.was.readable) needs_no_memory(reply, not_renewed, s.id);
     if (!is.readable) continue;
     judge_sums(s, is);
     judge_owners(s, is);
@@ -320,6 +325,18 @@ void permits_observer::judge_line(int name, permits_state const& is) const {
     if (fits(is, x)) throw violation{4, "there is enough for " + x.id + ", who stands in line for " + lock_words(name)};
     if (in_order) break;
   }
+}
+
+// P4, as observer::judge_free_line: dead owners cost their own leases and a claim.
+void permits_observer::judge_free_line(permit_step const& s) {
+  permits_state const& last = watches_[static_cast<std::size_t>(s.name)].last;
+  if (!plan_.leases_differ || s.was.line.empty() || last.owners.empty()) return;
+  std::int64_t ended_us = 0;
+  for (auto const& [id, o] : last.owners) ended_us = std::max(ended_us, o.ends_us);
+  if (ended_us > world_.server_us(world_.now())) return;
+  std::vector<std::string> ids;
+  for (waiter const& x : s.was.line) ids.push_back(x.id);
+  nobody_asked_in_time(s.name, ended_us / 1000, ids);
 }
 
 // P4: however many next in line are dead, each costs at most its claim, if who passed a permit on to it is well.

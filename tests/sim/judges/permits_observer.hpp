@@ -110,6 +110,7 @@ class permits_observer final : public observer {
   void note_moves(permit_step const& s, permits_state const& is);
   bool fits(permits_state const& is, waiter const& w) const;
   void judge_hand_overs(permit_step const& s);
+  void judge_free_line(permit_step const& s);
   void watch_hand_over(permit_step const& s, permits_state const& is, link const* by);
 
   std::vector<permit_watch> watches_;

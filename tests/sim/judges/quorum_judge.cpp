@@ -152,8 +152,8 @@ std::vector<quorum_world::step> quorum_world::steps_of_call(int which, std::span
   auto const rest = argv.subspan(3 + keys);
   bool const confirms = what == "confirm";
   std::vector<step> all;
-  for (std::size_t i = 0; i < (confirms ? keys / 2 : 1); ++i) {
-    std::string_view const key = argv[3 + (confirms ? 2 * i : 0)];
+  for (std::size_t i = 0; i < (confirms ? keys / 3 : 1); ++i) {
+    std::string_view const key = argv[3 + (confirms ? 3 * i : 0)];
     for (int name = 0; name < names; ++name) {
       if (keys_[static_cast<std::size_t>(name)] != key) continue;
       step one;
@@ -163,10 +163,10 @@ std::vector<quorum_world::step> quorum_world::steps_of_call(int which, std::span
       one.acquires = what == "acquire";
       one.releases = what == "release";
       one.stays = one.releases && rest[1].starts_with('1');
-      one.id = rest[confirms ? 3 * i + 1 : 0];
-      one.lease = number(rest[confirms ? 3 * i + 2 : 2]);
+      one.id = rest[confirms ? 3 * i + 2 : 0];
+      one.lease = number(rest[confirms ? 3 * i + 3 : 2]);
       // (A stray grant is given back without a floor.)
-      std::size_t const at = confirms ? 3 * i + 3 : one.acquires ? 7 : 6;
+      std::size_t const at = confirms ? 3 * i + 4 : one.acquires ? 7 : 6;
       one.floor = at < rest.size() ? number(rest[at]) - (one.acquires ? 1 : 0) : 0;
       one.was = look(s, name);
       all.push_back(std::move(one));

@@ -360,6 +360,8 @@ void redis_model::allow(std::string_view command) { impl_->denied.erase(checked_
 
 void redis_model::set_out_of_memory(bool out) { impl_->out_of_memory = out; }
 
+void redis_model::demand_declared_keys() { impl_->demands_declared_keys = true; }
+
 std::uint64_t redis_model::calls(std::string_view name) const { return impl_->counts[redis::command_named(checked_name(name))->index]; }
 
 std::map<std::string, std::uint64_t> redis_model::calls() const {

@@ -225,6 +225,9 @@ class redis_model {
   // At maxmemory with noeviction. As in Redis a script that has written once may go on writing.
   void set_out_of_memory(bool out);
 
+  // A script may touch only the keys that it was given, as on Dragonfly and in ElastiCache Serverless.
+  void demand_declared_keys();
+
   // ---- statistics ----
 
   // Executions of a command ("get", "client|kill"), including those from scripts, and failing

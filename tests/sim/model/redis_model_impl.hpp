@@ -236,6 +236,7 @@ struct redis_model::impl {
   std::vector<fault> faults;
   std::set<std::string, std::less<>> denied;
   bool out_of_memory = false;
+  bool demands_declared_keys = false;
   bool replica = false;
   bool replicating = false;
   std::vector<effect> effects;

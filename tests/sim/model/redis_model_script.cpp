@@ -12,8 +12,8 @@ namespace {
 // are other than those a client gets.
 class script_commands_target final : public lua_host::commands {
  public:
-  explicit script_commands_target(call& outer)
-      : server_{outer.server}, from_{outer.from}, selected_{outer.selected}, out_of_memory_{outer.server.out_of_memory} {}
+  script_commands_target(call& outer, std::span<std::string_view const> declared)
+      : server_{outer.server}, from_{outer.from}, declared_{declared}, selected_{outer.selected}, out_of_memory_{outer.server.out_of_memory} {}
 
   bool execute(std::span<std::string_view const> argv, value& reply) override {
     auto const [container, what] = find_command(argv);
@@ -32,6 +32,10 @@ class script_commands_target final : public lua_host::commands {
     // Not NOPERM: so says 7.0.
     if (server_.is_denied(*what)) {
       reply = value::error("ERR The user executing the script can't run this command or subcommand");
+      return false;
+    }
+    if (server_.demands_declared_keys && (what->marks & command::shard_channel) == 0 && touches_another(what->keys(argv))) {
+      reply = value::error("ERR script tried accessing undeclared key");
       return false;
     }
     if (server_.replica && (what->marks & command::write) != 0) {
@@ -65,8 +69,14 @@ class script_commands_target final : public lua_host::commands {
   }
 
  private:
+  bool touches_another(std::span<std::string_view const> keys) const {
+    return std::any_of(keys.begin(), keys.end(),
+                       [&](std::string_view key) { return std::find(declared_.begin(), declared_.end(), key) == declared_.end(); });
+  }
+
   redis_model::impl& server_;
   connection& from_;
+  std::span<std::string_view const> declared_;
   int selected_;  // SELECT in a script does not reach the client
   bool out_of_memory_;
   bool written_ = false;
@@ -93,7 +103,7 @@ bool split_arguments(call& c, std::span<std::string_view const>& keys, std::span
 }
 
 void run(call& c, lua_script const& what, std::span<std::string_view const> keys, std::span<std::string_view const> arguments) {
-  script_commands_target target{c};
+  script_commands_target target{c, keys};
   target.random = c.server.random;
   lua_host::this_thread().run(what, keys, arguments, target, c.reply);
   c.server.random = target.random;

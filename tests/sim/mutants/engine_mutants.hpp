@@ -62,6 +62,7 @@ enum class engine_mutant : std::uint16_t {
   request_not_told,
   request_imagined,
   handed_on_though_asked,
+  handed_on_unproved,
   change_repeated,
   extension_not_sent,
   answers_dealt_backwards,

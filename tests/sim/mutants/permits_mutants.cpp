@@ -7,8 +7,16 @@ namespace conch::sim {
 namespace {
 
 constexpr mutant mutants[] = {
+    {"permits-nobody-told-of-a-lease", "who stands in line does not hear when the lease of the next owner ends", "srge P4", engine_mutant::none,
+     "permit_renew", "if state == 'c' then", "if false then"},
+    {"permits-release-refused-at-full-memory", "a permit is not given back while the memory of the server is full", "srge P6", engine_mutant::none,
+     "permit_release", "redis.pcall('ZREM', queue_key, '')", ""},
+    {"permits-renewal-refused-at-full-memory", "a permit is not renewed while the memory of the server is full", "srge P6", engine_mutant::none,
+     "permit_renew", "live(key, lease)\nlocal done", "local done"},
+    {"permits-undeclared-key", "where scripts may touch declared keys only the last permit is not given back", "srge P6", engine_mutant::none,
+     "permit_release", "if not freed and deleted ~= 1 then", "if false then"},
     {"permits-watchers-not-told", "the last permit that is given back tells nobody who waits for that", "srge P4", engine_mutant::none,
-     "permit_release", "redis.call('DEL', lock_key, lock_key .. ':a') == 2", "redis.call('DEL', lock_key) == 2"},
+     "permit_release", "redis.pcall('DEL', lock_key, lock_key .. ':a')", "redis.pcall('DEL', lock_key)"},
     {"permits-watchers-told-of-each", "who waits for a lock to be free is told of each permit that is given back", "srge P11", engine_mutant::none,
      "permit_release", "if used == 0 and not (unfinished and more_wait) and", "if"},
     {"permits-grant-replicated", "a grant of a permit is heard at a replica, too", "sr P1", engine_mutant::none, "", "set_repl(redis.REPL_NONE)",

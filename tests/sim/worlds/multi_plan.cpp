@@ -7,6 +7,7 @@ namespace conch::sim {
 
 plan make_multi_plan(std::uint64_t seed) {
   plan p = make_plan(seed);
+  p.leases_differ = false;
   keep_holds(p);
   random_source r{seed ^ 0x3117'1107};
   p.names = static_cast<int>(r.between(2, 4));

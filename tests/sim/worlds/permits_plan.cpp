@@ -57,6 +57,15 @@ plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
   p.limit = kind == permit_kind::shared || kind == permit_kind::reentrant
                 ? engine::most_permits
                 : static_cast<std::uint32_t>(r.between(1, kind == permit_kind::semaphore ? 5 : 4));
+  if (p.leases_differ) {  // each wants all there is
+    if (kind == permit_kind::segments) p.limit = 1;
+    for (std::size_t i = 0; i < p.clients.size(); ++i) {
+      operation& o = p.clients[i].actors.front().work.front();
+      o.weight = kind == permit_kind::semaphore || kind == permit_kind::shared ? p.limit : 1;
+      if (kind == permit_kind::reentrant) o.visited = "owner" + std::to_string(i);
+    }
+    return p;
+  }
   // What is forged about a permit is made so that nobody may ever believe it.
   for (client_plan& c : p.clients) c.settings.verify_pushes = false;
   for (fault_plan& f : p.faults) {

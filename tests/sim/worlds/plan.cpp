@@ -248,6 +248,7 @@ plan make_plan(std::uint64_t seed) {
   p.expires_actively = random_source{seed ^ 0x00ac'71fe}.chance(50);
   p.watched = random_source{seed ^ 0x3a7c'4e00}.chance(20);
   p.small_steps = random_source{seed ^ 0x57e9'5000}.chance(50);
+  p.declared_keys = random_source{seed ^ 0xdec1'a4ed}.chance(15);
 
   bool const big = r.chance(2);
   int const clients = static_cast<int>(r.chance(12) ? 1 : r.chance(70) ? r.between(2, 3) : r.between(2, big ? 8 : 5));
@@ -298,6 +299,7 @@ plan make_plan(std::uint64_t seed) {
   // From sources of their own: the other plans stay what they are.
   random_source rare{seed ^ 0x7a6e'b1d5};
   make_rare(rare, p);
+  if (p.leases_differ) return p;
   // P11: some of those that wait for a time have none; and the scripts are not known yet when they ask.
   random_source attempts{seed ^ 0xa77e'3975};
   for (client_plan& c : p.clients) {

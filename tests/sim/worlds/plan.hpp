@@ -185,6 +185,8 @@ struct plan {
   std::int64_t epoch_us = 1'700'000'000'000'000;  // the server's clock when it begins
   std::vector<std::int64_t> first_fences;         // what the fence of each name is above; 0: there is none
   bool detaches = false;                          // holds change their clients, or end between two
+  bool declared_keys = false;                     // scripts may touch only the keys that they are given
+  bool leases_differ = false;                     // a dead owner's lease is shorter than those before it, and nothing else happens
   bool orders = false;                            // somebody takes locks away, or changes limits, through an engine
   std::size_t steps_in_one_turn = 1'000;          // CONCH_IN_ONE_TURN
   std::vector<client_plan> clients;
@@ -221,6 +223,8 @@ plan make_multi_plan(std::uint64_t seed);
 plan make_replicas_plan(std::uint64_t seed);
 // The same, and a hold is delivered when all replicas have it.
 plan make_synced_plan(std::uint64_t seed);
+// The same of locks with several owners, at a master that stays, with replicas that are sometimes too slow.
+plan make_synced_permits_plan(std::uint64_t seed, engine::permit_kind kind);
 // The same clients and their troubles, at a Cluster whose slots move and whose replicas take over.
 plan make_cluster_plan(std::uint64_t seed);
 

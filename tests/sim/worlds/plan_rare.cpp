@@ -366,6 +366,60 @@ void make_regroup(random_source& r, plan& p) {
   if (r.chance(20)) come_late(r, p, lease);
 }
 
+// An owner with a long lease gives the lock back to one with a short lease, which dies. Who stands behind knows of the long one. The first owner may
+// be gone by then, and so may those that stand first in line.
+void make_short_after_long(random_source& r, plan& p) {
+  p.names = 1;
+  p.spikes = 0;
+  p.leases_differ = true;
+  p.may_kill = true;
+  p.server_drift_ppm = 0;
+  nanos const hop = p.latency + p.jitter;
+  nanos const claim = whole_ms(r.between(2, 6) * (50 * millisecond + 10 * hop));
+  nanos const lease = whole_ms(r.between(8, 16) * claim), shorter = whole_ms(r.between(60, 150) * claim / 100);
+  nanos const apart = 4 * hop + 2 * millisecond;
+  client_plan const model = p.clients.front();
+  auto const deaf = r.between(0, 2), alive = r.between(1, 2), clients = 2 + deaf + alive;
+  nanos const begins = 20 * millisecond + p.connect_time + 40 * hop, all_there = begins + (clients + 1) * apart + 20 * hop;
+  nanos const handed_on = all_there + r.between(0, lease / 4);
+  p.clients.clear();
+  p.faults.clear();
+  for (std::int64_t i = 0; i < clients; ++i) {
+    client_plan c = model;
+    c.settings = make_settings(r, lease, hop);
+    c.settings.claim = as_duration(claim);
+    c.settings.local_slice = as_duration(0);
+    c.settings.renew_every = as_duration(0);
+    c.drift_ppm = 0;
+    c.start = 0;
+    operation o;
+    o.lease = i == 1 ? shorter : lease;
+    o.think = i == 0 ? 0 : begins + i * apart;
+    o.hold = i == 0 ? handed_on : i == 1 ? 4 * lease : r.between(0, 20 * millisecond);
+    c.actors = {{{o}}};
+    p.clients.push_back(std::move(c));
+  }
+  auto const gone = [&](std::int64_t client, kind what, nanos at) {
+    fault_plan f = make_fault(r, p, lease, 0, what);
+    f.client = static_cast<int>(client);
+    f.at = at;
+    f.length = 0;
+    f.length2 = 8 * lease;
+    f.variant = 0;
+    p.faults.push_back(f);
+  };
+  if (r.chance(30)) {  // and the first lease seems to last for ever
+    fault_plan f = make_fault(r, p, lease, 0, kind::step_back);
+    f.at = begins;
+    f.length = r.between(1, 40) * lease;
+    p.faults.push_back(f);
+  }
+  if (r.chance(50)) gone(0, kind::close, handed_on + begins + r.between(4 * hop, claim));
+  nanos const dies = handed_on + begins + r.between(0, 3 * claim);
+  for (std::int64_t i = 1; i < 2 + deaf; ++i) gone(i, kind::vanish, dies);
+  std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
+}
+
 }  // namespace
 
 void make_rare(random_source& r, plan& p) {
@@ -386,6 +440,8 @@ void make_rare(random_source& r, plan& p) {
     make_regroup(r, p);
   } else if (share < 29) {
     make_forged(r, p);
+  } else if (share < 32) {
+    make_short_after_long(r, p);
   } else if (r.below(1000) < 2) {
     make_many(r, p);
   }

@@ -387,6 +387,9 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
     void requested(std::string_view name, engine::grant_id n, time_point now) override { protocol->requested(name, n, now); }
     void freed(std::string_view name, engine::grant_id n, bool more, time_point now) override { protocol->freed(name, n, more, now); }
     void missed(std::string_view name, engine::grant_id n, time_point now) override { protocol->missed(name, n, now); }
+    void told_end(std::string_view name, engine::grant_id n, std::chrono::milliseconds left, time_point now) override {
+      protocol->told_end(name, n, left, now);
+    }
 
     void later(nanos delay, std::function<void(time_point)> what) override;
     nanos until(time_point t) override { return std::max<nanos>(client->true_time(t) - client->world.now(), 0); }

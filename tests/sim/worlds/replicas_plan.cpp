@@ -96,6 +96,7 @@ plan make_lossy(plan p) {
 
 plan make_replicas_plan(std::uint64_t seed) {
   plan p = make_plan(seed);
+  p.leases_differ = false;
   if (!p.in_order) return make_lossy(std::move(p));
   // The same master and replica change roles in good order, and nothing is lost (make_regroup in plan_rare.cpp): so the order of the line is kept,
   // and who stands in it misses no turn.
@@ -124,6 +125,7 @@ nanos ahead_at_most(plan const& p) {
 
 plan make_synced_plan(std::uint64_t seed) {
   plan p = make_lossy(make_plan(seed));
+  p.leases_differ = false;
   random_source r{seed ^ 0x5ac'ed'1ca5};
   p.synced = true;
   // The world itself tells both connections where the master is.
@@ -142,6 +144,34 @@ plan make_synced_plan(std::uint64_t seed) {
   }
   // One that is behind only ends holds later.
   p.replica_ahead = r.chance(50) ? 0 : r.between(0, ahead_at_most(p) / p.replicas);
+  return p;
+}
+
+plan make_synced_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
+  plan p = make_permits_plan(seed, kind);
+  random_source r{seed ^ 0x5ac'ed'9a27};
+  p.leases_differ = p.detaches = p.orders = false;
+  p.spikes = 0;
+  fault_plan forgets;  // and is calm otherwise, but for its replicas
+  forgets.what = fault_plan::kind::flush_scripts;
+  p.faults = {forgets};
+  p.synced = true;
+  p.replicas = static_cast<int>(r.between(1, 2));
+  p.waits_for_own_writes = r.chance(70);
+  nanos timeout = 0;
+  for (client_plan& c : p.clients) {
+    c.settings.sync_replicas = static_cast<std::size_t>(p.replicas);
+    c.settings.sync_timeout = std::max<duration>(std::min(c.settings.command_timeout, c.settings.claim / 3), std::chrono::milliseconds{1});
+    timeout = c.settings.sync_timeout.count();
+    for (actor_plan& a : c.actors) {
+      for (operation& o : a.work) {
+        o.detach = false;
+        o.order = operation::orders::none;
+        o.levels.clear();
+      }
+    }
+  }
+  p.replication_delay = r.chance(40) ? r.between(0, timeout / 8) : r.between(timeout / 4, 2 * timeout);
   return p;
 }
 

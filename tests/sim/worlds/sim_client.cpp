@@ -171,7 +171,7 @@ void sim_client::close() {
   input([this](time_point now) {
     engine_->close(now);
     if (sharded_) sharded_->prepare_close(now);
-    else server_->drop_kicks();
+    else server_->drop_kicks(now);
   });
   auto const mine = process_;
   world_.after(random_.between(0, 50) * millisecond, [this, mine] {
@@ -512,6 +512,18 @@ void sim_client::missed_by(protocol::wire_events& s, std::string_view name, engi
   if (world_.tracing())
     world_.say("client " + std::to_string(number_) + " is told that " + engine::to_text(id) + " for " + std::string{name} + " missed its turn");
   s.missed(name, id, now);
+}
+
+void sim_client::told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) {
+  told_end_by(*server_, name, id, left, now);
+}
+
+void sim_client::told_end_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) {
+  if (world_.tracing()) {
+    world_.say("client " + std::to_string(number_) + " is told that the lease which " + engine::to_text(id) + " for " + std::string{name} +
+               " waits for ends in " + std::to_string(left.count()) + " ms");
+  }
+  s.told_end(name, id, left, now);
 }
 
 /// P11: what does not get better by waiting is told at once.

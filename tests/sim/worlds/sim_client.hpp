@@ -215,6 +215,7 @@ class sim_client final : public protocol::wire,
     void requested(std::string_view, engine::grant_id, time_point) override { pushed(); }
     void freed(std::string_view, engine::grant_id, bool, time_point) override { pushed(); }
     void missed(std::string_view, engine::grant_id, time_point) override { pushed(); }
+    void told_end(std::string_view, engine::grant_id, std::chrono::milliseconds, time_point) override { pushed(); }
     [[noreturn]] static void pushed() { throw violation{10, "a push to a connection that has subscribed to nothing"}; }
 
     sim_client& of;
@@ -248,6 +249,7 @@ class sim_client final : public protocol::wire,
   void requested(std::string_view name, engine::grant_id id, time_point now) override;
   void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override;
   void missed(std::string_view name, engine::grant_id id, time_point now) override;
+  void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override;
   // sim_connection::shell
   void later(nanos delay, std::function<void(time_point)> what) override;
   nanos until(time_point t) override;
@@ -275,6 +277,7 @@ class sim_client final : public protocol::wire,
   void requested_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) override;
   void freed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, bool more, time_point now) override;
   void missed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) override;
+  void told_end_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override;
   // engine::acquisition_events
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;

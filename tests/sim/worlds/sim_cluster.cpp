@@ -115,6 +115,9 @@ class sim_cluster::node final : public protocol::wire,
     owner_.outside_.freed_by(*events_, name, id, more, now);
   }
   void missed(std::string_view name, engine::grant_id id, time_point now) override { owner_.outside_.missed_by(*events_, name, id, now); }
+  void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override {
+    owner_.outside_.told_end_by(*events_, name, id, left, now);
+  }
 
   sim_cluster& owner_;
   std::size_t const number_;

@@ -41,6 +41,8 @@ class sim_cluster final : public protocol::wire, public protocol::shards, privat
     virtual void requested_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) = 0;
     virtual void freed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, bool more, time_point now) = 0;
     virtual void missed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) = 0;
+    virtual void told_end_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, std::chrono::milliseconds left,
+                             time_point now) = 0;
 
    protected:
     ~outside() = default;

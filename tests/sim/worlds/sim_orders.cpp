@@ -29,7 +29,7 @@ std::string order_words(sim_client const& c, engine::admin_request const& i) {
 
 void sim_client::give_orders(actor& a, time_point now) {
   operation const& o = current(a);
-  auto const add = [&](kind what, std::int64_t fence) {
+  auto const add = [&](kind what, std::optional<std::int64_t> fence = {}) {
     a.orders.push_back(std::make_unique<sim_order>());
     sim_order& one = *a.orders.back();
     one.who = &a;
@@ -46,23 +46,23 @@ void sim_client::give_orders(actor& a, time_point now) {
       one.if_unset = drawn % 3 == 2;
     }
   };
-  // One of those that are told to act only if nobody else has it by now knows the fence from before.
+  // One of those that are told to act only if nobody else has it by now knows the fence from before. Nobody ever has the fence 0.
   auto const owners = world_.watcher().owners_of(o.name);
-  std::int64_t const fence = owners.empty() ? 1 : owners.begin()->second;
+  std::int64_t const fence = owners.empty() || o.patience % 4 == 1 ? 0 : owners.begin()->second;
   switch (o.order) {
     case operation::orders::none: break;
-    case operation::orders::inspect: add(kind::inspect, 0); break;
-    case operation::orders::force: add(kind::force, 0); break;
+    case operation::orders::inspect: add(kind::inspect); break;
+    case operation::orders::force: add(kind::force); break;
     case operation::orders::force_one: add(kind::force, fence); break;
-    case operation::orders::limit: add(kind::set_limit, 0); break;
-    case operation::orders::request: add(kind::request, 0); break;
+    case operation::orders::limit: add(kind::set_limit); break;
+    case operation::orders::request: add(kind::request); break;
     case operation::orders::request_one: add(kind::request, fence); break;
     case operation::orders::wait_free:
-      add(kind::wait_free, 0);
+      add(kind::wait_free);
       if (o.patience != 0) a.orders.back()->wait = duration{o.patience};
       break;
   }
-  if (o.order != operation::orders::inspect && o.abandon) add(kind::inspect, 0);
+  if (o.order != operation::orders::inspect && o.abandon) add(kind::inspect);
   world_.say("client " + std::to_string(number_) + " gives an order about lock " + std::to_string(o.name));
   for (std::size_t i = 0; i < a.orders.size(); ++i) backend().administer(*a.orders[i], *this, now);
 }
@@ -72,7 +72,7 @@ void sim_client::no_order_may_repeat(engine::backend const& at) const {
   for (auto const& a : actors_) {
     for (auto const& one : a->orders) {
       if (one->at != &at) continue;
-      bool const takes_from_all = one->what == kind::force && one->fence == 0 && one->last == 0;
+      bool const takes_from_all = one->what == kind::force && !one->fence && !one->last;
       bool const acts_again = (takes_from_all || (one->what == kind::set_limit && one->by != 0)) && one->written;
       if (acts_again && !one->answered) throw violation{8, order_words(*this, *one) + " will be repeated, though it may have been carried out"};
     }

@@ -382,6 +382,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     for (auto const& p : pushes) {
       if (p.after_reply != after_reply) continue;
       auto const to = n.by_id.find(p.to);
+      if (!p.message.items.empty() && p.message.items.back().text.starts_with('~')) observer_->told_end(p.message.items.back().text);
       if (to != n.by_id.end()) append_resp(bytes_for(to->second), p.message);
     }
   };
@@ -582,6 +583,7 @@ void world::inject(fault_plan const& f) {
   // A script that has written once may go on writing in Redis: only its first write is refused.
   if (f.variant % 3 == 0) {
     server().set_out_of_memory(true);
+    memory_is_full_ = true;
   } else if (f.variant % 3 == 1) {
     server().inject({"publish", "ERR something unforeseen", 0, static_cast<std::size_t>(f.variant / 16 + 1), redis_model::where::script});
   } else {
@@ -590,6 +592,7 @@ void world::inject(fault_plan const& f) {
   after(f.length + millisecond, [this] {
     server().clear_faults();
     server().set_out_of_memory(false);
+    memory_is_full_ = false;
   });
 }
 

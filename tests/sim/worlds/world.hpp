@@ -140,6 +140,7 @@ class world {
   int order_of(std::size_t server) const { return nodes_[server].order; }
   std::int64_t server_us(nanos true_time) const;
   nanos true_time_of_server_ms(std::int64_t unix_ms) const;
+  bool memory_is_full() const { return memory_is_full_; }
   std::vector<std::unique_ptr<sim_client>> const& clients() const { return clients_; }
   /// The client is told of it after that time; less than 0: nobody is.
   void send_detached(int to, nanos delay, detached_hold const& d);
@@ -326,6 +327,7 @@ class world {
   std::vector<std::vector<nanos>> cut_from_sentinels_;  // by client and Sentinel: nothing passes before
   std::vector<std::size_t> addresses_;                  // by client: where its new connections go
   std::int64_t stepped_us_ = 0;
+  bool memory_is_full_ = false;       // inside scripts
   std::vector<nanos> refused_until_;  // by client: it gets no connection before
   bool healing_ = false;
   int letters_ = 0;  // detached holds of which somebody will be told

@@ -61,12 +61,14 @@ world::order_in_hand world::take_order(std::string_view script, std::span<std::s
   if (script == "inspect" || script == "watch" || o.name == plan_.names || !at_master) return o;
   std::span const words = argv.subspan(3 + static_cast<std::size_t>(number(argv[2])));
   if (script == "request") {
-    o.number = number(words[0]);
+    bool const means_all = words[0] == "all";
+    o.number = means_all ? 0 : number(words[0]);
     o.owners = observer_->owners_of(o.name);
-    if (o.number != 0) std::erase_if(o.owners, [&](auto const& owner) { return owner.second != o.number; });
+    if (!means_all) std::erase_if(o.owners, [&](auto const& owner) { return owner.second != o.number; });
     return o;
   }
-  o.number = number(words[2]);
+  bool const means_all = script == "force" && words[2] == "all";
+  o.number = means_all ? 0 : number(words[2]);
   if (script == "permit_limit") {
     if (words.size() > 3) o.by = number(words[3]);
     o.if_unset = words.size() > 4 && words[4] == "1";
@@ -74,7 +76,7 @@ world::order_in_hand world::take_order(std::string_view script, std::span<std::s
   }
   if (script == "force") {
     o.owners = observer_->owners_of(o.name);
-    if (o.number != 0) std::erase_if(o.owners, [&](auto const& owner) { return owner.second != o.number; });
+    if (!means_all) std::erase_if(o.owners, [&](auto const& owner) { return owner.second != o.number; });
     for (std::string_view const word : words.subspan(3)) o.goes_on_from.push_back(number(word));
     // Whoever was granted it since it began is not meant.
     if (!o.goes_on_from.empty()) std::erase_if(o.owners, [&](auto const& owner) { return owner.second > o.goes_on_from.front(); });

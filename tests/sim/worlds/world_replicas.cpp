@@ -16,6 +16,7 @@ void world::make_nodes() {
     node& n = nodes_.back();
     n.model.set_own_pushes_after_reply(plan_.own_pushes_after_reply);
     if (!plan_.may_kill) n.model.deny("client|kill");
+    if (plan_.declared_keys) n.model.demand_declared_keys();
     if (plan_.watched) watch_channels(n.model);
     if (i == 0) shards_.push_back({nodes_.size() - 1});
     n.shard = shards_.size() - 1;

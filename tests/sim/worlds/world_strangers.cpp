@@ -98,7 +98,7 @@ value world::order(std::string_view script, int name, std::string_view number, s
 void world::force(int name, int variant) {
   if (nodes_[master()].down) return;
   auto owners = observer_->owners_of(name);
-  std::string fence = "0";
+  std::string fence = "all";
   if (variant % 2 == 1 && !owners.empty()) {
     auto const only = *std::next(owners.begin(), variant / 2 % std::ssize(owners));
     owners = {only};
