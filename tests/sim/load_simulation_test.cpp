@@ -68,8 +68,10 @@ class LoadSimulation : public engine_test {
     }
   }
 
+  /// What the server has not read of the connection before is gone with it.
   void reconnect() {
     answers_.clear();
+    server_free_at_ = now;
     disconnect();
     advance(way_);
     connect();
@@ -80,6 +82,7 @@ class LoadSimulation : public engine_test {
     time_point const until = now + how_long;
     for (;;) {
       take_in();
+      if (!dropped().empty()) reconnect();
       time_point const next = answers_.empty() ? until : std::min(answers_.front().arrives, until);
       // Timers first, one after another: each may send something.
       if (timers.next() <= next) {
