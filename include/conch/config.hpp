@@ -85,8 +85,8 @@ using credentials_provider = std::function<void(std::string const& server, crede
 /// For a lock that ZooKeeper keeps (`zookeeper://`).
 struct zookeeper_config {
   /// A hold's deadline moves when a message was answered, and a write was sent this long after that answer and was committed. It is for the time in
-  /// which a follower that is cut off from its leader still answers: twice the leader's pings, which are half a tick apart. 0 to 1 minute; it is
-  /// lowered to half of the session.
+  /// which a follower that is cut off from its leader still answers: twice the leader's pings, which are half a tick apart. 0 to 1 minute. A
+  /// session is at least four times as long, also where config::lease is shorter.
   duration session_margin = std::chrono::seconds{2};
 };
 

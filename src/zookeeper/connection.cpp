@@ -22,9 +22,14 @@ connection::connection(host& h, asio::any_io_executor on, config const& settings
 
 // ------------------------------------------------------------------------------------------------ from the session
 
-void connection::connect() {
-  fsm_.want();
+time_point connection::connect(duration lease, time_point now) {
   go_on_later();
+  return fsm_.want({settings_.connect_timeout, lease}, now);
+}
+
+time_point connection::silent(time_point now) {
+  go_on_later();
+  return fsm_.silent(now);
 }
 
 void connection::greet(connect_request const& c) {
@@ -37,8 +42,8 @@ void connection::send(request const& r) {
   go_on_later();
 }
 
-void connection::drop(std::string_view) {
-  fsm_.drop();
+void connection::drop(std::string_view, bool is_silent, time_point now) {
+  fsm_.drop(is_silent, now);
   go_on_later();
 }
 
@@ -94,7 +99,7 @@ void connection::resolve() {
                            stream_->take(found);
                            turn([&](time_point now) {
                              if (ec) fsm_.failed("the name is not known: " + ec.message(), now);
-                             else fsm_.resolved(found.size(), now);
+                             else fsm_.resolved(net::stream::shown(found), now);
                            });
                          }));
 }

@@ -29,10 +29,13 @@ class connection final : public wire, public way, private net::shell<connection>
   void shut_down() override;
 
   // wire, with the client locked
-  void connect() override;
+  time_point connect(duration lease, time_point now) override;
+  bool has_another() const override { return fsm_.has_another(); }
+  time_point silent(time_point now) override;
+  void in_use(time_point now) override { fsm_.in_use(now); }
   void greet(connect_request const& c) override;
   void send(request const& r) override;
-  void drop(std::string_view why) override;
+  void drop(std::string_view why, bool is_silent, time_point now) override;
   std::string shown() const override { return fsm_.shown(); }
   void log(log_line line) override { host_.log(line.level, line.words); }
 

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/address_choice.hpp"
 #include "base/url.hpp"
 #include "zookeeper/jute.hpp"
 #include "zookeeper/wire.hpp"
@@ -32,13 +33,14 @@ struct connection_actions {
   friend bool operator==(connection_actions const&, connection_actions const&) = default;
 };
 
-/// One connection after another, each to the next server of the list, without their sockets. It knows no session: it turns messages into bytes, and
-/// bytes into messages. How long anything may take is for the session to say. No I/O, no clock.
+/// One connection after another, to one of the servers of the list, without their sockets. It knows no session: it turns messages into bytes, and
+/// bytes into messages. Which server and which of its addresses comes next, and for how long, an address_choice says; that a time is over, the
+/// session. No I/O, no clock.
 ///
 /// Threads: all functions are called with the client locked, but for take() and those behind it, which the interpreter calls after each input.
 class connection_fsm {
  public:
-  /// `servers`: at least one. The first is `first` of them.
+  /// `servers`: at least one. The first is `first` of them, so that not all clients are at the same one.
   connection_fsm(std::vector<redis::address> servers, std::size_t first);
   connection_fsm(connection_fsm const&) = delete;
   connection_fsm& operator=(connection_fsm const&) = delete;
@@ -47,15 +49,19 @@ class connection_fsm {
   void report_to(wire_events& e) noexcept { events_ = &e; }
 
   // ---- from the session, from any thread. go_on() must follow in a later turn, unless that is called from within an input.
-  void want();
+  time_point want(address_choice::limits l, time_point now);
+  bool has_another() const noexcept { return is_trying_ && choice_.has_more(); }
+  time_point silent(time_point now);
+  void in_use(time_point now);
   void greet(connect_request const& c);
   void send(request const& r);
-  void drop();
+  void drop(bool is_silent, time_point now);
   std::string shown() const { return where().shown(); }
 
   // ---- from the interpreter
   void go_on();
-  void resolved(std::size_t addresses, time_point now);
+  /// The name stands for these addresses, in words.
+  void resolved(std::vector<std::string> addresses, time_point now);
   void connected(time_point now);
   /// This address does not answer; another one may.
   void refused(std::string_view why, time_point now);
@@ -68,7 +74,7 @@ class connection_fsm {
   void shut_down();
 
   connection_actions take() noexcept { return std::exchange(actions_, {}); }
-  std::size_t address_number() const noexcept { return next_address_; }
+  std::size_t address_number() const noexcept { return address_; }
   redis::address const& where() const noexcept { return servers_[server_]; }
   /// The bytes to write. They stay in place until written(), or until the stream is closed.
   std::string_view bytes() const { return std::string_view{writing_}.substr(written_); }
@@ -82,21 +88,32 @@ class connection_fsm {
   };
 
   void begin();
-  void connect_next();
+  void clear();
+  bool connect_next(time_point now);
+  bool is_past() const noexcept { return dropping_ || moving_; }
+  void was_refused(std::string_view why, time_point now);
   void hear(std::string_view frame, time_point now);
   void ended(fault what, std::string_view why, time_point now);
   void malformed(std::string_view why, time_point now);
   void flush();
 
-  std::vector<redis::address> const servers_;
+  std::vector<redis::address> servers_;
   wire_events* events_ = nullptr;
   state state_ = state::idle;
   connection_actions actions_;
-  std::size_t server_;
-  std::size_t addresses_ = 0, next_address_ = 0;
+
+  address_choice choice_;                  // of servers
+  std::vector<address_choice> addresses_;  // of each of them
+  address_choice::limits limits_{};
+  std::size_t server_ = 0, address_ = 0;
+  bool is_trying_ = false;      // an attempt at the servers is under way
+  bool has_addresses_ = false;  // of the present server: its name was resolved
+  bool is_in_use_ = false;
+  time_point in_use_since_{};
   frame_reader frames_;
 
   bool wanted_ = false, dropping_ = false;
+  bool moving_ = false;  // to another address of the same server
   std::deque<asked> asked_;
   /// It goes on over connections. A server that waits for the commit of a write finds it by session and number, also where the write came by an
   /// earlier connection and another server: with a number used twice, it answers with what became of the earlier one.

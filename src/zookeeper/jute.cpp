@@ -15,8 +15,8 @@ namespace {
 
 // ZooDefs.OpCode
 namespace opcode {
-constexpr std::int32_t remove = 2, get_data = 4, set_data = 5, get_children = 8, sync = 9, ping = 11, create2 = 15, create_container = 19, auth = 100,
-                       close_session = -11;
+constexpr std::int32_t remove = 2, get_data = 4, set_data = 5, get_acl = 6, get_children = 8, sync = 9, ping = 11, create2 = 15,
+                       create_container = 19, auth = 100, close_session = -11;
 }
 
 constexpr std::int32_t all_rights = 31;
@@ -92,6 +92,7 @@ class body_writer {
   void operator()(get_children const& g) { header(xid_, opcode::get_children).bytes(g.path).flag(false); }
   void operator()(set_data const& s) { header(xid_, opcode::set_data).bytes(s.path).bytes(s.data).number(any_version); }
   void operator()(sync const& s) { header(xid_, opcode::sync).bytes(s.path); }
+  void operator()(get_acl const& g) { header(xid_, opcode::get_acl).bytes(g.path); }
   void operator()(close_session const&) { header(xid_, opcode::close_session); }
 
  private:
@@ -158,6 +159,24 @@ class field_reader {
     }
     all.reserve(count);
     for (std::size_t i = 0; i < count && wrong_.empty(); ++i) all.emplace_back(bytes());
+    return all;
+  }
+  std::vector<right> rights_of_all() {
+    constexpr std::size_t least = 3 * length_size;  // of one
+    std::size_t const count = length();
+    std::vector<right> all;
+    if (count > rest_.size() / least) {
+      fail(long_list);
+      return all;
+    }
+    all.reserve(count);
+    for (std::size_t i = 0; i < count && wrong_.empty(); ++i) {
+      right one;
+      one.may = int32();
+      one.scheme = bytes();
+      one.id = bytes();
+      all.push_back(std::move(one));
+    }
     return all;
   }
   stat node() noexcept {
@@ -258,6 +277,10 @@ std::string_view read(std::string_view body, reply_header const& of, op asked, r
       break;
     }
     case op::get_children: to.content = children{fields.strings()}; break;
+    case op::get_acl:
+      to.content = rights{fields.rights_of_all()};
+      fields.node();
+      break;
     case op::set_data: fields.node(); break;
     case op::sync: fields.bytes(); break;
     case op::ping:

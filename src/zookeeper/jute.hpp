@@ -15,7 +15,7 @@
 namespace conch::zookeeper {
 
 /// Which request an answer belongs to: an answer does not say it. The order is that of `request`.
-enum class op : std::uint8_t { ping, add_auth, create, remove, get_data, get_children, set_data, sync, close_session };
+enum class op : std::uint8_t { ping, add_auth, create, remove, get_data, get_children, set_data, sync, get_acl, close_session };
 
 inline op op_of(request const& r) noexcept { return static_cast<op>(r.index()); }
 

@@ -102,9 +102,13 @@ struct set_data {
 struct sync {
   std::string path;
 };
+/// Who may do what with a node.
+struct get_acl {
+  std::string path;
+};
 struct close_session {};
 
-using request = std::variant<ping, add_auth, create, remove, get_data, get_children, set_data, sync, close_session>;
+using request = std::variant<ping, add_auth, create, remove, get_data, get_children, set_data, sync, get_acl, close_session>;
 
 /// Does it go through the leader, as a transaction? Then its answer shows that the leader has heard of it.
 inline bool is_write(request const& r) noexcept {
@@ -130,11 +134,26 @@ struct children {
   friend bool operator==(children const&, children const&) = default;
 };
 
+/// What somebody may do with a node.
+struct right {
+  static constexpr std::int32_t read = 1, write = 2, create = 4, remove = 8, admin = 16;
+
+  std::int32_t may = 0;  // the sum of these
+  std::string scheme, id;
+
+  friend bool operator==(right const&, right const&) = default;
+};
+struct rights {
+  std::vector<right> all;
+
+  friend bool operator==(rights const&, rights const&) = default;
+};
+
 /// The answer to one request. A server answers in the order in which it was asked, but for pings, which it may answer earlier.
 struct reply {
   std::int64_t zxid = 0;  // the newest transaction that this server knew
   status what = status::ok;
-  std::variant<std::monostate, created, data, children> content;  // monostate: an error, or nothing more to say
+  std::variant<std::monostate, created, data, children, rights> content;  // monostate: an error, or nothing more to say
 
   friend bool operator==(reply const&, reply const&) = default;
 };

@@ -6,6 +6,7 @@
 #include "base/turns.hpp"
 #include "protocol/drift.hpp"
 #include "protocol/wire.hpp"
+#include "zookeeper/acl.hpp"
 #include "zookeeper/faults.hpp"
 #include "zookeeper/names.hpp"
 
@@ -94,17 +95,24 @@ void queue::make_node(standing& s, time_point now) {
   if (is_too_long(s)) return fail(s, lease_too_long(s), now);
   s.written = true;
   s.check.cancel();
+  ask_for_rights(s, now);
   send(about::node, create{s.path_of(node_prefix(client_id_, s.asks, s.number)), {}, node_kind::ephemeral_sequential, session_.who()}, s, nullptr,
        now);
   list(s, now);
 }
 
-bool queue::is_too_long(standing const& s) const { return s.lease > session_.timeout(); }
+/// What is as long as config::lease, which asks for the session, is as long as the session that the servers give.
+bool queue::is_too_long(standing const& s) const { return s.lease > session_.timeout() && s.lease > settings_.lease; }
+
+milliseconds queue::lease_of(standing const& s) const { return std::min(s.lease, engine::whole_ms(session_.timeout())); }
 
 error_code queue::lease_too_long(standing const& s) const {
+  std::string const asked = std::to_string(engine::whole_ms(settings_.lease).count());
   return make_error_code(errc::invalid_config, "a lease of " + std::to_string(s.lease.count()) + " ms is longer than the session of " +
-                                                   std::to_string(engine::whole_ms(session_.timeout()).count()) +
-                                                   " ms, which is config::lease within the limits of the server");
+                                                   std::to_string(engine::whole_ms(session_.timeout()).count()) + " ms: raise config::lease (" +
+                                                   asked +
+                                                   " ms), which asks for the session, and maxSessionTimeout at the servers if that is less (lock " +
+                                                   readable(s.name) + ')');
 }
 
 void queue::list(standing& s, time_point now) {
@@ -128,6 +136,28 @@ void queue::node_answer(in_flight const& r, reply const& a, time_point now) {
     s.written = refusal_of(a.what).then != remedy::none;  // else nothing was made
     request_refused(s, a.what, "create a node in " + s.folder, now);
   }
+}
+
+/// A folder may be older than the rights to the root are strict. Who may change it is asked for once, before the node, so that nothing is granted in
+/// one that others may change.
+void queue::ask_for_rights(standing& s, time_point now) {
+  if (session_.has_user() && std::exchange(s.checked_in, sessions_) != sessions_) send(about::rights, get_acl{s.folder}, s, nullptr, now);
+}
+
+void queue::rights_answer(in_flight const& r, reply const& a, time_point now) {
+  standing& s = *r.at;
+  auto const* const who_may = std::get_if<rights>(&a.content);
+  if (who_may == nullptr) {
+    s.checked_in = 0;  // it is not there yet, or the next request says why
+    return;
+  }
+  if (s.number != r.number || !s.waits() || !writers_beside(session_.own_rights(), who_may->all).anyone) return;
+  s.checked_in = 0;
+  fail(s,
+       make_error_code(errc::access_denied, session_.server() + ": others may change " + s.folder +
+                                                ", so that this lock is not safe behind user and " +
+                                                "password of the URL: restrict it (setAcl), or remove it (lock " + readable(s.name) + ')'),
+       now);
 }
 
 /// The node of the place is asked for behind it. If the folder cannot be made, only this lock is harmed.
@@ -291,7 +321,7 @@ void queue::own(standing& s, time_point now) {
   s.has_turn = s.wants_renewal = false;
   s.segment = 0;
   s.heard_from = s.valid_from = now;
-  s.full_until = now + validity(s.lease);
+  s.full_until = now + validity(lease_of(s));
   s.deadline = CONCH_MUTANT(session_deadline_ignored) ? s.full_until : std::min(session_.deadline(), s.full_until);
   if (CONCH_MUTANT(lock_node_written)) send(about::nothing, set_data{s.node, {}}, s, nullptr, now);
   s.confirmed = s.deadline >= s.full_until;
@@ -330,6 +360,7 @@ void queue::answered(reply const& a, time_point now) {
     case about::leave: leave_answer(r, a, now); break;
     case about::clean_up: cleanup_answer(r, a, now); break;
     case about::search: search_answer(r, a, now); break;
+    case about::rights: rights_answer(r, a, now); break;
     case about::found: found_answer(r, a, now); break;
     case about::stray:
     case about::nothing: break;

@@ -59,6 +59,7 @@ struct standing final : engine::place, engine::list_hook<standing>, own_node {
   std::vector<standing*> riders{};  // have its node, too
   time_point full_until{};          // owned: the end of the whole lease that was asked for
   time_point trouble_since{};
+  std::uint64_t checked_in = 0;  // the session, counted, that has asked who may change the folder
   engine::timer check;
 
   std::string path_of(std::string_view its_node) const { return folder + '/' + std::string{its_node}; }
@@ -113,7 +114,7 @@ class queue final : public engine::backend, private session_events {
  private:
   friend struct standing;
 
-  enum class about : std::uint8_t { node, folder, list, watch, leave, clean_up, stray, search, found, nothing };
+  enum class about : std::uint8_t { node, folder, list, watch, leave, clean_up, stray, search, found, rights, nothing };
   static bool tells_of_node(about what) noexcept { return what == about::node || what == about::search || what == about::found; }
   struct in_flight {
     about what;
@@ -143,6 +144,8 @@ class queue final : public engine::backend, private session_events {
   void list(standing& s, time_point now);
   void search(standing& s, std::uint64_t number, cleanup* c, time_point now);
   void node_answer(in_flight const& r, reply const& a, time_point now);
+  void ask_for_rights(standing& s, time_point now);
+  void rights_answer(in_flight const& r, reply const& a, time_point now);
   void folder_answer(in_flight const& r, reply const& a, time_point now);
   void found_answer(in_flight const& r, reply const& a, time_point now);
   void list_answer(in_flight const& r, reply const& a, time_point now);
@@ -183,6 +186,7 @@ class queue final : public engine::backend, private session_events {
   standing& succeed(standing& from);
   static std::vector<standing*> sharing_with(standing& s);
   bool is_too_long(standing const& s) const;
+  engine::milliseconds lease_of(standing const& s) const;
   error_code lease_too_long(standing const& s) const;
   void fail(standing& s, error_code why, time_point now);
   void request_refused(standing& s, status what, std::string const& asked, time_point now);

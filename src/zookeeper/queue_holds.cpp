@@ -55,7 +55,7 @@ void queue::removed(standing& s, time_point now) {
 }
 
 bool queue::prolong(standing& s, time_point now) {
-  time_point const full = now + validity(s.lease);
+  time_point const full = now + validity(lease_of(s));
   time_point const until = CONCH_MUTANT(session_deadline_ignored) ? full : std::min(session_.deadline(), full);
   if (until <= s.deadline || now >= s.deadline) return false;
   s.deadline = until;

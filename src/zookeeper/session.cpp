@@ -7,6 +7,7 @@
 #include "cohort/backend.hpp"
 #include "protocol/drift.hpp"
 #include "protocol/wire.hpp"
+#include "zookeeper/acl.hpp"
 #include "zookeeper/faults.hpp"
 
 #include <algorithm>
@@ -15,13 +16,21 @@
 
 namespace conch::zookeeper {
 
+namespace {
+
+std::string shown_ms(duration d) { return std::to_string(engine::whole_ms(d).count()) + " ms"; }
+
+}  // namespace
+
+duration least_session(config const& settings) noexcept { return 4 * settings.zookeeper.session_margin; }
+
 session::session(config const& settings, std::string const& root, std::string const& secret, std::uint64_t seed, engine::timer_queue& timers,
                  wire& out, session_events& up, statistics& stats)
     : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, back_off_{seed},
       attempt_{this, [](void* self, time_point now) { static_cast<session*>(self)->attempt_due(now); }},
       beat_{this, [](void* self, time_point now) { static_cast<session*>(self)->beat(now); }, true},
       proof_{this, [](void* self, time_point now) { static_cast<session*>(self)->proof_due(now); }, true},
-      overdue_{this, [](void* self, time_point now) { static_cast<session*>(self)->answer_overdue(now); }}, timeout_{settings.lease} {}
+      overdue_{this, [](void* self, time_point now) { static_cast<session*>(self)->answer_overdue(now); }}, timeout_{asked_timeout()} {}
 
 // ---------------------------------------------------------------------------------------------- the connection
 
@@ -31,8 +40,14 @@ void session::want(time_point now) {
 
 void session::connect(time_point now) {
   state_ = state::connecting;
-  timers_.arm(attempt_, now + settings_.connect_timeout);
-  out_.connect();
+  tried_at_ = now;
+  timers_.arm(attempt_, out_.connect(timeout_, now));
+}
+
+void session::trying(time_point until) {
+  if (state_ != state::connecting && state_ != state::greeting) return;
+  state_ = state::connecting;
+  timers_.arm(attempt_, until);
 }
 
 void session::connected(time_point now) {
@@ -43,7 +58,7 @@ void session::connected(time_point now) {
   // for good. With nothing left to lose by it, they are asked for the session as if nothing had been seen, to hear that it has ended. A new session
   // is a transaction: a server that gives one has all before it.
   inquires_ = id_ != 0 && std::exchange(unheard_, false) && now >= std::max(deadline_, inquired_) && !CONCH_MUTANT(higher_transaction_awaited);
-  out_.greet({id_ == 0 || inquires_ ? 0 : last_seen_, static_cast<std::int32_t>(engine::whole_ms(settings_.lease).count()), id_, password_});
+  out_.greet({id_ == 0 || inquires_ ? 0 : last_seen_, static_cast<std::int32_t>(engine::whole_ms(asked_timeout()).count()), id_, password_});
 }
 
 void session::greeted(connect_response const& c, time_point now) {
@@ -67,12 +82,28 @@ void session::greeted(connect_response const& c, time_point now) {
   id_ = c.session;
   password_ = c.password;
   timeout_ = engine::milliseconds{c.timeout_ms};
+  if (!is_of_use(now)) return;
+  if (is_new && timeout_ < asked_timeout()) {
+    out_.log({log_level::info, out_.shown() + ": the servers give a session of " + shown_ms(timeout_) + " instead of " + shown_ms(asked_timeout()) +
+                                   " (maxSessionTimeout): no lease is longer than that"});
+  }
   sampled(greeted_at_, now);
   // A new session is a transaction. That an old one goes on may be the word of a leader that has been cut off, and does not know it yet.
   if (is_new) prove(greeted_at_, now);
   state_ = state::settling;
   if (secret_.empty()) read_root(now);
   else write(step::authenticate, add_auth{"digest", secret_}, now);
+}
+
+/// A session so short that each reconnect costs the holds is refused at once.
+bool session::is_of_use(time_point now) {
+  if (timeout_ >= least_session(settings_)) return true;
+  refuse(errc::invalid_config,
+         "the servers end a session after " + shown_ms(timeout_) + ", and with a zookeeper.session_margin of " +
+             shown_ms(settings_.zookeeper.session_margin) + " it needs " + shown_ms(least_session(settings_)) +
+             ": raise maxSessionTimeout at the servers, or set zookeeper.session_margin to their tickTime if that is less",
+         now);
+  return false;
 }
 
 void session::disconnected(fault what, std::string_view why, time_point now) {
@@ -86,12 +117,18 @@ void session::disconnected(fault what, std::string_view why, time_point now) {
 
 void session::drop(std::string_view why, time_point now) {
   if (state_ == state::closed || state_ == state::idle || state_ == state::pausing) return;
-  out_.drop(why);
+  out_.drop(why, false, now);
+  lost(why, false, now);
+}
+
+void session::drop_silent(time_point since, time_point now) {
+  std::string const why = "no answer for " + shown_ms(now - since);
+  out_.drop(why, true, now);
   lost(why, false, now);
 }
 
 void session::refuse(errc what, std::string_view why, time_point now) {
-  out_.drop(why);
+  out_.drop(why, false, now);
   lost(why, true, now);
   up_.refused(make_error_code(what, trouble_), now);
 }
@@ -114,14 +151,18 @@ void session::lost(std::string_view why, bool is_refused, time_point now) {
   }
   auto const what = is_refused ? connection_event::refused : was_open ? connection_event::lost : connection_event::failed;
   out_.log(line_of(what, out_.shown(), why));
+  bool const goes_on = !was_open && !is_refused && out_.has_another();
   state_ = state::pausing;
-  timers_.arm(attempt_, engine::in_next_turn(now) + back_off_.next(settings_));
+  timers_.arm(attempt_, engine::in_next_turn(now) + (goes_on ? duration::zero() : back_off_.next(settings_)));
   if (was_open) up_.interrupted(now);
 }
 
 void session::attempt_due(time_point now) {
   if (state_ == state::pausing) return connect(now);
-  if (state_ == state::connecting || state_ == state::greeting || state_ == state::settling) drop("no connection within connect_timeout", now);
+  if (state_ == state::connecting || state_ == state::greeting) {
+    if (time_point const until = out_.silent(now); until != time_point::min()) return trying(until);
+  }
+  if (state_ == state::connecting || state_ == state::greeting || state_ == state::settling) drop_silent(tried_at_, now);
 }
 
 void session::close() {
@@ -165,8 +206,15 @@ void session::settle(step of, reply const& r, time_point now) {
   if (of == step::make_folder && there) return write(step::make_own, create{own_node(), {}, node_kind::ephemeral, who()}, now);
   if (of == step::make_own && there) {
     has_own_node_ = true;
-    return open(now);
+    if (!has_user()) return open(now);
+    return write(step::read_own_rights, get_acl{own_node()}, now);
   }
+  auto const* const who_may = std::get_if<rights>(&r.content);
+  if (of == step::read_own_rights && who_may != nullptr) {
+    own_rights_ = who_may->all;
+    return write(step::read_root_rights, get_acl{root_}, now);
+  }
+  if (of == step::read_root_rights && who_may != nullptr) return look_at_rights(*who_may, now);
   refused(of, r.what, now);
 }
 
@@ -175,6 +223,19 @@ void session::refused(step of, status what, time_point now) {
   refusal const row = refusal_of(what);
   std::string const words = words_of(what, shown_request(of));
   row.then == remedy::none ? refuse(row.error, words, now) : drop(words, now);
+}
+
+/// User and password are there so that nobody else changes the locks.
+void session::look_at_rights(rights const& to_root, time_point now) {
+  strangers const others = writers_beside(own_rights_, to_root.all);
+  if (others.anyone) {
+    return refuse(errc::access_denied,
+                  "others may change " + root_ + ", so that its locks are not safe behind user and password of the URL: restrict it (setAcl " +
+                      root_ + " auth::cdrwa, as that user), or leave user and password out",
+                  now);
+  }
+  if (!others.named.empty()) out_.log({log_level::warning, out_.shown() + ": " + root_ + " can also be changed by " + readable(others.named)});
+  open(now);
 }
 
 /// Holds last as long as what is proved by the requests of locks, so it is no reason to end the connection.
@@ -189,6 +250,8 @@ std::string session::shown_request(step of) const {
     case step::read_root: return "read " + root_;
     case step::make_parent: return "create " + root_.substr(0, parents_);
     case step::make_folder: return "create " + root_ + "/.clients";
+    case step::read_own_rights: return "read the ACL of " + own_node();
+    case step::read_root_rights: return "read the ACL of " + root_;
     default: return "create " + own_node();
   }
 }
@@ -211,6 +274,7 @@ void session::open(time_point now) {
   attempt_.cancel();
   opened_at_ = now;
   ++stats_.connects;
+  out_.in_use(now);
   out_.log(line_of(connection_event::connected, out_.shown()));
   timers_.arm(beat_, now + beat_every());
   prove_when_possible(now);
@@ -247,7 +311,9 @@ void session::noticed(notice const& n, time_point now) {
   if (state_ == state::open && n.what != notice::event::none) up_.noticed(n, now);
 }
 
-duration session::answer_within() const { return std::min<duration>(settings_.command_timeout, timeout_ / 3); }
+/// A hold outlives a server that freezes: what was proved last is a sixth of the session and a margin old, and the next server proves nothing before
+/// another margin.
+duration session::answer_within() const { return std::min<duration>(settings_.command_timeout, timeout_ / 4); }
 
 void session::watch_answers(time_point now) {
   if (!overdue_.armed()) timers_.arm(overdue_, now + answer_within());
@@ -276,17 +342,16 @@ void session::answer_overdue(time_point now) {
   } else if (now - overdue_.at() > answer_within() / 4 && !std::exchange(excused_, true)) {
     timers_.arm(overdue_, now + answer_within() / 4);  // this process stood still: the answer may be there already
   } else {
-    drop("no answer for " + std::to_string(engine::whole_ms(now - oldest).count()) + " ms", now);
+    drop_silent(oldest, now);
   }
 }
 
 // ------------------------------------------------------------------------------------------------- the deadline
 
-/// Twice the time between two pings of the leader, with the usual tick of 2 s. A session is not shorter than two ticks.
-duration session::margin() const {
-  if (CONCH_MUTANT(no_session_margin)) return duration::zero();
-  return std::min(settings_.zookeeper.session_margin, timeout_ / 2);
-}
+/// Twice the time between two pings of the leader, with the usual tick of 2 s.
+duration session::margin() const { return CONCH_MUTANT(no_session_margin) ? duration::zero() : settings_.zookeeper.session_margin; }
+
+duration session::asked_timeout() const { return std::max(settings_.lease, least_session(settings_)); }
 
 /// A message that was sent at `sent` is answered now.
 void session::sampled(time_point sent, time_point now) {

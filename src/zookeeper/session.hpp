@@ -14,6 +14,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace conch::zookeeper {
 
@@ -37,6 +38,10 @@ class session_events {
  protected:
   ~session_events() = default;
 };
+
+/// The shortest session that is of use. On a reconnect the newest proof may be a margin and a sixth of the session old, and the new connection proves
+/// nothing before another margin: what is left of four is for finding a server, and for telling the holder in time.
+duration least_session(config const& settings) noexcept;
 
 /// A session with an ensemble, over one connection after another: to whichever server is there. It makes the nodes that every client needs, keeps the
 /// session alive, and knows until when it lasts. No I/O, no clock.
@@ -71,11 +76,15 @@ class session final : public wire_events {
   void prove_soon(time_point now);
 
   std::int64_t id() const noexcept { return id_; }
-  /// When the servers end the session if they do not hear of it. Until there is one: what will be asked for.
+  /// When the servers end the session if they do not hear of it. Until there is one: what will be asked for, which is config::lease, or more if that
+  /// is too short for a proof on each of two connections (least_session).
   duration timeout() const noexcept { return timeout_; }
   /// When the root was made, in microseconds since 2020: the leader that made it has said so. With the number of a transaction it is more than any
   /// such sum of an ensemble before this one.
   std::int64_t birth() const noexcept { return birth_; }
+  /// With a user of its own, it says who else may change a node: nothing of that is read from a node that is for everybody.
+  bool has_user() const noexcept { return !secret_.empty(); }
+  std::vector<right> const& own_rights() const noexcept { return own_rights_; }
   access who() const noexcept { return secret_.empty() ? access::anyone : access::creator_only; }
   /// The server of the connection, in words.
   std::string server() const { return out_.shown(); }
@@ -88,6 +97,7 @@ class session final : public wire_events {
   void close();
 
   // wire_events
+  void trying(time_point until) override;
   void connected(time_point now) override;
   void greeted(connect_response const& c, time_point now) override;
   void answered(reply const& r, time_point now) override;
@@ -97,7 +107,18 @@ class session final : public wire_events {
 
  private:
   enum class state : std::uint8_t { idle, pausing, connecting, greeting, settling, open, closed };
-  enum class step : std::uint8_t { work, authenticate, read_root, make_parent, make_folder, make_own, beat, make_own_again };
+  enum class step : std::uint8_t {
+    work,
+    authenticate,
+    read_root,
+    make_parent,
+    make_folder,
+    make_own,
+    read_own_rights,
+    read_root_rights,
+    beat,
+    make_own_again
+  };
   struct unanswered {
     step of;
     time_point written;
@@ -108,6 +129,8 @@ class session final : public wire_events {
   };
 
   void connect(time_point now);
+  void drop_silent(time_point since, time_point now);
+  bool is_of_use(time_point now);
   void lost(std::string_view why, bool is_refused, time_point now);
   void write(step of, request const& r, time_point now);
   void settle(step of, reply const& r, time_point now);
@@ -117,6 +140,7 @@ class session final : public wire_events {
   void refuse(errc what, std::string_view why, time_point now);
   void refused(step of, status what, time_point now);
   void beat_refused(status what);
+  void look_at_rights(rights const& to_root, time_point now);
   std::string shown_request(step of) const;
   void sampled(time_point sent, time_point now);
   time_point provable(time_point now);
@@ -128,6 +152,7 @@ class session final : public wire_events {
   void attempt_due(time_point now);
   void answer_overdue(time_point now);
   duration margin() const;
+  duration asked_timeout() const;
   duration beat_every() const { return timeout_ / 6; }
   duration answer_within() const;
   void watch_answers(time_point now);
@@ -145,7 +170,7 @@ class session final : public wire_events {
   back_off back_off_;
   engine::timer attempt_, beat_, proof_, overdue_;
   std::string trouble_;
-  time_point opened_at_{};
+  time_point opened_at_{}, tried_at_{};
 
   // The session.
   std::int64_t id_ = 0;
@@ -155,6 +180,7 @@ class session final : public wire_events {
   std::int64_t last_seen_ = 0;
   std::int64_t birth_ = 0;
   bool has_own_node_ = false;
+  std::vector<right> own_rights_;  // to it
   bool told_of_refused_beat_ = false;
   bool needed_ = false;
   bool unheard_ = false;   // the last greeting was answered by the end of the connection

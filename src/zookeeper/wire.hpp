@@ -23,14 +23,22 @@ enum class fault : std::uint8_t {
 /// One connection at a time, to one server of an ensemble. All functions are called with the engine locked, and call nothing back.
 class wire {
  public:
-  /// Makes a connection to the next server of the list. Ends in connected or disconnected.
-  virtual void connect() = 0;
+  /// Makes a connection to one of the servers: to the next one of the attempt that is under way, or else another attempt begins. Ends in connected or
+  /// disconnected. `lease`: a hold is to outlive an attempt at all of them. Returns when this server counts as silent, unless `trying` says
+  /// otherwise.
+  virtual time_point connect(duration lease, time_point now) = 0;
+  /// The attempt that is under way has a server that was not tried yet.
+  virtual bool has_another() const = 0;
+  /// What is tried has not answered in time. Another address of the same server is tried, until the time that is returned; or min(): there is none.
+  virtual time_point silent(time_point now) = 0;
+  /// The server is of use: it comes first next time.
+  virtual void in_use(time_point now) = 0;
   /// The first message on a connection.
   virtual void greet(connect_request const& c) = 0;
   /// The messages go out in the order of the calls. Those of one turn go out together.
   virtual void send(request const& r) = 0;
-  /// Ends the connection, or the attempt to make one. No event of it comes any more.
-  virtual void drop(std::string_view why) = 0;
+  /// Ends the connection, or the attempt to make one. No event of it comes any more. `is_silent`: because the server does not answer.
+  virtual void drop(std::string_view why, bool is_silent, time_point now) = 0;
   /// The server of the connection, or of the attempt, in words.
   virtual std::string shown() const = 0;
   /// A line for the log hook.
@@ -43,6 +51,8 @@ class wire {
 /// The events of the connection, each with the engine locked.
 class wire_events {
  public:
+  /// Another address of the server is tried. It counts as silent then.
+  virtual void trying(time_point until) = 0;
   virtual void connected(time_point now) = 0;
   virtual void greeted(connect_response const& c, time_point now) = 0;
   /// The answer to the oldest request that is not answered, `ping` apart: those are answered by answered_ping, in their own order.

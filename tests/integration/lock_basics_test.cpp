@@ -352,6 +352,7 @@ TEST_P(LockBasics, AReleaseAfterTheLossSaysFalse) {
 }
 
 TEST_P(LockBasics, TheDeadlineOfAGrantThatWasWaitedForIsTheClaimsUntilItsConfirmationIsTold) {
+  NEEDS(claims);
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};
     mutex a{one, "confirmed"}, b{two, "confirmed"};

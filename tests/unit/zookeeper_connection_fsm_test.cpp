@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 namespace conch::zookeeper {
 namespace {
 
+using namespace std::chrono_literals;
 using texts = std::vector<std::string>;
 
 std::string frame(std::string const& bytes) {
@@ -42,6 +44,7 @@ class ZookeeperConnection : public ::testing::Test, public wire_events {
 
   ZookeeperConnection() { fsm.report_to(*this); }
 
+  void trying(time_point until) override { tried_until = until; }
   void connected(time_point) override {
     told.emplace_back("connected");
     if (greets) fsm.greet({0, 12'000, 0, ""});
@@ -49,7 +52,7 @@ class ZookeeperConnection : public ::testing::Test, public wire_events {
   void greeted(connect_response const& c, time_point) override { told.push_back("session " + std::to_string(c.session)); }
   void answered(reply const& r, time_point) override {
     told.push_back("answer " + std::to_string(static_cast<int>(r.what)));
-    if (drops) fsm.drop();
+    if (drops) fsm.drop(false, now);
   }
   void answered_ping(std::int64_t, time_point) override { told.emplace_back("ping"); }
   void noticed(notice const& n, time_point) override { told.push_back("notice " + n.path); }
@@ -73,6 +76,12 @@ class ZookeeperConnection : public ::testing::Test, public wire_events {
     }
     return all;
   }
+  time_point want(duration lease = 10s) {
+    std::size_t const before = told.size();
+    time_point const until = fsm.want({5s, lease}, now);
+    EXPECT_EQ(told.size(), before);
+    return until;
+  }
   texts take_told() { return std::exchange(told, {}); }
   void hear(std::string_view bytes) {
     while (!bytes.empty()) {
@@ -84,9 +93,9 @@ class ZookeeperConnection : public ::testing::Test, public wire_events {
     }
   }
   void be_up() {
-    fsm.want();
+    want();
     fsm.go_on();
-    fsm.resolved(1, now);
+    fsm.resolved({"1.1.1.1"}, now);
     fsm.connected(now);
     hear(greeting);
     done();
@@ -94,7 +103,8 @@ class ZookeeperConnection : public ::testing::Test, public wire_events {
   }
 
   connection_fsm fsm{{server("a"), server("b"), server("c")}, 1};
-  time_point const now{};
+  time_point now{1000s};
+  time_point tried_until{};
   bool greets = true, drops = false;
   texts told;
 };
@@ -102,10 +112,10 @@ class ZookeeperConnection : public ::testing::Test, public wire_events {
 TEST_F(ZookeeperConnection, ConnectsWhenItIsWanted) {
   fsm.go_on();
   EXPECT_EQ(done(), texts{});
-  fsm.want();
+  want();
   fsm.go_on();
   EXPECT_EQ(done(), texts{"resolve b"});
-  fsm.resolved(2, now);
+  fsm.resolved({"1.1.1.1", "2.2.2.2"}, now);
   EXPECT_EQ(done(), texts{"connect 0"});
   fsm.refused("refused", now);
   EXPECT_EQ(done(), texts{"connect 1"});
@@ -117,7 +127,7 @@ TEST_F(ZookeeperConnection, ConnectsWhenItIsWanted) {
 
 TEST_F(ZookeeperConnection, TakesTheNextServerForEachAttempt) {
   for (std::string const host : {"b", "c", "a", "b"}) {
-    fsm.want();
+    want();
     fsm.go_on();
     EXPECT_EQ(done(), texts{"resolve " + host});
     fsm.failed("no such host", now);
@@ -152,10 +162,11 @@ TEST_F(ZookeeperConnection, AnAnswerToSomethingElseIsMalformed) {
 
 TEST_F(ZookeeperConnection, SaysWhatAnotherKindOfServerLooksLike) {
   for (auto const& [bytes, words] :
-       {std::pair{"HTTP/1.1 400 Bad Request\r\n", "this looks like HTTP"}, std::pair{"-ERR unknown command", "it said '-ERR unknown command'"}}) {
-    fsm.want();
+       {std::pair{"HTTP/1.1 400 Bad Request\r\n", "this looks like HTTP"}, std::pair{"-ERR unknown command", "it said '-ERR unknown command'"},
+        std::pair{"\x15\x03\x03\x02\x02P and more", "begins with zookeepers://"}}) {
+    want();
     fsm.go_on();
-    fsm.resolved(1, now);
+    fsm.resolved({"1.1.1.1"}, now);
     fsm.connected(now);
     hear(bytes);
     ASSERT_EQ(told.size(), 2u);
@@ -165,13 +176,17 @@ TEST_F(ZookeeperConnection, SaysWhatAnotherKindOfServerLooksLike) {
   }
 }
 
-TEST_F(ZookeeperConnection, SaysThatAServerWithoutItsQuorumMayBeThere) {
-  fsm.want();
+TEST_F(ZookeeperConnection, SaysWhyAServerMayEndAConnectionWithoutAWord) {
+  want();
   fsm.go_on();
-  fsm.resolved(1, now);
+  fsm.resolved({"1.1.1.1"}, now);
   fsm.connected(now);
   fsm.failed("end of file", now);
-  EXPECT_EQ(take_told(), (texts{"connected", "end of file, before it gave a session: a server without its quorum does that"}));
+  EXPECT_EQ(
+      take_told(),
+      (texts{"connected",
+             "end of file, before it gave a session: it may have no quorum at present, or too many connections (maxClientCnxns, maxCnxns); or this "
+             "port is one of TLS, and the URL begins with zookeepers://"}));
 }
 
 TEST_F(ZookeeperConnection, WhatIsDroppedTellsNothingMore) {
@@ -187,7 +202,7 @@ TEST_F(ZookeeperConnection, WhatIsDroppedTellsNothingMore) {
   EXPECT_EQ(take_told(), texts{});
   fsm.go_on();
   EXPECT_EQ(done(), texts{"close"});
-  fsm.want();
+  want();
   fsm.go_on();
   EXPECT_EQ(done(), texts{"resolve c"});
 }
@@ -195,11 +210,11 @@ TEST_F(ZookeeperConnection, WhatIsDroppedTellsNothingMore) {
 TEST_F(ZookeeperConnection, WhatIsSentOnAConnectionThatIsDroppedIsNotWrittenOnTheNext) {
   be_up();
   fsm.send(remove{"/a"});
-  fsm.drop();
-  fsm.want();
+  fsm.drop(false, now);
+  want();
   fsm.go_on();
   EXPECT_EQ(done(), (texts{"close", "resolve c"}));
-  fsm.resolved(1, now);
+  fsm.resolved({"1.1.1.1"}, now);
   greets = false;
   fsm.connected(now);
   EXPECT_EQ(done(), (texts{"connect 0", "read"}));
@@ -243,7 +258,7 @@ TEST_F(ZookeeperConnection, ShutsDownBehindWhatIsSent) {
   EXPECT_TRUE(fsm.take().write);
   fsm.written(fsm.bytes().size());
   EXPECT_EQ(done(), texts{"close"});
-  fsm.want();
+  want();
   fsm.go_on();
   EXPECT_EQ(done(), texts{});
 }
@@ -251,15 +266,134 @@ TEST_F(ZookeeperConnection, ShutsDownBehindWhatIsSent) {
 TEST_F(ZookeeperConnection, ShakesHandsWhereTheUrlSaysTls) {
   connection_fsm over_tls{{server("a", true)}, 0};
   over_tls.report_to(*this);
-  over_tls.want();
+  (void)over_tls.want({5s, 10s}, now);
   over_tls.go_on();
-  over_tls.resolved(1, now);
+  over_tls.resolved({"1.1.1.1"}, now);
   over_tls.take();
   over_tls.connected(now);
   EXPECT_TRUE(over_tls.take().handshake);
   EXPECT_EQ(told, texts{});
   over_tls.failed("the certificate has expired", now, fault::tls_failed);
   EXPECT_EQ(told, texts{"tls: the certificate has expired"});
+}
+
+TEST_F(ZookeeperConnection, AnEndInTheHandshakeMayBeThatOfAPlainPort) {
+  connection_fsm over_tls{{server("a", true)}, 0};
+  over_tls.report_to(*this);
+  (void)over_tls.want({5s, 10s}, now);
+  over_tls.go_on();
+  over_tls.resolved({"1.1.1.1"}, now);
+  over_tls.connected(now);
+  over_tls.failed("end of file", now);
+  EXPECT_EQ(told, texts{"end of file, in the TLS handshake: if this port is without TLS, the URL begins with zookeeper://"});
+}
+
+// ---- which server comes next, and for how long
+
+TEST_F(ZookeeperConnection, ASilentServerOfThreeCostsANinthOfTheSession) {
+  EXPECT_EQ(want(9s), now + 1s);
+  fsm.go_on();
+  EXPECT_EQ(done(), texts{"resolve b"});
+  fsm.resolved({"1.1.1.1"}, now);
+  EXPECT_EQ(done(), texts{"connect 0"});
+  EXPECT_EQ(tried_until, now + 1s);
+  EXPECT_TRUE(fsm.has_another());
+  now += 1s;
+  EXPECT_EQ(fsm.silent(now), time_point::min()) << "it has one address";
+  fsm.drop(true, now);
+  EXPECT_EQ(want(9s), now + 1s);
+  fsm.go_on();
+  EXPECT_EQ(done(), (texts{"close", "resolve c"}));
+}
+
+TEST_F(ZookeeperConnection, OneServerHasAllTheTimeThereIs) {
+  connection_fsm alone{{server("a")}, 7};
+  alone.report_to(*this);
+  EXPECT_EQ(alone.want({5s, 10s}, now), now + 5s);
+  EXPECT_FALSE(alone.has_another());
+}
+
+TEST_F(ZookeeperConnection, ASilentServerIsTheLastOneNextTime) {
+  be_up();
+  fsm.in_use(now);
+  EXPECT_FALSE(fsm.has_another());
+  now += 10s;
+  fsm.drop(true, now);  // b
+  for (std::string const host : {"c", "a", "b"}) {
+    (void)want();
+    fsm.go_on();
+    EXPECT_EQ(done().back(), "resolve " + host);
+    fsm.failed("refused", now);
+    done();
+  }
+}
+
+TEST_F(ZookeeperConnection, AServerThatWasOfUseComesFirstNextTime) {
+  be_up();
+  fsm.in_use(now);
+  now += 10s;
+  fsm.failed("connection reset", now);
+  done();
+  (void)want();
+  fsm.go_on();
+  EXPECT_EQ(done(), texts{"resolve b"});
+}
+
+TEST_F(ZookeeperConnection, AServerThatEndsEachConnectionAtOnceDoesNotComeFirstNextTime) {
+  be_up();
+  fsm.in_use(now);
+  now += 100ms;
+  fsm.failed("connection reset", now);
+  done();
+  (void)want();
+  fsm.go_on();
+  EXPECT_EQ(done(), texts{"resolve c"});
+}
+
+TEST_F(ZookeeperConnection, ASilentAddressOfANameIsFollowedByTheNextOne) {
+  connection_fsm one{{server("a")}, 0};
+  one.report_to(*this);
+  (void)one.want({5s, 12s}, now);
+  one.go_on();
+  EXPECT_TRUE(one.take().resolve);
+  one.resolved({"1.1.1.1", "2.2.2.2"}, now);
+  EXPECT_TRUE(one.take().connect);
+  EXPECT_EQ(one.address_number(), 0u);
+  EXPECT_EQ(tried_until, now + 2s) << "a sixth of the session";
+  now += 2s;
+  EXPECT_EQ(one.silent(now), now + 2s);
+  one.connected(now);  // of the first, too late
+  EXPECT_EQ(told, texts{});
+  one.go_on();
+  connection_actions const a = one.take();
+  EXPECT_TRUE(a.close && a.connect);
+  EXPECT_EQ(one.address_number(), 1u);
+  one.connected(now);
+  EXPECT_EQ(told, texts{"connected"});
+  now += 2s;
+  EXPECT_EQ(one.silent(now), time_point::min()) << "both were tried";
+  one.drop(true, now);
+  // They have more time next time, and the one that was silent for longer is first.
+  (void)one.want({5s, 12s}, now);
+  one.go_on();
+  one.take();
+  one.resolved({"1.1.1.1", "2.2.2.2"}, now);
+  EXPECT_EQ(one.address_number(), 0u);
+  EXPECT_EQ(tried_until, now + 4s);
+}
+
+TEST_F(ZookeeperConnection, AnAddressThatGivesNoSessionIsFollowedByTheNextOne) {
+  (void)want();
+  fsm.go_on();
+  fsm.resolved({"1.1.1.1", "2.2.2.2"}, now);
+  fsm.connected(now);
+  done();
+  fsm.failed("end of file", now);
+  EXPECT_EQ(take_told(), texts{"connected"});
+  EXPECT_EQ(done(), (texts{"close", "connect 1"}));
+  fsm.connected(now);
+  hear(greeting);
+  EXPECT_EQ(take_told(), (texts{"connected", "session 7"}));
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ inline std::string to_text(request const& r) {
     std::string operator()(get_children const& g) const { return "list " + g.path; }
     std::string operator()(set_data const& s) const { return "set " + s.path; }
     std::string operator()(sync const& s) const { return "sync " + s.path; }
+    std::string operator()(get_acl const& g) const { return "rights of " + g.path; }
     std::string operator()(close_session const&) const { return "close"; }
   } const words;
   return std::visit(words, r);
@@ -59,12 +60,20 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   }
 
   // ---- the connection
-  void connect() override { sent.emplace_back("connect"); }
+  time_point connect(duration, time_point at) override {
+    sent.emplace_back("connect");
+    return at + settings.connect_timeout;
+  }
+  bool has_another() const override { return others_left > 0 && others_left-- > 0; }
+  time_point silent(time_point) override { return next_address; }
+  void in_use(time_point) override {}
   void greet(connect_request const& c) override {
     sent.push_back("greet " + std::to_string(c.session) + " seen " + std::to_string(c.last_seen) + " for " + std::to_string(c.timeout_ms));
   }
   void send(request const& r) override { sent.push_back(to_text(r)); }
-  void drop(std::string_view why) override { sent.push_back("drop: " + std::string{why}); }
+  void drop(std::string_view why, bool is_silent, time_point) override {
+    sent.push_back((is_silent ? "drop, silent: " : "drop: ") + std::string{why});
+  }
   std::string shown() const override { return "zookeeper://a:2181"; }
   void log(log_line l) override { logged.push_back((l.level == log_level::error ? "error: " : "") + l.words); }
 
@@ -175,6 +184,8 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   time_point now{1000s};
   std::int64_t zxid = 1;
   texts sent, told, logged;
+  mutable int others_left = 0;                  // servers of the attempt
+  time_point next_address = time_point::min();  // until when another address of the server is tried
   error_code reason;
   std::unique_ptr<queue> line;
   std::set<std::string, std::less<>> locks;

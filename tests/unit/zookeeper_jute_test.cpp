@@ -76,6 +76,7 @@ TEST(ZookeeperJute, WritesRequestsAsTheClientOfZooKeeperDoes) {
   EXPECT_EQ(written(8, sync{"/locks"}), "000000120000000800000009000000062f6c6f636b73");
   EXPECT_EQ(written(9, remove{"/locks/root"}), "0000001b00000009000000020000000b2f6c6f636b732f726f6f74ffffffff");
   EXPECT_EQ(written(2, get_children{"/locks"}), "000000130000000200000008000000062f6c6f636b7300");
+  EXPECT_EQ(written(3, get_acl{"/locks"}), "000000120000000300000006000000062f6c6f636b73");
   EXPECT_EQ(written(12, close_session{}), "000000080000000cfffffff5");
 }
 
@@ -109,6 +110,7 @@ TEST(ZookeeperJute, NumbersTheKindsOfRequestsAsTheyAre) {
                                                                                {get_children{}, op::get_children},
                                                                                {set_data{}, op::set_data},
                                                                                {sync{}, op::sync},
+                                                                               {get_acl{}, op::get_acl},
                                                                                {close_session{}, op::close_session}}) {
     EXPECT_EQ(op_of(r), number);
   }
@@ -203,6 +205,12 @@ TEST(ZookeeperJute, ReadsAnswersThatSayNothingMore) {
       (reply{6, status::ok, {}}));
 }
 
+TEST(ZookeeperJute, ReadsWhoMayDoWhat) {
+  std::string const head = "0000006d00000003000000000000000500000000", stat(136, '0');
+  EXPECT_EQ(answer(head + "000000010000001f0000000664696765737400000003753a78" + stat, op::get_acl).second,
+            (reply{5, status::ok, rights{{{31, "digest", "u:x"}}}}));
+}
+
 TEST(ZookeeperJute, ReadsErrorsWhateverWasAsked) {
   for (op const asked : {op::create, op::get_data, op::get_children, op::set_data, op::sync, op::remove}) {
     EXPECT_EQ(answer("000000100000000a0000000000000007ffffff9b", asked).second, (reply{7, status::no_node, {}}));
@@ -251,6 +259,7 @@ TEST(ZookeeperJute, TellsLengthsThatCannotBe) {
   notice n;
   EXPECT_EQ(read(from_hex("fffffffe"), ok, op::get_children, r), "a field of negative length");
   EXPECT_EQ(read(from_hex("80000000"), ok, op::get_data, r), "a field of negative length");
+  EXPECT_EQ(read(from_hex("7fffffff0000001f"), ok, op::get_acl, r), "a list that is longer than its frame");
   EXPECT_EQ(read(from_hex("7fffffff"), ok, op::get_data, r), "a frame that ends within a field");
   EXPECT_EQ(read(from_hex("7fffffff"), ok, op::get_children, r), "a list that is longer than its frame") << "and no memory was asked for";
   EXPECT_EQ(read(from_hex("0000000200000000"), ok, op::get_children, r), "a list that is longer than its frame");

@@ -22,6 +22,8 @@ class ZookeeperSession : public zookeeper_test {
     take_sent();
     take_told();
   }
+  void own_rights(std::vector<right> all) { answer({zxid, status::ok, rights{std::move(all)}}); }
+  bool is_granted() { return at("a").at == engine::place::state::owned; }
   void renew() {
     engine::place* const one = &at("a");
     line->renew({&one, 1}, now);
@@ -78,8 +80,90 @@ TEST_F(ZookeeperSession, AuthenticatesOnEachConnectionAndKeepsItsNodesForItsUser
   root();
   ok();
   ok();
+  own_rights({{31, "digest", "user:hash"}});
+  own_rights({{31, "digest", "user:hash"}});
   EXPECT_EQ(take_sent(), (texts{"get /conch", "create persistent /conch/.clients mine", "create ephemeral /conch/.clients/0000000000000007 mine",
+                                "rights of /conch/.clients/0000000000000007", "rights of /conch", "rights of /conch/a",
                                 "create line /conch/a/me.1- mine", "list /conch/a"}));
+  own_rights({{31, "digest", "user:hash"}});
+  made("/conch/a/me.1-0000000000", 2);
+  listed({"me.1-0000000000"});
+  EXPECT_EQ(take_told(), texts{"granted a"});
+  line->release(at("a"), std::nullopt, nullptr, now);
+  ok();
+  take_sent();
+  line->ask(at("a"), true, 12s, now);
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.2- mine", "list /conch/a"})) << "it has asked for the rights to this folder";
+  lose_connection();
+  advance(1us);
+  line->receiver().connected(now);
+  line->receiver().greeted({12'000, 7, "secret"}, now);
+  take_sent();
+  ok();
+  EXPECT_EQ(take_sent(), texts{"get /conch"});
+  root();
+  EXPECT_TRUE(line->connected()) << "who may change the root was asked in this session";
+}
+
+TEST_F(ZookeeperSession, ARootThatAnybodyMayChangeIsRefusedToAUser) {
+  for (auto const& [scheme, id] : {std::pair{"world", "anyone"}, std::pair{"ip", "10.0.0.0/8"}}) {
+    line.reset();
+    places.clear();
+    reason = {};
+    make("user:word");
+    line->ask(at("a"), true, 12s, now);
+    line->receiver().connected(now);
+    line->receiver().greeted({12'000, 7, "secret"}, now);
+    ok();
+    root();
+    ok();
+    ok();
+    own_rights({{31, "digest", "user:hash"}});
+    own_rights({{31, "digest", "user:hash"}, {right::read | right::create, scheme, id}});
+    EXPECT_EQ(reason, errc::access_denied);
+    EXPECT_NE(reason.message().find("setAcl /conch"), std::string::npos) << reason.message();
+    EXPECT_EQ(reason.message().find("word"), reason.message().find("word of the URL")) << "the password is not shown: " << reason.message();
+    EXPECT_FALSE(line->connected());
+  }
+}
+
+TEST_F(ZookeeperSession, WarnsOfOtherUsersThatMayChangeTheRoot) {
+  make("user:word");
+  line->ask(at("a"), true, 12s, now);
+  line->receiver().connected(now);
+  line->receiver().greeted({12'000, 7, "secret"}, now);
+  ok();
+  root();
+  ok();
+  ok();
+  own_rights({{31, "digest", "user:hash"}});
+  own_rights({{31, "digest", "user:x"}, {31, "digest", "admin:hidden"}, {right::read, "world", "anyone"}});
+  EXPECT_TRUE(line->connected());
+  ASSERT_FALSE(logged.empty());
+  EXPECT_EQ(logged.front(), "zookeeper://a:2181: /conch can also be changed by digest:admin");
+}
+
+TEST_F(ZookeeperSession, AFolderThatAnybodyMayChangeIsRefusedToAUser) {
+  make("user:word");
+  line->ask(at("a"), true, 12s, now);
+  line->receiver().connected(now);
+  line->receiver().greeted({12'000, 7, "secret"}, now);
+  ok();
+  root();
+  ok();
+  ok();
+  own_rights({{31, "digest", "user:hash"}});
+  own_rights({{31, "digest", "user:hash"}});
+  own_rights({{31, "world", "anyone"}});  // to the folder
+  EXPECT_EQ(reason, errc::access_denied);
+  EXPECT_NE(reason.message().find("/conch/a"), std::string::npos) << reason.message();
+  EXPECT_NE(reason.message().find("lock a"), std::string::npos) << reason.message();
+  take_sent();
+  made("/conch/a/me.1-0000000000", 2);
+  EXPECT_EQ(take_sent(), texts{"remove /conch/a/me.1-0000000000"});
+  listed({"me.1-0000000000"});
+  EXPECT_TRUE(line->connected()) << "other locks go on";
+  EXPECT_FALSE(is_granted());
 }
 
 TEST_F(ZookeeperSession, SaysThatItsPasswordIsWrong) {
@@ -329,7 +413,174 @@ TEST_F(ZookeeperSession, LooksForAnotherServerWhenNoneGivesASession) {
   line->ask(at("a"), true, 12s, now);
   take_sent();
   advance(2001ms);
-  EXPECT_EQ(take_sent(), (texts{"drop: no connection within connect_timeout", "connect"}));
+  EXPECT_EQ(take_sent(), (texts{"drop, silent: no answer for 2000 ms", "connect"}));
+}
+
+TEST_F(ZookeeperSession, GoesOnAtOnceWhileTheAttemptHasAnotherServer) {
+  settings.reconnect_min = settings.reconnect_max = 1s;
+  make();
+  line->ask(at("a"), true, 12s, now);
+  take_sent();
+  others_left = 2;
+  for (int i = 0; i < 3; ++i) {
+    line->receiver().disconnected(fault::later, "refused", now);
+    advance(1us);
+    EXPECT_EQ(take_sent(), texts{"connect"});
+  }
+  line->receiver().disconnected(fault::later, "refused", now);
+  advance(1us);
+  EXPECT_EQ(take_sent(), texts{}) << "all were tried: a pause";
+}
+
+TEST_F(ZookeeperSession, AnotherAddressOfTheServerHasATimeOfItsOwn) {
+  make();
+  settings.connect_timeout = 2s;
+  line->ask(at("a"), true, 12s, now);
+  take_sent();
+  line->receiver().trying(now + 1s);
+  next_address = now + 3s;
+  advance(2500ms);
+  EXPECT_EQ(take_sent(), texts{});
+  next_address = time_point::min();
+  line->receiver().connected(now);
+  EXPECT_EQ(take_sent().at(0).substr(0, 5), "greet");
+  advance(500ms);
+  EXPECT_EQ(take_sent().at(0), "drop, silent: no answer for 3000 ms");
+}
+
+TEST_F(ZookeeperSession, SaysInTheLogThatItCannotConnectAndWhy) {
+  make();
+  settings.connect_timeout = 2s;
+  line->ask(at("a"), true, 12s, now);
+  line->receiver().disconnected(fault::later, "Connection refused", now);
+  advance(2s);
+  advance(2s);
+  ASSERT_GE(logged.size(), 2u);
+  EXPECT_EQ(logged[0], "cannot connect to zookeeper://a:2181: Connection refused");
+  EXPECT_EQ(logged[1], "cannot connect to zookeeper://a:2181: no answer for 2000 ms");
+  line->receiver().disconnected(fault::tls_failed, "the certificate has expired", now);
+  EXPECT_EQ(logged.back(), "error: cannot connect to zookeeper://a:2181: the certificate has expired");
+}
+
+TEST_F(ZookeeperSession, AProofThatComesTooLateMakesNoHoldValidAgain) {
+  hold();
+  advance(1s);
+  ok();
+  time_point const end = deadline();
+  now += 15s;  // this process stood still; the servers did not end the session
+  ASSERT_GT(now, end);
+  timers.run(now);
+  renew();
+  take_sent();
+  answer_ping();
+  advance(1s);
+  EXPECT_EQ(take_sent().back(), "set /conch/.clients/0000000000000007");
+  renew();
+  take_told();
+  ok();  // the watch of its node
+  ok();  // what proves that the session lasts
+  EXPECT_EQ(take_told(), texts{});
+  EXPECT_EQ(deadline(), end);
+  line->ask(at("b"), true, 12s, now);
+  made("/conch/b/me.2-0000000000", 9);
+  listed({"me.2-0000000000"});
+  EXPECT_EQ(take_told(), texts{"granted b"}) << "the session goes on";
+}
+
+// ---- how long the session is
+
+TEST_F(ZookeeperSession, IsAskedForWithFourMarginsWhereTheLeaseIsShorter) {
+  settings.lease = 3s;
+  make();
+  line->ask(at("a"), true, 3s, now);
+  line->receiver().connected(now);
+  EXPECT_EQ(take_sent(), (texts{"connect", "greet 0 seen 0 for 4000"}));
+  line->receiver().greeted({4'000, 7, "secret"}, now);
+  root();
+  ok();
+  ok();
+  made("/conch/a/me.1-0000000000", 2);
+  listed({"me.1-0000000000"});
+  EXPECT_EQ(take_told(), texts{"granted a"});
+  EXPECT_EQ(deadline(), now + protocol::good_for(3s)) << "the hold has the lease";
+}
+
+TEST_F(ZookeeperSession, ShorterThanFourMarginsIsRefusedWithWhatToChange) {
+  make();
+  line->ask(at("a"), true, 12s, now);
+  line->receiver().connected(now);
+  line->receiver().greeted({3'999, 7, "secret"}, now);
+  EXPECT_EQ(reason, errc::invalid_config);
+  for (std::string const part : {"3999 ms", "4000 ms", "maxSessionTimeout", "zookeeper.session_margin"}) {
+    EXPECT_NE(reason.message().find(part), std::string::npos) << reason.message();
+  }
+}
+
+TEST_F(ZookeeperSession, IsTheLeaseWhereTheServersGiveLessThanWasAskedFor) {
+  settings.lease = 30s;
+  make();
+  line->ask(at("a"), true, 30s, now);
+  line->receiver().connected(now);
+  line->receiver().greeted({20'000, 7, "secret"}, now);
+  root();
+  ok();
+  ok();
+  made("/conch/a/me.1-0000000000", 2);
+  listed({"me.1-0000000000"});
+  EXPECT_EQ(take_told(), texts{"granted a"});
+  EXPECT_EQ(deadline(), now + protocol::good_for(20s));
+  EXPECT_EQ(logged.front(),
+            "zookeeper://a:2181: the servers give a session of 20000 ms instead of 30000 ms (maxSessionTimeout): no lease is longer than that");
+  line->ask(at("b"), true, 31s, now);
+  EXPECT_EQ(reason, errc::invalid_config);
+  EXPECT_NE(reason.message().find("config::lease"), std::string::npos) << reason.message();
+}
+
+TEST_F(ZookeeperSession, AHoldOutlivesAConnectionThatEndsAtTheWorstMomentAndASilentServerBehindIt) {
+  // The shortest session there is: four margins.
+  settings.lease = 4s;
+  settings.stop_margin = 500ms;
+  make();
+  line->ask(at("a"), true, 4s, now);
+  line->receiver().connected(now);
+  line->receiver().greeted({4'000, 7, "secret"}, now);
+  root();
+  ok();
+  ok();
+  made("/conch/a/me.1-0000000000", 2);
+  listed({"me.1-0000000000"});
+  at("a").renewable = true;
+  time_point const end = now + 20s;
+  auto const step = [&] {
+    advance(1ms);
+    for (std::string const& one : take_sent()) {
+      if (one == "ping") answer_ping();
+      else if (one.starts_with("set") || one.starts_with("watch")) ok();
+    }
+    renew();
+  };
+  while (now < end) step();
+  // Until just before a write would prove something new.
+  texts waiting;
+  while (waiting.empty() || !waiting.back().starts_with("set")) {
+    advance(1ms);
+    waiting = take_sent();
+    if (waiting == texts{"ping"}) answer_ping();
+    renew();
+  }
+  lose_connection();
+  advance(1us);
+  take_sent();
+  advance(400ms);  // a silent server has a ninth of the session
+  line->receiver().disconnected(fault::later, "silent", now);
+  advance(50ms);
+  line->receiver().connected(now);
+  line->receiver().greeted({4'000, 7, "secret"}, now);
+  root();
+  time_point const reconnected = now;
+  while (now < reconnected + 1100ms) step();
+  EXPECT_GT(deadline() - now, settings.stop_margin) << "it was never near its end";
+  EXPECT_GT(deadline(), reconnected + 3s) << "and was proved on the new connection";
 }
 
 TEST_F(ZookeeperSession, SaysWhyItIsRefused) {

@@ -53,6 +53,7 @@ struct request_words {
   std::string operator()(get_children const& g) const { return "list " + readable(g.path); }
   std::string operator()(set_data const& s) const { return "set " + readable(s.path); }
   std::string operator()(sync const&) const { return "sync"; }
+  std::string operator()(get_acl const& g) const { return "rights of " + g.path; }
   std::string operator()(close_session const&) const { return "close the session"; }
 };
 

@@ -2,6 +2,7 @@
 #include "sim/worlds/zookeeper_world.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace conch::sim {
 
@@ -45,6 +46,7 @@ void zookeeper_world::granted(zookeeper_hold& h) {
   h.node = place_of(h)->node;
   h.active = true;
   h.granted_at = now_;
+  h.seen_deadline = h.deadline();
   std::erase(w.waiting, &h);
   zookeeper_line_hold const mine = in_line(h);
   if (traced_)
@@ -200,12 +202,14 @@ void zookeeper_world::ended(zookeeper_hold& h) {
 /// P3: told before the deadline, by the local clock alone.
 void zookeeper_world::checked(zookeeper_client& c) {
   for (auto const& one : c.coroutines_) {
-    zookeeper_hold const* const h = one.hold.get();
+    zookeeper_hold* const h = one.hold.get();
     if (h == nullptr) continue;
     auto const* const place = place_of(*h);
     if (waits_on(*h) && place != nullptr && (place->at == place_state::asking || place->at == place_state::in_line))
       locks_[static_cast<std::size_t>(h->name)].line.waits(in_line(*h), since(), patience(), now_);
     if (!h->active || h->told) continue;
+    if (time_point const before = std::exchange(h->seen_deadline, h->deadline()); before <= c.local() && before < h->deadline())
+      throw violation{3, words_of(*h) + " believes in it again after it had expired"};
     constexpr duration lateness = std::chrono::milliseconds{1};
     if (c.disturbed < now_ - second && c.local() > h->deadline() + lateness) throw violation{3, words_of(*h) + " has not been told that it is over"};
   }

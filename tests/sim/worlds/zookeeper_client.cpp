@@ -22,6 +22,7 @@ std::string words_of(zookeeper::request const& r) {
     std::string operator()(zookeeper::get_children const& g) const { return "list " + g.path; }
     std::string operator()(zookeeper::set_data const& s) const { return "set " + s.path; }
     std::string operator()(zookeeper::sync const&) const { return "sync"; }
+    std::string operator()(zookeeper::get_acl const& g) const { return "rights of " + g.path; }
     std::string operator()(zookeeper::close_session const&) const { return "close"; }
   };
   return std::visit(words{}, r);
@@ -206,10 +207,12 @@ void zookeeper_client::rearm() {
   });
 }
 
-void zookeeper_client::connect() {
+/// One after the other, which is more than an address_choice does: clients come to each server, whatever it was like before.
+time_point zookeeper_client::connect(duration, time_point at) {
   next_server_ = (next_server_ + 1) % world.model_->size();
   to_send_.clear();
   line = world.connect(number, next_server_);
+  return at + settings.connect_timeout;
 }
 
 void zookeeper_client::greet(zookeeper::connect_request const& c) {
@@ -223,7 +226,7 @@ void zookeeper_client::send(zookeeper::request const& r) {
   to_send_.emplace_back(r);
 }
 
-void zookeeper_client::drop(std::string_view why) {
+void zookeeper_client::drop(std::string_view why, bool, time_point) {
   world.say("client ", number, " drops its connection: ", why);
   // What was written in this turn is on its way.
   for (auto& m : std::exchange(to_send_, {})) {

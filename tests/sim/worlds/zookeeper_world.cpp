@@ -23,7 +23,7 @@ zookeeper_world::zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks,
     late_pings = true;
     sync_limit = static_cast<int>(r.between(1, 2));
     margin = tick * (sync_limit + 1);
-    lease = tick * r.between(2 * sync_limit + 2, 12);  // or the margin would be less
+    lease = tick * r.between(4 * (sync_limit + 1), 16);  // or the session would be longer than the lease
   }
   slow_answers = !calm && r.chance(25);
   zookeeper_model::settings s;

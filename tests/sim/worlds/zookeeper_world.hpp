@@ -180,6 +180,7 @@ struct zookeeper_hold : engine::acquisition {
   nanos asked_at = 0, granted_at = 0;
   bool waiting = false, active = false, told = false, cancelled = false;
   bool released_valid = false;
+  time_point seen_deadline = time_point::min();  // when it was last looked at
   std::string node;
 };
 
@@ -255,10 +256,13 @@ class zookeeper_client final : public engine::acquisition_events, public zookeep
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition&, bool, error_code) override {}
   // zookeeper::wire
-  void connect() override;
+  time_point connect(duration lease, time_point at) override;
+  bool has_another() const override { return false; }
+  time_point silent(time_point) override { return time_point::min(); }
+  void in_use(time_point) override {}
   void greet(zookeeper::connect_request const& c) override;
   void send(zookeeper::request const& r) override;
-  void drop(std::string_view why) override;
+  void drop(std::string_view why, bool is_silent, time_point now) override;
   std::string shown() const override { return "server " + std::to_string(next_server_); }
   void log(log_line l) override { world.say("client ", number, " notes: ", l.words); }
 
