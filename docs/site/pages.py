@@ -2,15 +2,19 @@
 """Stages the pages of the site for MkDocs, and looks at the links of what was built. Used by scripts/docs.
 
   pages.py stage ROOT TO    README.md, CHANGELOG.md and the like, docs/ and the files to which they link, into TO
+  pages.py index SITE       the index of the search, of what was built
   pages.py check SITE       every link leads to a file and an anchor of SITE; no page loads anything from elsewhere
 """
 import html.parser
+import json
 import os
 import pathlib
 import re
 import shutil
 import sys
 import urllib.parse
+
+import diagram
 
 # Pages that lie elsewhere in the tree, and their names on the site.
 TOP = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md", "CONTRIBUTING.md": "contributing.md"}
@@ -60,6 +64,21 @@ class Stage:
             else:
                 place.write_text(f"# {path}\n\n```{LANGUAGES.get(source.suffix, '')}\n{source.read_text().rstrip()}\n```\n")
         (self.to / "reference.md").write_text(REFERENCE)
+        (self.to / "benchmarks/figures.md").write_text(self.figures())
+
+    def figures(self):
+        """Tables of all figures that scripts/bench --docs wrote as JSON."""
+        lines = ["# All figures", "", "Made of `results.json` and `growth.json`, which `scripts/bench --docs` writes. [Benchmarks](README.md) explains them.", ""]
+        number = lambda n: "" if n is None else f"{n:.4g}" if abs(n) < 1e4 else f"{n:,.0f}"
+        text = lambda s: s.replace("|", "\\|")
+        for name in ("results", "growth", "zookeeper"):
+            figure = None
+            for row in json.loads((self.root / f"docs/benchmarks/{name}.json").read_text()):
+                if row["figure"] != figure:
+                    figure = row["figure"]
+                    lines += ["", f"## {figure} ({name})", "", "| case | library | value | unit | compared with | its value | ratio |", "|---|---|--:|---|---|--:|--:|"]
+                lines.append(f"| {text(row['case'])} | {text(row['peer'])} | {number(row['value'])} | {row['unit']} | {text(row['against'])} | {number(row['floor'])} | {number(row['ratio'])} |")
+        return "\n".join(lines) + "\n"
 
     def place(self, path):
         """Where a file of the tree is on the site; one that no page was made of yet becomes one."""
@@ -93,6 +112,7 @@ class Stage:
     def page(self, path, text):
         """Links to their places on the site; lists as Python-Markdown wants them: behind an empty line, indented by 4 instead of 2."""
         out, fence = [], None
+        text = re.sub(r"^```mermaid\n(.*?)^```\n", lambda m: diagram.svg(m[1]) + "\n", text, flags=re.M | re.S)
         for line in text.splitlines():
             mark = re.match(r" *```", line)
             indent = len(line) - len(line.lstrip(" "))
@@ -112,6 +132,51 @@ class Stage:
                 out.append("")
             out.append(line)
         return "\n".join(out) + "\n"
+
+
+class Sections(html.parser.HTMLParser):
+    """The sections of a page: the anchor and words of each heading, and the words below it."""
+
+    def __init__(self):
+        super().__init__()
+        self.all, self.inside, self.heading = [], 0, False
+
+    def handle_starttag(self, tag, attributes):
+        if tag == "main":
+            self.inside += 1
+        elif self.inside and tag in ("h1", "h2", "h3"):
+            self.all.append([dict(attributes).get("id", ""), "", ""])
+            self.heading = True
+        elif self.inside and tag in ("details", "svg"):
+            self.inside += 100  # neither its contents nor its pictures
+
+    def handle_endtag(self, tag):
+        if tag == "main":
+            self.inside -= 1
+        elif tag in ("h1", "h2", "h3"):
+            self.heading = False
+        elif tag in ("details", "svg") and self.inside >= 100:
+            self.inside -= 100
+
+    def handle_data(self, data):
+        if self.inside == 1 and self.all:
+            self.all[-1][1 if self.heading else 2] += data
+
+
+def index(site):
+    site, rows = pathlib.Path(site), []
+    for file in sorted(site.rglob("*.html")):
+        name = file.relative_to(site).as_posix()
+        if name.startswith(("reference/", "source/")):
+            continue
+        page = Sections()
+        page.feed(file.read_text())
+        title = page.all[0][1] if page.all else name
+        for anchor_of, heading, words in page.all:
+            rows.append([f"{name}#{anchor_of}" if anchor_of else name, heading if heading == title else f"{title}: {heading}", " ".join(words.split())])
+    if len(rows) < 100:
+        raise SystemExit(f"the search would find only {len(rows)} sections")
+    (site / "search-index.js").write_text("window.conchIndex = " + json.dumps(rows, ensure_ascii=False) + ";\n")
 
 
 class Links(html.parser.HTMLParser):
@@ -173,6 +238,8 @@ def check(site):
 if __name__ == "__main__":
     if len(sys.argv) == 4 and sys.argv[1] == "stage":
         Stage(sys.argv[2], sys.argv[3]).run()
+    elif len(sys.argv) == 3 and sys.argv[1] == "index":
+        index(sys.argv[2])
     elif len(sys.argv) == 3 and sys.argv[1] == "check":
         sys.exit(check(sys.argv[2]))
     else:

@@ -44,14 +44,14 @@ asio::awaitable<void> hand_over(client& one, client& two, std::string name) {
   EXPECT_TRUE(was_held_too);
 }
 
-/// The words of the guide behind that line, up to the end of the block.
-std::vector<std::string> block_of_guide(std::string const& line, std::string const& begin_of_block) {
-  std::ifstream file{guide_file};
+/// The words of the page after that line, up to the end of the block.
+std::vector<std::string> block_of(char const* page, std::string const& line, std::string const& begin_of_block) {
+  std::ifstream file{page};
   std::string const guide{std::istreambuf_iterator<char>{file}, {}};
   auto const at = guide.find(line);
   auto const begin = guide.find(begin_of_block, at);
   auto const end = guide.find("```", begin);
-  if (at == std::string::npos || begin == std::string::npos || end == std::string::npos) throw std::runtime_error{"no such block in the guide"};
+  if (at == std::string::npos || begin == std::string::npos || end == std::string::npos) throw std::runtime_error{std::string{"no such block in "} + page};
   std::istringstream words{guide.substr(begin, end - begin)};
   std::vector<std::string> all;
   for (std::string word; words >> word;) all.push_back(word);
@@ -60,8 +60,8 @@ std::vector<std::string> block_of_guide(std::string const& line, std::string con
 
 /// A user of that name at all nodes, as the guide says, without one of the rights.
 void make_user(cluster_set& all, std::string const& user, std::string const& without = {}) {
-  std::vector<std::string> command = block_of_guide("This is all that conch and its scripts need", "ACL SETUSER");
-  std::vector<std::string> const more = block_of_guide("At the nodes of a Cluster", "+cluster|slots");
+  std::vector<std::string> command = block_of(redis_page, "This user may do what conch needs", "ACL SETUSER");
+  std::vector<std::string> const more = block_of(cluster_page, "at every node", "+cluster|slots");
   command.insert(command.end(), more.begin(), more.end());
   for (std::string& word : command) word = word == "orders" ? user : word == ">PASSWORD" ? ">pw" : word;
   std::erase_if(command,

@@ -451,13 +451,13 @@ TEST_F(GuardedTransaction, IsForAMutexOnly) {
 
 // -------------------------------------------------------------------------------------------------------------- the rights
 
-/// The second ACL SETUSER of the guide: the user of the application's own connection.
+/// The second ACL SETUSER of docs/servers/redis.md: the user of the application's own connection.
 std::vector<std::string> rights_of_guide() {
-  std::ifstream file{guide_file};
+  std::ifstream file{redis_page};
   std::string const guide{std::istreambuf_iterator<char>{file}, {}};
   auto const begin = guide.find("ACL SETUSER shop");
   auto const end = guide.find("```", begin);
-  if (end == std::string::npos) throw std::runtime_error{"no ACL SETUSER shop in the guide"};
+  if (end == std::string::npos) throw std::runtime_error{"no ACL SETUSER shop in docs/servers/redis.md"};
   std::istringstream words{guide.substr(begin, end - begin)};
   std::vector<std::string> command;
   bool in_selector = false;

@@ -16,7 +16,7 @@ TEST(OffersOfDeployments, OfSeveralServersWhatThePagesSay) {
   for (auto const& [name, is_offered] : offered_by_the_page("redlock")) {
     if (!is_offered) missing.push_back(name);
   }
-  EXPECT_EQ(not_there_by("redlock.md"), missing);
+  EXPECT_EQ(not_there_by("servers/redlock.md"), missing);
 }
 
 TEST(OffersOfDeployments, OfASetWithSentinelsWhatThePageSays) {

@@ -22,7 +22,7 @@ TEST_P(Offers, ThePageOfAServerSaysTheSameAsTheTable) {
   for (auto const& [name, is_offered] : offered_by_the_page(kind)) {
     if (!is_offered) missing.push_back(name);
   }
-  EXPECT_EQ(not_there_by(kind + ".md"), missing);
+  EXPECT_EQ(not_there_by("servers/" + kind + ".md"), missing);
 }
 
 }  // namespace

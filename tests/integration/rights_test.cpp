@@ -1,4 +1,4 @@
-// A user who may do on the server what docs/guide.md says, and no more.
+// A user who may do on the server what docs/servers/redis.md says, and no more.
 #include "integration/fixture.hpp"
 #include "integration/places.hpp"
 #include "integration/replicas_fixture.hpp"
@@ -21,11 +21,11 @@ class Rights : public with_server<Rights> {
  protected:
   /// The command of the guide, for a user of that name.
   static std::vector<std::string> of_guide(std::string const& user) {
-    std::ifstream file{guide_file};
+    std::ifstream file{redis_page};
     std::string const guide{std::istreambuf_iterator<char>{file}, {}};
     auto const begin = guide.find("ACL SETUSER");
     auto const end = guide.find("```", begin);
-    if (end == std::string::npos) throw std::runtime_error{"no ACL SETUSER in the guide"};
+    if (end == std::string::npos) throw std::runtime_error{"no ACL SETUSER in docs/servers/redis.md"};
     std::istringstream words{guide.substr(begin, end - begin)};
     std::vector<std::string> command;
     for (std::string word; words >> word;) command.push_back(word == "orders" ? user : word == ">PASSWORD" ? ">pw" : word);

@@ -12,11 +12,11 @@ namespace {
 
 /// The command of the guide for the user at the Sentinels, for a user of that name.
 std::vector<std::string> of_guide(std::string const& user) {
-  std::ifstream file{guide_file};
+  std::ifstream file{sentinel_page};
   std::string const guide{std::istreambuf_iterator<char>{file}, {}};
-  auto const begin = guide.find("ACL SETUSER", guide.find("**At the Sentinels**"));
+  auto const begin = guide.find("ACL SETUSER");
   auto const end = guide.find("```", begin);
-  if (begin == std::string::npos || end == std::string::npos) throw std::runtime_error{"no ACL SETUSER for Sentinels in the guide"};
+  if (begin == std::string::npos || end == std::string::npos) throw std::runtime_error{"no ACL SETUSER in docs/servers/sentinel.md"};
   std::istringstream words{guide.substr(begin, end - begin)};
   std::vector<std::string> command;
   for (std::string word; words >> word;) command.push_back(word == "orders" ? user : word == ">PASSWORD" ? ">pw" : word);
