@@ -1,5 +1,6 @@
 // cluster: what a Redis Cluster of one, two and three masters gives, and what it costs, beside one server in the same run.
 #include <conch/conch.hpp>
+#include <conch/striped_mutex.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -2,6 +2,7 @@
 // what 20 ms allow if nothing else took time.
 #include <boost/asio/steady_timer.hpp>
 #include <conch/conch.hpp>
+#include <conch/striped_mutex.hpp>
 
 #include <algorithm>
 #include <array>

@@ -25,13 +25,22 @@ REFERENCE = """# Reference
 Made of the comments in `include/conch`, where an editor shows them too: [all classes](reference/annotated.html)
 and [all functions and types of the namespace](reference/namespaceconch.html).
 
+## What most programs use: `<conch/conch.hpp>`
+
 | | |
 |---|---|
-| a client and its settings | [client](reference/classconch_1_1client.html), [config](reference/structconch_1_1config.html) (as a table: [settings](settings.md)), [statistics](reference/structconch_1_1statistics.html), [observer](reference/classconch_1_1observer.html) |
-| locks | [mutex](reference/classconch_1_1mutex.html), [semaphore](reference/classconch_1_1semaphore.html), [shared_mutex](reference/classconch_1_1shared__mutex.html), [striped_mutex](reference/classconch_1_1striped__mutex.html), [reentrant_mutex](reference/classconch_1_1reentrant__mutex.html), [reentrant_shared_mutex](reference/classconch_1_1reentrant__shared__mutex.html), [multi_lock](reference/classconch_1_1multi__lock.html) |
+| a client and its settings | [client](reference/classconch_1_1client.html), [config](reference/structconch_1_1config.html) (as a table: [settings](settings.md)) |
+| locks | [mutex](reference/classconch_1_1mutex.html), [semaphore](reference/classconch_1_1semaphore.html), [shared_mutex](reference/classconch_1_1shared__mutex.html), [reentrant_mutex](reference/classconch_1_1reentrant__mutex.html), [multi_lock](reference/classconch_1_1multi__lock.html) |
 | what all locks have | [named_lock](reference/classconch_1_1named__lock.html), [lock_options](reference/structconch_1_1lock__options.html), [acquire_options](reference/structconch_1_1acquire__options.html) |
-| holds | [hold](reference/classconch_1_1hold.html), [reentrant_hold](reference/classconch_1_1reentrant__hold.html), [multi_hold](reference/classconch_1_1multi__hold.html), [write_guard](reference/structconch_1_1write__guard.html) |
+| holds | [hold](reference/classconch_1_1hold.html), [reentrant_hold](reference/classconch_1_1reentrant__hold.html), [multi_hold](reference/classconch_1_1multi__hold.html) |
+
+## The rest: headers of their own, or `<conch/all.hpp>`
+
+| | |
+|---|---|
+| more locks | [striped_mutex](reference/classconch_1_1striped__mutex.html), [reentrant_shared_mutex](reference/classconch_1_1reentrant__shared__mutex.html) |
 | for threads | [blocking::client](reference/classconch_1_1blocking_1_1client.html), [blocking::mutex](reference/classconch_1_1blocking_1_1mutex.html), [blocking::shared_mutex](reference/classconch_1_1blocking_1_1shared__mutex.html) |
+| guards, observers, figures | [write_guard](reference/structconch_1_1write__guard.html), [observer](reference/classconch_1_1observer.html), [statistics](reference/structconch_1_1statistics.html) |
 """
 
 

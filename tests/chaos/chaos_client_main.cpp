@@ -4,6 +4,7 @@
 #include "chaos/witness.hpp"
 
 #include <conch/conch.hpp>
+#include <conch/reentrant_shared_mutex.hpp>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>

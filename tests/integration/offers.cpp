@@ -4,6 +4,8 @@
 
 #include <conch/blocking.hpp>
 #include <conch/conch.hpp>
+#include <conch/reentrant_shared_mutex.hpp>
+#include <conch/striped_mutex.hpp>
 
 #include <algorithm>
 #include <filesystem>

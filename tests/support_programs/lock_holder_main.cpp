@@ -12,6 +12,7 @@
 #include "client/checked.hpp"
 
 #include <conch/conch.hpp>
+#include <conch/striped_mutex.hpp>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
