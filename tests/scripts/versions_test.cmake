@@ -7,7 +7,7 @@ if(NOT version STREQUAL VERSION)
 endif()
 
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" minor "${VERSION}")
-foreach(expected IN ITEMS "README.md|find_package(conch ${minor} REQUIRED)" "README.md|GIT_TAG v${VERSION}" "CHANGELOG.md|## ${VERSION}"
+foreach(expected IN ITEMS "README.md|find_package(conch ${minor} REQUIRED)" "CHANGELOG.md|## ${VERSION}"
     "docs/guide.md|`libconch.so.${minor}`" "scripts/packages|libconch${minor} " "packaging/README.md|`libconch${minor}`")
   string(REGEX MATCH "^([^|]*)\\|(.*)$" matched "${expected}")
   set(words "${CMAKE_MATCH_2}")
