@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <conch/conch.hpp>
+#include <conch/striped_mutex.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -26,7 +26,7 @@ class owner {
   CONCH_API owner();
   /// `id`: 1 to 64 bytes of any value. Throws boost::system::system_error: errc::invalid_name.
   CONCH_API explicit owner(std::string id);
-  owner(owner const&) = default;  ///< A move copies: an owner that was moved from is still that owner.
+  owner(owner const&) = default;             ///< A move copies: an owner that was moved from is still that owner.
   owner& operator=(owner const&) = default;  ///< The same.
 
   CONCH_API std::string const& id() const noexcept;  ///< Unique, or as given.

@@ -58,6 +58,7 @@ class fork_registry {
 
   static void before() {
     fork_registry& all = of_this_process();
+    // cppcheck-suppress localMutex ; in_parent and in_child unlock it, after the fork
     all.mutex_.lock();
     for (std::mutex* const one : all.held_) one->lock();
   }

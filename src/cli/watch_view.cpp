@@ -86,7 +86,7 @@ struct layout {
 
   std::string holder_of(lock_status const& s) const {
     std::string text = printable(s.holders.front().client);
-    if (narrow) text = text.substr(0, 8);
+    if (narrow && text.size() > 8) text.resize(8);
     if (s.held > 1) text += (narrow ? " +" : " and ") + std::to_string(s.held - 1) + (narrow ? "" : " more");
     return text;
   }

@@ -51,7 +51,8 @@ std::vector<std::string> block_of(char const* page, std::string const& line, std
   auto const at = guide.find(line);
   auto const begin = guide.find(begin_of_block, at);
   auto const end = guide.find("```", begin);
-  if (at == std::string::npos || begin == std::string::npos || end == std::string::npos) throw std::runtime_error{std::string{"no such block in "} + page};
+  if (at == std::string::npos || begin == std::string::npos || end == std::string::npos)
+    throw std::runtime_error{std::string{"no such block in "} + page};
   std::istringstream words{guide.substr(begin, end - begin)};
   std::vector<std::string> all;
   for (std::string word; words >> word;) all.push_back(word);

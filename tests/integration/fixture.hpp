@@ -3,7 +3,7 @@
 // What the integration tests share: coroutines on an io_context with a bound on their time, and settings with short
 // times.
 
-#include <conch/conch.hpp>
+#include <conch/all.hpp>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>

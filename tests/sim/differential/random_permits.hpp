@@ -134,9 +134,11 @@ class random_permits {
 
   /// As random_client_side.
   protocol::renewal renewal(std::string const& client) {
-    if (asked_.empty() || pick(0, 2) == 0) return {name(), some_id(client), lease(), 0, pick(0, 2) == 0 ? std::optional{clock_.fence()} : std::nullopt};
+    if (asked_.empty() || pick(0, 2) == 0)
+      return {name(), some_id(client), lease(), 0, pick(0, 2) == 0 ? std::optional{clock_.fence()} : std::nullopt};
     asked const& from = asked_[static_cast<std::size_t>(pick(0, std::ssize(asked_) - 1))];
-    return {names_[static_cast<std::size_t>(from.name)], from.id, lease(), 0, pick(0, 2) == 0 ? std::nullopt : std::optional{from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)}};
+    return {names_[static_cast<std::size_t>(from.name)], from.id, lease(), 0,
+            pick(0, 2) == 0 ? std::nullopt : std::optional{from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)}};
   }
 
   /// Whom an order means: nobody has the fence 0.
