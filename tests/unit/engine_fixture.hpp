@@ -404,7 +404,14 @@ class engine_test : public testing::Test, public acquisition_events, public wire
 
   static constexpr time_point begin{std::chrono::hours{1}};
 
-  config settings;
+  /// Pings would come between what most tables expect.
+  static config seldom_pinging() {
+    config c;
+    c.keep_alive = std::chrono::seconds{45};
+    return c;
+  }
+
+  config settings = seldom_pinging();
   statistics stats;
   std::string attempt;  // what the wire says of it
   time_point now = begin;

@@ -180,7 +180,14 @@ class sharded_test : public testing::Test, public acquisition_events, public adm
 
   static constexpr time_point begin{std::chrono::hours{1}};
 
-  config settings;
+  /// Pings would come between what most tables expect.
+  static config seldom_pinging() {
+    config c;
+    c.keep_alive = std::chrono::seconds{45};
+    return c;
+  }
+
+  config settings = seldom_pinging();
   statistics stats;
   time_point now = begin;
   timer_queue timers;
