@@ -642,6 +642,7 @@ observer::spent observer::spent_by_all() const {
       for (operation const& o : a.work) s.shortest = std::min({s.shortest, o.lease, o.extend_after != 0 ? o.extend_to : o.lease});
     }
   }
+  s.shortest = std::max<decltype(s.shortest)>(s.shortest, 1);  // a smaller schedule may have no lease
   for (auto const& c : world_.clients()) {
     s.checks += c->stats().safety_checks;
     s.late += c->stats().pushes_late;
