@@ -13,4 +13,3 @@
 #include <conch/reentrant_shared_mutex.hpp>
 #include <conch/stats.hpp>
 #include <conch/striped_mutex.hpp>
-#include <conch/version.hpp>

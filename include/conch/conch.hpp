@@ -15,4 +15,5 @@
 #include <conch/reentrant_mutex.hpp>
 #include <conch/semaphore.hpp>
 #include <conch/shared_mutex.hpp>
+#include <conch/version.hpp>
 #include <conch/with_lock.hpp>

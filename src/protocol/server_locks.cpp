@@ -349,9 +349,11 @@ std::string server::why_not_connected() const {
 std::string server::trouble_of(place const& s) const {
   if (s.at == place::state::idle || s.at == place::state::owned) return {};
   if (!connected_) return why_not_connected();
+  bool const in_trouble = s.trouble_since != time_point{};
+  if (s.at == place::state::leaving && in_trouble) return noted_.empty() ? trouble_ : noted_;
   if (s.at != place::state::asking) return {};
   if (!s.written) return "others of this client are asked for before it, and the server has not answered all of them yet";
-  if (s.trouble_since == time_point{}) return "the server has not answered yet";
+  if (!in_trouble) return "the server has not answered yet";
   return noted_.empty() ? trouble_ : noted_;  // the server answered "later", or a new connection asks again
 }
 

@@ -97,7 +97,7 @@ TEST_F(Credentials, CanComeFromACoroutine) {
 }
 
 TEST_F(Credentials, ThatAreWrongAreAccessDeniedAtOnce) {
-  config c = asking("wrong");
+  config c = asking("mistaken");  // not a part of WRONGPASS, which would be hidden with it
   c.offline_timeout = 20s;
   result const r = acquire_once(c);
   EXPECT_EQ(r.ec, errc::access_denied);

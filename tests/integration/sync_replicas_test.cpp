@@ -48,7 +48,7 @@ TEST_F(SyncReplicas, WithOneReplicaOfTwoAnAcquireFailsAndSaysSo) {
     client c{w.ctx.get_executor(), settings};
     mutex m{c, "two"};
     auto const began = steady::now();
-    auto r = co_await m.async_acquire({.wait = 1s}, as_tuple);
+    auto r = co_await m.async_acquire({.wait = 3s}, as_tuple);  // a whole WAIT lies in it
     auto& [ec, h] = r;
     EXPECT_EQ(ec, errc::not_replicated);
     EXPECT_NE(ec.message().find("1 of 2 replicas"), std::string::npos) << ec.message();
