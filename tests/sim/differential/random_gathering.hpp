@@ -52,12 +52,15 @@ class random_gathering {
   /// Commands of somebody else.
   std::vector<std::vector<std::string>> tampering(milliseconds life) {
     if (!chance(15)) return {};
-    std::string const k = key(names[pick(0, 3)], suffixes[pick(0, 3)]);
-    switch (pick(0, 4)) {
+    std::string_view const name = names[pick(0, 3)];
+    std::string const k = key(name, suffixes[pick(0, 3)]);
+    switch (pick(0, 5)) {
       case 0: return {{"DEL", k}};
       case 1: return {{"SET", k, "what"}};
       case 2: return {{"DEL", k}, {"HSET", k, "what", "else"}};
       case 3: return {{"ZADD", k, "5", "b.1"}};
+      // Somebody waits for the lock to be free, as lua/watch.lua leaves it.
+      case 4: return {{"ZADD", key(name, ":w"), "5", "b.1"}, {"SET", key(name, ":a"), "", "PX", std::to_string(life.count())}};
       default: return {{"SET", k + ":a", "", "PX", std::to_string(life.count())}};
     }
   }
