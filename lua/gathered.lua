@@ -155,7 +155,7 @@ local function acquire(value)
     return grant()
   end
   local answer = ask(value or redis.call('GET', lock_key))
-  if mode == 'next' and (not answer or answer.err) then
+  if mode == 'next' and not confirmed and (not answer or answer.err) then
     return {2, 0, now}
   end
   return answer or take()

@@ -141,6 +141,7 @@ begin
       l := conch.next_fence(l, 0, retention, t);
       l.owner := ids[i]; l.owner_fence := l.fence; l.claimed := false; l.owner_until := ms + leases[i];
     elsif l.owner_until <> -1 and l.owner = ids[i] then
+      if l.claimed then perform conch.tell_end(ks[i], leases[i], 3); end if;
       l.claimed := false;
       l.owner_until := greatest(l.owner_until, ms + leases[i]);
     else

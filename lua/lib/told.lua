@@ -6,6 +6,6 @@ local function tell_end(line_key, left, most)
   local line = redis.pcall('ZRANGE', line_key, 0, most - 1)
   for i = 1, #line do
     local id = string.match(line[i], '^%S+')
-    redis.pcall(publish, channel_of(id), string.format('~%s %.0f %s', id, left, lock_key))
+    redis.pcall(publish, channel_of(id), '~' .. id .. string.format(' %.0f ', left) .. lock_key) -- a name may have a zero byte, where %s ends
   end
 end

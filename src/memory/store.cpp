@@ -199,7 +199,7 @@ protocol::tries_reply store::answer_to(protocol::acquire_all_command const& c, s
       return fence;
     }
     if (!e.owned_by(m.client, me.number)) return 0;
-    m.extend(lease);
+    if (m.extend(lease)) m.tell_end(lease);
     return e.owner_fence;
   };
   protocol::tries_reply reply{.server_us = now_us};

@@ -8,6 +8,7 @@ namespace {
 std::vector<renewal> const grant_of_7{{"L", 1, ms{3000}, 0, 7}};
 std::vector<renewal> const two_grants{{"L", 1, ms{3000}, 0, 7}, {"M", 2, ms{3000}, 0, 8}};
 std::vector<renewal> const a_vote{{"L", 1, ms{3000}, 5}};
+std::vector<attempt> const two_tries{{"L", 1, ms{3000}}, {"M", 2, ms{3000}}};
 
 renew_command confirms(bool permits = false) { return {.items = grant_of_7, .permits = permits, .retention = retention}; }
 
@@ -48,6 +49,9 @@ std::vector<row> const& told() {
        "b: ~b.1 3000 conch:{L}\n"},
       {"an owner whose claim its own question makes a hold", "SET L 'a.1 7 c' PX 2000\nZADD L:q 5 b.1", "b", short_take(), "[1 7 {now}]",
        "L=a.1 7 h (3000)\nL:q=[b.1@5]\n", "b: ~b.1 3000 conch:{L}\n"},
+      {"or its trying several locks, which goes on with the next", "SET L 'a.1 7 c' PX 2000\nZADD L:q 5 b.1", "b",
+       acquire_all_command{.items = two_tries, .retention = retention}, "[[1 7 {now}] {clock}]",
+       "L=a.1 7 h (3000)\nL:q=[b.1@5]\nM=a.2 {clock} h (3000)\nM:f={clock} (600000)\n", "b: ~b.1 3000 conch:{L}\n"},
       {"permits: the same", "HSET L sums 's 1 1 {now+2000000} 0 ' a.1 '1 7 c {now+2000000} 0'\nPEXPIRE L 2000\nZADD L:q 5 'b.1 1 -'", "b",
        short_take(&one_of_3), "[1 7 {now} 0]", "L={a.1=1 7 h {now+3000000} 0, sums=s 1 1 {now+2000000} 0 } (3000)\nL:q=[b.1 1 -@5]\n",
        "b: ~b.1 3000 conch:{L}\n"},
@@ -175,6 +179,7 @@ TEST(ScriptTables, EachMistakeAboutWhatIsToldAndWhatIsFullShowsInARow) {
           {"confirm", "redis.call('PEXPIRE', key, math.max(left, lease))", ""},
           {"confirm", "redis.call('PEXPIRE', key, lives)", ""},
           {"acquire", "confirmed = tonumber(fence)\nreturn nil", ""},
+          {"gathered", "mode == 'next' and not confirmed and", "mode == 'next' and"},
           {"acquire", "elseif not proposal then\ntell_end(queue_key, lease, 3)", ""},
           {"adopt", "tell_end(queue_key, lease, 3)", ""},
           {"adopt", "redis.call('ZREM', queue_key, '')", ""},

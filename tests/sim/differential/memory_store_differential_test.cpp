@@ -51,7 +51,7 @@ TEST_P(MemoryStore, AnswersAndPushesWhatTheScriptsDo) {
     }
     if (std::holds_alternative<protocol::requested_command>(command)) ++happened["requested " + std::to_string(answer[0])];
   };
-  ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 12'000, GetParam() % 2 == 0, note));
+  ASSERT_NO_FATAL_FAILURE(compare_store_with_scripts(side, 24'000, GetParam() % 2 == 0, note));
   // A generator that never gets into a state proves nothing about it.
   for (char const* what : {"push",
                            "acquire 0",
