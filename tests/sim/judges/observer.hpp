@@ -324,6 +324,7 @@ class observer {
   bool only_slots_and_masters() const;
   // observer_synced.cpp
   nanos time_of_a_wait() const;
+  nanos quick_since() const;
   bool may_be_acknowledged(sim_client const& c, nanos since) const;
   void look_for_claims(sim_client& c);
   void not_replicated(sim_acquisition const& a, error_code const& why) const;

@@ -43,7 +43,7 @@ std::optional<nanos> observer::well_since(sim_client const& c, int name) const {
   if (plan_.synced) {
     link_ptr const& sync = c.sync_connection();
     if (sync == nullptr || sync->cut || !sync->server_open || c.synced_since() < 0 || !world_.all_follow()) return std::nullopt;
-    since = std::max({since, c.synced_since(), sync->up.stalled_until, sync->down.stalled_until, world_.all_follow_since()});
+    since = std::max({since, c.synced_since(), sync->up.stalled_until, sync->down.stalled_until, world_.all_follow_since(), quick_since()});
   }
   if (since > world_.now()) return std::nullopt;
   return since;

@@ -15,6 +15,9 @@ nanos observer::time_of_a_wait() const {
   return 2 * plan_.replicas * plan_.replication_delay + 4 * hop;
 }
 
+/// Until then replicas are too slow for a WAIT, and what they had not acknowledged is on its way.
+nanos observer::quick_since() const { return plan_.slow_until == 0 ? -1 : plan_.slow_until + 2 * plan_.replicas * plan_.replication_delay; }
+
 /// P9: a first connection to what is a replica now follows a younger second one to the master, which renews nothing until then.
 void observer::second_connected(sim_client const& c) {
   link_ptr const& first = c.connection();
@@ -67,7 +70,7 @@ bool observer::may_be_acknowledged(sim_client const& c, nanos since) const {
   bool const connected = c.up() && c.up_since() < since && c.synced_since() >= 0 && c.synced_since() < since;
   // One that follows anew acknowledges what it has after its delay.
   nanos const follows = world_.all_follow_since() + 2 * plan_.replicas * plan_.replication_delay;
-  return connected && world_.all_follow() && follows < since;
+  return connected && world_.all_follow() && std::max(follows, quick_since()) < since;
 }
 
 /// P11.

@@ -166,6 +166,8 @@ struct plan {
   std::int64_t server_drift_ppm = 0;
   nanos connect_time = 0;
   nanos replication_delay = 0;        // to the first replica; to the second it is twice as much
+  nanos slow_until = 0;               // until then it is slow_delay, for which a WAIT may be too short
+  nanos slow_delay = 0;
   int replicas = 0;                   // from which one is promoted; 0: none, but where roles change there is one
   int shards = 0;                     // of a Cluster, each with a master and `replicas`; 0: there is none
   std::vector<int> first_shards;      // of the slots of the locks at the beginning, in turn
@@ -198,7 +200,7 @@ struct plan {
   // The server refuses scripts for longer than that.
   bool refuses_for(nanos longer) const;
   // Nothing happens that could make anybody wait longer than the network takes.
-  bool calm() const { return faults.empty() && !orders && !detaches && spikes == 0 && may_kill; }
+  bool calm() const { return faults.empty() && !orders && !detaches && spikes == 0 && may_kill && slow_until == 0; }
   // Whatever happens, it is to one lock alone, or to none.
   bool harms_no_other(int name, bool roles_may_change = false) const;
   nanos longest_lease() const;

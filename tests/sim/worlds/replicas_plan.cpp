@@ -158,20 +158,27 @@ plan make_synced_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
   p.synced = true;
   p.replicas = static_cast<int>(r.between(1, 2));
   p.waits_for_own_writes = r.chance(70);
-  nanos timeout = 0;
+  nanos timeout = p.longest_lease(), shortest = timeout;  // of all clients
   for (client_plan& c : p.clients) {
     c.settings.sync_replicas = static_cast<std::size_t>(p.replicas);
     c.settings.sync_timeout = std::max<duration>(std::min(c.settings.command_timeout, c.settings.claim / 3), std::chrono::milliseconds{1});
-    timeout = c.settings.sync_timeout.count();
+    timeout = std::min<nanos>(timeout, c.settings.sync_timeout.count());
     for (actor_plan& a : c.actors) {
       for (operation& o : a.work) {
         o.detach = false;
         o.order = operation::orders::none;
         o.levels.clear();
+        shortest = std::min(shortest, o.lease);
       }
     }
   }
-  p.replication_delay = r.chance(40) ? r.between(0, timeout / 8) : r.between(timeout / 4, 2 * timeout);
+  // Who always waits for too short a time never has a permit. So replicas that are too slow are so for a while, and then as quick as the others: P4 is
+  // due to who has waited meanwhile.
+  p.replication_delay = std::min(r.between(0, timeout / 8), shortest / 16);
+  if (r.chance(60)) {
+    p.slow_delay = r.between(timeout / 4, 2 * timeout);
+    p.slow_until = r.between(2 * timeout, 20 * timeout);
+  }
   return p;
 }
 

@@ -88,11 +88,12 @@ void world::run() {
     at(f.at, [this, &f] { apply(f); });
     last_fault = std::max(last_fault, f.at + f.length + f.length2 + (plan_.shards != 0 ? std::max<nanos>(f.told, 0) : 0));
   }
+  if (plan_.slow_until != 0) at(plan_.slow_until, [this] { quicken_replicas(); });
   // Faults come to an end: what was promised "as soon as the server can be reached" is then due.
   at(last_fault + millisecond, [this] { heal(); });
 
   // Time enough for every actor to have its turn at the price of a lease each.
-  nanos limit = last_fault + 2 * millisecond + plan_.set_back();
+  nanos limit = std::max(last_fault, plan_.slow_until) + 2 * millisecond + plan_.set_back();
   if (plan_.shards != 0) limit += 2 * second;  // who was told a wrong map asks for another in a second
   nanos const each = 2 * plan_.longest_lease() + second;
   for (client_plan const& c : plan_.clients) {
@@ -399,7 +400,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     push(to, false, std::move(bytes), false);
   }
   drop_killed(n);
-  if (plan_.synced && its_name == "renew" && !reply.is_error()) observer_->renewed(*l, argv);
+  if (plan_.synced && (its_name == "renew" || its_name == "permit_renew") && !reply.is_error()) observer_->renewed(*l, argv);
   if (argv[0] == "WAIT" && reply.is(value::kind::integer)) observer_->waited(*l, reply.integer);
   if (n.model.waits(l->id)) {
     std::int64_t const timeout_ms = std::stoll(std::string{argv[2]});

@@ -191,6 +191,7 @@ class world {
   void make_nodes();
   void replicate(std::size_t from);
   void catch_up(std::size_t at, std::uint64_t until);
+  void quicken_replicas();
   void change_roles(fault_plan const& f);
   // world_cluster.cpp
   bool apply_to_servers(fault_plan const& f);

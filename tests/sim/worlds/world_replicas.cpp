@@ -30,7 +30,7 @@ void world::make_nodes() {
     n.takes_writes = false;
     n.term = 0;
     n.follows = true;
-    n.delay = plan_.replication_delay * i;
+    n.delay = (plan_.slow_until != 0 ? plan_.slow_delay : plan_.replication_delay) * i;
     n.ahead_us = i * plan_.replica_ahead / microsecond;
     nodes_[master(n.shard)].model.acknowledge(nodes_.size() - 1, 0);
   }
@@ -65,6 +65,17 @@ void world::catch_up(std::size_t at, std::uint64_t until) {
   if (offset >= 0) acknowledge(at, offset);
   (void)n.model.take_effects();
   distribute(at, n.model.take_pushes());
+}
+
+/// They were slow until now. What is on its way to them comes at once.
+void world::quicken_replicas() {
+  say("the replicas are quick from now on");
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    node& n = nodes_[i];
+    if (!n.follows) continue;
+    n.delay = plan_.replication_delay * static_cast<nanos>(i);
+    after(n.delay, [this, i, number = shards_[n.shard].batches] { catch_up(i, number); });
+  }
 }
 
 /// The master hears of it, unless another one is the master by then, or does not hear of that replica any more.
