@@ -172,8 +172,8 @@ plan make_synced_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
       }
     }
   }
-  // Who always waits for too short a time never has a permit. So replicas that are too slow are so for a while, and then as quick as the others: P4 is
-  // due to who has waited meanwhile.
+  // Who always waits for too short a time never has a permit. So replicas that are too slow are so for a while, and then as quick as the others: who
+  // has waited meanwhile is due P4.
   p.replication_delay = std::min(r.between(0, timeout / 8), shortest / 16);
   if (r.chance(60)) {
     p.slow_delay = r.between(timeout / 4, 2 * timeout);
