@@ -29,7 +29,10 @@ void quorum::member::released(engine::receipt& r, bool was_mine, error_code why,
 
 void quorum::member::settled(engine::place& s) { in.retire(static_cast<vote*>(s.owner)->in); }
 
-void quorum::member::connection_changed(time_point now) { in.connection_changed(*this, now); }
+void quorum::member::connection_changed(time_point now) {
+  if (!up() && !server->trouble().empty()) last_trouble = server->trouble();
+  in.connection_changed(*this, now);
+}
 
 engine::place* quorum::member::find(std::string_view name) {
   quorum_lock* const b = in.find(name);

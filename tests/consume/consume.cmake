@@ -86,7 +86,7 @@ elseif(HOW STREQUAL "command")
   endfunction()
   installed(${MANDIR}/man1/conch.1 "\\.TH CONCH 1 ")
   installed(${DATADIR}/bash-completion/completions/conch "conch")
-  installed(${DATADIR}/zsh/site-functions/_conch "^#compdef conch\n")
+  installed(${DATADIR}/zsh/site-functions/_conch "^#compdef conch")
   # As a shell uses it.
   execute_process(COMMAND bash --norc -c
       "source '${moved}/${DATADIR}/bash-completion/completions/conch' && COMP_WORDS=(conch st) COMP_CWORD=1 && _conch && echo \"\${COMPREPLY[*]}\""

@@ -41,7 +41,7 @@ TEST(PostgresqlCodec, ManyRenewalsAreOneStatement) {
   EXPECT_STREQ(s.name(), "conch_renew_permits");
   EXPECT_EQ(values(s),
             (std::vector<std::string>{R"({"\\x636f6e63683a7b617d","\\x636f6e63683a7bff7d7d"})",
-                                      "{" + client + "." + engine::to_text({7, 1}) + "," + client + ".8}", "{12,0}", "{30000,1000}", "0"}));
+                                      "{" + client + "." + engine::to_text({7, 1}) + "," + client + ".8}", "{12,NULL}", "{30000,1000}", "0"}));
 }
 
 TEST(PostgresqlCodec, EveryStatementThatIsSentIsPrepared) {

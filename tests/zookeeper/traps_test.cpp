@@ -181,7 +181,8 @@ TEST(ZookeeperRefusedBy, AServerWithShortSessionsEverythingWithTheSettingToChang
 
 TEST(ZookeeperRefusedBy, AServerThatDemandsSaslIsNamedAtOnce) {
   zookeeper_options options;
-  options.java = {"-Dzookeeper.sessionRequireClientSASLAuth=true"};
+  options.java = {"-Dzookeeper.sessionRequireClientSASLAuth=true",
+                  "-Dzookeeper.authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"};
   zookeeper_ensemble server{options};
   for (std::string const user : {"", "user:word@"}) {
     error_code const why = asked(steady_config("zookeeper://" + user + server.url().substr(12)));
