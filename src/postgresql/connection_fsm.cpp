@@ -153,7 +153,8 @@ void connection_fsm::connect_next() {
 
 /// The present server is of no use: the next one follows, unless this was the last.
 void connection_fsm::move_on(protocol::fault what, std::string_view why, time_point now) {
-  if (state_ == state::up) return lost(what, why, now);
+  // Before the names are looked up, there is no address to blame.
+  if (state_ == state::up || state_ == state::resolving) return lost(what, why, now);
   choice_.refused(why, now);
   bool const for_now = what == protocol::fault::try_later || what == protocol::fault::reconnect;
   if (!for_now || !choice_.next(now)) return lost(what, choice_.words(), now);

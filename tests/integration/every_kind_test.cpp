@@ -344,7 +344,8 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
     if (!claimed) EXPECT_LT(steady::now() - began, 10s);  // the lease of all others is 30 s
     else EXPECT_LT(steady::now() - began, claims * 400ms + 1s);
     EXPECT_GE(steady::now() - began, claims * 350ms);
-    EXPECT_EQ(c.stats().kicks, static_cast<std::uint64_t>(claims));
+    // A request that arrives after a claim has run out ends it before the kick does.
+    EXPECT_LE(c.stats().kicks, static_cast<std::uint64_t>(claims));
     co_await next.release();
   };
   w.run(body);

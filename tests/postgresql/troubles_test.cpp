@@ -60,7 +60,7 @@ TEST_F(PostgresqlTroubles, AUrlThatLibpqDoesNotUnderstandIsRefusedWithoutItsPass
   error_code const ec = error_of([&] { client c(w.ctx.get_executor(), "postgresql://u:secret%zz@h/db"); }, &what);
   EXPECT_EQ(ec, errc::invalid_url);
   EXPECT_EQ(what.find("secret"), std::string::npos) << what;
-  EXPECT_NE(what.find("%40"), std::string::npos) << what;
+  EXPECT_NE(what.find("hexadecimal"), std::string::npos) << what;
 }
 
 /// libpq's own choice is an open connection if the server, or whoever is in between, says that it cannot do better.
