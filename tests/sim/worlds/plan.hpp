@@ -165,8 +165,8 @@ struct plan {
   nanos timer_lateness = 0;
   std::int64_t server_drift_ppm = 0;
   nanos connect_time = 0;
-  nanos replication_delay = 0;        // to the first replica; to the second it is twice as much
-  nanos slow_until = 0;               // until then it is slow_delay, for which a WAIT may be too short
+  nanos replication_delay = 0;  // to the first replica; to the second it is twice as much
+  nanos slow_until = 0;         // until then it is slow_delay, for which a WAIT may be too short
   nanos slow_delay = 0;
   int replicas = 0;                   // from which one is promoted; 0: none, but where roles change there is one
   int shards = 0;                     // of a Cluster, each with a master and `replicas`; 0: there is none
