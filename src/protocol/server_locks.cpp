@@ -347,14 +347,14 @@ std::string server::why_not_connected() const {
 }
 
 std::string server::trouble_of(place const& s) const {
-  if (s.at == place::state::idle || s.at == place::state::owned) return {};
+  bool const in_trouble = s.trouble_since != time_point{};  // also of a wait that has just ended: until it asks anew
+  if (s.at == place::state::owned || (s.at == place::state::idle && !in_trouble)) return {};
   if (!connected_) return why_not_connected();
-  bool const in_trouble = s.trouble_since != time_point{};
-  if (s.at == place::state::leaving && in_trouble) return noted_.empty() ? trouble_ : noted_;
-  if (s.at != place::state::asking) return {};
-  if (!s.written) return "others of this client are asked for before it, and the server has not answered all of them yet";
-  if (!in_trouble) return "the server has not answered yet";
-  return noted_.empty() ? trouble_ : noted_;  // the server answered "later", or a new connection asks again
+  if (s.at == place::state::asking && !s.written) {
+    return "others of this client are asked for before it, and the server has not answered all of them yet";
+  }
+  if (in_trouble) return noted_.empty() ? trouble_ : noted_;  // the server answered "later", or a new connection asks again
+  return s.at == place::state::asking ? "the server has not answered yet" : "";
 }
 
 /// Silence counts from the last answer: what stands behind many requests of this client is not late for that.
