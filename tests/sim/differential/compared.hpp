@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <ostream>
 #include <set>
@@ -155,6 +158,16 @@ struct generator_options {
   bool owners_act = false;  // as with real clients: more releases are an owner's, and an id asks for one thing, and adopts nothing else
 };
 
+/// The first that this client has asked for, from that place on and then from the beginning. Null: there is none.
+template <typename Asked>
+Asked const* first_of(std::string const& client, std::deque<Asked> const& all, std::int64_t place) {
+  auto const from = all.begin() + place;
+  auto const is_its = [&](Asked const& one) { return one.client == client; };
+  auto found = std::find_if(from, all.end(), is_its);
+  if (found == all.end()) found = std::find_if(all.begin(), from, is_its);
+  return found == all.end() || !is_its(*found) ? nullptr : &*found;
+}
+
 /// The clock of a test's server.
 class random_clock {
  public:
@@ -184,6 +197,12 @@ inline std::vector<std::string> with_many(std::vector<std::string> names, bool m
 
 /// Of the same request always the same; every third is of a client of before, whose ids have none.
 inline engine::grant_id with_nonce(std::uint64_t count) { return {count, count % 3 * 0x9e3779b97f4a7c15u}; }
+
+/// An id of a client whose last one this was.
+inline engine::grant_id never_used_before(std::uint64_t& last) {
+  last = std::max<std::uint64_t>(last, 7) + 1;
+  return with_nonce(last);
+}
 
 inline std::string described(protocol::command const& c) {
   std::string bytes;

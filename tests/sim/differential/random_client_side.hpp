@@ -186,19 +186,13 @@ class random_client_side {
   /// Of the client that adopts.
   engine::grant_id adopting_id(std::string const& of) {
     if (!options_.owners_act) return some_id(of);
-    auto& last = last_[of];
-    last = std::max<std::uint64_t>(last, 7) + 1;
-    return with_nonce(last);
+    return never_used_before(last_[of]);
   }
 
   /// What this client has asked for, and may own. Null: nothing, or it does not matter.
   asked const* own(std::string const& client) {
     if (!options_.owners_act || pick(0, 3) == 0) return nullptr;
-    auto const from = asked_.begin() + pick(0, std::ssize(asked_));
-    auto const is_its = [&](asked const& one) { return one.client == client; };
-    auto found = std::find_if(from, asked_.end(), is_its);
-    if (found == asked_.end()) found = std::find_if(asked_.begin(), from, is_its);
-    return found == asked_.end() || !is_its(*found) ? nullptr : &*found;
+    return first_of(client, asked_, pick(0, std::ssize(asked_)));
   }
 
   std::int64_t some_fence() { return std::max<std::int64_t>(clock_.fence() + pick(-100'000, 400'000), 1); }
