@@ -146,7 +146,7 @@ TEST_P(ForgedPushes, WithoutTheKeysNoneIsEverBelieved) {
   w.run(body);
 }
 
-TEST_P(ForgedPushes, ByWhoReadsTheKeysAreBelievedForOneClaimAtMost) {  // the third rule of SECURITY.md
+TEST_P(ForgedPushes, ByWhoReadsTheKeysAreBelievedForOneClaimAtMost) {  // the rule of SECURITY.md for those who know the ids
   auto const body = [&]() -> asio::awaitable<void> {
     scene s{*this};
     co_await set(s, "read");
