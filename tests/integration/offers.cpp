@@ -379,7 +379,7 @@ std::vector<std::pair<std::string, bool>> offered_by_the_page(std::string const&
 
 std::vector<std::string> not_there_by(std::string const& page_name) {
   std::string const text = text_of(page_name);
-  std::string const begins = "Not there, with `errc::not_supported`:";
+  std::string const begins = "Not supported (`errc::not_supported`):";
   auto const at = text.find(begins);
   if (at == std::string::npos) throw std::runtime_error{"docs/" + page_name + " does not say what is not there"};
   std::string const line = text.substr(at + begins.size(), text.find('\n', at) - at - begins.size());
