@@ -1,5 +1,6 @@
 #include "sim/worlds/quorum_world.hpp"
 
+#include "sim/digest.hpp"
 #include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/words.hpp"
@@ -175,6 +176,7 @@ quorum_world::link_ptr quorum_world::connect(int client, int to) {
 void quorum_world::send(link_ptr const& l, std::string bytes) {
   if (l->cut || !l->client_open) return;
   l->last_up = std::max(now_ + delay(), l->last_up);
+  note_sent(now_, bytes);
   after(l->last_up - now_, [this, l, bytes = std::move(bytes)] { arrive(l, bytes); });
 }
 
@@ -286,6 +288,7 @@ void quorum_world::refuse_call(link_ptr const& l, std::span<std::string_view con
 
 void quorum_world::answer(link_ptr const& l, std::string bytes) {
   if (l->cut) return;
+  note_sent(now_, bytes);
   server const& s = *servers_[static_cast<std::size_t>(l->server)];
   l->last_down = std::max(now_ + delay() + (s.slow_until > now_ ? s.slow_by : 0), l->last_down);
   after(l->last_down - now_, [this, l, bytes = std::move(bytes)] {

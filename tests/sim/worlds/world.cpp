@@ -1,5 +1,6 @@
 #include "sim/worlds/world.hpp"
 
+#include "sim/digest.hpp"
 #include "sim/judges/permits_observer.hpp"
 #include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
@@ -164,6 +165,7 @@ void world::push(link_ptr const& l, bool up, std::string bytes, bool end) {
   nanos const late = !up && now_ < slow_until_ ? slow_by_ : 0;
   nanos const when = std::max(way.last, now_ + delay(*l) + late);
   way.last = when;
+  note_sent(now_, bytes);
   way.under_way.push_back({when, std::move(bytes), end});
   at(when, [this, l, up] { pump(l, up); });
 }

@@ -1,4 +1,5 @@
 // Sentinels: each hears of a new master in its own time, or never, and tells the clients that it can reach.
+#include "sim/digest.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
 
@@ -63,6 +64,7 @@ nanos world::sentinel_delay(sentinel_line& l, bool up) {
 }
 
 void world::to_sentinel(sentinel_line_ptr const& l, std::string bytes) {
+  note_sent(now_, bytes);
   after(sentinel_delay(*l, true), [this, l, bytes = std::move(bytes)] {
     if (!l->open) return;
     l->received += bytes;

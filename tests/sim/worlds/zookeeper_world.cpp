@@ -1,12 +1,29 @@
 #include "sim/worlds/zookeeper_world.hpp"
 
+#include "sim/digest.hpp"
 #include "sim/mutants/mutants.hpp"
+#include "zookeeper/jute.hpp"
 
 #include <algorithm>
 #include <limits>
 
 // The network, and what goes wrong; zookeeper_client.cpp has the processes, and judges/zookeeper_judge.cpp the judge.
 namespace conch::sim {
+
+namespace {
+
+/// As it would be on the wire. What numbers the requests of a connection is not simulated.
+std::string as_bytes(zookeeper_world::message const& m) {
+  std::string bytes;
+  if (auto const* const greeting = std::get_if<zookeeper::connect_request>(&m)) {
+    zookeeper::append(bytes, *greeting);
+  } else {
+    zookeeper::append(bytes, 0, std::get<zookeeper::request>(m));
+  }
+  return bytes;
+}
+
+}  // namespace
 
 zookeeper_world::zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks, bool traced)
     : seed{with_seed}, of_all_kinds{locks == zookeeper_locks::of_all_kinds}, traced_{traced}, random_{seed}, shares_{seed ^ 0x9a27'5f00} {
@@ -142,6 +159,7 @@ zookeeper_world::line_ptr zookeeper_world::connect(int client, std::size_t to) {
 void zookeeper_world::send(line_ptr const& l, message m) {
   if (l->cut || !l->client_open) return;
   l->last_up = std::max({now_ + delay(), l->last_up, l->held_up_until});
+  if (notes_sent()) note_sent(now_, as_bytes(m));
   l->under_way.push_back(std::move(m));
   after(l->last_up - now_, [this, l] { arrive(l); });
 }

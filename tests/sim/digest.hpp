@@ -1,0 +1,43 @@
+// One number for all that happens in many schedules: a change that only moves code does not change it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace conch::sim {
+
+struct outcome;
+
+// FNV-1a, of 64 bits.
+class digest {
+ public:
+  void add(std::string_view bytes);
+  void add(std::uint64_t n);
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325U;
+};
+
+// A world tells of each write, of clients and of servers, at which moment it happens. Of this thread; nothing while no digest is taken.
+void note_sent(std::int64_t now, std::string_view bytes);
+bool notes_sent();  // whether a digest is taken
+
+struct kind_of_world {
+  std::string name;
+  std::function<outcome(std::uint64_t)> run;  // traced
+};
+
+// Each world, with each kind of lock that is simulated there.
+std::span<kind_of_world const> every_world();
+
+// Of that schedule: its trace, its end, and all bytes sent.
+std::uint64_t digest_of(kind_of_world const& w, std::uint64_t seed);
+
+// Of so many schedules of a run, as run_schedules() draws them. The same on any number of threads.
+std::uint64_t digest_of(kind_of_world const& w, std::uint64_t seed, std::uint64_t count, unsigned threads);
+
+}  // namespace conch::sim
