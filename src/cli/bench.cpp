@@ -80,10 +80,10 @@ int bench(arguments const& given, connection const& servers) {
       replicas == 0 ? "" : " and the acknowledgement of " + std::to_string(replicas) + (replicas == 1 ? " replica" : " replicas");
   print(without_password(servers.settings.url) + ", one client, each part for " + readable(time) + '\n');
   print_line("round trip (PING)", trips, "");
-  print_line("acquire + release", cycles,
-             one_digit(per_second) + " cycles/s, " + one_digit(cycle_in_trips) + " PINGs each; the least is " + (replicas == 0 ? "2" : "3" + more));
-  print_line("hand-over", hand_overs,
-             one_digit(hand_over_in_trips) + " PINGs each; the least is " + (replicas == 0 ? "1: there and to the next one" : "2" + more));
+  print_line(
+      "acquire + release", cycles,
+      one_digit(per_second) + " cycles/s, " + one_digit(cycle_in_trips) + " round trips each (minimum " + (replicas == 0 ? "2" : "3" + more) + ')');
+  print_line("hand-over", hand_overs, one_digit(hand_over_in_trips) + " round trips each (minimum " + (replicas == 0 ? "1" : "2" + more) + ')');
   return exit_code::done;
 }
 

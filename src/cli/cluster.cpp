@@ -14,7 +14,7 @@ namespace conch::cli {
 
 namespace {
 
-[[noreturn]] void no_sense() { throw failure{exit_code::refused, "an answer to CLUSTER SLOTS that makes no sense"}; }
+[[noreturn]] void no_sense() { throw failure{exit_code::refused, "invalid answer to CLUSTER SLOTS"}; }
 
 }  // namespace
 

@@ -108,9 +108,9 @@ class doctor_visit {
 
   static std::string advice_for(int code) {
     if (code == exit_code::access_denied) return "set user and password (conch doctor --help)";
-    if (code == exit_code::wrong_config) return "look at the settings of TLS in the configuration file";
+    if (code == exit_code::wrong_config) return "check the TLS settings in the configuration file";
     if (code == exit_code::refused) return "is it Redis 6.2 or newer, or Valkey?";
-    return "is it running, is the URL right, does a firewall stand between?";
+    return "check that it runs, the URL, and firewalls in between";
   }
 
   /// What the library says of a server that it cannot reach is more than a plain connection tells: a server that takes connections and does not

@@ -25,7 +25,7 @@ std::int64_t number(std::string_view text) {
 }
 
 finding unknown(std::string what) {
-  return {verdict::warning, std::move(what), "not known: INFO does not tell it", "give the user the right +info, or ask the operator of the server"};
+  return {verdict::warning, std::move(what), "unknown: INFO does not say", "grant the user +info, or ask the server's operator"};
 }
 
 }  // namespace
@@ -63,13 +63,14 @@ finding judge_role(server_info const& info, bool in_cluster) {
   std::string_view const role = get(info, "role");
   bool const is_node = mode == "cluster" || get(info, "cluster_enabled") == "1";
   if (is_node && !in_cluster) return {verdict::bad, "role", "a node of a Cluster", "this URL is for one server: redis-cluster:// is for a Cluster"};
-  if (!is_node && in_cluster) return {verdict::bad, "role", "no node of a Cluster", "redis-cluster:// is for a Cluster, redis:// for one server"};
+  if (!is_node && in_cluster) return {verdict::bad, "role", "not a node of a Cluster", "redis-cluster:// is for a Cluster, redis:// for one server"};
   if (mode == "sentinel")
-    return {verdict::bad, "role", "a Sentinel", "it keeps no locks: redis-sentinel://HOST?sentinelMasterId=NAME, or the port of the server itself"};
+    return {verdict::bad, "role", "a Sentinel",
+            "a Sentinel keeps no locks: use redis-sentinel://HOST?sentinelMasterId=NAME, or the port of the server itself"};
   if (role.empty()) return unknown("role");
   if (role != "master") {
     return {verdict::bad, "role", "a replica of " + std::string{get(info, "master_host")} + ':' + std::string{get(info, "master_port")},
-            "locks are kept by the master: name it in the URL"};
+            "the master keeps the locks: name it in the URL"};
   }
   return {verdict::ok, "role", "master", ""};
 }
@@ -99,8 +100,8 @@ finding judge_eviction(server_info const& info) {
     shown.append(limit).append(" bytes");
   }
   if (policy == "noeviction") return {verdict::ok, "eviction", shown, ""};
-  if (limit == "0") return {verdict::warning, "eviction", shown, "set maxmemory-policy noeviction before somebody sets maxmemory"};
-  return {verdict::bad, "eviction", shown, "the server may remove a lock while it is held, and grant it to another: set maxmemory-policy noeviction"};
+  if (limit == "0") return {verdict::warning, "eviction", shown, "set maxmemory-policy noeviction before setting maxmemory"};
+  return {verdict::bad, "eviction", shown, "the server may remove a held lock and grant it to another client: set maxmemory-policy noeviction"};
 }
 
 finding judge_persistence(server_info const& info) {
@@ -110,10 +111,10 @@ finding judge_persistence(server_info const& info) {
     if (get(info, "aof_last_write_status") == "err") {
       return {verdict::bad, "persistence", "the append-only file cannot be written", "the server refuses writes then: look at its disk"};
     }
-    return {verdict::ok, "persistence", "append-only file; with appendfsync always nothing that was acknowledged is lost, else up to a second", ""};
+    return {verdict::ok, "persistence", "append-only file; a crash loses up to a second of grants, or none with appendfsync always", ""};
   }
-  return {verdict::warning, "persistence", "no append-only file: a restart forgets who holds what, or goes back to a snapshot",
-          "set appendonly yes and appendfsync always; or keep the server down for the longest lease; and check fences"};
+  return {verdict::warning, "persistence", "no append-only file: a restart forgets all holds, or goes back to a snapshot",
+          "set appendonly yes and appendfsync always; or, after a crash, start the server only when the longest lease has passed; and check fences"};
 }
 
 finding judge_replicas(server_info const& info, std::size_t synced, bool in_cluster) {
@@ -123,19 +124,18 @@ finding judge_replicas(server_info const& info, std::size_t synced, bool in_clus
   auto const all = static_cast<std::size_t>(std::max<std::int64_t>(number(count), 0));
   if (all < synced) {
     return {verdict::bad, "replicas", there + ", and sync-replicas is " + std::to_string(synced) + ": no lock is granted",
-            "start those that are missing, or lower the number"};
+            "start the missing ones, or lower the number"};
   }
-  if (all == 0 && in_cluster)
-    return {verdict::warning, "replicas", "none: when this master dies, its locks wait until it is back", "give it a replica"};
-  if (all == 0) return {verdict::ok, "replicas", "none: there is no failover that could lose a grant", ""};
+  if (all == 0 && in_cluster) return {verdict::warning, "replicas", "none: when this master dies, its locks wait until it is back", "add a replica"};
+  if (all == 0) return {verdict::ok, "replicas", "none, so no failover can lose a grant", ""};
   if (all == synced) return {verdict::ok, "replicas", there + ", and all of them have a lock before it counts", ""};
   if (synced > 0) {
     return {verdict::warning, "replicas",
-            there + ", and a lock counts when " + std::to_string(synced) + " of them have it: a failover may take another",
+            there + ", and a lock counts when " + std::to_string(synced) + " of them have it: a failover may promote another one",
             "set sync-replicas to " + there};
   }
   return {verdict::warning, "replicas", there + ", which may lag: a failover may lose the latest grants",
-          "set sync-replicas to " + there + ", check fences at what the locks guard, or use several independent servers (redlock://)"};
+          "set sync-replicas to " + there + ", check fences where the locked resource is written, or use several independent servers (redlock://)"};
 }
 
 /// slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0
@@ -159,8 +159,7 @@ std::vector<replica_address> replicas_of(server_info const& info) {
 
 finding judge_round_trip(duration median, duration greatest) {
   std::string const shown = "median " + readable(median) + ", greatest " + readable(greatest);
-  if (greatest > 1s)
-    return {verdict::bad, "round trip", shown, "renewals come late with short leases: look at the network and at SLOWLOG of the server"};
+  if (greatest > 1s) return {verdict::bad, "round trip", shown, "renewals of short leases come late: look at the network and the server's SLOWLOG"};
   if (median > 20ms || greatest > 200ms) return {verdict::warning, "round trip", shown, "each acquire and each release takes at least one of these"};
   return {verdict::ok, "round trip", shown, ""};
 }
@@ -168,8 +167,9 @@ finding judge_round_trip(duration median, duration greatest) {
 finding judge_way(std::string const& tls, bool on_this_machine, bool has_password) {
   if (!tls.empty()) return {verdict::ok, "TLS", tls, ""};
   if (on_this_machine) return {verdict::ok, "TLS", "none, and the server is on this machine", ""};
-  if (has_password) return {verdict::warning, "TLS", "none: the password can be read on the way", "use rediss://, or a network of your own"};
-  return {verdict::warning, "TLS", "none, and no password: whoever reaches the server can take every lock", "use rediss:// and a user of its own"};
+  if (has_password) return {verdict::warning, "TLS", "none: the password can be read on the network", "use rediss://, or a private network"};
+  return {verdict::warning, "TLS", "none, and no password: everybody who reaches the server can take every lock",
+          "use rediss://, and a user for conch"};
 }
 
 finding judge_sentinels(std::vector<sentinel_word> const& all) {
@@ -177,7 +177,7 @@ finding judge_sentinels(std::vector<sentinel_word> const& all) {
   for (sentinel_word const& one : all) shown += (shown.empty() ? "" : "; ") + one.sentinel + (one.is_error ? ": " : " names ") + one.said;
   auto const fails = [](sentinel_word const& one) { return one.is_error; };
   auto const first = std::find_if_not(all.begin(), all.end(), fails);
-  if (first == all.end()) return {verdict::bad, "Sentinels", shown, "none of them names a master: are they running, is sentinelMasterId right?"};
+  if (first == all.end()) return {verdict::bad, "Sentinels", shown, "none of them names a master: check that they run, and sentinelMasterId"};
   bool const differ = std::any_of(all.begin(), all.end(), [&](auto const& one) { return !one.is_error && one.said != first->said; });
   if (differ) return {verdict::warning, "Sentinels", shown, "they name different masters: a failover is under way, or one of them is cut off"};
   if (std::any_of(all.begin(), all.end(), fails)) return {verdict::warning, "Sentinels", shown, "a failover needs most of them"};
@@ -225,13 +225,13 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
   } else if (says("max number of clients")) {
     advice = "raise maxclients, or find out who has opened so many connections (CLIENT LIST)";
   } else if (why == errc::tls_failed && says("certificate")) {
-    advice = "set tls-ca-file to the authority that has signed the certificate of the server, and tls-server-name to the name in it";
+    advice = "set tls-ca-file to the authority that signed the server's certificate, and tls-server-name to the name in it";
   } else if (why == errc::tls_failed) {
-    advice = "does that port speak TLS? If not, the URL begins with redis://";
+    advice = "if that port does not speak TLS, begin the URL with redis://";
   } else if (why == errc::access_denied) {
     advice = "set user and password (conch doctor --help), and give that user the rights of the guide";
   } else if (why == condition::unreachable) {
-    advice = "is it running, is the URL right, does a firewall stand between?";
+    advice = "check that it runs, the URL, and firewalls in between";
   }
   return {verdict::bad, std::move(what), words, advice};
 }
@@ -260,7 +260,7 @@ finding judge_clocks(std::vector<clock_offset> const& all) {
   constexpr duration of_a_vote = std::chrono::milliseconds{500}, noticeable = std::chrono::milliseconds{100};
   if (apart - unsure > of_a_vote) {
     return {verdict::bad, "clocks", shown,
-            "fences of a new server may be smaller than earlier ones unless quorum.strict_fence is set, as by default: run NTP"};
+            "without quorum.strict_fence (the default has it) fences of a new server may be smaller than earlier ones: run NTP"};
   }
   if (apart - unsure > noticeable) return {verdict::warning, "clocks", shown, "run NTP on each server"};
   return {verdict::ok, "clocks", shown, ""};
@@ -268,22 +268,21 @@ finding judge_clocks(std::vector<clock_offset> const& all) {
 
 finding judge_replica_clocks(std::vector<clock_offset> const& all, std::vector<std::string> const& unknown, duration lease) {
   constexpr char const* what = "replica clocks";
-  constexpr char const* ntp =
-      "a replica that takes over would end a lock before its holder gives it up, or keep that of a dead one for longer: run NTP on each server";
+  constexpr char const* ntp = "a replica that takes over would end leases too early or too late: run NTP on each server";
   duration const allowed = lease / 100 + 2ms;  // the drift that every deadline allows for
   clocks_apart found{.shown = "not known"};
   if (all.size() > 1) {
     found = furthest_apart(all);
-    found.shown += "; with a lease of " + readable(lease) + " they may be " + readable(allowed);
+    found.shown += "; with a lease of " + readable(lease) + " up to " + readable(allowed) + " is acceptable";
   }
   auto& [apart, unsure, shown] = found;
   for (std::string const& one : unknown) shown += "; " + one;
   if (apart - unsure > allowed) return {verdict::bad, what, shown, ntp};
   if (apart - unsure > allowed / 3)
-    return {verdict::warning, what, shown, "run NTP on each server, before a replica that takes over ends a lock too early"};
+    return {verdict::warning, what, shown, "run NTP on each server, so that a replica that takes over does not end leases too early"};
   if (!unknown.empty())
-    return {verdict::warning, what, shown, "run conch doctor where the replicas can be reached, with a user that they know; or look at NTP there"};
-  if (apart + unsure > allowed) return {verdict::warning, what, shown, "the way to them is too slow to tell: run conch doctor near them"};
+    return {verdict::warning, what, shown, "run conch doctor where it can reach the replicas, with a user that they know; or check NTP there"};
+  if (apart + unsure > allowed) return {verdict::warning, what, shown, "the connection to them is too slow to say: run conch doctor near them"};
   return {verdict::ok, what, shown, ""};
 }
 
@@ -292,7 +291,7 @@ namespace {
 std::vector<needed_right> rights_on_one_server() {
   constexpr std::string_view nothing = "no lock can be acquired";
   constexpr std::string_view several = "no semaphore, shared_mutex, striped_mutex or reentrant_mutex can be acquired";
-  constexpr std::string_view waiting = "nobody can wait for a lock";
+  constexpr std::string_view waiting = "clients cannot wait for a lock";
   return {
       {"evalsha", {"EVALSHA", "0000000000000000000000000000000000000000", "1", "KEY"}, verdict::bad, nothing},
       {"eval", {"EVAL", "return 0", "1", "KEY"}, verdict::bad, nothing},
@@ -318,21 +317,18 @@ std::vector<needed_right> rights_on_one_server() {
       {"hgetall", {"HGETALL", "KEY:e"}, verdict::bad, several},
       {"hlen", {"HLEN", "KEY:e"}, verdict::bad, several},
       {"hdel", {"HDEL", "KEY:e", "f"}, verdict::bad, several},
-      {"hexists",
-       {"HEXISTS", "KEY:r", "f"},
-       verdict::warning,
-       "a holder does not hear of a request (async_requested) that came while it did not listen"},
+      {"hexists", {"HEXISTS", "KEY:r", "f"}, verdict::warning, "a holder misses a request (async_requested) that comes while it is not connected"},
       {"mget", {"MGET", "KEY"}, verdict::warning, "renewals cost the server more"},
-      {"info", {"INFO", "server"}, verdict::warning, "nothing warns of a policy that may evict a lock, and the uptime is not known"},
-      {"pubsub|numsub", {"PUBSUB", "NUMSUB", "CHANNEL"}, verdict::warning, "each dead client in line costs those behind it a claim (3 s)"},
+      {"info", {"INFO", "server"}, verdict::warning, "no warning about an eviction policy; the server's uptime is unknown"},
+      {"pubsub|numsub", {"PUBSUB", "NUMSUB", "CHANNEL"}, verdict::warning, "behind each dead client in the queue the others wait for a claim (3 s)"},
       {"type", {"TYPE", "KEY"}, verdict::warning, "conch status and conch unlock do not work"},
       {"scan", {"SCAN", "0", "COUNT", "1"}, verdict::ok, "conch list and conch watch do not work; locks do not need it"},
-      {"client|info", {"CLIENT", "INFO"}, verdict::warning, "old connections are not ended, as without client|kill"},
-      {"wait", {"WAIT", "0", "1"}, verdict::ok, "no lock is granted with sync-replicas; without that none needs it"},
+      {"client|info", {"CLIENT", "INFO"}, verdict::warning, "earlier connections are not closed, as without client|kill"},
+      {"wait", {"WAIT", "0", "1"}, verdict::ok, "no lock is granted with sync-replicas; otherwise it is not needed"},
       {"client|kill",
        {"CLIENT", "KILL", "ID", "ID"},
        verdict::ok,
-       "a release of a client that wants the lock again costs a script more. It is meant for a server of conch's own"},
+       "some releases cost one more script; grant it only on a server that conch uses alone"},
   };
 }
 
@@ -347,7 +343,7 @@ std::vector<needed_right> rights_on_a_node() {
       one.name = "pubsub|shardnumsub";
     }
   }
-  all.push_back({"cluster|slots", {"CLUSTER", "SLOTS"}, verdict::bad, "nobody knows which master has a lock"});
+  all.push_back({"cluster|slots", {"CLUSTER", "SLOTS"}, verdict::bad, "the masters of the locks cannot be found"});
   all.push_back({"asking", {"ASKING"}, verdict::bad, "a hold is lost while its slot moves for longer than its lease"});
   return all;
 }
@@ -367,8 +363,7 @@ std::vector<finding> judge_rights(std::vector<needed_right const*> const& lackin
               "right " + std::string{one->name},
               "missing: " + std::string{one->consequence},
               {}};
-    if (f.how != verdict::ok)
-      f.advice = "ACL SETUSER USER +" + std::string{one->name} + "; or the keys KEY_PREFIX* and the channels KEY_PREFIX* are not the user's";
+    if (f.how != verdict::ok) f.advice = "ACL SETUSER USER +" + std::string{one->name} + "; or the user lacks the keys or the channels KEY_PREFIX*";
     all.push_back(std::move(f));
   }
   if (lacking.empty()) all.push_back({verdict::ok, "rights", "all " + std::to_string(asked) + " that conch uses", ""});

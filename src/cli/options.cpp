@@ -28,63 +28,63 @@ struct command_help {
 };
 
 constexpr command_help commands[]{
-    {"run", "NAME... [OPTION...] -- CMD [ARG...]", "run CMD under the lock",
+    {"run", "NAME... [OPTION...] -- CMD [ARG...]", "run CMD under a lock",
      R"(Acquires the lock, runs CMD, releases the lock, and exits with the exit code of CMD.
 Several NAMEs are several mutexes, all or nothing.
 
-CMD sees CONCH_LOCK (NAME; several: one a line), CONCH_FENCE (the fencing token; several: separated
-by spaces, in the order of the NAMEs) and, of a striped lock, CONCH_SEGMENT (1 to N).
+CMD gets CONCH_LOCK (NAME; several: one per line), CONCH_FENCE (the fencing token; several: separated
+by spaces, in the order of the NAMEs) and, with a striped lock, CONCH_SEGMENT (1 to N).
 
-CMD has a process group of its own, which has the terminal while CMD runs. Signals go to that
-group; after the second INT, TERM, HUP or QUIT it gets TERM, and KILL after the grace; after the third
-KILL. The lock is released when all of the group has ended: what CMD leaves behind there gets TERM,
-and KILL after the grace. If the lock is lost the group gets TERM at once, and KILL when the grace is
-over, before another can be granted the lock. If conch itself is killed or stands still for longer
-than the lease, the group is killed too.
+CMD runs in a process group of its own, in the foreground of the terminal. Signals go to that group.
+After the second INT, TERM, HUP or QUIT it gets TERM, and KILL after the grace; after the third, KILL.
+The lock is released when the whole group has ended: processes that CMD leaves behind get TERM, and
+KILL after the grace. If the lock is lost, the group gets TERM immediately, and KILL after the grace,
+before another client can get the lock. If conch is killed, or frozen for longer than the lease, the
+group is killed too.
 )"},
-    {"status", "NAME...", "who holds a lock, since when, with which fence, and how many wait", ""},
-    {"list", "[PATTERN...]", "the locks that are held now",
-     R"(A PATTERN is one of Redis for names: * any text, ? any byte, [ab] one of these, \ before a letter
-that is meant as it is. Without one: all. The server is asked by SCAN, never by KEYS.
+    {"status", "NAME...", "show who holds a lock, since when, with which fence, and how many wait", ""},
+    {"list", "[PATTERN...]", "list the locks that are held or waited for",
+     R"(A PATTERN matches names: * any text, ? any byte, [ab] one of these, \ before a character to be taken
+literally. Without one: all. It uses SCAN, not KEYS.
 )"},
-    {"watch", "[PATTERN...]", "the same, live", R"(On a terminal one screen that is refreshed; q ends it. Else a line for each change.
+    {"watch", "[PATTERN...]", "show the same, live", R"(On a terminal: one screen that is refreshed; q quits. Otherwise: a line for each change.
 )"},
     {"unlock", "NAME [--fence N]", "take a lock away from its holders",
-     R"(Takes the lock from the holder with that fence, or from all. The holder is told. It asks before it
-does so, on a terminal; elsewhere it needs --yes.
+     R"(Takes the lock from the holder with that fence, or from all holders, and tells them. On a terminal it
+asks first; elsewhere it needs --yes.
 )"},
-    {"doctor", "", "is the server, or the set of servers, fit?",
-     R"(Says of each thing ok, warning or bad, and what to do.
+    {"doctor", "", "check whether the server, or each of several, is fit for locks",
+     R"(Each line is ok, warning or bad, with advice.
 )"},
-    {"bench", "", "a short measurement against the server",
-     R"(Cycles of an uncontended lock in a second, and how long a hand-over between two connections takes.
+    {"bench", "", "measure the server briefly",
+     R"(Uncontended cycles per second, and the time of a hand-over between two connections.
 )"},
 };
 
 constexpr std::string_view exit_codes = R"(Exit codes
    0  done
-   1  unlock: there was no such holder, or the answer was no; doctor: a warning
+   1  unlock: nobody held it, or the answer was no; doctor: a warning
    2  doctor: something is bad
   64  wrong options or arguments
   69  no server could be reached, or none answered
   70  a defect of conch, or the system refused something
-  74  standard output cannot be written, as on a full disk
+  74  standard output cannot be written, for example because the disk is full
   75  run: the lock was not free (--conflict-exit-code)
   76  the server refused, or a key is not a lock
   77  wrong user or password, or a right is missing
   78  wrong configuration file, password file, URL or TLS file; a certificate is not accepted
   79  run: the lock was lost before CMD had ended
-  80  run, bench: too few replicas had the lock in time (--sync-replicas); it was given back
+  80  run, bench: too few replicas had the lock in time (--sync-replicas); it was released again
  126  run: CMD cannot be executed
  127  run: CMD was not found
  128+N  run: signal N ended CMD, or the wait for the lock
 run exits with the code of CMD in all other cases.
 )";
 
-constexpr std::string_view how_to_connect = R"(Where the server is: --url, else CONCH_URL, else url in the configuration file, else
-redis://127.0.0.1:6379. The password is never an argument: --password-file, else CONCH_PASSWORD, else
-password or password-file in the configuration file. The configuration file is --config, else
-~/.config/conch.toml ($XDG_CONFIG_HOME/conch.toml). Others must not be able to read it.
+constexpr std::string_view how_to_connect = R"(The server: --url, else CONCH_URL, else url in the configuration file, else redis://127.0.0.1:6379.
+The password is never an argument: --password-file, else CONCH_PASSWORD, else password or
+password-file in the configuration file. The configuration file: --config, else
+$XDG_CONFIG_HOME/conch.toml or ~/.config/conch.toml. Other users must not be able to read it.
 Durations: 500ms, 30s, 5m, 2h, 1d.
 )";
 
@@ -94,7 +94,7 @@ command_help const* find_command(std::string_view name) {
 }
 
 [[noreturn]] void refuse(std::string const& why, std::string const& command = {}) {
-  throw failure{exit_code::usage, why + "; conch " + (command.empty() ? "" : command + " ") + "--help says more"};
+  throw failure{exit_code::usage, why + "; see conch " + (command.empty() ? "" : command + " ") + "--help"};
 }
 
 po::options_description general_options() {
@@ -104,8 +104,8 @@ po::options_description general_options() {
   add("config", po::value<std::string>()->value_name("FILE"), "the configuration file");
   add("user", po::value<std::string>()->value_name("NAME"), "the user; else CONCH_USER, else user in the configuration file");
   add("password-file", po::value<std::string>()->value_name("FILE"), "a file with the password");
-  add("key-prefix", po::value<std::string>()->value_name("TEXT"), "the beginning of all keys (conch:)");
-  add("json", "print JSON: one object, or one a line");
+  add("key-prefix", po::value<std::string>()->value_name("TEXT"), "the prefix of all keys (conch:)");
+  add("json", "print JSON, one object per line");
   add("verbose,v", "write the client's log to standard error");
   add("help,h", "print this");
   return general;
@@ -117,18 +117,18 @@ po::options_description own_options(std::string_view command) {
   po::options_description own{"Options of conch " + std::string{command}};
   auto add = own.add_options();
   if (command == "run") {
-    add("wait,w", po::value<std::string>()->value_name("DURATION"), "wait for so long (else until granted)");
-    add("no-wait,n", "do not wait: the lock is free now, or the exit code says that it is not");
+    add("wait,w", po::value<std::string>()->value_name("DURATION"), "wait at most this long (default: until granted)");
+    add("no-wait,n", "try once, do not wait");
     add("conflict-exit-code,E", po::value<std::string>()->value_name("N"), "the exit code when the lock was not free (75)");
     add("kind", po::value<std::string>()->value_name("KIND"), "mutex (default), shared, exclusive, semaphore=N, striped=N");
-    add("lease", po::value<std::string>()->value_name("DURATION"), "how long the lock outlives a conch that died (30s)");
-    add("fixed-lease", "the lease is not renewed: CMD has that long");
-    add("max-hold", po::value<std::string>()->value_name("DURATION"), "renew for so long only");
+    add("lease", po::value<std::string>()->value_name("DURATION"), "how long the lock outlives a conch that has died (30s)");
+    add("fixed-lease", "do not renew the lease: CMD is ended when it ends");
+    add("max-hold", po::value<std::string>()->value_name("DURATION"), "stop renewing after this long");
     add("grace", po::value<std::string>()->value_name("DURATION"),
-        "between TERM and KILL (500ms). A loss is told this long before the lease ends, at most a quarter of it");
-    add("events-fd", po::value<std::string>()->value_name("N"), "events as JSON, one a line, on descriptor N (--json alone: standard error)");
-    add("no-kill-child", "if conch is killed or stands still, CMD goes on without the lock");
-    add("keep-connection", "CMD gets CONCH_URL, CONCH_USER and CONCH_PASSWORD too: for a conch that it runs itself");
+        "time between TERM and KILL (500ms), at most a quarter of the lease. A loss is reported this long before the lease ends");
+    add("events-fd", po::value<std::string>()->value_name("N"), "write events as JSON lines to descriptor N (--json alone: standard error)");
+    add("no-kill-child", "if conch is killed or frozen, let CMD continue without the lock");
+    add("keep-connection", "pass CONCH_URL, CONCH_USER and CONCH_PASSWORD on to CMD, for a conch that it runs itself");
   } else if (command == "list") {
     add("names", "only the names, one a line");
   } else if (command == "unlock") {
@@ -137,11 +137,11 @@ po::options_description own_options(std::string_view command) {
   } else if (command == "watch") {
     add("every", po::value<std::string>()->value_name("DURATION"), "how often to look (1s)");
   } else if (command == "bench") {
-    add("time", po::value<std::string>()->value_name("DURATION"), "how long to measure, each part (1s)");
+    add("time", po::value<std::string>()->value_name("DURATION"), "how long to measure each part (1s)");
   }
   if (waits_for_replicas(command)) {
-    add("sync-replicas", po::value<std::string>()->value_name("N"), "a lock, and each renewal, counts when N replicas have it (0)");
-    add("sync-timeout", po::value<std::string>()->value_name("DURATION"), "how long each may take them (1s)");
+    add("sync-replicas", po::value<std::string>()->value_name("N"), "a lock, or a renewal, counts only when N replicas have it (0)");
+    add("sync-timeout", po::value<std::string>()->value_name("DURATION"), "how long the replicas may take (1s)");
   }
   return own;
 }
@@ -156,7 +156,7 @@ std::string overview() {
     head.resize(width + 9, ' ');
     text << "  " << head << one.brief << '\n';
   }
-  text << "\nconch COMMAND --help tells of one command.\n\n" << general_options() << '\n' << how_to_connect << '\n' << exit_codes;
+  text << "\nconch COMMAND --help explains one command.\n\n" << general_options() << '\n' << how_to_connect << '\n' << exit_codes;
   return text.str();
 }
 
@@ -171,7 +171,7 @@ std::string help_of(command_help const& one) {
 
 duration duration_of(std::string const& option, std::string const& text, std::string const& command) {
   std::optional<duration> const read = parse_duration(text);
-  if (!read) refuse("--" + option + ": '" + text + "' is not a duration, as 500ms, 30s or 5m", command);
+  if (!read) refuse("--" + option + ": '" + text + "' is not a duration such as 500ms, 30s or 5m", command);
   return *read;
 }
 
@@ -240,8 +240,8 @@ void read_run(given_options const& given, arguments& into) {
   if (given.has("events-fd")) into.events_fd = number_of<int>("events-fd", given.text("events-fd"), 1, 1'000'000, "run");
   if (given.has("kind")) read_kind(given.text("kind"), into);
   if (into.fixed_lease && into.max_hold) refuse("--fixed-lease and --max-hold do not go together", "run");
-  if (into.names.size() > 1 && into.kind != lock_kind::mutex) refuse("several NAMEs are mutexes: --kind takes one NAME", "run");
-  if (into.child.empty()) refuse("behind the NAME follow -- and the command to run", "run");
+  if (into.names.size() > 1 && into.kind != lock_kind::mutex) refuse("--kind needs exactly one NAME: several NAMEs are mutexes", "run");
+  if (into.child.empty()) refuse("missing '-- CMD' after the NAME", "run");
 }
 
 void check_names(arguments const& given) {
@@ -252,11 +252,11 @@ void check_names(arguments const& given) {
   if (!takes_none && !takes_patterns && given.names.empty()) refuse("the NAME of the lock is missing", command);
   if (command == "unlock" && given.names.size() > 1) refuse("conch unlock takes one NAME", command);
   for (std::string const& name : given.names) {
-    if (name.empty() || name.size() > 512) refuse("a name has 1 to 512 bytes", command);
+    if (name.empty() || name.size() > 512) refuse("a NAME must have 1 to 512 bytes", command);
   }
   std::vector<std::string> sorted = given.names;
   std::sort(sorted.begin(), sorted.end());
-  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) refuse("a NAME stands twice", command);
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) refuse("duplicate NAME", command);
 }
 
 request text_request(std::string text) { return {std::nullopt, std::move(text)}; }

@@ -64,12 +64,12 @@ std::vector<std::string> names_of_locks(server_connection& server, std::string c
     std::string cursor = "0";
     do {
       reply r = server.answer_to({"SCAN", cursor, "MATCH", key_pattern(prefix, pattern), "COUNT", "1000"});
-      if (r.items.size() != 2) throw failure{exit_code::refused, "an answer to SCAN that makes no sense"};
+      if (r.items.size() != 2) throw failure{exit_code::refused, "invalid answer to SCAN"};
       cursor = r.items[0].text;
       for (reply const& key : r.items[1].items) {
         if (std::string name = name_in_key(prefix, key.text); !name.empty()) names.push_back(std::move(name));
       }
-      if (names.size() > most) throw failure{exit_code::refused, "more than a million locks: name a pattern that fits fewer"};
+      if (names.size() > most) throw failure{exit_code::refused, "more than a million locks: give a pattern that matches fewer"};
     } while (cursor != "0");
   }
   in_order(names);  // SCAN may show a key twice

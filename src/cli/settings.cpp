@@ -215,7 +215,7 @@ void read_sync(connection_options const& given, file_settings const& file, confi
     into.sync_timeout = *given.sync_timeout;
   } else if (auto const text = file.get("sync-timeout")) {
     std::optional<duration> const read = parse_duration(*text);
-    if (!read) refuse("sync-timeout: '" + *text + "' is not a duration, as 500ms or 1s");
+    if (!read) refuse("sync-timeout: '" + *text + "' is not a duration such as 500ms or 1s");
     into.sync_timeout = *read;
   }
 }
@@ -253,23 +253,23 @@ std::string without_password(std::string const& url) {
 
 connection read_connection(connection_options const& given) {
   if (names_a_login(given.url) && !names_a_password(given.url)) {
-    throw failure{exit_code::usage, "--url: give the user with --user, and not in the URL"};
+    throw failure{exit_code::usage, "--url: give the user with --user, not in the URL"};
   }
   if (names_a_password(given.url)) {
     throw failure{
         exit_code::usage,
-        "--url: everybody on this machine can read arguments, so the password does not belong there; use CONCH_PASSWORD, --password-file or the "
-        "configuration file, and --user for the user"};
+        "--url: other users of this machine can read arguments, so give the password in CONCH_PASSWORD, --password-file or the configuration "
+        "file, and the user with --user"};
   }
   file_settings const file = read_file(given.config_file);
   connection all;
   if (auto url = chosen(given.url, "CONCH_URL", given, file, "url")) all.settings.url = std::move(*url);
-  if (all.settings.url.starts_with("memory://")) refuse("memory:// is in one process only: this command needs a server");
+  if (all.settings.url.starts_with("memory://")) refuse("memory:// exists only inside one process: this command needs a server");
   if (all.settings.url.starts_with("postgresql://") || all.settings.url.starts_with("postgres://")) {
-    refuse("this command knows Redis servers only, and not postgresql://");
+    refuse("this command works with Redis servers only, not with postgresql://");
   }
   if (all.settings.url.starts_with("zookeeper://") || all.settings.url.starts_with("zookeepers://")) {
-    refuse("this command knows Redis servers only, and not zookeeper://");
+    refuse("this command works with Redis servers only, not with zookeeper://");
   }
   if (!given.key_prefix.empty()) {
     all.settings.key_prefix = given.key_prefix;

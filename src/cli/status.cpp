@@ -65,7 +65,7 @@ int status(arguments const& given, connection const& servers) {
 
 int unlock(arguments const& given, connection const& servers) {
   std::string const& name = given.names.front();
-  if (!given.yes && !asks()) throw failure{exit_code::usage, "conch unlock takes the lock from its holder: say --yes where nobody can be asked"};
+  if (!given.yes && !asks()) throw failure{exit_code::usage, "conch unlock takes the lock from its holder: without a terminal it needs --yes"};
   std::uint32_t taken = 0;
   std::size_t answered = 0;
   for (std::string const& url : servers.servers) {

@@ -28,10 +28,10 @@ class line_reader {
   std::string key() {
     auto const end = std::find_if_not(rest_.begin(), rest_.end(), is_of_key);
     std::string found{rest_.begin(), end};
-    if (found.empty()) refuse(rest_.front() == '[' ? "tables are not used here: only lines KEY = VALUE" : "a line begins with a key");
+    if (found.empty()) refuse(rest_.front() == '[' ? "tables are not supported: use lines KEY = VALUE" : "expected a key");
     rest_.remove_prefix(found.size());
     skip_spaces();
-    if (rest_.empty() || rest_.front() != '=') refuse("'=' must follow the key " + found);
+    if (rest_.empty() || rest_.front() != '=') refuse("expected '=' after the key " + found);
     rest_.remove_prefix(1);
     skip_spaces();
     return found;
@@ -65,7 +65,7 @@ class line_reader {
       case 'n': return '\n';
       case 'r': return '\r';
       case 't': return '\t';
-      default: refuse("a '\\' in double quotation marks is followed by one of \" \\ n r t; single quotation marks take the text as it is");
+      default: refuse("in double quotation marks '\\' must be followed by one of \" \\ n r t; single quotation marks take the text as it is");
     }
   }
 
@@ -73,7 +73,7 @@ class line_reader {
     auto const end = std::find_if(rest_.begin(), rest_.end(), [](char c) { return is_space(c) || c == '#'; });
     std::string found{rest_.begin(), end};
     bool const number = !found.empty() && found.find_first_not_of("0123456789") == std::string::npos;
-    if (found != "true" && found != "false" && !number) refuse("a text stands in quotation marks");
+    if (found != "true" && found != "false" && !number) refuse("a text needs quotation marks: KEY = \"TEXT\"");
     rest_.remove_prefix(found.size());
     return found;
   }
@@ -97,8 +97,8 @@ std::vector<toml_entry> parse_toml(std::string_view text, std::string const& nam
     std::string key = reader.key();
     std::string value = reader.value();
     reader.skip_spaces();
-    if (!reader.at_end()) reader.refuse("something follows the value of " + key);
-    if (std::any_of(all.begin(), all.end(), [&](toml_entry const& one) { return one.key == key; })) reader.refuse(key + " stands twice");
+    if (!reader.at_end()) reader.refuse("unexpected text after the value of " + key);
+    if (std::any_of(all.begin(), all.end(), [&](toml_entry const& one) { return one.key == key; })) reader.refuse("duplicate key " + key);
     all.push_back({std::move(key), std::move(value), number});
   }
   return all;

@@ -108,7 +108,7 @@ std::vector<std::string> watch_view::screen(std::size_t rows, std::size_t column
 
   std::vector<std::string> lines;
   lines.push_back(std::to_string(locks_.size()) + (locks_.size() == 1 ? " lock, " : " locks, ") + std::to_string(waiting) + " waiting, at least " +
-                  with_one_digit(rate_) + " grants/s; q ends this");
+                  with_one_digit(rate_) + " grants/s; q quits");
   lines.push_back(l.heading());
   std::size_t const room = rows > lines.size() + 1 ? rows - lines.size() - 1 : 1;
   for (std::size_t i = 0; i < std::min(room, all.size()); ++i) {

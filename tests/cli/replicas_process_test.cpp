@@ -68,8 +68,8 @@ TEST_F(WithReplicas, ThereAreNoneOfSeveralServers) {
 
 TEST_F(WithReplicas, BenchMeasuresWhatTheyCost) {
   EXPECT_EQ(result_of(at_master({"bench", "--time", "50ms", "--sync-replicas", "1"})), 0) << output_;
-  EXPECT_NE(output_.find("the least is 3 and the acknowledgement of 1 replica"), std::string::npos) << output_;
-  EXPECT_NE(output_.find("the least is 2 and the acknowledgement of 1 replica"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("(minimum 3 and the acknowledgement of 1 replica)"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("(minimum 2 and the acknowledgement of 1 replica)"), std::string::npos) << output_;
   EXPECT_EQ(result_of(at_master({"bench", "--time", "50ms", "--sync-replicas", "1", "--json"})), 0) << output_;
   EXPECT_NE(output_.find(R"("sync_replicas":1)"), std::string::npos) << output_;
   EXPECT_EQ(result_of(at_master({"bench", "--time", "50ms", "--sync-replicas", "2", "--sync-timeout", "100ms"})), 80) << output_;
