@@ -129,14 +129,14 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.counter("revocations_total", "Of these: taken away by force.", s.revocations);
   e.counter("renewals_total", "Locks renewed.", s.renewals);
   e.counter("renewal_scripts_total", "Scripts that renewed them.", s.renewal_scripts);
-  e.counter("renewals_refused_total", "Renewals of holds the server no longer knew.", s.renewals_refused);
+  e.counter("renewals_refused_total", "Renewals of holds that the server no longer knew.", s.renewals_refused);
   e.counter("scripts_total", "Scripts sent.", s.scripts);
   e.counter("safety_checks_total", "Re-asks of waiting clients.", s.safety_checks);
-  e.counter("kicks_total", "Repeated releases for a next-in-line that may be dead.", s.kicks);
+  e.counter("kicks_total", "Repeated releases for a next waiter that may be dead.", s.kicks);
   e.counter("pushes_total", "Grants received by push.", s.pushes);
   e.counter("pushes_late_total", "Pushes that could not be shown to be in time.", s.pushes_late);
-  e.counter("pushes_doubted_total", "Pushes that fit no lock of ours, or have an impossible fence.", s.pushes_doubted);
-  e.counter("pushes_stray_total", "Pushes that nobody wanted any more.", s.pushes_stray);
+  e.counter("pushes_doubted_total", "Pushes for a lock that is not ours, or with an impossible fence.", s.pushes_doubted);
+  e.counter("pushes_stray_total", "Pushes that no waiter needed any more.", s.pushes_stray);
   e.counter("connects_total", "Connections made.", s.connects);
   e.counter("disconnects_total", "Connections lost.", s.disconnects);
   e.counter("votes_given_back_total", "Votes that were too few for the lock, passed on.", s.votes_given_back);

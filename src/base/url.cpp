@@ -50,13 +50,13 @@ std::string percent_decoded(std::string_view text, std::string const& where) {
 
 void read_database(std::string_view text, address& to) {
   auto const number = whole_number<int>(text);
-  if (!number || *number < 0 || *number > 1'000'000) refuse("the database must be a number from 0 on");
+  if (!number || *number < 0 || *number > 1'000'000) refuse("the database must be a number, 0 or greater");
   to.database = *number;
 }
 
 void read_credentials(std::string_view text, address& to) {
   auto const colon = text.find(':');
-  if (colon == std::string_view::npos) refuse("before '@' stands user:password, or :password");
+  if (colon == std::string_view::npos) refuse("expected user:password or :password before '@'");
   to.user = percent_decoded(text.substr(0, colon), "user or password");
   if (looks_like_a_token(to.user)) to.token = to.user;
   to.password = percent_decoded(text.substr(colon + 1), "user or password");
@@ -82,22 +82,22 @@ void read_query(std::string_view query, Find const& find, std::string_view known
     auto const equals = one.find('=');
     std::string* const value = find(one.substr(0, equals));
     if (value == nullptr || equals == std::string_view::npos) refuse(known);
-    if (!value->empty()) refuse("behind '?' a word stands twice");
+    if (!value->empty()) refuse("duplicate parameter after '?'");
     *value = percent_decoded(one.substr(equals + 1), "what follows '?'");
-    if (value->empty() || value->find('\0') != std::string::npos) refuse("behind '?' a value is empty or contains a NUL");
+    if (value->empty() || value->find('\0') != std::string::npos) refuse("after '?' a value is empty or contains a NUL");
     if (one.size() == query.size()) break;
     query.remove_prefix(one.size() + 1);
   }
 }
 
 void check_key(tls_config const& t) {
-  if (t.cert_file.empty() && !t.key_file.empty()) refuse("behind '?' key= needs cert=");
+  if (t.cert_file.empty() && !t.key_file.empty()) refuse("after '?' key= needs cert=");
 }
 
 void read_tls(std::string_view query, tls_config& to) {
   read_query(
       query, [&](std::string_view word) { return setting_of_tls(word, to); },
-      "behind '?' rediss:// takes cacert=, cacertdir=, cert=, key= and sni=; only config::tls.verify switches the verification off");
+      "after '?' rediss:// takes cacert=, cacertdir=, cert=, key= and sni=; only config::tls.verify switches the verification off");
   check_key(to);
 }
 
@@ -105,7 +105,7 @@ void read_tls(std::string_view query, tls_config& to) {
 std::string_view read_around_host(std::string_view rest, address& to) {
   if (auto const slash = rest.find('/'); slash != std::string_view::npos) {
     std::string_view const database = rest.substr(slash + 1);
-    if (database.starts_with('/')) refuse("a scheme stands only once, at the beginning");
+    if (database.starts_with('/')) refuse("a scheme is allowed only once, at the beginning");
     if (!database.empty()) read_database(database, to);
     rest = rest.substr(0, slash);
   }
@@ -134,7 +134,7 @@ void read_tcp(std::string_view rest, address& to) {
 void read_unix(std::string_view rest, address& to) {
   if (auto const query = rest.find('?'); query != std::string_view::npos) {
     std::string_view const text = rest.substr(query + 1);
-    if (!text.starts_with("db=")) refuse("unix:// knows only ?db=n");
+    if (!text.starts_with("db=")) refuse("unix:// takes only ?db=n");
     read_database(text.substr(3), to);
     rest = rest.substr(0, query);
   }
@@ -142,7 +142,7 @@ void read_unix(std::string_view rest, address& to) {
     read_credentials(rest.substr(0, at), to);
     rest = rest.substr(at + 1);
   }
-  if (!rest.starts_with('/')) refuse("unix:// is followed by an absolute path: unix:///run/redis.sock");
+  if (!rest.starts_with('/')) refuse("unix:// needs an absolute path: unix:///run/redis.sock");
   constexpr std::size_t longest = 107;  // sun_path, with its closing 0
   if (rest.size() > longest) refuse("the socket's path is longer than 107 bytes");
   if (rest.find('\0') != std::string_view::npos) refuse("the socket's path contains a NUL");
@@ -196,7 +196,7 @@ bool looks_like_a_token(std::string_view user) noexcept {
 
 void refuse_ambiguous(std::string_view url) {
   constexpr auto npos = std::string_view::npos;
-  constexpr std::string_view why = "ambiguous: in a user, a password and a value behind '?' write '@' as %40, '/' as %2F, '?' as %3F and '#' as %23";
+  constexpr std::string_view why = "ambiguous: in a user, a password and a value after '?' write '@' as %40, '/' as %2F, '?' as %3F and '#' as %23";
   auto const scheme_end = url.find("://");
   if (scheme_end == npos) return;
   std::string_view const scheme = url.substr(0, scheme_end), rest = url.substr(scheme_end + 3);
@@ -255,12 +255,12 @@ void read_host_and_port(std::string_view text, address& to) {
     if (close == std::string_view::npos) refuse("an IPv6 address lacks its closing ']'");
     to.host = text.substr(1, close - 1);
     port = text.substr(close + 1);
-    if (!port.empty() && !port.starts_with(':')) refuse("after ']' only a ':' and a port may follow");
+    if (!port.empty() && !port.starts_with(':')) refuse("after ']' only ':' and a port may follow");
   } else {
     auto const colon = text.find(':');
     to.host = text.substr(0, colon);
     port = colon == std::string_view::npos ? std::string_view{} : text.substr(colon);
-    if (port.find(':', 1) != std::string_view::npos) refuse("an IPv6 address must stand in brackets");
+    if (port.find(':', 1) != std::string_view::npos) refuse("an IPv6 address needs brackets");
   }
   if (to.host.empty()) refuse("the host is missing");
   for (char const c : to.host) {
@@ -303,11 +303,11 @@ address parse_url(std::string_view url) {
     check_postgresql(rest);
     to.path = url;
   } else {
-    if (names_cluster(url)) refuse("redis-cluster:// cannot stand here: each server of a quorum is named by itself");
-    if (names_zookeeper(url)) refuse("zookeeper:// cannot stand here: an ensemble has its own majority, and gives no votes");
-    if (names_sentinels(url)) refuse("redis-sentinel:// cannot stand here: each server of a quorum is named by itself");
+    if (names_cluster(url)) refuse("redis-cluster:// is not allowed here: name each server of a quorum");
+    if (names_zookeeper(url)) refuse("zookeeper:// is not allowed here: an ensemble has its own majority, and gives no votes");
+    if (names_sentinels(url)) refuse("redis-sentinel:// is not allowed here: name each server of a quorum");
     bool const shouts = std::any_of(scheme.begin(), scheme.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
-    if (shouts) refuse("the scheme is written in small letters, such as redis://");
+    if (shouts) refuse("the scheme must be in lower case, such as redis://");
     refuse("the scheme must be " + known_schemes());
   }
   return to;
@@ -346,7 +346,7 @@ namespace {
 /// User and password in front of a list of hosts are those of all.
 void check_login_of_all(std::string_view rest) {
   if (auto const at = rest.rfind('@'); rest.find(',') < at && at != std::string_view::npos) {
-    refuse("user and password stand once, before the first host; percent-encode a ',' in them");
+    refuse("user and password are allowed once, before the first host; percent-encode a ',' in them");
   }
 }
 
@@ -386,8 +386,8 @@ sentinel_url parse_sentinels(std::string_view url) {
       return server.over_tls ? setting_of_tls(word, server.tls) : nullptr;
     };
     read_query(rest.substr(query + 1), setting,
-               server.over_tls ? "behind '?' rediss-sentinel:// takes sentinelMasterId=, cacert=, cacertdir=, cert=, key= and sni="
-                               : "behind '?' redis-sentinel:// takes only sentinelMasterId=");
+               server.over_tls ? "after '?' rediss-sentinel:// takes sentinelMasterId=, cacert=, cacertdir=, cert=, key= and sni="
+                               : "after '?' redis-sentinel:// takes only sentinelMasterId=");
     check_key(server.tls);
     check_master(server.master);
     rest = rest.substr(0, query);
@@ -439,16 +439,15 @@ void check_chroot(std::string_view path) {
   for (std::string_view rest = path; !rest.empty();) {
     rest.remove_prefix(1);  // the slash
     std::string_view const part = rest.substr(0, rest.find('/'));
-    if (part.empty() || part == "." || part == "..") refuse("a part of the path behind the hosts is empty, '.' or '..'");
+    if (part.empty() || part == "." || part == "..") refuse("a part of the path after the hosts is empty, '.' or '..'");
     rest.remove_prefix(part.size());
   }
   for (char const c : path) {
-    if (static_cast<unsigned char>(c) <= ' ' || c == 127) refuse("the path behind the hosts contains a space or a control character");
+    if (static_cast<unsigned char>(c) <= ' ' || c == 127) refuse("the path after the hosts contains a space or a control character");
   }
   // A server takes all that is not UTF-8 for the same character.
-  if (readable(path, std::string::npos) != path) refuse("the path behind the hosts is not plain UTF-8");
-  if (path.find(',') != std::string_view::npos)
-    refuse("the path stands once, behind the last host, and contains no ',': zookeeper://a:2181,b:2181/path");
+  if (readable(path, std::string::npos) != path) refuse("the path after the hosts is not plain UTF-8");
+  if (path.find(',') != std::string_view::npos) refuse("the path is allowed once, after the last host, without ',': zookeeper://a:2181,b:2181/path");
   if (path == "/zookeeper" || path.starts_with("/zookeeper/")) refuse("/zookeeper belongs to the servers");
 }
 
@@ -480,7 +479,7 @@ zookeeper_url parse_zookeeper(std::string_view url) {
   check_login_of_all(rest);
   rest = read_around_host(rest, common);
   if (!common.password.empty() && common.user.empty()) refuse("zookeeper:// takes user:password before '@'");
-  if (common.user.find(':') != std::string::npos) refuse("the user contains a ':', which ZooKeeper takes for its end");
+  if (common.user.find(':') != std::string::npos) refuse("the user contains a ':', which ends a user's name in ZooKeeper");
   all.servers = read_hosts(rest, common, "the servers", most, "there are more than 100 servers");
   return all;
 }

@@ -50,7 +50,7 @@ std::string text(duration d) {
 }
 
 std::string less_than(std::string const& member, duration d, duration least) {
-  return d < least ? member + " must be at least " + text(least) + ", and not " + text(d) : std::string{};
+  return d < least ? member + " must be at least " + text(least) + ", got " + text(d) : std::string{};
 }
 
 void at_least(std::string const& member, duration d, duration least) {
@@ -61,7 +61,7 @@ void at_least(std::string const& member, duration d, duration least) {
 /// Why the value is refused; empty: it is not.
 std::string not_between(std::string const& member, duration d, duration least, duration most, std::string const& explained = {}) {
   if (d >= least && d <= most) return {};
-  return member + " must be " + text(least) + " to " + text(most) + explained + ", and not " + text(d);
+  return member + " must be " + text(least) + " to " + text(most) + explained + ", got " + text(d);
 }
 
 void between(std::string const& member, duration d, duration least, duration most, std::string const& explained = {}) {
@@ -79,14 +79,14 @@ std::string wrong_lease(std::string const& member, duration lease, config const&
 /// The same, where 0 switches the member off.
 void zero_or_between(std::string const& member, duration d, duration least, duration most, std::string const& explained = {}) {
   if (d == duration::zero() || (d >= least && d <= most)) return;
-  refuse(errc::invalid_config, member + " must be 0, or " + text(least) + " to " + text(most) + explained + ", and not " + text(d));
+  refuse(errc::invalid_config, member + " must be 0, or " + text(least) + " to " + text(most) + explained + ", got " + text(d));
 }
 
 /// The name must suit CLIENT SETNAME and a line of CLIENT LIST.
 void check_client_name(std::string const& name) {
   constexpr std::size_t longest = 64;
   if (name.empty() || name.size() > longest) {
-    refuse(errc::invalid_config, "client_name must have 1 to " + std::to_string(longest) + " characters, and not " + std::to_string(name.size()));
+    refuse(errc::invalid_config, "client_name must have 1 to " + std::to_string(longest) + " characters, got " + std::to_string(name.size()));
   }
   for (std::size_t i = 0; i < name.size(); ++i) {
     if (name[i] > ' ' && name[i] < 127) continue;
@@ -99,7 +99,7 @@ void check_client_name(std::string const& name) {
 void check_key_prefix(std::string const& prefix) {
   constexpr std::size_t longest = 64;
   if (prefix.empty() || prefix.size() > longest) {
-    refuse(errc::invalid_config, "key_prefix must have 1 to " + std::to_string(longest) + " characters, and not " + std::to_string(prefix.size()));
+    refuse(errc::invalid_config, "key_prefix must have 1 to " + std::to_string(longest) + " characters, got " + std::to_string(prefix.size()));
   }
   for (std::size_t i = 0; i < prefix.size(); ++i) {
     if (prefix[i] > ' ' && prefix[i] < 127 && prefix[i] != '{' && prefix[i] != '}') continue;
@@ -142,7 +142,7 @@ void check_host_and_port(std::string const& member, std::string const& text) {
 void check_address_map(config const& c) {
   constexpr std::size_t most = 1000;
   require(c.address_map.size() <= most,
-          "address_map must have at most " + std::to_string(most) + " addresses, and not " + std::to_string(c.address_map.size()));
+          "address_map must have at most " + std::to_string(most) + " addresses, got " + std::to_string(c.address_map.size()));
   for (auto const& [from, to] : c.address_map) {
     check_host_and_port("address_map: '" + from + "'", from);
     check_host_and_port("address_map['" + from + "']", to);
@@ -172,13 +172,13 @@ void check_topology(config const& c) {
   require(c.sentinel_username.empty() || !c.sentinel_password.empty(), "sentinel_username needs sentinel_password");
   if (c.sentinel_tls) check_files("sentinel_tls", *c.sentinel_tls);
   require(!c.sentinel_tls || through->sentinels.front().over_tls,
-          "sentinel_tls is set, and the Sentinels are reached without TLS: neither rediss-sentinel:// nor sentinels_over_tls says otherwise");
+          "sentinel_tls is set, but the Sentinels are reached without TLS: use rediss-sentinel://, or set sentinels_over_tls");
 }
 
 /// Only a Redis server has replicas, of which WAIT tells. Over several servers each vote is for itself.
 void check_sync(config& c) {
   constexpr std::size_t most = 100;
-  require(c.sync_replicas <= most, "sync_replicas must be 0 to " + std::to_string(most) + ", and not " + std::to_string(c.sync_replicas));
+  require(c.sync_replicas <= most, "sync_replicas must be 0 to " + std::to_string(most) + ", got " + std::to_string(c.sync_replicas));
   at_least("sync_timeout", c.sync_timeout, milliseconds{1});
   c.sync_timeout = std::min({c.sync_timeout, c.command_timeout, c.claim / 3});
   if (c.sync_replicas == 0) return;
@@ -212,7 +212,7 @@ config checked(config c) {
     std::size_t const n = backends::servers_of(c).size();
     require(c.quorum.votes_needed == 0 || (c.quorum.votes_needed > n / 2 && c.quorum.votes_needed <= n),
             "quorum.votes_needed must be 0, or " + std::to_string(n / 2 + 1) + " to " + std::to_string(n) +
-                " (a majority to all of the servers), and not " + std::to_string(c.quorum.votes_needed));
+                " (a majority to all of the servers), got " + std::to_string(c.quorum.votes_needed));
     c.claim = c.quorum.vote_claim;
   }
   between("fence_retention", c.fence_retention, std::chrono::seconds{1}, hours{24 * 30});
@@ -225,7 +225,7 @@ config checked(config c) {
   c.reconnect_max = std::min(c.reconnect_max, c.lease / 10);
   c.reconnect_min = std::min(c.reconnect_min, c.reconnect_max);
   zero_or_between("keep_alive", c.keep_alive, shortest_keep_alive, hours{24});
-  require(c.top_k <= 100, "top_k must be 0 to 100, and not " + std::to_string(c.top_k));
+  require(c.top_k <= 100, "top_k must be 0 to 100, got " + std::to_string(c.top_k));
   between("zookeeper.session_margin", c.zookeeper.session_margin, none, std::chrono::minutes{1});
   check_sync(c);
   check_client_name(c.client_name);

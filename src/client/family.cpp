@@ -22,7 +22,7 @@ using kind = lock_status::kind_of_lock;
 
 error_code between(std::uint32_t n, std::uint32_t most, std::string const& what) {
   if (n >= 1 && n <= most) return {};
-  return make_error_code(errc::invalid_config, what + " must be 1 to " + std::to_string(most) + ", and not " + std::to_string(n));
+  return make_error_code(errc::invalid_config, what + " must be 1 to " + std::to_string(most) + ", got " + std::to_string(n));
 }
 
 std::uint32_t require(std::uint32_t n, error_code unless) {

@@ -69,7 +69,7 @@ void client_core::tell_events() {
     } catch (std::exception const& thrown) {
       log(log_level::error, std::string{"the observer has thrown: "} + thrown.what());
     } catch (...) {
-      log(log_level::error, "the observer has thrown something that is no std::exception");
+      log(log_level::error, "the observer threw something other than a std::exception");
     }
   }
   bool more = false;

@@ -41,8 +41,7 @@ error_code refused(permit const& p) {
     return make_error_code(errc::invalid_config, "`but` names all of the " + std::to_string(p.limit) + " segments");
   }
   if (p.all_free || (p.weight >= 1 && p.weight <= most_permits)) return {};
-  return make_error_code(errc::invalid_config,
-                         "count must be 1 to " + std::to_string(most_permits) + " permits, and not " + std::to_string(p.weight));
+  return make_error_code(errc::invalid_config, "count must be 1 to " + std::to_string(most_permits) + " permits, got " + std::to_string(p.weight));
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ std::string warning_of(std::vector<std::pair<std::string, std::string>> const& a
     far = far || !is_local(has_address ? addresses[i] : i < names.size() ? names[i] : std::string{});
   }
   if (!is_open || !far) return {};
-  return "without sslmode=verify-full in the URL the connection may be open, and whoever is in between can read it, and ask for the password";
+  return "without sslmode=verify-full in the URL an attacker on the network may read the connection, and ask for the password";
 }
 
 reply reply_of(PGresult const* r) {
@@ -415,7 +415,7 @@ void connection::hear() {
   input([&](time_point now) { more = take_in(now); });
   if (before != generation()) return;
   if (more) asio::post(on_, bound([this] { hear(); }));
-  else if (unread_ > most_unread) input([this](time_point now) { fsm_.failed("it sends more for one answer than any function of conch", now); });
+  else if (unread_ > most_unread) input([this](time_point now) { fsm_.failed("an answer is longer than any that conch's functions give", now); });
   else if (is_open_) read();
   else input([this](time_point now) { fsm_.failed(why_ended(), now); });
 }

@@ -247,7 +247,7 @@ void connection_fsm::settled(reply const& r, time_point now) {
   if (whole_number<std::int64_t>(r.row[0]) != server_.process) {
     return move_on(
         protocol::fault::refused,
-        "a connection pool such as PgBouncer stands before the server; conch needs a connection of its own, so the URL must name the server", now);
+        "a connection pool such as PgBouncer is in front of the server; conch needs its own connection, so the URL must name the server itself", now);
   }
   if (r.row[1] != "f") return move_on(protocol::fault::reconnect, "the server is a standby", now);
   if (!r.row[3].empty()) return move_on(protocol::fault::refused, readable(r.row[3], most_advice), now);
@@ -360,7 +360,7 @@ void connection_fsm::notified(std::string_view payload, time_point now) {
     case push_kind::malformed: break;
   }
   if (std::exchange(told_of_foreign_pushes_, true)) return;
-  log(log_level::warning, "ignored a notification on our channel that conch did not send; of this connection no other is told");
+  log(log_level::warning, "ignored a notification on our channel that conch did not send; further ones on this connection are not logged");
 }
 
 /// True: the caller must call take_statements(). The commands that are sent until then go out together.

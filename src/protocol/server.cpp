@@ -337,7 +337,7 @@ void server::answered(answer const& as_sent, time_point now) {
   std::string const words = as_sent.words.empty() ? std::string{} : readable(as_sent.words);
   answer const a{as_sent.what, words, as_sent.content};
   if (in_flight_.empty()) {
-    drop_connection("an answer to nothing");
+    drop_connection("an unexpected answer");
     return;
   }
   was_replica_ = was_replica_ || a.what == fault::reconnect;

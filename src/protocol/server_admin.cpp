@@ -24,7 +24,7 @@ void server::administer(admin_request& i, admin_events& whose, time_point now) {
   by_serial_.emplace(i.serial, &i);
   if (denied_) {
     end_admin(i, {}, denied_);
-    drop_connection("denied so far; the next connection shows whether it still is");
+    drop_connection("denied on this connection; the next one shows whether it still is");
     return;
   }
   if (i.gives_up && !CONCH_MUTANT(admin_without_end)) timers_.arm(i.due, std::min(i.until, i.wait_ends));
@@ -153,7 +153,7 @@ void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
     case fault::none:
       if (asked->what == admin_request::kind::inspect) {
         auto status = read_inspect(a);
-        error_code const why = status ? error_code{} : to_error(fault::malformed, "an answer of the inspect script that makes no sense");
+        error_code const why = status ? error_code{} : to_error(fault::malformed, "invalid answer of the inspect script");
         end_admin(*asked, {0, std::move(status)}, why);
       } else if (asked->what == admin_request::kind::wait_free) {
         watch_answer(*asked, a, now);
@@ -184,7 +184,7 @@ std::optional<order_reply> server::read_order(order const& o, answer const& a) {
 void server::order_answer(admin_request& i, answer const& a, time_point now) {
   auto const reply = read_order(i, a);
   if (!reply) {
-    end_admin(i, {}, to_error(fault::malformed, "an answer to an order that makes no sense"));
+    end_admin(i, {}, to_error(fault::malformed, "invalid answer to an order"));
     return;
   }
   order_done(i, *reply, now);
@@ -244,7 +244,7 @@ void server::watch_answer(admin_request& i, answer const& a, time_point now) {
   auto const reply = read_watch(a);
   if (!reply || reply->is_free) {
     i.is_known = false;
-    end_admin(i, {}, reply ? error_code{} : to_error(fault::malformed, "an answer of the watch script that makes no sense"));
+    end_admin(i, {}, reply ? error_code{} : to_error(fault::malformed, "invalid answer of the watch script"));
     return;
   }
   i.is_known = true;

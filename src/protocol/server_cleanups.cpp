@@ -156,7 +156,7 @@ void server::cleanup_refused(cleanup& c, in_flight const& r, answer const& a, ti
   place& s = *r.at;
   if (a.what == fault::none) {
     c.resent = true;  // it was carried out, whatever the answer says
-    drop_connection("an answer of the release script that makes no sense");
+    drop_connection("invalid answer of the release script");
   }
   if (a.what == fault::reconnect) drop_connection(a.words);
   if (asks_under(s, r.new_id)) acquire_fault(s, a, now);

@@ -94,7 +94,7 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   (others_first ? resting_ : active_).push_back(s);
   if (denied_) {
     fail(s, denied_, now);
-    drop_connection("denied so far; the next connection shows whether it still is");
+    drop_connection("denied on this connection; the next one shows whether it still is");
   } else if (connected_ && others_first) {
     s.told_on = 0;
     if (may_repeat() && !rest_.armed()) timers_.arm(rest_, std::max(window_.begins_again(), in_next_turn(now)));
@@ -223,7 +223,7 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
         }
       }
       return;
-    case kind::malformed: drop_connection("an answer of the acquire script that makes no sense"); return;
+    case kind::malformed: drop_connection("invalid answer of the acquire script"); return;
   }
 }
 
@@ -498,7 +498,7 @@ void server::stray(pushed_grant const& g, time_point now) {
   }
   if (++strays_ > strays_per_second) {
     if (!std::exchange(told_of_strays_, true)) {
-      log_.note(false, "more grants that nobody asked for than are given back: somebody else publishes to our channel");
+      log_.note(false, "too many grants that were not asked for: another user publishes to our channel");
     }
     return;
   }
@@ -586,7 +586,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
     if (a.what == fault::no_script && s.at == place::state::leaving) {
       send_leave(s, source_is_due(r), now);
     } else if (reply.what == kind::malformed) {
-      if (a.what == fault::none) drop_connection("an answer of the release script that makes no sense");
+      if (a.what == fault::none) drop_connection("invalid answer of the release script");
       if (s.at == place::state::leaving) {
         owe(s, s.id, nullptr, now);
         become_idle(s);

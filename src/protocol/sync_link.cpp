@@ -133,7 +133,7 @@ void sync_link::disconnected(std::string_view, time_point now) {
 
 void sync_link::answered(answer const& a, time_point now) {
   if (in_flight_.empty()) {
-    out_.drop_connection("an answer to nothing");
+    out_.drop_connection("an unexpected answer");
     return;
   }
   last_heard_ = now;

@@ -147,7 +147,7 @@ void connection::ask() {
   } catch (std::exception const& e) {
     answer(e.what(), {});
   } catch (...) {
-    answer("it has thrown what is no std::exception", {});
+    answer("it threw something other than a std::exception", {});
   }
 }
 
@@ -176,7 +176,7 @@ void connection::handshake() {
                                                         ec ? fsm_.failed(stream_.words(ec), now, net::tls_fault(ec)) : fsm_.handshaken(now);
                                                       });
                                                     }));
-  if (!warning.empty()) host_.log(log_level::warning, fsm_.where().shown() + ": goes on with the files of before: " + warning);
+  if (!warning.empty()) host_.log(log_level::warning, fsm_.where().shown() + ": still using the previous files: " + warning);
   if (wrong.empty()) return;
   asio::post(on_, bound([this, wrong] { input([&](time_point now) { fsm_.failed(wrong, now, protocol::fault::tls_failed); }); }));
 }

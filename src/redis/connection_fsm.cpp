@@ -643,7 +643,7 @@ void connection_fsm::push(time_point now) {
     case push_kind::other: break;
     case push_kind::malformed:
       if (!std::exchange(told_of_foreign_pushes_, true)) {
-        log(log_level::warning, "ignored a push on our channel that conch did not send; of this connection no other is told");
+        log(log_level::warning, "ignored a push on our channel that conch did not send; further ones on this connection are not logged");
       }
       break;
   }

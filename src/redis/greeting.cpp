@@ -125,7 +125,7 @@ greeting::progress greeting::next(std::span<resp::node const> reply) {
       return progress::done;
     case step::done: break;
   }
-  return fail(protocol::fault::malformed, "one reply too many");
+  return fail(protocol::fault::malformed, "an unexpected reply");
 }
 
 greeting::progress greeting::fail(protocol::fault what, std::string_view why) {

@@ -117,7 +117,7 @@ void connection::handshake() {
       stream_->async_handshake(warning, bound([this](error_code ec) {
                                  turn([&](time_point now) { ec ? fsm_.failed(stream_->words(ec), now, fault_of(ec)) : fsm_.handshaken(now); });
                                }));
-  if (!warning.empty()) host_.log(log_level::warning, fsm_.shown() + ": goes on with the files of before: " + warning);
+  if (!warning.empty()) host_.log(log_level::warning, fsm_.shown() + ": still using the previous files: " + warning);
   if (wrong.empty()) return;
   asio::post(on_, bound([this, wrong] { turn([&](time_point now) { fsm_.failed(wrong, now, fault::tls_failed); }); }));
 }

@@ -165,7 +165,7 @@ void connection_fsm::received(std::size_t size, time_point now) {
   frames_.received(size);
   for (;;) {
     auto const next = frames_.next();
-    if (next == frame_reader::progress::malformed) return malformed("the length of a message makes no sense", now);
+    if (next == frame_reader::progress::malformed) return malformed("invalid length of a message", now);
     if (next == frame_reader::progress::need_more) break;
     hear(frames_.frame(), now);
     if (is_past() || state_ == state::idle || state_ == state::closed) return;
@@ -189,7 +189,7 @@ void connection_fsm::hear(std::string_view frame, time_point now) {
     return events_->noticed(n, now);
   }
   if (header.xid == ping_xid) return events_->answered_ping(header.zxid, now);
-  if (asked_.empty() || asked_.front().xid != header.xid) return malformed("an answer to something else than was asked", now);
+  if (asked_.empty() || asked_.front().xid != header.xid) return malformed("an answer to another request than was sent", now);
   op const what = asked_.front().what;
   asked_.pop_front();
   reply r;

@@ -165,7 +165,7 @@ void queue::folder_answer(in_flight const& r, reply const& a, time_point now) {
   standing& s = *r.at;
   bool const there = a.what == status::ok || a.what == status::node_exists;
   if (there || s.number != r.number || !s.waits()) return;
-  if (a.what == status::no_node) return session_.drop("somebody has removed " + root_, now);  // with all locks; a new connection makes it again
+  if (a.what == status::no_node) return session_.drop("the root was removed: " + root_, now);  // with all locks; a new connection makes it again
   request_refused(s, a.what, "create " + s.folder, now);
 }
 
@@ -183,7 +183,7 @@ void queue::list_answer(in_flight const& r, reply const& a, time_point now) {
   if (s.node.empty() || s.leave_sent || s.at == at::idle || s.at == at::owned) return;
   if (a.what == status::ok) {
     auto const* const all = std::get_if<children>(&a.content);
-    if (all == nullptr) return session_.drop("an answer of another kind than was asked for", now);
+    if (all == nullptr) return session_.drop("an answer of the wrong kind", now);
     look(s, *all, now);
     s.later_since = {};
     pauses_.begin_anew();
@@ -345,7 +345,7 @@ void queue::send(about what, request const& r, standing& s, cleanup* c, time_poi
 }
 
 void queue::answered(reply const& a, time_point now) {
-  if (in_flight_.empty()) return session_.drop("an answer to nothing", now);
+  if (in_flight_.empty()) return session_.drop("an unexpected answer", now);
   in_flight const r = std::move(in_flight_.front());
   in_flight_.pop_front();
   last_answer_ = now;
@@ -377,14 +377,14 @@ error_code queue::error_of(status what, std::string const& asked, standing const
 error_code queue::error_of(verdict const& v, standing const& s) const {
   std::string const lock = " (lock " + readable(s.name) + ')';
   if (v.is == verdict::kind::has_no_place) {
-    return make_error_code(errc::server_refused, "the numbers of " + s.folder +
-                                                     " are used up: its nodes are not in order any more. ZooKeeper begins anew when it is made anew: "
-                                                     "remove it, when nobody holds this lock" +
+    return make_error_code(errc::server_refused, "the node numbers of " + s.folder +
+                                                     " are used up, so the order of its nodes is lost: remove the folder when no client holds "
+                                                     "this lock; then the numbers start again" +
                                                      lock);
   }
   if (v.is == verdict::kind::owner_is_away) {
-    return make_error_code(errc::not_supported,
-                           "in ZooKeeper an owner nests within one client only, and this one is at another: " + std::string{v.whose} + lock);
+    return make_error_code(errc::not_supported, "in ZooKeeper an owner nests within one client only, and this one belongs to another client: " +
+                                                    std::string{v.whose} + lock);
   }
   auto const other = read_node_name(v.whose);
   return make_error_code(errc::wrong_type, "the name is that of " + std::string{other ? kind_in_words(other->terms) : "another kind of lock"} +

@@ -64,7 +64,7 @@ void session::connected(time_point now) {
 void session::greeted(connect_response const& c, time_point now) {
   if (state_ != state::greeting) return;
   if (c.timeout_ms <= 0 || c.session == 0) {
-    if (std::exchange(id_, 0) == 0) return drop("the server gives no session", now);
+    if (std::exchange(id_, 0) == 0) return drop("the server granted no session", now);
     password_.clear();
     last_seen_ = 0;
     deadline_ = time_point::min();
@@ -193,7 +193,7 @@ void session::settle(step of, reply const& r, time_point now) {
   }
   if (of == step::read_root && r.what == status::ok) {
     auto const* const root = std::get_if<data>(&r.content);
-    if (root == nullptr) return drop("an answer of another kind than was asked for", now);
+    if (root == nullptr) return drop("an answer of the wrong kind", now);
     if (birth_ == 0 || !CONCH_MUTANT(birth_kept)) birth_ = root->node.created_ms * 1000 - protocol::fence_epoch_us;
     if (has_own_node_) return open(now);
     return write(step::make_folder, create{root_ + "/.clients", {}, node_kind::persistent, who()}, now);
@@ -295,7 +295,7 @@ void session::write(step of, request const& r, time_point now) {
 
 void session::answered(reply const& r, time_point now) {
   if (state_ != state::settling && state_ != state::open) return;
-  if (unanswered_.empty()) return drop("an answer to nothing", now);
+  if (unanswered_.empty()) return drop("an unexpected answer", now);
   last_seen_ = std::max(last_seen_, r.zxid);
   if (refusal const row = refusal_of(r.what); row.then == remedy::reconnect) return drop(row.words, now);
   unanswered const one = unanswered_.front();

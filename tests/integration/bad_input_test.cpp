@@ -220,8 +220,8 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
             }},
            {"renew_every", [](config& c) { c.renew_every = 16s; }},
            {"renew_every", [](config& c) { c.renew_every = -1s; }},
-           {"renew_every must be 0, or 10 ms to 15 s (half of the lease), and not 1 ns", [](config& c) { c.renew_every = 1ns; }},
-           {"renew_every must be 0, or 10 ms to 15 s (half of the lease), and not 15001 ms", [](config& c) { c.renew_every = 15001ms; }},
+           {"renew_every must be 0, or 10 ms to 15 s (half of the lease), got 1 ns", [](config& c) { c.renew_every = 1ns; }},
+           {"renew_every must be 0, or 10 ms to 15 s (half of the lease), got 15001 ms", [](config& c) { c.renew_every = 15001ms; }},
            {"stop_margin", [](config& c) { c.stop_margin = -1s; }},
            {"max_hold", [](config& c) { c.max_hold = 0s; }},
            {"local_slice", [](config& c) { c.local_slice = 31s; }},
@@ -235,33 +235,33 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
            {"reconnect_min", [](config& c) { c.reconnect_min = 0ms; }},
            {"reconnect_max", [](config& c) { c.reconnect_max = 1ms; }},
            {"keep_alive", [](config& c) { c.keep_alive = -1s; }},
-           {"keep_alive must be 0, or 10 ms to 1 d, and not 1 ns", [](config& c) { c.keep_alive = 1ns; }},
+           {"keep_alive must be 0, or 10 ms to 1 d, got 1 ns", [](config& c) { c.keep_alive = 1ns; }},
            {"keep_alive", [](config& c) { c.keep_alive = 25h; }},
-           {"lease must be 100 ms to 1 d, and not 99999 us", [](config& c) { c.lease = 99999us; }},
+           {"lease must be 100 ms to 1 d, got 99999 us", [](config& c) { c.lease = 99999us; }},
            {"min_server_uptime",
             [](config& c) {
               c.url = "redlock://a,b,c";
               c.quorum.min_server_uptime = duration::max();
             }},
-           {"quorum.votes_needed must be 0, or 2 to 3 (a majority to all of the servers), and not 4",
+           {"quorum.votes_needed must be 0, or 2 to 3 (a majority to all of the servers), got 4",
             [](config& c) {
               c.url = "redlock://a,b,c";
               c.quorum.votes_needed = 4;
             }},
-           {"offline_timeout must be 0 to 30 d, and not 31 d", [](config& c) { c.offline_timeout = 24h * 31; }},
-           {"reconnect_max must be 1 h to 1 h (not less than reconnect_min), and not 2 h",
+           {"offline_timeout must be 0 to 30 d, got 31 d", [](config& c) { c.offline_timeout = 24h * 31; }},
+           {"reconnect_max must be 1 h to 1 h (not less than reconnect_min), got 2 h",
             [](config& c) {
               c.reconnect_min = 1h;
               c.reconnect_max = 2h;
             }},
-           {"client_name must have 1 to 64 characters, and not 0", [](config& c) { c.client_name = ""; }},
-           {"client_name must have 1 to 64 characters, and not 65", [](config& c) { c.client_name = std::string(65, 'n'); }},
+           {"client_name must have 1 to 64 characters, got 0", [](config& c) { c.client_name = ""; }},
+           {"client_name must have 1 to 64 characters, got 65", [](config& c) { c.client_name = std::string(65, 'n'); }},
            {"byte 32 at 3", [](config& c) { c.client_name = "two words"; }},
            {"byte 195 at 1", [](config& c) { c.client_name = "d\xc3\xa9j\xc3\xa0"; }},
            {"client_name", [](config& c) { c.client_name = "two words"; }},
            {"client_name", [](config& c) { c.client_name = "line\n"; }},
-           {"key_prefix must have 1 to 64 characters, and not 0", [](config& c) { c.key_prefix = ""; }},
-           {"key_prefix must have 1 to 64 characters, and not 65", [](config& c) { c.key_prefix = std::string(65, 'n'); }},
+           {"key_prefix must have 1 to 64 characters, got 0", [](config& c) { c.key_prefix = ""; }},
+           {"key_prefix must have 1 to 64 characters, got 65", [](config& c) { c.key_prefix = std::string(65, 'n'); }},
            {"without spaces and braces, and has byte 123 at 1", [](config& c) { c.key_prefix = "a{b}"; }},
            {"byte 32 at 1", [](config& c) { c.key_prefix = "a b"; }},
        }) {
@@ -274,7 +274,7 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
   client c{w.ctx.get_executor(), server().url()};
   std::string what;
   EXPECT_EQ(error_of([&] { mutex(c, "m", {.lease = 99ms}); }, &what), errc::invalid_config);
-  EXPECT_SAYS(what, "lock_options::lease must be 100 ms to 1 d, and not 99 ms");
+  EXPECT_SAYS(what, "lock_options::lease must be 100 ms to 1 d, got 99 ms");
   client voted_for{w.ctx.get_executor(), "redlock://a,b,c"};
   EXPECT_EQ(error_of([&] { mutex(voted_for, "m", {.lease = 499ms}); }, &what), errc::invalid_config);
   EXPECT_SAYS(what, "lock_options::lease must not be shorter than quorum_config::vote_claim (500 ms), and is 499 ms");
@@ -282,11 +282,11 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
   EXPECT_EQ(error_of([&] { mutex(c, "m", {.lease = 25h}); }, &what), errc::invalid_config);
   EXPECT_EQ(error_of([&] { mutex(c, "m", {.max_hold = 0s}); }, &what), errc::invalid_config);
   EXPECT_SAYS(what, "max_hold");
-  EXPECT_SAYS(what, "1 ms, and not 0");
+  EXPECT_SAYS(what, "1 ms, got 0");
   EXPECT_EQ(error_of([&] { semaphore(c, "s", 0); }, &what), errc::invalid_config);
-  EXPECT_SAYS(what, "the permits of a semaphore must be 1 to 1000000, and not 0");
+  EXPECT_SAYS(what, "the permits of a semaphore must be 1 to 1000000, got 0");
   EXPECT_EQ(error_of([&] { striped_mutex(c, "s", 1001); }, &what), errc::invalid_config);
-  EXPECT_SAYS(what, "1 to 1000, and not 1001");
+  EXPECT_SAYS(what, "1 to 1000, got 1001");
 }
 
 TEST_F(BadInput, TheLimitsOfSettingsThemselvesAreAccepted) {

@@ -161,7 +161,7 @@ TEST(FirstErrors, UrlsThatAreNearlyRightSayWhatWasMeant) {
     return words;
   };
   EXPECT_NE(said("redis://a,b,c").find("did you mean redlock://"), std::string::npos);
-  EXPECT_NE(said("REDIS://127.0.0.1").find("small letters"), std::string::npos);
+  EXPECT_NE(said("REDIS://127.0.0.1").find("lower case"), std::string::npos);
   EXPECT_NE(said("redis://user:p/ss@host").find("%2F"), std::string::npos);
 }
 

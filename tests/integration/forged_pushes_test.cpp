@@ -269,7 +269,7 @@ TEST_F(ForgedFloods, OfGrantsThatNobodyAskedForAreGivenBackAHundredASecond) {
     co_await until(all, "all of them");
     auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(clock::now() - began).count() + 2;
     EXPECT_LE(c.stats().scripts - before, static_cast<std::uint64_t>(100 * seconds + 20));
-    EXPECT_TRUE(log.contains("somebody else publishes to our channel")) << *log.text;
+    EXPECT_TRUE(log.contains("another user publishes to our channel")) << *log.text;
     auto const clean = [&] { return c.stats().cleanups_pending == 0; };
     co_await until(clean, "given back");
     bool const was_held = co_await h.async_release();

@@ -284,7 +284,7 @@ TEST_F(Observer, AnExceptionGoesToTheLogAndHarmsNothing) {
     };
     w.run(body);
     EXPECT_TRUE(log.contains("the observer has thrown: boom")) << *log.text;
-    EXPECT_TRUE(log.contains("the observer has thrown something that is no std::exception")) << *log.text;
+    EXPECT_TRUE(log.contains("the observer threw something other than a std::exception")) << *log.text;
     EXPECT_TRUE(log.contains("the observer has thrown: at the end")) << *log.text;
   }
 }

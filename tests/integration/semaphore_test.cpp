@@ -309,7 +309,7 @@ TEST_F(Semaphore, ACountThatNobodyCouldEverHaveIsRefusedAtOnceWithMemberAndNumbe
       auto result = co_await s.async_acquire(count, as_tuple);
       error_code const ec = std::get<0>(result);
       EXPECT_EQ(ec, errc::invalid_config) << ec.message();
-      EXPECT_TRUE(ec.message().starts_with("invalid configuration: count must be 1 to 1000000 permits, and not " + std::to_string(count)))
+      EXPECT_TRUE(ec.message().starts_with("invalid configuration: count must be 1 to 1000000 permits, got " + std::to_string(count)))
           << ec.message();
     }
     EXPECT_EQ(a.stats().scripts, 0u);
@@ -537,7 +537,7 @@ TEST_F(Semaphore, ALimitThatMakesNoSenseIsRefused) {
     for (std::uint32_t const permits : {0u, 1'000'001u}) {
       auto const answer = co_await s.async_set_permits(permits, as_tuple);
       EXPECT_EQ(std::get<0>(answer), errc::invalid_config) << std::get<0>(answer).message();
-      EXPECT_NE(std::get<0>(answer).message().find("and not " + std::to_string(permits)), std::string::npos);
+      EXPECT_NE(std::get<0>(answer).message().find("got " + std::to_string(permits)), std::string::npos);
     }
     EXPECT_EQ(a.stats().scripts, 0u);
   };

@@ -450,7 +450,7 @@ TEST(Sentinel, ThatAreAllGoneChangeNothingWhileTheMasterAnswers) {
     co_await until(both, "connections to both");
     all.sentinel(0).kill();
     all.sentinel(1).kill();
-    std::string const words = "no Sentinel can be reached; goes on with the master 'm'";
+    std::string const words = "no Sentinel can be reached; still using the master 'm'";
     auto const told = [&] { return log.contains(words); };
     co_await until(told, "the line in the log");
     bool const was_held = co_await h.async_release();

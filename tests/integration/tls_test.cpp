@@ -417,7 +417,7 @@ TEST_F(Tls, D34ReplacedFilesAreUsedFromTheNextConnectionOn) {
     // Half of it: the certificate and its key do not fit.
     files.replace("now.crt", "new-client.crt");
     between.drop();
-    auto const bad = [&] { return log.contains("goes on with the files of before: tls.key_file"); };
+    auto const bad = [&] { return log.contains("still using the previous files: tls.key_file"); };
     co_await until(bad, "a line about the files");
     {
       hold h = co_await m.async_acquire();

@@ -41,8 +41,10 @@ std::vector<kind_of_world> make_every_world() {
   std::vector<kind_of_world> all;
   all.push_back(of_plans("one server, mutex", make_plan));
   all.push_back(of_plans("one server, multi", make_multi_plan));
-  for (auto const& [kind, name] :
-       {std::pair{permit_kind::semaphore, "semaphore"}, {permit_kind::shared, "shared"}, {permit_kind::segments, "striped"}, {permit_kind::reentrant, "reentrant"}}) {
+  for (auto const& [kind, name] : {std::pair{permit_kind::semaphore, "semaphore"},
+                                   {permit_kind::shared, "shared"},
+                                   {permit_kind::segments, "striped"},
+                                   {permit_kind::reentrant, "reentrant"}}) {
     all.push_back(of_plans(std::string{"one server, "} + name, [kind = kind](std::uint64_t seed) { return make_permits_plan(seed, kind); }));
     all.push_back(of_plans(std::string{"synced, "} + name, [kind = kind](std::uint64_t seed) { return make_synced_permits_plan(seed, kind); }));
   }

@@ -344,7 +344,7 @@ TEST_F(EngineAcquire, SaysOfWhichLockTheFenceIs) {
 TEST_F(EngineAcquire, DropsAConnectionThatAnswersWhatWasNotAsked) {
   start_connected();
   remote->answered({fault::none, {}, {}}, now);
-  EXPECT_EQ(dropped(), texts{"an answer to nothing"});
+  EXPECT_EQ(dropped(), texts{"an unexpected answer"});
 }
 
 TEST_F(EngineAcquire, IsRefusedByAClosedClient) {

@@ -179,7 +179,7 @@ TEST(SentinelTalk, FailsWithTheReason) {
            {"+OK\r\n", "7: the answer to HELLO is not a map"},
            {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + "*1\r\n" + bulk("a"), "7: the answer is not the address of a master"},
            {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + at("a", "0"), "7: the answer is not the address of a master"},
-           {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + at("a") + bulk("more"), "7: one reply too many"},
+           {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + at("a") + bulk("more"), "7: an unexpected reply"},
        }) {
     conversation c;
     c.talk.begin(sentinel_with("", ""), "conch");

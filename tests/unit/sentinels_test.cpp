@@ -201,7 +201,7 @@ TEST(Sentinels, ThatAreAllSilentChangeNothing) {
   EXPECT_EQ(w.failed(2), "");
   w.failed(0);
   w.failed(2);
-  EXPECT_EQ(w.log, lines{"no Sentinel can be reached; goes on with the master 'm' at a:6379"});
+  EXPECT_EQ(w.log, lines{"no Sentinel can be reached; still using the master 'm' at a:6379"});
   EXPECT_EQ(w.where(), "a:6379");
   w.connected(1);
   w.failed(1);

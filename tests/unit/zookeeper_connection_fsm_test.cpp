@@ -156,7 +156,7 @@ TEST_F(ZookeeperConnection, AnAnswerToSomethingElseIsMalformed) {
   fsm.go_on();
   done();
   hear(answer_to(2));
-  EXPECT_EQ(take_told(), texts{"malformed: this server does not speak ZooKeeper's protocol: an answer to something else than was asked"});
+  EXPECT_EQ(take_told(), texts{"malformed: this server does not speak ZooKeeper's protocol: an answer to another request than was sent"});
   EXPECT_EQ(done(), texts{"close"});
 }
 

@@ -155,7 +155,7 @@ TEST_F(ZookeeperRefusals, WithoutTheRootAConnectionIsMadeAnewForItMakesTheRoot) 
   ask_for_a_new_folder();
   error(status::no_node);  // what is above the folder
   EXPECT_FALSE(line->connected());
-  EXPECT_EQ(take_sent(), texts{"drop: somebody has removed /conch"});
+  EXPECT_EQ(take_sent(), texts{"drop: the root was removed: /conch"});
 }
 
 TEST_F(ZookeeperRefusals, WhatTheServerCannotDoNowIsAskedForAgainWithinTheWait) {

@@ -30,7 +30,7 @@ std::string cluster_talk::question() {
 cluster_talk::progress cluster_talk::heard(std::span<resp::node const> message, bool is_push, time_point now) {
   if (is_push) return unanswered_ == 0 ? progress::good : progress::greeting;
   if (!std::exchange(greeted_, true)) return hello(message);
-  if (unanswered_ == 0) return fail(protocol::fault::malformed, "one reply too many");
+  if (unanswered_ == 0) return fail(protocol::fault::malformed, "an unexpected reply");
   --unanswered_;
   if (is_error(message)) return fail(classify(message[0].text), readable(message[0].text));
   auto const all = read_slots(message, where_);

@@ -145,7 +145,7 @@ void sentinels::failed(std::size_t number, fault what, std::string_view why) {
   bool const none = std::none_of(all_.begin(), all_.end(), [](sentinel const& one) { return one.is_connected; });
   if (none && master_ && !is_pending() && !std::exchange(told_of_silence_, true)) {
     log(log_level::warning,
-        "no Sentinel can be reached; goes on with the master '" + server_.master + "' at " + host_and_port(master_->host, master_->port));
+        "no Sentinel can be reached; still using the master '" + server_.master + "' at " + host_and_port(master_->host, master_->port));
   }
 }
 

@@ -101,7 +101,7 @@ sentinel_talk::progress sentinel_talk::understood(message_nodes message, bool is
     if (subscribed) expected_.pop_front();
     return unchanged;
   }
-  if (expected_.empty()) return fail(protocol::fault::malformed, "one reply too many");
+  if (expected_.empty()) return fail(protocol::fault::malformed, "an unexpected reply");
   reply const what = expected_.front();
   expected_.pop_front();
   return answer(what, message);
