@@ -169,6 +169,7 @@ void server::cleanup_refused(cleanup& c, in_flight const& r, answer const& a, ti
       place* const one = &s;
       if (client_.servers->renewed_elsewhere(*this, {.places = {&one, 1}}, a.words, now)) return;
     }
+    note_once(a.words);  // nobody else may ask this server for a while
     ++c.refusals;
     c.refused = to_error(a.what, a.words);
     constexpr milliseconds least{25};

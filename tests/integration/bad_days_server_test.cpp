@@ -198,7 +198,7 @@ TEST_F(BadDaysOfTheServer, ForgottenScriptsAreSentAgainAtEveryStep) {
     auto const granted = [&] { return next.valid(); };
     co_await until(granted, "handed over");
     probe.command({"SCRIPT", "FLUSH"});
-    auto r = co_await a.async_acquire({.wait = 40ms}, as_tuple);
+    auto r = co_await a.async_acquire({.wait = short_wait}, as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::timed_out);
     EXPECT_EQ(in_line(probe, "scripts"), 0);
     probe.command({"SCRIPT", "FLUSH"});

@@ -66,7 +66,7 @@ TEST_P(EveryServer, ATryOfABusyOneIsNoErrorAndAWaitEndsInTime) {
     hold h = co_await kind().acquire(one, name("busy"));
     hold busy = co_await kind().try_acquire(two, name("busy"));
     EXPECT_FALSE(busy);
-    acquire_options const briefly{.wait = 50ms};
+    acquire_options const briefly{.wait = short_wait};
     auto r = co_await kind().acquire(two, name("busy"), briefly, {}, as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::timed_out) << std::get<0>(r).message();
     auto const left = in_lines("busy", 0);

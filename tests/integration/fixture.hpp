@@ -96,6 +96,10 @@ class world {
   steady::time_point until_;
 };
 
+/// A `.wait` that is meant to end in `timed_out`. On a loaded machine a healthy server needs part of it to answer; a shorter wait would end in
+/// `unreachable`.
+constexpr auto short_wait = std::chrono::seconds{1};
+
 inline asio::awaitable<void> pause_for(std::chrono::nanoseconds d) {
   asio::steady_timer timer{co_await asio::this_coro::executor, d};
   co_await timer.async_wait(asio::use_awaitable);

@@ -64,13 +64,13 @@ TEST_P(LockBasics, AWaitEndsWhenItsTimeIsOver) {
     mutex theirs{two, "timed"};
     hold h = co_await mine.async_acquire();
     auto const began = steady::now();
-    auto r = co_await theirs.async_acquire({.wait = 80ms}, as_tuple);
+    auto r = co_await theirs.async_acquire({.wait = short_wait}, as_tuple);
     auto& [ec, got] = r;
     EXPECT_EQ(ec, errc::timed_out) << ec.message();
     EXPECT_FALSE(got);
-    EXPECT_GE(steady::now() - began, 80ms);
+    EXPECT_GE(steady::now() - began, short_wait);
     EXPECT_EQ(in_line(server(), "timed"), 0);
-    auto second = co_await mine.async_acquire({.wait = 20ms}, as_tuple);
+    auto second = co_await mine.async_acquire({.wait = short_wait}, as_tuple);
     EXPECT_EQ(std::get<0>(second), errc::timed_out);
     EXPECT_EQ(two.stats().timeouts, 1u);
     EXPECT_TRUE(h.valid());

@@ -157,7 +157,7 @@ TEST_F(Many, AMultiLockOf150TakesThreeScriptsAndStopsAtABusyOne) {  // P10
     mutex busy{other, "of many 1100"};
     hold rival = co_await busy.async_acquire();
     auto const fence_of_last = probe.command({"GET", fence_key("of many 1149")});
-    auto late = co_await all.async_acquire({.wait = 300ms}, as_tuple);
+    auto late = co_await all.async_acquire({.wait = short_wait}, as_tuple);
     EXPECT_EQ(std::get<0>(late), errc::timed_out);
     EXPECT_EQ(probe.command({"GET", fence_key("of many 1149")}), fence_of_last) << "what is behind the busy one is not touched";
     co_await rival.async_release();

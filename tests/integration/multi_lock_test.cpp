@@ -149,7 +149,7 @@ TEST_F(MultiLock, OfSeveralClientsEachIsTriedByItsOwn) {
     co_await h.async_release();
     mutex busy{c, "here 3"};
     hold first = co_await busy.async_acquire();
-    acquire_options const briefly{.wait = 50ms};
+    acquire_options const briefly{.wait = short_wait};
     auto result = co_await all.async_acquire(briefly, as_tuple);
     EXPECT_EQ(std::get<0>(result), errc::timed_out) << std::get<0>(result).message();
     redis_probe there{second};
@@ -225,7 +225,7 @@ TEST_F(MultiLock, OneTimeForAllAndNothingIsKeptAfterIt) {
     mutex busy{other, "late b"};
     hold h = co_await busy.async_acquire();
     multi_lock all = of(c, named("late a", "late b", "late c"));
-    acquire_options const briefly{.wait = 80ms};
+    acquire_options const briefly{.wait = short_wait};
     auto const began = steady::now();
     auto result = co_await all.async_acquire(briefly, as_tuple);
     EXPECT_EQ(std::get<0>(result), errc::timed_out) << std::get<0>(result).message();

@@ -213,7 +213,7 @@ TEST_F(Observer, IsToldOfALossAndOfATimeOut) {
     co_await seen(*mine.saw, "forced", "waiting, granted answered, lost");
     co_await h.async_release(as_tuple);
     hold again = co_await theirs.async_acquire();
-    auto r = co_await m.async_acquire({.wait = 30ms}, as_tuple);
+    auto r = co_await m.async_acquire({.wait = short_wait}, as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::timed_out);
     auto const told = [&] { return mine.saw->of("forced").size() >= 6; };
     co_await until(told, "the time-out");
@@ -438,7 +438,7 @@ TEST_F(Observer, TopKCountsTheLocksThatAreWaitedForMost) {
     mutex theirs{other, "slow"};
     mutex m{c, "slow"};
     hold held = co_await theirs.async_acquire();
-    auto r = co_await m.async_acquire({.wait = 60ms}, as_tuple);
+    auto r = co_await m.async_acquire({.wait = short_wait}, as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::timed_out);
     co_await held.async_release();
     hold h = co_await m.async_acquire();
@@ -448,7 +448,7 @@ TEST_F(Observer, TopKCountsTheLocksThatAreWaitedForMost) {
     EXPECT_EQ(locks[0].name, "slow");
     EXPECT_EQ(locks[0].grants, 1u);
     EXPECT_EQ(locks[0].refusals, 1u);
-    EXPECT_GE(locks[0].wait, 60ms);
+    EXPECT_GE(locks[0].wait, short_wait);
     EXPECT_NE(to_prometheus(c.stats()).find("conch_lock_grants_total{lock=\"slow\"} 1\n"), std::string::npos);
     EXPECT_TRUE(other.stats().locks.empty());
     EXPECT_EQ(to_prometheus(other.stats()).find("slow"), std::string::npos);

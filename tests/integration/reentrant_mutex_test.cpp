@@ -180,7 +180,7 @@ TEST_F(ReentrantMutex, ATimeOutAndACancellationLeaveTheLine) {
     reentrant_mutex m{c, "impatient"};
     owner me, you;
     reentrant_hold h = co_await m.async_acquire(me);
-    acquire_options const briefly{.wait = 50ms};
+    acquire_options const briefly{.wait = short_wait};
     auto late = co_await m.async_acquire(you, briefly, as_tuple);
     EXPECT_EQ(std::get<0>(late), errc::timed_out) << std::get<0>(late).message();
     asio::cancellation_signal signal;

@@ -162,7 +162,7 @@ TEST_F(Rights, OfTheGuideAreEnoughForEverything) {
     multi_hold held = co_await all.async_acquire();
     hold const busy = co_await ones.async_try_acquire();
     EXPECT_FALSE(busy);
-    auto const tried = co_await ones.async_acquire({.wait = 20ms}, as_tuple);
+    auto const tried = co_await ones.async_acquire({.wait = short_wait}, as_tuple);
     EXPECT_EQ(std::get<0>(tried), errc::timed_out);
     lock_status const seen = co_await ones.async_inspect();
     EXPECT_EQ(seen.holders.size(), 1u);

@@ -250,7 +250,7 @@ TEST_F(Semaphore, WhoeverLeavesTheHeadOfTheLineLetsTheOthersPass) {
     client a{w.ctx.get_executor(), steady_config(server())};
     semaphore s{a, "impatient", 3};
     hold held = co_await s.async_acquire(2);
-    acquire_options const briefly{.wait = 80ms};
+    acquire_options const briefly{.wait = short_wait};
     error_code large_ended;
     s.async_acquire(3, briefly, [&](error_code ec, hold) { large_ended = ec; });
     auto const first = [&] { return in_line(probe, "impatient") == 1; };

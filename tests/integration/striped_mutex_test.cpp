@@ -150,7 +150,7 @@ TEST_F(StripedMutex, TheTimeOfWithAnySegmentIsForAllVisitsTogether) {
     striped_mutex m{c, "hurried", 2};
     hold kept = co_await m.async_acquire_any();
     auto visit = [&](hold&) -> asio::awaitable<segment_verdict> { co_return segment_verdict::not_enough; };
-    acquire_options const briefly{.wait = 50ms};
+    acquire_options const briefly{.wait = short_wait};
     error_code ended;
     try {
       co_await with_any_segment(m, briefly, visit);

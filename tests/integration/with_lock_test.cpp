@@ -84,7 +84,7 @@ TEST_P(WithLock, ThrowsTheErrorOfTheAcquire) {
     };
     error_code seen;
     try {
-      co_await with_lock(m, {.wait = 30ms}, never);
+      co_await with_lock(m, {.wait = short_wait}, never);
     } catch (boost::system::system_error const& e) {
       seen = e.code();
     }

@@ -336,7 +336,7 @@ TEST_F(PostgresqlTroubles, AStandbyIsRefusedAndUsedWhenItIsPromoted) {
     mutex m{here, "promoted"};
     hold tried = co_await m.async_try_acquire();  // waits for a connection
     EXPECT_FALSE(tried.valid());
-    auto r = co_await m.async_acquire({.wait = 300ms}, as_tuple);
+    auto r = co_await m.async_acquire({.wait = short_wait}, as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::timed_out) << std::get<0>(r).message();
   };
   w.run(body, 150s);
