@@ -505,6 +505,7 @@ void cohort::finish(acquisition& a, acquired how, error_code why, time_point now
 
 /// The one place where the cohort words an error.
 error_code cohort::told(failed_task::kind what, error_code why, std::string_view name, duration after) const {
+  if (!why) return why;
   if (why == errc::unreachable && cause_of(why).empty()) why = backend_->no_answer();
   return explained(why, {what, name, where_, after});
 }
