@@ -461,7 +461,7 @@ TEST_F(Observer, TopKHasABound) {
   settings.top_k = 101;
   std::string what;
   EXPECT_EQ(error_of([&] { client{w.ctx.get_executor(), settings}; }, &what), errc::invalid_config);
-  EXPECT_NE(what.find("top_k must be 0 to 100, and not 101"), std::string::npos) << what;
+  EXPECT_NE(what.find("top_k must be 0 to 100, got 101"), std::string::npos) << what;
 }
 
 }  // namespace

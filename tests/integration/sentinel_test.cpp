@@ -382,7 +382,7 @@ TEST(Sentinel, SettingsThatDoNotFitAreRefusedByTheirNames) {
            {"master_name is 'n', and the URL names 'm'", [](config& c) { c.master_name = "n"; }},
            {"master_name must consist", [](config& c) { c.url = "redis-sentinel://a", c.master_name = "a b"; }},
            {"sentinel_username needs sentinel_password", [](config& c) { c.sentinel_username = "u"; }},
-           {"sentinel_tls is set, and the Sentinels", [](config& c) { c.sentinel_tls.emplace(); }},
+           {"sentinel_tls is set, but the Sentinels", [](config& c) { c.sentinel_tls.emplace(); }},
            {"sentinel_tls.key_file needs sentinel_tls.cert_file",
             [](config& c) { c.sentinels_over_tls = true, c.sentinel_tls.emplace().key_file = "k"; }},
            {"tls is set", [](config& c) { c.tls.ca_file = "x"; }},

@@ -307,7 +307,7 @@ TEST_F(SyncReplicas, IsRefusedWhereThereAreNone) {
   config many;
   many.sync_replicas = 101;
   EXPECT_EQ(error_of([&] { client c{w.ctx.get_executor(), many}; }, &what), errc::invalid_config);
-  EXPECT_NE(what.find("sync_replicas must be 0 to 100, and not 101"), std::string::npos) << what;
+  EXPECT_NE(what.find("sync_replicas must be 0 to 100, got 101"), std::string::npos) << what;
   config no_time;
   no_time.sync_replicas = 1;
   no_time.sync_timeout = 0ms;
