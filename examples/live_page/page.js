@@ -35,21 +35,23 @@ if (given) {
 
 function waiting(s) { return s.workers.reduce((sum, w) => sum + w.waiting, 0); }
 
+function isDown(s) { return s.seen.trouble !== "" && !s.servers.some((one) => one.up); }
+
 /// One holder at most: a worker, or, if no worker holds the lock, another client that the server names.
 function sentence(s) {
   const n = waiting(s);
-  const queue = n === 0 ? "Nobody waits." : n === 1 ? "1 worker waits." : `${n} requests wait.`;
+  const queue = n === 0 ? "No worker waits." : n === 1 ? "1 worker waits." : `${n} requests wait.`;
   const w = s.workers[s.holder - 1];
   if (s.holder && w.stopped) {
     return `Worker ${s.holder} (process ${w.process}) holds the lock with token ${s.fence}, but is frozen and cannot renew it. ${queue}`;
   }
-  if (s.with.runs) return `The workers pass the lock on, too fast to name each holder. The latest token is ${s.fence}. ${queue}`;
+  if (s.with.runs && !isDown(s)) return `The workers pass the lock on, too fast to name each holder. The latest token is ${s.fence}. ${queue}`;
   if (s.holder) return `Worker ${s.holder} (process ${w.process}) holds the lock for ${(s.held_ms / 1000).toFixed(1)} s with token ${s.fence}. ${queue}`;
-  if (s.seen.trouble && !s.servers.some((one) => one.up)) return `The lock's server does not answer: ${s.seen.trouble}. ${queue}`;
+  if (isDown(s)) return `The lock's server does not answer. No worker gets the lock until it does. ${queue}`;
   if (s.seen.holder && !s.seen.holder.startsWith("worker ") && BigInt(s.seen.fence) > BigInt(s.fence)) {
     return `${named(s.seen.holder)} holds the lock with token ${s.seen.fence}. ${s.seen.waiting} in the queue.`;
   }
-  return `Nobody holds the lock. ${queue}`;
+  return `The lock is free. ${queue}`;
 }
 
 /// Ids of clients are long; their first digits tell them apart.
@@ -69,6 +71,8 @@ function showNow(s) {
   put("lock", s.lock);
   put("kept_by", s.kept_by);
   put("sentence", sentence(s));
+  at("sentence").classList.toggle("bad", isDown(s));
+  put("trouble", s.seen.trouble ? `The client says: ${s.seen.trouble}` : "");
   put("passed", number(s.passed));
   put("refused", number(s.refused));
   if (s.kill_command) put("kill-command", s.kill_command);
