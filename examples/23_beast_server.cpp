@@ -1,5 +1,5 @@
-// An HTTP server (Boost.Beast) whose handlers work under a lock, and give up when their client goes away: nobody stands in line for a browser
-// that was closed.
+// An HTTP server (Boost.Beast) whose handlers work under a lock. They answer 503 when the lock is not free in time, and give up when their
+// client goes away: no request waits for a browser that was closed.
 //
 //   example_23_beast_server [URL]       shows it with two clients of its own; the default is $CONCH_URL (the place for a password), else memory://
 //   example_23_beast_server URL PORT    serves at 127.0.0.1:PORT until it is ended: curl http://127.0.0.1:PORT/
@@ -35,12 +35,24 @@ namespace http = beast::http;
 using asio::ip::tcp;
 using namespace std::chrono_literals;
 
-// What a request is for.
-asio::awaitable<std::string> sell(conch::client& client) {
-  conch::mutex stock{client, "example:stock"};
+struct shop {
+  conch::client& client;
+  conch::duration patience = 2s;  // how long a request waits for the lock
+};
+
+// What a request is for. The answer is 503 when another client holds the lock for too long, and when the lock's server does not answer.
+asio::awaitable<http::response<http::string_body>> sell(shop const& s) {
+  http::response<http::string_body> response{http::status::ok, 11};
+  conch::mutex stock{s.client, "example:stock"};
   auto body = [](conch::hold& h) -> asio::awaitable<std::string> { co_return "sold with fence " + std::to_string(h.fence()) + '\n'; };
-  std::string answer = co_await conch::with_lock(stock, body);
-  co_return answer;
+  try {
+    response.body() = co_await conch::with_lock(stock, {.wait = s.patience}, body);
+  } catch (boost::system::system_error const& e) {
+    if (e.code() != conch::errc::timed_out && e.code() != conch::condition::unreachable) throw;
+    response.result(http::status::service_unavailable);
+    response.body() = std::string{e.what()} + '\n';
+  }
+  co_return response;
 }
 
 struct connection {
@@ -61,20 +73,19 @@ void watch(std::shared_ptr<connection> const& c) {
 }
 
 // One request and its answer.
-asio::awaitable<void> serve(std::shared_ptr<connection> c, conch::client& client) {
+asio::awaitable<void> serve(std::shared_ptr<connection> c, shop const& s) {
   beast::flat_buffer buffer;
   http::request<http::empty_body> request;
   c->stream.expires_after(10s);
   co_await http::async_read(c->stream, buffer, request, asio::use_awaitable);
-  c->stream.expires_never();  // `sell` takes as long as the line is
+  c->stream.expires_never();  // `sell` has a limit of its own
 
   watch(c);
-  std::string answer = co_await sell(client);
+  http::response<http::string_body> response = co_await sell(s);
   c->stream.socket().cancel();
 
-  http::response<http::string_body> response{http::status::ok, request.version()};
+  response.version(request.version());
   response.keep_alive(false);
-  response.body() = std::move(answer);
   response.prepare_payload();
   c->stream.expires_after(10s);
   co_await http::async_write(c->stream, response, asio::use_awaitable);
@@ -82,11 +93,11 @@ asio::awaitable<void> serve(std::shared_ptr<connection> c, conch::client& client
 
 using how_it_ended = std::function<void(std::exception_ptr)>;
 
-asio::awaitable<void> listen(tcp::acceptor& acceptor, conch::client& client, how_it_ended told) {
+asio::awaitable<void> listen(tcp::acceptor& acceptor, shop const& s, how_it_ended told) {
   for (;;) {
     tcp::socket peer = co_await acceptor.async_accept(asio::use_awaitable);
     auto const c = std::make_shared<connection>(std::move(peer));
-    asio::co_spawn(acceptor.get_executor(), serve(c, client), asio::bind_cancellation_slot(c->gone.slot(), told));
+    asio::co_spawn(acceptor.get_executor(), serve(c, s), asio::bind_cancellation_slot(c->gone.slot(), told));
   }
 }
 
@@ -99,8 +110,8 @@ class scene final : public conch::observer {
     ++what;
     changed_.cancel();
   }
-  asio::awaitable<void> until_one(int const& what) {
-    while (what == 0) {
+  asio::awaitable<void> until(int const& what, int wanted = 1) {
+    while (what < wanted) {
       auto waited = co_await changed_.async_wait(asio::as_tuple(asio::use_awaitable));
       (void)waited;
     }
@@ -111,49 +122,57 @@ class scene final : public conch::observer {
   asio::steady_timer changed_;
 };
 
-asio::awaitable<std::string> get(tcp::socket& to) {
+asio::awaitable<http::response<http::string_body>> get(tcp::endpoint server) {
+  tcp::socket to{co_await asio::this_coro::executor};
+  co_await to.async_connect(server, asio::use_awaitable);
   http::request<http::empty_body> request{http::verb::get, "/", 11};
   request.set(http::field::host, "localhost");
   co_await http::async_write(to, request, asio::use_awaitable);
   beast::flat_buffer buffer;
   http::response<http::string_body> response;
   co_await http::async_read(to, buffer, response, asio::use_awaitable);
-  co_return response.body();
+  co_return response;
 }
 
 asio::awaitable<bool> demonstrate(std::string url) {
   auto const executor = co_await asio::this_coro::executor;
   auto const seen = std::make_shared<scene>(executor);
   conch::client client{executor, conch::config{.url = url, .observer = seen}};
+  shop s{.client = client, .patience = 1h};
   conch::client elsewhere{executor, url};
   conch::mutex stock{elsewhere, "example:stock"};
   tcp::acceptor acceptor{executor, tcp::endpoint{asio::ip::address_v4::loopback(), 0}};
   auto told = [seen](std::exception_ptr why) { seen->count(why ? seen->gave_up : seen->answered); };
-  asio::co_spawn(executor, listen(acceptor, client, told), [seen](std::exception_ptr) { seen->count(seen->closed); });
+  asio::co_spawn(executor, listen(acceptor, s, told), [seen](std::exception_ptr) { seen->count(seen->closed); });
 
-  // Another process has the lock. A client asks, stands in line, and goes away.
+  // Another client holds the lock. A request waits, and its client goes away.
   conch::hold busy = co_await stock.async_acquire();
   tcp::socket impatient{executor};
   co_await impatient.async_connect(acceptor.local_endpoint(), asio::use_awaitable);
   std::string const request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   co_await asio::async_write(impatient, asio::buffer(request), asio::use_awaitable);
-  co_await seen->until_one(seen->in_line);
-  std::cout << "a request stands in line\n";
+  co_await seen->until(seen->in_line);
+  std::cout << "a request waits\n";
   impatient.close();
-  co_await seen->until_one(seen->gave_up);
-  std::cout << "its client went away, and the handler has given up\n";
+  co_await seen->until(seen->gave_up);
+  std::cout << "its client went away, and the handler gave up\n";
   bool const none_served = seen->answered == 0;
 
-  // One that waits is served.
+  // The lock is not free in time.
+  s.patience = 100ms;
+  http::response<http::string_body> const late = co_await get(acceptor.local_endpoint());
+  std::cout << late.result_int() << ' ' << late.body();
+
+  // It is free.
+  s.patience = 1h;
   co_await busy.async_release();
-  tcp::socket patient{executor};
-  co_await patient.async_connect(acceptor.local_endpoint(), asio::use_awaitable);
-  std::string const answer = co_await get(patient);
-  std::cout << answer;
-  co_await seen->until_one(seen->answered);
+  http::response<http::string_body> const sold = co_await get(acceptor.local_endpoint());
+  std::cout << sold.result_int() << ' ' << sold.body();
+  co_await seen->until(seen->answered, 2);
   acceptor.close();
-  co_await seen->until_one(seen->closed);
-  bool const as_expected = none_served && seen->gave_up == 1 && answer.starts_with("sold with fence ");
+  co_await seen->until(seen->closed);
+  bool const as_expected =
+      none_served && seen->gave_up == 1 && late.result() == http::status::service_unavailable && sold.body().starts_with("sold with fence ");
   co_return as_expected;
 }
 
@@ -163,11 +182,12 @@ int main(int argc, char** argv) try {
   asio::io_context context;
   if (argc > 2) {
     conch::client client{context.get_executor(), url};
+    shop const s{.client = client};
     tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(std::atoi(argv[2]))}};
     auto say = [](std::exception_ptr why) {
       if (why) std::cerr << "a request was not answered\n";
     };
-    asio::co_spawn(context, listen(acceptor, client, say), [](std::exception_ptr why) {
+    asio::co_spawn(context, listen(acceptor, s, say), [](std::exception_ptr why) {
       if (why) std::rethrow_exception(why);
     });
     context.run();
