@@ -104,7 +104,7 @@ class client {
   std::shared_ptr<detail::runtime> runtime_;
 };
 
-/// Told of the loss of a hold: why (errc::lost; errc::closed: the client was destroyed or closed), and the fencing token of the hold.
+/// Called with the loss of a hold: why (errc::lost; errc::closed: the client was destroyed or closed), and the fencing token of the hold.
 using lost_callback = std::function<void(error_code why, std::int64_t fence)>;
 
 /// What mutex and shared_mutex have in common: everything about one holder that is alone. It is a C++ TimedLockable.
@@ -139,12 +139,12 @@ class timed_lock {
   /// server does not answer; what it has asked for is taken back in the background. Throws: the errors of lock().
   [[nodiscard]] CONCH_API bool lock(std::stop_token stop);
 
-  /// Takes the lock if nobody holds it or waits for it. False: somebody does. It is one complete attempt, for which it connects if it
+  /// Takes the lock if it is free and no client waits for it; otherwise false. It is one complete attempt, for which it connects if it
   /// must: an unreachable server is not "false", but throws after config::offline_timeout. As with a std::mutex it may be false once
-  /// although nobody holds the lock: right after an unlock() which the server has not carried out yet. Throws: the errors of lock().
+  /// although the lock is free: right after an unlock() which the server has not carried out yet. Throws: the errors of lock().
   ///
-  /// One try waits: the last try of the thread failed, and the thread holds other locks through this client, with lesser names than this
-  /// one. It then stands in line for 20 ms, or four round trips if that is longer (at most 1 s). So two processes that call std::lock() in
+  /// A try waits in one case: the thread's last try failed, and the thread holds other locks of this client whose names sort before this
+  /// one. It then queues for 20 ms, or four round trips if that is longer (at most 1 s). So two processes that call std::lock() in
   /// opposite orders do not fail together again and again.
   [[nodiscard]] CONCH_API bool try_lock();
 
@@ -174,14 +174,14 @@ class timed_lock {
   [[nodiscard]] CONCH_API time_point deadline() const noexcept;  ///< As hold::deadline(): it moves on, so ask again instead of keeping a copy.
   [[nodiscard]] CONCH_API std::int64_t fence() const noexcept;   ///< As hold::fence().
 
-  /// Sets the function that is told of a loss, in place of the one before; empty: none. It counts for all holds of this object, also for
-  /// those of the present. It is called once for each hold that is lost, unless that is unlocked first.
+  /// Sets the function to call when a hold is lost, in place of the previous one; empty: none. It applies to all holds of this object, also to
+  /// the present ones. It is called once for each hold that is lost, unless that is unlocked first.
   ///
   /// `told` runs on the client's thread, which renews no lease and reads no answer meanwhile. It may set flags, request a stop, notify,
   /// log, unlock, and call valid(), fence() and on_lost(). It must return soon and must not throw: an exception ends the process. A call
   /// there that asks for a lock throws errc::would_deadlock.
   ///
-  /// When on_lost() or the destructor has returned, the function before is not called any more: both wait for the end of a call that
+  /// When on_lost() or the destructor has returned, the previous function is not called any more: both wait for the end of a call that
   /// runs, unless they are called in it. unlock() does not wait.
   CONCH_API void on_lost(lost_callback told);
 

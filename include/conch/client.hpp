@@ -58,7 +58,7 @@ class client {
       client(Context& context, Url const& url)
       : client{context.get_executor(), url} {}
 
-  /// The other goes on as another name of this client, and does not close it.
+  /// The moved-from object remains another name of this client, and does not close it.
   client(client&& other) noexcept : core_{other.core_}, closes_{std::exchange(other.closes_, false)} {}
   client& operator=(client&&) = delete;
 
@@ -82,7 +82,7 @@ class client {
   /// Completion signature: void(error_code)
   /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
   /// Per-operation cancellation: none.
-  /// Errors: errc::timed_out if the server did not confirm everything in time (the releases go on while the server answers);
+  /// Errors: errc::timed_out if the server did not confirm everything in time (the releases continue while the server answers);
   /// errc::closed if the client was closed before.
   /// Thread safety: as client.
   /// Round trips: those of the releases.

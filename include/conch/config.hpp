@@ -18,7 +18,7 @@
 namespace conch {
 
 class observer;
-/// A lock over several servers (docs/redlock.md). Each server gives one vote.
+/// A lock over several servers (docs/servers/redlock.md). Each server gives one vote.
 struct quorum_config {
   /// The URLs of 1 to 9 servers, instead of `config::url`. No two may be the same server.
   std::vector<std::string> servers{};
@@ -44,7 +44,7 @@ struct quorum_config {
 };
 
 /// How a connection over TLS (`rediss://`) is made. TLS 1.2 or newer. All files are PEM. The client looks at them before each connection and
-/// reads them again when they have changed; if it then cannot use them, it logs that and goes on with those of before.
+/// reads them again when they have changed; if it cannot use a new file, it logs that and keeps using the previous ones.
 struct tls_config {
   /// Certificates of the authorities to trust: a file, and a folder (as made by `openssl rehash`). Both empty: those of the system.
   std::string ca_file{};
@@ -58,7 +58,7 @@ struct tls_config {
   /// The name, or the address, that the certificate of the server must be for. Empty: the host of the URL.
   std::string server_name{};
 
-  /// False: any certificate is accepted, so whoever is on the way to the server can read and change everything. For tests only.
+  /// False: any certificate is accepted, so an attacker on the network can read and change everything. For tests only.
   bool verify = true;
 };
 
@@ -68,7 +68,7 @@ struct credentials {
   std::string password{};  ///< Never logged.
 
   /// How long they are good for, at least 10 ms. When nine tenths of it have passed the provider is called again, and its answer goes to the
-  /// server on the live connection (AUTH): holds and places in line are not touched. If that fails it is logged and tried again
+  /// server on the live connection (AUTH); holds and places in the queue stay. If that fails it is logged and tried again
   /// `config::reconnect_max` later. duration::max(): until the connection ends.
   duration refresh_after = duration::max();
 };
@@ -78,15 +78,15 @@ struct credentials {
 using credentials_handler = std::function<void(error_code, credentials)>;
 
 /// Called before each connection, and when `credentials::refresh_after` is near, with the URL of the server without its password. It runs on a
-/// thread of the io_context and must not block. What it starts, such as a request to a store of secrets, ends with a call of the handler, within
-/// `config::connect_timeout`. An exception counts as an error; its words are logged, so they must not contain a secret.
+/// thread of the io_context and must not block. Whatever it starts, such as a request to a secret store, must call the handler within
+/// `config::connect_timeout`. An exception counts as an error; its what() is logged, so it must not contain a secret.
 using credentials_provider = std::function<void(std::string const& server, credentials_handler done)>;
 
 /// For a lock that ZooKeeper keeps (`zookeeper://`).
 struct zookeeper_config {
-  /// A hold's deadline moves when a message was answered, and a write was sent this long after that answer and was committed. It is for the time in
-  /// which a follower that is cut off from its leader still answers: twice the leader's pings, which are half a tick apart. 0 to 1 minute. A
-  /// session is at least four times as long, also where config::lease is shorter.
+  /// A hold's deadline moves when an answer has arrived, and a write that was sent this long after that answer was committed. It covers the time
+  /// in which a follower that is cut off from its leader still answers: two of the leader's pings, which are half a tick apart. 0 to 1 minute.
+  /// A session is at least four times as long, even if config::lease is shorter.
   duration session_margin = std::chrono::seconds{2};
 };
 
@@ -113,21 +113,21 @@ struct config {
   /// For `redis-sentinel://`: the name under which the Sentinels know the master. The URL can have it instead, as `?sentinelMasterId=NAME`.
   std::string master_name{};
 
-  /// User and password for the Sentinels; those of the URL are for the servers. Empty user: "default"; empty password: none.
+  /// User and password at the Sentinels; those of the URL are for the servers. Empty user: "default"; empty password: none.
   std::string sentinel_username{};
   std::string sentinel_password{};  ///< As `sentinel_username`. Never logged.
 
-  /// Are the Sentinels reached over TLS? Empty: as the servers are. And how? Empty: as `tls` and the URL say.
+  /// Whether the Sentinels are reached over TLS (empty: as the servers), and with which settings (empty: those of `tls` and the URL).
   std::optional<bool> sentinels_over_tls = std::nullopt;
   std::optional<tls_config> sentinel_tls = std::nullopt;  ///< As `sentinels_over_tls` says.
 
-  /// How often one of the Sentinels is asked whether the master is still the same. They also tell of a change by themselves, at once. Of a
-  /// Cluster: how often its map is asked for without a reason. Of a server that the URL names (`redis://NAME`, `postgresql://NAME`): how often the
-  /// name is looked up; if it means another server by now, the client goes there. 100 ms to 1 hour.
+  /// How often the client asks a Sentinel whether the master is still the same (Sentinels also announce a change), a Cluster for its map,
+  /// and the resolver for the address of a server that the URL names (`redis://NAME`, `postgresql://NAME`). If the name then means another
+  /// server, the client goes there. 100 ms to 1 hour.
   duration topology_refresh = std::chrono::seconds{10};
 
   /// Other addresses for servers than those that Sentinels or nodes of a Cluster name, for clients behind NAT: "host:port" to "host:port", up to
-  /// 1000. An IPv6 address stands in brackets. The addresses of the URL do not go through it.
+  /// 1000. IPv6 addresses are in brackets. The addresses of the URL are not replaced.
   std::map<std::string, std::string> address_map{};
 
   /// For several servers, which `quorum.servers` or a `redlock://` URL names.
@@ -154,23 +154,23 @@ struct config {
   /// At most the lease.
   duration local_slice = std::chrono::milliseconds{5};
 
-  /// How long a client that was handed the lock may stay silent before the next in line gets it. At least 50 ms; with a
+  /// How long a client that was handed the lock may stay silent before the next waiter gets it. At least 50 ms; with a
   /// shorter lease (of the client, or of the lock that it passes on), the lease. Several servers: see `quorum_config::vote_claim`.
   duration claim = std::chrono::seconds{3};
 
   /// True: the client asks the server before it believes a pushed grant. Without it, a user who may publish to `conch:*` and read the
-  /// keys of a lock can make a waiter believe for up to a claim that it has the lock. A hand-over takes 1.2 to 1.9 times as long.
+  /// keys of a lock can make a waiter believe for up to a claim that it holds the lock. A hand-over then takes 1.2 to 1.9 times as long.
   bool verify_pushes = false;
 
-  /// So many replicas of the server must have a grant before the hold is delivered, and each renewal before the deadline moves (WAIT).
-  /// 0: none, the server's word is enough. With all replicas of the server, whichever of them takes over knows every hold
-  /// (docs/deployments.md says which number is safe). It costs a second round trip and the replication, on a second connection to the
+  /// How many replicas of the server must have a grant before the hold is delivered, and a renewal before the deadline moves (WAIT).
+  /// 0: none. With all replicas of the server, every replica that may take over has every hold
+  /// (docs/servers/sentinel.md says which number is safe). It costs a second round trip and the replication, on a second connection to the
   /// server. Too few: the grant is given back and asked for again within `.wait`, and the acquire fails with errc::not_replicated. 0 to 100.
   /// Not with several servers, nor `memory://`.
   std::size_t sync_replicas = 0;
 
-  /// How long they have for that. At least 1 ms; it is lowered to `command_timeout` and to a third of the claim, so that there is time for a
-  /// second attempt.
+  /// How long the replicas may take for that. At least 1 ms; it is lowered to `command_timeout` and to a third of the claim, so that there is time
+  /// for a second attempt.
   duration sync_timeout = std::chrono::seconds{1};
 
   /// How long the server remembers the last fence of an unused lock: some 130 bytes for each name. 1 s to 30 days.
@@ -181,7 +181,7 @@ struct config {
   duration command_timeout = std::chrono::seconds{3};
 
   /// The limit for name look-up, connection, TLS handshake and greeting together. Several addresses of a name, hosts of a URL or seeds of a Cluster
-  /// share it, and a third of the lease: one that says nothing costs its share, and is tried last next time. 10 ms to 1 hour.
+  /// share it, and a third of the lease: one that does not answer costs its share, and is tried last next time. 10 ms to 1 hour.
   duration connect_timeout = std::chrono::seconds{5};
 
   /// How long an acquire waits for a server that cannot be reached before it fails with errc::unreachable. 0 to 30 days.
@@ -194,7 +194,7 @@ struct config {
   duration reconnect_max = std::chrono::seconds{3};  ///< The longest such pause.
 
   /// The client sends a ping when nothing came in for this long (answers to safety checks count). Many proxies close a connection that is silent for
-  /// 30 s. Where two connections in a row end after the same silence, which is shorter, pings come in half of that time from then on. 0: never; else
+  /// 30 s. If two connections in a row end after the same, shorter silence, the client pings in half of that time from then on. 0: never; else
   /// 10 ms to 1 day.
   duration keep_alive = std::chrono::seconds{20};
 
@@ -206,7 +206,7 @@ struct config {
   /// spaces and braces.
   std::string key_prefix = "conch:";
 
-  /// Set it only if one thread alone runs the io_context and makes every call. The client then locks no mutex. It calls handlers
+  /// Set it only if a single thread runs the io_context and makes every call. The client then locks no mutex, and calls handlers
   /// that run on its own executor in the turn of the event loop in which they become due, instead of posting each. After 16 of
   /// them the event loop serves its other handlers.
   bool single_threaded = false;
@@ -214,10 +214,10 @@ struct config {
   /// Receives the client's log lines; `log_to_stderr()` is a ready-made one. Empty: there is no log.
   log_hook log = nullptr;
 
-  /// Is told what becomes of each acquire and hold (conch/observer.hpp). Empty: nobody is, and it costs nothing.
+  /// Is notified of each acquire and hold (conch/observer.hpp). Empty: no notifications, at no cost.
   std::shared_ptr<conch::observer> observer = nullptr;
 
-  /// So many names of locks get figures of their own (statistics::locks): those for which the client has waited longest. 0 to 100; 0: none.
+  /// How many lock names get figures of their own (statistics::locks): those for which the client has waited longest. 0 to 100; 0: none.
   /// The client then keeps four times as many names. A label in a metric costs its database as much as a metric, and names may be secret.
   std::size_t top_k = 0;
 };

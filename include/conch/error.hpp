@@ -26,7 +26,7 @@ enum class errc {
   unreachable,     ///< no answer from the server; what the operation began is cleaned up once the server is back
   access_denied,   ///< wrong user or password, or a command that this user may not run
   wrong_type,      ///< a key of the lock holds something that is not a lock
-  server_refused,  ///< the server answered with an error that a repetition would not mend
+  server_refused,  ///< the server answered with an error that a repetition would not fix
   protocol,        ///< the server does not speak its protocol, or an older version of it
   invalid_name,    ///< a lock's name must have 1 to 512 bytes
   invalid_config,  ///< a member of conch::config or of the options is out of range
@@ -37,7 +37,7 @@ enum class errc {
   not_replicated,  ///< fewer replicas than config::sync_replicas have acknowledged the grant; it was given back
 };
 
-/// Groups of errors, for code that only wants to know what to do next.
+/// Groups of errors, for code that only needs to know what to do next.
 enum class condition {
   not_mine = 1,     ///< lost, not_held: another client may own the lock
   unreachable,      ///< unreachable, closed
@@ -46,9 +46,9 @@ enum class condition {
 
 CONCH_API boost::system::error_category const& error_category() noexcept;  ///< Of errc; its name is "conch".
 
-CONCH_API error_code make_error_code(errc e) noexcept;  ///< An error_code without words.
+CONCH_API error_code make_error_code(errc e) noexcept;  ///< An error_code without a text.
 
-/// The same error with the server's own words behind it. A process-wide table keeps the last 4096 different
+/// The same error, followed by the server's own text. A process-wide table keeps the last 4096 different
 /// texts; a code whose text has left it shows only `e` itself.
 CONCH_API error_code make_error_code(errc e, std::string_view words);
 

@@ -14,7 +14,7 @@ namespace conch {
 
 /// What a script needs to check that a hold still has its lock. hold::guard() makes it.
 ///
-/// The id is a secret: who knows it, and may use the keys of the lock, can release the lock. Do not log it, and do not send it to others.
+/// The id is a secret: a user who knows it, and may use the keys of the lock, can release the lock. Do not log it or send it to others.
 /// A guard stays as it is when the hold ends: the server then refuses what it guards.
 ///
 /// Thread safety: as a struct of strings.

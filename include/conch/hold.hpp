@@ -60,7 +60,7 @@ class [[nodiscard]] hold {
   CONCH_API bool valid() const noexcept;
 
   /// The hold is not valid after this moment, unless it is renewed: each renewal moves it on, so a copy is soon too early. Do not end what
-  /// you do under the lock at a copied deadline: ask valid(), or wait for async_lost(), or follow the deadline with async_renewed().
+  /// your work under the lock at a copied deadline: ask valid(), or wait for async_lost(), or follow the deadline with async_renewed().
   ///
   /// A grant that another client has handed over is a claim first (config::claim, 3 s; over several servers quorum_config::vote_claim, 0.5 s).
   /// The first renewal, a third of a claim later, confirms it: from then on the deadline is that of a whole lease.
@@ -83,21 +83,21 @@ class [[nodiscard]] hold {
   /// The segment of a striped_mutex: 1 to the number of segments. 0 for every other lock, and when empty.
   CONCH_API std::uint32_t segment() const noexcept;
 
-  /// Of a semaphore: how many permits the hold has. Of any other lock 1, and 0 when empty. Who asked for more than the limit, and was given
-  /// all of it, is taken for as large as it asked.
+  /// How many permits of a semaphore the hold has. 1 for any other lock, and 0 when empty. For a request of more than the limit, which was granted
+  /// the whole limit, it is the number that was asked for.
   CONCH_API std::uint32_t permits() const;
 
   /// Releases the lock and waits for the server's answer.
   ///
-  /// Effects: the lock goes to the next in line: inside this process without a message, else by one script. valid() is
+  /// Effects: the lock goes to the next waiter: inside this process without a message, else by one script. valid() is
   /// false from the initiation on.
   /// Result: true if the lock was held until the release; false if it had been lost.
   /// Lifetimes: the hold may be destroyed once the operation is initiated.
   /// Completion signature: void(error_code, bool)
-  /// Executor: the handler's associated one, else the client's, also of a hold that is empty, or was moved from. A hold that no client has
+  /// Executor: the handler's associated one, else the client's, also for a hold that is empty or was moved from. A hold that no client has
   /// made (`hold{}`) has none: with a handler without an executor the call throws errc::not_held. Never completes inside the initiating function.
   /// Per-operation cancellation: none. Without an answer within `command_timeout` it completes with errc::unreachable, and
-  /// the release goes on in the background.
+  /// the release continues in the background.
   /// Errors: errc::not_held (empty, or released before), errc::unreachable, errc::wrong_type, errc::access_denied,
   /// errc::protocol.
   /// Thread safety: as the non-const functions of a hold.
@@ -130,10 +130,10 @@ class [[nodiscard]] hold {
   /// across an exec, from the old process of a restart to the new one, from one job of a queue to the next.
   ///
   /// Effects: the hold is renewed once more, for its whole lease, also if it is not renewed otherwise or its max_hold is over. Then this client
-  /// neither renews nor releases it: it is nobody's, and ends with its lease unless somebody adopts it. Until then no other client is
+  /// neither renews nor releases it: it belongs to no client, and ends with its lease unless a client adopts it. Until then no other client is
   /// granted the lock. valid() is false from the initiation on. Coroutines of this client that wait for the lock wait at the server.
   /// Result: a text without spaces and control characters. It contains the lock's name, the grant's id, the token and the lease. Keep it
-  /// as a secret: whoever has it, and may use the server, can take the hold over.
+  /// secret: a user of the server who knows it can take the hold over.
   /// Lifetimes: the hold may be destroyed once the operation is initiated.
   /// Completion signature: void(error_code, std::string)
   /// Executor: as async_release.

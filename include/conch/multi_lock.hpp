@@ -173,7 +173,7 @@ class multi_lock {
     return start({}, false, token);
   }
 
-  /// Takes all of them if all are free. An empty hold means that somebody has one of them, which is no error. Never stands in line.
+  /// Takes all of them if all are free. An empty hold, without an error, means that one of them is not free. Never joins a queue.
   /// Otherwise as async_acquire. Round trips: one; if a mutex is not free a second one, which tries it alone. The mutexes taken
   /// before it are released after the answer.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>

@@ -19,11 +19,11 @@ namespace conch {
 /// The options of one lock object, for all acquires made through it. Every kind of lock takes them.
 struct lock_options {
   /// How long the lock outlives a holder that has died. Empty: config::lease. 100 ms to 1 day; over several servers not less than
-  /// quorum_config::vote_claim. Where it is shorter than config::claim it takes the place of that when the lock is passed on, and
-  /// a third of it that of config::command_timeout for its renewals.
+  /// quorum_config::vote_claim. If it is shorter than config::claim, it replaces that claim when the lock is passed on, and a third
+  /// of it replaces config::command_timeout for its renewals.
   std::optional<duration> lease = std::nullopt;
-  /// False: the lease is not renewed. The hold ends when the lease ends, even if its holder is alive. Of a lock that was waited for the
-  /// lease begins up to a third of config::claim after the grant, if it is longer than that claim.
+  /// False: the lease is not renewed. The hold ends when the lease ends, even if its holder is alive. If the lock was waited for, a lease
+  /// longer than config::claim begins up to a third of that claim after the grant.
   bool renew = true;
   /// Empty: config::max_hold. At least 1 ms.
   std::optional<duration> max_hold = std::nullopt;
@@ -36,7 +36,7 @@ using mutex_options = lock_options;
 /// on g++ 12. If `lease` or `max_hold` is out of range the acquire completes with errc::invalid_config, without a message.
 struct acquire_options {
   /// How long to wait. Empty, or duration::max(): until granted. The acquire ends then, whatever the server does; only an answer that is under
-  /// way is waited for as long as a few usual round trips (docs/cancellation.md). 0 or less: one complete attempt, as a try makes. It connects
+  /// way is awaited for a few usual round trips (docs/cancellation.md). 0 or less: one complete attempt, as a try makes. It connects
   /// (errc::unreachable after config::offline_timeout), sends the script if the server does not know it, and takes the lock if
   /// it is free. Else it ends with errc::timed_out, at once if this process holds the lock or asks for it.
   std::optional<duration> wait = std::nullopt;
@@ -130,7 +130,7 @@ class mutex : public named_lock {
 
   /// Waits for the lock.
   ///
-  /// Effects: the acquire stands in the local line. The client stands in the server's line for the first of that line.
+  /// Effects: the acquire joins the local queue. The client has one place in the server's queue, for the first of its local queue.
   /// Result: a hold, or an error; never both, and never a lock left behind.
   /// Lifetimes: nothing needs to outlive the operation; a client that is destroyed ends it with errc::closed.
   /// Completion signature: void(error_code, hold)
@@ -151,8 +151,8 @@ class mutex : public named_lock {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, false);
   }
 
-  /// Takes the lock if it is free. An empty hold means that somebody has the lock or asks for it, which is no error. Never stands
-  /// in line. It is one complete attempt, as with `.wait = 0`. Otherwise as async_acquire. Round trips: one; none if this process has
+  /// Takes the lock if it is free. An empty hold, without an error, means that the lock is held or asked for. Never joins the
+  /// queue. It is one complete attempt, as with `.wait = 0`. Otherwise as async_acquire. Round trips: one; none if this process has
   /// the lock or asks for it.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
@@ -162,8 +162,8 @@ class mutex : public named_lock {
   /// Takes over a hold of this lock that hold::async_detach has let go, here or in another process.
   ///
   /// Effects: the hold has the lease that it had, from now on, and what this object's options say of renewal and max_hold. No other client is granted
-  /// the lock in between. Exactly one of those that try gets it. It never stands in line, and does not wait for coroutines of this client
-  /// that hold or want the lock: it is a place of its own, as that of another client, and its release goes to the server.
+  /// the lock in between. If several try, exactly one gets it. It never queues, and does not wait for coroutines of this client
+  /// that hold or want the lock: it acts as another client would, and its release goes to the server.
   /// Result: a hold, or an error; never both. Its token is greater than that of the hold that was detached (the same after 4095 hand-offs
   /// in a row without a new grant), and smaller than that of the next grant.
   /// Lifetimes, executor, cancellation, thread safety: as async_acquire. An operation that is cancelled may have taken the hold over: then it

@@ -41,14 +41,14 @@ struct lock_status {
   std::uint64_t waiting = 0;                ///< in the server's line: clients for a mutex, acquires for the other kinds
   std::uint32_t held = 0;                   ///< number of holders
   std::uint32_t taken = 0;                  ///< permits or segments that are held
-  std::uint32_t limit = 1;                  ///< the most of these that can be held. Of a semaphore that nobody uses: the
+  std::uint32_t limit = 1;                  ///< the most of these that can be held. For an unused semaphore: the
                                             ///< number that was set, else that of the object that asks
   std::vector<lock_holder> holders{};       ///< the first 100 by their fences; empty if there are more than about 1000
 
-  bool locked() const noexcept { return held != 0; }  ///< Does anybody hold it?
-  /// The permits or segments that a new acquire could have if nobody waited. 0 also while more are held than a limit that was lowered.
+  bool locked() const noexcept { return held != 0; }  ///< Is it held?
+  /// The permits or segments that a new acquire could have if no client waited. 0 also while more are held than a lowered limit.
   std::uint32_t available() const noexcept { return limit > taken ? limit - taken : 0; }
-  /// Of a shared_mutex: is it held by a writer, and by how many readers? Of every other lock false and 0.
+  /// Whether a writer holds the shared_mutex, and how many readers do. False and 0 for every other lock.
   bool writer() const noexcept { return kind == kind_of_lock::shared_mutex && held != 0 && taken == limit; }
   std::uint32_t readers() const noexcept { return kind == kind_of_lock::shared_mutex && !writer() ? held : 0; }  ///< 0 under a writer.
 };
@@ -92,7 +92,7 @@ class named_lock {
   CONCH_API executor_type get_executor() const noexcept;            ///< Of the client.
   std::string const& name() const noexcept { return lock_->name; }  ///< As given, 1 to 512 bytes.
 
-  /// Tells the holders, since when they hold, and how many wait. It is a snapshot for people: it may be out of date when it is read.
+  /// Returns the holders, since when they hold, and how many wait. It is a snapshot for people: it may be outdated when it is read.
   ///
   /// Lifetimes: nothing needs to outlive the operation; a client that is destroyed ends it with errc::closed.
   /// Completion signature: void(error_code, lock_status)
@@ -107,9 +107,9 @@ class named_lock {
     return asio::async_initiate<Token, void(error_code, lock_status)>(initiate_inspect{{lock_.get()}}, token, lock_);
   }
 
-  /// For operators: takes the lock away from all holders, and passes it on to those in line.
+  /// For operators: takes the lock away from all holders, and passes it on to the waiters.
   ///
-  /// Effects: one script pushes a message to each holder, and then one to the next in line. A client that receives it ends its
+  /// Effects: one script pushes a message to each holder, and then one to the next waiter. A client that receives it ends its
   /// hold as lost (async_lost, with_lock). A client that does not receive it finds out by its next renewal. The pushes go over
   /// different connections: the old holder may still write when the new one begins. Fencing keeps such writes out.
   /// Result: the number of holders that lost it; 0: there was none.
@@ -131,20 +131,20 @@ class named_lock {
     return async_force_release(whom.fence, std::forward<Token>(token));
   }
 
-  /// The same for the holder with this fencing token. A token that is not positive is nobody's: errc::invalid_config, without a message.
+  /// The same for the holder with this fencing token. If it is not positive: errc::invalid_config, without a message.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(std::int64_t fence, Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, std::optional{fence});
   }
 
-  /// Asks the holders to let the lock go, and takes nothing away: each goes on or releases, as its program decides (hold::async_requested).
+  /// Asks the holders to let the lock go, and takes nothing away: each continues or releases, as its program decides (hold::async_requested).
   ///
-  /// Effects: one script writes down who asks, for as long as the leases of now, and pushes a message to each holder. It gives no place in
-  /// line: who wants the lock acquires it besides. Of more than 100 holders those with the lowest fences are asked; of more than 1000 none.
+  /// Effects: one script records the request until the current leases end, and pushes a message to each holder. It gives no place in
+  /// the queue: also acquire the lock if you want it. Of more than 100 holders those with the lowest fences are asked; of more than 1000 none.
   /// Result: the number of holders that are asked; 0: there is none. Not whether they listen: async_inspect shows who has been asked.
   /// Completion signature: void(error_code, std::uint32_t)
   /// Lifetimes, executor, cancellation, thread safety: as async_force_release.
-  /// Errors: those of async_inspect. It is repeated after a reconnect; a holder may hear twice, and hears once.
+  /// Errors: those of async_inspect. It is repeated after a reconnect; a holder that receives it twice reports it once.
   /// Round trips: one, and a push for each holder.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_request_release(Token&& token = {}) const {
@@ -163,16 +163,16 @@ class named_lock {
     return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_, std::optional{fence});
   }
 
-  /// Waits until nobody has the lock, and takes nothing: at once if it is free, else when it is given back or the last lease ends.
+  /// Waits until no client holds the lock, and takes nothing: at once if it is free, else when it is released or the last lease ends.
   ///
-  /// Effects: the server writes down who waits and tells all of them with a push when the lock becomes free, also if another client acquires it
-  /// right after that. It is no place in line: whoever acquires goes first, and a lock that goes from hand to hand without a pause is never free.
-  /// Of a lock with several owners: no permit, reader or segment is taken. After a lease that ended without a release: up to a claim later.
-  /// `wait`: at most so long; 0 or less: one question.
+  /// Effects: the server registers the watchers and notifies all of them by a push when the lock becomes free, even if another client acquires it
+  /// right after that. It is not a place in the queue: acquires go first, and a lock that passes from waiter to waiter is never free.
+  /// A lock with several owners is free when no permit, reader or segment is held. After a lease that ended without a release: up to a claim later.
+  /// `wait`: at most this long; 0 or less: one question.
   /// Completion signature: void(error_code)
   /// Lifetimes, executor, cancellation, thread safety: as async_inspect.
   /// Errors: those of async_inspect; errc::timed_out when `wait` is over.
-  /// Round trips: one, and a push. While it waits: one question at the end of each lease that the server has told of, and one on a new connection.
+  /// Round trips: one, and a push. While it waits: one question at the end of each lease that the server reported, and one on a new connection.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_wait_free(duration wait, Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code)>(initiate_wait_free{{lock_.get()}}, token, lock_, wait);

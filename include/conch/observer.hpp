@@ -20,8 +20,8 @@ enum class grant_path : std::uint8_t {
 
 /// Why the request for a lock was sent again.
 enum class retry_reason : std::uint8_t {
-  reconnected,       ///< on a new connection, with the old place in line
-  safety_check,      ///< nothing was heard for a lease; once per lease and waiting client, and no sign of trouble
+  reconnected,       ///< on a new connection, with the old place in the queue
+  safety_check,      ///< no message for a lease; once per lease and waiting client, and not a sign of trouble
   server_busy,       ///< the server had answered "later", or the request had come too late
   push_doubted,      ///< a push that is asked about: late, doubtful, for a missed turn, or config::verify_pushes
   grant_late,        ///< the grant had come too late to be of use, and was given back
@@ -39,13 +39,13 @@ struct lock_event {
   time_point at{};            ///< when it happened, which is earlier than the call
 };
 
-/// Is told what becomes of each acquire and each hold of a client (config::observer): for traces, or figures of one's own. Derive from it
+/// Is notified of each acquire and each hold of a client (config::observer): for traces, or figures of your own. Derive from it
 /// and override what is of interest; each function does nothing by itself.
 ///
 /// Each acquire and try that the arguments do not make fail has this sequence: waiting; any number of queued and retried; then granted or
 /// not_granted. After granted comes exactly one of released, lost and detached. Of a multi_lock each of its locks has these events, also
 /// those that it takes and gives back before it has all. The levels of a reentrant lock share the events of one hold, and so do the
-/// coroutines of a client that hand a mutex on: one `queued`, for the place in line that they share.
+/// coroutines of a client that hand a mutex on: one `queued`, for the place in the queue that they share.
 ///
 /// Executor: the client's. Each call is made from a handler that the client posts there: never from within a function of conch, never
 /// under a lock of conch's or of its caller's. A function that blocks keeps its thread from all else that runs there, also from renewals.
@@ -55,7 +55,7 @@ struct lock_event {
 /// Exceptions: an exception is caught and written to the log (config::log), as an error; the locks and later calls are not affected.
 /// Lifetimes: the client keeps the observer until its last operation and its last hold have ended. So an observer must not own the
 /// client, a lock or a hold. It may call them, also to close the client. When the io_context is destroyed, or never runs again, the events
-/// that it has not been told of are dropped.
+/// that have not been delivered are dropped.
 /// Cost: without an observer one branch per event. With one a copy of the name, and for all events that come together one posted handler.
 class observer {
  public:
@@ -66,14 +66,14 @@ class observer {
 
   /// The acquire has begun.
   virtual void on_waiting(lock_event const&) {}
-  /// The server has put the client in line. Over several servers: in so many lines that the votes of the others are too few.
+  /// The server has queued the client. Over several servers: so many of them that the votes of the others are too few.
   virtual void on_queued(lock_event const&) {}
   virtual void on_retried(lock_event const&, retry_reason) {}  ///< It asks once more, and why.
   /// `waited`: since the acquire began.
   virtual void on_granted(lock_event const&, grant_path, duration /*waited*/) {}
   /// The error of the acquire; none: a try found the lock taken.
   virtual void on_not_granted(lock_event const&, error_code, duration /*waited*/) {}
-  /// The hold was released, by a call or by its destructor. The server may hear of it later.
+  /// The hold was released, by a call or by its destructor. The server may learn of it later.
   virtual void on_released(lock_event const&, duration /*held*/) {}
   /// errc::lost, or errc::closed when the client was closed over it.
   virtual void on_lost(lock_event const&, error_code, duration /*held*/) {}

@@ -99,7 +99,7 @@ class [[nodiscard]] reentrant_hold {
   /// Completion signature: void(error_code, bool)
   /// Executor, cancellation: as hold::async_release.
   /// Errors: as hold::async_release. Where a writer becomes a reader those of shared_mutex::async_downgrade but errc::lost, and
-  /// errc::unreachable comes after config::offline_timeout: the level is left all the same, and the server hears of it once it is back.
+  /// errc::unreachable comes after config::offline_timeout: the level is left nevertheless, and the server learns of it once it is back.
   /// Round trips: none; or one for the last level, and for the last one that writes.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
@@ -193,7 +193,7 @@ class reentrant_mutex : public named_lock {
   /// Waits for the lock on behalf of `who`.
   ///
   /// Effects: one more level if `who` has the lock in this process; the hold keeps the lease and the limit of its first acquire. Else as
-  /// mutex::async_acquire, with a place in line for each acquire.
+  /// mutex::async_acquire, with a place in the queue for each acquire.
   /// Result: a level, or an error; never both.
   /// Lifetimes, cancellation, errors, thread safety: as mutex::async_acquire; errc::not_supported.
   /// Completion signature: void(error_code, reentrant_hold)
@@ -209,7 +209,7 @@ class reentrant_mutex : public named_lock {
     return start(who, {}, false, token);
   }
 
-  /// An empty hold means that another owner has the lock, which is no error. Round trips: none or one.
+  /// An empty hold, without an error, means that another owner has the lock. Round trips: none or one.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_try_acquire(owner const& who, Token&& token = {}) {
     return start(who, {}, true, token);

@@ -13,16 +13,16 @@ namespace conch {
 /// A shared_mutex whose owner may acquire it again while it holds it: write in write, read in write, and read in read.
 ///
 /// On the server it is the shared_mutex of that name, and meets all holders of that. The levels of an owner share one hold there, with one
-/// lease, one limit and one fencing token. A nested acquire costs no message, waits for nobody, and changes nothing of that hold. When its
+/// lease, one limit and one fencing token. A nested acquire costs no message, does not wait, and changes nothing about that hold. When its
 /// last level that writes is left while others read on, the owner becomes a reader, without a moment in which another client may write.
 /// The hold keeps its token.
 ///
 /// To write while the owner only reads is refused (errc::would_deadlock): two such owners would wait for each other.
 ///
-/// An owner is an `owner` object and its copies, with one client. Of another object with the same id, in this process or in another, the
-/// server knows nothing: it is another owner here, and waits. (With a reentrant_mutex it nests.)
+/// An owner is an `owner` object and its copies, with one client. Another object with the same id, in this process or in another, is another
+/// owner here, and waits. (With a reentrant_mutex it nests.)
 ///
-/// The acquires of one owner that do not nest wait for each other in this process: one of them stands in the server's line. If it is
+/// The acquires of one owner that do not nest wait for each other in this process: one of them is in the server's queue. If it is
 /// granted, the others end: they nest, or are refused. If it is not, the next one asks.
 ///
 /// Copies are cheap. Thread safety: as client. Over a quorum of servers: errc::not_supported.
@@ -55,8 +55,8 @@ class reentrant_shared_mutex : public named_lock {
     return start(who, write, {}, false, token);
   }
 
-  /// Takes the lock as a writer if `who` writes, or if nobody holds it or waits. An empty hold means that another one has the lock or asks
-  /// for it, or that an acquire of `who` is under way, which is no error. Errors: errc::would_deadlock all the same. Round trips: none or one.
+  /// Takes the lock as a writer if `who` writes, or if it is free and no client waits. An empty hold, without an error, means that another owner
+  /// has the lock or asks for it, or that an acquire of `who` is under way. Errors: errc::would_deadlock all the same. Round trips: none or one.
   template <asio::completion_token_for<void(error_code, reentrant_hold)> Token = asio::deferred_t>
   auto async_try_acquire(owner const& who, Token&& token = {}) {
     return start(who, write, {}, true, token);

@@ -40,7 +40,7 @@ class semaphore : public named_lock {
 
   /// Waits for `count` permits at once.
   ///
-  /// Effects: each acquire has a place of its own in the server's line.
+  /// Effects: each acquire has its own place in the server's queue.
   /// Result: one hold for all of them, or an error; never both, and never a permit left behind.
   /// Preconditions: 1 <= count <= 1'000'000; else it completes with errc::invalid_config. The server's limit counts, not permits().
   /// An acquire of more than the limit waits until all permits are free, and is granted all of them.
@@ -69,7 +69,7 @@ class semaphore : public named_lock {
     return start(1, {}, false, token);
   }
 
-  /// Takes `count` permits if that many are free and nobody waits. Otherwise the hold is empty, without an error.
+  /// Takes `count` permits if that many are free and no client waits. Otherwise the hold is empty, without an error.
   /// Otherwise as async_acquire. Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(std::uint32_t count, Token&& token = {}) {
@@ -81,8 +81,8 @@ class semaphore : public named_lock {
     return start(1, {}, true, token);
   }
 
-  /// Takes all permits that are free now, if nobody waits for one. hold::permits() says how many that were. The hold is empty, without an error, if
-  /// none was free. Otherwise as async_try_acquire. Round trips: one.
+  /// Takes all permits that are free now, if no client waits for one. hold::permits() says how many there were. The hold is empty, without an error,
+  /// if none was free. Otherwise as async_try_acquire. Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_drain(Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_,
@@ -104,7 +104,7 @@ class semaphore : public named_lock {
     return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_change_permits{{lock_.get()}}, token, lock_, by, permits_, false);
   }
 
-  /// Sets the limit if nobody has set it: the first of many processes that start decides. Result: the limit from now on. Otherwise as
+  /// Sets the limit if it was not set before: the first of many processes that start decides. Result: the limit from now on. Otherwise as
   /// async_set_permits.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_set_permits_if_unset(std::uint32_t permits, Token&& token = {}) const {
@@ -121,10 +121,10 @@ class semaphore : public named_lock {
 
   /// Gives a part of the permits of a hold back, and keeps the rest.
   ///
-  /// Effects: the permits go to the waiters at the head of the line that they are enough for. The hold keeps its token, its lease and its
+  /// Effects: the permits go to the waiters at the head of the queue that they are enough for. The hold keeps its token, its lease and its
   /// watchdog. hold::async_release gives back what is left.
   /// Preconditions: 1 <= permits, and the hold has more; else it completes with errc::invalid_config. A hold that asked for more than the
-  /// limit, and was given all of it, is taken for as large as it asked.
+  /// limit, and was granted all of it, counts as large as it asked.
   /// Lifetimes: the hold may be moved or released meanwhile.
   /// Completion signature: void(error_code)
   /// Executor, per-operation cancellation: as async_inspect; what was sent is carried out all the same.

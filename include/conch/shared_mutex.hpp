@@ -36,7 +36,7 @@ class shared_mutex : public named_lock {
 
   /// Acquires as a writer: waits to be the only holder.
   ///
-  /// Effects: each acquire has a place of its own in the server's line.
+  /// Effects: each acquire has its own place in the server's queue.
   /// Result: a hold, or an error; never both, and never a lock left behind.
   /// Lifetimes, executor, cancellation, errors, thread safety: as mutex::async_acquire; errc::not_supported.
   /// Completion signature: void(error_code, hold)
@@ -51,7 +51,7 @@ class shared_mutex : public named_lock {
     return start(everything, {}, false, token);
   }
 
-  /// Takes the lock as a writer if nobody holds it or waits. Otherwise the hold is empty, without an error. Round trips: one.
+  /// Takes the lock as a writer if it is free and no client waits. Otherwise the hold is empty, without an error. Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return start(everything, {}, true, token);
@@ -83,7 +83,7 @@ class shared_mutex : public named_lock {
 
   /// Turns a writer's hold into a reader's without releasing it: no other writer is granted in between.
   ///
-  /// Effects: readers at the head of the line are granted. The hold keeps its token, its lease and its watchdog. The caller must not
+  /// Effects: readers at the head of the queue are granted. The hold keeps its token, its lease and its watchdog. The caller must not
   /// write under it from the initiation on.
   /// Result: an error, or none. A reader's hold stays as it is, without a message.
   /// Lifetimes: the hold may be moved or released meanwhile.
@@ -99,7 +99,7 @@ class shared_mutex : public named_lock {
   }
 
   /// Always completes with errc::would_deadlock. The reader's hold stays as it is. The function is here to say so: a coroutine
-  /// that calls async_acquire instead would wait for its own hold for ever.
+  /// that calls async_acquire instead would wait for its own hold forever.
   ///
   /// Completion signature: void(error_code)
   /// Executor: as async_downgrade. Round trips: none.

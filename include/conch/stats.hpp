@@ -69,11 +69,11 @@ struct statistics {
   std::uint64_t renewals_refused = 0;           ///< the server answered that another client has the lock
   std::uint64_t scripts = 0;                    ///< scripts sent in all; of several locks in one script each counts
   std::uint64_t safety_checks = 0;              ///< re-asks of a waiting client
-  std::uint64_t kicks = 0;                      ///< repeated releases, for a next in line that may be dead
+  std::uint64_t kicks = 0;                      ///< repeated releases, for a next waiter that may be dead
   std::uint64_t pushes = 0;                     ///< grants received by push
   std::uint64_t pushes_late = 0;                ///< of these: perhaps too late; the client asked again
   std::uint64_t pushes_doubted = 0;             ///< of these: for another lock, or an impossible fence, as forged ones; the client asked again
-  std::uint64_t pushes_stray = 0;               ///< of these: no waiter wanted it any more; given back
+  std::uint64_t pushes_stray = 0;               ///< of these: no waiter needed it any more; given back
   std::uint64_t connects = 0;                   ///< connections made
   std::uint64_t disconnects = 0;                ///< connections lost
   std::uint64_t votes_given_back = 0;           ///< several servers: votes that were too few for the lock and given back
@@ -99,7 +99,7 @@ struct statistics {
 
 /// Prometheus text exposition (format 0.0.4) of a snapshot. `labels` goes into every line as it is, e.g.
 /// `client="orders"`; may be empty. With config::top_k there are lines with a label `lock`, whose value is the name:
-/// bytes that are no printable UTF-8 are `\xNN` in it, and a backslash of the name is two.
+/// bytes that are not printable UTF-8 are `\xNN` in it, and a backslash is doubled.
 CONCH_API std::string to_prometheus(statistics const& s, std::string_view labels = {});
 
 }  // namespace conch

@@ -35,7 +35,7 @@ class striped_mutex : public named_lock {
 
   /// Waits for a free segment. The search begins at a random one.
   ///
-  /// Effects: each acquire has a place of its own in the server's line.
+  /// Effects: each acquire has its own place in the server's queue.
   /// Result: a hold whose segment() names the segment, or an error; never both, and never a segment left behind.
   /// Lifetimes, executor, cancellation, errors, thread safety: as mutex::async_acquire; errc::not_supported.
   /// Completion signature: void(error_code, hold)
@@ -67,7 +67,7 @@ class striped_mutex : public named_lock {
     return start(no_segment, {}, false, token);
   }
 
-  /// Takes a segment if one is free. An empty hold means that none is, which is no error. Round trips: one.
+  /// Takes a segment if one is free. An empty hold, without an error, means that none is. Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire_any(Token&& token = {}) {
     return start(no_segment, {}, true, token);
@@ -139,7 +139,7 @@ struct next_segment {
 /// released *before* another one is acquired: no caller holds two segments, so that none waits for another waiter. Each
 /// segment is visited at most once, free ones before others.
 ///
-/// Result: true if a body returned done; false if all segments were too small. An exception of a visit is passed on (see
+/// Result: true if a body returned done; false if no segment was enough. An exception of a visit is passed on (see
 /// with_lock). `options.wait` is for all visits together; if it is 0 or less each visit is one attempt.
 /// Lifetimes: `body`, a named object, and the lock must outlive the awaitable.
 /// Executor, cancellation: as with_lock.

@@ -115,7 +115,7 @@ struct hold_of<Lock> {
 template <class Lock>
 using hold_of_t = typename hold_of<Lock>::type;
 
-/// What a body under a lock results in. The sentences are for whoever wrote a body that does not fit.
+/// What a body under a lock results in. The sentences explain a body that does not fit.
 template <class Lock, class Body>
 struct body_result {
   static constexpr bool takes_hold = std::is_invocable_v<Body&, hold_of_t<Lock>&>;
@@ -215,7 +215,7 @@ void with_lock(Lock&, std::chrono::duration<Rep, Period>, Body&&) {
   static_assert(detail::never<Body>, "conch::with_lock: the time to wait is an option, as in with_lock(m, {.wait = 2s}, body)");
 }
 
-/// Not for what is no lock.
+/// Not for types that are not locks.
 template <class NoLock, class... Arguments>
 requires(!lockable<NoLock>) void with_lock(NoLock&, Arguments&&...) {
   static_assert(detail::never<NoLock>,
