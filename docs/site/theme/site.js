@@ -1,7 +1,7 @@
 "use strict";
 // The menu, and a search over search-index.js (made by pages.py): both work from a folder, without a server.
 
-const wide = matchMedia("(min-width: 50rem)");
+const wide = matchMedia("(min-width: 56rem)");
 const menu = document.getElementById("menu");
 const adapt = () => { menu.open = wide.matches; };
 wide.addEventListener("change", adapt);
