@@ -76,20 +76,20 @@ TEST_F(NameLookup, ThatHangsDelaysNoOtherConnection) {
 }
 
 TEST_F(NameLookup, OfAnotherComponentThatHangsDelaysNoConnection) {
-  names.hang("dead.test");
+  names.hang("others.test");
   names.mean("one.test", {"127.0.0.1"});
   auto const body = [&]() -> asio::awaitable<void> {
     asio::ip::tcp::resolver others{w.ctx};
-    others.async_resolve("dead.test", "80", [](error_code, asio::ip::tcp::resolver::results_type const&) {});
-    auto const hangs = [&] { return names.waiting_for("dead.test") > 0; };
+    others.async_resolve("others.test", "80", [](error_code, asio::ip::tcp::resolver::results_type const&) {});
+    auto const hangs = [&] { return names.waiting_for("others.test") > 0; };
     co_await until(hangs, "the resolver's thread hangs");
     client c{w.ctx.get_executor(), by_name("one.test")};
     mutex m{c, "beside a resolver"};
     hold h = co_await m.async_acquire();
     EXPECT_TRUE(h.valid());
     co_await h.async_release();
-    EXPECT_EQ(names.waiting_for("dead.test"), 1u);
-    names.mean("dead.test", {});
+    EXPECT_EQ(names.waiting_for("others.test"), 1u);
+    names.mean("others.test", {});
   };
   w.run(body);
 }

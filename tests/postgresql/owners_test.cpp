@@ -343,7 +343,8 @@ TEST_F(PostgresqlOwners, AStrangerWhoTakesTheKeyOfAClientKeepsItFromNothing) {
                  "s.application_name = 'conch' and l.mode = 'ExclusiveLock'") == 2;
     };
     co_await until(listens, "both listen under other keys");
-    EXPECT_EQ(look.number("select count(*) from conch.hearer"), 2);
+    auto const known = [&] { return look.number("select count(*) from conch.hearer") == 2; };
+    co_await until(known, "the rows of both");
     bool const was_held = co_await h.async_release();
     EXPECT_TRUE(was_held);
     auto const granted = [&] { return next.valid(); };
