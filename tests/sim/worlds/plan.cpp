@@ -320,6 +320,7 @@ plan make_plan(std::uint64_t seed) {
     }
   }
   widen(p);
+  p.credentials = random_source{seed ^ 0xc4ed'0001}.chance(15);
   // Of a stream of its own: the schedules stay what they were.
   random_source turns{~seed};
   if (turns.chance(50)) p.steps_in_one_turn = static_cast<std::size_t>(turns.between(1, 4));

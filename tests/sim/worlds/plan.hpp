@@ -189,6 +189,7 @@ struct plan {
   bool detaches = false;                          // holds change their clients, or end between two
   bool declared_keys = false;                     // scripts may touch only the keys that they are given
   bool leases_differ = false;                     // a dead owner's lease is shorter than those before it, and nothing else happens
+  bool credentials = false;                       // the clients get theirs from a provider, and others all the time
   bool orders = false;                            // somebody takes locks away, or changes limits, through an engine
   std::size_t steps_in_one_turn = 1'000;          // CONCH_IN_ONE_TURN
   std::vector<client_plan> clients;

@@ -25,6 +25,7 @@ quorum_client::quorum_client(quorum_world& w, int n)
   settings.keep_alive = duration::zero();
   settings.quorum.strict_fence = w.strict;
   if (w.fresh_rule) settings.quorum.min_server_uptime = settings.lease;
+  if (w.credentials) take_credentials(settings);
   settings.quorum.servers.resize(static_cast<std::size_t>(w.servers_count));
   coroutines_.resize(static_cast<std::size_t>(r.between(1, 3)));
   shown_.resize(static_cast<std::size_t>(w.names));

@@ -7,6 +7,7 @@
 #include "support/messages.hpp"
 
 #include <algorithm>
+#include <utility>
 
 // The servers and the network; quorum_faults.cpp has the faults, quorum_client.cpp the processes, and judges/quorum_*.cpp the judge.
 namespace conch::sim {
@@ -48,6 +49,7 @@ quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_see
     if (no_kill) s->model.deny("client|kill");
     servers_.push_back(std::move(s));
   }
+  credentials = random_source{seed ^ 0xc4ed'0002}.chance(15);
   random_source p11{seed ^ 0x510'3e7};
   if (calm && p11.chance(30)) {
     slow = true;
@@ -217,6 +219,9 @@ std::span<std::string_view const> quorum_world::as_executed(std::span<std::strin
 void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   server& s = *servers_[static_cast<std::size_t>(l->server)];
   set_clock(s);
+  if (auto const shown = number_of_credentials(argv); shown && *shown <= std::exchange(l->credentials, *shown)) {
+    throw violation{10, "credentials are shown again that the provider has replaced"};
+  }
   bool const script = argv[0].starts_with("EVAL");
   if (script && s.says_until > now_) {
     refuse(l, argv);

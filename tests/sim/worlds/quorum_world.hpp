@@ -90,7 +90,8 @@ class quorum_world {
     std::uint64_t process;
     redis_model::connection_id id = 0;
     bool client_open = true, server_open = false, cut = false;
-    bool deaf = false;  // nothing comes back any more
+    bool deaf = false;             // nothing comes back any more
+    std::int64_t credentials = 0;  // the last that it was shown: their number
     nanos last_up = 0, last_down = 0;
     nanos up_since = 0, held_up_until = 0;  // until then what was sent stays in some buffer
     std::string arrived;                    // not read by the server yet
@@ -150,6 +151,8 @@ class quorum_world {
   bool steps = false, foreign = false;
   // Clients may not CLIENT KILL.
   bool no_kill = false;
+  // They get their credentials from a provider, and others all the time.
+  bool credentials = false;
   // A lease has been ended early, by a step ahead or by hand: P1, P3 and P9 are not judged any more.
   bool forgot = false;
   nanos lease = 0, claim = 0, latency = 0, jitter = 0;

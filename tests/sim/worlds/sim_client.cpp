@@ -17,6 +17,7 @@ sim_client::sim_client(world& w, int number)
                                                                                      plan_.without_nonces} {
   for (int i = 0; i < w.schedule().names; ++i) names_.push_back(name_of(i));
   levels_ = std::make_unique<sim_levels>(*this);
+  if (w.schedule().credentials) take_credentials(settings_);
 }
 
 sim_client::~sim_client() {

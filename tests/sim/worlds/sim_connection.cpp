@@ -4,6 +4,7 @@
 #include "sim/judges/observer.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace conch::sim {
@@ -16,12 +17,29 @@ redis::address somewhere() {
   return a;
 }
 
+constexpr std::string_view password_begins = "password-";
+
 }  // namespace
+
+std::optional<std::int64_t> number_of_credentials(std::span<std::string_view const> command) {
+  if (command[0] != "HELLO" && command[0] != "AUTH") return std::nullopt;
+  for (std::string_view const word : command) {
+    if (!word.starts_with(password_begins)) continue;
+    std::int64_t number = 0;
+    std::from_chars(word.data() + password_begins.size(), word.data() + word.size(), number);
+    return number;
+  }
+  return std::nullopt;
+}
+
+void take_credentials(config& c) {
+  c.credentials_provider = [](std::string const&, credentials_handler const&) {};
+}
 
 sim_connection::sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h,
                                redis::connection_fsm::roles r)
-    : shell_{of}, settings_{settings}, fsm_{settings, client_id, somewhere(), seed, {}, r}, random_{seed}, habits_{h}, located_{r.finder != nullptr &&
-                                                                                                                                r.talk == nullptr} {}
+    : shell_{of}, settings_{settings}, fsm_{settings, client_id, somewhere(), seed, {}, r}, random_{seed}, habits_{h},
+      located_{r.finder != nullptr && r.talk == nullptr}, credentials_{seed ^ 0xc4ed'e471}, talks_{r.talk != nullptr} {}
 
 void sim_connection::send(protocol::command const& c) {
   shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c));
@@ -154,12 +172,78 @@ void sim_connection::carry_out(time_point now) {
         });
       }
     }
+    if (todo.ask) give_credentials(now);
     if (todo.resolve) look_up(now);
     if (todo.connect) dial();
     flush_due_ = flush_due_ || todo.flush;
     if (todo.write) write_at_most(habits_.slowest_write);
     reading_ = reading_ || todo.read;
     if (todo.go_on) shell_.later(0, [this](time_point at) { input(at, [&] { fsm_.due(at); }); });
+  }
+  credentials_checked();
+}
+
+// --------------------------------------------------------------------------------------------------- credentials
+
+/// Before a connection, and for the one that is up. There the provider may be slow, fail, or say nothing, and the server may refuse what it gives.
+void sim_connection::give_credentials(time_point now) {
+  ++asked_;
+  if (!fsm_.is_up()) return give_new_credentials(now);
+  if (credentials_.chance(5)) return;
+  if (credentials_.chance(5)) return fsm_.no_credentials("the vault is sealed", now);
+  if (credentials_.chance(60)) return give_new_credentials(now);
+  nanos const slowest = std::min<nanos>(100 * millisecond, settings_.connect_timeout.count() / 2);
+  shell_.later(credentials_.between(0, slowest), [this, mine = asked_](time_point at) {
+    // What an earlier question led to is left alone, as by the shell.
+    if (mine == asked_) input(at, [&] { give_new_credentials(at); });
+  });
+}
+
+void sim_connection::give_new_credentials(time_point now) {
+  bool const of_live = fsm_.is_up();
+  bool const refused = of_live && credentials_.chance(10);
+  password_ = std::string{password_begins} + std::to_string(++given_) + '.';
+  good_for_ = credentials_.chance(30) ? duration::max() : duration{credentials_.between(10, 300) * millisecond};
+  shown_ = false;
+  credentials c;
+  c.user = refused ? "somebody" : "";
+  c.password = password_;
+  c.refresh_after = good_for_;
+  fsm_.credentials_found(std::move(c), now);
+  if (of_live) renewals_are_due(std::chrono::milliseconds{50}, "new credentials are not written to the server");
+}
+
+/// Something must have become of the credentials by then, unless the connection has ended.
+void sim_connection::renewals_are_due(duration within, std::string_view words) {
+  // What the clock, the timer or a slow stream may add.
+  constexpr nanos slack = 100 * millisecond;
+  shell_.later(within.count() * 102 / 100 + slack, [this, mine = ++watch_, asked = asked_, words](time_point) {
+    bool const done = words.starts_with("new") ? shown_ : asked != asked_;
+    if (mine == watch_ && fsm_.is_up() && !done) throw violation{10, std::string{words}};
+  });
+}
+
+/// The provider is asked again when the credentials that the server knows are no good any more, and a while after it had none.
+void sim_connection::credentials_checked() {
+  if (!settings_.credentials_provider || talks_) return;
+  bool const is_up = fsm_.is_up();
+  std::uint64_t const answered = fsm_.counted().renewals + fsm_.counted().renewals_failed;
+  bool const failed = fsm_.counted().renewals_failed != failed_;
+  failed_ = fsm_.counted().renewals_failed;
+  bool const is_news = is_up && (!was_up_ || answered != answered_);
+  was_up_ = is_up;
+  answered_ = answered;
+  if (!is_up) ++watch_;
+  if (!is_news || (!failed && good_for_ == duration::max())) return;
+  renewals_are_due(failed ? settings_.reconnect_max : good_for_, "the provider is not asked for other credentials");
+}
+
+/// The greeting of a connection, and the next write of one that is up.
+void sim_connection::written_with_credentials() {
+  if (shown_ || fsm_.bytes().find(password_) != std::string_view::npos) {
+    shown_ = true;
+  } else if (!fsm_.is_up()) {
+    throw violation{10, "a greeting does not show the credentials that the provider gave for it"};
   }
 }
 
@@ -222,6 +306,7 @@ void sim_connection::given_up(time_point now) {
 void sim_connection::write_at_most(nanos left) {
   while (!fsm_.bytes().empty()) {
     std::string_view const bytes = fsm_.bytes();
+    written_with_credentials();
     if (habits_.slowest_write == 0 || random_.chance(50)) {
       shell_.write(*this, std::string{bytes});
       fsm_.written(bytes.size());

@@ -9,11 +9,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace conch::sim {
+
+/// Credentials in these worlds have a number, and each is given once. A server sees it in HELLO and AUTH.
+std::optional<std::int64_t> number_of_credentials(std::span<std::string_view const> command);
+
+/// For config::credentials_provider: a connection of these worlds draws its credentials itself.
+void take_credentials(config& c);
 
 class sim_connection {
  public:
@@ -77,6 +85,12 @@ class sim_connection {
   void given_up(time_point now);
   void write_at_most(nanos left);
   void take_in(time_point now);
+  // Credentials.
+  void give_credentials(time_point now);
+  void give_new_credentials(time_point now);
+  void renewals_are_due(duration within, std::string_view words);
+  void credentials_checked();
+  void written_with_credentials();
 
   shell& shell_;
   config const& settings_;
@@ -99,6 +113,19 @@ class sim_connection {
   time_point up_since_{};                      // of this connection; never: it is not up
   std::string unread_, under_way_, end_;       // end_: why, once all is read
   std::size_t read_ = 0;                       // of unread_
+
+  // Credentials: of a source of their own, so that what is drawn of them moves nothing else.
+  random_source credentials_;
+  bool const talks_;            // and renews none
+  std::int64_t given_ = 0;      // so many so far
+  std::string password_;        // the last
+  duration good_for_{};         // these
+  bool shown_ = true;           // they are written
+  std::uint64_t asked_ = 0;     // how often the provider was
+  std::uint64_t watch_ = 0;     // for what is due
+  std::uint64_t answered_ = 0;  // how often a server has answered a renewal, or the provider has not
+  std::uint64_t failed_ = 0;    // of these
+  bool was_up_ = false;
 };
 
 }  // namespace conch::sim

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace conch::sim {
 
@@ -345,6 +346,9 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   bool const script = argv[0].starts_with("EVAL");
   node& n = nodes_[l->node];
   if (argv[0] == "HELLO") l->greeted_by_replica = !n.takes_writes;
+  if (auto const shown = number_of_credentials(argv); shown && *shown <= std::exchange(l->credentials, *shown)) {
+    throw violation{10, "credentials are shown again that the provider has replaced"};
+  }
   // A replica writes nothing: its scripts have no effect that could be judged. What a former master writes is lost.
   bool const judged = script && may_decide(l->node, argv[3]);
   std::string_view const its_name = script ? script_name(argv[1]) : std::string_view{};

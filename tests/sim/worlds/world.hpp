@@ -74,6 +74,7 @@ struct link {
   enum class trap : std::uint8_t { none, before, after, late } trap = trap::none;
   nanos trap_notice = 0;
   nanos trap_latest = 0;
+  std::int64_t credentials = 0;  // the last that it was shown: their number
   random_source random;
 };
 
