@@ -202,6 +202,30 @@ TEST_F(ConnectionFsmCluster, TellsItsSubscriptionFromItsCredentials) {
   }
 }
 
+TEST_F(ConnectionFsmCluster, TellsTheProtocolsSubscriptionFromItsCredentials) {
+  config c;
+  c.credentials_provider = [](std::string_view, credentials_handler const&) {};
+  machine one{machine::tcp(), {}, c, {.node = &node}};
+  one.want();
+  one.found({"u", "p", 10s});
+  one.resolved(1);
+  one.connected();
+  one.written();
+  one.received(greeted_by("cluster"));
+  one.flush();
+  one.heard();
+  one.now += 9s;
+  one.due();
+  (void)one.fsm.send(protocol::subscribe_command{});
+  (void)one.ping();
+  one.found({"u", "p2", 10s});
+  one.flush();
+  one.written();
+  one.received(push({"ssubscribe", channel(5u), "1"}) + "+PONG\r\n+OK\r\n");
+  EXPECT_EQ(one.heard(), (texts{"answer", "answer"}));
+  EXPECT_EQ(one.fsm.counted().renewals, 1u);
+}
+
 TEST_F(ConnectionFsmCluster, RefusesWhatIsNoNodeOrTooOld) {
   m.until_greeting();
   m.received(greeted_by("standalone"));

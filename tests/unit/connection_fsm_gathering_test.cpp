@@ -16,7 +16,8 @@ class ConnectionFsmGathering : public ::testing::Test {
   void give_back(std::string const& name, engine::grant_id id = 1) { (void)m.fsm.send(protocol::release_command{.name = name, .id = id}); }
 
   /// What was sent since the last time: the names of scripts with their number of locks, and other commands. A source is written large.
-  texts sent() {
+  texts sent() { return sent(m); }
+  static texts sent(machine& m) {
     m.flush();
     resp::decoder in;
     std::string_view const bytes = m.fsm.bytes();
@@ -85,6 +86,47 @@ TEST_F(ConnectionFsmGathering, WhatIsSentDuringAWriteIsGatheredUntilItsEnd) {
   ask("b");
   m.written();
   EXPECT_EQ(sent(), texts{"gathered 2"});
+}
+
+TEST_F(ConnectionFsmGathering, EachHasItsOwnAnswerWhereverCredentialsAreRenewed) {
+  config c;
+  c.credentials_provider = [](std::string const&, credentials_handler const&) {};
+  credentials good_for_long, good_for_a_while;
+  good_for_a_while.password = "one";
+  good_for_a_while.refresh_after = 10s;
+  good_for_long.password = "two";
+  for (int before = 0; before <= 7; ++before) {
+    machine one{machine::tcp(), {}, c};
+    one.want();
+    one.found(good_for_a_while);
+    one.resolved(1);
+    one.connected();
+    one.written();
+    one.received(greeting_answer);
+    one.flush();
+    one.heard();
+    one.log.clear();
+    one.now += 9s;
+    one.due();
+    for (int step = 0; step <= 7; ++step) {
+      if (step == before) one.found(good_for_long);
+      if (step == 2) (void)one.fsm.send(protocol::subscribe_command{});
+      else if (step == 5) (void)one.ping();
+      else if (step < 7) (void)one.fsm.send(protocol::acquire_command{"lock " + std::to_string(step), 1});
+    }
+    std::string answers;
+    for (std::string const& what : sent(one)) {
+      if (what == "AUTH") answers += "+OK\r\n";
+      else if (what == "PING") answers += "+PONG\r\n";
+      else if (what == "SUBSCRIBE") answers += push({"subscribe", "conch:me", "1"});
+      else if (what == "gathered 2") answers += "*2\r\n:5\r\n:5\r\n";
+      else answers += ":5\r\n";
+    }
+    one.received(answers);
+    EXPECT_EQ(one.heard(), (texts{"answer 5", "answer 5", "answer", "answer 5", "answer 5", "answer", "answer 5"})) << before;
+    EXPECT_EQ(one.fsm.counted().renewals, 1u) << before;
+    EXPECT_EQ(one.log, texts{}) << before;
+  }
 }
 
 TEST_F(ConnectionFsmGathering, APushBetweenTwoAnswersIsToldBetweenThem) {

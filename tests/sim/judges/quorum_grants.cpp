@@ -93,10 +93,12 @@ void quorum_world::granted(quorum_hold& h) {
     if (is_vote_of(h, vote.owner) && well(*h.client, static_cast<int>(i), vote.since)) h.votes_since[i] = vote.since;
   }
   told_in_time(h);
+  judge_fence(h);
   std::erase(w.waiting, &h);
   stirs(h);
   if (h.tries) --w.tries;
   w.active.push_back(&h);
+  judge_holds();
   if (seldom && !healing_ && random_.chance(25)) {
     quorum_client& c = *h.client;
     after(random_.between(0, claim / 4), [this, &c, mine = c.process] {
@@ -123,6 +125,7 @@ void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::s
   std::erase(w.waiting, &h);
   if (h.tries) --w.tries;
   answered_in_time(h);
+  given_up(h);
   w.present.erase(h.serial);
   nanos const others = h.serial == w.last_to_stir ? w.stir_of_others : w.last_stir;
   stirs(h);
@@ -169,6 +172,7 @@ void quorum_world::ended(quorum_hold& h) {
   }
   if (std::erase(w.active, &h) != 0 && w.active.empty()) w.free_since = now_;
   w.given_back.clear();
+  if (h.active) given_up(h);
   h.active = false;
 }
 

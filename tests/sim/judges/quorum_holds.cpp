@@ -171,13 +171,22 @@ void quorum_world::extended(quorum_hold& h, bool is_held, error_code why) {
   if (why && why != errc::not_held) throw violation{11, who + "was told of an error that it cannot have: " + why.message()};
   if (is_held && why) throw violation{11, who + "was told that it is held, and an error"};
   if (is_held != (h.at == engine::acquisition::phase::holding) && !why) throw violation{11, who + "was told the opposite of what is so"};
+  // A renewal, which may have to wait for one that was under way, and all servers know the script by then or are told it.
+  nanos const renewed = 8 * (latency + jitter) + 4 * millisecond;
+  if (is_held && calm && now_ - since > renewed) {
+    throw violation{4, who + "was told so after " + std::to_string((now_ - since) / microsecond) + " us, although nobody is ill"};
+  }
   if (is_held && h.deadline() < h.extended_at + protocol::good_for(h.lease)) throw violation{3, who + "was told that it has it, and has it for less"};
 }
 
 void quorum_world::checked(quorum_client const& c) {
+  bool moved = false;  // a deadline
   for (auto const& one : c.coroutines_) {
-    if (one.hold != nullptr && one.hold->active && !one.hold->told) told_in_time(*one.hold);
+    if (one.hold == nullptr || !one.hold->active || one.hold->told) continue;
+    moved = moved || one.hold->deadline() != one.hold->seen_deadline;
+    told_in_time(*one.hold);
   }
+  if (moved) judge_holds();
 }
 
 int quorum_world::named(std::string_view lock_name) const {

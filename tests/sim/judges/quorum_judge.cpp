@@ -65,17 +65,76 @@ void quorum_world::judge_holds() {
       if (forgot || c.local() >= h->deadline()) continue;
       auto const whose = [&] { return "client " + std::to_string(c.number) + " believes that it has lock " + std::to_string(i); };
       if (h->superseded) throw violation{9, whose() + " again, and another has been granted it since"};
-      if (fresh_rule) continue;
       nanos const until = c.true_time(h->deadline());
-      std::size_t on = 0;
-      for (auto const& s : servers_) {
-        set_clock(*s);
-        seen_lock const vote = look(*s, static_cast<int>(i));
+      std::size_t const on = servers_where(static_cast<int>(i), h->granted_at, [&](server& s, seen_lock const& vote) {
         // Redis counts expiry in milliseconds.
-        nanos const left = (vote.ends_ms + 1) * millisecond - clock_us(*s) * microsecond;
-        if (c.owns(vote.owner) && now_ + left - left * s->ppm / 1'000'000 >= until) ++on;
-      }
+        nanos const left = (vote.ends_ms + 1) * millisecond - clock_us(s) * microsecond;
+        return is_vote_of(*h, vote.owner) && now_ + left - left * s.ppm / 1'000'000 >= until;
+      });
       if (on < needed) throw violation{3, whose() + ", and only " + std::to_string(on) + " servers give it to him for so long"};
+    }
+  }
+}
+
+/// What each server has of the lock, by its own store. A server that has lost everything since then is believed to have had it.
+std::size_t quorum_world::servers_where(int name, nanos since, std::function<bool(server&, seen_lock const&)> const& holds) {
+  return static_cast<std::size_t>(std::count_if(servers_.begin(), servers_.end(), [&](auto const& s) {
+    if (s->emptied_at >= since - lease) return true;
+    set_clock(*s);
+    return holds(*s, look(*s, name));
+  }));
+}
+
+/// P2, by the servers' own stores: a fence is no less than what a majority has given with its votes, and where fences are strict a majority keeps
+/// it, so that each later majority gives a greater one.
+void quorum_world::judge_fence(quorum_hold const& h) {
+  if (forgot || h.fence % engine::hand_offs_per_grant != 0) return;
+  std::int64_t const fence = h.fence / engine::hand_offs_per_grant;
+  auto const who = [&] { return "client " + std::to_string(h.client->number) + " is granted lock " + std::to_string(h.name); };
+  std::size_t const with_no_more =
+      servers_where(h.name, h.granted_at, [&](server&, seen_lock const& vote) { return is_vote_of(h, vote.owner) && vote.fence <= fence; });
+  if (with_no_more < needed) throw violation{2, who() + " with a fence below those of its votes"};
+  if (!strict) return;
+  std::size_t const kept =
+      servers_where(h.name, h.granted_at, [&](server&, seen_lock const& vote) { return std::max(vote.fence, vote.kept_fence) >= fence; });
+  if (kept < needed) throw violation{2, who() + " with a fence that is kept by " + std::to_string(kept) + " servers only"};
+}
+
+/// P6: what is given back, or was asked for in vain, is gone from every server that is well, and soon.
+void quorum_world::given_up(quorum_hold const& h) {
+  quorum_client& c = *h.client;
+  if (no_kill || !c.alive || h.lock == nullptr) return;
+  std::int64_t const ticket = h.ticket != 0 ? h.ticket : c.owner->ticket_of(*h.lock->place);
+  if (ticket == 0) return;
+  id_text const votes{c.id + "." + std::to_string(ticket)};
+  nanos const soon = 4 * (latency + jitter + spike + slowest()) + 60 * millisecond;
+  // Another coroutine may go on with the same votes: then they are given up when it ends.
+  after(0, [this, &c, votes, soon, name = h.name, mine = c.process] {
+    if (!c.alive || c.process != mine || goes_on(c, name, votes)) return;
+    after(soon, [this, &c, votes, name, mine, since = now_] {
+      if (c.alive && c.process == mine) nothing_left_of(c, name, votes, since);
+    });
+  });
+}
+
+bool quorum_world::goes_on(quorum_client& c, int name, id_text const& votes) {
+  engine::place* const place = c.cohort->find(name_of(name));
+  return place != nullptr && place->at != engine::place::state::idle &&
+         c.id + "." + std::to_string(c.owner->ticket_of(*place)) == std::string_view{votes};
+}
+
+void quorum_world::nothing_left_of(quorum_client& c, int name, id_text const& votes, nanos since) {
+  std::string const& key = keys_[static_cast<std::size_t>(name)];
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    server& s = *servers_[i];
+    if (!well(c, static_cast<int>(i), since)) continue;
+    auto const is_one_of = [](std::vector<id_text> const& all, std::string_view id) { return std::find(all.begin(), all.end(), id_text{id}) != all.end(); };
+    auto const is_left = [&](std::string_view id) { return id.starts_with(votes) && !is_one_of(s.denied, id) && !is_one_of(s.patient, id); };
+    set_clock(s);
+    seen_lock const lock = look(s, name);
+    if (is_left(lock.owner)) throw violation{6, "server " + std::to_string(i) + " still has the vote " + std::string{lock.owner} + ", which was given up"};
+    for (value const& item : s.model.peek(key + ":q").items) {
+      if (is_left(item.items[0].text)) throw violation{6, "server " + std::to_string(i) + " still has in line " + item.items[0].text + ", which was given up"};
     }
   }
 }
@@ -200,6 +259,7 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
     throw violation{2, says(is.owner, " has a fence that is not above all before it")};
   }
   bool const not_done = is.owner == one.id;  // a patient release: the first in line is not there yet
+  if (one.releases && not_done) s.patient.push_back(one.id);
   if (one.releases && mine && !one.stays && !not_done) given_back(which, one);
   if (!too_late && one.confirms && reply.items[2 * one.index + 1].integer == 0) refused_at(which, one);
   for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {

@@ -54,6 +54,20 @@ void add_role_changes(random_source& r, plan& p, nanos lease, nanos until) {
   p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }), f);
 }
 
+/// Credentials that change all the time. Where answers are late as well, subscriptions are still under way then.
+void draw_credentials(plan& p, nanos lease) {
+  random_source r{p.seed ^ 0xc4ed'0001};
+  p.credentials = r.chance(15);
+  if (!p.credentials || p.faults.empty() || !r.chance(40)) return;
+  fault_plan f;
+  f.what = kind::slow;
+  f.at = r.between(0, 20 * millisecond);
+  f.length = r.between(lease / 4, lease);
+  f.length2 = r.between(10 * millisecond, 40 * millisecond);
+  p.in_order = false;
+  p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }), f);
+}
+
 }  // namespace
 
 config make_settings(random_source& r, nanos lease, nanos hop) {
@@ -320,7 +334,7 @@ plan make_plan(std::uint64_t seed) {
     }
   }
   widen(p);
-  p.credentials = random_source{seed ^ 0xc4ed'0001}.chance(15);
+  draw_credentials(p, lease);
   // Of a stream of its own: the schedules stay what they were.
   random_source turns{~seed};
   if (turns.chance(50)) p.steps_in_one_turn = static_cast<std::size_t>(turns.between(1, 4));

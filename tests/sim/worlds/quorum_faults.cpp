@@ -243,7 +243,10 @@ void quorum_world::stop_server(int which, bool keep, nanos length) {
   s.model.restart(keep);
   s.links.clear();
   ill(s, now_ + length);
-  if (!keep) s.locks.assign(s.locks.size(), {});
+  if (!keep) {
+    s.locks.assign(s.locks.size(), {});
+    s.emptied_at = now_;
+  }
   after(length, [this, &s] {
     s.up = true;
     if (fresh_rule) s.votes_from = now_ + youth();

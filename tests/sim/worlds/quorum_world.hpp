@@ -72,6 +72,7 @@ class quorum_world {
     std::vector<seen_lock> locks;                                       // by name
     std::vector<id_text> forsaken;                                      // votes that ended by themselves just now
     std::vector<id_text> denied;                                        // whose releases were, for good: their places stay in line
+    std::vector<id_text> patient;                                       // whose releases wait for the next in line to connect again
     std::map<redis_model::connection_id, std::shared_ptr<link>> links;  // of this run
     nanos disturbed = 0;                                                // the last time anything was wrong with it
     std::int64_t offset_us = 0, ppm = 0;
@@ -82,6 +83,7 @@ class quorum_world {
     nanos says_until = 0;               // ... until then
     nanos votes_from = 0;               // min_server_uptime: not before then
     std::int64_t started_us = 0;        // as its clock showed it
+    nanos emptied_at = -1;              // the last time it lost all it had; less than 0: never
   };
 
   // One connection. What is under way in it when it breaks is lost.
@@ -227,6 +229,11 @@ class quorum_world {
   std::vector<step> steps_of_call(int which, std::span<std::string_view const> argv);
   void judge(int which, step const& one, value const& reply, bool too_late);
   void judge_holds();
+  void judge_fence(struct quorum_hold const& h);
+  void given_up(struct quorum_hold const& h);
+  static bool goes_on(quorum_client& c, int name, id_text const& votes);
+  void nothing_left_of(quorum_client& c, int name, id_text const& votes, nanos since);
+  std::size_t servers_where(int name, nanos since, std::function<bool(server&, seen_lock const&)> const& holds);
   void given_back(int which, step const& one);
   void refused_at(int which, step const& one);
   bool linked(int client, int which, nanos since) const;

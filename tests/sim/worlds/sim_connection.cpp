@@ -43,6 +43,7 @@ sim_connection::sim_connection(shell& of, config const& settings, std::string co
 
 void sim_connection::send(protocol::command const& c) {
   shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c));
+  ++sent_;
   switch (fsm_.send(c)) {
     case redis::connection_fsm::flush_due::no: return;
     case redis::connection_fsm::flush_due::later: flush_due_ = true; return;
@@ -76,8 +77,14 @@ void sim_connection::say(std::string_view bytes) {
 
 bool sim_connection::end_of_turn() {
   if (!std::exchange(flush_due_, false)) return false;
+  if (std::exchange(sent_, 0) >= gives_with_ && gives_ == giving::before_a_write) give_while_busy(asked_at_);
   fsm_.flush();
   if (fsm_.take().write) write_at_most(habits_.slowest_write);
+  if (gives_ == giving::behind_a_write) {
+    shell_.later(0, [this](time_point at) {
+      if (gives_ == giving::behind_a_write) input(at, [&] { give_while_busy(at); });
+    });
+  }
   return true;
 }
 
@@ -188,10 +195,18 @@ void sim_connection::carry_out(time_point now) {
 /// Before a connection, and for the one that is up. There the provider may be slow, fail, or say nothing, and the server may refuse what it gives.
 void sim_connection::give_credentials(time_point now) {
   ++asked_;
+  gives_ = giving::nothing;
   if (!fsm_.is_up()) return give_new_credentials(now);
   if (credentials_.chance(5)) return;
   if (credentials_.chance(5)) return fsm_.no_credentials("the vault is sealed", now);
-  if (credentials_.chance(60)) return give_new_credentials(now);
+  if (credentials_.chance(20)) return give_new_credentials(now);
+  if (credentials_.chance(70)) {
+    // While something is under way: behind what is written, or before it is.
+    gives_ = credentials_.chance(40) ? giving::behind_a_write : giving::before_a_write;
+    gives_with_ = credentials_.chance(30) ? 1 : 3;
+    asked_at_ = now;
+    return;
+  }
   nanos const slowest = std::min<nanos>(100 * millisecond, settings_.connect_timeout.count() / 2);
   shell_.later(credentials_.between(0, slowest), [this, mine = asked_](time_point at) {
     // What an earlier question led to is left alone, as by the shell.
@@ -199,11 +214,16 @@ void sim_connection::give_credentials(time_point now) {
   });
 }
 
+void sim_connection::give_while_busy(time_point now) {
+  gives_ = giving::nothing;
+  if (fsm_.is_up()) give_new_credentials(now);
+}
+
 void sim_connection::give_new_credentials(time_point now) {
   bool const of_live = fsm_.is_up();
   bool const refused = of_live && credentials_.chance(10);
   password_ = std::string{password_begins} + std::to_string(++given_) + '.';
-  good_for_ = credentials_.chance(30) ? duration::max() : duration{credentials_.between(10, 300) * millisecond};
+  good_for_ = credentials_.chance(30) ? duration::max() : duration{credentials_.between(10, credentials_.chance(50) ? 30 : 300) * millisecond};
   shown_ = false;
   credentials c;
   c.user = refused ? "somebody" : "";
@@ -233,6 +253,7 @@ void sim_connection::credentials_checked() {
   bool const is_news = is_up && (!was_up_ || answered != answered_);
   was_up_ = is_up;
   answered_ = answered;
+  if (!is_up || failed) gives_ = giving::nothing;  // too late
   if (!is_up) ++watch_;
   if (!is_news || (!failed && good_for_ == duration::max())) return;
   renewals_are_due(failed ? settings_.reconnect_max : good_for_, "the provider is not asked for other credentials");

@@ -87,6 +87,7 @@ class sim_connection {
   void take_in(time_point now);
   // Credentials.
   void give_credentials(time_point now);
+  void give_while_busy(time_point now);
   void give_new_credentials(time_point now);
   void renewals_are_due(duration within, std::string_view words);
   void credentials_checked();
@@ -126,6 +127,9 @@ class sim_connection {
   std::uint64_t answered_ = 0;  // how often a server has answered a renewal, or the provider has not
   std::uint64_t failed_ = 0;    // of these
   bool was_up_ = false;
+  enum class giving : std::uint8_t { nothing, behind_a_write, before_a_write } gives_ = giving::nothing;
+  time_point asked_at_{};
+  int sent_ = 0, gives_with_ = 1;  // commands in this turn; so many must be there
 };
 
 }  // namespace conch::sim
