@@ -1,7 +1,8 @@
 -- The tables, and what all functions share.
 --
 -- Who changes something here: raise conch.version() and schema_version (src/postgresql/schema.hpp). Add a column below its table with `alter table ... add
--- column if not exists ... default ...`. Clients of before use the functions of now: one that is to take something else gets another name.
+-- column if not exists ... default ...`. Clients of before use the functions of now, also
+-- in a schema that is made anew: one that is to take something else gets another name or other parameters, and the old one stays.
 
 -- Unlogged: a grant does not wait for the disk. After a crash of the server, and at a standby that takes over, these tables are empty.
 -- Then the row in conch.alive is missing, and nothing is granted before the longest lease of all has passed (conch.quiet).
@@ -53,7 +54,7 @@ create unlogged table if not exists conch.alive (
 create unlogged table if not exists conch.swept (one boolean primary key check (one), key bytea not null);  -- how far rows were looked through
 insert into conch.settings values (true, 0) on conflict do nothing;
 
-create or replace function conch.version() returns integer language sql immutable as $$ select 2 $$;
+create or replace function conch.version() returns integer language sql immutable as $$ select 3 $$;
 
 -- Once in a command, and after its row was locked: now() is when the transaction began.
 create or replace function conch.now_us() returns bigint language sql volatile as

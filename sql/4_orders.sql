@@ -80,6 +80,10 @@ begin
   return case when r.others > 0 then array[n, t, l.waiting::int, l.kind, l.lim] else array[n, t] end;
 end $$;
 
+-- As programs of version 0.2.0 prepare it when they connect: no fence is 0, and 0 means all owners.
+create or replace function conch.force(k bytea, claim bigint, retention bigint, f bigint) returns bigint[] language plpgsql as
+$$ begin return conch.force(k, claim, retention, f = 0, f); end $$;
+
 create or replace function conch.ask(k bytea, everyone boolean, f bigint, asker_ text) returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; ms bigint; p conch.part; n bigint := 0; longest bigint := 1;
 begin
@@ -97,6 +101,9 @@ begin
   perform conch.put(l);
   return array[n, t];
 end $$;
+
+create or replace function conch.ask(k bytea, f bigint, asker_ text) returns bigint[] language plpgsql as  -- as above
+$$ begin return conch.ask(k, f = 0, f, asker_); end $$;
 
 create or replace function conch.asked(k bytea, f bigint) returns bigint[] language sql as $$
   select array[count(*)] from conch.request r join conch.lock l on l.key = r.key

@@ -149,7 +149,9 @@ TEST_F(PostgresqlTroubles, AnOlderSchemaIsMadeNewerWhileOthersUseItAndTheirLocks
     auto const waits = [&] { return admin.number(line) == 1; };
     co_await until(waits, "in line");
     admin.ask(
-        "create or replace function conch.version() returns integer language sql immutable as 'select 0'; drop function conch.ask, conch.asked");
+        "create or replace function conch.version() returns integer language sql immutable as 'select 0'; drop function conch.ask(bytea, boolean, "
+        "bigint, text), "
+        "conch.asked");
     client three{w.ctx.get_executor(), settings(server().url())};
     mutex other{three, "newer"};
     hold now = co_await other.async_acquire();
