@@ -125,6 +125,8 @@ class server final : public backend, public wire_events {
   milliseconds claim_of(milliseconds lease) const;
   /// The run of the server of the present or last connection; empty: not known.
   std::string const& run() const noexcept { return session_.run; }
+  /// The address that it leads to; empty: not known.
+  std::string const& address() const noexcept { return session_.at; }
 
   // From sharded: locks that go from one server to another with their slot (server_moves.cpp).
   /// Gives all that is known of the locks of slots that another server has to that server: places, clean-ups, kicks, questions. What is in flight

@@ -178,6 +178,7 @@ struct session {
   std::string run{};                             // names this run of the server; empty: not known
   std::optional<std::chrono::seconds> uptime{};  // of that run; empty: not known
   bool has_channel = true;                       // a node of a Cluster has none without slots
+  std::string at{};                              // the address of the server, not its name; empty: not known
 };
 
 struct kill_command {

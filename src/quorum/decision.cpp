@@ -20,7 +20,7 @@ constexpr std::int64_t fence_slack_us = 20'000;
 bool quorum::is_silent(quorum_lock const& b, vote const& v, time_point now) const {
   if (b.wait && b.at == quorum_lock::phase::collecting) return false;
   member const& m = v.from;
-  if (!m.up()) return b.at == quorum_lock::phase::leaving || voters_there(b, now) >= needed();
+  if (!m.has_vote()) return b.at == quorum_lock::phase::leaving || voters_there(b, now) >= needed();
   return now >= b.since + patience_with(m);
 }
 
@@ -28,7 +28,7 @@ election quorum::count(quorum_lock const& b, time_point now) const {
   election e{{b.votes.size(), needed(), settings_.quorum.min_validity}};
   // The votes that are no yes come first: a verdict, once given, stays.
   for (auto const& v : b.votes) {
-    if (v->place.at != place::state::owned) continue;
+    if (!counts(*v)) continue;
     // A vote of a try that is almost over is about to be given back and asked for again.
     bool const asked_again = b.tries() && v->place.deadline - now < settings_.quorum.min_validity;
     if (!asked_again) e.yes(v->from.number, v->place.deadline, v->place.fence, now);
@@ -39,7 +39,7 @@ election quorum::count(quorum_lock const& b, time_point now) const {
   auto const missing = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& v) {
     place::state const at = v->place.at;
     if (at == place::state::owned) return false;
-    bool const has_none = v->trouble || (at == place::state::idle && !v->refused);
+    bool const has_none = v->trouble || v->from.same_as || (at == place::state::idle && !v->refused);
     if (has_none) return !CONCH_MUTANT(only_slow_servers_missing);
     return at != place::state::idle && is_silent(b, *v, now);
   }));
@@ -47,11 +47,11 @@ election quorum::count(quorum_lock const& b, time_point now) const {
   bool const few = missing + needed() <= b.votes.size() || !b.tries() || CONCH_MUTANT(slow_servers_are_away);
   for (auto const& v : b.votes) {
     bool const waits = b.wait && b.at == quorum_lock::phase::collecting;
-    if (v->place.at == place::state::owned) continue;
-    if (v->trouble) {
-      e.failed(v->from.number, now);  // also while the server is asked again
+    if (counts(*v)) continue;
+    if (v->trouble || v->from.same_as || v->place.at == place::state::owned) {
+      e.failed(v->from.number, now);  // also while the server is asked again, and where its vote is that of another name
     } else if (v->place.at != place::state::idle) {
-      bool const passed_over = is_silent(b, *v, now) && (few || !v->from.up());
+      bool const passed_over = is_silent(b, *v, now) && (few || !v->from.has_vote());
       if (passed_over || over) e.silent(v->from.number, now);
     } else if (v->refused) {
       e.no(v->from.number, now);
@@ -117,7 +117,7 @@ void quorum::win(quorum_lock& b, time_point deadline, std::int64_t fence, time_p
     protocol::server::hold_vote(v->place, {b.ticket, fence, 0, &front}, b.lease);
     // Only waiters rest votes; a hold is mended with its first renewal.
     if (v->rests != 0) v->not_before = now;
-    if (v->place.at == place::state::owned && v->place.confirmed) ++confirmed;
+    if (counts(*v) && v->place.confirmed) ++confirmed;
   }
   enter(front, place::state::owned);
   front.fence = fence;
@@ -160,9 +160,11 @@ error_code quorum::worst_trouble(quorum_lock const& b, time_point now) const {
     by = v->from.shown;
   }
   std::string const cause = cause_of(worst);
-  if (worst && cause.find(by) != std::string::npos) return worst;
-  if (worst) return make_error_code(static_cast<errc>(worst.value()), by + (cause.empty() ? "" : ": " + cause));
-  std::string why = "too few servers answered";
+  std::string const doubles = all_doubles();
+  if (worst && doubles.empty() && cause.find(by) != std::string::npos) return worst;
+  std::string const named = cause.empty() ? by : cause.find(by) != std::string::npos ? cause : by + ": " + cause;
+  if (worst) return make_error_code(static_cast<errc>(worst.value()), named + (doubles.empty() ? "" : "; " + doubles));
+  std::string why = "too few servers answered" + (doubles.empty() ? "" : "; " + doubles);
   for (auto const& v : b.votes) {
     member const& m = v->from;
     std::string const words = m.fresh_until > now ? "has just started, and has no vote yet" : m.server->trouble_of(v->place);
@@ -205,7 +207,7 @@ std::int64_t quorum::agreed_fence(quorum_lock& b, election const& e, time_point 
 template <class Holds>
 std::size_t quorum::servers_with(quorum_lock const& b, time_point now, Holds holds) const {
   return static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& v) {
-    bool const good = v->place.at == place::state::owned && v->place.deadline - now >= settings_.quorum.min_validity;
+    bool const good = counts(*v) && v->place.deadline - now >= settings_.quorum.min_validity;
     return good && holds(*v);
   }));
 }

@@ -49,7 +49,7 @@ void quorum::refresh(quorum_lock& b, time_point now) {
   std::vector<time_point> deadlines, heard;
   std::size_t confirmed = 0;
   for (auto const& v : b.votes) {
-    if (v->place.at != place::state::owned) continue;
+    if (!counts(*v)) continue;
     deadlines.push_back(v->place.deadline);
     heard.push_back(v->place.heard_from);
     if (v->place.confirmed) ++confirmed;
@@ -92,7 +92,7 @@ void quorum::repair(quorum_lock& b, time_point now) {
     if (v->place.at != place::state::idle || v->not_before > now) continue;
     auto const verified = std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& other) {
       place const& s = other->place;
-      return s.at == place::state::owned && s.confirmed && s.valid_from >= v->gone_at;
+      return counts(*other) && s.confirmed && s.valid_from >= v->gone_at;
     });
     if (static_cast<std::size_t>(verified) >= needed()) ask_vote(b, *v, false, now);
     if (b.round != round) return;

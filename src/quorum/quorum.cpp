@@ -166,6 +166,10 @@ void quorum::ask_votes(quorum_lock& b, time_point now) {
 
 void quorum::ask_vote(quorum_lock& b, vote& v, bool wait, time_point now) {
   member& m = v.from;
+  if (m.same_as) {
+    v.not_before = engine::timer_queue::never;
+    return;
+  }
   if (m.fresh_until > now && !CONCH_MUTANT(fresh_server_votes)) {
     v.not_before = m.fresh_until;
     return;
@@ -222,17 +226,17 @@ error_code quorum::too_late(engine::place const& s, time_point now) const {
   if (!connected()) {
     std::string const why = why_no_connection();
     if (!why.empty()) return make_error_code(errc::unreachable, why);
-    auto const away = std::find_if(members_.begin(), members_.end(), [](auto const& m) { return !m->up(); });
+    auto const away = std::find_if(members_.begin(), members_.end(), [](auto const& m) { return !m->has_vote(); });
     bool const in_vain = b.front == &s && now - b.began >= answers_within(s);
-    return make_error_code(in_vain ? errc::unreachable : errc::timed_out, (*away)->server->why_not_connected());
+    return make_error_code(in_vain ? errc::unreachable : errc::timed_out, (*away)->why_no_vote());
   }
   std::size_t silent = 0;
   std::string silences;
   for (auto const& m : members_) {
-    std::string const words = m->up() ? m->server->silence(now) : m->server->why_not_connected();
+    std::string const words = m->has_vote() ? m->server->silence(now) : m->why_no_vote();
     if (words.empty()) continue;
     ++silent;
-    silences += (silences.empty() ? "" : "; ") + m->shown + ": " + words;
+    silences += (silences.empty() ? "" : "; ") + (m->same_as ? "" : m->shown + ": ") + words;
   }
   if (silent + needed() > members_.size()) return make_error_code(errc::unreachable, "too few servers answer; " + silences);
   if (b.front != &s || b.at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
@@ -240,7 +244,7 @@ error_code quorum::too_late(engine::place const& s, time_point now) const {
   std::size_t troubled = 0;
   std::string why;
   for (auto const& v : b.votes) {
-    std::string words = v->trouble ? v->trouble.message() : v->from.server->trouble_of(v->place);
+    std::string words = v->from.same_as ? all_doubles() : v->trouble ? v->trouble.message() : v->from.server->trouble_of(v->place);
     if (words.empty()) continue;
     ++troubled;
     why = v->from.shown + ": " + words;
@@ -266,24 +270,25 @@ error_code quorum::no_answer() const {
   return make_error_code(errc::unreachable, why.empty() ? "too few servers answered" : why);
 }
 
-/// Why a server has no connection; empty: no attempt to connect has failed yet.
+/// Why servers are missing; empty: no attempt to connect has failed yet.
 std::string quorum::why_no_connection() const {
+  std::string const doubles = all_doubles();
   for (auto const& m : members_) {
-    if (!m->up() && !m->server->trouble().empty()) return m->server->trouble();
+    if (!m->up() && !m->server->trouble().empty()) return m->server->trouble() + (doubles.empty() ? "" : "; " + doubles);
   }
-  return {};
+  return doubles;
 }
 
 // --------------------------------------------------------------------------------------------------- bookkeeping
 
 std::size_t quorum::connected_servers() const noexcept {
-  return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [](auto const& m) { return m->up(); }));
+  return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [](auto const& m) { return m->has_vote(); }));
 }
 
 /// The servers that are connected, are not so fresh that they have no vote, and have not answered with an error.
 std::size_t quorum::voters_there(quorum_lock const& b, time_point now) const {
-  return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(),
-                                                [&](auto const& m) { return m->up() && m->fresh_until <= now && !b.votes[m->number]->trouble; }));
+  return static_cast<std::size_t>(std::count_if(
+      members_.begin(), members_.end(), [&](auto const& m) { return m->has_vote() && m->fresh_until <= now && !b.votes[m->number]->trouble; }));
 }
 
 std::size_t quorum::pending() const noexcept {

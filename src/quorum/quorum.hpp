@@ -8,6 +8,7 @@
 #include "cohort/backend.hpp"
 #include "protocol/request_window.hpp"
 #include "protocol/server.hpp"
+#include "quorum/distinct.hpp"
 #include "quorum/election.hpp"
 
 #include <conch/config.hpp>
@@ -16,8 +17,10 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace conch::quorum {
@@ -105,7 +108,14 @@ class quorum final : public engine::backend {
   void vote_lost(vote& v, time_point now);
   void connection_changed(member& m, time_point now);
   void connection_refused(time_point now);
-  void leave_fresh_server(member& m, time_point now);
+  void leave_line(member& m, time_point until, time_point now);
+
+  // doubles.cpp: members that are one server under several names
+  void look_for_doubles(member& m, time_point now);
+  void vote_changes(member& m, time_point now);
+  bool counts(vote const& v) const noexcept;
+  std::string is_double(member const& m) const;
+  std::string all_doubles() const;
 
   // decision.cpp: is the lock ours?
   election count(quorum_lock const& b, time_point now) const;
@@ -152,6 +162,8 @@ class quorum final : public engine::backend {
   engine::random_numbers random_;
   engine::entropy& nonces_;
   std::vector<std::unique_ptr<member>> members_;
+  distinct_servers distinct_;
+  std::set<std::pair<std::size_t, std::size_t>> told_doubles_;                // the log has a line about them
   std::unordered_map<std::string_view, std::unique_ptr<quorum_lock>> locks_;  // keys live in the quorum_locks
   std::list<std::unique_ptr<release_round>> release_rounds_;
   /// Of locks, not of votes: what is asked for at one server is asked for at all of them, or the votes of the fast ones would be over when the slow

@@ -22,9 +22,13 @@ struct quorum::member final : engine::backend_events, engine::log_sink {
   time_point fresh_until = time_point::min();  // the server has no vote before this (min_server_uptime)
   std::uint64_t votes = 0;                     // votes that the server has given to this client
   std::string last_trouble;
-  error_code refusal;  // why the server refused the last attempt to connect
+  error_code refusal;                  // why the server refused the last attempt to connect
+  std::optional<std::size_t> same_as;  // that member is the same server, and has the vote of both
 
   bool up() const noexcept { return server->connected(); }
+  bool has_vote() const noexcept { return up() && !same_as; }
+
+  std::string why_no_vote() const { return same_as ? in.is_double(*this) : up() ? std::string{} : server->why_not_connected(); }
 
   void granted(engine::place& s, bool pushed, time_point now) override;
   void busy(engine::place& s, time_point now) override;
@@ -98,8 +102,7 @@ struct quorum::quorum_lock : engine::list_hook<quorum::quorum_lock> {
   /// A try that is not told to end yet.
   bool tries() const noexcept { return !wait && at == phase::collecting; }
   std::size_t owned() const {
-    return static_cast<std::size_t>(
-        std::count_if(votes.begin(), votes.end(), [](auto const& v) { return v->place.at == engine::place::state::owned; }));
+    return static_cast<std::size_t>(std::count_if(votes.begin(), votes.end(), [this](auto const& v) { return in.counts(*v); }));
   }
 };
 

@@ -41,7 +41,7 @@ void quorum::release_votes(quorum_lock& b, release_round* f, std::int64_t next_f
     if (f != nullptr && v->place.at != place::state::idle) {
       receipt = &f->votes[v->from.number];
       receipt->open = true;
-      receipt->vote = v->place.at == place::state::owned;
+      receipt->vote = counts(*v);
       ++f->open;
       if (receipt->vote) ++f->votes_open;
     } else if (f != nullptr) {

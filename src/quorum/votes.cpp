@@ -73,6 +73,7 @@ void quorum::connection_refused(time_point now) {
 
 void quorum::connection_changed(member& m, time_point now) {
   if (m.up()) m.refusal = {};
+  look_for_doubles(m, now);
   if (m.up() && settings_.quorum.min_server_uptime > duration::zero()) {
     // Clients may believe in a lock that was lost with the server's memory for as long as the longest lease. Uptime is the difference of
     // two seconds of a clock: a server 0.2 s old may say 1.
@@ -82,7 +83,7 @@ void quorum::connection_changed(member& m, time_point now) {
     if (fresh_until > now) {
       m.fresh_until = fresh_until;
       m.note(false, "the server has just started: it has no vote for min_server_uptime");
-      leave_fresh_server(m, now);
+      if (!CONCH_MUTANT(fresh_server_votes) && !CONCH_MUTANT(fresh_line_not_left)) leave_line(m, m.fresh_until, now);
     }
   }
   std::vector<quorum_lock*> all;
@@ -93,7 +94,7 @@ void quorum::connection_changed(member& m, time_point now) {
   for (quorum_lock* b : all) {
     keeping const keep{*b};
     // A try has waited for a majority: from now on the servers have their time to answer.
-    bool const majority_is_back = m.up() && voters_there(*b, now) == needed();
+    bool const majority_is_back = m.has_vote() && voters_there(*b, now) == needed();
     if (majority_is_back && b->at == quorum_lock::phase::collecting) b->since = now;
     if (CONCH_MUTANT(lost_with_a_connection) && b->at == quorum_lock::phase::held) {
       lose(*b, now);
@@ -109,16 +110,15 @@ void quorum::connection_changed(member& m, time_point now) {
   }
 }
 
-/// The new connection has asked again for all places in line at that server. A server that has forgotten who owns the lock would grant
-/// them.
-void quorum::leave_fresh_server(member& m, time_point now) {
-  if (CONCH_MUTANT(fresh_server_votes) || CONCH_MUTANT(fresh_line_not_left)) return;
+/// The server has no vote until then, and its new connection has asked again for all places in line there. If it has forgotten who owns the lock,
+/// or is another member too, it would grant them.
+void quorum::leave_line(member& m, time_point until, time_point now) {
   for (auto const& [name, b] : locks_) {
     vote& v = *b->votes[m.number];
     if (v.place.at != place::state::asking && v.place.at != place::state::in_line) continue;
     keeping const keep{*b};
     give_back(v, nullptr, 0, now);
-    v.not_before = m.fresh_until;
+    v.not_before = until;
     plan(*b, now);
   }
 }

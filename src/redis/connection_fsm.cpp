@@ -506,6 +506,7 @@ void connection_fsm::greeted(time_point now) {
                             greeting_.server_us(), CONCH_MUTANT(asked_when_answered) ? now : greeted_at_,
                             greeting_.run(),       greeting_.uptime()};
   session.has_channel = roles_.node == nullptr || roles_.node->home().has_value();
+  session.at = there;
   actions_.flush = claim_flush();
   if (roles_.talk == nullptr) events_->connected_as(session, now);
   hand_over(now);

@@ -113,13 +113,18 @@ class world final : public engine::acquisition_events, public engine::log_sink {
     return a;
   }
 
-  void on_acquired(engine::acquisition&, engine::acquired how, error_code) override {
+  void on_acquired(engine::acquisition&, engine::acquired how, error_code e) override {
+    why = e;
     events.push_back(how == engine::acquired::granted ? "granted" : how == engine::acquired::busy ? "busy" : "failed");
   }
   void on_lost(engine::acquisition&, error_code) override { events.push_back("lost"); }
   void on_released(engine::acquisition&, bool was_held, error_code) override { events.push_back(was_held ? "released" : "not released"); }
   void on_observed(engine::acquisition&, engine::observation const& o) override { observed.push_back(o.what); }
-  void note(bool, std::string_view) override {}
+  void note(bool, std::string_view words) override { notes.emplace_back(words); }
+  std::size_t notes_with(std::string_view words) const {
+    return static_cast<std::size_t>(
+        std::count_if(notes.begin(), notes.end(), [&](std::string const& one) { return one.find(words) != std::string::npos; }));
+  }
 
   static constexpr time_point begin{std::chrono::hours{1}};
   config settings;
@@ -133,7 +138,8 @@ class world final : public engine::acquisition_events, public engine::log_sink {
   std::vector<protocol::server*> servers;
   std::unique_ptr<quorum> backend;
   std::unique_ptr<engine::cohort> cohort;
-  std::vector<std::string> events;
+  std::vector<std::string> events, notes;
+  error_code why;                                   // of the last acquire that was answered
   std::vector<engine::observation::kind> observed;  // with settings.observer
 };
 

@@ -55,6 +55,8 @@ redis_model::~redis_model() = default;
 
 void redis_model::set_time_us(std::int64_t unix_us) { impl_->now_us = unix_us; }
 
+void redis_model::set_number(unsigned number) { impl_->number = number; }
+
 std::int64_t redis_model::time_us() const { return impl_->now_us; }
 
 redis_model::connection_id redis_model::connect(std::string address) {

@@ -45,6 +45,8 @@ class redis_model {
 
   // The server's clock. May go back.
   void set_time_us(std::int64_t unix_us);
+  /// Of this server among those of a world: the ids of its runs differ from those of others.
+  void set_number(unsigned number);
   std::int64_t time_us() const;
 
   // ---- connections and commands ----

@@ -218,6 +218,7 @@ struct redis_model::impl {
 
   std::int64_t now_us = 0;
   std::int64_t started_us = 0;
+  unsigned number = 0;    // of the server, in the ids of its runs
   std::uint64_t run = 0;  // number of restarts
   connection_id next_id = 1;
   std::map<connection_id, redis::connection> connections;

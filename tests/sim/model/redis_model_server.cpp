@@ -273,7 +273,7 @@ void time(call& c) {
 
 std::string run_id(redis_model::impl const& server) {
   char digits[48];
-  std::snprintf(digits, sizeof digits, "%040llx", static_cast<unsigned long long>(server.started_us) * 1000 + server.run);
+  std::snprintf(digits, sizeof digits, "%08x%032llx", server.number, static_cast<unsigned long long>(server.started_us) * 1000 + server.run);
   return digits;
 }
 

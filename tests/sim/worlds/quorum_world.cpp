@@ -46,6 +46,7 @@ quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_see
     s->started_us = clock_us(*s) - 3'600'000'000;
     s->model.set_time_us(s->started_us);
     s->model.restart(true);
+    s->model.set_number(static_cast<unsigned>(i));
     if (no_kill) s->model.deny("client|kill");
     servers_.push_back(std::move(s));
   }
