@@ -47,6 +47,7 @@ class doctor_visit {
       else look_at(url);
     }
     if (clocks_.size() > 1 && !in_cluster_) tell("", judge_clocks(clocks_));
+    if (servers_.quorum()) different_servers();
     hand_over();
     return static_cast<int>(worst_);
   }
@@ -97,8 +98,9 @@ class doctor_visit {
       tell(name, {verdict::ok, "reachable", name + ", connected in " + readable(clock::now() - begin), ""});
       tell(name, judge_way(server.tls(), server.address().on_this_machine(), has_password(server)));
       round_trips(server, name);
-      information(server, name);
+      if (!information(server, name)) return;
       rights(server, url, name);
+      versions(server, name);
     } catch (failure const& error) {
       tell(name, {verdict::bad, "reachable", name + ": " + error.what(), advice_for(error.code)});
     }
@@ -168,14 +170,38 @@ class doctor_visit {
     return all;
   }
 
-  void information(server_connection& server, std::string const& name) {
+  /// False: it keeps no locks, and the rest is not asked for.
+  bool information(server_connection& server, std::string const& name) {
     server_info const info = parse_info(server.command({"INFO"}).text);
+    auto const run = info.find("run_id");
+    runs_.push_back({name, run == info.end() ? std::string{} : run->second});
     for (auto const judge : {judge_version, judge_role}) tell(name, judge(info, in_cluster_));
+    if (is_sentinel(info)) return false;
     for (auto const judge : {judge_eviction, judge_persistence}) tell(name, judge(info));
     if (auto const memory = judge_memory(info)) tell(name, *memory);
-    if (!is_master(info)) return;  // what its replicas have is nothing to it
+    if (!is_master(info)) return true;  // what its replicas have is nothing to it
     tell(name, judge_replicas(info, servers_.settings.sync_replicas, in_cluster_));
     replicas(server, name, info);
+    return true;
+  }
+
+  void different_servers() {
+    std::size_t const asked_for = servers_.settings.quorum.votes_needed;
+    tell("", judge_distinct(runs_, asked_for != 0 ? asked_for : servers_.servers.size() / 2 + 1));
+  }
+
+  /// By the scripts that the server knows.
+  void versions(server_connection& server, std::string const& name) {
+    std::vector<std::string_view> found;
+    bool known = true;
+    for (earlier_version const& one : earlier_versions()) {
+      std::vector<std::string> words{"SCRIPT", "EXISTS"};
+      words.insert(words.end(), one.scripts.begin(), one.scripts.end());
+      reply const r = server.command(words);
+      known = known && !r.is_error();
+      if (std::any_of(r.items.begin(), r.items.end(), [](reply const& has) { return has.number == 1; })) found.push_back(one.version);
+    }
+    tell(name, judge_client_versions(found, known));
   }
 
   /// Their clocks: with the same user and TLS, where the master says that they are.
@@ -247,6 +273,7 @@ class doctor_visit {
   bool in_cluster_ = false;
   duration round_trip_{};
   std::vector<clock_offset> clocks_;
+  std::vector<server_run> runs_;  // of the servers that were asked
 };
 
 }  // namespace

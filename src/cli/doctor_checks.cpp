@@ -75,6 +75,8 @@ finding judge_role(server_info const& info, bool in_cluster) {
   return {verdict::ok, "role", "master", ""};
 }
 
+bool is_sentinel(server_info const& info) { return get(info, "redis_mode") == "sentinel"; }
+
 bool is_master(server_info const& info) { return get(info, "role") == "master"; }
 
 std::optional<finding> judge_memory(server_info const& info) {
@@ -177,7 +179,12 @@ finding judge_sentinels(std::vector<sentinel_word> const& all) {
   for (sentinel_word const& one : all) shown += (shown.empty() ? "" : "; ") + one.sentinel + (one.is_error ? ": " : " names ") + one.said;
   auto const fails = [](sentinel_word const& one) { return one.is_error; };
   auto const first = std::find_if_not(all.begin(), all.end(), fails);
-  if (first == all.end()) return {verdict::bad, "Sentinels", shown, "none of them names a master: check that they run, and sentinelMasterId"};
+  bool const all_lack_the_name =
+      !all.empty() && std::all_of(all.begin(), all.end(), [](auto const& one) { return one.said.ends_with("without a name"); });
+  if (first == all.end())
+    return {verdict::bad, "Sentinels", shown,
+            all_lack_the_name ? "the URL names no master: add ?sentinelMasterId=NAME"
+                              : "none of them names a master: check that they run, and sentinelMasterId"};
   bool const differ = std::any_of(all.begin(), all.end(), [&](auto const& one) { return !one.is_error && one.said != first->said; });
   if (differ) return {verdict::warning, "Sentinels", shown, "they name different masters: a failover is under way, or one of them is cut off"};
   if (std::any_of(all.begin(), all.end(), fails)) return {verdict::warning, "Sentinels", shown, "a failover needs most of them"};
@@ -226,10 +233,12 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
     advice = "raise maxclients, or find out who has opened so many connections (CLIENT LIST)";
   } else if (why == errc::tls_failed && says("certificate")) {
     advice = "set tls-ca-file to the authority that signed the server's certificate, and tls-server-name to the name in it";
-  } else if (why == errc::tls_failed) {
+  } else if (why == errc::tls_failed || says("is this a TLS port?")) {
     advice = "if that port does not speak TLS, begin the URL with redis://";
   } else if (why == errc::access_denied) {
     advice = "set user and password (conch doctor --help), and give that user the rights of the guide";
+  } else if (says("no answer to the greeting")) {
+    advice = "it takes the connection and says nothing: has it stopped, is it overloaded, is it another kind of server?";
   } else if (why == condition::unreachable) {
     advice = "check that it runs, the URL, and firewalls in between";
   }
@@ -264,6 +273,44 @@ finding judge_clocks(std::vector<clock_offset> const& all) {
   }
   if (apart - unsure > noticeable) return {verdict::warning, "clocks", shown, "run NTP on each server"};
   return {verdict::ok, "clocks", shown, ""};
+}
+
+finding judge_distinct(std::vector<server_run> const& all, std::size_t needed) {
+  std::vector<server_run> distinct;
+  std::string doubles;
+  for (server_run const& one : all) {
+    auto const same = std::find_if(distinct.begin(), distinct.end(), [&](server_run const& o) { return !one.run.empty() && o.run == one.run; });
+    if (same == distinct.end()) {
+      distinct.push_back(one);
+    } else {
+      doubles += (doubles.empty() ? "" : "; ") + one.server + " is the same server as " + same->server;
+    }
+  }
+  constexpr char const* what = "servers";
+  if (doubles.empty()) return {verdict::ok, what, std::to_string(distinct.size()) + " different ones", ""};
+  doubles += ": each server has one vote, whatever its names and databases";
+  if (distinct.size() >= needed) return {verdict::warning, what, doubles, "name each server once; till then fewer of them may be away"};
+  return {verdict::bad, what, doubles + ", and " + std::to_string(needed) + " votes are needed", "name each server once, and more of them"};
+}
+
+std::vector<earlier_version> const& earlier_versions() {
+  // acquire, permit_acquire, release, renew and gathered of lua/, as cmake/embed_lua.cmake makes them. A release adds those of the one before.
+  static std::vector<earlier_version> const all = {
+      {"0.2.0",
+       {"7dbe84fa375e063283a03fba995ba1c27e258ae0", "e380d61980aeecb7a88665e04150c7b6bc43bc39", "994168504f942abe89feee975c43698399369801",
+        "80fec9451af41052101ce9a0a9b1d96267172baa", "efa4c0e605b08b26ac2ab8569d51f0150c7de431"}},
+  };
+  return all;
+}
+
+finding judge_client_versions(std::vector<std::string_view> const& found, bool known) {
+  constexpr char const* what = "versions of conch";
+  if (!known) return {verdict::ok, what, "not known: the user lacks the right script|exists, which locks do not need", ""};
+  if (found.empty()) return {verdict::ok, what, "no client of an earlier version has used this server since it started", ""};
+  std::string shown;
+  for (std::string_view const one : found) shown.append(shown.empty() ? "" : ", ").append(one);
+  return {verdict::warning, what, "clients of " + shown + " have used this server since it started",
+          "they may share locks with newer ones; what newer versions mend is mended for their own clients only: update the others"};
 }
 
 finding judge_replica_clocks(std::vector<clock_offset> const& all, std::vector<std::string> const& unknown, duration lease) {

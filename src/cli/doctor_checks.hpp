@@ -31,6 +31,7 @@ server_info parse_info(std::string_view text);
 finding judge_version(server_info const& info, bool in_cluster);
 finding judge_role(server_info const& info, bool in_cluster);
 bool is_master(server_info const& info);
+bool is_sentinel(server_info const& info);
 finding judge_eviction(server_info const& info);
 /// How much of maxmemory is in use. Empty: there is no limit.
 std::optional<finding> judge_memory(server_info const& info);
@@ -69,6 +70,21 @@ struct clock_offset {
 };
 /// Of several servers; of one there is nothing to compare.
 finding judge_clocks(std::vector<clock_offset> const& all);
+
+/// Of a quorum: which URLs are one server, as it says itself? `run`: of INFO; empty: it does not tell. `needed`: so many must agree.
+struct server_run {
+  std::string server, run;
+};
+finding judge_distinct(std::vector<server_run> const& all, std::size_t needed);
+
+/// Earlier versions of conch, each by scripts that no other version has. A server keeps the scripts that it has run until it restarts.
+struct earlier_version {
+  std::string_view version;
+  std::vector<std::string_view> scripts;  // their SHA-1
+};
+std::vector<earlier_version> const& earlier_versions();
+/// `found`: those of which the server has run a script. `known`: it tells which scripts it has run.
+finding judge_client_versions(std::vector<std::string_view> const& found, bool known);
 
 /// Of a master and its replicas, with a lease as long as this. The end of a lease is replicated as a time of day: where a replica takes over, a
 /// lock ends there by its clock. `unknown`: replicas whose clocks could not be asked for, each with the reason.

@@ -301,6 +301,10 @@ request parse_command_line(std::vector<std::string> const& words) {
   }
   all.json = given.has("json");
   all.verbose = given.has("verbose");
+  // An unset variable of a script must not lead to another server than the one that is meant.
+  for (char const* const option : {"url", "config", "user", "password-file", "key-prefix"}) {
+    if (given.has(option) && given.text(option).empty()) refuse(std::string{"--"} + option + " is empty", first);
+  }
   all.connect = {given.text("url"), given.text("config"), given.text("user"), given.text("password-file"), given.text("key-prefix")};
   if (given.has("sync-replicas")) all.connect.sync_replicas = number_of<std::uint32_t>("sync-replicas", given.text("sync-replicas"), 0, 100, first);
   all.connect.sync_timeout = given.time("sync-timeout");

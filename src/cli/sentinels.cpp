@@ -54,7 +54,7 @@ std::vector<sentinel_answer> ask_sentinels(connection const& all, std::string co
         a.host = r.items[0].text;
         a.port = r.items[1].text;
       } else {
-        a.error = "it knows no master " + from.master;
+        a.error = from.master.empty() ? "it knows no master without a name" : "it knows no master " + from.master;
       }
     } catch (failure const& error) {
       a.error = error.what();

@@ -105,7 +105,7 @@ class watcher {
       } catch (failure const& error) {
         if (first && !servers_.quorum()) {
           screen_.reset();
-          throw;
+          throw failure{error.code, without_password(scanner->url()) + ": " + error.what()};
         }
         trouble = without_password(scanner->url()) + ": " + error.what();
       } catch (boost::system::system_error const& error) {

@@ -167,6 +167,32 @@ TEST_F(Doctor, LooksAtEachServerOfAQuorumAndAtTheirClocks) {
   EXPECT_EQ(result_of({"doctor", "--url", url}), 2) << output_;
 }
 
+TEST_F(Doctor, SeesThatTwoUrlsOfAQuorumAreOneServer) {
+  redis_server_options const tcp{.tcp = true};
+  redis_server one{tcp}, two{tcp};
+  std::string const port = std::to_string(one.port()), other = std::to_string(two.port());
+  EXPECT_EQ(result_of({"doctor", "--url", "redlock://127.0.0.1:" + port + ",localhost:" + port + ",127.0.0.1:" + other}), 1) << output_;
+  EXPECT_NE(output_.find("warning  servers: "), std::string::npos) << output_;
+  EXPECT_NE(output_.find("is the same server as"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("name each server once"), std::string::npos) << output_;
+  EXPECT_EQ(result_of({"doctor", "--url", "redlock://127.0.0.1:" + port + ",localhost:" + port + ",127.0.0.1:" + port + "/1"}), 2);
+  EXPECT_NE(output_.find("bad      servers: "), std::string::npos) << output_;
+}
+
+TEST_F(Doctor, SeesThatClientsOfAnEarlierVersionHaveUsedTheServer) {
+  EXPECT_LE(result_of({"doctor"}), 1);
+  EXPECT_NE(output_.find("ok       versions of conch"), std::string::npos) << output_;
+  std::ifstream file{CONCH_OLD_SCRIPT};  // the renewals of 0.2.0
+  std::stringstream script;
+  script << file.rdbuf();
+  probe_.command({"SCRIPT", "LOAD", script.str()});
+  EXPECT_EQ(result_of({"doctor"}), 1);
+  EXPECT_NE(output_.find("warning  versions of conch: clients of 0.2.0 have used this server"), std::string::npos) << output_;
+  probe_.command({"ACL", "SETUSER", "default", "-script|exists"});
+  EXPECT_LE(result_of({"doctor"}), 1);
+  EXPECT_NE(output_.find("ok       versions of conch: not known"), std::string::npos) << output_;
+}
+
 TEST_F(Doctor, KnowsTheRightsThatTheScriptsUse) {
   // What conch itself and the scripts call under load is what doctor asks for.
   program all = shell(

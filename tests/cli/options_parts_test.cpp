@@ -117,6 +117,8 @@ TEST(CliOptions, ThatAreWrongAreToldWithACode) {
            {{"run", "x", "y", "--kind", "shared", "--", "cmd"}, "several NAMEs are mutexes"},
            {{"run", "x", "x", "--", "cmd"}, "duplicate NAME"},
            {{"run", "", "--", "cmd"}, "1 to 512 bytes"},
+           {{"run", "x", "--url", "", "--", "cmd"}, "--url is empty"},
+           {{"list", "--key-prefix", ""}, "--key-prefix is empty"},
            {{"run", "x", "-E", "256", "--", "cmd"}, "from 0 to 255"},
            {{"run", "x", "--fixed-lease", "--max-hold", "5s", "--", "cmd"}, "do not go together"},
            {{"run", "x", "--sync-replicas", "101", "--", "cmd"}, "from 0 to 100"},

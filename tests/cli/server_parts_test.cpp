@@ -287,6 +287,8 @@ TEST(CliDoctor, SaysWhatToDoOfEachFailure) {
            {errc::server_refused, "ERR max number of clients reached", "maxclients"},
            {errc::tls_failed, "certificate verify failed", "tls-ca-file"},
            {errc::tls_failed, "wrong version number", "begins with redis://"},
+           {errc::unreachable, "no answer to the TLS handshake yet; is this a TLS port?", "begins with redis://"},
+           {errc::unreachable, "no answer to the greeting yet", "has it stopped"},
            {errc::access_denied, "WRONGPASS invalid username-password pair", "set user and password"},
        }) {
     finding const f = judge_failure("hand-over", make_error_code(one.why, one.words), "redis://h");
@@ -309,6 +311,8 @@ TEST(DoctorChecks, OfSentinels) {
   EXPECT_EQ(differ.words, "a:1 names m:7; b:1 names n:7; c:1: away");
   EXPECT_EQ(judge_sentinels({{"a:1", "away", true}, {"b:1", "m:7", false}}).how, verdict::warning);
   EXPECT_EQ(judge_sentinels({{"a:1", "away", true}}).how, verdict::bad);
+  finding const nameless = judge_sentinels({{"a:1", "it knows no master without a name", true}});
+  EXPECT_NE(nameless.advice.find("add ?sentinelMasterId=NAME"), std::string::npos) << nameless.advice;
 }
 
 TEST(SentinelUrl, IsReadAsTheLibraryReadsIt) {
@@ -348,6 +352,24 @@ TEST(DoctorChecks, OfTimes) {
   EXPECT_NE(apart.words.find("b is ahead of a"), std::string::npos) << apart.words;
   EXPECT_EQ(judge_clocks({{"a", 0s, 1ms}, {"b", 2s, 1ms}}).how, verdict::bad);
   EXPECT_EQ(judge_clocks({{"a", 0s, 2s}, {"b", 2s, 1ms}}).how, verdict::ok) << "it may be the network";
+}
+
+TEST(DoctorChecks, OfServersThatAreOne) {
+  EXPECT_EQ(judge_distinct({{"a", "1"}, {"b", "2"}, {"c", "3"}}, 2).how, verdict::ok);
+  EXPECT_EQ(judge_distinct({{"a", ""}, {"b", ""}}, 2).how, verdict::ok) << "they do not tell";
+  finding const still = judge_distinct({{"a", "1"}, {"b", "2"}, {"c", "1"}}, 2);
+  EXPECT_EQ(still.how, verdict::warning);
+  EXPECT_NE(still.words.find("c is the same server as a"), std::string::npos) << still.words;
+  EXPECT_EQ(judge_distinct({{"a", "1"}, {"b", "1"}, {"c", "1"}}, 2).how, verdict::bad);
+  EXPECT_EQ(judge_distinct({{"a", "1"}, {"b", "2"}, {"c", "1"}}, 3).how, verdict::bad) << "votes_needed";
+}
+
+TEST(DoctorChecks, OfVersionsOfConch) {
+  EXPECT_EQ(judge_client_versions({}, true).how, verdict::ok);
+  EXPECT_EQ(judge_client_versions({}, false).how, verdict::ok) << "a right that no lock needs";
+  finding const f = judge_client_versions({"0.1.0", "0.2.0"}, true);
+  EXPECT_EQ(f.how, verdict::warning);
+  EXPECT_NE(f.words.find("0.1.0, 0.2.0"), std::string::npos) << f.words;
 }
 
 TEST(DoctorChecks, OfReplicas) {

@@ -77,9 +77,13 @@ class RedlockDoubles : public testing::Test {
   world w;
 };
 
-TEST_F(RedlockDoubles, TwoNamesOfOneAddressHaveOneVote) { takes_both_servers({at("127.0.0.1", doubled), at("localhost", doubled), at("127.0.0.1", other)}); }
+TEST_F(RedlockDoubles, TwoNamesOfOneAddressHaveOneVote) {
+  takes_both_servers({at("127.0.0.1", doubled), at("localhost", doubled), at("127.0.0.1", other)});
+}
 
-TEST_F(RedlockDoubles, TwoDatabasesHaveOneVote) { takes_both_servers({at("127.0.0.1", doubled), at("localhost", doubled, "/1"), at("127.0.0.1", other)}); }
+TEST_F(RedlockDoubles, TwoDatabasesHaveOneVote) {
+  takes_both_servers({at("127.0.0.1", doubled), at("localhost", doubled, "/1"), at("127.0.0.1", other)});
+}
 
 TEST_F(RedlockDoubles, AProxyAndItsServerHaveOneVote) {
   tcp_proxy way{doubled.port()};

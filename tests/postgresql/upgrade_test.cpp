@@ -10,13 +10,13 @@
 namespace conch::test {
 namespace {
 
-/// The statements that a program of 0.2.0 sends, on a connection of its own. It prepares all of them when it connects: if one is refused, it makes the
-/// schema that it knows.
+/// The statements that a program of 0.2.0 sends, on a connection of its own. It prepares all of them when it connects: if one is refused, it makes
+/// the schema that it knows.
 class program_of_0_2_0 {
  public:
   program_of_0_2_0(postgresql_server& at, char letter) : id_(32, letter), to_{at} {
-    to_.ask("select set_config('conch.client', '" + id_ + "', false);listen conch_" + id_ + ";" + preparation() + "select * from conch.connect('" + id_ +
-            "')");
+    to_.ask("select set_config('conch.client', '" + id_ + "', false);listen conch_" + id_ + ";" + preparation() + "select * from conch.connect('" +
+            id_ + "')");
     run("hear('" + id_ + "')");
     EXPECT_EQ(run("proves('" + id_ + "')"), "{1}");
   }
@@ -94,7 +94,8 @@ class PostgresqlUpgrade : public testing::Test {
   std::string rows() {
     std::string all;
     for (char const* const table : {"lock", "part", "line"}) {
-      all += admin.ask(std::string{"select coalesce(string_agg(x::text, ' ' order by x::text), '') from conch."} + table + " x where key <> " + other);
+      all +=
+          admin.ask(std::string{"select coalesce(string_agg(x::text, ' ' order by x::text), '') from conch."} + table + " x where key <> " + other);
       all += '\n';
     }
     return all;
@@ -180,7 +181,8 @@ TEST(PostgresqlSchema, ChangesWithItsVersionOnly) {
     if (begin == std::string::npos || line.compare(begin, 2, "--") == 0) continue;
     for (char const c : line.substr(begin)) digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211u;
   }
-  EXPECT_EQ(digest, 8649016512420649860u) << "raise conch.version() in sql/1_tables.sql and schema_version in src/postgresql/schema.hpp, then write the digest here";
+  EXPECT_EQ(digest, 8649016512420649860u)
+      << "raise conch.version() in sql/1_tables.sql and schema_version in src/postgresql/schema.hpp, then write the digest here";
   EXPECT_EQ(postgresql::schema_version, 3);
 }
 
