@@ -442,7 +442,11 @@ void queue::drop(standing& s) {
   if (s.references == 0 && s.at == at::idle) up_.settled(s);
 }
 
-std::string queue::why_not_connected() const { return session_.trouble().empty() ? "there is no connection yet" : session_.trouble(); }
+std::string queue::why_not_connected() const {
+  if (!session_.trouble().empty()) return session_.trouble();
+  std::string const attempt = session_.unfinished_attempt();
+  return attempt.empty() ? "there is no connection yet" : attempt;
+}
 
 error_code queue::too_late(engine::place const& p, time_point now) const {
   auto const& s = static_cast<standing const&>(p);

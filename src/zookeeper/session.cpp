@@ -423,4 +423,10 @@ void session::answered_ping(std::int64_t zxid, time_point now) {
   prove_when_possible(now);
 }
 
+std::string session::unfinished_attempt() const {
+  if (state_ == state::connecting) return out_.shown() + ": not connected yet";
+  if (state_ == state::greeting || state_ == state::settling) return out_.shown() + ": no answer to the greeting yet";
+  return {};
+}
+
 }  // namespace conch::zookeeper

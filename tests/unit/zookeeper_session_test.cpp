@@ -53,6 +53,14 @@ TEST_F(ZookeeperSession, ConnectsWhenItIsWantedAndMakesTheNodesOfEveryClient) {
   EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.1-", "list /conch/a"}));
 }
 
+TEST_F(ZookeeperSession, AWaitThatEndsMeanwhileIsToldWhatTheAttemptWaitsFor) {
+  make();
+  line->ask(at("a"), true, 12s, now);
+  EXPECT_EQ(cause_of(line->too_late(at("a"), now)), "zookeeper://a:2181: not connected yet");
+  line->receiver().connected(now);
+  EXPECT_EQ(cause_of(line->too_late(at("a"), now)), "zookeeper://a:2181: no answer to the greeting yet");
+}
+
 TEST_F(ZookeeperSession, MakesEachPartOfALongPath) {
   settings.url = "zookeeper://a/one/two";
   line = std::make_unique<queue>(settings, "me", "/one/two/conch", "", 1, timers, *this, *this, counted);
