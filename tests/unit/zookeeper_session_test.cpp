@@ -1,3 +1,4 @@
+#include "base/failure.hpp"
 #include "protocol/drift.hpp"
 #include "zookeeper_fixture.hpp"
 
