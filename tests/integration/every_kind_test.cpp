@@ -75,6 +75,7 @@ class EveryKind : public with_each_server<EveryKind, server_and_any_kind> {
 
   any_kind const& kind() { return std::get<1>(GetParam()); }
   bool is_multi() { return kind().locks > 1; }
+  bool is_mutex() { return kind().name == "mutex" || is_multi(); }
 
   std::string name(std::string const& what) { return kind().name + " " + what; }
   std::string childs(std::string const& what) { return (kind().name == "mutex" ? "" : "@" + kind().name + "/") + name(what); }
@@ -344,8 +345,15 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
     if (!claimed) EXPECT_LT(steady::now() - began, 10s);  // the lease of all others is 30 s
     else EXPECT_LT(steady::now() - began, claims * 400ms + 1s);
     EXPECT_GE(steady::now() - began, claims * 350ms);
-    // A request that arrives after a claim has run out ends it before the kick does.
-    EXPECT_LE(c.stats().kicks, static_cast<std::uint64_t>(claims));
+    std::uint64_t const kicks = c.stats().kicks, checks = other.stats().safety_checks, each = static_cast<std::uint64_t>(claims);
+    if (claims < 3 || is_mutex()) {
+      EXPECT_EQ(kicks, each);
+    } else {
+      // The release of a dead owner of a permit tells those in line when the claim ends that it has just given (lua/permit_release.lua). So the first
+      // claim is ended by the kick, and each of the others by the kick or by the check of the last in line, whichever is first.
+      EXPECT_TRUE(kicks >= 1 && kicks <= each) << kicks;
+      EXPECT_TRUE(kicks + checks >= each && checks <= 2 * each) << kicks << " kicks, " << checks << " checks";
+    }
     co_await next.release();
   };
   w.run(body);
