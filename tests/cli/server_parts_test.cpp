@@ -276,7 +276,7 @@ TEST(CliDoctor, SaysWhatToDoOfEachFailure) {
     char const* advice;  // a part of it; "": the words say it
   };
   for (row const& one : std::vector<row>{
-           {errc::unreachable, "Connection refused", "is it running"},
+           {errc::unreachable, "Connection refused", "check that it runs"},
            {errc::unreachable, "this looks like TLS: the URL then begins with rediss://", ""},
            {errc::protocol, "the server is a Sentinel", ""},
            {errc::server_refused, "OOM command not allowed when used memory > 'maxmemory'", "raise maxmemory"},
@@ -286,8 +286,8 @@ TEST(CliDoctor, SaysWhatToDoOfEachFailure) {
            {errc::server_refused, "NOREPLICAS Not enough good replicas to write.", "min-replicas-to-write"},
            {errc::server_refused, "ERR max number of clients reached", "maxclients"},
            {errc::tls_failed, "certificate verify failed", "tls-ca-file"},
-           {errc::tls_failed, "wrong version number", "begins with redis://"},
-           {errc::unreachable, "no answer to the TLS handshake yet; is this a TLS port?", "begins with redis://"},
+           {errc::tls_failed, "wrong version number", "begin the URL with redis://"},
+           {errc::unreachable, "no answer to the TLS handshake yet; is this a TLS port?", "begin the URL with redis://"},
            {errc::unreachable, "no answer to the greeting yet", "has it stopped"},
            {errc::access_denied, "WRONGPASS invalid username-password pair", "set user and password"},
        }) {
