@@ -40,7 +40,8 @@ class transport : public shell<transport> {
   /// Of the connection with that name. All of them are due.
   void begin(std::string const& connection) {
     timer_.expires_after(std::chrono::nanoseconds{0});
-    timer_.async_wait(bound([this, connection](boost::system::error_code ec) { heard.push_back(connection + (ec ? ": cancelled timer" : ": timer")); }));
+    timer_.async_wait(
+        bound([this, connection](boost::system::error_code ec) { heard.push_back(connection + (ec ? ": cancelled timer" : ": timer")); }));
     near_.async_read_some(asio::buffer(read_), bound([this, connection](boost::system::error_code ec, std::size_t) {
                             heard.push_back(connection + (ec ? ": end of read" : ": read"));
                           }));

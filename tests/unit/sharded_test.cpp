@@ -152,6 +152,80 @@ TEST_F(sharded_test, ARenewalThatIsInFlightIsRepeated) {
   EXPECT_EQ(heard(), texts{});
 }
 
+TEST_F(sharded_test, WhatIsInFlightOnAConnectionThatIsCutBehindAMoveIsAskedForAtTheNewOwnerAlone) {
+  start_connected();
+  ask("kept", "K1");
+  grant(0, 100);
+  caller& given = ask("given", "G1");
+  grant(0, 101);
+  caller& left = ask("left", "L1");
+  queue(0);
+  advance(11s);
+  release(given);
+  cancel(left, cancel_type::total);
+  ask("new", "N1");
+  heard();
+  (void)sent();
+  auto const of_locks = [](texts const& all) {
+    return std::count_if(all.begin(), all.end(), [](std::string const& one) {
+      return one.find("K1") != one.npos || one.find("G1") != one.npos || one.find("L1") != one.npos || one.find("N1") != one.npos;
+    });
+  };
+  move(1, 1);
+  texts const there = sent();
+  EXPECT_EQ(of_locks(there), 4) << testing::PrintToString(there);
+  for (std::string const& one : there) EXPECT_TRUE(one.starts_with("b: ")) << one;
+  disconnect(0);
+  EXPECT_EQ(heard(), texts{});
+  connect(0, "2");
+  texts const here = sent();
+  EXPECT_EQ(of_locks(here), 0) << testing::PrintToString(here);
+  EXPECT_EQ(heard(), texts{});
+  std::deque<std::string> const asked = ways[1].unanswered;
+  for (std::string const& one : asked) {
+    if (one.starts_with("acquire")) grant(1, 200);
+    else if (one.starts_with("renew")) renewed(1, {1});
+    else answer(1, {0, 0, 0, server_us()});
+  }
+  texts told = heard();
+  std::sort(told.begin(), told.end());
+  EXPECT_EQ(told, (texts{"given released ok", "left failed cancelled", "new granted 200"}));
+}
+
+class tries_in_flight : public sharded_test {
+ public:
+  /// Of two locks in one script at a, and then their slot is b's.
+  void begin() {
+    start_connected();
+    std::vector<named_acquisition> all;
+    for (char const* name : {"A1", "B1"}) {
+      auto& a = *callers.emplace_back(std::make_unique<caller>());
+      a.label = name;
+      a.once = true;
+      a.lease = 30s;
+      all.push_back({&a, name});
+    }
+    cohort->try_all(all, now);
+    EXPECT_EQ(sent(), texts{"a: try all A1 4 B1 5"});
+    move(1, 1);
+    for (std::string const& one : sent()) EXPECT_TRUE(one.starts_with("b: ")) << one;
+  }
+};
+
+TEST_F(tries_in_flight, AreNotGrantedByTheFormerOwner) {
+  begin();
+  answer(0, {server_us(), 100, 101});
+  EXPECT_EQ(heard(), texts{}) << "the former owner has no say in it";
+}
+
+TEST_F(tries_in_flight, OnAConnectionThatIsCutAreNotAskedForThereAgain) {
+  begin();
+  disconnect(0);
+  connect(0, "2");
+  for (std::string const& one : sent()) EXPECT_TRUE(one.find("A1") == one.npos && one.find("B1") == one.npos) << one;
+  EXPECT_EQ(heard(), texts{});
+}
+
 TEST_F(sharded_test, AnIdThatWasUsedAfterItsEndIsGivenBackWhereItsPlaceIsNow) {
   start_connected();
   ask("x", "L1", {.once = true});

@@ -128,13 +128,17 @@ void quorum_world::nothing_left_of(quorum_client& c, int name, id_text const& vo
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     server& s = *servers_[i];
     if (!well(c, static_cast<int>(i), since)) continue;
-    auto const is_one_of = [](std::vector<id_text> const& all, std::string_view id) { return std::find(all.begin(), all.end(), id_text{id}) != all.end(); };
+    auto const is_one_of = [](std::vector<id_text> const& all, std::string_view id) {
+      return std::find(all.begin(), all.end(), id_text{id}) != all.end();
+    };
     auto const is_left = [&](std::string_view id) { return id.starts_with(votes) && !is_one_of(s.denied, id) && !is_one_of(s.patient, id); };
     set_clock(s);
     seen_lock const lock = look(s, name);
-    if (is_left(lock.owner)) throw violation{6, "server " + std::to_string(i) + " still has the vote " + std::string{lock.owner} + ", which was given up"};
+    if (is_left(lock.owner))
+      throw violation{6, "server " + std::to_string(i) + " still has the vote " + std::string{lock.owner} + ", which was given up"};
     for (value const& item : s.model.peek(key + ":q").items) {
-      if (is_left(item.items[0].text)) throw violation{6, "server " + std::to_string(i) + " still has in line " + item.items[0].text + ", which was given up"};
+      if (is_left(item.items[0].text))
+        throw violation{6, "server " + std::to_string(i) + " still has in line " + item.items[0].text + ", which was given up"};
     }
   }
 }
