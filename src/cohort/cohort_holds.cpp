@@ -38,6 +38,11 @@ time_point cohort::lose_at(lock_entry const& e) const {
 /// the validity, so that renewals that are due together go together.
 void cohort::schedule(lock_entry& e, time_point now) {
   place const& s = *e.place;
+  e.excuses = 0;
+  if (e.watch.rank() == timer::rank::third) {
+    e.watch.cancel();
+    e.watch.rank_is(timer::rank::second);
+  }
   duration const validity = validity_of(e);
   bool const full = s.confirmed && settings_.renew_every > duration::zero();
   duration const after = full ? std::min(settings_.renew_every, validity / 2) : validity / 3;
@@ -46,6 +51,38 @@ void cohort::schedule(lock_entry& e, time_point now) {
   at -= at.time_since_epoch() % grid;
   e.renew_at = std::max(at, now);
   timers_.arm(e.watch, std::min(e.renew_at, lose_at(e)));
+}
+
+/// Is its loss found late, because this process was busy otherwise? Then what came in meanwhile is read first: mostly its renewal was written in
+/// time, and is answered. If there is time for it, it is written now.
+bool cohort::is_excused(lock_entry& e, time_point now) {
+  constexpr std::uint8_t turns = 4;  // of the event loop
+  duration const a_while = validity_of(e) / 16;
+  if (only_renews_) {
+    timers_.arm(e.watch, now + a_while);
+    return true;
+  }
+  bool const late = now - e.watch.at() > a_while;
+  bool const in_vain = now - e.watch.at() > validity_of(e);  // after the sleep of a machine: what was written before it is over too
+  if (!e.place->renewable || e.excuses == turns || (e.excuses == 0 && (!late || in_vain))) return false;
+  time_point const deadline = deadline_of(e);
+  bool const in_time = now < deadline - a_while;
+  if (in_time) due_.push_back(e.place.get());
+  e.excuses = in_time ? turns : static_cast<std::uint8_t>(e.excuses + 1);
+  look_last(e, in_time ? now + a_while : in_next_turn(now));
+  return true;
+}
+
+/// Behind all others, if it is not one of the first holds.
+void cohort::look_last(lock_entry& e, time_point at) {
+  if (e.watch.rank() == timer::rank::second) e.watch.rank_is(timer::rank::third);
+  timers_.arm(e.watch, at);
+}
+
+/// Where there are more holds than can be renewed, all of them would be renewed a little too late, and lost. So those that are nearly over are given
+/// up, and the time goes to the others.
+bool cohort::is_shed(lock_entry const& e, time_point now) const {
+  return e.watch.rank() == timer::rank::second && now < sheds_until_ && now >= lose_at(e) - validity_of(e) / 8;
 }
 
 void cohort::watch(lock_entry& e, time_point now) {
@@ -60,7 +97,10 @@ void cohort::watch(lock_entry& e, time_point now) {
     end_detaching(a, make_error_code(errc::lost), now);
     return;
   }
+  if (a.at == acquisition::phase::holding && now >= lose_at(e) && is_excused(e, now)) return;
   if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
+    if (e.watch.rank() == timer::rank::second) return look_last(e, now);
+    if (e.watch.rank() == timer::rank::third) sheds_until_ = now + validity_of(e);
     if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost), now);
     if (now < deadline_of(e)) {
       timers_.arm(e.watch, deadline_of(e));
@@ -74,9 +114,12 @@ void cohort::watch(lock_entry& e, time_point now) {
   }
   if (is_over_after_lease(a, s)) s.renewable = false;
   if (now >= s.renew_until) s.renewable = false;
+  if (s.renewable && now >= e.renew_at && is_shed(e, now)) return timers_.arm(e.watch, lose_at(e));
   if (s.renewable && now >= e.renew_at) {
     if (s.confirmed || !CONCH_MUTANT(claim_not_confirmed)) due_.push_back(&s);
-    e.renew_at = now + (CONCH_MUTANT(failed_renewal_not_repeated) ? duration{s.lease} : std::max<duration>(s.lease / 30, milliseconds{20}));
+    // Of very many the repetitions would take the time of those that are due.
+    duration const again = std::max<duration>(s.lease / (e.watch.rank() == timer::rank::first ? 30 : 8), milliseconds{20});
+    e.renew_at = now + (CONCH_MUTANT(failed_renewal_not_repeated) ? duration{s.lease} : again);
   }
   timers_.arm(e.watch, s.renewable ? std::min(e.renew_at, lose_at(e)) : lose_at(e));
 }
