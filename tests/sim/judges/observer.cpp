@@ -34,13 +34,6 @@ observer::observer(world& w, plan const& p) : world_{w}, plan_{p} {
   shortest_validity_ = std::chrono::milliseconds{100} - protocol::drift_of(std::chrono::milliseconds{100});
   for (client_plan const& c : p.clients) {
     shortest_validity_ = std::min(shortest_validity_, c.settings.claim - protocol::drift_of(c.settings.claim));
-    // No claim is for longer than the lease that is asked for, and that may be shorter than any claim.
-    for (actor_plan const& a : c.actors) {
-      for (operation const& o : a.work) {
-        duration const lease{o.extend_after != 0 ? std::min(o.lease, o.extend_to) : o.lease};
-        if (lease > duration::zero()) shortest_validity_ = std::min(shortest_validity_, protocol::good_for(lease));
-      }
-    }
   }
   for (int i = 0; i < p.names; ++i) keys_.push_back(key_of(i));
 }
