@@ -20,6 +20,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <conch/conch.hpp>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -138,7 +139,7 @@ asio::awaitable<bool> demonstrate(std::string url) {
   auto const executor = co_await asio::this_coro::executor;
   auto const seen = std::make_shared<scene>(executor);
   conch::client client{executor, conch::config{.url = url, .observer = seen}};
-  shop s{.client = client, .patience = 1h};
+  shop s{.client = client, .patience = std::chrono::hours{1}};
   conch::client elsewhere{executor, url};
   conch::mutex stock{elsewhere, "example:stock"};
   tcp::acceptor acceptor{executor, tcp::endpoint{asio::ip::address_v4::loopback(), 0}};
@@ -164,7 +165,7 @@ asio::awaitable<bool> demonstrate(std::string url) {
   std::cout << late.result_int() << ' ' << late.body();
 
   // It is free.
-  s.patience = 1h;
+  s.patience = std::chrono::hours{1};
   co_await busy.async_release();
   http::response<http::string_body> const sold = co_await get(acceptor.local_endpoint());
   std::cout << sold.result_int() << ' ' << sold.body();
