@@ -21,7 +21,7 @@ constexpr char write_value[] = R"(insert into http_counter (key, value) values (
   on conflict (key) do update set value = excluded.value)";
 
 // The guarded resource in earnest: who has an older token than the last writer changes nothing.
-constexpr char write_guarded[] = R"(insert into http_counter as present (key, value, fence) values ($1, $2, $3)
+constexpr char upsert_guarded[] = R"(insert into http_counter as present (key, value, fence) values ($1, $2, $3)
   on conflict (key) do update set value = excluded.value, fence = excluded.fence where present.fence <= excluded.fence)";
 
 // The row stays, for its token.
@@ -44,7 +44,7 @@ asio::awaitable<void> postgres_values::set(std::string key, std::string value) {
 }
 
 asio::awaitable<bool> postgres_values::set_guarded(std::string key, std::string value, std::int64_t fence) {
-  postgres_connection::statement what{write_guarded, {std::move(key), std::move(value), std::to_string(fence)}};
+  postgres_connection::statement what{upsert_guarded, {std::move(key), std::move(value), std::to_string(fence)}};
   auto const got = co_await run(std::move(what));
   co_return got.rows != "0";
 }
