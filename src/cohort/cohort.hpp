@@ -153,7 +153,6 @@ struct lock_entry : list_hook<lock_entry> {
   time_point proved_at{};      // when the server's last word that it is ours was heard
   time_point proving_since{};  // a word to a question from before that proves nothing
   time_point renew_at{};
-  std::uint8_t excuses = 0;  // so often the loss of the present hold has waited for what came in while this process was late itself
   timer watch;
 
  private:
@@ -267,7 +266,6 @@ class cohort final : public backend_events {
   void end_extension(acquisition& a, bool is_held, error_code why);
   void run_watches(time_point now);
   void send_renewals(time_point now);
-  bool is_excused(lock_entry& e, time_point now);
   void look_last(lock_entry& e, time_point at);
   bool is_shed(lock_entry const& e, time_point now) const;
   void watch(lock_entry& e, time_point now);

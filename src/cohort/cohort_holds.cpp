@@ -38,7 +38,6 @@ time_point cohort::lose_at(lock_entry const& e) const {
 /// the validity, so that renewals that are due together go together.
 void cohort::schedule(lock_entry& e, time_point now) {
   place const& s = *e.place;
-  e.excuses = 0;
   if (e.watch.rank() == timer::rank::third) {
     e.watch.cancel();
     e.watch.rank_is(timer::rank::second);
@@ -51,26 +50,6 @@ void cohort::schedule(lock_entry& e, time_point now) {
   at -= at.time_since_epoch() % grid;
   e.renew_at = std::max(at, now);
   timers_.arm(e.watch, std::min(e.renew_at, lose_at(e)));
-}
-
-/// Is its loss found late, because this process was busy otherwise? Then what came in meanwhile is read first: mostly its renewal was written in
-/// time, and is answered. If there is time for it, it is written now.
-bool cohort::is_excused(lock_entry& e, time_point now) {
-  constexpr std::uint8_t turns = 4;  // of the event loop
-  duration const a_while = validity_of(e) / 16;
-  if (only_renews_) {
-    timers_.arm(e.watch, now + a_while);
-    return true;
-  }
-  bool const late = now - e.watch.at() > a_while;
-  bool const in_vain = now - e.watch.at() > validity_of(e);  // after the sleep of a machine: what was written before it is over too
-  if (!e.place->renewable || e.excuses == turns || (e.excuses == 0 && (!late || in_vain))) return false;
-  time_point const deadline = deadline_of(e);
-  bool const in_time = now < deadline - a_while;
-  if (in_time) due_.push_back(e.place.get());
-  e.excuses = in_time ? turns : static_cast<std::uint8_t>(e.excuses + 1);
-  look_last(e, in_time ? now + a_while : in_next_turn(now));
-  return true;
 }
 
 /// Behind all others, if it is not one of the first holds.
@@ -97,7 +76,7 @@ void cohort::watch(lock_entry& e, time_point now) {
     end_detaching(a, make_error_code(errc::lost), now);
     return;
   }
-  if (a.at == acquisition::phase::holding && now >= lose_at(e) && is_excused(e, now)) return;
+  if (only_renews_ && now >= lose_at(e)) return timers_.arm(e.watch, now + validity_of(e) / 16);
   if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
     if (e.watch.rank() == timer::rank::second) return look_last(e, now);
     if (e.watch.rank() == timer::rank::third) sheds_until_ = now + validity_of(e);

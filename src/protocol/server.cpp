@@ -505,7 +505,7 @@ void server::answer_overdue(time_point now) {
   duration within = settings_.command_timeout;
   for (renewal_batch const& r : renewing_) within = std::min(within, r.answer_within);
   duration const a_while = within / 4;
-  if (now - overdue_.at() > a_while / 8 && !std::exchange(excused_, true)) {
+  if (now - overdue_.at() > a_while && !std::exchange(excused_, true)) {
     timers_.arm(overdue_, now + a_while);
     return;
   }
