@@ -19,8 +19,8 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
-#include <conch/conch.hpp>
 #include <chrono>
+#include <conch/conch.hpp>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
