@@ -3,10 +3,7 @@
 
 #include <conch/clock.hpp>
 
-#include <boost/assert.hpp>
-
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -21,10 +18,8 @@ class timer {
  public:
   using action = void (*)(void* owner, time_point now);
 
-  /// Of those that are due, a timer of an earlier rank fires first. All but the last are urgent: a thousand others wait for them.
-  enum class rank : std::uint8_t { first, second, third, last };
-
-  timer(void* owner, action fire, rank r = rank::last) noexcept : rank_{r}, owner_{owner}, fire_{fire} {}
+  /// `urgent`: fires before all others that are due.
+  timer(void* owner, action fire, bool urgent = false) noexcept : urgent_{urgent}, owner_{owner}, fire_{fire} {}
   timer(timer const&) = delete;
   timer& operator=(timer const&) = delete;
   ~timer() { cancel(); }
@@ -32,12 +27,6 @@ class timer {
   bool armed() const noexcept { return queue_ != nullptr; }
   time_point at() const noexcept { return at_; }
   void cancel() noexcept;
-  enum rank rank() const noexcept { return rank_; }
-  /// Of a timer that is not armed.
-  void rank_is(enum rank r) noexcept {
-    BOOST_ASSERT(!armed());
-    rank_ = r;
-  }
 
  private:
   friend class timer_queue;
@@ -45,14 +34,12 @@ class timer {
   time_point at_{};
   timer_queue* queue_ = nullptr;
   std::uint32_t place_ = 0;
-  enum rank rank_;
+  bool const urgent_;
   void* owner_;
   action fire_;
 };
 
-/// Timers by due time: a heap for each rank, which knows where each timer stands. Has no clock. A client with 100,000
-/// holds moves a timer for each of them several times in a lease: so the times stand in the heap itself, and a parent has four children, which
-/// share a cache line.
+/// Timers by due time: two binary heaps, of the urgent timers and of the others, that know where each timer stands. Has no clock.
 class timer_queue {
  public:
   static constexpr time_point never = time_point::max();
@@ -61,33 +48,27 @@ class timer_queue {
   timer_queue(timer_queue const&) = delete;
   timer_queue& operator=(timer_queue const&) = delete;
 
-  time_point next() const noexcept { return std::min(next_urgent(), heaps_.back().next()); }
-  time_point next_urgent() const noexcept { return std::min(std::min(heaps_[0].next(), heaps_[1].next()), heaps_[2].next()); }
+  time_point next() const noexcept { return std::min(urgent_.next(), others_.next()); }
+  time_point next_urgent() const noexcept { return urgent_.next(); }
 
   /// Arms a timer, or moves an armed one.
   void arm(timer& t, time_point at) {
     bool const armed = t.queue_ != nullptr;
     t.queue_ = this;
     t.at_ = at;
-    armed ? heap_of(t).moved(t) : heap_of(t).add(t);
+    armed ? heap_of(t).settle(t.place_) : heap_of(t).add(t);
   }
 
-  /// Fires the timers that are due: those of the first rank first, and of each rank the earliest first; at most `most` of each. An action may arm
-  /// and cancel any timer. If next() is due after this, there are more.
+  /// Fires the timers that are due: the urgent ones first, and each kind earliest first; at most `most` of each kind. An action may arm and
+  /// cancel any timer. If next() is due after this, there are more.
   void run(time_point now, std::size_t most = std::numeric_limits<std::size_t>::max()) {
-    for (enum timer::rank const r : {timer::rank::first, timer::rank::second, timer::rank::third, timer::rank::last}) run(r, now, most);
-  }
-
-  /// The same of one rank only. False: none was due.
-  bool run(enum timer::rank r, time_point now, std::size_t most) {
-    heap& of = heaps_[static_cast<std::size_t>(r)];
-    bool const any = of.next() <= now;
-    for (; most != 0 && of.next() <= now; --most) {
-      timer& t = of.first();
-      t.cancel();
-      t.fire_(t.owner_, now);
+    for (heap* of : {&urgent_, &others_}) {
+      for (std::size_t left = most; left != 0 && of->next() <= now; --left) {
+        timer& t = of->first();
+        t.cancel();
+        t.fire_(t.owner_, now);
+      }
     }
-    return any;
   }
 
  private:
@@ -96,82 +77,74 @@ class timer_queue {
   class heap {
    public:
     ~heap() {
-      while (!timers_.empty()) timers_.back().of->cancel();
+      while (!timers_.empty()) timers_.back()->cancel();
     }
 
-    time_point next() const noexcept { return timers_.empty() ? never : timers_.front().at; }
-    timer& first() const noexcept { return *timers_.front().of; }
+    time_point next() const noexcept { return timers_.empty() ? never : timers_.front()->at_; }
+    timer& first() const noexcept { return *timers_.front(); }
 
     void add(timer& t) {
-      timers_.push_back({t.at_, &t});
-      rise(static_cast<std::uint32_t>(timers_.size() - 1), timers_.back());
+      timers_.push_back(&t);
+      t.place_ = static_cast<std::uint32_t>(timers_.size() - 1);
+      rise(t.place_);
     }
 
     void remove(timer const& t) noexcept {
       std::uint32_t const place = t.place_;
-      one const last = timers_.back();
+      timer* const last = timers_.back();
       timers_.pop_back();
-      if (last.of != &t) settle(place, last);
+      if (last == &t) return;
+      put(last, place);
+      settle(place);
     }
 
-    /// Its time has changed.
-    void moved(timer& t) noexcept { settle(t.place_, {t.at_, &t}); }
+    void settle(std::uint32_t place) noexcept {
+      rise(place);
+      sink(timers_[place]->place_);
+    }
 
    private:
-    struct one {
-      time_point at;
-      timer* of;
-    };
-    static constexpr std::uint32_t children = 4;
-
-    /// There is no timer at that place any more but `o`.
-    void settle(std::uint32_t place, one o) noexcept {
-      if (place > 0 && o.at < timers_[(place - 1) / children].at) rise(place, o);
-      else sink(place, o);
-    }
-
-    void rise(std::uint32_t place, one o) noexcept {
+    void rise(std::uint32_t place) noexcept {
+      timer* const t = timers_[place];
       while (place > 0) {
-        std::uint32_t const parent = (place - 1) / children;
-        if (timers_[parent].at <= o.at) break;
+        std::uint32_t const parent = (place - 1) / 2;
+        if (timers_[parent]->at_ <= t->at_) break;
         put(timers_[parent], place);
         place = parent;
       }
-      put(o, place);
+      put(t, place);
     }
 
-    void sink(std::uint32_t place, one o) noexcept {
+    void sink(std::uint32_t place) noexcept {
+      timer* const t = timers_[place];
       auto const size = static_cast<std::uint32_t>(timers_.size());
       for (;;) {
-        std::uint32_t const from = children * place + 1;
-        if (from >= size) break;
-        std::uint32_t child = from;
-        for (std::uint32_t other = from + 1; other < std::min(from + children, size); ++other) {
-          if (timers_[other].at < timers_[child].at) child = other;
-        }
-        if (o.at <= timers_[child].at) break;
+        std::uint32_t child = 2 * place + 1;
+        if (child >= size) break;
+        if (child + 1 < size && timers_[child + 1]->at_ < timers_[child]->at_) ++child;
+        if (t->at_ <= timers_[child]->at_) break;
         put(timers_[child], place);
         place = child;
       }
-      put(o, place);
+      put(t, place);
     }
 
-    void put(one o, std::uint32_t place) noexcept {
-      timers_[place] = o;
-      o.of->place_ = place;
+    void put(timer* t, std::uint32_t place) noexcept {
+      timers_[place] = t;
+      t->place_ = place;
     }
 
-    std::vector<one> timers_;
+    std::vector<timer*> timers_;
   };
 
-  heap& heap_of(timer const& t) noexcept { return heaps_[static_cast<std::size_t>(t.rank_)]; }
+  heap& heap_of(timer const& t) noexcept { return t.urgent_ ? urgent_ : others_; }
 
   void remove(timer& t) noexcept {
     heap_of(t).remove(t);
     t.queue_ = nullptr;
   }
 
-  std::array<heap, 4> heaps_;
+  heap urgent_, others_;
 };
 
 inline void timer::cancel() noexcept {

@@ -187,8 +187,6 @@ void client_core::acquire(settings_ptr const& lock, acquire_options const& optio
     if (n.permit.kind == engine::permit_kind::segments) {
       n.permit.start = static_cast<std::uint32_t>(random_()) % n.permit.limit;
     }
-    // A thread that asks for many locks in a row has no turn for the alarm.
-    if (timers_.next_urgent() <= now) cohort_.renew_what_is_due(now);
     cohort_.acquire(n, lock->name, now);
   });
 }

@@ -21,14 +21,15 @@ acquisition::acquisition()
           }} {}
 
 lock_entry::lock_entry(std::string lock_name, cohort& owner, permit const& share, bool is_single)
-    : name{std::move(lock_name)}, in{owner}, single{is_single}, place{owner.backend_->make_place(name, share)}, watch{this, &lock_entry::watch_is_due,
-                                                                                                                      timer::rank::first} {
+    : name{std::move(lock_name)}, in{owner}, single{is_single}, place{owner.backend_->make_place(name, share)}, watch{this,
+                                                                                                                      [](void* self, time_point now) {
+                                                                                                                        auto& e =
+                                                                                                                            *static_cast<lock_entry*>(
+                                                                                                                                self);
+                                                                                                                        e.in.watch(e, now);
+                                                                                                                      },
+                                                                                                                      true} {
   place->owner = this;
-}
-
-void lock_entry::watch_is_due(void* self, time_point now) {
-  auto& e = *static_cast<lock_entry*>(self);
-  e.in.watch(e, now);
 }
 
 namespace {
@@ -353,31 +354,7 @@ bool cohort::idle() noexcept {
 
 /// The timers for losses and renewals come first: a thousand time-outs can wait for them.
 void cohort::tick(time_point now) {
-  run_watches(now);
-  send_renewals(now);
-  timers_.run(timer::rank::third, now, CONCH_IN_ONE_TURN);
-  timers_.run(timer::rank::last, now, CONCH_IN_ONE_TURN);
-  send_renewals(now);
-}
-
-void cohort::renew_what_is_due(time_point now) {
-  only_renews_ = true;
-  run_watches(now);
-  only_renews_ = false;
-  send_renewals(now);
-}
-
-/// What is over moves to the third rank, which costs little. So a turn comes to the holds behind it, however many are over: they are renewed before
-/// they are over too.
-void cohort::run_watches(time_point now) {
-  timers_.run(timer::rank::first, now, CONCH_IN_ONE_TURN);
-  constexpr int moved_for_one = 16;
-  for (int left = moved_for_one; left != 0 && due_.size() < CONCH_IN_ONE_TURN; --left) {
-    if (!timers_.run(timer::rank::second, now, CONCH_IN_ONE_TURN)) return;
-  }
-}
-
-void cohort::send_renewals(time_point now) {
+  timers_.run(now, CONCH_IN_ONE_TURN);
   if (due_.empty()) return;
   std::sort(due_.begin(), due_.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
   std::vector<place*> const due = std::move(due_);
@@ -430,10 +407,6 @@ void cohort::deliver(lock_entry& e, grant_path how, time_point now) {
   ++stats_.held;
   stats_.wait.add(now - a.asked);
   if (is_observed_) shell_.on_observed(a, {.what = observation::kind::granted, .name = e.name, .at = now, .took = now - a.asked, .path = how});
-  if (e.hand_offs == 0) {
-    e.watch.cancel();
-    e.watch.rank_is(stats_.held <= renewed_first ? timer::rank::first : timer::rank::second);
-  }
   if (e.hand_offs == 0 || other_lease || !e.watch.armed()) schedule(e, now);  // one that was taken over begins with another index
   shell_.on_acquired(a, acquired::granted, {});
 }

@@ -154,9 +154,6 @@ struct lock_entry : list_hook<lock_entry> {
   time_point proving_since{};  // a word to a question from before that proves nothing
   time_point renew_at{};
   timer watch;
-
- private:
-  static void watch_is_due(void* self, time_point now);
 };
 
 /// The coroutines of one client that wait for locks or hold them. The cohort decides when to renew and when to report a loss. It has one
@@ -191,8 +188,6 @@ class cohort final : public backend_events {
   void abandon(acquisition& a, time_point now);
   /// Call this when the time of timers.next() has come. It runs the timers, then sends the renewals that are due.
   void tick(time_point now);
-  /// A part of tick(), for a thread that has been busy otherwise for so long that tick() is late: writes the renewals that are due, and ends nothing.
-  void renew_what_is_due(time_point now);
 
   /// Ends all waits and accepts no new ones. Holds stay.
   void close(time_point now);
@@ -225,9 +220,6 @@ class cohort final : public backend_events {
  private:
   friend struct lock_entry;
   friend struct acquisition;
-
-  /// The first holds of a client are renewed before all later ones: if it takes more than it can keep, it loses of the later ones.
-  static constexpr std::uint64_t renewed_first = 1'000;
 
   void go_on_ending(time_point now);
   bool end_one(time_point now);
@@ -264,10 +256,6 @@ class cohort final : public backend_events {
   void go_on_detaching(lock_entry& e, time_point now);
   void end_detaching(acquisition& a, error_code why, time_point now);
   void end_extension(acquisition& a, bool is_held, error_code why);
-  void run_watches(time_point now);
-  void send_renewals(time_point now);
-  void look_last(lock_entry& e, time_point at);
-  bool is_shed(lock_entry const& e, time_point now) const;
   void watch(lock_entry& e, time_point now);
   void schedule(lock_entry& e, time_point now);
   static time_point watchdog_ends(acquisition const& a);
@@ -293,9 +281,7 @@ class cohort final : public backend_events {
   list<lock_entry> unseen_;               // those of single_entries_ that the present ending has not reached yet
   std::size_t bucket_ = 0, buckets_ = 0;  // how far the present ending has come in entries_
   timer rest_;
-  std::vector<place*> due_;                     // to be renewed at the end of this tick
-  time_point sheds_until_ = time_point::min();  // later holds are lost, because there are more than can be renewed
-  bool only_renews_ = false;                    // nothing that came in meanwhile was read: no hold is lost in this turn
+  std::vector<place*> due_;  // to be renewed at the end of this tick
 };
 
 }  // namespace conch::engine

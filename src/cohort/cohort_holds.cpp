@@ -38,10 +38,6 @@ time_point cohort::lose_at(lock_entry const& e) const {
 /// the validity, so that renewals that are due together go together.
 void cohort::schedule(lock_entry& e, time_point now) {
   place const& s = *e.place;
-  if (e.watch.rank() == timer::rank::third) {
-    e.watch.cancel();
-    e.watch.rank_is(timer::rank::second);
-  }
   duration const validity = validity_of(e);
   bool const full = s.confirmed && settings_.renew_every > duration::zero();
   duration const after = full ? std::min(settings_.renew_every, validity / 2) : validity / 3;
@@ -50,18 +46,6 @@ void cohort::schedule(lock_entry& e, time_point now) {
   at -= at.time_since_epoch() % grid;
   e.renew_at = std::max(at, now);
   timers_.arm(e.watch, std::min(e.renew_at, lose_at(e)));
-}
-
-/// Behind all others, if it is not one of the first holds.
-void cohort::look_last(lock_entry& e, time_point at) {
-  if (e.watch.rank() == timer::rank::second) e.watch.rank_is(timer::rank::third);
-  timers_.arm(e.watch, at);
-}
-
-/// Where there are more holds than can be renewed, all of them would be renewed a little too late, and lost. So those that are nearly over are given
-/// up, and the time goes to the others.
-bool cohort::is_shed(lock_entry const& e, time_point now) const {
-  return e.watch.rank() == timer::rank::second && now < sheds_until_ && now >= lose_at(e) - validity_of(e) / 8;
 }
 
 void cohort::watch(lock_entry& e, time_point now) {
@@ -76,10 +60,7 @@ void cohort::watch(lock_entry& e, time_point now) {
     end_detaching(a, make_error_code(errc::lost), now);
     return;
   }
-  if (only_renews_ && now >= lose_at(e)) return timers_.arm(e.watch, now + validity_of(e) / 16);
   if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
-    if (e.watch.rank() == timer::rank::second) return look_last(e, now);
-    if (e.watch.rank() == timer::rank::third) sheds_until_ = now + validity_of(e);
     if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost), now);
     if (now < deadline_of(e)) {
       timers_.arm(e.watch, deadline_of(e));
@@ -93,12 +74,9 @@ void cohort::watch(lock_entry& e, time_point now) {
   }
   if (is_over_after_lease(a, s)) s.renewable = false;
   if (now >= s.renew_until) s.renewable = false;
-  if (s.renewable && now >= e.renew_at && is_shed(e, now)) return timers_.arm(e.watch, lose_at(e));
   if (s.renewable && now >= e.renew_at) {
     if (s.confirmed || !CONCH_MUTANT(claim_not_confirmed)) due_.push_back(&s);
-    // Of very many the repetitions would take the time of those that are due.
-    duration const again = std::max<duration>(s.lease / (e.watch.rank() == timer::rank::first ? 30 : 8), milliseconds{20});
-    e.renew_at = now + (CONCH_MUTANT(failed_renewal_not_repeated) ? duration{s.lease} : again);
+    e.renew_at = now + (CONCH_MUTANT(failed_renewal_not_repeated) ? duration{s.lease} : std::max<duration>(s.lease / 30, milliseconds{20}));
   }
   timers_.arm(e.watch, s.renewable ? std::min(e.renew_at, lose_at(e)) : lose_at(e));
 }

@@ -60,7 +60,6 @@ struct place final : engine::place, list_hook<place> {
   time_point echo_until = time_point::min();    // the same, for requests that an earlier connection may still hold
   time_point listed_until = time_point::min();  // the server keeps the place in line until then: for the lease of whoever has the lock, and its own
   time_point trouble_since{};                   // asking: since when the server gives no answer, or "later"; zero: no trouble
-  time_point asked_at{};                        // asking: since when, on whatever connection
   milliseconds longest_lease{};                 // that was asked for under this id: the cohort may ask for less later
   time_point late_since{};                      // asking: since when its grants were too old to be used; zero: none was
   /// This client passed the lock on while others waited: when to check that the new owner has taken it (server::look_after); max: nothing

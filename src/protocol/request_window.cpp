@@ -34,44 +34,21 @@ void request_window::answered(std::size_t count, std::size_t together, time_poin
 }
 
 /// It is written when two thirds of the lease are left, or one half.
-void request_window::renewed(std::size_t count, std::size_t held, duration lease, duration left, time_point now) noexcept {
+void request_window::renewed(std::size_t count, duration lease, duration left, time_point now) noexcept {
   if (count < many) return;
   many_until_ = detail::later_by(now, lease);
-  if (left < lease / 5 * 2) renewed_late(held, now);
-  else renewed_in_time(held, now);
+  if (left < lease / 5 * 2) renewed_late(now);
 }
 
-void request_window::renewals_due(time_point at, std::size_t held, time_point now) noexcept {
-  if (now < many_until_ && at < now - shortest_ / 32) renewed_late(held, now);
+void request_window::renewals_due(time_point at, time_point now) noexcept {
+  if (now < many_until_ && at < now - shortest_ / 32) renewed_late(now);
 }
 
-/// Little else is in flight then, so that renewals stand behind little else; and an eighth fewer holds than there are. What was asked for just now is
-/// renewed for the first time after a third of its lease: so it takes a while until a change is felt.
-void request_window::renewed_late(std::size_t held, time_point now) noexcept {
-  late_until_ = now + std::min(shortest_ / 3, pause);
-  size_ = std::min(size_, beside_late_renewals);
-  if (held < never_too_many || now < fewer_at_) return;
-  too_many_ = std::min(most_held_, held);
-  most_held_ = std::max(never_too_many, too_many_ - too_many_ / 8);
-  fewer_at_ = more_at_ = detail::later_by(now, shortest_);
-}
-
-/// Twice as many, but in small steps about the number that was too many.
-void request_window::renewed_in_time(std::size_t held, time_point now) noexcept {
-  if (now < std::max(late_until_, more_at_) || !is_full(held) || most_held_ == unlimited) return;
-  bool const is_near = most_held_ >= too_many_ / 2 && most_held_ <= too_many_ + too_many_ / 4;
-  most_held_ = std::min(unlimited, most_held_ + (is_near ? most_held_ / 8 : most_held_));
-  more_at_ = detail::later_by(now, shortest_ / 2);
-}
-
-void request_window::begins(std::size_t held, time_point now) noexcept {
-  if (few_since_ != time_point::max() && ++begun_ > std::max(many, held / 4)) few_since_ = time_point::max();
-  if (few_since_ == time_point::max()) begun_ = 0;
-  if (most_held_ / 4 > held + in_flight_) most_held_ = unlimited;  // that was another time
-  if (now >= late_until_ && !is_full(held)) return;
+void request_window::begins(time_point now) noexcept {
+  if (now >= late_until_) return;
   if (now >= few_again_at_) {
     few_ = least;
-    few_again_at_ = now + std::min(shortest_ / 3, pause);
+    few_again_at_ = late_until_;
   }
   if (few_ != 0) --few_;
 }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 
 namespace conch::protocol {
 
@@ -28,11 +27,6 @@ class request_window {
   static constexpr duration pause = std::chrono::seconds{1};
   /// Fewer holds in a renewal than these are not the reason why it is late.
   static constexpr std::size_t many = 32;
-  /// While holds are renewed late.
-  static constexpr std::size_t beside_late_renewals = 64;
-  /// So few holds are never too many: it is something else that takes the time.
-  static constexpr std::size_t never_too_many = 1'000;
-  static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max() / 2;
 
   request_window() noexcept : size_{std::max(least, std::min(first, CONCH_IN_ONE_TURN))} {}
 
@@ -47,34 +41,21 @@ class request_window {
   std::size_t written(std::size_t count) noexcept { return in_flight_ += count; }
   /// `count` of them are answered. `together`: what written() returned. `others_wait`: for room.
   void answered(std::size_t count, std::size_t together, time_point written, bool others_wait, time_point now) noexcept;
-  /// A renewal of so many holds was answered when so much was left of one of them, and no less of the others. `held`: all holds of the client.
-  void renewed(std::size_t count, std::size_t held, duration lease, duration left, time_point now) noexcept;
+  /// A renewal of so many holds was answered when so much was left of one of them, and no less of the others.
+  void renewed(std::size_t count, duration lease, duration left, time_point now) noexcept;
   /// The renewals that are due at that time are not written yet.
-  void renewals_due(time_point at, std::size_t held, time_point now) noexcept;
+  void renewals_due(time_point at, time_point now) noexcept;
   /// May a lock be asked for that was not asked for before? A client that renews its holds late has as many as it can keep: of more it would lose
-  /// some. From then on it takes fewer, and one by one more again while it renews in time. Beyond that it asks only for a few, so that every wait
-  /// ends.
-  bool may_begin(std::size_t held, time_point now) const noexcept {
-    return !(now < late_until_ || is_full(held)) || few_ != 0 || now >= few_again_at_;
-  }
-  void begins(std::size_t held, time_point now) noexcept;
-  /// When may_begin() may have another answer though none is released.
-  time_point begins_again(std::size_t held, time_point now) const noexcept {
-    if (may_begin(held, now)) return now;
-    return now < late_until_ && !is_full(held) ? std::min(late_until_, few_again_at_) : few_again_at_;
-  }
-  /// Some wait for may_begin(), or nobody does.
-  void some_wait(time_point now) noexcept { few_since_ = std::min(few_since_, now); }
-  void nobody_waits() noexcept { few_since_ = time_point::max(); }
-  /// Since when some have waited, and not many others have begun; max: that is not so.
-  time_point few_since() const noexcept { return few_since_; }
+  /// some. For a while it asks only for a few, so that every wait ends.
+  bool may_begin(time_point now) const noexcept { return now >= late_until_ || few_ != 0 || now >= few_again_at_; }
+  void begins(time_point now) noexcept;
+  /// When may_begin() may have another answer.
+  time_point begins_again() const noexcept { return std::min(late_until_, few_again_at_); }
   /// Nothing that is in flight will be answered. What is known of the server stays, but for the way to it.
   void connection_ended() noexcept;
 
  private:
-  bool is_full(std::size_t held) const noexcept { return held + in_flight_ >= most_held_; }
-  void renewed_late(std::size_t held, time_point now) noexcept;
-  void renewed_in_time(std::size_t held, time_point now) noexcept;
+  void renewed_late(time_point now) noexcept { late_until_ = now + std::min(shortest_ / 3, pause); }
 
   std::size_t size_;
   std::size_t in_flight_ = 0;
@@ -82,13 +63,7 @@ class request_window {
   time_point shortest_until_ = time_point::min();  // a lease that nobody uses any more counts for its own length
   time_point many_until_ = time_point::min();      // there are many holds, as far as is known
   time_point late_until_ = time_point::min();      // holds are renewed late, as far as is known
-  std::size_t too_many_ = 0;                       // so many could not be, when they were too many for the last time
-  std::size_t most_held_ = unlimited;              // holds that can be renewed in time, as far as is known
-  time_point fewer_at_ = time_point::min();        // when it may become less again: after a lease it is seen what the last change has led to
-  time_point more_at_ = time_point::min();         // ... or more
-  time_point few_since_ = time_point::max();
-  std::size_t begun_ = 0;  // since then
-  std::size_t few_ = 0;    // may begin meanwhile
+  std::size_t few_ = 0;                            // may begin meanwhile
   time_point few_again_at_ = time_point::min();
   duration way_ = duration::max();  // the shortest time to an answer: to the server and back
 };

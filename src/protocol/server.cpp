@@ -35,9 +35,9 @@ server::server(config const& settings, std::uint64_t seed, entropy& nonces, time
     : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces},
       client_{shared != nullptr ? *shared : own_}, overdue_{this,
                                                             [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
-      rest_{this, [](void* self, time_point now) { static_cast<server*>(self)->next_turn(now); }}, quiet_{this, [](void* self, time_point now) {
-                                                                                                            static_cast<server*>(self)->quiet(now);
-                                                                                                          }} {}
+      rest_{this, [](void* self, time_point now) { static_cast<server*>(self)->go_on(now); }}, quiet_{this, [](void* self, time_point now) {
+                                                                                                        static_cast<server*>(self)->quiet(now);
+                                                                                                      }} {}
 
 server::~server() {
   pending_cleanups_.splice_back(resting_cleanups_);
@@ -120,15 +120,11 @@ void server::go_on(time_point now) {
   for (; ending_admin_ && left != 0 && !admin_requests_.empty(); --left) end_admin(admin_requests_.front(), {}, ending_admin_);
   if (admin_requests_.empty()) ending_admin_ = {};
   if (connected_) unwatch(left, now);
-  bool const waits_for_holds = may_repeat() && !resting_.empty() && !resting_.front().written && !window_.may_begin(stats_.held, now);
-  if (waits_for_holds) window_.some_wait(now);
-  else if (resting_.empty()) window_.nobody_waits();
+  bool const waits_for_holds = may_repeat() && !resting_.empty() && !resting_.front().written && !window_.may_begin(now);
   bool const more_to_send = !resting_holds_.empty() || (window_.has_room() && has_resting());  // else an answer goes on with it
   bool const more = failing_ || ending_admin_ || !unwatched_.empty() || (connected_ ? more_to_send : !resting_.empty());
   if (CONCH_MUTANT(rest_of_a_connection_forgotten) || !more) return;
-  bool const waits = connected_ && waits_for_holds && resting_holds_.empty() && !failing_;
-  time_point const at = waits ? window_.begins_again(stats_.held, now) : in_next_turn(now);
-  if (!rest_.armed() || at < rest_.at()) timers_.arm(rest_, at);
+  timers_.arm(rest_, connected_ && waits_for_holds && resting_holds_.empty() && !failing_ ? window_.begins_again() : in_next_turn(now));
 }
 
 bool server::has_places() const noexcept {
@@ -144,7 +140,7 @@ bool server::may_send() const noexcept { return window_.has_room() && resting_cl
 bool server::may_repeat() const noexcept { return may_send() && again_.empty(); }
 
 /// ... and what asks for the first time?
-bool server::may_ask(time_point now) const noexcept { return may_repeat() && resting_.empty() && window_.may_begin(stats_.held, now); }
+bool server::may_ask(time_point now) const noexcept { return may_repeat() && resting_.empty() && window_.may_begin(now); }
 
 /// It asks once more, or leaves, when there is room.
 void server::postpone(place& s) {
@@ -207,7 +203,7 @@ void server::repeat_cleanups(std::size_t& left, time_point now) {
 /// Repeats the requests of all places about which nothing was written on this connection yet. A place that was released, cancelled or given
 /// up since is not in the list any more.
 void server::ask_everything_again(std::size_t& left, time_point now) {
-  for (; left != 0 && may_repeat() && !resting_.empty() && (resting_.front().written || window_.may_begin(stats_.held, now)); --left) {
+  for (; left != 0 && may_repeat() && !resting_.empty() && (resting_.front().written || window_.may_begin(now)); --left) {
     place& s = resting_.pop_front();
     active_.push_back(s);
     if (s.told_on == connection_) continue;
@@ -222,34 +218,6 @@ void server::ask_everything_again(std::size_t& left, time_point now) {
       case place::state::idle: break;
     }
   }
-}
-
-/// Does this client renew its holds late, as long as a server may be away?
-bool server::holds_are_many(time_point now) const noexcept {
-  return window_.few_since() <= now - settings_.offline_timeout && !window_.may_begin(stats_.held, now);
-}
-
-std::string server::has_enough_holds() const {
-  return "this client has " + std::to_string(stats_.held) +
-         " holds, which is all that it and the server can renew in time; release some, or ask for a longer lease";
-}
-
-/// Ends what has waited for so long to be asked for, because there are as many holds as can be renewed. The holds are kept. Votes are not counted
-/// here.
-void server::end_hopeless(time_point now) {
-  if (!holds_are_many(now)) return;
-  for (std::size_t left = CONCH_IN_ONE_TURN; !resting_.empty(); --left) {
-    place& s = resting_.front();
-    bool const waits = s.at == place::state::asking && !s.written && !s.terms.is_vote() && now - s.asked_at >= settings_.offline_timeout;
-    if (!waits) return;
-    if (left == 0) return timers_.arm(rest_, in_next_turn(now));
-    fail(s, make_error_code(errc::timed_out, has_enough_holds()), now);
-  }
-}
-
-void server::next_turn(time_point now) {
-  go_on(now);
-  if (connected_ && !failing_) end_hopeless(now);
 }
 
 /// After a restart of the server, or at another server, the waiters of the run before may have no connection yet. Scripts pass over none of
@@ -384,7 +352,7 @@ void server::answered(answer const& as_sent, time_point now) {
   round_trip_ = round_trip_ == duration::zero() ? took : round_trip_ + (took - round_trip_) / 8;
   if (r.size != 0) {
     window_.answered(r.size, r.together, r.written, has_resting(), now);
-    window_.renewals_due(timers_.next_urgent(), stats_.held, now);
+    window_.renewals_due(timers_.next_urgent(), now);
   }
   read_answer(r, a, now);
   if (connected_ && has_resting() && window_.has_room() && !dropping_ && !CONCH_MUTANT(room_not_used)) go_on(now);
@@ -502,9 +470,7 @@ void server::answer_overdue(time_point now) {
     return;
   }
   // This timer itself comes late, after a long handler or a pause of the process. The answers that have come in meanwhile are read first.
-  duration within = settings_.command_timeout;
-  for (renewal_batch const& r : renewing_) within = std::min(within, r.answer_within);
-  duration const a_while = within / 4;
+  duration const a_while = settings_.command_timeout / 4;
   if (now - overdue_.at() > a_while && !std::exchange(excused_, true)) {
     timers_.arm(overdue_, now + a_while);
     return;

@@ -267,10 +267,6 @@ class server final : public backend, public wire_events {
   void fail_all_asking(error_code why, time_point now);
   void go_on(time_point now);
   void repeat_cleanups(std::size_t& left, time_point now);
-  void end_hopeless(time_point now);
-  void next_turn(time_point now);
-  bool holds_are_many(time_point now) const noexcept;
-  std::string has_enough_holds() const;
   void ask_everything_again(std::size_t& left, time_point now);
   duration jitter(duration up_to);
   /// When to ask a server again that answered "later": soon, but not all requests at once.

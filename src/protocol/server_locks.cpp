@@ -89,7 +89,6 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   s.written = s.asks_again = s.by_push = false;
   s.late_until = s.echo_until = s.listed_until = time_point::min();
   s.trouble_since = s.late_since = {};
-  s.asked_at = now;
   s.longest_lease = {};
   bool const others_first = (!resting_.empty() || (connected_ && !may_ask(now))) && !failing_;  // they asked earlier, or there is no room
   (others_first ? resting_ : active_).push_back(s);
@@ -98,7 +97,7 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
     drop_connection("denied on this connection; the next one shows whether it still is");
   } else if (connected_ && others_first) {
     s.told_on = 0;
-    if (may_repeat() && !rest_.armed()) timers_.arm(rest_, std::max(window_.begins_again(stats_.held, now), in_next_turn(now)));
+    if (may_repeat() && !rest_.armed()) timers_.arm(rest_, std::max(window_.begins_again(), in_next_turn(now)));
   } else if (connected_ && may_repeat()) {
     send_acquire(s, false, now);
   } else if (connected_) {
@@ -124,7 +123,7 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
     return;
   }
   ++stats_.scripts;
-  if (!s.written) window_.begins(stats_.held, now);
+  if (!s.written) window_.begins(now);
   std::int64_t const not_after_us = not_after(now);
   std::int64_t const proposal = s.terms.ticket != 0 ? s.terms.floor + 1 : 0;
   about_to_ask(s, not_after_us);
@@ -370,7 +369,6 @@ std::string server::silence(time_point now) const {
 error_code server::too_late(engine::place const& of, time_point now) const {
   auto const& s = static_cast<place const&>(of);
   if (std::string const words = silence(now); !words.empty()) return make_error_code(errc::unreachable, words);
-  if (connected_ && s.at == place::state::asking && !s.written && holds_are_many(now)) return make_error_code(errc::timed_out, has_enough_holds());
   bool const in_vain = !connected_ && (!trouble_.empty() || (s.trouble_since != time_point{} && now - s.trouble_since >= usual_.soon()));
   return make_error_code(in_vain ? errc::unreachable : errc::timed_out, trouble_of(s));
 }

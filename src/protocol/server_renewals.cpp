@@ -147,7 +147,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
       keeper.prolonged(s, r.written, batch[i].lease, batch[i].keeps_fence, now);
     }
   }
-  if (granted != duration{}) window_.renewed(batch.size(), stats_.held, granted, left, now);
+  if (granted != duration{}) window_.renewed(batch.size(), granted, left, now);
   if (a.what == fault::reconnect) drop_connection(a.words);
   if (!again.empty()) send_renewals(again, {source_is_due(r), sent.way.asking, sent.way.alone}, now);
   for (renewed const& one : batch) drop(*one.at);

@@ -35,10 +35,7 @@ void connection::send(protocol::command const& c) {
   switch (fsm_.send(c)) {
     case connection_fsm::flush_due::no: return;
     case connection_fsm::flush_due::later: return flush_later();
-    case connection_fsm::flush_due::at_once:
-      if (in_one_thread_) return flush();  // also from outside of the event loop, which may have no turn for long
-      asio::dispatch(on_, [this, keep = host_.keep()] { flush(); });
-      return;
+    case connection_fsm::flush_due::at_once: asio::dispatch(on_, [this, keep = host_.keep()] { flush(); }); return;
   }
 }
 

@@ -77,8 +77,7 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
   }
   shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c));
   bool const owed = unanswered_++ > 0;
-  bool const is_renewal = std::holds_alternative<protocol::renew_command>(c) || std::holds_alternative<protocol::confirm_command>(c);
-  if (early || is_renewal) return flush_due::at_once;  // the end of the turn may be behind any number of handlers, and a hold does not wait for them
+  if (early) return flush_due::at_once;
   if (!first) return flush_due::no;
   return owed ? flush_due::later : flush_due::at_once;
 }

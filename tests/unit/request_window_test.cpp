@@ -167,138 +167,46 @@ TEST(RequestWindow, AClientThatRenewsManyHoldsLateBeginsOnlyAFew) {  // P4: ever
   request_window w;
   time_point now{1h};
   w.uses(900ms, now);
-  w.renewed(200, 0, 900ms, 500ms, now);
-  EXPECT_TRUE(w.may_begin(0, now)) << "in time";
-  w.renewed(200, 0, 900ms, 300ms, now);
+  w.renewed(200, 900ms, 500ms, now);
+  EXPECT_TRUE(w.may_begin(now)) << "in time";
+  w.renewed(200, 900ms, 300ms, now);
   std::size_t begun = 0;
-  for (; w.may_begin(0, now); ++begun) w.begins(0, now);
+  for (; w.may_begin(now); ++begun) w.begins(now);
   EXPECT_EQ(begun, request_window::least);
-  EXPECT_EQ(w.begins_again(0, now), now + 300ms);
+  EXPECT_EQ(w.begins_again(), now + 300ms);
   now += 299ms;
-  EXPECT_FALSE(w.may_begin(0, now));
-  w.renewed(200, 0, 900ms, 300ms, now);  // still
+  EXPECT_FALSE(w.may_begin(now));
+  w.renewed(200, 900ms, 300ms, now);  // still
   now += 1ms;
-  for (begun = 0; w.may_begin(0, now); ++begun) w.begins(0, now);
+  for (begun = 0; w.may_begin(now); ++begun) w.begins(now);
   EXPECT_EQ(begun, request_window::least);
   now += 300ms;
-  for (begun = 0; w.may_begin(0, now) && begun < 100; ++begun) w.begins(0, now);
+  for (begun = 0; w.may_begin(now) && begun < 100; ++begun) w.begins(now);
   EXPECT_EQ(begun, 100u) << "they are renewed in time again";
-}
-
-TEST(RequestWindow, AClientThatRenewsLateHasAnEighthTooMany) {
-  request_window w;
-  time_point now{1h};
-  w.uses(900ms, now);
-  w.renewed(200, 8'000, 900ms, 300ms, now);
-  w.renewed(200, 8'000, 900ms, 300ms, now);  // of the same lease
-  now += 300ms;
-  EXPECT_TRUE(w.may_begin(6'999, now));
-  while (w.may_begin(7'000, now)) w.begins(7'000, now);
-  EXPECT_TRUE(w.may_begin(6'999, now)) << "one is released";
-  EXPECT_EQ(w.begins_again(7'000, now), now + 300ms);
-  now += 600ms;
-  w.renewed(200, 8'000, 900ms, 300ms, now);
-  now += 300ms;
-  while (w.may_begin(6'125, now)) w.begins(6'125, now);
-  EXPECT_TRUE(w.may_begin(6'124, now)) << "still too many after a lease";
-}
-
-TEST(RequestWindow, AClientThatRenewsInTimeAgainTakesMoreAgain) {
-  request_window w;
-  time_point now{1h};
-  w.uses(900ms, now);
-  w.renewed(200, 8'000, 900ms, 300ms, now);
-  while (w.may_begin(7'000, now)) w.begins(7'000, now);
-  now += 899ms;
-  w.renewed(200, 7'000, 900ms, 600ms, now);
-  while (w.may_begin(7'000, now)) w.begins(7'000, now);
-  now += 1ms;
-  w.renewed(200, 7'000, 900ms, 600ms, now);
-  EXPECT_TRUE(w.may_begin(7'874, now));
-  while (w.may_begin(7'875, now)) w.begins(7'875, now);
-  w.renewed(200, 7'875, 900ms, 600ms, now);
-  EXPECT_FALSE(w.may_begin(7'875, now)) << "half a lease later";
-  now += 450ms;
-  w.renewed(200, 7'874, 900ms, 600ms, now);
-  while (w.may_begin(7'875, now)) w.begins(7'875, now);
-  EXPECT_FALSE(w.may_begin(7'875, now)) << "nobody needs more";
-}
-
-TEST(RequestWindow, FarFromWhatWasTooManyItTakesTwiceAsMany) {
-  request_window w;
-  time_point now{1h};
-  w.uses(900ms, now);
-  w.renewed(200, 1'100, 900ms, 300ms, now);  // perhaps a handler has taken long
-  std::size_t held = 1'000;
-  for (int halves = 0; halves < 14; ++halves) {
-    now += 450ms;
-    w.renewed(200, held, 900ms, 600ms, now);
-    while (w.may_begin(held, now) && held < 100'000) ++held, w.begins(held, now);
-  }
-  EXPECT_GE(held, 60'000u);
-}
-
-TEST(RequestWindow, AFewHoldsAreNeverTooMany) {
-  request_window w;
-  time_point now{1h};
-  w.uses(900ms, now);
-  w.renewed(200, 999, 900ms, 300ms, now);
-  now += 300ms;
-  for (int i = 0; i < 100; ++i) w.begins(50'000, now);
-  EXPECT_TRUE(w.may_begin(50'000, now));
-}
-
-TEST(RequestWindow, WhatWasTooManyIsForgottenWhenFewAreLeft) {
-  request_window w;
-  time_point now{1h};
-  w.uses(900ms, now);
-  w.renewed(200, 8'000, 900ms, 300ms, now);
-  now += 1s;
-  w.begins(1'749, now);
-  for (int i = 0; i < 100; ++i) w.begins(50'000, now);
-  EXPECT_TRUE(w.may_begin(50'000, now));
-}
-
-TEST(RequestWindow, ItIsKnownSinceWhenOnlyAFewHaveBegun) {
-  request_window w;
-  time_point now{1h};
-  EXPECT_EQ(w.few_since(), time_point::max());
-  w.some_wait(now);
-  time_point const since = now;
-  now += 1s;
-  w.some_wait(now);
-  for (int i = 0; i < 200; ++i) w.begins(800, now);
-  EXPECT_EQ(w.few_since(), since);
-  w.begins(800, now);
-  EXPECT_EQ(w.few_since(), time_point::max()) << "a quarter of the holds";
-  w.some_wait(now);
-  EXPECT_EQ(w.few_since(), now);
-  w.nobody_waits();
-  EXPECT_EQ(w.few_since(), time_point::max());
 }
 
 TEST(RequestWindow, AClientThatDoesNotGetToItsRenewalsBeginsOnlyAFew) {
   request_window w;
   time_point const now{1h};
   w.uses(960ms, now);
-  w.renewals_due(now - 31ms, 0, now);
-  for (int i = 0; i < 100; ++i) w.begins(0, now);
-  EXPECT_TRUE(w.may_begin(0, now)) << "it is not known to have many";
-  w.renewed(request_window::many, 0, 960ms, 600ms, now);
-  w.renewals_due(now - 30ms, 0, now);
-  for (int i = 0; i < 100; ++i) w.begins(0, now);
-  EXPECT_TRUE(w.may_begin(0, now));
-  w.renewals_due(now - 31ms, 0, now);
-  for (int i = 0; i < 100; ++i) w.begins(0, now);
-  EXPECT_FALSE(w.may_begin(0, now));
+  w.renewals_due(now - 31ms, now);
+  for (int i = 0; i < 100; ++i) w.begins(now);
+  EXPECT_TRUE(w.may_begin(now)) << "it is not known to have many";
+  w.renewed(request_window::many, 960ms, 600ms, now);
+  w.renewals_due(now - 30ms, now);
+  for (int i = 0; i < 100; ++i) w.begins(now);
+  EXPECT_TRUE(w.may_begin(now));
+  w.renewals_due(now - 31ms, now);
+  for (int i = 0; i < 100; ++i) w.begins(now);
+  EXPECT_FALSE(w.may_begin(now));
 }
 
 TEST(RequestWindow, AFewHoldsAreNotTheReasonWhyTheyAreRenewedLate) {
   request_window w;
   time_point const now{1h};
-  w.renewed(request_window::many - 1, 0, 900ms, 1ms, now);
-  for (int i = 0; i < 100; ++i) w.begins(0, now);
-  EXPECT_TRUE(w.may_begin(0, now));
+  w.renewed(request_window::many - 1, 900ms, 1ms, now);
+  for (int i = 0; i < 100; ++i) w.begins(now);
+  EXPECT_TRUE(w.may_begin(now));
 }
 
 TEST(RequestWindow, OneForManyLocksCountsAsMany) {

@@ -168,7 +168,7 @@ TEST(TimerQueue, FiresTheUrgentOnesFirstAndSoManyOfEach) {
   for (int i = 0; i < 3; ++i) {
     all.emplace_back(&fired, note);
     q.arm(all.back(), start + std::chrono::milliseconds{i});
-    all.emplace_back(&fired, note_urgent, timer::rank::second);
+    all.emplace_back(&fired, note_urgent, true);
     q.arm(all.back(), start + std::chrono::milliseconds{10 + i});
   }
   EXPECT_EQ(q.next(), start);
@@ -180,23 +180,6 @@ TEST(TimerQueue, FiresTheUrgentOnesFirstAndSoManyOfEach) {
   q.run(now, 2);
   EXPECT_EQ(fired, (numbers{2, 2, 1, 1, 2, 1}));
   EXPECT_EQ(q.next(), timer_queue::never);
-}
-
-TEST(TimerQueue, FiresTheRanksInTheirOrder) {
-  numbers fired;
-  auto const note = [](void* self, time_point) { static_cast<numbers*>(self)->push_back(1); };
-  alarm third{3, fired}, second{2, fired};
-  timer first{&fired, note, timer::rank::first};
-  timer_queue q;
-  second.t.rank_is(timer::rank::second);
-  third.t.rank_is(timer::rank::third);
-  q.arm(third.t, start);
-  q.arm(second.t, start + 1ms);
-  q.arm(first, start + 2ms);
-  EXPECT_EQ(q.next_urgent(), start);
-  EXPECT_FALSE(q.run(timer::rank::last, start + 2ms, 1));
-  q.run(start + 2ms);
-  EXPECT_EQ(fired, (numbers{1, 2, 3}));
 }
 
 // Against the plainest thing that could work: looking through all of them.
