@@ -453,6 +453,7 @@ void cohort::hand_off(lock_entry& e, time_point now) {
 void cohort::prove(lock_entry& e, time_point now) {
   place& s = *e.place;
   e.proving = true;
+  e.proof_repeated = false;
   e.proving_since = now;
   e.ends = s.renew_until = time_point::max();
   e.renew_at = now;
@@ -474,7 +475,11 @@ void cohort::go_on_proving(lock_entry& e, time_point now) {
 
 /// The lock is ours: of an answer to a question from before the release that is not known. The line may have changed meanwhile.
 void cohort::proved(lock_entry& e, time_point now) {
-  if (e.place->heard_from < e.proving_since) return;
+  if (e.place->heard_from < e.proving_since) {
+    // Nothing was asked while that answer was under way.
+    if (!std::exchange(e.proof_repeated, true)) timers_.arm(e.watch, e.renew_at = now);
+    return;
+  }
   if (!can_hand_off(e, now)) {
     give_back(e, nullptr, now);
     return;

@@ -147,6 +147,7 @@ struct lock_entry : list_hook<lock_entry> {
   int hand_offs = 0;                    // of the present grant; the index in the fencing token
   bool requested = false;               // another client asks for the present grant
   bool proving = false;                 // nobody holds it: it is handed on when the server has said that it is still ours
+  bool proof_repeated = false;          // it was asked again, because an answer to an earlier question came
   bool observed_in_line = false;        // that the present request is in line was told to those who look on
   time_point ends = time_point::max();  // the hold is over then at the latest, whatever the servers say
   time_point slice_began{};

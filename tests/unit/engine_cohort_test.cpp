@@ -182,6 +182,24 @@ TEST_F(EngineCohort, StillHandsOnWhatIsGoodForLongerOnceTheServerHasSaidSo) {
   EXPECT_EQ(heard(), texts{granted("b", 100, 1)});
 }
 
+TEST_F(EngineCohort, AsksAtOnceForTheWordBehindARenewalThatIsUnderWay) {  // P4
+  settings.local_slice = 30s;
+  start_connected();
+  caller& a = holding("a");
+  ask("b");
+  advance(10s);
+  ASSERT_EQ(sent(), texts{"renew L 1"});
+  release(a);
+  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_TRUE(sent().empty());
+  renewed({1});
+  advance(0s);
+  EXPECT_TRUE(heard().empty()) << "asked before the release: it does not say that the lock is ours now";
+  EXPECT_EQ(sent(), texts{"renew L 1"});
+  renewed({1});
+  EXPECT_EQ(heard(), texts{granted("b", 100, 1)});
+}
+
 TEST_F(EngineCohort, HandsOnAShortClaimTooWhileThereIsTimeEnough) {  // it keeps a quarter of it as its margin, not stop_margin
   settings.claim = 10ms;                                             // the grant is word enough
   settings.local_slice = 30s;
