@@ -104,9 +104,10 @@ function(conch_use_fast_tools)
   find_program(CONCH_CCACHE ccache)
   mark_as_advanced(CONCH_CCACHE)
   if(CONCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # Without this sloppiness ccache refuses everything that uses a precompiled header.
+    # Without this sloppiness ccache refuses everything that uses a precompiled header. CCACHE_DEPEND: it compares headers to the byte. Otherwise a
+    # precompiled header is found again after a comment has changed, and the compiler takes the header in it for another file.
     set(CMAKE_CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CONCH_CCACHE}"
+      "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;CCACHE_SLOPPINESS=pch_defines,time_macros;${CONCH_CCACHE}"
       PARENT_SCOPE)
   endif()
   if(NOT "${CMAKE_EXE_LINKER_FLAGS} ${CMAKE_CXX_FLAGS}" MATCHES "-fuse-ld=")
