@@ -66,7 +66,7 @@ class PostgresqlConnection : public testing::Test {
     fsm.queried(row({"77", "f", "t", "", ""}), now);
     EXPECT_TRUE(fsm.take().query);
     EXPECT_NE(fsm.query().find("listen conch_c1"), std::string::npos);
-    fsm.queried(row({"2", "1800000000000000", "5.6", "12345"}), now);
+    fsm.queried(row({std::to_string(schema_version), "1800000000000000", "5.6", "12345"}), now);
     connection_actions const todo = fsm.take();
     EXPECT_TRUE(todo.pipeline && todo.flush && todo.sleep);
     EXPECT_EQ(seen.take(), "up 77@12345 5.6;");
@@ -286,7 +286,7 @@ TEST_F(PostgresqlHosts, ThePrimaryIsFoundThoughTheMachineOfTheFirstSaysNothing) 
   settle("t");
   EXPECT_EQ(todo(), "close, 3333 ms, connect 2");
   settle("f");
-  fsm.queried(row({"2", "1800000000000000", "5.6", "12345"}), now);
+  fsm.queried(row({"3", "1800000000000000", "5.6", "12345"}), now);
   EXPECT_EQ(seen.take(), "up 77@12345 5.6;");
   auto const log = fsm.take_log();
   ASSERT_EQ(log.size(), 1u);
@@ -344,7 +344,7 @@ TEST_F(PostgresqlHosts, WhoseNameMeansAnotherServerAreLeft) {
   fsm.resolved({{"a:1"}}, now);
   settle("f");
   EXPECT_EQ(todo(), "query");
-  fsm.queried(row({"2", "1800000000000000", "5.6", "12345"}), now);
+  fsm.queried(row({"3", "1800000000000000", "5.6", "12345"}), now);
   seen.take();
   EXPECT_EQ(todo(), "10000 ms");
   now += 10s;
@@ -381,7 +381,7 @@ TEST_F(PostgresqlConnection, WhatWasSentOnALostConnectionIsNotSentOnTheNext) {
   fsm.take();
   fsm.connected({150018, 78, false}, now);
   fsm.queried(row({"78", "f", "t", ""}), now);
-  fsm.queried(row({"2", "1800000000000000", "5.6", "12346"}), now);
+  fsm.queried(row({"3", "1800000000000000", "5.6", "12346"}), now);
   EXPECT_EQ(seen.take(), "up 78@12346 5.6;");
   EXPECT_TRUE(fsm.take().flush);
   EXPECT_TRUE(fsm.take_statements().empty()) << "the acquire was asked on a connection that has ended; the protocol repeats it if it still wants it";

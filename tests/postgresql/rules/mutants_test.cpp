@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -103,7 +104,7 @@ std::string mutated(std::string_view script, sql_mutant const& m) {
   return all;
 }
 
-class PostgresqlMutants : public testing::Test {
+class PostgresqlMutants : public testing::TestWithParam<sql_mutant> {
  protected:
   static void SetUpTestSuite() { server_ = std::make_unique<test::postgresql_server>(test::postgresql_options{.settings = {"fsync=off"}}); }
   static void TearDownTestSuite() { server_.reset(); }
@@ -136,17 +137,28 @@ class PostgresqlMutants : public testing::Test {
   static inline std::unique_ptr<test::postgresql_server> server_;
 };
 
-TEST_F(PostgresqlMutants, EachIsSeen) {
-  for (sql_mutant const& m : mutants) {
-    std::string const script = mutated(postgresql::schema(), m);
-    ASSERT_NE(script, postgresql::schema()) << m.name << " matches nothing in the script";
-    std::string const how = seen(script);
-    EXPECT_NE(how, "") << m.name << ": " << m.words;
-    std::cout << m.name << ": " << how.substr(0, how.find('\n')).substr(0, 200) << std::endl;
-  }
+TEST_P(PostgresqlMutants, IsSeen) {
+  sql_mutant const& m = GetParam();
+  std::string const script = mutated(postgresql::schema(), m);
+  ASSERT_NE(script, postgresql::schema()) << "it matches nothing in the script";
+  std::string const how = seen(script);
+  EXPECT_NE(how, "") << m.words;
+  std::cout << how.substr(0, how.find('\n')).substr(0, 200) << std::endl;
 }
 
-TEST_F(PostgresqlMutants, WithoutOneThereIsNothingToSee) { EXPECT_EQ(seen(std::string{postgresql::schema()}), ""); }
+std::string name_of(testing::TestParamInfo<sql_mutant> const& info) {
+  std::string name{info.param.name};
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PostgresqlMutants, testing::ValuesIn(mutants), name_of);
+
+class PostgresqlWithoutAMutant : public PostgresqlMutants {};
+
+TEST_P(PostgresqlWithoutAMutant, NothingIsSeen) { EXPECT_EQ(seen(std::string{postgresql::schema()}), ""); }
+
+INSTANTIATE_TEST_SUITE_P(The, PostgresqlWithoutAMutant, testing::Values(sql_mutant{"none", "", "", ""}), name_of);
 
 }  // namespace
 }  // namespace conch::sim

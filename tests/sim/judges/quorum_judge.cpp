@@ -131,7 +131,9 @@ void quorum_world::nothing_left_of(quorum_client& c, int name, id_text const& vo
     auto const is_one_of = [](std::vector<id_text> const& all, std::string_view id) {
       return std::find(all.begin(), all.end(), id_text{id}) != all.end();
     };
-    auto const is_left = [&](std::string_view id) { return id.starts_with(votes) && !is_one_of(s.denied, id) && !is_one_of(s.patient, id); };
+    auto const is_left = [&](std::string_view id) {
+      return id.starts_with(votes) && !is_one_of(s.denied, id) && !is_one_of(s.put_off, id) && !is_one_of(s.patient, id);
+    };
     set_clock(s);
     seen_lock const lock = look(s, name);
     if (is_left(lock.owner))

@@ -277,7 +277,7 @@ void quorum_world::refuse_call(link_ptr const& l, std::span<std::string_view con
   server& s = *servers_[static_cast<std::size_t>(l->server)];
   std::string_view const id = argv[3 + static_cast<std::size_t>(number(argv[2]))];
   say("server ", l->server, ": client ", l->client, " ", script_name(argv[1]), " ", id, " -> ", s.says);
-  if (script_name(argv[1]) == "release" && (s.says.starts_with("NOPERM") || s.says.starts_with("WRONGTYPE"))) s.denied.emplace_back(id);
+  if (script_name(argv[1]) == "release") (s.says.starts_with("NOPERM") || s.says.starts_with("WRONGTYPE") ? s.denied : s.put_off).emplace_back(id);
   if (script_name(argv[1]) != "acquire" || s.says.starts_with("READONLY")) return;
   // What was held up comes all at once, also what connections sent that are gone.
   if (!l->client_open || s.stalled_until == now_ || l->held_up_until == now_) return;

@@ -72,6 +72,7 @@ class quorum_world {
     std::vector<seen_lock> locks;                                       // by name
     std::vector<id_text> forsaken;                                      // votes that ended by themselves just now
     std::vector<id_text> denied;                                        // whose releases were, for good: their places stay in line
+    std::vector<id_text> put_off;                                       // whose releases were refused for now: they are repeated after a pause
     std::vector<id_text> patient;                                       // whose releases wait for the next in line to connect again
     std::map<redis_model::connection_id, std::shared_ptr<link>> links;  // of this run
     nanos disturbed = 0;                                                // the last time anything was wrong with it
