@@ -122,8 +122,8 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
   texts events;
   texts observed;  // who was asked for again since replicas are missing
   int unheard = 0;
+  std::unique_ptr<synced_server> both;  // outlives the cohort, whose places are its own
   engine::cohort of_this_process{settings, timers, *this, stats};
-  std::unique_ptr<synced_server> both;
 };
 
 TEST_F(SyncedServer, AGrantIsDeliveredWhenEnoughReplicasHaveIt) {
