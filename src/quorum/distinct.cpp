@@ -20,12 +20,19 @@ bool is_same_server(identity const& a, identity const& b) {
 
 void distinct_servers::met(std::size_t member, identity who) {
   members_[member] = {std::move(who), ++connections_};
+  known const& here = members_[member];
   for (std::size_t other = 0; other < most_servers; ++other) {
     if (other == member) continue;
-    bool const still = members_[other].order == 0 && one_[member][other];
-    one_[member][other] = one_[other][member] = still || is_same_server(members_[member].who, members_[other].who);
+    known const& there = members_[other];
+    std::uint64_t shown_by = one_[member][other];
+    if (is_same_server(here.who, there.who)) {
+      shown_by = here.order;
+    } else if (there.order > shown_by || (there.order != 0 && here.who.at != there.who.at)) {
+      shown_by = 0;
+    }
+    one_[member][other] = one_[other][member] = shown_by;
   }
-  any_ = std::any_of(one_.begin(), one_.end(), [](auto const& of) { return std::find(of.begin(), of.end(), true) != of.end(); });
+  any_ = std::any_of(one_.begin(), one_.end(), [](auto const& of) { return std::any_of(of.begin(), of.end(), [](auto by) { return by != 0; }); });
 }
 
 std::optional<std::size_t> distinct_servers::spoken_for_by(std::size_t member) const noexcept {

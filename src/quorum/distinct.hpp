@@ -27,7 +27,8 @@ bool is_same_server(identity const& a, identity const& b);
 class distinct_servers {
  public:
   /// The member has a new connection. A member without one keeps what is known of it: its votes outlive its connection, and after a restart
-  /// the first connection of the new run must not pass for one to another server.
+  /// the first connection of the new run must not pass for one to another server. So does a member at the same address that has not connected
+  /// again since: its connection may have ended with the server, and this client has not noticed yet.
   void met(std::size_t member, identity who);
   /// Its connection has ended.
   void gone(std::size_t member) noexcept { members_[member].order = 0; }
@@ -35,7 +36,7 @@ class distinct_servers {
   /// Is any member known to be the same server as another?
   bool any() const noexcept { return any_; }
   /// Are they known to be one server? Their votes count as one.
-  bool are_one(std::size_t a, std::size_t b) const noexcept { return a == b || one_[a][b]; }
+  bool are_one(std::size_t a, std::size_t b) const noexcept { return a == b || one_[a][b] != 0; }
   /// The member that speaks for this one's server: it was connected first, and still is. None: the member speaks for itself. So a server that
   /// pretends to be another one cannot push out the one that is connected already.
   std::optional<std::size_t> spoken_for_by(std::size_t member) const noexcept;
@@ -46,7 +47,8 @@ class distinct_servers {
     std::uint64_t order = 0;  // of its connection; 0: it has none
   };
   std::array<known, most_servers> members_{};
-  std::array<std::array<bool, most_servers>, most_servers> one_{};
+  // Which connection showed that two members are one server; 0: they are not known to be.
+  std::array<std::array<std::uint64_t, most_servers>, most_servers> one_{};
   std::uint64_t connections_ = 0;
   bool any_ = false;
 };

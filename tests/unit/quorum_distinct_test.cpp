@@ -69,6 +69,31 @@ TEST(QuorumDistinct, AfterARestartTheyAreStillOne) {
   EXPECT_EQ(all.spoken_for_by(0), 1u);
 }
 
+TEST(QuorumDistinct, AfterARestartTheyAreStillOneWhileTheEndOfAConnectionIsNotNoticed) {
+  distinct_servers all;
+  all.met(0, {run_1, "a"});
+  all.met(1, {run_1, "a"});
+  all.gone(0);
+  all.met(0, {run_2, "a"});
+  EXPECT_TRUE(all.are_one(0, 1)) << "the connection of the other one is of the run before, and not known to have ended";
+  EXPECT_EQ(all.spoken_for_by(0), 1u);
+  all.gone(1);
+  EXPECT_FALSE(all.spoken_for_by(0));
+  all.met(1, {run_2, "a"});
+  EXPECT_EQ(all.spoken_for_by(1), 0u);
+}
+
+TEST(QuorumDistinct, OneAddressOfTwoServersIsKnownForTwoOnceBothHaveConnectedAgain) {
+  distinct_servers all;
+  all.met(0, {run_1, "a"});
+  all.met(1, {run_1, "a"});
+  all.gone(0);
+  all.met(0, {run_2, "a"});
+  all.gone(1);
+  all.met(1, {run_1, "a"});
+  EXPECT_FALSE(all.any());
+}
+
 TEST(QuorumDistinct, ANameThatMovesToAServerOfItsOwnGetsItsVoteBack) {
   distinct_servers all;
   all.met(0, {run_1, "a"});
