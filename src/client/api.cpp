@@ -2,6 +2,7 @@
 #include "backends/deployment.hpp"
 #include "client/checked.hpp"
 #include "client/core.hpp"
+#include "cohort/lease.hpp"
 
 #include <conch/client.hpp>
 #include <conch/hold.hpp>
@@ -22,7 +23,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 
 constexpr duration shortest_lease = milliseconds{100};
-constexpr duration longest_lease = hours{24};
+constexpr duration longest_lease = milliseconds{engine::longest_lease_ms};
 constexpr duration shortest_hold = milliseconds{1};
 // Below these the messages would follow each other as fast as the server answers, without any use.
 constexpr duration shortest_renewal = milliseconds{10};

@@ -3,6 +3,7 @@
 
 #include "base/numbers.hpp"
 #include "cohort/grant_id.hpp"
+#include "cohort/lease.hpp"
 
 #include <algorithm>
 
@@ -12,7 +13,6 @@ namespace {
 
 constexpr std::string_view version = "conch1";
 constexpr std::string_view hex = "0123456789ABCDEF";
-constexpr std::int64_t longest_lease_ms = 86'400'000;
 constexpr std::size_t longest_name = 512, longest_client = 64;
 
 /// What no shell, no URL and no file of settings reads as anything else.

@@ -283,8 +283,7 @@ push_kind read_push(std::string_view payload, sender const& who, std::string& na
   if (what.size() != 1 || !read_id(rest, who.client, grant.id)) return push_kind::malformed;
   if (what == "~") {
     auto const left = whole_number<std::int64_t>(word_of(rest));
-    constexpr std::int64_t longest_lease_ms = 86'400'000;
-    if (!left || *left < 0 || *left > longest_lease_ms || !read_key(word_of(rest), who, name)) return push_kind::malformed;
+    if (!left || *left < 0 || *left > engine::longest_lease_ms || !read_key(word_of(rest), who, name)) return push_kind::malformed;
     grant.name = name;
     grant.claim = std::chrono::milliseconds{*left};
     return push_kind::told_end;
@@ -301,9 +300,9 @@ push_kind read_push(std::string_view payload, sender const& who, std::string& na
     one = *number;
   }
   auto const [fence, granted_us, claim, kind, segment] = n;
-  constexpr std::int64_t longest_claim_ms = 86'400'000, last_us = std::int64_t{1} << 53, most_segments = engine::most_permits;
-  bool const fits = granted_us > 0 && granted_us < last_us && claim > 0 && claim <= longest_claim_ms && engine::is_lock_kind(kind) && segment >= 0 &&
-                    segment <= most_segments;
+  constexpr std::int64_t last_us = std::int64_t{1} << 53, most_segments = engine::most_permits;
+  bool const fits = granted_us > 0 && granted_us < last_us && claim > 0 && claim <= engine::longest_lease_ms && engine::is_lock_kind(kind) &&
+                    segment >= 0 && segment <= most_segments;
   if (!fits || !read_key(word_of(rest), who, name)) return push_kind::malformed;
   grant.name = name;
   grant.fence = fence > 0 && fence < protocol::fence_limit ? fence : 0;

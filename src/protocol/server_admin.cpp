@@ -254,7 +254,7 @@ void server::watch_answer(admin_request& i, answer const& a, time_point now) {
     return;
   }
   timers_.arm(i.due, i.wait_ends);
-  if (!CONCH_MUTANT(watcher_never_checks)) watch_for(i, milliseconds{std::min<std::int64_t>(reply->left_ms, 86'400'000)}, now);
+  if (!CONCH_MUTANT(watcher_never_checks)) watch_for(i, milliseconds{std::min<std::int64_t>(reply->left_ms, engine::longest_lease_ms)}, now);
 }
 
 /// Asks again when the leases have ended that it was told of, and in good time in any case (as check_after).

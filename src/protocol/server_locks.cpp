@@ -315,8 +315,8 @@ void server::in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_p
   if (CONCH_MUTANT(no_safety_check)) return;
   if (CONCH_MUTANT(polls)) left_ms = 20;
   s.ticket = ticket;
-  s.listed_until = now + milliseconds{std::clamp<std::int64_t>(left_ms, 0, 86'400'000)} + s.lease;
-  milliseconds const left{std::clamp<std::int64_t>(left_ms, 0, 86'400'000)};
+  milliseconds const left{std::clamp<std::int64_t>(left_ms, 0, engine::longest_lease_ms)};
+  s.listed_until = now + left + s.lease;
   timers_.arm(s.check, std::min(check_after(s, left, now),
                                 std::max(now + sleep_for(left), s.follow_up)));  // the client that we passed it on to is looked after in any case
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cohort/grant_id.hpp"
+#include "cohort/lease.hpp"
 #include "cohort/permit.hpp"
 
 #include <conch/clock.hpp>

@@ -26,7 +26,7 @@ void quorum::look_for_doubles(member& m, time_point now) {
 
 void quorum::vote_changes(member& m, time_point now) {
   if (m.same_as) {
-    m.last_trouble = is_double(m);
+    m.last_trouble = why_double(m);
     if (told_doubles_.insert(std::minmax(m.number, *m.same_as)).second) log_.note(false, m.last_trouble);
     leave_line(m, engine::timer_queue::never, now);
   }
@@ -56,14 +56,14 @@ bool quorum::counts(vote const& v) const noexcept {
   });
 }
 
-std::string quorum::is_double(member const& m) const {
+std::string quorum::why_double(member const& m) const {
   return m.shown + " is the same server as " + members_[*m.same_as]->shown + ", and they have one vote together; name each server once";
 }
 
 std::string quorum::all_doubles() const {
   std::string all;
   for (auto const& m : members_) {
-    if (m->same_as) all += (all.empty() ? "" : "; ") + is_double(*m);
+    if (m->same_as) all += (all.empty() ? "" : "; ") + why_double(*m);
   }
   return all;
 }

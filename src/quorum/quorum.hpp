@@ -114,7 +114,7 @@ class quorum final : public engine::backend {
   void look_for_doubles(member& m, time_point now);
   void vote_changes(member& m, time_point now);
   bool counts(vote const& v) const noexcept;
-  std::string is_double(member const& m) const;
+  std::string why_double(member const& m) const;
   std::string all_doubles() const;
 
   // decision.cpp: is the lock ours?

@@ -476,8 +476,7 @@ bool read_grant(std::string_view text, sender const& who, std::string& name, pro
   grant.kind = engine::permit_kind::none;
   grant.segment = 0;
   if (!starts_as_key(text, who) && !text.empty() && !read_permit(text, grant)) return false;
-  constexpr std::int64_t longest_claim_ms = 86'400'000;
-  if (claim <= 0 || claim > longest_claim_ms || !exact_in_lua(grant.granted_us)) return false;
+  if (claim <= 0 || claim > engine::longest_lease_ms || !exact_in_lua(grant.granted_us)) return false;
   if (!read_key(text, who, name)) return false;
   grant.name = name;
   grant.claim = std::chrono::milliseconds{claim};
@@ -488,8 +487,8 @@ bool read_grant(std::string_view text, sender const& who, std::string& name, pro
 bool read_end(std::string_view text, sender const& who, std::string& name, protocol::pushed_grant& grant) {
   grant_id id;
   std::int64_t left = 0;
-  constexpr std::int64_t longest_lease_ms = 86'400'000;
-  if (!read_id(text, who.client, id) || !read_number(text, left) || left < 0 || left > longest_lease_ms || !read_key(text, who, name)) return false;
+  if (!read_id(text, who.client, id) || !read_number(text, left) || left < 0 || left > engine::longest_lease_ms || !read_key(text, who, name))
+    return false;
   grant = {.name = name, .id = id, .claim = std::chrono::milliseconds{left}};
   return true;
 }
