@@ -81,31 +81,47 @@ void lookup_threads::ask(std::string const& host, std::uint16_t port, std::share
     return who->answered(late->ec, late->found);
   }
   e.waiting.push_back(who);
-  if (e.asking >= most_of_one_name || (e.asking != 0 && now - e.newest < ask_again_after)) return;
-  ++e.asking;
-  e.newest = now;
-  if (threads_ >= name_lookup::most_threads) return queue_.push_back(k);
-  begin(k);
+  // A name that hangs asks once more only while that leaves room for others.
+  bool const again = e.asking < most_of_one_name && now - e.newest >= ask_again_after && running_.size() < name_lookup::most_threads / 2;
+  if (e.asking == 0 || again) {
+    ++e.asking;
+    e.newest = now;
+    queue_.push_back(k);
+  }
+  while (has_room(now) && !queue_.empty() && begin(key{queue_.front()}, now)) queue_.pop_front();
 }
 
-/// With mutex_ locked.
-void lookup_threads::begin(key const& k) {
+/// With mutex_ locked. A thread that hangs takes no place of one that may be of use.
+bool lookup_threads::has_room(clock::time_point now) const {
+  if (running_.size() >= name_lookup::most_that_hang) return false;
+  auto const fresh = std::distance(running_.upper_bound(now - ask_again_after), running_.end());
+  return static_cast<std::size_t>(fresh) < name_lookup::most_threads;
+}
+
+/// With mutex_ locked. False: there can be no thread now, and one that is there goes on with it.
+bool lookup_threads::begin(key const& k, clock::time_point now) {
+  auto const since = running_.insert(now);
   try {
     no_signals const masked;
-    std::thread{[this, k] { run(k); }}.detach();
-    ++threads_;
+    std::thread{[this, k, since] { run(k, since); }}.detach();
   } catch (std::system_error const& e) {  // the process has as many threads as it may
-    if (threads_ != 0) queue_.push_back(k);
-    else tell(k, {e.code(), {}});
+    running_.erase(since);
+    if (!running_.empty()) return false;
+    tell(k, {e.code(), {}});
   }
+  return true;
 }
 
-void lookup_threads::run(key k) noexcept {
+void lookup_threads::run(key k, running::iterator since) noexcept {
   for (bool more = true; more;) {
     answer const a = look_up(k);
     std::lock_guard const guard{mutex_};
     tell(k, a);
+    auto its = running_.extract(since);
     more = take_from_queue(k);
+    if (!more) return;
+    its.value() = clock::now();
+    since = running_.insert(std::move(its));
   }
 }
 
@@ -119,7 +135,6 @@ bool lookup_threads::take_from_queue(key& k) noexcept {
     if (!e.waiting.empty()) return true;
     if (--e.asking == 0) names_.erase(k);  // those that wanted it have given up
   }
-  --threads_;
   return false;
 }
 

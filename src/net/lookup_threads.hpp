@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,8 +53,10 @@ class lookup_threads {
 
   explicit lookup_threads(lookup_threads* inherited);
   static answer look_up(key const& k) noexcept;
-  void begin(key const& k);
-  void run(key k) noexcept;
+  using running = std::multiset<clock::time_point>;
+  bool has_room(clock::time_point now) const;
+  bool begin(key const& k, clock::time_point now);
+  void run(key k, running::iterator since) noexcept;
   bool take_from_queue(key& k) noexcept;
   void tell(key const& k, answer const& a) noexcept;
   void forget_old(clock::time_point now);
@@ -63,7 +66,7 @@ class lookup_threads {
   std::mutex mutex_;                 // guards what follows
   std::map<key, entry> names_;
   std::deque<key> queue_;  // there were too many threads
-  std::size_t threads_ = 0;
+  running running_;        // of each thread, when its present look-up was begun
 };
 
 }  // namespace conch::net

@@ -24,8 +24,9 @@ namespace conch::net {
 /// that they touch, and reach the event loop through a pipe: nobody waits for them. An address in numbers needs no thread.
 ///
 /// All look-ups of the process share the threads. Those of one name share an answer; a second thread asks for it when the first has been asking for
-/// two seconds, and no third: a name that hangs costs two threads, however many connections want it. A process has `most_threads` at most; behind
-/// them look-ups wait for their turn. How long a look-up may take is for its caller to say.
+/// two seconds, and no third: a name that hangs costs two threads, however many connections want it, and only one where half of the threads are in
+/// use. A process has `most_threads` at most, and beside them such as have been asking for two seconds, `most_that_hang` in all; behind them look-ups
+/// wait for their turn. How long a look-up may take is for its caller to say.
 class name_lookup {
  public:
   using error_code = boost::system::error_code;
@@ -33,6 +34,7 @@ class name_lookup {
   using handler = std::function<void(error_code, addresses const&)>;
 
   static constexpr std::size_t most_threads = 64;
+  static constexpr std::size_t most_that_hang = 256;
   static constexpr std::size_t most_addresses = 64;  // of one name; the rest of an answer is left out
 
   CONCH_API explicit name_lookup(asio::any_io_executor const& on);

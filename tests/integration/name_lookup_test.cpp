@@ -190,6 +190,33 @@ TEST_F(NameLookup, ManyThatHangTakeABoundedNumberOfThreadsAndAddressesInNumbersN
   w.run(body);
 }
 
+TEST_F(NameLookup, ManyThatHangDelayNoOtherName) {
+  names.mean("one.test", {"127.0.0.1"});
+  std::vector<std::unique_ptr<client>> clients;
+  std::vector<std::unique_ptr<mutex>> locks;
+  auto const ask = [&](int i) {
+    std::string const name = "dead" + std::to_string(i) + ".test";
+    names.hang(name);
+    clients.push_back(std::make_unique<client>(w.ctx.get_executor(), by_name(name)));
+    locks.push_back(std::make_unique<mutex>(*clients.back(), "never"));
+    locks.back()->async_acquire([](error_code, hold) {});
+  };
+  for (int i = 0; i < 80; ++i) ask(i);
+  w.ctx.run_for(2500ms);  // until they are known to hang
+  ask(80);                // one more, so that it is noticed
+  auto const all_hang = [&] { return names.waiting_for("dead80.test") > 0; };
+  w.run_until(all_hang, "all hang");
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), by_name("one.test")};
+    mutex m{c, "beside many dead names"};
+    hold h = co_await m.async_acquire();
+    EXPECT_TRUE(h.valid());
+    co_await h.async_release();
+  };
+  w.run(body);
+  EXPECT_EQ(names.waiting_for("dead0.test"), 1u) << "it hangs still, and takes one thread";
+}
+
 TEST_F(NameLookup, WorksInAChildOfAProcessWhoseLookUpHangs) {
   names.hang("dead.test");
   names.mean("one.test", {"127.0.0.1"});
