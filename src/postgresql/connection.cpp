@@ -94,12 +94,17 @@ void must_match(char const* key, std::size_t count, std::size_t hosts) {
       errc::invalid_url, std::string{"the URL names "} + std::to_string(hosts) + " hosts, and " + std::to_string(count) + " of " + key)};
 }
 
+/// With several hosts each has its port, as in the URL.
 std::string shown_of(std::vector<std::pair<std::string, std::string>> const& all) {
-  std::string hosts = value_of(all, "host").empty() ? value_of(all, "hostaddr") : value_of(all, "host");
-  std::string const& port = value_of(all, "port");
-  if (!port.empty() && !hosts.empty()) hosts += ':' + port;
   std::string const& name = value_of(all, "dbname");
-  return "postgresql://" + hosts + (name.empty() ? "" : "/" + name);
+  auto const hosts = list_of(value_of(all, "host").empty() ? value_of(all, "hostaddr") : value_of(all, "host")),
+             ports = list_of(value_of(all, "port"));
+  std::string text;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    std::string const& port = ports[std::min(i, ports.size() - 1)];
+    text += (i == 0 ? "" : ",") + hosts[i] + (port.empty() || hosts[i].empty() ? "" : ':' + port);
+  }
+  return "postgresql://" + text + (name.empty() ? "" : "/" + name);
 }
 
 bool is_local(std::string const& host) {
@@ -252,6 +257,11 @@ void connection::fail(std::string words) {
 }
 
 void connection::resolve() {
+  if (fsm_.is_up()) {
+    // Whoever has not answered since the last time hangs. What the name of the present server means counts all the same.
+    tell_found(true);
+    if (!fsm_.is_up()) return;
+  }
   bool any = false;
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     if (!hosts_[i].lookup) continue;
@@ -260,7 +270,7 @@ void connection::resolve() {
     hosts_[i].is_asked = any = true;
     look_up(i);
   }
-  if (!any) asio::post(on_, bound([this] { tell_found(); }));
+  if (!any) asio::post(on_, bound([this] { tell_found(false); }));
 }
 
 void connection::look_up(std::size_t number) {
@@ -269,19 +279,23 @@ void connection::look_up(std::size_t number) {
                                       one.is_asked = false;
                                       if (ec) one.why_not = "'" + one.name + "': " + ec.message();
                                       for (auto const& each : found) one.found.push_back(each.address().to_string());
-                                      tell_found();
+                                      tell_found(false);
                                     }));
 }
 
-/// What is known by now.
-void connection::tell_found() {
+/// What is known by now. `is_last`: no more is waited for.
+void connection::tell_found(bool is_last) {
   std::vector<place> all;
   connection_fsm::found f;
+  // Of the host that this connection leads to all must be known; of the others, what they say.
+  named_host const* const present = fsm_.is_up() ? &hosts_[places_[fsm_.address_number()].host] : nullptr;
   for (named_host const& one : hosts_) {
-    if (one.is_asked) f.is_all = false;
-    if (!one.why_not.empty()) f.why_not = one.why_not;
-    if (!one.lookup) all.push_back({one.name, one.address, one.port, false});
-    for (std::string const& address : one.found) all.push_back({one.name, address, one.port, address != one.name});
+    bool const counts = present == nullptr || present == &one;
+    if (one.is_asked && (counts || !is_last)) f.is_all = false;
+    if (!one.why_not.empty() && counts) f.why_not = one.why_not;
+    auto const host = static_cast<std::size_t>(&one - hosts_.data());
+    if (!one.lookup) all.push_back({one.name, one.address, one.port, false, host});
+    for (std::string const& address : one.found) all.push_back({one.name, address, one.port, address != one.name, host});
   }
   for (place const& one : all) f.addresses.push_back((one.address.empty() ? one.name : one.address) + ':' + one.port);
   if (fsm_.takes_addresses()) places_ = std::move(all);

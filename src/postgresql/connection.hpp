@@ -63,7 +63,7 @@ class connection final : public transport, private net::shell<connection> {
   void sleep(time_point until);
   void resolve();
   void look_up(std::size_t number);
-  void tell_found();
+  void tell_found(bool is_last);
   void connect();
   void poll(PostgresPollingStatusType what);
   bool watch_socket();
@@ -103,6 +103,7 @@ class connection final : public transport, private net::shell<connection> {
   struct place {
     std::string name, address, port;
     bool by_name;
+    std::size_t host;  // in hosts_
   };
   std::vector<named_host> hosts_;
   std::vector<place> places_;  // one for each address of each host

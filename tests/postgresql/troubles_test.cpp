@@ -1,5 +1,6 @@
 // What a PostgreSQL server, a role, a pool and an administrator can do to a client.
 
+#include "integration/fake_names.hpp"
 #include "integration/fixture.hpp"
 #include "postgresql/schema.hpp"
 #include "support/certificates.hpp"
@@ -190,6 +191,30 @@ TEST_F(PostgresqlTroubles, ASchemaOfAnotherVersionIsUsedIfItIsNewerAndAnAdminist
   EXPECT_FALSE(ec) << ec.message();
   EXPECT_EQ(admin.number("select conch.version()"), 1000) << "an older program does not make it older";
   is_version(postgresql::schema_version);
+}
+
+// Of several hosts, the name of the one that is connected to means another server now. What becomes of the other names does not matter.
+TEST_F(PostgresqlTroubles, ANameThatMovesIsFollowedThoughAnotherNameOfTheUrlIsNotFound) {
+  for (bool const hangs : {false, true}) {
+    fake_names names;
+    std::string const port = std::to_string(server().port());
+    names.mean("moving.test", {"127.0.0.1"});
+    config c = settings("postgresql://conch@gone.test:" + port + ",moving.test:" + port + "/postgres");
+    c.topology_refresh = 200ms;
+    c.connect_timeout = 2s;  // of which a fifth is for the name that hangs
+    hangs ? names.hang("gone.test") : names.mean("gone.test", {});
+    journal log;
+    c.log = log.hook();
+    auto const body = [&]() -> asio::awaitable<void> {
+      client here{w.ctx.get_executor(), c};
+      mutex m{here, "moving"};
+      hold h = co_await m.async_acquire();
+      names.mean("moving.test", {"127.0.0.2"});
+      auto const moved = [&] { return log.contains("means another address now: 127.0.0.2"); };
+      co_await until(moved, "the connection is given up");
+    };
+    w.run(body, 60s);
+  }
 }
 
 /// By a name that is looked up, and with libpq's own words about certificates.
