@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/failure.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/admin_request.hpp"
 #include "cohort/grant_id.hpp"
@@ -150,6 +151,8 @@ class backend {
   virtual error_code why_not_done(receipt const&) const { return no_answer(); }
   /// The error of anything else that got no answer in time: errc::unreachable, with the reason.
   virtual error_code no_answer() const { return make_error_code(errc::unreachable); }
+  /// Why an owned place could not be renewed in time, in words; empty: it is not known, or nothing was in the way.
+  virtual std::string why_not_renewed(place const&, time_point) const { return connected() ? std::string{} : cause_of(no_answer()); }
   /// How long a grant of that lease is valid, counted from place::valid_from.
   virtual duration validity(milliseconds lease) const noexcept = 0;
 

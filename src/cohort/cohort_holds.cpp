@@ -61,7 +61,9 @@ void cohort::watch(lock_entry& e, time_point now) {
     return;
   }
   if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
-    if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost), now);
+    bool const was_to_last = s.renewable && now < s.renew_until;
+    std::string const why = was_to_last ? backend_->why_not_renewed(s, now) : std::string{};
+    if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost, why), now);
     if (now < deadline_of(e)) {
       timers_.arm(e.watch, deadline_of(e));
       return;

@@ -260,7 +260,7 @@ statement encode(protocol::command const& c, sender const& who) { return std::vi
 
 protocol::answer to_answer(reply const& r, std::vector<std::int64_t>& numbers) {
   numbers.clear();
-  if (!r.sqlstate.empty()) return {classify(r.sqlstate, r.words), r.words, {}};
+  if (!r.sqlstate.empty()) return {classify(r.sqlstate, r.words), r.words, {}, r.sqlstate == says_locked};
   constexpr std::string_view malformed = "an answer that no function of conch gives";
   constexpr std::int64_t limit = std::int64_t{1} << 53;  // as of a script: times and tokens are below
   if (r.row.size() != 1 || r.row[0].size() < 2 || !r.row[0].starts_with('{') || !r.row[0].ends_with('}')) {

@@ -166,7 +166,8 @@ void connection_fsm::move_on(protocol::fault what, std::string_view why, time_po
 void connection_fsm::too_late(time_point now) {
   if (state_ == state::resolving && now < attempt_until_) return begin(now);
   if (state_ == state::resolving) return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
-  choice_.silent(now < attempt_until_ ? "no connection within its share of connect_timeout" : "no connection within connect_timeout", now);
+  std::string const what = state_ == state::connecting ? "no connection" : "no answer to the greeting";
+  choice_.silent(what + (now < attempt_until_ ? " within its share of connect_timeout" : " within connect_timeout"), now);
   if (!choice_.next(now)) return lost(protocol::fault::try_later, choice_.words(), now);
   actions_ = {.log = actions_.log, .close = true};
   connect_next();
@@ -191,12 +192,14 @@ void connection_fsm::connected(server const& s, time_point now) {
 /// own at the usual isolation level: at another one it fails where somebody else has the lock of its row.
 std::string connection_fsm::settings_query() const {
   auto const ms = milliseconds_of(settings_.command_timeout);
+  // What stands behind a command that waits for a row is other locks', and is to be answered in time.
+  auto const for_a_row = milliseconds_of(settings_.command_timeout / 4);
   std::vector<std::pair<std::string, std::string>> all{
       {"client_min_messages", "warning"},
       {"default_transaction_isolation", "read committed"},
       {"default_transaction_read_only", "off"},
       {"statement_timeout", ms},
-      {"lock_timeout", ms},
+      {"lock_timeout", for_a_row},
       {"idle_in_transaction_session_timeout", "0"},
       {"search_path", ""},
       {"jit", "off"},

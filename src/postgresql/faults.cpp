@@ -28,8 +28,8 @@ constexpr row table[] = {
     {says_wrong_owner, "", fault::refused},
 
     // Temporary: others are in the way, or the server is not ready.
-    {"40", "", fault::try_later},     // serialization failure, deadlock
-    {"55P03", "", fault::try_later},  // lock_timeout
+    {"40", "", fault::try_later},  // serialization failure, deadlock
+    {says_locked, "", fault::try_later},
     {"55006", "", fault::try_later},  // in use by others
     {"57014", "", fault::try_later},  // statement_timeout
     {"57P03", "", fault::try_later},  // starting up, shutting down

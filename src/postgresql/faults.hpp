@@ -15,6 +15,9 @@ protocol::fault classify(std::string_view sqlstate, std::string_view words = {})
 /// The SQLSTATE with which sql/0_owners.sql ends the schema script.
 inline constexpr std::string_view says_wrong_owner = "CN003";
 
+/// lock_timeout: somebody else has the row of a lock for long.
+inline constexpr std::string_view says_locked = "55P03";
+
 /// The schema `conch`, or something in it, is missing.
 bool says_no_schema(std::string_view sqlstate) noexcept;
 

@@ -52,6 +52,8 @@ struct place final : engine::place, list_hook<place> {
   bool renewing = false;                        // a renewal is under way
   bool asks_again = false;                      // asked again because of a push, or since nothing is heard of its slot any more; not answered yet
   bool postponed = false;                       // asks again, or leaves, when there is room for it (server::again_)
+  error_code refused_renewal;                   // owned: what the server has answered to the last renewal; none: it was renewed
+  bool renewed_alone = false;                   // owned: a renewal with others failed, because of the key of one of them
   bool requested = false;                       // owned: another client has asked for the lock
   bool watches_requests = false;                // owned: the cohort is to hear of it
   bool by_push = false;                         // its grant was pushed first: the client that passed the lock on decides how long the fence is kept

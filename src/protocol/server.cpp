@@ -335,7 +335,7 @@ void server::end_requests() {
 void server::answered(answer const& as_sent, time_point now) {
   // From here on the server's words are readable: they may be logged, kept or appended to others.
   std::string const words = as_sent.words.empty() ? std::string{} : readable(as_sent.words);
-  answer const a{as_sent.what, words, as_sent.content};
+  answer const a{as_sent.what, words, as_sent.content, as_sent.of_its_keys};
   if (in_flight_.empty()) {
     drop_connection("an unexpected answer");
     return;
@@ -543,7 +543,8 @@ void server::become_idle(place& s) {
   enter(s, place::state::idle);
   s.unlink();
   s.check.cancel();
-  s.postponed = s.renewing = s.requested = s.watches_requests = false;
+  s.refused_renewal = {};
+  s.postponed = s.renewing = s.renewed_alone = s.requested = s.watches_requests = false;
 }
 
 /// Asserts what is true of a place at the end of every input that concerns it.
@@ -618,7 +619,8 @@ void server::acquire_fault(place& s, answer const& a, time_point now) {
       if (now - s.trouble_since >= settings_.offline_timeout) {
         fail(s, to_error(a.what, a.words), now);
       } else {
-        timers_.arm(s.check, again_at(now));
+        // What has the keys locked may do so for long, and other locks wait behind each attempt.
+        timers_.arm(s.check, a.of_its_keys ? now + settings_.command_timeout / 2 + jitter(milliseconds{80}) : again_at(now));
       }
       break;
     default:

@@ -76,6 +76,7 @@ class server final : public backend, public wire_events {
   duration answers_within(engine::place const&) const noexcept override { return usual_.soon(); }
   error_code no_answer() const override;
   error_code why_not_done(receipt const& r) const override;
+  std::string why_not_renewed(engine::place const& p, time_point now) const override;
   capabilities offers() const noexcept override {
     return {.several_owners = true, .segments = true, .all_free = true, .inspection = true, .adoption = true};
   }

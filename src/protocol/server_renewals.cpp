@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server.hpp"
 
+#include "base/failure.hpp"
 #include "base/mutant.hpp"
 
 #include <algorithm>
@@ -86,7 +87,8 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     if (s->at != place::state::owned || !(may || elsewhere) || s->renewing) continue;
     milliseconds lease = may ? s->lease : milliseconds{};
     if (elsewhere) lease = std::max(lease, lease_left(*s, now));
-    if (!batch.empty() && (way.alone || s->slot != batch.front().at->slot)) flush();
+    bool const alone = way.alone || s->renewed_alone;
+    if (!batch.empty() && (alone || batch.front().at->renewed_alone || s->slot != batch.front().at->slot)) flush();
     s->renewing = true;
     if (!way.asking) tell(*s);
     ++s->references;
@@ -118,7 +120,9 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
 
   bool const elsewhere = a.what == fault::try_later && client_.servers != nullptr && renew_elsewhere(sent, a, now);
 
-  std::vector<place*> again;
+  // One bad key harms one lock: from now on each of them is renewed by itself, until that has succeeded.
+  bool const is_divided = a.of_its_keys && batch.size() > 1 && !elsewhere;
+  std::vector<place*> again, each;
   duration left = duration::max(), granted{};
   for (std::size_t i = 0; i < batch.size(); ++i) {
     place& s = *batch[i].at;
@@ -127,8 +131,14 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
     s.renewing = false;
     using kind = renew_reply::kind;
     renew_reply::one const result = reply ? reply->locks[i] : renew_reply::one{};
+    if (result.what == kind::renewed) s.refused_renewal = {};
+    else if (reply) s.refused_renewal = to_error(fault::refused, "the server could not write the renewal");
+    else if (a.what != fault::none && a.what != fault::no_script) s.refused_renewal = to_error(a.what, a.words);
+    s.renewed_alone = is_divided || (s.renewed_alone && result.what != kind::renewed);
     if (a.what == fault::no_script) {
       again.push_back(&s);
+    } else if (is_divided) {
+      each.push_back(&s);
     } else if (result.what == kind::failed && !CONCH_MUTANT(failed_renewal_is_a_loss)) {
       up_.renewal_failed(s, now);
     } else if (result.what != kind::renewed && s.run != keeper.run_ && !s.terms.is_vote()) {
@@ -150,6 +160,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
   if (granted != duration{}) window_.renewed(batch.size(), granted, left, now);
   if (a.what == fault::reconnect) drop_connection(a.words);
   if (!again.empty()) send_renewals(again, {source_is_due(r), sent.way.asking, sent.way.alone}, now);
+  if (!each.empty()) send_renewals(each, {.asking = sent.way.asking}, now);
   for (renewed const& one : batch) drop(*one.at);
 }
 
@@ -185,5 +196,11 @@ bool server::renew_behind_asking(std::span<place* const> places, bool alone, tim
 }
 
 void server::renew_each_alone(std::span<place* const> places, time_point now) { send_renewals(places, {.alone = true}, now); }
+
+std::string server::why_not_renewed(engine::place const& p, time_point now) const {
+  if (!connected_) return why_not_connected();
+  std::string const refused = cause_of(static_cast<place const&>(p).refused_renewal);
+  return refused.empty() ? silence(now) : refused;
+}
 
 }  // namespace conch::protocol

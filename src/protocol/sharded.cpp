@@ -166,6 +166,10 @@ time_point sharded::late_after(receipt const& r) const {
   return c == nullptr ? time_point::min() : static_cast<server const*>(c->server_of)->late_after(r);
 }
 
+std::string sharded::why_not_renewed(engine::place const& p, time_point now) const {
+  return static_cast<place const&>(p).of->why_not_renewed(p, now);
+}
+
 error_code sharded::why_not_done(receipt const& r) const {
   auto const* const c = static_cast<cleanup const*>(r.pending);
   return c == nullptr ? no_answer() : static_cast<server const*>(c->server_of)->why_not_done(r);

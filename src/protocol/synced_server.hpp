@@ -50,6 +50,7 @@ class synced_server final : public backend, private backend_events, private sync
   error_code too_late(engine::place const& s, time_point now) const override;
   duration answers_within(engine::place const& s) const noexcept override;
   error_code no_answer() const override { return server_.no_answer(); }
+  std::string why_not_renewed(engine::place const& p, time_point now) const override { return server_.why_not_renewed(at_server(p), now); }
   error_code why_not_done(receipt const& r) const override { return server_.why_not_done(r); }
   capabilities offers() const noexcept override { return server_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return server_.validity(lease); }

@@ -237,6 +237,9 @@ struct answer {
   std::variant<std::span<std::int64_t const>, acquire_reply*, tries_reply*, release_reply*, renew_reply*, lock_report*, order_reply*, session_reply*,
                watch_reply*>
       content{};
+  /// The error is about the keys of this command, and not about the server: their rights, or somebody who has them locked. A command for several
+  /// locks may succeed for the others.
+  bool of_its_keys = false;
 
   /// The numbers of a server's answer; otherwise empty.
   std::span<std::int64_t const> numbers() const noexcept {

@@ -597,7 +597,10 @@ protocol::answer to_answer(std::span<resp::node const> message, std::vector<std:
   resp::node const& first = message.front();
   switch (first.what) {
     case resp::kind::simple_error:
-    case resp::kind::bulk_error: return {classify(first.text), first.text, {}};
+    case resp::kind::bulk_error: {
+      auto const what = classify(first.text);
+      return {what, first.text, {}, what == protocol::fault::access_denied};
+    }
     case resp::kind::simple_string: return {};  // +OK, +PONG
     case resp::kind::integer:
       if (!exact_in_lua(first.integer)) return {protocol::fault::malformed, "a number that no script can answer", {}};

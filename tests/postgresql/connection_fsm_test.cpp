@@ -153,7 +153,7 @@ TEST_F(PostgresqlConnection, NothingThatItAsksWaitsLongerThanTheAttemptLasts) {
   settings.command_timeout = 2s;
   connect();
   EXPECT_NE(fsm.query().find("('statement_timeout', '2000', false)"), std::string::npos) << fsm.query();
-  EXPECT_NE(fsm.query().find("('lock_timeout', '2000', false)"), std::string::npos);
+  EXPECT_NE(fsm.query().find("('lock_timeout', '500', false)"), std::string::npos);
   EXPECT_NE(fsm.query().find("'client_connection_check_interval', '1000'"), std::string::npos);
   fsm.queried(row({"77", "f", "f", ""}), now);
   EXPECT_NE(fsm.query().find("set local statement_timeout=4000;set local lock_timeout=2000;"), std::string::npos);
@@ -239,7 +239,7 @@ TEST_F(PostgresqlConnection, AnAttemptThatTakesTooLongIsGivenUp) {
   EXPECT_EQ(seen.take(), "");
   EXPECT_EQ(fsm.unfinished_attempt(), "db: no answer to the greeting yet");
   fsm.due(now + settings.connect_timeout);
-  EXPECT_EQ(seen.take(), failed(fault::try_later, "no connection within connect_timeout"));
+  EXPECT_EQ(seen.take(), failed(fault::try_later, "no answer to the greeting within connect_timeout"));
 }
 
 /// Of several hosts.

@@ -47,6 +47,32 @@ class PostgresqlTroubles : public testing::Test {
 
 TEST_F(PostgresqlTroubles, AreReachedOverTcp) { EXPECT_FALSE(error_at(settings(server().url_over_tcp()), "tcp")); }
 
+TEST_F(PostgresqlTroubles, ARowThatSomebodyHasLockedHarmsOneLock) {
+  config c = settings(server().url());
+  c.lease = 6s;
+  postgresql_probe other{server()};
+  auto const body = [&]() -> asio::awaitable<void> {
+    client here{w.ctx.get_executor(), c};
+    mutex good{here, "beside a locked row"}, bad{here, "locked row"};
+    hold kept = co_await good.async_acquire();
+    hold lost = co_await bad.async_acquire();
+    other.ask("begin");
+    other.ask("select 1 from conch.lock where key = " + bytes_literal("conch:{locked row}") + " for update");
+    auto const why = co_await lost.async_lost(as_tuple);
+    EXPECT_NE(std::get<0>(why).message().find("lock timeout"), std::string::npos) << std::get<0>(why).message();
+    EXPECT_TRUE(kept.valid()) << "they are renewed together where nothing is in the way";
+    lost = hold{};
+    auto const r = co_await bad.async_acquire({.wait = 3s}, as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::timed_out) << std::get<0>(r).message();
+    EXPECT_TRUE(kept.valid());
+    EXPECT_EQ(here.stats().disconnects, 0u);
+    other.ask("commit");
+    hold again = co_await bad.async_acquire();
+    EXPECT_TRUE(again.valid());
+  };
+  w.run(body, 60s);
+}
+
 TEST_F(PostgresqlTroubles, ARoleOrDatabaseThatIsNotThereIsAnErrorAtOnce) {
   error_code ec = error_at(settings(server().url("nobody_there")), "role");
   EXPECT_EQ(ec, errc::access_denied) << ec.message();

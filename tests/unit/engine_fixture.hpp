@@ -298,6 +298,12 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     unanswered.pop_front();
     remote->answered({what, words, {}}, now);
   }
+  /// An error that is about the keys of that command.
+  void answer_of_its_keys(fault what, std::string_view words) {
+    ASSERT_FALSE(unanswered.empty()) << "nothing to answer";
+    unanswered.pop_front();
+    remote->answered({what, words, {}, true}, now);
+  }
   void grant(std::int64_t fence) { answer({1, fence, server_us()}); }
   void queue(std::int64_t left_ms, std::int64_t ticket = 77) { answer({0, left_ms, server_us(), ticket}); }
   /// Of several tries: of those that were taken.

@@ -220,6 +220,66 @@ TEST_F(EngineWatchdog, AsksAgainSoonWhenARenewalFailed) {
   }
 }
 
+// A server refuses a script as a whole if one of its keys is denied to the user, or locked by somebody else.
+TEST_F(EngineWatchdog, OneKeyThatIsRefusedCostsOneHold) {
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& a = holding("a", "A", {.lease = 27s});
+  holding("b", "B", {.lease = 28s});
+  caller& c = holding("c", "C", {.lease = 29s});
+  sleep(12s);
+  EXPECT_EQ(sent(), texts{"renew A 1 B 2 C 3"});
+  answer_of_its_keys(fault::access_denied, "NOPERM");
+  EXPECT_EQ(sent(), (texts{"renew A 1", "renew B 2", "renew C 3"})) << "at once, each by itself";
+  renewed({1});
+  answer_of_its_keys(fault::access_denied, "NOPERM");
+  renewed({1});
+  for (int i = 0; i < 160; ++i) {
+    advance(250ms);
+    for (auto const& one : sent()) {
+      if (one.find('B') == std::string::npos) {
+        one.find("A 1 C 3") == std::string::npos ? renewed({1}) : renewed({1, 1});
+      } else if (one.starts_with("release")) {
+        released();
+      } else {
+        EXPECT_EQ(one, "renew B 2") << "it holds up no other";
+        answer_of_its_keys(fault::access_denied, "NOPERM");
+      }
+    }
+  }
+  EXPECT_EQ(heard(), texts{"b lost lost"});
+  EXPECT_GT(a.deadline(), now);
+  EXPECT_GT(c.deadline(), now);
+}
+
+TEST_F(EngineWatchdog, WhatWasRenewedByItselfIsRenewedWithTheOthersAgain) {
+  settings.keep_alive = 0s;
+  start_connected();
+  holding("a", "A", {.lease = 27s});
+  holding("b", "B", {.lease = 28s});
+  sleep(12s);
+  sent();
+  answer_of_its_keys(fault::try_later, "canceling statement due to lock timeout");
+  EXPECT_EQ(sent(), (texts{"renew A 1", "renew B 2"}));
+  renewed({1});
+  renewed({1});
+  sleep(12s);
+  EXPECT_EQ(sent(), texts{"renew A 1 B 2"});
+}
+
+TEST_F(EngineWatchdog, ARefusalOfTheWholeServerDividesNothing) {
+  settings.keep_alive = 0s;
+  start_connected();
+  holding("a", "A", {.lease = 27s});
+  holding("b", "B", {.lease = 28s});
+  sleep(12s);
+  EXPECT_EQ(sent(), texts{"renew A 1 B 2"});
+  answer(fault::refused, "OOM");
+  EXPECT_TRUE(sent().empty());
+  sleep(2s);
+  EXPECT_EQ(sent(), texts{"renew A 1 B 2"});
+}
+
 TEST_F(EngineWatchdog, SendsOneRenewalAtATime) {
   settings.command_timeout = 10s;
   start_connected();
