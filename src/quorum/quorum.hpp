@@ -46,6 +46,7 @@ class quorum final : public engine::backend {
   void renew(std::span<engine::place* const> places, time_point now) override;
   void forget(engine::receipt& r) noexcept override;
   time_point late_after(engine::receipt const& r) const override;
+  error_code why_not_done(engine::receipt const& r) const override;
   bool connected() const noexcept override;
   error_code too_late(engine::place const& s, time_point now) const override;
   duration answers_within(engine::place const& s) const noexcept override;

@@ -1,4 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/failure.hpp"
 #include "base/mutant.hpp"
 #include "quorum/quorum_lock.hpp"
 
@@ -112,6 +113,18 @@ time_point quorum::late_after(engine::receipt const& r) const {
   }
   std::size_t const wanted = needed() - std::min(needed(), f.answered);
   return wanted == 0 ? time_point::min() : kth_greatest({late.data(), missing}, wanted);
+}
+
+/// What a server has refused it with, or else that too few have answered.
+error_code quorum::why_not_done(engine::receipt const& r) const {
+  if (r.pending == nullptr) return no_answer();
+  auto const& f = *static_cast<release_round const*>(r.pending);
+  for (std::size_t i = 0; i < f.votes.size(); ++i) {
+    if (!f.votes[i].open) continue;
+    error_code const why = members_[i]->server->why_not_done(f.votes[i]);
+    if (why != errc::unreachable) return why;
+  }
+  return f.front == nullptr ? no_answer() : explained(no_answer(), {failed_task::kind::releasing, f.front->name});
 }
 
 }  // namespace conch::quorum

@@ -100,6 +100,7 @@ class queue final : public engine::backend, private session_events {
   void renew(std::span<engine::place* const> places, time_point now) override;
   void forget(engine::receipt& r) noexcept override;
   time_point late_after(engine::receipt const& r) const override;
+  error_code why_not_done(engine::receipt const& r) const override;
   bool connected() const noexcept override { return session_.is_open(); }
   error_code too_late(engine::place const& s, time_point now) const override;
   duration answers_within(engine::place const&) const noexcept override { return session_.answers_usually_within(); }
@@ -195,6 +196,7 @@ class queue final : public engine::backend, private session_events {
   error_code error_of(verdict const& v, standing const& s) const;
   void owe(standing& s, engine::receipt* r, time_point now, bool was_valid = false);
   void send_cleanup(cleanup& c, time_point now);
+  void refused_cleanup(cleanup& c, error_code why, time_point now);
   void send_later(cleanup& c, time_point now);
   duration pause_before_next();
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);

@@ -2,6 +2,7 @@
 // Leaving a line, giving up, and what is still to be removed.
 #include "zookeeper/queue.hpp"
 
+#include "base/failure.hpp"
 #include "base/mutant.hpp"
 #include "zookeeper/faults.hpp"
 #include "zookeeper/names.hpp"
@@ -117,8 +118,17 @@ void queue::cleanup_answer(in_flight const& r, reply const& a, time_point now) {
   } else if (refusal_of(a.what).then != remedy::none) {
     send_later(c, now);
   } else {
-    finish(c, false, error_of(a.what, "remove " + c.node, c.at), now);
+    refused_cleanup(c, to_error(a.what, "remove " + c.node, session_.server(), {}), now);
   }
+}
+
+/// The caller is told. But the node would stay for as long as the session lasts, and keep others out: it is removed as soon as the server lets this
+/// client do so.
+void queue::refused_cleanup(cleanup& c, error_code why, time_point now) {
+  receipt* const whom = c.whom;
+  if (whom != nullptr) forget(*whom);
+  send_later(c, now);
+  if (whom != nullptr) up_.released(*whom, c.was_valid, explained(why, {failed_task::kind::releasing, c.at.name}), now);
 }
 
 /// The server could not do it now.
@@ -151,6 +161,11 @@ time_point queue::late_after(receipt const& r) const {
   return c != nullptr && c->sent && connected() ? last_answer_ + settings_.command_timeout : time_point::min();
 }
 
+error_code queue::why_not_done(receipt const& r) const {
+  auto const* const c = static_cast<cleanup const*>(r.pending);
+  return c == nullptr ? no_answer() : explained(no_answer(), {failed_task::kind::releasing, c->at.name});
+}
+
 // ------------------------------------------------------------------------------------ a creation without its answer
 
 /// Was a node made under that number? The server first hears of all that the leader knows. What an earlier connection had under way for this session
@@ -181,7 +196,7 @@ void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
     auto const owed = owed_.find(r.number);
     if (owed == owed_.end()) return;
     if (refusal_of(a.what).then != remedy::none) return send_later(*owed->second, now);
-    return finish(*owed->second, false, error_of(a.what, asked, s), now);
+    return refused_cleanup(*owed->second, to_error(a.what, asked, session_.server(), {}), now);
   }
   std::string found;
   if (auto const* const all = std::get_if<children>(&a.content)) {

@@ -226,9 +226,37 @@ TEST_F(ZookeeperRefusals, ARefusedReleaseSaysWhatTheServerSaid) {
   error(status::no_auth);
   texts const heard = take_told();
   ASSERT_FALSE(heard.empty());
-  EXPECT_TRUE(heard[0].starts_with("released not mine: ")) << heard[0];
+  EXPECT_TRUE(heard[0].starts_with("released: ")) << heard[0];
   EXPECT_TRUE(has(heard[0], "remove /conch/held/me.2-0000000000")) << heard[0];
-  EXPECT_TRUE(has(heard[0], "lock held")) << heard[0];
+  EXPECT_TRUE(has(heard[0], "releasing lock \"held\"")) << heard[0];
+}
+
+// The session goes on with the other locks, and the node would stay as long as that does.
+TEST_F(ZookeeperRefusals, ANodeThatMustNotBeRemovedGoesWhenTheServerAllowsIt) {
+  be_open_and_hold();
+  engine::receipt r;
+  line->release(at("held"), std::nullopt, &r, now);
+  take_sent();
+  error(status::no_auth);
+  EXPECT_EQ(take_told().size(), 1u) << "the caller is told at once";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(line->settled());
+    advance(settings.reconnect_max);
+    EXPECT_EQ(take_sent(), texts{"remove /conch/held/me.2-0000000000"});
+    if (i < 2) error(status::no_auth);
+  }
+  EXPECT_EQ(take_told(), texts{}) << "and only once";
+  ok();
+  EXPECT_EQ(take_told(), texts{"settled held"});
+  EXPECT_TRUE(line->settled());
+}
+
+TEST_F(ZookeeperRefusals, AReleaseWithoutAnAnswerNamesItsLock) {
+  be_open_and_hold();
+  engine::receipt r;
+  line->release(at("held"), std::nullopt, &r, now);
+  take_sent();
+  EXPECT_TRUE(has(line->why_not_done(r).message(), "releasing lock \"held\"")) << line->why_not_done(r).message();
 }
 
 TEST_F(ZookeeperRefusals, ATryWhoseNodeCannotBeRemovedNowIsBusyAndTheNodeGoesLater) {
