@@ -351,7 +351,7 @@ void connection_fsm::too_late(time_point now) {
   if (state_ == state::resolving) return lost(protocol::fault::try_later, "no connection within connect_timeout", now);
   std::string const within = now < attempt_until_ ? "within its share of connect_timeout" : "within connect_timeout";
   if (state_ != state::handshaking) {
-    choice_.silent("no connection " + within, now);
+    choice_.silent((state_ == state::greeting ? "no answer to the greeting " : "no connection ") + within, now);
     return move_on(protocol::fault::try_later, now);
   }
   choice_.silent("no answer to the TLS handshake " + within + "; is this a TLS port?", now);

@@ -37,6 +37,7 @@ class connection final : public wire, public way, private net::shell<connection>
   void send(request const& r) override;
   void drop(std::string_view why, bool is_silent, time_point now) override;
   std::string shown() const override { return fsm_.shown(); }
+  bool looks_up() const override { return fsm_.looks_up(); }
   void log(log_line line) override { host_.log(line.level, line.words); }
 
  private:

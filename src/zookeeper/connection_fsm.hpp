@@ -57,6 +57,7 @@ class connection_fsm {
   void send(request const& r);
   void drop(bool is_silent, time_point now);
   std::string shown() const { return where().shown(); }
+  bool looks_up() const noexcept { return state_ == state::resolving && !is_past(); }
 
   // ---- from the interpreter
   void go_on();

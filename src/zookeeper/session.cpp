@@ -122,7 +122,7 @@ void session::drop(std::string_view why, time_point now) {
 }
 
 void session::drop_silent(time_point since, time_point now) {
-  std::string const why = "no answer for " + shown_ms(now - since);
+  std::string const why = (out_.looks_up() ? "the name is not looked up after " : "no answer for ") + shown_ms(now - since);
   out_.drop(why, true, now);
   lost(why, false, now);
 }
@@ -424,7 +424,7 @@ void session::answered_ping(std::int64_t zxid, time_point now) {
 }
 
 std::string session::unfinished_attempt() const {
-  if (state_ == state::connecting) return out_.shown() + ": not connected yet";
+  if (state_ == state::connecting) return out_.shown() + (out_.looks_up() ? ": the name is not looked up yet" : ": not connected yet");
   if (state_ == state::greeting || state_ == state::settling) return out_.shown() + ": no answer to the greeting yet";
   return {};
 }

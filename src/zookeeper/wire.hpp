@@ -41,6 +41,8 @@ class wire {
   virtual void drop(std::string_view why, bool is_silent, time_point now) = 0;
   /// The server of the connection, or of the attempt, in words.
   virtual std::string shown() const = 0;
+  /// The name of that server is being looked up: no server has been asked yet.
+  virtual bool looks_up() const { return false; }
   /// A line for the log hook.
   virtual void log(log_line line) = 0;
 

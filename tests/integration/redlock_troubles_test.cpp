@@ -50,7 +50,7 @@ illness_of_one const illnesses[] = {
     {"Refused", "onnection refused", true, [](auto&, auto&) { return std::string{"redis://127.0.0.1:1"}; }, {}},
     {"ResetAtOnce", "", true, [](auto&, auto& keep) { return plays(keep, [](fake_server::connection&, int) {}); }, {}},
     {"SilentFromTheStart",
-     "no connection within connect_timeout",
+     "no answer to the greeting within connect_timeout",
      true,
      [](auto&, auto& keep) { return plays(keep, [](fake_server::connection& c, int) { c.wait_for_end(); }); },
      {}},

@@ -193,7 +193,7 @@ bool sentinels::is_pending() const noexcept {
 }
 
 void sentinels::verdict_may_have_changed(bool was_pending) {
-  if (was_pending && !is_pending() && !master_) actions_.moved = true;
+  if (was_pending && !master_) actions_.moved = true;  // also if it has not: an error tells what they have said until then
 }
 
 location sentinels::locate(address& to) const {
