@@ -242,7 +242,7 @@ void cohort::abandon(acquisition& a, time_point now) { end_hold(a, false, now); 
 void cohort::end_hold(acquisition& a, bool tell, time_point now) {
   if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, make_error_code(errc::lost), now);
   bool const was_held = a.at == acquisition::phase::holding;
-  if (a.is_extending()) end_extension(a, false, make_error_code(errc::not_held));
+  if (a.is_extending()) end_extension(a, false, told(failed_task::kind::extending, make_error_code(errc::not_held), a.lock->name));
   lock_entry* const e = a.lock;
   bool const owns = e != nullptr && e->holder == &a;
   a.lock = nullptr;

@@ -619,8 +619,7 @@ void server::acquire_fault(place& s, answer const& a, time_point now) {
       if (now - s.trouble_since >= settings_.offline_timeout) {
         fail(s, to_error(a.what, a.words), now);
       } else {
-        // What has the keys locked may do so for long, and other locks wait behind each attempt.
-        timers_.arm(s.check, a.of_its_keys ? now + settings_.command_timeout / 2 + jitter(milliseconds{80}) : again_at(now));
+        timers_.arm(s.check, again_at(a, now));
       }
       break;
     default:

@@ -272,6 +272,8 @@ class server final : public backend, public wire_events {
   duration jitter(duration up_to);
   /// When to ask a server again that answered "later": soon, but not all requests at once.
   time_point again_at(time_point now) { return now + milliseconds{20} + jitter(milliseconds{80}); }
+  /// What has the keys of a command locked may do so for long, and other locks wait behind each attempt.
+  time_point again_at(answer const& a, time_point now) { return again_at(now) + (a.of_its_keys ? settings_.command_timeout / 2 : duration::zero()); }
 
   // server_tries.cpp: several locks in one script
   void send_tries(std::span<place* const> places, std::vector<tried> later, bool with_source, time_point now);

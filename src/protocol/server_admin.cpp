@@ -164,7 +164,7 @@ void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
     case fault::no_script: send_admin(*asked, source_is_due(r), now); return;
     case fault::try_later:
       note_once(a.words);
-      timers_.arm(asked->due, std::min(asked->until, again_at(now)));
+      timers_.arm(asked->due, std::min(asked->until, again_at(a, now)));
       return;
     default: end_admin(*asked, {}, to_error(a.what, a.words)); return;
   }
