@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include <conch/log.hpp>
+#include "base/log_line.hpp"
 
 #include <array>
 #include <chrono>
@@ -37,11 +37,16 @@ std::string shown_time() {
 
 }  // namespace
 
+std::string log_line(log_level level, std::string_view words) {
+  std::string line = shown_time();
+  line.append(" conch ").append(name_of(level)).append(": ").append(words).append("\n");
+  return line;
+}
+
 log_hook log_to_stderr(log_level from) {
   return [from](log_level level, std::string_view words) {
     if (level < from) return;
-    std::string line = shown_time();
-    line.append(" conch ").append(name_of(level)).append(": ").append(words).append("\n");
+    std::string const line = log_line(level, words);
     std::fwrite(line.data(), 1, line.size(), stderr);  // one call: lines of threads do not mix
   };
 }

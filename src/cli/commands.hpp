@@ -18,5 +18,7 @@ int bench(arguments const& given, connection const& servers);
 
 /// One line on standard error, behind "conch: ". With --json an object {"error": words, "exit_code": code}.
 void say(arguments const& given, std::string const& words, int code);
+/// What it writes.
+std::string as_error(arguments const& given, std::string const& words, int code);
 
 }  // namespace conch::cli

@@ -84,17 +84,21 @@ class doctor_visit {
       tell("", judge_cluster(words));
       for (std::string const& master : urls) look_at(master);
     } catch (failure const& error) {
-      tell("", {verdict::bad, "Cluster", error.what(), advice_for(error.code)});
+      if (auto const why = library_says(url); why) tell("", judge_failure("Cluster", why, without_password(url)));
+      else tell("", {verdict::bad, "Cluster", error.what(), advice_for(error.code)});
     }
   }
 
   void look_at(std::string const& url) {
     std::string const name = without_password(url);
+    error_code why;
     try {
       if (names_sentinels(url) && !sentinels(url, name)) return;  // that says it all
-      if (!library_reaches(url, name)) return;
+      why = library_says(url);
+      if (says_it_all(why)) return tell(name, judge_failure("reachable", why, name));
       time_point const begin = clock::now();
       server_connection server{servers_, url};
+      require_login(server);
       tell(name, {verdict::ok, "reachable", name + ", connected in " + readable(clock::now() - begin), ""});
       tell(name, judge_way(server.tls(), server.address().on_this_machine(), has_password(server)));
       round_trips(server, name);
@@ -102,8 +106,15 @@ class doctor_visit {
       rights(server, url, name);
       versions(server, name);
     } catch (failure const& error) {
-      tell(name, {verdict::bad, "reachable", name + ": " + error.what(), advice_for(error.code)});
+      if (why) tell(name, judge_failure("reachable", why, name));
+      else tell(name, {verdict::bad, "reachable", name + ": " + error.what(), advice_for(error.code)});
     }
+  }
+
+  /// Otherwise each line that follows would be about the missing password.
+  static void require_login(server_connection& server) {
+    reply const r = server.command({"PING"});
+    if (r.is_error() && r.text.starts_with("NOAUTH")) throw failure{exit_code::access_denied, r.text};
   }
 
   bool has_password(server_connection const& server) const { return servers_.login || !server.address().login.password.empty(); }
@@ -115,20 +126,21 @@ class doctor_visit {
     return "check that it runs, the URL, and firewalls in between";
   }
 
-  /// What the library says of a server that it cannot reach is more than a plain connection tells: a server that takes connections and does not
-  /// answer, TLS at one end only, a Sentinel. Whatever else it says, the lines that follow say more.
-  bool library_reaches(std::string const& url, std::string const& name) {
+  /// What the library says of a server that it cannot use is more than a plain connection tells: a server that takes connections and does not
+  /// answer, TLS at one end only, a Sentinel.
+  error_code library_says(std::string const& url) const {
     try {
       operator_client client{servers_, url, nullptr};
       client.inspect("conch-doctor");
     } catch (boost::system::system_error const& error) {
-      error_code const why = error.code();
-      if (why == condition::unreachable || why == errc::tls_failed || why == errc::protocol || why == errc::invalid_url) {
-        tell(name, judge_failure("reachable", why, name));
-        return false;
-      }
+      if (error.code() != errc::wrong_type) return error.code();
     }
-    return true;
+    return {};
+  }
+
+  /// Of other errors the lines that follow say more.
+  static bool says_it_all(error_code why) {
+    return why == condition::unreachable || why == errc::tls_failed || why == errc::protocol || why == errc::invalid_url;
   }
 
   bool sentinels(std::string const& url, std::string const& name) {
@@ -136,7 +148,11 @@ class doctor_visit {
     for (sentinel_answer const& a : ask_sentinels(servers_, url)) {
       words.push_back({a.sentinel, a.error.empty() ? a.host + ':' + a.port : a.error, !a.error.empty()});
     }
-    finding const all = judge_sentinels(words);
+    finding all = judge_sentinels(words);
+    if (all.how == verdict::bad) {
+      error_code const why = library_says(url);
+      if (why && why != errc::invalid_config) all = judge_failure("Sentinels", why, name);
+    }
     tell(name, all);
     return all.how != verdict::bad;
   }

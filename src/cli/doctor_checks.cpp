@@ -229,6 +229,16 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
     advice = "the server cannot write its snapshot or its append-only file: look at its disk and its log";
   } else if (says("NOREPLICAS")) {
     advice = "fewer replicas are connected than min-replicas-to-write demands";
+  } else if (says("LOADING") || says("MASTERDOWN") || says("CLUSTERDOWN")) {
+    advice = "it runs, and is not ready yet: wait, and look at its log";
+  } else if (says("BUSY")) {
+    advice = "another client's script keeps it busy: wait, or end that with SCRIPT KILL";
+  } else if (says("DB index is out of range")) {
+    advice = "the URL names a database that the server does not have: see `databases` in its configuration";
+  } else if (says("does not know this name")) {
+    advice = "check sentinelMasterId: SENTINEL MASTERS at a Sentinel lists the names";
+  } else if (says("no node of a Cluster") || says("is a Cluster node")) {
+    // The words say what to do.
   } else if (says("max number of clients")) {
     advice = "raise maxclients, or find out who has opened so many connections (CLIENT LIST)";
   } else if (why == errc::tls_failed && says("certificate")) {
@@ -287,6 +297,10 @@ finding judge_distinct(std::vector<server_run> const& all, std::size_t needed) {
     }
   }
   constexpr char const* what = "servers";
+  if (doubles.empty() && distinct.size() < needed) {
+    return {verdict::bad, what, std::to_string(distinct.size()) + " can be used, and " + std::to_string(needed) + " votes are needed",
+            "see the lines above"};
+  }
   if (doubles.empty()) return {verdict::ok, what, std::to_string(distinct.size()) + " different ones", ""};
   doubles += ": each server has one vote, whatever its names and databases";
   if (distinct.size() >= needed) return {verdict::warning, what, doubles, "name each server once; till then fewer of them may be away"};

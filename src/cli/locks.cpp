@@ -1,6 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/locks.hpp"
 
+#include "base/log_line.hpp"
+#include "cli/output.hpp"
+
 #include <conch/client.hpp>
 #include <conch/hold.hpp>
 #include <conch/log.hpp>
@@ -55,16 +58,10 @@ config settings_of(arguments const& given, connection const& servers, std::share
   config c = servers.settings;
   if (given.lease) c.lease = *given.lease;
   if (given.grace) c.stop_margin = *given.grace;
-  if (given.verbose) c.log = log_to_stderr(log_level::debug);
+  // As log_to_stderr, but a reader that has stopped must not keep the client from renewing.
+  if (given.verbose) c.log = [](log_level level, std::string_view words) { print_error_if_there_is_room(log_line(level, words)); };
   c.observer = std::move(looks_on);
   return c;
-}
-
-std::string behind_plain_words(error_code why) {
-  std::string const all = why.message();
-  std::string const plain = error_code{why.value(), conch::error_category()}.message();
-  if (!all.starts_with(plain + ": ")) return {};
-  return all.substr(plain.size() + 2);
 }
 
 std::variant<mutex, shared_mutex, semaphore, striped_mutex> made(client& through, arguments const& given, std::string const& name) {
@@ -180,12 +177,11 @@ class client_locks final : public run_locks {
     asio::post(client_.get_executor(), [this, why, done] { done(judged(why)); });
   }
 
-  /// The reason is what the library says behind the plain words.
+  /// The library's words name the lock and the server, and the reason: the server may have answered that it is not ready.
   error_code judged(error_code why) const {
     bool const one_attempt = given_.wait && *given_.wait <= duration::zero();  // it times out because of an answer only
     if (why != errc::timed_out || one_attempt || not_free_->said()) return why;
-    std::string const reason = behind_plain_words(why);
-    return make_error_code(errc::unreachable, reason.empty() ? "no answer within the time of --wait" : reason);
+    return make_error_code(errc::unreachable, why.message());
   }
 
   std::shared_ptr<not_free> const not_free_ = std::make_shared<not_free>();

@@ -1,12 +1,14 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/operator.hpp"
 #include "cli/output.hpp"
 #include "cli/process.hpp"
 #include "cli/show.hpp"
 
 #include <boost/system/system_error.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <string>
@@ -25,6 +27,8 @@ constexpr std::pair<std::string_view, command> commands[]{{"run", run},       {"
 
 int carry_out(std::vector<std::string> const& words) {
   arguments given;
+  auto const mine_end = std::find(words.begin(), words.end(), "--");
+  given.json = std::find(words.begin(), mine_end, "--json") != mine_end;  // for an error of the command line itself
   try {
     request const asked = parse_command_line(words);
     if (!asked.command) {
@@ -33,7 +37,8 @@ int carry_out(std::vector<std::string> const& words) {
     }
     given = *asked.command;
     connection const servers = read_connection(given.connect);
-    if (given.command != "run") std::signal(SIGPIPE, SIG_IGN);  // CMD would inherit it
+    if (servers.quorum() && given.command != "doctor") require_valid(servers);  // the commands below ask each server by itself
+    if (given.command != "run") std::signal(SIGPIPE, SIG_IGN);                  // CMD would inherit it
     for (auto const& [name, function] : commands) {
       if (name == given.command) return function(given, servers);
     }
@@ -41,6 +46,9 @@ int carry_out(std::vector<std::string> const& words) {
   } catch (failure const& error) {
     say(given, error.what(), error.code);
     return error.code;
+  } catch (not_written const& error) {
+    say(given, error.what(), exit_code::not_written);
+    return exit_code::not_written;
   } catch (boost::system::system_error const& error) {
     int const code = exit_code_of(error.code());
     say(given, error.code().message(), code);

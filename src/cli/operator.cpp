@@ -22,12 +22,26 @@ config settings_of(connection const& servers, std::string const& url, log_hook l
 
 }  // namespace
 
+void require_valid(connection const& servers) {
+  asio::io_context context{1};
+  client const made{context.get_executor(), servers.settings};
+}
+
 operator_client::operator_client(connection const& servers, std::string const& url, log_hook log)
     : client_{context_.get_executor(), settings_of(servers, url, std::move(log))} {}
 
 void operator_client::wait_for(bool const& done) {
   context_.restart();
   while (!done && context_.run_one() != 0) {
+  }
+}
+
+void operator_client::require_server() {
+  try {
+    inspect("conch-doctor");  // nobody's
+  } catch (boost::system::system_error const& error) {
+    error_code const why = error.code();
+    if (why != errc::access_denied && why != errc::wrong_type) throw;
   }
 }
 

@@ -15,11 +15,18 @@
 
 namespace conch::cli {
 
+/// Throws what the library says of the settings, such as of two URLs of a quorum that name one server. Makes no connection.
+void require_valid(connection const& servers);
+
 /// Asks one server, and waits for the answers. An operation fails as the library's does: these functions throw boost::system::system_error.
 class operator_client {
  public:
   /// `url`: one of connection::servers.
   operator_client(connection const& servers, std::string const& url, log_hook log = nullptr);
+
+  /// Returns if the library can use the server. A plain connection of the command knows less of what is wrong: a server that takes connections and
+  /// does not answer, TLS at one end only, a replica, a Sentinel. What a user may not do is left to what follows.
+  void require_server();
 
   lock_status inspect(std::string const& name);
   /// The same of many, asked together. A lock that cannot be told of is an empty entry.

@@ -2,12 +2,14 @@
 #include "cli/output.hpp"
 
 #include "base/readable.hpp"
-#include "cli/exit_code.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <string>
 
@@ -22,6 +24,11 @@ int write_all(int fd, std::string_view text) noexcept {
   while (!text.empty()) {
     ssize_t const size = ::write(fd, text.data(), text.size());
     if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) {  // another program has made the pipe non-blocking
+      pollfd room{fd, POLLOUT, 0};
+      ::poll(&room, 1, -1);
+      continue;
+    }
     if (size < 0) return errno;
     text.remove_prefix(static_cast<std::size_t>(size));
   }
@@ -45,7 +52,7 @@ void draw(std::string_view text) {
   if (has_gone) return;
   int const why = write_all(STDOUT_FILENO, text);
   has_gone = why == EPIPE;
-  if (why != 0 && !has_gone) throw failure{exit_code::not_written, std::string{"standard output: "} + std::strerror(why)};
+  if (why != 0 && !has_gone) throw not_written{std::string{"standard output: "} + std::strerror(why)};
 }
 
 void print(std::string_view text) { draw(lines_for_a_terminal(text)); }
@@ -56,6 +63,33 @@ void print_error(std::string_view text) noexcept {
   } catch (std::exception const&) {  // no memory
     write_all(STDERR_FILENO, "conch: out of memory\n");
   }
+}
+
+void print_error_if_there_is_room(std::string_view text) noexcept {
+  try {
+    std::string const all = lines_for_a_terminal(text);
+    write_if_there_is_room(STDERR_FILENO, all);
+  } catch (std::exception const&) {  // no memory, and so no room
+  }
+}
+
+bool write_if_there_is_room(int fd, std::string const& line) noexcept {
+  pollfd room{fd, POLLOUT, 0};
+  if (::poll(&room, 1, 0) <= 0) return true;
+  sigset_t pipe, before, pending;
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  ::sigpending(&pending);
+  ::pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  ssize_t written = 0;
+  do {
+    written = ::write(fd, line.data(), line.size());
+  } while (written < 0 && errno == EINTR);
+  bool const gone = written < 0 && errno != EAGAIN;
+  timespec const at_once{};
+  if (gone && ::sigismember(&pending, SIGPIPE) == 0) ::sigtimedwait(&pipe, nullptr, &at_once);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return !gone;
 }
 
 bool reader_has_gone() noexcept { return has_gone; }

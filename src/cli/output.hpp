@@ -1,16 +1,29 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 // All that a command writes for people and programs goes through here.
 namespace conch::cli {
 
 /// To standard output. A terminal obeys nothing in the text: what is not printable is escaped (base/readable.hpp), but for the ends of lines.
-/// Nothing happens once the reader has gone. Throws failure (not_written) where it cannot be written, as on a full disk.
+/// Nothing happens once the reader has gone. Throws not_written where it cannot be written, as on a full disk.
 void print(std::string_view text);
 /// The same to standard error, and a failure is nobody's.
 void print_error(std::string_view text) noexcept;
+/// The same, but it does not wait for the reader: what does not fit is left out.
+void print_error_if_there_is_room(std::string_view text) noexcept;
+
+/// Writes a line in one piece, or leaves it out if there is no room. False: the reader has gone. CMD must not inherit that SIGPIPE is ignored, so it
+/// is blocked for this write, and taken if it has come.
+bool write_if_there_is_room(int fd, std::string const& line) noexcept;
+
+/// Standard output cannot be written. It is not a failure of a server, which a command may report and go on.
+struct not_written : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// Text of our own that moves the cursor: as it is.
 void draw(std::string_view text);

@@ -100,8 +100,9 @@ void end_descriptors(unsigned first, unsigned last, bool at_exec) noexcept {
 }  // namespace
 
 void fill_standard_streams() {
+  // Each open takes the lowest number that is free. Standard output that is closed cannot be written, which a command must notice.
   for (int fd = 0; fd <= 2; ++fd) {
-    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest number that is free
+    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", (fd == STDOUT_FILENO ? O_RDONLY : O_RDWR) | O_CLOEXEC);
   }
 }
 
@@ -245,6 +246,7 @@ namespace {
     // What conch was told to ignore, as by nohup, stays ignored. Handlers must not run in this process: they are conch's.
     if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) ::signal(number, SIG_DFL);
   }
+  if (options.ignores_children) ::signal(SIGCHLD, SIG_IGN);  // conch itself must not
   // Asio's sockets would be inherited: the server would keep the connection of a conch that is dead.
   end_descriptors(3, UINT_MAX, true);
   for (int const fd : options.descriptors) ::fcntl(fd, F_SETFD, 0);

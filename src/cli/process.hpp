@@ -77,6 +77,7 @@ struct child_options {
   std::vector<std::pair<std::string, std::string>> environment;  // to set; an empty text removes the variable
   std::vector<int> descriptors;                                  // besides 0, 1 and 2; it gets no other one, as a connection of conch
   sigset_t blocked{};                                            // signals
+  bool ignores_children = false;                                 // SIGCHLD
   bool dies_with_parent = true;
   bool gets_terminal = false;
   guardian* watched_by = nullptr;  // from before the command runs

@@ -84,6 +84,8 @@ class runner {
       if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) continue;  // as by nohup: it stays ignored
       signals_.add(number);
     }
+    struct sigaction children {};
+    ignores_children_ = ::sigaction(SIGCHLD, nullptr, &children) == 0 && children.sa_handler == SIG_IGN;
     signals_.add(SIGCHLD);
     next_signal();
   }
@@ -235,6 +237,7 @@ class runner {
       options.environment = environment();
       options.descriptors = inherited_;
       options.blocked = let_signals_in();
+      options.ignores_children = ignores_children_;
       std::erase(options.descriptors, events_.own_descriptor());
       options.dies_with_parent = given_.kill_child;
       // Not if a pipe follows: its reader may want the terminal, as a pager. The child gets it when it asks for it.
@@ -260,11 +263,12 @@ class runner {
     std::uint32_t const segment = locks_.segment();
     std::vector<std::pair<std::string, std::string>> all{
         {"CONCH_LOCK", names}, {"CONCH_FENCE", fences}, {"CONCH_SEGMENT", segment == 0 ? std::string{} : std::to_string(segment)}};
-    // What is for this process alone: how it reaches the server, with passwords; and the sockets of systemd, which name it by its process id.
+    // What is for this process alone: how it reaches the server, with passwords; and what systemd tells one process by its id: its sockets,
+    // and that it must report to the watchdog. Without WATCHDOG_PID, whoever reports may do so.
     if (!given_.keep_connection) {
       for (char const* const name : connection_variables) all.emplace_back(name, "");
     }
-    for (char const* const name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) all.emplace_back(name, "");
+    for (char const* const name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"}) all.emplace_back(name, "");
     return all;
   }
 
@@ -334,6 +338,7 @@ class runner {
   asio::signal_set signals_{context_};
   asio::steady_timer kill_timer_{context_}, group_timer_{context_};
   terminal tty_;
+  bool ignores_children_ = false;  // conch was started to ignore SIGCHLD
   bool is_out_of_reach_ = false;
   bool wants_terminal_ = false;  // the child was stopped for want of the terminal
   time_point deadline_{};        // of the hold; follow_deadline() keeps it up to date

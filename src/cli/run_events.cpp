@@ -4,52 +4,26 @@
 #include "base/readable.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/output.hpp"
 #include "cli/show.hpp"
 
 #include <boost/json/array.hpp>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <csignal>
-#include <ctime>
 #include <utility>
 
 namespace json = boost::json;
 
 namespace conch::cli {
 
-namespace {
-
-/// Writes the line in one piece, if there is room. False: the reader has gone. CMD must not inherit that SIGPIPE is ignored, so it is blocked
-/// for this write, and taken if it has come.
-bool write_line(int fd, std::string const& line) {
-  pollfd room{fd, POLLOUT, 0};
-  if (::poll(&room, 1, 0) <= 0) return true;
-  sigset_t pipe, before, pending;
-  ::sigemptyset(&pipe);
-  ::sigaddset(&pipe, SIGPIPE);
-  ::sigpending(&pending);
-  ::pthread_sigmask(SIG_BLOCK, &pipe, &before);
-  ssize_t written = 0;
-  do {
-    written = ::write(fd, line.data(), line.size());
-  } while (written < 0 && errno == EINTR);
-  bool const gone = written < 0 && errno != EAGAIN;
-  timespec const at_once{};
-  if (gone && ::sigismember(&pending, SIGPIPE) == 0) ::sigtimedwait(&pipe, nullptr, &at_once);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return !gone;
-}
-
-}  // namespace
-
 run_events::run_events(arguments const& given) : given_{given}, fd_{given.events_fd.value_or(given.json ? STDERR_FILENO : -1)}, began_{clock::now()} {
-  if (fd_ >= 0 && ::fcntl(fd_, F_GETFD) == -1) {
+  // A descriptor with close-on-exec cannot have come from outside: it is one of conch's own.
+  int const flags = given.events_fd ? ::fcntl(fd_, F_GETFD) : 0;
+  if (flags == -1 || (flags & FD_CLOEXEC) != 0) {
     throw failure{exit_code::usage, "--events-fd " + std::to_string(fd_) + ": no such descriptor is open"};
   }
 }
@@ -59,7 +33,8 @@ void run_events::write(char const* event, json::object more) {
   auto const now = std::chrono::system_clock::now().time_since_epoch();
   json::object o{{"event", event}, {"unix_ms", std::chrono::duration_cast<std::chrono::milliseconds>(now).count()}};
   for (auto& [key, value] : more) o[key] = std::move(value);
-  if (!write_line(fd_, one_line(o))) fd_ = -1;
+  std::string const line = one_line(o);
+  if (!write_if_there_is_room(fd_, line)) fd_ = -1;
 }
 
 void run_events::waiting() {
@@ -91,7 +66,8 @@ void run_events::exits(int code) { write("exit", {{"exit_code", code}}); }
 
 void run_events::trouble(char const* event, std::string const& words, int code) {
   bool const one_for_both = given_.json && fd_ == STDERR_FILENO;
-  if (!one_for_both) say(given_, words, code);
+  // A reader of standard error that has stopped must not keep conch from ending CMD, or from renewing.
+  if (!one_for_both) print_error_if_there_is_room(as_error(given_, words, code));
   quiet_trouble(event, words, code);
 }
 

@@ -18,7 +18,7 @@ namespace conch::cli {
 /// It never waits for its reader: a line for which there is no room is left out. After the end of the reader nothing is told any more.
 class run_events {
  public:
-  /// Throws failure if --events-fd names no open descriptor.
+  /// Throws failure if --events-fd names no descriptor that was open when conch started.
   explicit run_events(arguments const& given);
 
   void waiting();

@@ -10,15 +10,14 @@
 
 namespace conch::cli {
 
-void say(arguments const& given, std::string const& words, int code) {
-  if (given.json) {
-    boost::json::object o;
-    o["error"] = conch::readable(words, std::string::npos);
-    o["exit_code"] = code;
-    print_error(one_line(o));
-  } else {
-    print_error("conch: " + words + '\n');
-  }
+std::string as_error(arguments const& given, std::string const& words, int code) {
+  if (!given.json) return "conch: " + words + '\n';
+  boost::json::object o;
+  o["error"] = conch::readable(words, std::string::npos);
+  o["exit_code"] = code;
+  return one_line(o);
 }
+
+void say(arguments const& given, std::string const& words, int code) { print_error(as_error(given, words, code)); }
 
 }  // namespace conch::cli

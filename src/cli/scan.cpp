@@ -21,6 +21,46 @@ std::string unescaped(std::string_view text) {
   return name;
 }
 
+/// What begins a pattern and stands for one byte of a name.
+struct one_byte {
+  std::size_t size = 1;  // in the pattern
+  bool fits = false;
+};
+
+/// `pattern` begins with '['.
+one_byte match_set(std::string_view pattern, char c) {
+  auto const byte = [](char b) { return static_cast<unsigned char>(b); };
+  std::size_t at = 1;
+  bool const negated = pattern.substr(at, 1) == "^";
+  if (negated) ++at;
+  bool found = false;
+  for (; at < pattern.size() && pattern[at] != ']'; ++at) {
+    if (pattern[at] == '\\' && at + 1 < pattern.size()) {
+      found = found || pattern[++at] == c;
+    } else if (at + 2 < pattern.size() && pattern[at + 1] == '-') {
+      auto const [least, most] = std::minmax({byte(pattern[at]), byte(pattern[at + 2])});
+      found = found || (least <= byte(c) && byte(c) <= most);
+      at += 2;
+    } else {
+      found = found || pattern[at] == c;
+    }
+  }
+  return {std::min(at + 1, pattern.size()), found != negated};
+}
+
+/// `pattern` is not empty, and does not begin with '*'.
+one_byte match_one(std::string_view pattern, char c) {
+  switch (pattern.front()) {
+    case '?': return {1, true};
+    case '[': return match_set(pattern, c);
+    case '\\':
+      if (pattern.size() > 1) return {2, pattern[1] == c};
+      break;
+    default: break;
+  }
+  return {1, pattern.front() == c};
+}
+
 /// Each once.
 void in_order(std::vector<std::string>& names) {
   std::sort(names.begin(), names.end());
@@ -36,17 +76,44 @@ std::string key_pattern(std::string_view prefix, std::string_view pattern) {
     key += c;
   }
   key += '{';
-  for (char const c : pattern) {
-    // As docs/protocol.md writes names in keys.
+  // As docs/protocol.md writes names in keys. A byte of a name is one or three there, so what stands for one byte becomes '*'.
+  while (!pattern.empty()) {
+    bool const escaped = pattern.front() == '\\' && pattern.size() > 1;
+    char const c = escaped ? pattern[1] : pattern.front();
     if (c == '%') {
       key += "%25";
     } else if (c == '}') {
       key += "%7D";
+    } else if (!escaped && (c == '?' || c == '[' || c == '*')) {
+      key += '*';
     } else {
-      key += c;
+      key.append(escaped || c == '\\' ? "\\" : "") += c;
     }
+    pattern.remove_prefix(escaped ? 2 : c == '*' ? 1 : match_one(pattern, c).size);
   }
   return key + '}';
+}
+
+bool matches(std::string_view pattern, std::string_view name) {
+  std::size_t at = 0, in_name = 0, behind_star = std::string_view::npos, tried = 0;
+  while (in_name < name.size()) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      behind_star = ++at;
+      tried = in_name;
+      continue;
+    }
+    one_byte const one = at < pattern.size() ? match_one(pattern.substr(at), name[in_name]) : one_byte{};
+    if (one.fits) {
+      at += one.size;
+      ++in_name;
+    } else if (behind_star != std::string_view::npos) {
+      at = behind_star;
+      in_name = ++tried;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', at) == std::string_view::npos;
 }
 
 std::string name_in_key(std::string_view prefix, std::string_view key) {
@@ -67,7 +134,8 @@ std::vector<std::string> names_of_locks(server_connection& server, std::string c
       if (r.items.size() != 2) throw failure{exit_code::refused, "invalid answer to SCAN"};
       cursor = r.items[0].text;
       for (reply const& key : r.items[1].items) {
-        if (std::string name = name_in_key(prefix, key.text); !name.empty()) names.push_back(std::move(name));
+        std::string name = name_in_key(prefix, key.text);
+        if (!name.empty() && matches(pattern, name)) names.push_back(std::move(name));
       }
       if (names.size() > most) throw failure{exit_code::refused, "more than a million locks: give a pattern that matches fewer"};
     } while (cursor != "0");
@@ -80,7 +148,10 @@ lock_scanner::lock_scanner(connection const& all, std::string url, std::vector<s
     : all_{all}, url_{std::move(url)}, patterns_{std::move(patterns)} {}
 
 std::vector<std::pair<std::string, lock_status>> lock_scanner::look() {
-  if (!client_) client_.emplace(all_, url_);
+  if (!client_) {
+    client_.emplace(all_, url_);
+    client_->require_server();
+  }
   std::vector<std::string> names;
   try {
     for (std::string const& one : servers_behind(all_, url_)) {

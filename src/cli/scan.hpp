@@ -16,8 +16,11 @@
 
 namespace conch::cli {
 
-/// The pattern of Redis for the keys of the locks whose names match `pattern`.
+/// A pattern of Redis for keys: it fits those of all locks whose names match `pattern`, and perhaps others.
 std::string key_pattern(std::string_view prefix, std::string_view pattern);
+
+/// Does the name match the pattern? As Redis matches: * ? [a-c] [^a] and a backslash before what is meant literally.
+bool matches(std::string_view pattern, std::string_view name);
 
 /// The name of the lock whose key this is; empty: it is no such key.
 std::string name_in_key(std::string_view prefix, std::string_view key);

@@ -169,11 +169,8 @@ std::string without_secret(std::string text, std::string_view secret) {
 void server_connection::log_in(credentials const& login) {
   sent_ = login.password;  // which a server may repeat
   if (!login.password.empty()) {
-    std::vector<std::string> words{"AUTH"};
-    if (!login.user.empty()) words.push_back(login.user);
-    words.push_back(login.password);
     secret_ = login.password;
-    answer_to(words);
+    answer_to({"AUTH", login.user.empty() ? "default" : login.user, login.password});  // as the library in its greeting
   }
   if (address_.database != 0) answer_to({"SELECT", std::to_string(address_.database)});
 }

@@ -126,7 +126,7 @@ struct file_settings {
 
   std::optional<std::string> get(std::string const& key) const {
     auto const found = values.find(key);
-    if (found == values.end() || found->second.empty()) return std::nullopt;
+    if (found == values.end()) return std::nullopt;
     return found->second;
   }
 };
@@ -167,8 +167,10 @@ file_settings read_file(std::string const& given) {
     bool known = false;
     for (std::string_view const key : known_keys) known = known || key == entry.key;
     if (!known) refuse(*path + ':' + std::to_string(entry.line) + ": there is no setting " + entry.key);
+    // As on the command line: what a template has left empty must not lead to another server than the one that is meant.
+    if (entry.value.empty()) refuse(*path + ':' + std::to_string(entry.line) + ": " + entry.key + " is empty");
     bool const is_path = entry.key.ends_with("-file") || entry.key.ends_with("-path");
-    if (is_path && !entry.value.empty() && !entry.value.starts_with('/')) {
+    if (is_path && !entry.value.starts_with('/')) {
       auto const slash = path->rfind('/');
       if (slash != std::string::npos) entry.value = path->substr(0, slash + 1) + entry.value;
     }

@@ -10,9 +10,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <iostream>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 // The commands about one lock. Over several servers each is asked by itself: a majority of them decides.
 namespace conch::cli {
@@ -63,40 +68,97 @@ int status(arguments const& given, connection const& servers) {
   return answered ? exit_code::done : code;
 }
 
-int unlock(arguments const& given, connection const& servers) {
-  std::string const& name = given.names.front();
-  if (!given.yes && !asks()) throw failure{exit_code::usage, "conch unlock takes the lock from its holder: without a terminal it needs --yes"};
-  std::uint32_t taken = 0;
-  std::size_t answered = 0;
-  for (std::string const& url : servers.servers) {
-    operator_client client{servers, url, log_of(given)};
-    try {
-      if (!given.yes) {
-        lock_status const now = client.inspect(name);
-        print_error(as_text(name, now, std::chrono::system_clock::now()));
-        std::string const whom = given.fence ? "the holder with fence " + std::to_string(*given.fence) : "all of its holders";
-        if (!now.locked()) continue;
-        if (!agreed("Take " + printable(name) + " from " + whom + "?")) return exit_code::nothing_done;
+namespace {
+
+/// The servers of a quorum, each asked by itself. Some may be away.
+class unlocking {
+ public:
+  unlocking(arguments const& given, connection const& servers) : given_{given}, servers_{servers}, name_{given.names.front()} {
+    for (std::string const& url : servers.servers) clients_.push_back(std::make_unique<operator_client>(servers, url, log_of(given)));
+  }
+
+  int run() {
+    if (!given_.yes) {
+      bool locked = false;
+      each([&](operator_client& client) {
+        lock_status const now = client.inspect(name_);
+        print_error(as_text(name_, now, std::chrono::system_clock::now()));
+        locked = locked || now.locked();
+      });
+      if (!locked) return report();
+      std::string const whom = given_.fence ? "the holder with fence " + std::to_string(*given_.fence) : "all of its holders";
+      if (!agreed("Take " + printable(name_) + " from " + whom + "?")) return exit_code::nothing_done;
+    }
+    if (given_.fence && servers_.quorum()) {
+      take_from_owner();
+    } else {
+      each([&](operator_client& client) { take(client, given_.fence); });
+    }
+    return report();
+  }
+
+ private:
+  /// Each server has the same holders: of these, and not of the servers, there are so many.
+  void take(operator_client& client, std::optional<std::int64_t> fence) { taken_ = std::max(taken_, client.force_release(name_, fence)); }
+
+  /// The fence of one grant differs from server to server until a majority has agreed on the greatest; the client does not.
+  void take_from_owner() {
+    auto const of_this_grant = [&](lock_holder const& h) { return h.fence >> 12 == *given_.fence >> 12; };  // the rest counts hand-offs in a process
+    std::string owner;
+    each([&](operator_client& client) {
+      for (lock_holder const& h : client.inspect(name_).holders) owner = of_this_grant(h) ? h.client : owner;
+    });
+    if (owner.empty()) return;
+    each([&](operator_client& client) {
+      for (lock_holder const& h : client.inspect(name_).holders) {
+        if (h.client == owner) take(client, h.fence);
       }
-      taken += client.force_release(name, given.fence);
-      ++answered;
-    } catch (boost::system::system_error const& error) {
-      if (!servers.quorum()) throw;
-      say(given, without_password(url) + ": " + error.code().message(), exit_code_of(error.code()));
+    });
+  }
+
+  template <class F>
+  void each(F const& ask) {
+    answered_ = 0;
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+      try {
+        ask(*clients_[i]);
+        ++answered_;
+      } catch (boost::system::system_error const& error) {
+        if (!servers_.quorum()) throw;
+        say(given_, without_password(servers_.servers[i]) + ": " + error.code().message(), exit_code_of(error.code()));
+      }
     }
   }
-  if (given.json) {
-    boost::json::object o;
-    o["name"] = printable(name);
-    o["taken_from"] = taken;
-    print(one_line(o));
-  } else if (taken == 0) {
-    print(printable(name) + (given.fence ? ": there is no holder with this fence\n" : ": nobody holds it\n"));
-  } else {
-    print(printable(name) + ": taken from " + std::to_string(taken) + (taken == 1 ? " holder\n" : " holders\n"));
+
+  int report() const {
+    if (given_.json) {
+      boost::json::object o;
+      o["name"] = printable(name_);
+      o["taken_from"] = taken_;
+      print(one_line(o));
+    } else if (taken_ == 0) {
+      print(printable(name_) + (given_.fence ? ": there is no holder with this fence\n" : ": nobody holds it\n"));
+    } else {
+      print(printable(name_) + ": taken from " + std::to_string(taken_) + (taken_ == 1 ? " holder\n" : " holders\n"));
+    }
+    if (servers_.quorum() && answered_ <= servers_.servers.size() / 2) return exit_code::unreachable;
+    return taken_ == 0 ? exit_code::nothing_done : exit_code::done;
   }
-  if (servers.quorum() && answered <= servers.servers.size() / 2) return exit_code::unreachable;
-  return taken == 0 ? exit_code::nothing_done : exit_code::done;
+
+  arguments const& given_;
+  connection const& servers_;
+  std::string const& name_;
+  std::vector<std::unique_ptr<operator_client>> clients_;
+  std::uint32_t taken_ = 0;
+  std::size_t answered_ = 0;
+};
+
+}  // namespace
+
+int unlock(arguments const& given, connection const& servers) {
+  if (!given.yes && !asks()) throw failure{exit_code::usage, "conch unlock takes the lock from its holder: without a terminal it needs --yes"};
+  unlocking u{given, servers};
+  return u.run();
 }
 
 }  // namespace conch::cli

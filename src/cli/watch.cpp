@@ -43,7 +43,7 @@ class full_screen {
   ~full_screen() {
     try {
       cli::draw("\x1b[?25h\x1b[?1049l");
-    } catch (failure const&) {  // the terminal has gone
+    } catch (not_written const&) {  // the terminal has gone
     }
     ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
@@ -94,44 +94,57 @@ class watcher {
   }
 
  private:
+  /// Why some of the servers could not be asked.
+  struct trouble {
+    std::string words;
+    int code = exit_code::unreachable;  // of the last
+
+    void add(std::string const& more, int of_it) {
+      words += (words.empty() ? "" : "; ") + more;
+      code = of_it;
+    }
+  };
+
   void look(bool first) {
     watch_view::statuses all;
-    std::string trouble;
+    trouble now;
+    std::size_t answered = 0;
     for (auto const& scanner : scanners_) {
+      std::string const url = without_password(scanner->url());
       try {
-        for (auto& [name, status] : scanner->look()) {
-          all.emplace_back(servers_.quorum() ? without_password(scanner->url()) + ": " + name : name, std::move(status));
-        }
+        for (auto& [name, status] : scanner->look()) all.emplace_back(servers_.quorum() ? url + ": " + name : name, std::move(status));
+        ++answered;
       } catch (failure const& error) {
-        if (first && !servers_.quorum()) {
-          screen_.reset();
-          throw failure{error.code, without_password(scanner->url()) + ": " + error.what()};
-        }
-        trouble = without_password(scanner->url()) + ": " + error.what();
+        now.add(url + ": " + error.what(), error.code);
       } catch (boost::system::system_error const& error) {
-        trouble = without_password(scanner->url()) + ": " + error.code().message();
+        std::string const words = error.code().message();
+        now.add(words.find(url) == std::string::npos ? url + ": " + words : words, exit_code_of(error.code()));
       }
     }
+    if (first && answered == 0) {
+      screen_.reset();
+      throw failure{now.code, now.words};
+    }
     // What cannot be seen has not changed.
-    if (trouble.empty() || servers_.quorum()) changes_ = view_.look(std::move(all), clock::now());
+    if (now.words.empty() || servers_.quorum()) changes_ = view_.look(std::move(all), clock::now());
     if (screen_) {
-      show(trouble);
+      show(now.words);
     } else {
-      print_changes(trouble);
+      print_changes(now);
     }
   }
 
-  void show(std::string const& trouble) const {
+  void show(std::string const& words) const {
     winsize const size = full_screen::size();
     std::vector<std::string> lines = view_.screen(size.ws_row, size.ws_col, std::chrono::system_clock::now());
-    if (!trouble.empty()) lines.front() = padded(conch::readable(trouble, std::string::npos), size.ws_col);
+    if (!words.empty()) lines.front() = padded(conch::readable(words, std::string::npos), size.ws_col);
     full_screen::draw(lines);
   }
 
-  void print_changes(std::string const& trouble) {
+  void print_changes(trouble const& seen) {
     auto const now = std::chrono::system_clock::now();
-    if (!trouble.empty() && trouble != told_) say(given_, trouble, exit_code::unreachable);
-    told_ = trouble;
+    if (!seen.words.empty() && seen.words != told_) say(given_, seen.words, seen.code);
+    told_ = seen.words;
     for (watch_view::change const& one : changes_) {
       if (given_.json) {
         boost::json::object o = as_json(one.name, one.now);

@@ -54,10 +54,27 @@ TEST_F(List, GivesTheNamesToTheShellThatCompletes) {
   EXPECT_EQ(p.wait_for("names"), "names job-2 jobs");
 }
 
+TEST_F(List, CompletesNamesAtTheServerThatWasTyped) {
+  redis_server other{{.tcp = true}};
+  program holder = conch({"run", "--url", other.url(), "jobs", "ns:item", "--", "/bin/sh", "-c", "echo held; sleep 600"});
+  holder.wait_for("held");
+  // As readline calls it: its words end at ':' and '=' too.
+  auto const completed = [&](std::string const& typed) {
+    program p = shell("exec bash -c '. " CONCH_COMPLETION "/conch.bash; COMP_WORDBREAKS=\" =:\"; COMP_LINE=\"$CONCH " + typed +
+                      "\"; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(${COMP_LINE//:/ : }); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _conch; "
+                      "echo names ${COMPREPLY[*]}'");
+    return p.wait_for("names");
+  };
+  EXPECT_EQ(completed("unlock --url " + other.url() + " jo"), "names jobs");
+  EXPECT_EQ(completed("unlock --url=" + other.url() + " jo"), "names jobs");
+  EXPECT_EQ(completed("unlock --url " + other.url() + " ns:i"), "names item");
+  EXPECT_EQ(completed("run x --kind=sh"), "names shared");
+}
+
 TEST_F(List, SaysWhichServerIsAway) {
   server_.kill();
   EXPECT_EQ(result_of({"list"}), 69);
-  EXPECT_NE(output_.find("conch: " + server_.url() + ": "), std::string::npos) << output_;
+  EXPECT_NE(output_.find(server_.url() + ": "), std::string::npos) << output_;
 }
 
 TEST_F(List, DoesNotEndWithZeroWhereItsOutputCannotBeWritten) {
@@ -67,6 +84,85 @@ TEST_F(List, DoesNotEndWithZeroWhereItsOutputCannotBeWritten) {
     program p = shell("$CONCH " + command + " > /dev/full; echo code $?");
     EXPECT_EQ(p.wait_for("code "), "code 74") << command;
     EXPECT_NE(p.output().find("standard output: No space left on device"), std::string::npos) << p.output();
+  }
+}
+
+TEST_F(List, DoesNotEndWithZeroWhereItsOutputIsClosed) {
+  program holder = run({"a"}, "echo held; sleep 600");
+  holder.wait_for("held");
+  for (std::string const command : {"list", "status a --json", "--help", "doctor"}) {
+    program p = shell("$CONCH " + command + " 3>&1 >&-; echo code $?");
+    EXPECT_EQ(p.wait_for("code "), "code 74") << command << ": " << p.output();
+  }
+}
+
+TEST_F(List, WaitsForAReaderWhoseEndOfThePipeDoesNotBlock) {
+  std::vector<std::string> words{"run"};
+  for (int i = 0; i < 300; ++i) words.push_back("a rather long name of a lock, so that all of them do not fit into a pipe: " + std::to_string(i));
+  words.insert(words.end(), {"--", "/bin/sh", "-c", "echo held; sleep 600"});
+  program holder = conch(words);
+  holder.wait_for("held");
+  program p = shell(
+      "/usr/bin/python3 -c 'import fcntl, os, subprocess, sys, time\n"
+      "r, w = os.pipe()\n"
+      "fcntl.fcntl(w, 1031, 4096)\n"
+      "os.set_blocking(w, False)\n"
+      "p = subprocess.Popen([sys.argv[1], \"list\", \"--names\"], stdout=w)\n"
+      "os.close(w)\n"
+      "n = 0\n"
+      "while True:\n"
+      "  got = os.read(r, 100)\n"
+      "  n += got.count(b\"\\n\")\n"
+      "  if not got: break\n"
+      "print(\"lines\", n, \"code\", p.wait())' $CONCH");
+  EXPECT_EQ(p.wait_for("lines "), "lines 300 code 0");
+}
+
+TEST_F(List, MatchesNamesAndNotTheirSpellingInKeys) {
+  program holder = run({"a%b", "a}b", "a-b", "a-}b"}, "echo held; sleep 600");
+  holder.wait_for("held");
+  EXPECT_EQ(result_of({"list", "--names", "a?b"}), 0);
+  EXPECT_EQ(output_, "a%b\na-b\na}b\n");
+  EXPECT_EQ(result_of({"list", "--names", "a[%}]b"}), 0);
+  EXPECT_EQ(output_, "a%b\na}b\n");
+}
+
+/// What `run` says of a server, the commands say that talk to it by themselves.
+TEST_F(List, SaysWhatTheLibrarySays) {
+  redis_server_options const tcp{.tcp = true};
+  redis_server replica{tcp}, node{{.tcp = true, .arguments = {"--cluster-enabled", "yes"}}}, silent{tcp};
+  redis_probe{replica}.command({"REPLICAOF", "127.0.0.1", "1"});
+  silent.stop();
+  std::string const sentinel = "redis-sentinel://127.0.0.1:" + std::to_string(replica.port()) + "?sentinelMasterId=m";
+  std::string const cluster = "redis-cluster://127.0.0.1:" + std::to_string(replica.port());
+  struct row {
+    std::string url, says;
+    int code;
+  };
+  for (row const& one : std::vector<row>{{replica.url(), "the server is a replica", 69},
+                                         {node.url(), "the server is a Cluster node", 76},
+                                         {silent.url(), silent.url() + ": no answer to the greeting yet", 69},
+                                         {sentinel, "this is no Sentinel", 76},
+                                         {cluster, "the server is no node of a Cluster", 64},
+                                         {"redis://127.0.0.1:65536", "the port must be a number from 1 to 65535", 78},
+                                         {server_.url() + "x", server_.url() + "x: No such file or directory", 69}}) {
+    for (char const* const command : {"list", "watch", "bench"}) {
+      EXPECT_EQ(result_of({command, "--url", one.url}), one.code) << command << ' ' << one.url;
+      EXPECT_NE(output_.find(one.says), std::string::npos) << command << ": " << output_;
+    }
+    if (one.code == 69) continue;
+    EXPECT_EQ(result_of({"doctor", "--url", one.url}), 2);
+    EXPECT_TRUE(output_.find(one.says) != std::string::npos || output_.find("role: a node of a Cluster") != std::string::npos) << output_;
+    EXPECT_EQ(output_.find("firewall"), std::string::npos) << output_;
+  }
+  silent.cont();
+}
+
+TEST_F(List, TakesAPasswordThatTheServerDoesNotAskForAsRunDoes) {
+  for (std::vector<std::string> words : std::vector<std::vector<std::string>>{{"run", "a", "--", "true"}, {"status", "a"}, {"list"}, {"doctor"}}) {
+    program p = shell("CONCH_PASSWORD=superfluous $CONCH " + words[0] + (words.size() > 1 ? " a" : "") + (words.size() > 2 ? " -- true" : "") +
+                      "; echo code $?");
+    EXPECT_EQ(p.wait_for("code "), words[0] == "doctor" ? "code 1" : "code 0") << p.output();
   }
 }
 
@@ -191,6 +287,14 @@ TEST_F(Doctor, SeesThatClientsOfAnEarlierVersionHaveUsedTheServer) {
   probe_.command({"ACL", "SETUSER", "default", "-script|exists"});
   EXPECT_LE(result_of({"doctor"}), 1);
   EXPECT_NE(output_.find("ok       versions of conch: not known"), std::string::npos) << output_;
+}
+
+TEST_F(Doctor, DoesNotCallRightsFineWhereThePasswordIsMissing) {
+  probe_.command({"CONFIG", "SET", "requirepass", "abracadabra"});
+  EXPECT_EQ(result_of({"doctor"}), 2);
+  EXPECT_EQ(output_.find("ok       rights"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("NOAUTH"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("-> set user and password"), std::string::npos) << output_;
 }
 
 TEST_F(Doctor, KnowsTheRightsThatTheScriptsUse) {

@@ -264,6 +264,11 @@ TEST_F(CliSettings, OfReplicasComeFromTheCommandLineOrTheFile) {
     std::string const told = failure_of([] { read_connection({}); });
     EXPECT_TRUE(told.starts_with("78: sync-")) << told;
   }
+  for (char const* empty : {"url = ''", "user = 'u'\npassword = \"\"", "key-prefix = ''", "sync-replicas = ''", "tls-ca-file = ''"}) {
+    write("conch.toml", empty);
+    std::string const told = failure_of([] { read_connection({}); });
+    EXPECT_TRUE(told.starts_with("78: ") && told.ends_with(" is empty")) << told;
+  }
 }
 
 TEST_F(CliSettings, RefuseAFileThatOthersCanRead) {

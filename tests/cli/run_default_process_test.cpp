@@ -104,20 +104,26 @@ TEST_F(RunDefault, HearsSignalsThoughItsParentHasBlockedThem) {
 TEST_F(RunDefault, EndsWithItsCommandThoughItsParentHasIgnoredChildren) {
   program p = shell(
       "exec /usr/bin/python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])' "
-      "$CONCH run a -- /bin/sh -c 'exit 3'");
-  EXPECT_EQ(p.wait_for_end(60s), 3);
+      "$CONCH run a -- /usr/bin/python3 -c 'import signal, sys; sys.exit(3 if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN else 4)'");
+  EXPECT_EQ(p.wait_for_end(60s), 3) << "its command ignores them too, as it would without conch";
+}
+
+TEST_F(RunDefault, SaysWhyAServerThatAnswersGrantsNothing) {
+  probe_.command({"CONFIG", "SET", "min-replicas-to-write", "1"});
+  EXPECT_EQ(result_of({"run", "a", "--wait", "500ms", "--", "true"}), 69);
+  EXPECT_NE(output_.find("NOREPLICAS"), std::string::npos) << output_;
 }
 
 TEST_F(RunDefault, KeepsTheWayToTheServerAndTheSocketsOfSystemdToItself) {
   std::string const show = "-- /usr/bin/env";
   probe_.command({"CONFIG", "SET", "requirepass", "abracadabra"});
-  program with_password =
-      shell("CONCH_USER=default CONCH_PASSWORD=abracadabra LISTEN_PID=1 LISTEN_FDS=2 LISTEN_FDNAMES=x OTHER=stays $CONCH run a " + show);
+  program with_password = shell(
+      "CONCH_USER=default CONCH_PASSWORD=abracadabra LISTEN_PID=1 LISTEN_FDS=2 LISTEN_FDNAMES=x WATCHDOG_PID=1 OTHER=stays $CONCH run a " + show);
   EXPECT_EQ(with_password.wait_for_end(60s), 0);
   std::string const& output = with_password.output();
   EXPECT_NE(output.find("OTHER=stays"), std::string::npos) << output;
   EXPECT_NE(output.find("CONCH_LOCK=a"), std::string::npos) << output;
-  for (char const* name : {"abracadabra", "CONCH_URL", "CONCH_USER", "CONCH_PASSWORD", "LISTEN_"}) {
+  for (char const* name : {"abracadabra", "CONCH_URL", "CONCH_USER", "CONCH_PASSWORD", "LISTEN_", "WATCHDOG_PID"}) {
     EXPECT_EQ(output.find(name), std::string::npos) << name << " in " << output;
   }
   program kept = shell("CONCH_USER=default CONCH_PASSWORD=abracadabra LISTEN_PID=1 $CONCH run --keep-connection a " + show);

@@ -56,6 +56,40 @@ TEST_F(RunEvents, NameSeveralLocksAndASegment) {
   EXPECT_TRUE(has(lines_with(output_, "granted").at(0), R"("segment":1)")) << output_;
 }
 
+TEST_F(RunEvents, GoToNoDescriptorOfConchItself) {
+  for (int fd = 3; fd < 10; ++fd) {
+    std::string const number = std::to_string(fd);
+    program p = shell("exec " + number + ">&-; $CONCH run a --events-fd " + number + " -- true; echo code $?");
+    EXPECT_EQ(p.wait_for("code "), "code 64") << number;
+    EXPECT_NE(p.output().find("no such descriptor is open"), std::string::npos) << p.output();
+  }
+}
+
+/// Another client has the lock from that moment on: nothing may keep the job from its end.
+TEST_F(RunEvents, AStoppedReaderOfStandardErrorKeepsNoJobRunning) {
+  std::ofstream{file("job")} << "exec 2>/dev/null\ntrap 'echo got TERM; exit' TERM\necho held\nwhile :; do sleep 0.05; done\n";
+  std::ofstream{file("start.py")} << "import fcntl, os, subprocess, sys\n"
+                                     "r, w = os.pipe()\n"
+                                     "fcntl.fcntl(w, 1031, 4096)\n"  // F_SETPIPE_SZ
+                                     "os.write(w, bytes(4096))\n"
+                                     "code = subprocess.call(sys.argv[1:], stderr=w)\n"
+                                     "print('code', code)\n";
+  program p = shell("/usr/bin/python3 " + file("start.py") + " $CONCH run a --grace 5s -- /bin/sh " + file("job"));
+  p.wait_for("held");
+  EXPECT_EQ(result_of({"unlock", "a", "--yes"}), 0) << output_;
+  p.wait_for("got TERM", 20s);
+  EXPECT_EQ(p.wait_for("code"), "code 79");
+}
+
+TEST_F(RunEvents, AnErrorOfTheCommandLineIsJsonToo) {
+  EXPECT_EQ(result_of({"run", "--json", "a", "--lease", "soon", "--", "true"}), 64);
+  EXPECT_TRUE(output_.starts_with("{\"error\":\"--lease: ")) << output_;
+  EXPECT_EQ(result_of({"status", "--bogus", "--json"}), 64);
+  EXPECT_TRUE(output_.starts_with("{\"error\":")) << output_;
+  EXPECT_EQ(result_of({"run", "a", "--lease", "soon", "--", "--json"}), 64);
+  EXPECT_TRUE(output_.starts_with("conch: --lease: ")) << output_;
+}
+
 TEST_F(RunEvents, ALockThatIsNotFreeIsOneLineThatIsAnErrorToo) {
   program holder = run({"a"}, "echo held; sleep 600");
   holder.wait_for("held");

@@ -122,12 +122,30 @@ TEST(CliAddress, ReadsWhatTheLibraryAccepts) {
 
 TEST(CliScan, MakesKeysOfNamesAndBack) {
   EXPECT_EQ(key_pattern("conch:", "*"), "conch:{*}");
-  EXPECT_EQ(key_pattern("a*[b", "x?%}"), "a\\*\\[b{x?%25%7D}");
+  EXPECT_EQ(key_pattern("a*[b", "x?%}"), "a\\*\\[b{x*%25%7D}");
+  EXPECT_EQ(key_pattern("", "[%]a\\*\\%["), "{*a\\*%25*}");
   EXPECT_EQ(name_in_key("conch:", "conch:{a%25b%7D}"), "a%b}");
   EXPECT_EQ(name_in_key("conch:", "conch:{a}:q"), "");
   EXPECT_EQ(name_in_key("conch:", "conch:{a}:q}"), "");
   EXPECT_EQ(name_in_key("conch:", "other:{a}"), "");
   EXPECT_EQ(name_in_key("conch:", "conch:{}"), "");
+}
+
+TEST(CliScan, MatchesNamesAsRedisMatchesKeys) {
+  struct row {
+    char const* pattern;
+    char const* name;
+    bool fits;
+  };
+  for (row const& one : std::vector<row>{
+           {"", "", true},         {"", "a", false},          {"*", "", true},      {"a*c", "abbc", true}, {"a*c", "abbd", false},
+           {"**a", "bba", true},   {"*a*b*", "xaxxbx", true}, {"?", "%", true},     {"a?b", "a}b", true},  {"a?b", "ab", false},
+           {"[ab]", "b", true},    {"[ab]", "c", false},      {"[^ab]", "c", true}, {"[^ab]", "a", false}, {"[a-c]x", "bx", true},
+           {"[c-a]x", "bx", true}, {"[%}]", "}", true},       {"[\\]]", "]", true}, {"[a", "a", true},     {"\\*", "*", true},
+           {"\\*", "a", false},    {"a\\", "a\\", true},      {"a]", "a]", true},   {"A", "a", false},     {"*aab", "aaaab", true},
+       }) {
+    EXPECT_EQ(matches(one.pattern, one.name), one.fits) << one.pattern << ' ' << one.name;
+  }
 }
 
 lock_status held_by(std::vector<std::int64_t> const& fences, std::uint64_t waiting) {
@@ -290,6 +308,13 @@ TEST(CliDoctor, SaysWhatToDoOfEachFailure) {
            {errc::unreachable, "no answer to the TLS handshake yet; is this a TLS port?", "begin the URL with redis://"},
            {errc::unreachable, "no answer to the greeting yet", "has it stopped"},
            {errc::access_denied, "WRONGPASS invalid username-password pair", "set user and password"},
+           {errc::unreachable, "LOADING Redis is loading the dataset in memory", "not ready yet"},
+           {errc::unreachable, "MASTERDOWN Link with MASTER is down", "not ready yet"},
+           {errc::unreachable, "BUSY Redis is busy running a script", "SCRIPT KILL"},
+           {errc::server_refused, "ERR DB index is out of range", "names a database"},
+           {errc::server_refused, "the master 'm': redis-sentinel://a: does not know this name", "SENTINEL MASTERS"},
+           {errc::server_refused, "this is no Sentinel; the URL of a server begins with redis://", ""},
+           {errc::not_supported, "the server is no node of a Cluster; the URL of one server begins with redis://", ""},
        }) {
     finding const f = judge_failure("hand-over", make_error_code(one.why, one.words), "redis://h");
     EXPECT_EQ(f.how, verdict::bad);
@@ -357,6 +382,8 @@ TEST(DoctorChecks, OfTimes) {
 TEST(DoctorChecks, OfServersThatAreOne) {
   EXPECT_EQ(judge_distinct({{"a", "1"}, {"b", "2"}, {"c", "3"}}, 2).how, verdict::ok);
   EXPECT_EQ(judge_distinct({{"a", ""}, {"b", ""}}, 2).how, verdict::ok) << "they do not tell";
+  EXPECT_EQ(judge_distinct({{"a", "1"}}, 2).how, verdict::bad) << "the others are away";
+  EXPECT_EQ(judge_distinct({}, 2).how, verdict::bad);
   finding const still = judge_distinct({{"a", "1"}, {"b", "2"}, {"c", "1"}}, 2);
   EXPECT_EQ(still.how, verdict::warning);
   EXPECT_NE(still.words.find("c is the same server as a"), std::string::npos) << still.words;

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cli/command.hpp"
+#include "cli/on_terminal.hpp"
 
 namespace conch::test {
 namespace {
@@ -90,8 +91,79 @@ TEST_F(Status, AsksEachServerOfAQuorum) {
   for (std::size_t at = 0; (at = output_.find("a: mutex, held", at)) != std::string::npos; ++at) ++held;
   EXPECT_GE(held, 2u) << output_;
   EXPECT_EQ(result_of({"unlock", "--url", url, "a", "--yes"}), 0);
+  EXPECT_EQ(output_.find("taken from 2"), std::string::npos) << "one holder at several servers: " << output_;
   EXPECT_EQ(holder.wait_for_end(), 79);
   EXPECT_EQ(result_of({"run", "--url", url, "--kind", "semaphore=2", "s", "--", "true"}), 64);
+}
+
+/// `redlock://` with three servers, and a job that holds "a".
+class OfAQuorum : public Command {
+ protected:
+  static std::string address(redis_server const& server) { return "127.0.0.1:" + std::to_string(server.port()); }
+  static inline redis_server_options const tcp{.tcp = true};
+  redis_server one_{tcp}, two_{tcp}, three_{tcp};
+  std::string const url_ = "redlock://" + address(one_) + ',' + address(two_) + ',' + address(three_);
+};
+
+TEST_F(OfAQuorum, TheFenceOfEachServerTakesTheLockFromItsHolderAtAllServers) {
+  int taken = 0;
+  for (redis_server* const shown : {&one_, &two_, &three_}) {
+    program holder = run({"--url", url_, "a"}, "echo held; sleep 600");
+    holder.wait_for("held");
+    redis_probe here{*shown};
+    if (here.integer({"EXISTS", "conch:{a}"}) == 0) {  // two votes are enough
+      holder.signal(SIGTERM);
+      holder.wait_for_end(60s);
+      continue;
+    }
+    ++taken;
+    EXPECT_EQ(result_of({"status", "--url", "redis://" + address(*shown), "a"}), 0);
+    std::string const fence = std::to_string(number_behind(output_, "fence "));
+    EXPECT_EQ(result_of({"unlock", "--url", url_, "a", "--yes", "--fence", fence}), 0) << output_;
+    EXPECT_EQ(output_, "a: taken from 1 holder\n");
+    EXPECT_EQ(holder.wait_for_end(), 79);
+  }
+  EXPECT_GE(taken, 1);
+  program holder = run({"--url", url_, "a"}, "echo held; sleep 600");
+  holder.wait_for("held");
+  EXPECT_EQ(result_of({"unlock", "--url", url_, "a", "--yes", "--fence", "4096"}), 1) << output_;
+  EXPECT_EQ(result_of({"status", "--url", url_, "a"}), 0);
+  EXPECT_NE(output_.find("mutex, held"), std::string::npos) << output_;
+}
+
+TEST_F(OfAQuorum, UnlockAsksOnceAndSaysThatNobodyHoldsIt) {
+  std::vector<std::string> const words{"/usr/bin/env", "HOME=" + folder_.string(), CONCH_COMMAND, "unlock", "a", "--url", url_};
+  on_terminal free{words};
+  EXPECT_EQ(free.wait_for_end(), 1) << free.output();
+  program holder = run({"--url", url_, "a"}, "echo held; sleep 600");
+  holder.wait_for("held");
+  on_terminal asked{words};
+  asked.wait_for("[y/N]");
+  asked.type("y\n");
+  EXPECT_EQ(asked.wait_for_end(), 0) << asked.output();
+  EXPECT_EQ(holder.wait_for_end(), 79);
+}
+
+TEST_F(OfAQuorum, OneServerNamedTwiceIsRefusedByEachCommand) {
+  std::string const twice = "redlock://" + address(one_) + ',' + address(two_) + ',' + address(two_);
+  for (std::vector<std::string> words : std::vector<std::vector<std::string>>{
+           {"run", "a", "--url", twice, "--", "true"}, {"status", "a"}, {"list"}, {"watch"}, {"unlock", "a", "--yes"}, {"bench"}}) {
+    if (words[0] != "run") words.insert(words.end(), {"--url", twice});
+    EXPECT_EQ(result_of(words), 78) << words[0] << ": " << output_;
+    EXPECT_NE(output_.find("two of the servers are the same"), std::string::npos) << output_;
+  }
+}
+
+TEST_F(OfAQuorum, BenchMeasuresWhatIsLeft) {
+  one_.kill();
+  EXPECT_EQ(result_of({"bench", "--time", "10ms", "--url", url_}), 0) << output_;
+}
+
+TEST_F(OfAQuorum, DoctorCountsWhoCanVote) {
+  one_.kill();
+  two_.kill();
+  EXPECT_EQ(result_of({"doctor", "--url", url_}), 2);
+  EXPECT_NE(output_.find("bad      servers: 1 can be used, and 2 votes are needed"), std::string::npos) << output_;
 }
 
 }  // namespace

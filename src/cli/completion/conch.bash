@@ -1,28 +1,55 @@
 # bash completion for conch                                                -*- shell-script -*-
 
+# Sets `words` to the words up to the cursor as conch gets them, and `cword` to the index of the last. Bash itself also splits at ':' and '=', as in
+# --url redis://HOST:PORT and --kind=shared.
+_conch_words() {
+  words=("${COMP_WORDS[@]:0:COMP_CWORD+1}")
+  if [[ -n ${COMP_LINE:-} ]]; then
+    local line=${COMP_LINE:0:COMP_POINT}
+    read -ra words <<<"$line"
+    [[ $line == *[[:space:]] ]] && words+=('')
+  fi
+  cword=$((${#words[@]} - 1))
+}
+
 # The names of locks, as `conch list` knows them with the options that were typed so far. Names with other than plain characters are left out.
 _conch_names() {
   local i connection=()
-  for ((i = 2; i < COMP_CWORD; i++)); do
-    case ${COMP_WORDS[i]} in
-      --url | --config | --user | --password-file | --key-prefix) connection+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") ;;
+  for ((i = 2; i < cword; i++)); do
+    case ${words[i]} in
+      --url | --config | --user | --password-file | --key-prefix) connection+=("${words[i]}" "${words[i + 1]}") ;;
+      --url=* | --config=* | --user=* | --password-file=* | --key-prefix=*) connection+=("${words[i]}") ;;
     esac
   done
-  timeout 2 "${COMP_WORDS[0]}" list --names "${connection[@]}" 2>/dev/null | grep -E '^[A-Za-z0-9_./:@+,=-]+$'
+  timeout 2 "${words[0]}" list --names "${connection[@]}" 2>/dev/null | grep -E '^[A-Za-z0-9_./:@+,=-]+$'
 }
 
 _conch() {
-  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]:-} i
+  local words cword
+  _conch_words
+  _conch_replies
+  # Readline replaces only what stands behind the last ':' or '='.
+  local last=${words[cword]} before
+  before=${last%"${last##*[:=]}"}
+  if [[ -n $before && ${COMP_WORDBREAKS:-} == *"${before: -1}"* ]]; then COMPREPLY=("${COMPREPLY[@]#"$before"}"); fi
+}
+
+_conch_replies() {
+  local cur=${words[cword]} prev=${words[cword - 1]} command=${words[1]:-} i
+  if [[ $cur == --*=* ]]; then
+    prev=${cur%%=*}
+    cur=${cur#*=}
+  fi
   COMPREPLY=()
-  if ((COMP_CWORD == 1)); then
+  if ((cword == 1)); then
     COMPREPLY=($(compgen -W 'run status list watch unlock doctor bench help --help --version' -- "$cur"))
     return
   fi
   # Behind -- of run stands a command of its own.
   if [[ $command == run ]]; then
-    for ((i = 2; i < COMP_CWORD; i++)); do
-      if [[ ${COMP_WORDS[i]} == -- ]]; then
-        if ((i + 1 == COMP_CWORD)); then COMPREPLY=($(compgen -c -- "$cur")); else COMPREPLY=($(compgen -f -- "$cur")); fi
+    for ((i = 2; i < cword; i++)); do
+      if [[ ${words[i]} == -- ]]; then
+        if ((i + 1 == cword)); then COMPREPLY=($(compgen -c -- "$cur")); else COMPREPLY=($(compgen -f -- "$cur")); fi
         return
       fi
     done
@@ -46,8 +73,6 @@ _conch() {
   COMPREPLY=($(compgen -W "$options" -- "$cur"))
   if [[ $cur != -* && $command =~ ^(run|status|unlock)$ ]]; then
     COMPREPLY+=($(compgen -W "$(_conch_names)" -- "$cur"))
-    # A colon ends a word of bash's.
-    if declare -F __ltrim_colon_completions >/dev/null; then __ltrim_colon_completions "$cur"; fi
   fi
 }
 
