@@ -1,18 +1,18 @@
--- conch's locks in PostgreSQL. The database's owner or a superuser runs this; a client does so itself where its role may create a schema.
--- Run it again for a newer version: it changes what is there, and takes no lock away.
+-- conch's locks in PostgreSQL. Run this as the database's owner or as a superuser. A client runs it by itself if its role may create schemas.
+-- To upgrade, run the script of the newer version: it changes the existing schema and keeps all locks.
 -- Each other role needs: grant usage on schema conch to ROLE; grant execute on all functions in schema conch to ROLE;
 -- grant select, insert, update, delete on all tables in schema conch to ROLE.
-select pg_catalog.set_config('search_path', '', true);  -- names below mean PostgreSQL's own, whatever others have made in other schemas
+select pg_catalog.set_config('search_path', '', true);  -- names below are PostgreSQL's own, whatever other schemas contain
 
--- Two who find no schema: the second waits here until the first has made everything, or has failed.
+-- If two sessions find no schema, the second waits here until the first has committed or failed.
 do $$ begin
   if pg_catalog.to_regnamespace('conch') is null then create schema conch; end if;
 exception when unique_violation or duplicate_schema then null;
 end $$;
 
--- Everybody runs what is in this schema with rights of their own. So nobody may own something in it, or be able to add to it, but roles that control
--- this session anyway: its own, the database's owner, and superusers. Clients ask the question between the two marks before they run anything of it.
--- Its answer is '' if all is well; else it says what is wrong, and what to do.
+-- All clients run the functions of this schema with their own rights. So only roles that control this session anyway (its own role, the database's
+-- owner, superusers) may own an object in the schema or be able to add one. Clients ask the question between the two marks before they run any of it.
+-- The answer is '' if all is well; otherwise it names the problem and the remedy.
 do $check$ declare wrong text := (
 -- question
 select coalesce((select f.what || ', so others could run code with the rights of all users of conch: ' || x.todo
@@ -60,7 +60,7 @@ begin
   if wrong <> '' then raise exception using errcode = 'CN003', message = wrong; end if;
 end $check$;
 
--- One at a time makes the rest, and nobody can stand in the way who has no rights on this table.
+-- One session at a time runs the rest. A role without rights on this table cannot block it.
 do $$ begin
   if to_regclass('conch.settings') is null then
     create table conch.settings (one boolean primary key check (one), longest_lease bigint not null);  -- in ms, logged

@@ -1,62 +1,62 @@
--- The tables, and what all functions share.
+-- The tables, and the functions that the other files share.
 --
--- Who changes something here: raise conch.version() and schema_version (src/postgresql/schema.hpp). Add a column below its table with `alter table ... add
--- column if not exists ... default ...`. Clients of before use the functions of now, also
--- in a schema that is made anew: one that is to take something else gets another name or other parameters, and the old one stays.
+-- If you change anything here, raise conch.version() and schema_version (src/postgresql/schema.hpp). Add a column below its table with
+-- `alter table ... add column if not exists ... default ...`. Older clients call the functions of a newer schema, even of one that was created from
+-- scratch: give a function with other parameters a new name, or overload it, and keep the old one.
 
--- Unlogged: a grant does not wait for the disk. After a crash of the server, and at a standby that takes over, these tables are empty.
--- Then the row in conch.alive is missing, and nothing is granted before the longest lease of all has passed (conch.quiet).
--- All times are of the server's clock: *_until in ms, -1: none, gone after that millisecond; ends, at, since, quiet_until in microseconds.
+-- Unlogged: a grant does not wait for the disk. After a crash of the server, and on a standby that takes over, these tables are empty.
+-- Then the row in conch.alive is missing, and conch.quiet grants nothing until the longest lease of all has passed.
+-- All times are the server's. *_until is in ms: -1 means none, and the value expires after that millisecond. Others are in microseconds.
 create unlogged table if not exists conch.lock (
   key bytea primary key,                          -- PREFIX{NAME}
-  owner text collate "C",                         -- of a mutex: CLIENT.N, until owner_until
+  owner text collate "C",                         -- of a mutex: CLIENT.N; valid until owner_until
   owner_fence bigint not null default 0,
   claimed boolean not null default false,
   owner_until bigint not null default -1,
-  kind integer not null default 0,                -- of a lock with several owners: the letter, until hash_until
+  kind integer not null default 0,                -- of a lock with several owners: its letter; valid until hash_until
   lim bigint not null default 0,
   used bigint not null default 0,
-  first_end bigint not null default 0,            -- no lease ends before
-  map text collate "C" not null default '',       -- segments, 1 is taken; of a reentrant lock the owner
+  first_end bigint not null default 0,            -- no share expires earlier
+  map text collate "C" not null default '',       -- of a striped_mutex: a digit per segment, 1 if taken; of a reentrant lock: the owner
   limit_set boolean not null default false,
   hash_until bigint not null default -1,
-  waiting boolean not null default false,         -- there is a line, until line_until
+  waiting boolean not null default false,         -- the lock has waiters; valid until line_until
   line_until bigint not null default -1,
-  fence bigint not null default 0,                -- the last one, until fence_until
+  fence bigint not null default 0,                -- the latest; remembered until fence_until
   fence_until bigint not null default -1,
   requests_until bigint not null default -1,
   watchers_until bigint not null default -1,
-  alert_until bigint not null default -1          -- until then whoever frees the lock tells the watchers
+  alert_until bigint not null default -1          -- until then, a release notifies the watchers
 ) with (fillfactor = 50, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 
-create unlogged table if not exists conch.part (  -- the owners of a lock with several
+create unlogged table if not exists conch.part (  -- the owners of a lock with several owners
   key bytea, id text collate "C", weight bigint not null, fence bigint not null, claimed boolean not null, ends bigint not null,
   segment bigint not null, primary key (key, id)
 ) with (fillfactor = 70, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 
 create unlogged table if not exists conch.line (
   key bytea not null, ticket bigint not null, id text collate "C" not null,
-  rest text collate "C" not null                  -- of a permit: ' WEIGHT VISITED', which may be long
+  rest text collate "C" not null                  -- of a permit: ' WEIGHT VISITED'; may be long
 ) with (autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 create index if not exists line_order on conch.line (key, ticket, id);
 create index if not exists line_ids on conch.line (key, id);
 
-create unlogged table if not exists conch.request (  -- to let go, by the fence of the owner that is asked
+create unlogged table if not exists conch.request (  -- a client asks an owner, named by its fence, to release
   key bytea, owner_fence bigint, asker text not null, at bigint not null, primary key (key, owner_fence));
-create unlogged table if not exists conch.watcher (  -- waits until the lock is free
+create unlogged table if not exists conch.watcher (  -- a client waits until the lock is free
   key bytea, at bigint, id text collate "C", primary key (key, at, id));
 
--- Under which key a client listens that could not have its own (conch.hear).
+-- Clients that listen under another key because their own was taken (conch.hear).
 create unlogged table if not exists conch.hearer (client text collate "C" primary key, key bigint not null);
 
 create unlogged table if not exists conch.alive (
   one boolean primary key check (one), since bigint not null, quiet_until bigint not null, longest bigint not null);
-create unlogged table if not exists conch.swept (one boolean primary key check (one), key bytea not null);  -- how far rows were looked through
+create unlogged table if not exists conch.swept (one boolean primary key check (one), key bytea not null);  -- where conch.sweep continues
 insert into conch.settings values (true, 0) on conflict do nothing;
 
 create or replace function conch.version() returns integer language sql immutable as $$ select 3 $$;
 
--- Once in a command, and after its row was locked: now() is when the transaction began.
+-- Call this once per command, after locking the row. now() would be the start of the transaction, before the wait for the row.
 create or replace function conch.now_us() returns bigint language sql volatile as
 $$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $$;
 
@@ -70,10 +70,10 @@ $$ select case when until_ms < 0 then -1 else greatest(until_ms - ms, 0) end $$;
 create or replace function conch.wrong_kind() returns void language plpgsql as
 $$ begin raise exception using errcode = 'CN001', message = 'the name is that of another kind of lock'; end $$;
 
--- How many ms longer nothing may be granted. With the tables the holds of before are lost, but their holders do not know. So the longest lease
--- that anybody ever asked for is written, and waited out. It is on the disk before a lock is granted for so long.
--- No more than that is ever waited for: the clock may have gone back since, or it was ahead when the tables were lost.
--- The row with the longest lease is missing only where somebody has left it out of a copy, or has deleted it: then nothing is known of any hold.
+-- For how many more ms nothing may be granted. If the tables are lost, so are the holds, but their holders do not know it. So conch.settings keeps
+-- the longest lease that any client has asked for, and the server waits for it to pass. It is on disk before a lock is granted for that long.
+-- The wait is never longer than that: the clock may have gone back since, or it was ahead when the tables were lost.
+-- The row in conch.settings is missing only if somebody left it out of a copy or deleted it. Then nothing is known about earlier holds.
 create or replace function conch.quiet(lease bigint, t bigint) returns bigint language plpgsql as $$
 declare a conch.alive;
 begin
@@ -95,9 +95,9 @@ begin
   return greatest((a.quiet_until - t + 999) / 1000, 0);
 end $$;
 
--- A client that listens holds an advisory lock as long as its connection lives. Everybody can see such keys, and can take them: a client whose key
--- is taken listens under another one (conch.hear), and whoever takes the key of a dead client makes it look alive for a claim.
--- The lock is not kept until the end of the transaction: a long line would need too many.
+-- A client that listens holds an advisory lock for as long as its connection lives. Anybody can see and take such a key: a client whose key is taken
+-- listens under another one (conch.hear), and a dead client whose key is taken looks alive for one claim.
+-- The check unlocks the key at once, not at the end of the transaction: a long line would need too many advisory locks.
 create or replace function conch.hears_elsewhere(c text) returns boolean language plpgsql as $$
 declare k bigint;
 begin
@@ -122,7 +122,7 @@ begin
   where k.key = l.key;
 end $$;
 
--- The lock without what has expired. Rows that go with it are deleted, and so the lock's own row says at once that they have gone.
+-- Removes what has expired. If that deletes rows of other tables, it writes the lock's own row at once, so that it does not claim they still exist.
 create or replace function conch.without_expired(l conch.lock, ms bigint) returns conch.lock language plpgsql as $$
 declare gone boolean := false;
 begin
@@ -157,7 +157,7 @@ begin
   return l;
 end $$;
 
--- Looks at some more locks, and deletes those of which nothing is left; not `mine`, of which nothing is there yet.
+-- Checks the next `most` locks and deletes those that are empty; not `mine`, which the caller has just inserted.
 create or replace function conch.sweep(mine bytea, most integer, ms bigint) returns void language plpgsql as $$
 declare l conch.lock; last bytea; seen integer := 0;
 begin
@@ -177,7 +177,7 @@ begin
   update conch.swept set key = case when seen < most then '' else last end;
 end $$;
 
--- The row of a lock, for this transaction alone. Each new name pays for what is left of two others.
+-- Locks the row for this transaction, and inserts it if it is missing. Each new name pays for the sweep of two others.
 create or replace function conch.load(k bytea) returns conch.lock language plpgsql as $$
 declare l conch.lock;
 begin
@@ -210,13 +210,13 @@ begin
   return l;
 end $$;
 
--- Answers the ticket. Followed by conch.keep_line.
+-- Returns the ticket. Call conch.keep_line afterwards.
 create or replace function conch.enqueue(k bytea, id_ text, rest_ text, shown bigint, t bigint) returns bigint language plpgsql as $$
 declare tk bigint := shown; known bigint;
 begin
   select q.ticket into known from conch.line q where q.key = k and q.id = id_ and q.rest = rest_;
   if tk = 0 then
-    if known is not null then return known; end if;  -- the new one would be behind all
+    if known is not null then return known; end if;  -- a new ticket would be last in line
     select greatest(t, max(q.ticket) + 1) into tk from conch.line q where q.key = k;
   end if;
   if known is null then
@@ -250,7 +250,7 @@ begin
   return conch.shorter_line(l);
 end $$;
 
--- `!` taken away, `*` asked to let go, `=` free
+-- `!`: the lock was taken away; `*`: please release it; `=`: it is free
 create or replace function conch.tell(id text, what text, k bytea) returns void language sql as
 $$ select pg_notify(conch.channel(conch.client(id)), what || ' ' || id || ' ' || encode(k, 'hex')) $$;
 
@@ -258,7 +258,7 @@ create or replace function conch.grant(id text, f bigint, t bigint, claim bigint
 $$ select pg_notify(conch.channel(conch.client(id)),
      '+ ' || id || ' ' || f || ' ' || t || ' ' || claim || ' ' || kind || ' ' || segment || ' ' || encode(k, 'hex')) $$;
 
--- The first in line, and those who wait until nobody has it, know the lease of an owner before: when that of the owner of now ends (lua/lib/told.lua).
+-- The first waiters and the watchers know only an earlier owner's lease. These tell them when the current owner's lease ends (lua/lib/told.lua).
 create or replace function conch.tell_end(k bytea, remains bigint, most integer) returns void language sql as $$
   select pg_notify(conch.channel(conch.client(x.id)), '~ ' || x.id || ' ' || remains || ' ' || encode(k, 'hex'))
   from (select q.id from conch.line q where q.key = k order by q.ticket, q.id, q.rest limit most) x

@@ -1,6 +1,6 @@
--- The functions of a mutex. They answer the numbers that lua/*.lua answer (docs/protocol.md); src/memory has the same rules in C++.
+-- The functions of a mutex. They return the same numbers as lua/*.lua (docs/protocol.md); src/memory has the same rules in C++.
 
--- The lock has no owner; whoever gets it is in the row then.
+-- Gives a lock without owner to the next in line. Afterwards the row names the new owner, if there is one.
 create or replace function conch.pass_on(l conch.lock, me text, my_lease bigint, claim bigint, retention bigint, floor bigint, t bigint)
 returns conch.lock language plpgsql as $$
 declare head conch.line;
@@ -24,7 +24,7 @@ begin
   return conch.shorter_line(l);
 end $$;
 
--- Is one of the first `room` in line not there, who may be about to connect again? Not `me`.
+-- Is one of the first `room` waiters, other than `me`, disconnected? It may be about to reconnect.
 create or replace function conch.awaits_any(k bytea, me text, room bigint) returns boolean language sql as
 $$ select exists (select from (select q.id from conch.line q where q.key = k order by q.ticket, q.id, q.rest limit greatest(least(room, 100), 0)) x
                   where x.id is distinct from me and not conch.hears(x.id)) $$;
@@ -33,7 +33,7 @@ create or replace function conch.acquire(k bytea, me text, waits boolean, patien
   shown bigint, not_after bigint) returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; ms bigint; q bigint; remains bigint; was_claim boolean; soon constant bigint := 20;
 begin
-  if not_after = 0 then  -- the usual case: nobody has it, and nobody waits
+  if not_after = 0 then  -- the usual case: no owner, no waiters
     update conch.lock x set owner = me, owner_fence = c.t - 1577836800000000, claimed = false, owner_until = c.t / 1000 + lease,
       fence = c.t - 1577836800000000, fence_until = c.t / 1000 + retention
     from (select conch.now_us() as t, a.quiet_until, a.longest from conch.alive a) c
@@ -114,7 +114,7 @@ begin
   return array[1, l.owner_fence, t];
 end $$;
 
--- All rows first, in one order: two such commands would wait for each other.
+-- Locks all rows first, and in key order: otherwise two such commands could deadlock.
 create or replace function conch.lock_rows(ks bytea[], make boolean) returns void language plpgsql as $$
 declare there bigint;
 begin
@@ -158,13 +158,13 @@ returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; ms bigint; q bigint; mine boolean; floor bigint; remains bigint;
   was_claim boolean; was_first boolean; seen tid; l_until bigint; f bigint; head text; place tid; others boolean; clock bigint; told text;
 begin
-  if not keep and again = '' then  -- the usual cases: it is the owner's, and nobody waits ...
+  if not keep and again = '' then  -- the usual cases: the owner releases, and nobody waits ...
     update conch.lock x set owner_until = -1 from (select conch.now_us() / 1000 as ms) c
     where x.key = k and x.owner = me and x.owner_until >= c.ms and not x.waiting and x.alert_until = -1;
     if found then return array[1]; end if;
     if not patient then
-      -- ... or the first in line hears: the rest of this function, in fewer statements. Whoever changes the line changes the row, too. So what is
-      -- read here still holds when the row is the same.
+      -- ... or the first in line listens: the rest of this function, in fewer statements. Every change of the line also changes the lock's row.
+      -- So what is read here is still true if the row has not changed.
       t := conch.now_us();
       ms := t / 1000;
       select x.ctid, x.owner_fence, x.line_until, greatest(x.owner_fence, case when x.fence_until >= ms then x.fence end), q.id, q.ctid,
@@ -178,7 +178,7 @@ begin
         f := greatest(clock, f + 1);
         update conch.lock x set owner = head, owner_fence = f, claimed = true, owner_until = ms + claim, fence = f,
           fence_until = ms + retention + (f - clock + 999) / 1000, waiting = others, line_until = case when others then l_until else -1 end
-        where x.key = k and (x.ctid = seen) is true  -- not by a scan of ctids: that one takes a row that somebody has changed meanwhile
+        where x.key = k and (x.ctid = seen) is true  -- `is true` avoids a TID scan, which takes a row that has changed meanwhile
         returning pg_notify('conch_' || split_part(head, '.', 1),
           '+ ' || head || ' ' || f || ' ' || t || ' ' || claim || ' 0 0 ' || encode(k, 'hex'))::text into told;
         if found then

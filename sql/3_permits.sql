@@ -1,7 +1,7 @@
 -- Locks with several owners, each with a share of a limit: semaphore (115, s), shared_mutex (114, r), striped_mutex (103, g), reentrant_mutex
--- (101, e). Letters and rules are those of lua/lib/permits.lua.
+-- (101, e). lua/lib/permits.lua has the same letters and rules.
 
--- The lock as one of that kind, without the leases that have expired.
+-- The lock as one of kind `wanted`, without expired shares.
 create or replace function conch.permits(l conch.lock, wanted integer, lim bigint, retention bigint, t bigint) returns conch.lock language plpgsql as $$
 begin
   if l.owner_until <> -1 or (l.hash_until <> -1 and l.kind <> wanted) then perform conch.wrong_kind(); end if;
@@ -21,7 +21,7 @@ end $$;
 create or replace function conch.mark(map text, segment bigint, taken text) returns text language sql immutable as
 $$ select case when segment = 0 then map else overlay(map placing taken from segment::int for 1) end $$;
 
--- After a change of `used`: with nothing taken and no limit set, nothing is left.
+-- Call this after a change of `used`. A lock with nothing taken and no limit set is removed.
 create or replace function conch.note_used(l conch.lock, retention bigint, t bigint) returns conch.lock language plpgsql as $$
 begin
   if l.used = 0 and not l.limit_set then
@@ -78,7 +78,7 @@ begin
   return conch.live(conch.note_used(l, retention, t), lease, t);
 end $$;
 
--- The segment for such an owner, 0 where there are none; null: it does not fit. `unwanted`: segments, as ',3,7,', or the owner of a reentrant lock.
+-- Returns the segment (0 for kinds without segments), or null if it does not fit. `unwanted`: segments, as ',3,7,', or the owner of a reentrant lock.
 create or replace function conch.fit(l conch.lock, size bigint, unwanted text, start bigint) returns bigint language plpgsql as $$
 declare refused bigint[]; free bytea; s bigint;
 begin
@@ -100,9 +100,9 @@ do $$ begin
   end if;
 end $$;
 
--- Lets in those in line who fit. `who` is the asker, who is told by the answer; '': nobody. In the order of the line the first that does not fit
--- stops it; with segments, and where permits belong to one owner, it is passed over. A patient one lets nobody in while one of those for whom there
--- may be room is not there (`absent`).
+-- Admits the waiters that fit. `who` is the asker, which learns the result from the answer instead of a push; '' if there is none.
+-- The first waiter that does not fit blocks those behind it; with segments, and for a reentrant lock, it is skipped.
+-- If `patient`, admits nobody while a waiter for whom there may be room is disconnected (`absent`).
 create or replace function conch.let_in(l conch.lock, who text, me text, patient boolean, my_lease bigint, floor bigint, claim bigint, retention bigint,
   t bigint) returns conch.let_in language plpgsql as $$
 declare q record; s bigint; size bigint; f bigint := floor; ready boolean := false; r conch.let_in; in_order boolean := l.kind in (114, 115);
@@ -152,7 +152,7 @@ begin
   return r;
 end $$;
 
--- A head that is too large to be admitted gets no push, so nobody would see that it is dead.
+-- Removes dead waiters from the head of the line. One that is too large to be admitted gets no push, so nothing else would notice that it is dead.
 create or replace function conch.drop_dead(l conch.lock, me text, rest_ text) returns conch.lock language plpgsql as $$
 declare q record;
 begin

@@ -1,6 +1,6 @@
--- The functions for operators: who has a lock, taking it away, asking for it, waiting until it is free.
+-- The functions for operators: show the owners of a lock, take it away, ask for it, wait until it is free.
 
--- By fence; of a lock with more than 1000 owners none.
+-- The owners in the order of their fences; none if there are more than 1000.
 create or replace function conch.owners(l conch.lock, t bigint) returns setof conch.part language sql stable as $$
   select (l).key, (l).owner, 1::bigint, (l).owner_fence, (l).claimed, (l).owner_until * 1000, 0::bigint
     where (l).hash_until < t / 1000 and (l).owner_until >= t / 1000
@@ -9,7 +9,7 @@ create or replace function conch.owners(l conch.lock, t bigint) returns setof co
      and (select count(*) from conch.part x where x.key = (l).key) <= 1000 order by p.fence)
 $$;
 
--- ms; a mutex' lease ends at a whole ms.
+-- In ms. The lease of a mutex ends at a whole ms.
 create or replace function conch.owner_left(p conch.part, t bigint, several boolean) returns bigint language sql immutable as
 $$ select case when several then (p.ends - t + 999) / 1000 else greatest(p.ends / 1000 - t / 1000, 0) end $$;
 
@@ -45,7 +45,7 @@ begin
   return array[t, w, count_, taken, case when several then l.lim else 1 end, case when several then l.kind else 0 end] || r || asked;
 end $$;
 
--- `everyone`: from all of its owners; else from the one with that fence.
+-- Takes the lock from all owners (`everyone`), or from the one with fence `f`.
 create or replace function conch.force(k bytea, claim bigint, retention bigint, everyone boolean, f bigint) returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; r conch.let_in; p conch.part; n bigint := 0; last bigint := 0; is_owned boolean;
 begin
@@ -80,7 +80,7 @@ begin
   return case when r.others > 0 then array[n, t, l.waiting::int, l.kind, l.lim] else array[n, t] end;
 end $$;
 
--- As programs of version 0.2.0 prepare it when they connect: no fence is 0, and 0 means all owners.
+-- For programs of version 0.2.0, which prepare this when they connect. No fence is 0, so 0 means all owners.
 create or replace function conch.force(k bytea, claim bigint, retention bigint, f bigint) returns bigint[] language plpgsql as
 $$ begin return conch.force(k, claim, retention, f = 0, f); end $$;
 
@@ -102,7 +102,7 @@ begin
   return array[n, t];
 end $$;
 
-create or replace function conch.ask(k bytea, f bigint, asker_ text) returns bigint[] language plpgsql as  -- as above
+create or replace function conch.ask(k bytea, f bigint, asker_ text) returns bigint[] language plpgsql as  -- for 0.2.0, as above
 $$ begin return conch.ask(k, f = 0, f, asker_); end $$;
 
 create or replace function conch.asked(k bytea, f bigint) returns bigint[] language sql as $$
@@ -125,7 +125,7 @@ begin
   end loop;
   if n = 0 and not many and remains = 0 then
     if me = '' then l.alert_until := ms; end if;
-    l := conch.tell_freed(l);  -- a lease that has ended told nobody: who finds out tells the others
+    l := conch.tell_freed(l);  -- an expiry notifies nobody, so the first client that notices it notifies the others
     perform conch.put(l);
     return array[1, 0, t];
   end if;

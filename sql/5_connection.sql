@@ -1,4 +1,4 @@
--- What a client says about its connection.
+-- A client's own connection: it registers, listens, and ends an earlier one.
 
 create or replace function conch.microseconds(moment timestamptz) returns text language sql immutable as
 $$ select (extract(epoch from moment) * 1000000)::bigint::text $$;
@@ -11,13 +11,13 @@ begin
   server_us := conch.now_us();
   perform conch.quiet(0, server_us);
   if not exists (select from conch.settings) then insert into conch.settings select true, a.longest from conch.alive a on conflict do nothing; end if;
-  -- Another run: the connections of all clients have ended, or the tables are empty.
+  -- `run` changes when the connections of all clients have ended or the tables were emptied.
   select a.since || '.' || conch.microseconds(pg_postmaster_start_time()) into run from conch.alive a;
   select conch.microseconds(a.backend_start) into started from pg_stat_get_activity(pg_backend_pid()) a;
 end $$;
 
--- Its own key may be taken: by its earlier connection, which has not ended yet, by one who looks whether it hears, or by a stranger. Nobody is waited
--- for. Rows of clients that have gone are deleted on the way.
+-- The client's own key may be taken: by its earlier connection, which has not ended yet, by conch.hears in another session, or by a stranger. It does
+-- not wait for them but takes another key. On the way it deletes the rows of clients that are gone.
 create or replace function conch.hear(client text) returns bigint[] language plpgsql as $$
 declare k bigint := conch.key_of(client); h conch.hearer;
 begin
@@ -45,7 +45,7 @@ end $$;
 create or replace function conch.proves(client text) returns bigint[] language sql as
 $$ select array[count(*)] from pg_listening_channels() c where c = conch.channel(client) $$;
 
--- Ends an earlier connection of the same client, and waits for its end: what was sent on it is carried out before, or never.
+-- Ends an earlier connection of the same client and waits for its end: whatever was sent on it has been executed by then, or never will be.
 create or replace function conch.end_connection(process bigint, began text) returns bigint[] language plpgsql as $$
 begin
   if process > 2147483647 then return array[0]; end if;

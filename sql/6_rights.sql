@@ -1,5 +1,5 @@
--- Roles that have the rights of an earlier version get those that this one has in addition: for tables that are new, and where a database's default
--- privileges say nothing of functions.
+-- An upgrade grants roles with the rights of the earlier version the same rights on new tables and functions, because the database's default
+-- privileges may not include them.
 do $$ declare g record; begin
   for g in
     select 'grant ' || a.privilege_type || ' on ' || t.oid::regclass as rights, a.grantee
