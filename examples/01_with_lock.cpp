@@ -1,6 +1,6 @@
-// A mutex that lives on the server, and the short way to use it: with_lock.
+// A mutex that the server keeps, and the shortest way to use it: with_lock.
 //
-//   example_01_with_lock [URL]        default: $CONCH_URL (the place for a password), else memory://
+//   example_01_with_lock [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -18,47 +18,47 @@ struct shop {
   int sold = 0;
 };
 
-// Looks, takes its time, writes: without the lock, several buyers would get the same phone.
-asio::awaitable<void> buy(conch::mutex stock, shop& at) {
+// Reads, waits, writes. Without the lock, several buyers would get the same phone.
+asio::awaitable<void> buy(conch::mutex stock, shop& store) {
   auto sell = [&](conch::hold& lock) -> asio::awaitable<bool> {
-    int const seen = at.phones;
+    int const left = store.phones;
     asio::steady_timer pause{co_await asio::this_coro::executor, 1ms};
     co_await pause.async_wait(asio::use_awaitable);
-    if (seen == 0 || !lock.valid()) {
+    if (left == 0 || !lock.valid()) {
       co_return false;
     }
-    at.phones = seen - 1;
+    store.phones = left - 1;
     co_return true;
   };
-  bool const bought = co_await conch::with_lock(stock, sell);  // gives the lock back in any case
-  at.sold += bought ? 1 : 0;
+  bool const bought = co_await conch::with_lock(stock, sell);  // releases the lock, also after an exception
+  store.sold += bought ? 1 : 0;
 }
 
 int main(int argc, char** argv) try {
-  char const* const set = std::getenv("CONCH_URL");
-  char const* const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  char const* const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
 
   asio::io_context ctx;
   conch::client client{ctx.get_executor(), url};
   conch::mutex const stock{client, "example:stock"};
 
-  shop corner;
+  shop store;
   constexpr int buyers = 25;
-  int gone = 0;
+  int finished = 0;
   int failures = 0;
-  auto leave = [&](std::exception_ptr failure) {
+  auto on_done = [&](std::exception_ptr failure) {
     failures += failure != nullptr ? 1 : 0;
-    if (++gone == buyers) {
-      client.async_close(1s, [](conch::error_code) {});  // nothing is left to do for ctx
+    if (++finished == buyers) {
+      client.async_close(1s, [](conch::error_code) {});  // lets ctx.run() return
     }
   };
   for (int buyer = 0; buyer < buyers; ++buyer) {
-    asio::co_spawn(ctx, buy(stock, corner), leave);
+    asio::co_spawn(ctx, buy(stock, store), on_done);
   }
   ctx.run();
 
-  std::cout << buyers << " buyers, 10 phones: " << corner.sold << " sold, " << corner.phones << " left, " << failures << " failures\n";
-  return corner.sold == 10 && corner.phones == 0 && failures == 0 ? 0 : 1;
+  std::cout << buyers << " buyers, 10 phones: " << store.sold << " sold, " << store.phones << " left, " << failures << " failures\n";
+  return store.sold == 10 && store.phones == 0 && failures == 0 ? 0 : 1;
 } catch (std::exception const& error) {
   std::cerr << error.what() << '\n';
   return 1;

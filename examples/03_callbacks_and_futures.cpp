@@ -1,6 +1,6 @@
-// Without coroutines: every async_ function takes a callback or asio::use_future as well.
+// Without coroutines: every async_ function also takes a callback or asio::use_future.
 //
-//   example_03_callbacks_and_futures [URL]        default: $CONCH_URL (the place for a password), else memory://
+//   example_03_callbacks_and_futures [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -16,7 +16,7 @@
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
-// Callbacks run in the thread of the io_context. The hold travels from one to the next.
+// Callbacks run in the thread that runs the io_context. Each passes the hold to the next.
 void count_down(conch::mutex lock, int rounds, std::promise<int> done) {
   auto granted = [lock, rounds, done = std::move(done)](conch::error_code error, conch::hold held) mutable {
     if (error) {
@@ -31,14 +31,14 @@ void count_down(conch::mutex lock, int rounds, std::promise<int> done) {
         count_down(std::move(lock), rounds - 1, std::move(done));
       }
     };
-    held.async_release(std::move(released));  // `held` may go out of scope meanwhile
+    held.async_release(std::move(released));  // `held` may go out of scope before `released` runs
   };
   lock.async_acquire(std::move(granted));
 }
 
 int main(int argc, char** argv) {
-  char const* const set = std::getenv("CONCH_URL");
-  char const* const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  char const* const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
 
   asio::io_context ctx;
   auto work = asio::make_work_guard(ctx);
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     count_down(lock, 3, std::move(promise));
     int const last = counted.get();
 
-    // Futures: for code that has a thread to wait in, but not one that runs the io_context.
+    // get() blocks the thread, so never call it in a thread that runs the io_context.
     std::future<conch::hold> waiting = lock.async_acquire({.wait = 5s}, asio::use_future);
     conch::hold held = waiting.get();  // throws boost::system::system_error
     std::cout << "future: granted with fence " << held.fence() << '\n';

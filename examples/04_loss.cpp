@@ -1,6 +1,6 @@
-// What happens when a lock is lost: its holder is told, and the code under with_lock is cancelled.
+// What happens when a lock is lost: with_lock cancels its body and throws errc::lost.
 //
-//   example_04_loss [URL]        default: $CONCH_URL (the place for a password), else memory://
+//   example_04_loss [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -16,61 +16,61 @@
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
-// What an operator might do to a lock that seems stuck: `redis-cli DEL conch:{example:loss}`.
+// What somebody might do to a lock that seems stuck: `redis-cli DEL conch:{example:loss}`.
 void delete_the_lock(std::string const& url) {
   std::string const scheme = "redis://";
   auto const colon = url.rfind(':');
   if (!url.starts_with(scheme) || colon < scheme.size() || url.find('@') != url.npos) {
-    return;  // then max_hold, below, ends the hold
+    return;  // not a plain Redis: max_hold, below, ends the hold instead
   }
   auto const host = url.substr(scheme.size(), colon - scheme.size());
   asio::ip::tcp::iostream redis{host, url.substr(colon + 1, url.find('/', colon) - colon - 1)};
   redis << "DEL conch:{example:loss}\r\n" << std::flush;
   std::string answer;
   std::getline(redis, answer);
-  std::cout << "somebody deletes the lock: " << answer << '\n';
+  std::cout << "the lock's key was deleted: " << answer << '\n';
 }
 
 asio::awaitable<bool> work(conch::client& client, std::string const& url) {
-  // Nobody may hold this lock for longer than 2 s, not even a living holder.
+  // No hold of this lock lasts longer than 2 s, even if its holder is alive and renews it.
   conch::mutex lock{client, "example:loss", {.max_hold = 2s}};
   bool cancelled = false;
   auto body = [&](conch::hold& held) -> asio::awaitable<void> {
     std::cout << "granted with fence " << held.fence() << '\n';
     delete_the_lock(url);
-    asio::steady_timer endless{co_await asio::this_coro::executor, 1h};
-    auto result = co_await endless.async_wait(asio::as_tuple(asio::use_awaitable));
+    asio::steady_timer forever{co_await asio::this_coro::executor, 1h};
+    auto result = co_await forever.async_wait(asio::as_tuple(asio::use_awaitable));
     cancelled = std::get<0>(result) == asio::error::operation_aborted && !held.valid();
-    std::cout << "the body is cancelled, the hold is not valid any more\n";
+    std::cout << "the body was cancelled: the hold is no longer valid\n";
   };
-  bool told = false;
+  bool reported = false;
   try {
     co_await conch::with_lock(lock, body);
   } catch (boost::system::system_error const& error) {
-    // cppcheck-suppress incorrectLogicOperator ; an error belongs to a condition as well: both are true of one code
-    told = error.code() == conch::errc::lost && error.code() == conch::condition::not_mine;
-    std::cout << "with_lock throws: " << error.what() << '\n';
+    // cppcheck-suppress incorrectLogicOperator ; one code equals both an error and a condition
+    reported = error.code() == conch::errc::lost && error.code() == conch::condition::not_mine;
+    std::cout << "with_lock threw: " << error.what() << '\n';
   }
-  conch::hold next = co_await lock.async_acquire();  // the lock itself is as good as new
-  co_return (cancelled && told && next.valid());
+  conch::hold next = co_await lock.async_acquire();  // a loss ends one hold; the lock can be acquired again
+  co_return (cancelled && reported && next.valid());
 }
 
 int main(int argc, char** argv) try {
-  char const* const set = std::getenv("CONCH_URL");
-  std::string const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  std::string const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
   asio::io_context ctx;
   conch::client client{ctx.get_executor(), {.url = url, .lease = 1s, .claim = 1s, .command_timeout = 300ms}};
-  bool seen = false;
+  bool ok = false;
   auto finish = [&](std::exception_ptr failure, bool as_expected) {
     if (failure) {
       std::rethrow_exception(failure);
     }
-    seen = as_expected;
+    ok = as_expected;
     client.async_close(1s, [](conch::error_code) {});
   };
   asio::co_spawn(ctx, work(client, url), finish);
   ctx.run();
-  return seen ? 0 : 1;
+  return ok ? 0 : 1;
 } catch (std::exception const& error) {
   std::cerr << error.what() << '\n';
   return 1;

@@ -1,6 +1,6 @@
-// A semaphore: at most three at a time, however many processes ask; a backup takes all three.
+// A semaphore: at most three connections at a time over all processes. Every tenth task is a backup that takes all three.
 //
-//   example_06_semaphore [URL]        default: $CONCH_URL (the place for a password), else memory://
+//   example_06_semaphore [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -17,22 +17,22 @@ using namespace std::chrono_literals;
 
 struct database {
   std::uint32_t in_use = 0;
-  std::uint32_t most = 0;
+  std::uint32_t peak = 0;
 };
 
-asio::awaitable<void> query(conch::semaphore connections, std::uint32_t how_many, database& at) {
+asio::awaitable<void> query(conch::semaphore connections, std::uint32_t how_many, database& db) {
   conch::hold permit = co_await connections.async_acquire(how_many);
-  at.in_use += how_many;
-  at.most = std::max(at.most, at.in_use);
+  db.in_use += how_many;
+  db.peak = std::max(db.peak, db.in_use);
   asio::steady_timer work{co_await asio::this_coro::executor, 2ms};
   co_await work.async_wait(asio::use_awaitable);
-  at.in_use -= how_many;
-  co_await permit.async_release();  // or leave it to the destructor
+  db.in_use -= how_many;
+  co_await permit.async_release();  // optional: the destructor does it, too
 }
 
 int main(int argc, char** argv) try {
-  char const* const set = std::getenv("CONCH_URL");
-  char const* const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  char const* const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
 
   asio::io_context ctx;
   conch::client client{ctx.get_executor(), url};
@@ -40,22 +40,22 @@ int main(int argc, char** argv) try {
 
   database orders;
   constexpr int tasks = 20;
-  int ended = 0;
+  int finished = 0;
   int failures = 0;
-  auto leave = [&](std::exception_ptr failure) {
+  auto on_done = [&](std::exception_ptr failure) {
     failures += failure != nullptr ? 1 : 0;
-    if (++ended == tasks) {
+    if (++finished == tasks) {
       client.async_close(1s, [](conch::error_code) {});
     }
   };
   for (int task = 0; task < tasks; ++task) {
-    // Every tenth wants all of them at once, and is not overtaken for ever by those that want one.
-    asio::co_spawn(ctx, query(connections, task % 10 == 0 ? 3 : 1, orders), leave);
+    // The queue is fair: tasks that need one permit do not starve a backup that needs all three.
+    asio::co_spawn(ctx, query(connections, task % 10 == 0 ? 3 : 1, orders), on_done);
   }
   ctx.run();
 
-  std::cout << ended << " tasks, at most " << orders.most << " connections at a time\n";
-  return failures == 0 && orders.most == 3 ? 0 : 1;
+  std::cout << finished << " tasks, at most " << orders.peak << " connections at a time\n";
+  return failures == 0 && orders.peak == 3 ? 0 : 1;
 } catch (std::exception const& error) {
   std::cerr << error.what() << '\n';
   return 1;

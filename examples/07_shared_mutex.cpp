@@ -1,6 +1,6 @@
-// A shared mutex: readers together, a writer alone, everybody in the order of asking.
+// A shared mutex: readers share it, a writer has it alone, and both are served in the order of their requests.
 //
-//   example_07_shared_mutex [URL]        default: $CONCH_URL (the place for a password), else memory://
+//   example_07_shared_mutex [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -44,41 +44,41 @@ asio::awaitable<void> write(conch::shared_mutex lock, price_list& list) {
   co_await writing.async_release();
 }
 
-// Chosen with `if`: g++ 12 destroys the hold twice that comes out of `writes ? co_await ... : co_await ...`.
+// `if` instead of `writes ? co_await ... : co_await ...`: there g++ 12 destroys the hold twice.
 asio::awaitable<conch::hold> acquire(conch::shared_mutex lock, bool writes) {
   if (writes) co_return co_await lock.async_acquire();
   co_return co_await lock.async_acquire_shared();
 }
 
-// Looks at the prices, and writes them down anew only if it must.
+// Takes the lock for reading or for writing: both give a conch::hold.
 asio::awaitable<void> audit(conch::shared_mutex lock, price_list& list, bool corrects) {
-  conch::hold in = co_await acquire(lock, corrects);
+  conch::hold held = co_await acquire(lock, corrects);
   if (corrects) {
     list.torn = list.torn || list.writing || list.readers != 0;
     ++list.version;
   }
-  co_await in.async_release();
+  co_await held.async_release();
 }
 
 int main(int argc, char** argv) try {
-  char const* const set = std::getenv("CONCH_URL");
-  char const* const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  char const* const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
 
   asio::io_context ctx;
   conch::client client{ctx.get_executor(), url};
   conch::shared_mutex const prices{client, "example:prices"};
 
   price_list list;
-  int ended = 0;
+  int finished = 0;
   int failures = 0;
-  auto leave = [&](std::exception_ptr failure) {
+  auto on_done = [&](std::exception_ptr failure) {
     failures += failure != nullptr ? 1 : 0;
-    if (++ended == 26) client.async_close(1s, [](conch::error_code) {});
+    if (++finished == 26) client.async_close(1s, [](conch::error_code) {});
   };
   for (int task = 0; task < 24; ++task) {
-    asio::co_spawn(ctx, task % 8 == 7 ? write(prices, list) : read(prices, list), leave);
+    asio::co_spawn(ctx, task % 8 == 7 ? write(prices, list) : read(prices, list), on_done);
   }
-  for (bool const corrects : {false, true}) asio::co_spawn(ctx, audit(prices, list, corrects), leave);
+  for (bool const corrects : {false, true}) asio::co_spawn(ctx, audit(prices, list, corrects), on_done);
   ctx.run();
 
   std::cout << "version " << list.version << ", up to " << list.most_readers << " readers together\n";

@@ -1,6 +1,6 @@
-// A reentrant mutex: what is called under the lock may take the lock itself, for the same owner.
+// A reentrant mutex: a function that is called under the lock may acquire it again for the same owner.
 //
-//   example_09_reentrant_mutex [URL]        default: $CONCH_URL (the place for a password), else memory://
+//   example_09_reentrant_mutex [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -16,11 +16,11 @@ struct account {
   int balance = 100;
 };
 
-// Takes the lock, whoever calls it. A coroutine has no identity of its own: the owner is handed on.
-asio::awaitable<void> withdraw(conch::reentrant_mutex lock, conch::owner who, account& from, int sum) {
-  conch::reentrant_hold held = co_await lock.async_acquire(who);
+// Acquires the lock even if the caller holds it. A coroutine has no identity, so the caller passes the owner.
+asio::awaitable<void> withdraw(conch::reentrant_mutex lock, conch::owner owner, account& from, int sum) {
+  conch::reentrant_hold held = co_await lock.async_acquire(owner);
   from.balance -= sum;
-  std::cout << "took " << sum << " at depth " << held.depth() << '\n';
+  std::cout << "withdrew " << sum << " at depth " << held.depth() << '\n';
 }
 
 asio::awaitable<bool> pay_with_fee(conch::client& client, account& mine) {
@@ -28,34 +28,34 @@ asio::awaitable<bool> pay_with_fee(conch::client& client, account& mine) {
   conch::owner const me;
   conch::reentrant_hold held = co_await lock.async_acquire(me);
   auto const scripts = client.stats().scripts;
-  co_await withdraw(lock, me, mine, 30);  // nested: no message, and no deadlock
+  co_await withdraw(lock, me, mine, 30);  // nested: no round trip, no deadlock
   co_await withdraw(lock, me, mine, 1);
-  bool const silent = client.stats().scripts == scripts;
+  bool const no_round_trip = client.stats().scripts == scripts;
 
-  conch::owner const somebody;
-  conch::reentrant_hold theirs = co_await lock.async_try_acquire(somebody);
-  std::cout << "somebody else: " << (theirs ? "granted?!" : "busy") << '\n';
+  conch::owner const another;
+  conch::reentrant_hold theirs = co_await lock.async_try_acquire(another);
+  std::cout << "another owner: " << (theirs ? "granted?!" : "busy") << '\n';
   co_await held.async_release();
-  theirs = co_await lock.async_try_acquire(somebody);
-  co_return (silent && theirs.valid() && mine.balance == 69);
+  theirs = co_await lock.async_try_acquire(another);
+  co_return (no_round_trip && theirs.valid() && mine.balance == 69);
 }
 
 int main(int argc, char** argv) try {
-  char const* const set = std::getenv("CONCH_URL");
-  char const* const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  char const* const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
 
   asio::io_context ctx;
   conch::client client{ctx.get_executor(), url};
   account mine;
-  bool seen = false;
+  bool ok = false;
   auto finish = [&](std::exception_ptr failure, bool as_expected) {
     if (failure) std::rethrow_exception(failure);
-    seen = as_expected;
+    ok = as_expected;
     client.async_close(1s, [](conch::error_code) {});
   };
   asio::co_spawn(ctx, pay_with_fee(client, mine), finish);
   ctx.run();
-  return seen ? 0 : 1;
+  return ok ? 0 : 1;
 } catch (std::exception const& error) {
   std::cerr << error.what() << '\n';
   return 1;

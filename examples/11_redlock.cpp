@@ -1,4 +1,4 @@
-// One lock over several servers that know nothing of each other: a majority of them decides.
+// One lock over several independent servers: a majority of them decides.
 //
 //   example_11_redlock [URL...]        default: three servers in memory
 
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 asio::awaitable<bool> pay_out(conch::client& client) {
   conch::mutex account{client, "example:account"};
   conch::hold h = co_await account.async_acquire();
-  // Whoever guards the money refuses a token smaller than the greatest it has seen.
+  // Send the token along: the resource refuses a token smaller than the greatest that it has seen.
   std::cout << "paid out with token " << h.fence() << '\n';
   bool const was_held = co_await h.async_release();
   for (auto const& server : client.stats().servers) {
@@ -33,7 +33,7 @@ int main(int argc, char** argv) try {
   if (settings.quorum.servers.empty() || settings.quorum.servers.front() == "memory://") {
     settings.quorum.servers = {"memory://a", "memory://b", "memory://c"};
   }
-  // Where all servers are Redis: settings.url = "redlock://10.0.0.1,10.0.0.2,10.0.0.3";
+  // Shorter, if all servers are Redis: settings.url = "redlock://10.0.0.1,10.0.0.2,10.0.0.3";
 
   asio::io_context ctx;
   conch::client client{ctx.get_executor(), settings};

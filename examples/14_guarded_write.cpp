@@ -1,9 +1,9 @@
-// A guarded write: resource and lock share a Redis server, which checks the owner and writes in one step. A holder that comes too late
-// writes nothing, whatever it believes.
+// A guarded write: the resource and the lock are on one Redis server, which checks the owner and writes in one step. So a holder that
+// has lost the lock changes nothing, even if it does not know of the loss.
 //
-//   example_14_guarded_write [URL]        default: $CONCH_URL (the place for a password), else memory://
+//   example_14_guarded_write [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 //
-// The connection for the writes is the program's own. This one is as small as it can be; use the client of Redis that you have.
+// The writes use a connection of the program, not conch's. This one is minimal; use your own Redis client.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 struct redis {
   asio::ip::tcp::iostream stream;
 
-  // The answer's first line: +OK, -NOTOWNER ...
+  // Returns the first line of the answer: +OK, -NOTOWNER ...
   std::string send(std::vector<std::string> const& words) {
     stream << '*' << words.size() << "\r\n";
     for (std::string const& word : words) {
@@ -37,24 +37,24 @@ struct redis {
 
 asio::awaitable<bool> work(conch::client& one, conch::client& two, redis& store) {
   conch::mutex lock{one, "example:stock"};
-  conch::mutex same{two, "example:stock"};
-  std::string const stock = "stock:{example:stock}";  // the hash tag is for a Cluster only
+  conch::mutex same_lock{two, "example:stock"};
+  std::string const stock = "stock:{example:stock}";  // {...}: a Cluster needs both keys in one slot
 
   conch::hold slow = co_await lock.async_acquire();
   conch::write_guard const guard = slow.guard();
   std::string const first = store.send(conch::guarded_set(guard, stock, "10"));
   std::cout << "written under the lock: " << first << '\n';
 
-  // ... and now its process stands still. Here somebody takes the lock away meanwhile.
-  co_await same.async_force_release();
-  conch::hold next = co_await same.async_acquire();
+  // The first holder hangs, and an operator takes the lock away. The second client gets it.
+  co_await same_lock.async_force_release();
+  conch::hold next = co_await same_lock.async_acquire();
   std::string const second = store.send(conch::guarded_set(next.guard(), stock, "9"));
   std::cout << "written by the next holder: " << second << '\n';
 
   std::string const late = store.send(conch::guarded_set(guard, stock, "11"));
   std::cout << "written too late: " << late << '\n';
 
-  // More than one command: a script that begins with the prelude. It shows both sides of a transfer, or none.
+  // For more than one command, begin a script with the prelude. It does both commands or none.
   std::string const script = std::string{conch::guard_prelude()} + R"(
     if not conch_is_owner(KEYS[1], ARGV[1]) then return redis.error_reply('TOOLATE') end
     redis.call('INCRBY', KEYS[2], -ARGV[2])
@@ -66,12 +66,12 @@ asio::awaitable<bool> work(conch::client& one, conch::client& two, redis& store)
 }
 
 int main(int argc, char** argv) try {
-  char const* const set = std::getenv("CONCH_URL");
-  std::string const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  std::string const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
   std::string const scheme = "redis://";
   auto const colon = url.rfind(':');
   if (!url.starts_with(scheme) || colon < scheme.size() || url.find('@') != url.npos) {
-    std::cout << "there is nothing to guard: give redis://HOST:PORT\n";
+    std::cout << "nothing to do: a guarded write needs redis://HOST:PORT\n";
     return 0;
   }
   redis store{asio::ip::tcp::iostream{url.substr(scheme.size(), colon - scheme.size()), url.substr(colon + 1, url.find('/', colon) - colon - 1)}};
@@ -80,15 +80,15 @@ int main(int argc, char** argv) try {
   asio::io_context ctx;
   conch::client one{ctx.get_executor(), url};
   conch::client two{ctx.get_executor(), url};
-  bool seen = false;
+  bool ok = false;
   auto finish = [&](std::exception_ptr failure, bool as_expected) {
-    seen = failure == nullptr && as_expected;
+    ok = failure == nullptr && as_expected;
     one.async_close(1s, [](conch::error_code) {});
     two.async_close(1s, [](conch::error_code) {});
   };
   asio::co_spawn(ctx, work(one, two, store), finish);
   ctx.run();
-  return seen ? 0 : 1;
+  return ok ? 0 : 1;
 } catch (std::exception const& error) {
   std::cerr << error.what() << '\n';
   return 1;

@@ -1,10 +1,10 @@
-// Leader election: a body that runs in one process at a time. It is cancelled when the lock is lost; then another process leads.
+// Leader election: lead() runs in one process at a time. If the leader loses the lock, lead() is cancelled and another process leads.
 //
 //   example_15_leader [URL]                  two candidates in one process: the first hands over to the second
-//   example_15_leader URL NAME [LEASE_MS]    one candidate, until SIGTERM or SIGINT; at SIGUSR1, and when
-//                                            another client asks for the office, it steps down and campaigns again
+//   example_15_leader URL NAME [LEASE_MS]    one candidate, until SIGTERM or SIGINT; after SIGUSR1, or when another client
+//                                            requests the lock, it steps down and campaigns again
 //
-// The default of URL is $CONCH_URL (the place for a password), else memory://.
+// Default of URL: $CONCH_URL (use it if the URL has a password), else memory://.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -41,26 +41,26 @@ class candidate {
     };
     asio::co_spawn(request_.get_executor(), campaign(), asio::bind_cancellation_slot(stop_.slot(), end));
   }
-  // Ends the campaign. The office has been given back when on_end is called.
+  // Ends the campaign. on_end is called after the lock was released.
   void stop() { stop_.emit(asio::cancellation_type::terminal); }
-  // Ends the present term, if there is one.
+  // Ends the current term, if this candidate leads.
   void step_down() { request_.cancel(); }
 
  private:
-  // The work of a leader. It ends by itself, by a loss of the lock, or with the campaign.
+  // The leader's work. It ends when it steps down, loses the lock, or the campaign ends.
   asio::awaitable<void> lead(conch::hold& office) {
     std::int64_t const fence = office.fence();
-    say("leads with fence " + std::to_string(fence));  // send it with everything that the leader orders
+    say("leads with fence " + std::to_string(fence));  // send it with every order of the leader
     on_lead();
     request_.expires_at(asio::steady_timer::time_point::max());
     office.async_requested([this](conch::error_code ec) {
-      if (!ec) step_down();  // another program asks for the office, as before a restart
+      if (!ec) step_down();  // another client requests the lock, for example before a restart
     });
     co_await request_.async_wait(asio::as_tuple(asio::use_awaitable));
     say(office.valid() ? "steps down" : "has lost the office");
   }
 
-  // All that an election needs on top of with_lock: campaign again, whatever ended the term.
+  // All that an election adds to with_lock: campaign again, whatever ended the term.
   asio::awaitable<void> campaign() {
     auto term = [this](conch::hold& office) { return lead(office); };
     for (;;) {
@@ -73,12 +73,12 @@ class candidate {
       }
       if (why) say("campaigns again: " + why.message());
       bool const at_once = !why || why == conch::errc::lost;
-      pause_.expires_after(at_once ? 0s : 1s);  // the server refuses something: that may last
+      pause_.expires_after(at_once ? 0s : 1s);  // the server refused: do not retry at full speed
       co_await pause_.async_wait(asio::use_awaitable);
     }
   }
 
-  // The clock is the same in all processes of a machine.
+  // All processes of a machine share this clock, so their lines can be compared.
   void say(std::string const& what) const {
     std::cout << name_ << ' ' << what << ", at " << conch::clock::now().time_since_epoch().count() << std::endl;
   }
@@ -91,7 +91,7 @@ class candidate {
   std::string name_;
 };
 
-// Each hands over as often as it leads, until both have led.
+// Each leader steps down until both candidates have led.
 bool hand_over(std::string const& url) {
   asio::io_context ctx;
   candidate first{ctx, {.url = url}, "first"};
@@ -99,11 +99,11 @@ bool hand_over(std::string const& url) {
   bool first_led = false;
   bool second_led = false;
   int ended = 0;
-  auto led = [&](candidate& who, bool& its) {
-    its = true;
+  auto led = [&](candidate& leader, bool& has_led) {
+    has_led = true;
     auto next = [&] {
       if (!first_led || !second_led) {
-        who.step_down();
+        leader.step_down();
         return;
       }
       first.stop();
@@ -143,8 +143,8 @@ void run_candidate(std::string const& url, std::string const& name, std::chrono:
 }
 
 int main(int argc, char** argv) try {
-  char const* const set = std::getenv("CONCH_URL");
-  char const* const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  char const* const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
   if (argc > 2) {
     run_candidate(url, argv[2], std::chrono::milliseconds{argc > 3 ? std::atoi(argv[3]) : 10'000});
     return 0;

@@ -1,9 +1,9 @@
-// A hold that changes its process: this program takes a lock, lets it go, and starts itself again by exec. The new program takes the hold over. In
-// between nobody renews it, and nobody else is granted the lock.
+// A hold that moves to another process: this program acquires a lock, detaches the hold and executes itself again (exec). The new program adopts the
+// hold. In between, no process renews it, and no other client can get the lock.
 //
-//   example_17_change_process [URL]        default: $CONCH_URL (the place for a password), else memory://
+//   example_17_change_process [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 //
-// With memory:// there is no lock outside the process, so both halves run in one.
+// A memory:// lock does not outlive its process, so with memory:// one process does both.
 
 #include <unistd.h>
 #include <boost/asio/co_spawn.hpp>
@@ -16,22 +16,22 @@
 
 namespace asio = boost::asio;
 
-constexpr char const* passed_on_in = "EXAMPLE_DETACHED_HOLD";
+constexpr char const* hold_variable = "EXAMPLE_DETACHED_HOLD";
 
-asio::awaitable<std::string> first_half(std::string url) {
+asio::awaitable<std::string> acquire_and_detach(std::string url) {
   conch::client client{co_await asio::this_coro::executor, url};
   conch::mutex job{client, "example:job"};
   conch::hold h = co_await job.async_acquire();
-  std::cout << "process " << ::getpid() << " has the lock, token " << h.fence() << std::endl;
-  std::string text = co_await h.async_detach();  // a secret: who has it can take the hold over
+  std::cout << "process " << ::getpid() << " holds the lock, token " << h.fence() << std::endl;
+  std::string text = co_await h.async_detach();  // a secret: any program that has it can adopt the hold
   co_return text;
 }
 
-asio::awaitable<bool> second_half(std::string url, std::string text) {
+asio::awaitable<bool> adopt_and_release(std::string url, std::string text) {
   conch::client client{co_await asio::this_coro::executor, url};
   conch::mutex job{client, "example:job"};
-  conch::hold h = co_await job.async_adopt(text);  // errc::lost: it came too late, or somebody else was first
-  std::cout << "process " << ::getpid() << " has taken it over, token " << h.fence() << std::endl;
+  conch::hold h = co_await job.async_adopt(text);  // throws errc::lost if the lease has expired or another program adopted the hold
+  std::cout << "process " << ::getpid() << " adopted the hold, token " << h.fence() << std::endl;
   bool const was_held = co_await h.async_release();
   std::cout << (was_held ? "released" : "lost") << std::endl;
   co_return was_held;
@@ -46,7 +46,7 @@ Result run(Body body) {
     error = e;
     result = std::move(r);
   });
-  context.run();  // returns when the client has gone too, with what it still had to send
+  context.run();  // returns after the client is destroyed and has sent everything
   if (error) std::rethrow_exception(error);
   return result;
 }
@@ -55,16 +55,16 @@ int main(int argc, char** argv) {
   char const* const given = argc > 1 ? argv[1] : std::getenv("CONCH_URL");
   std::string const url = given != nullptr ? given : "memory://example";
   try {
-    if (char const* const passed_on = std::getenv(passed_on_in)) {
-      std::string const text = passed_on;
-      ::unsetenv(passed_on_in);  // not for the children of this process
-      return run<bool>(second_half(url, text)) ? 0 : 1;
+    if (char const* const detached = std::getenv(hold_variable)) {
+      std::string const text = detached;
+      ::unsetenv(hold_variable);  // children of this process must not inherit it
+      return run<bool>(adopt_and_release(url, text)) ? 0 : 1;
     }
-    std::string const text = run<std::string>(first_half(url));
-    if (url.starts_with("memory:")) return run<bool>(second_half(url, text)) ? 0 : 1;
-    ::setenv(passed_on_in, text.c_str(), 1);
+    std::string const text = run<std::string>(acquire_and_detach(url));
+    if (url.starts_with("memory:")) return run<bool>(adopt_and_release(url, text)) ? 0 : 1;
+    ::setenv(hold_variable, text.c_str(), 1);
     ::execv("/proc/self/exe", argv);
-    std::cerr << "it cannot be started again\n";
+    std::cerr << "exec failed\n";
   } catch (std::exception const& e) {
     std::cerr << e.what() << '\n';
   }

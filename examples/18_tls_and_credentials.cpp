@@ -1,10 +1,10 @@
-// A connection over TLS, and a password that is read from a file before each connection and every minute, so that it can be changed
+// A connection over TLS, and a password that is read from a file before each connection and every minute, so that it can change
 // without a restart.
 //
 //   example_18_tls_and_credentials [URL]        default: $CONCH_URL, else memory://
 //
-// $CONCH_CA names the certificates of the authorities to trust (default: those of the system), $CONCH_PASSWORD_FILE the file with the
-// password. With redis://, unix:// and memory:// there is no TLS.
+// $CONCH_CA: a file with the certificate authorities to trust (default: the system's). $CONCH_PASSWORD_FILE: a file with the password.
+// TLS needs a URL that begins with rediss://.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -19,7 +19,8 @@
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
-// A file is read in no time. What takes longer, such as a request to a store of secrets, is only begun here, and calls `done` when it ends.
+// This runs in a thread of the io_context and must not block. Reading a local file is fast; start a request to a secret store here, and call `done`
+// when it completes.
 void password_of(std::string const& file, conch::credentials_handler const& done) {
   std::ifstream in{file};
   conch::credentials found;
@@ -51,8 +52,8 @@ asio::awaitable<void> work(conch::mutex job) {
 }
 
 int main(int argc, char** argv) try {
-  char const* const set = std::getenv("CONCH_URL");
-  char const* const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  char const* const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
 
   asio::io_context ctx;
   conch::client client{ctx.get_executor(), settings_for(url)};

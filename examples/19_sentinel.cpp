@@ -1,9 +1,9 @@
-// A lock at the master that Sentinels name. It goes on at the next master when that one dies.
+// A lock on the master that the Sentinels name. After a failover, the client continues with the new master.
 //
 //   example_19_sentinel [URL]        default: $CONCH_URL, else memory://
 //
-// For example redis-sentinel://10.0.0.1,10.0.0.2,10.0.0.3?sentinelMasterId=mymaster; user and password before the first '@' are the servers'.
-// $CONCH_SENTINEL_PASSWORD is the Sentinels' password, if they have one.
+// For example redis-sentinel://10.0.0.1,10.0.0.2,10.0.0.3?sentinelMasterId=mymaster. A user and password in the URL (before '@') are for the Redis
+// servers; $CONCH_SENTINEL_PASSWORD is for the Sentinels.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -23,28 +23,27 @@ conch::config settings_for(std::string url) {
   if (char const* const password = std::getenv("CONCH_SENTINEL_PASSWORD")) {
     settings.sentinel_password = password;
   }
-  settings.offline_timeout = 30s;         // longer than a failover takes: down-after-milliseconds of the Sentinels, and a second or two
-  settings.log = conch::log_to_stderr();  // names each new master
+  settings.offline_timeout = 30s;         // longer than a failover: down-after-milliseconds of the Sentinels, and a second or two
+  settings.log = conch::log_to_stderr();  // logs each new master
   return settings;
 }
 
 asio::awaitable<void> work(conch::client& client) {
   conch::mutex invoices{client, "example:invoices"};
   conch::hold mine = co_await invoices.async_acquire();
-  // A failover can lose the lock. Then this hold is told so as soon as the client has connected to the new master, and the next owner has a
-  // greater token: whoever writes the invoice down refuses a smaller one.
+  // A failover can lose the lock. Then this hold becomes invalid as soon as the client has connected to the new master, and the next holder gets a
+  // greater token, so the store of the invoices can refuse a smaller one.
   std::cout << "writes an invoice with token " << mine.fence() << '\n';
   bool const was_held = co_await mine.async_release();
-  std::cout << (was_held ? "held it to the end" : "lost it meanwhile") << "; masters that came after another: " << client.stats().master_switches
-            << '\n';
+  std::cout << (was_held ? "held the lock to the end" : "lost the lock") << "; failovers seen: " << client.stats().master_switches << '\n';
 }
 
 int main(int argc, char** argv) try {
-  char const* const set = std::getenv("CONCH_URL");
-  char const* const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  char const* const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
   conch::config settings = settings_for(url);
   if (!settings.url.starts_with("redis-sentinel://") && !settings.url.starts_with("rediss-sentinel://")) {
-    settings.sentinel_password.clear();  // a member that does not belong to the URL is refused
+    settings.sentinel_password.clear();  // conch refuses a setting that does not fit the URL
   }
 
   asio::io_context ctx;

@@ -1,7 +1,7 @@
-// To wait until nobody has a lock, without taking it; and a count-down latch that is made of that: it opens when all workers have finished, or are
+// Wait until a lock is free without acquiring it. Also: a count-down latch made of a semaphore, which opens when all workers have finished or are
 // dead.
 //
-//   example_20_wait_free [URL]       the default is $CONCH_URL (the place for a password), else memory://
+//   example_20_wait_free [URL]       default: $CONCH_URL (use it if the URL has a password), else memory://
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -19,32 +19,32 @@ using namespace std::chrono_literals;
 
 constexpr int workers = 3;
 
-// Elsewhere, in a process of its own: it has been sent its part of the latch as a text, together with its work.
-asio::awaitable<void> work(conch::client& client, std::string part, int number) {
+// Stands for a worker process. It gets its permit of the latch as a text (`detached`), together with its work.
+asio::awaitable<void> work(conch::client& client, std::string detached, int number) {
   conch::semaphore latch{client, "example:latch", workers};
-  conch::hold mine = co_await latch.async_adopt(part);
+  conch::hold mine = co_await latch.async_adopt(detached);
   std::cout << "worker " << number << " has finished\n";
-  bool const counted = co_await mine.async_release();  // counts down; if the worker dies, the end of the lease does
-  if (!counted) throw std::runtime_error{"the part of the latch was lost"};
+  bool const counted = co_await mine.async_release();  // counts down; if the worker dies, the expiry of the lease counts down
+  if (!counted) throw std::runtime_error{"the permit of the latch was lost"};
 }
 
 asio::awaitable<bool> demonstrate(std::string url) {
   auto const executor = co_await asio::this_coro::executor;
-  conch::client client{executor, url}, others{executor, url};
+  conch::client client{executor, url}, other{executor, url};
 
-  // A lock that somebody has. Nothing is taken, and nobody who acquires has to wait for those who look on.
-  conch::mutex maintenance{others, "example:maintenance"}, seen{client, "example:maintenance"};
+  // async_wait_free acquires nothing, so it never delays a waiter.
+  conch::mutex maintenance{other, "example:maintenance"}, watched{client, "example:maintenance"};
   conch::hold busy = co_await maintenance.async_acquire();
-  seen.async_wait_free([](conch::error_code ec) { std::cout << (ec ? ec.message() : "the maintenance is over") << '\n'; });
+  watched.async_wait_free([](conch::error_code ec) { std::cout << (ec ? ec.message() : "the maintenance has ended") << '\n'; });
   co_await busy.async_release();
-  co_await seen.async_wait_free(10s);  // throws errc::timed_out
+  co_await watched.async_wait_free(10s);  // throws errc::timed_out
 
-  // The latch: all its permits are taken here, and each goes to a worker.
+  // The latch: acquire all its permits here and give one to each worker.
   conch::semaphore latch{client, "example:latch", workers};
   for (int number = 1; number <= workers; ++number) {
-    conch::hold part = co_await latch.async_acquire();
-    std::string text = co_await part.async_detach();
-    asio::co_spawn(executor, work(others, std::move(text), number), [](std::exception_ptr failed) {
+    conch::hold permit = co_await latch.async_acquire();
+    std::string text = co_await permit.async_detach();
+    asio::co_spawn(executor, work(other, std::move(text), number), [](std::exception_ptr failed) {
       if (failed) std::rethrow_exception(failed);
     });
   }
@@ -55,8 +55,8 @@ asio::awaitable<bool> demonstrate(std::string url) {
 }
 
 int main(int argc, char** argv) {
-  char const* const from_environment = std::getenv("CONCH_URL");
-  std::string const url = argc > 1 ? argv[1] : from_environment != nullptr ? from_environment : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  std::string const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
   asio::io_context context;
   bool done = false;
   asio::co_spawn(context, demonstrate(url), [&done](std::exception_ptr failed, bool ok) {

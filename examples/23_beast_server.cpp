@@ -1,8 +1,10 @@
-// An HTTP server (Boost.Beast) whose handlers work under a lock. They answer 503 when the lock is not free in time, and give up when their
-// client goes away: no request waits for a browser that was closed.
+// An HTTP server (Boost.Beast) whose handlers work under a lock. A handler answers 503 if it does not get the lock in time, and stops waiting
+// when its HTTP client disconnects.
 //
-//   example_23_beast_server [URL]       shows it with two clients of its own; the default is $CONCH_URL (the place for a password), else memory://
-//   example_23_beast_server URL PORT    serves at 127.0.0.1:PORT until it is ended: curl http://127.0.0.1:PORT/
+//   example_23_beast_server [URL]       serves three requests of its own, then ends
+//   example_23_beast_server URL PORT    serves at 127.0.0.1:PORT until you end it: curl http://127.0.0.1:PORT/
+//
+// Default of URL: $CONCH_URL (use it if the URL has a password), else memory://.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -38,16 +40,16 @@ using namespace std::chrono_literals;
 
 struct shop {
   conch::client& client;
-  conch::duration patience = 2s;  // how long a request waits for the lock
+  conch::duration max_wait = 2s;  // how long a request waits for the lock
 };
 
-// What a request is for. The answer is 503 when another client holds the lock for too long, and when the lock's server does not answer.
+// The work of a request. The answer is 503 if another client holds the lock for too long or the lock's server does not answer.
 asio::awaitable<http::response<http::string_body>> sell(shop const& s) {
   http::response<http::string_body> response{http::status::ok, 11};
   conch::mutex stock{s.client, "example:stock"};
   auto body = [](conch::hold& h) -> asio::awaitable<std::string> { co_return "sold with fence " + std::to_string(h.fence()) + '\n'; };
   try {
-    response.body() = co_await conch::with_lock(stock, {.wait = s.patience}, body);
+    response.body() = co_await conch::with_lock(stock, {.wait = s.max_wait}, body);
   } catch (boost::system::system_error const& e) {
     if (e.code() != conch::errc::timed_out && e.code() != conch::condition::unreachable) throw;
     response.result(http::status::service_unavailable);
@@ -62,7 +64,7 @@ struct connection {
   asio::cancellation_signal gone{};
 };
 
-// Cancels `serve` when its client ends the connection. What it sends meanwhile is the next request, and stays where it is.
+// Cancels `serve` when its client disconnects. It only peeks: bytes that arrive meanwhile belong to the next request.
 void watch(std::shared_ptr<connection> const& c) {
   c->stream.socket().async_wait(tcp::socket::wait_read, [c](conch::error_code ec) {
     if (ec) return;
@@ -73,13 +75,13 @@ void watch(std::shared_ptr<connection> const& c) {
   });
 }
 
-// One request and its answer.
+// Reads one request and answers it.
 asio::awaitable<void> serve(std::shared_ptr<connection> c, shop const& s) {
   beast::flat_buffer buffer;
   http::request<http::empty_body> request;
   c->stream.expires_after(10s);
   co_await http::async_read(c->stream, buffer, request, asio::use_awaitable);
-  c->stream.expires_never();  // `sell` has a limit of its own
+  c->stream.expires_never();  // max_wait limits `sell`
 
   watch(c);
   http::response<http::string_body> response = co_await sell(s);
@@ -92,21 +94,21 @@ asio::awaitable<void> serve(std::shared_ptr<connection> c, shop const& s) {
   co_await http::async_write(c->stream, response, asio::use_awaitable);
 }
 
-using how_it_ended = std::function<void(std::exception_ptr)>;
+using completion = std::function<void(std::exception_ptr)>;
 
-asio::awaitable<void> listen(tcp::acceptor& acceptor, shop const& s, how_it_ended told) {
+asio::awaitable<void> listen(tcp::acceptor& acceptor, shop const& s, completion on_served) {
   for (;;) {
     tcp::socket peer = co_await acceptor.async_accept(asio::use_awaitable);
     auto const c = std::make_shared<connection>(std::move(peer));
-    asio::co_spawn(acceptor.get_executor(), serve(c, s), asio::bind_cancellation_slot(c->gone.slot(), told));
+    asio::co_spawn(acceptor.get_executor(), serve(c, s), asio::bind_cancellation_slot(c->gone.slot(), on_served));
   }
 }
 
-// For the demonstration: what has happened.
-class scene final : public conch::observer {
+// Counts what has happened, so that the demonstration can wait for it.
+class event_counts final : public conch::observer {
  public:
-  explicit scene(asio::any_io_executor const& executor) : changed_{executor, asio::steady_timer::time_point::max()} {}
-  void on_queued(conch::lock_event const&) override { count(in_line); }
+  explicit event_counts(asio::any_io_executor const& executor) : changed_{executor, asio::steady_timer::time_point::max()} {}
+  void on_queued(conch::lock_event const&) override { count(queued); }
   void count(int& what) {
     ++what;
     changed_.cancel();
@@ -117,7 +119,7 @@ class scene final : public conch::observer {
       (void)waited;
     }
   }
-  int in_line = 0, gave_up = 0, answered = 0, closed = 0;
+  int queued = 0, gave_up = 0, answered = 0, closed = 0;
 
  private:
   asio::steady_timer changed_;
@@ -137,35 +139,35 @@ asio::awaitable<http::response<http::string_body>> get(tcp::endpoint server) {
 
 asio::awaitable<bool> demonstrate(std::string url) {
   auto const executor = co_await asio::this_coro::executor;
-  auto const seen = std::make_shared<scene>(executor);
+  auto const seen = std::make_shared<event_counts>(executor);
   conch::client client{executor, conch::config{.url = url, .observer = seen}};
-  shop s{.client = client, .patience = std::chrono::hours{1}};
+  shop s{.client = client, .max_wait = std::chrono::hours{1}};
   conch::client elsewhere{executor, url};
   conch::mutex stock{elsewhere, "example:stock"};
   tcp::acceptor acceptor{executor, tcp::endpoint{asio::ip::address_v4::loopback(), 0}};
-  auto told = [seen](std::exception_ptr why) { seen->count(why ? seen->gave_up : seen->answered); };
-  asio::co_spawn(executor, listen(acceptor, s, told), [seen](std::exception_ptr) { seen->count(seen->closed); });
+  auto on_served = [seen](std::exception_ptr why) { seen->count(why ? seen->gave_up : seen->answered); };
+  asio::co_spawn(executor, listen(acceptor, s, on_served), [seen](std::exception_ptr) { seen->count(seen->closed); });
 
-  // Another client holds the lock. A request waits, and its client goes away.
+  // Another client holds the lock. A request waits, then its HTTP client disconnects.
   conch::hold busy = co_await stock.async_acquire();
   tcp::socket impatient{executor};
   co_await impatient.async_connect(acceptor.local_endpoint(), asio::use_awaitable);
   std::string const request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   co_await asio::async_write(impatient, asio::buffer(request), asio::use_awaitable);
-  co_await seen->until(seen->in_line);
+  co_await seen->until(seen->queued);
   std::cout << "a request waits\n";
   impatient.close();
   co_await seen->until(seen->gave_up);
-  std::cout << "its client went away, and the handler gave up\n";
+  std::cout << "its client disconnected, and the handler gave up\n";
   bool const none_served = seen->answered == 0;
 
-  // The lock is not free in time.
-  s.patience = 100ms;
+  // The request does not get the lock in time.
+  s.max_wait = 100ms;
   http::response<http::string_body> const late = co_await get(acceptor.local_endpoint());
   std::cout << late.result_int() << ' ' << late.body();
 
-  // It is free.
-  s.patience = std::chrono::hours{1};
+  // The lock is free.
+  s.max_wait = std::chrono::hours{1};
   co_await busy.async_release();
   http::response<http::string_body> const sold = co_await get(acceptor.local_endpoint());
   std::cout << sold.result_int() << ' ' << sold.body();
@@ -178,17 +180,17 @@ asio::awaitable<bool> demonstrate(std::string url) {
 }
 
 int main(int argc, char** argv) try {
-  char const* const set = std::getenv("CONCH_URL");
-  std::string const url = argc > 1 ? argv[1] : set != nullptr ? set : "memory://";
+  char const* const env_url = std::getenv("CONCH_URL");
+  std::string const url = argc > 1 ? argv[1] : env_url != nullptr ? env_url : "memory://";
   asio::io_context context;
   if (argc > 2) {
     conch::client client{context.get_executor(), url};
     shop const s{.client = client};
     tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(std::atoi(argv[2]))}};
-    auto say = [](std::exception_ptr why) {
-      if (why) std::cerr << "a request was not answered\n";
+    auto on_served = [](std::exception_ptr why) {
+      if (why) std::cerr << "a request got no answer\n";
     };
-    asio::co_spawn(context, listen(acceptor, s, say), [](std::exception_ptr why) {
+    asio::co_spawn(context, listen(acceptor, s, on_served), [](std::exception_ptr why) {
       if (why) std::rethrow_exception(why);
     });
     context.run();
