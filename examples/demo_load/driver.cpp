@@ -29,7 +29,7 @@ boost::json::object parse_body(http_client::response const& answer) {
   return !error && value.is_object() ? std::move(value.as_object()) : boost::json::object{};
 }
 
-// 503 is harmless only if the server knows that nothing has changed.
+// Retry a 503 only if the server knows that nothing has changed; otherwise the increment might count twice.
 bool may_be_repeated(http_client::response const& answer) {
   if (answer.result() != http::status::service_unavailable) {
     return false;
@@ -70,7 +70,7 @@ result driver::run() {
   result_.elapsed = clock::now() - begin;
   if (running > 0) {
     result_.failures = options_.requests - result_.confirmed;
-    result_.first_failure = "it took longer than --max-seconds";
+    result_.first_failure = "not finished after --max-seconds";
   }
   ctx_.restart();
   asio::co_spawn(ctx_, read_counter(), [this](std::exception_ptr) { ctx_.stop(); });
@@ -99,7 +99,7 @@ asio::awaitable<void> driver::drive(server_address server) {
     if (confirmed) {
       ++result_.confirmed;
       result_.latencies.push_back(clock::now() - begin);
-    } else {  // not as fast as it goes, should the server be gone
+    } else {  // do not spin if the server is down
       asio::steady_timer pause(executor, retry_pause);
       co_await pause.async_wait(asio::use_awaitable);
     }

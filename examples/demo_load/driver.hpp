@@ -16,21 +16,21 @@ namespace demo_load {
 using clock = std::chrono::steady_clock;
 
 struct result {
-  int confirmed = 0;  ///< increments that were answered with 200
-  int failures = 0;   ///< increments without such an answer; they may have happened or not
-  int retries = 0;    ///< answers that said: nothing changed, try again
+  int confirmed = 0;  ///< increments that the server answered with 200
+  int failures = 0;   ///< increments without such an answer; they may have happened
+  int retries = 0;    ///< answers 503 that said that nothing changed
   clock::duration elapsed{};
-  std::vector<clock::duration> latencies;  ///< of the confirmed, retries included; sorted
-  std::optional<std::int64_t> counter;     ///< what the first server shows afterwards
+  std::vector<clock::duration> latencies;  ///< of the confirmed increments, including retries; sorted
+  std::optional<std::int64_t> counter;     ///< the final value, read from the first server
   std::string first_failure{};
 };
 
-/// Increments the counter as the options say. For one thread.
+/// Increments the counter as the options say. Not thread-safe.
 class driver {
  public:
   explicit driver(options const& chosen) : options_(chosen) {}
 
-  /// Takes at most `options::limit`, and a little.
+  /// Takes little longer than `options::limit` at most.
   result run();
 
  private:

@@ -18,7 +18,7 @@ http_client::http_client(asio::any_io_executor executor, server_address server) 
 
 asio::awaitable<http_client::response> http_client::request(http::verb method, std::string target, std::chrono::milliseconds limit) {
   stream_.expires_after(limit);
-  if (!std::exchange(connected_, false)) {  // until all has gone well
+  if (!std::exchange(connected_, false)) {  // true again only after a complete answer
     co_await connect();
   }
   http::request<http::empty_body> question(method, target, 11);

@@ -13,15 +13,14 @@
 
 namespace demo_load {
 
-/// A keep-alive connection to one server. It connects when it is needed.
+/// A keep-alive connection to one server. The first request connects.
 class http_client {
  public:
   using response = boost::beast::http::response<boost::beast::http::string_body>;
 
   http_client(boost::asio::any_io_executor executor, server_address server);
 
-  /// Throws `boost::system::system_error` when no answer came within the limit; the connection is
-  /// then closed.
+  /// Throws `boost::system::system_error` on an error or after `limit`. The next request then connects again.
   boost::asio::awaitable<response> request(boost::beast::http::verb method, std::string target, std::chrono::milliseconds limit);
 
  private:

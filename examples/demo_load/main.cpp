@@ -32,7 +32,7 @@ void report(demo_load::options const& chosen, demo_load::result const& r) {
       "%d retries\n",
       chosen.locked ? "with the lock" : "without the lock", r.confirmed, chosen.requests, seconds, rate, p50, p99, r.failures, r.retries);
   std::string const counter = r.counter.has_value() ? std::to_string(*r.counter) : "null";
-  // By hand: Boost.JSON writes every double as 4.97E3.
+  // Not with Boost.JSON, which writes a double as 4.97E3.
   std::printf(
       "{\"requests\":%d,\"confirmed\":%d,\"failures\":%d,\"retries\":%d,\"locked\":%s,"
       "\"counter\":%s,\"seconds\":%.3f,\"per_second\":%.0f,"

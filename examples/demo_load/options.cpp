@@ -12,7 +12,7 @@ namespace {
 
 int in_range(char const* option, long long value, int most) {
   if (value < 1 || value > most) {
-    throw usage_error(std::string("--") + option + " must be from 1 to " + std::to_string(most) + ", not " + std::to_string(value));
+    throw usage_error(std::string("--") + option + " must be from 1 to " + std::to_string(most) + ", got " + std::to_string(value));
   }
   return static_cast<int>(value);
 }
@@ -32,7 +32,7 @@ server_address parse_url(std::string_view const url) {
       return {std::string(host), std::string(rest.substr(colon + 1))};
     }
   }
-  throw usage_error("--url wants http://HOST:PORT, not '" + std::string(url) + "'");
+  throw usage_error("--url must be http://HOST:PORT, got '" + std::string(url) + "'");
 }
 
 }  // namespace
@@ -47,12 +47,12 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   po::options_description known("Options");
   auto add = known.add_options();
   add("help,h", "print this");
-  add("url", po::value(&urls)->value_name("URL"), "of a counter server, http://HOST:PORT; may be given several times");
-  add("requests", po::value(&requests)->default_value(result.requests)->value_name("N"), "how many increments");
-  add("connections", po::value(&connections)->default_value(result.connections)->value_name("N"), "at the same time, spread over the servers");
-  add("lock", po::value(&lock)->default_value("on")->value_name("on|off"), "off: increments without the lock");
-  add("reset", po::bool_switch(&result.reset), "set the counter to 0 before");
-  add("max-seconds", po::value(&limit)->default_value(result.limit.count())->value_name("N"), "give up after that time");
+  add("url", po::value(&urls)->value_name("URL"), "a counter server, http://HOST:PORT; may be repeated");
+  add("requests", po::value(&requests)->default_value(result.requests)->value_name("N"), "number of increments");
+  add("connections", po::value(&connections)->default_value(result.connections)->value_name("N"), "concurrent connections, spread over the servers");
+  add("lock", po::value(&lock)->default_value("on")->value_name("on|off"), "off: increment without the lock");
+  add("reset", po::bool_switch(&result.reset), "first set the counter to 0");
+  add("max-seconds", po::value(&limit)->default_value(result.limit.count())->value_name("N"), "give up after this time");
 
   po::variables_map given;
   try {
@@ -67,9 +67,8 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   if (given.contains("help")) {
     std::cout << "conch-demo-load: increments the counter of conch-http-counter servers\n\n"
               << known
-              << "\nPrints what came of it: a line to read, and the same as a line of JSON, in "
-                 "which \"counter\"\nis what the first server shows afterwards. Exit code 0 if every "
-                 "increment was confirmed.\n";
+              << "\nPrints the result as a line of text and as a line of JSON, in which \"counter\" is the\n"
+                 "final value on the first server. Exit code 0 if every increment was confirmed.\n";
     return std::nullopt;
   }
   if (urls.empty()) {
@@ -79,7 +78,7 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
     result.servers.push_back(parse_url(url));
   }
   if (lock != "on" && lock != "off") {
-    throw usage_error("--lock must be on or off, not '" + lock + "'");
+    throw usage_error("--lock must be on or off, got '" + lock + "'");
   }
   result.locked = lock == "on";
   result.requests = in_range("requests", requests, 100'000'000);

@@ -8,7 +8,7 @@
 
 namespace demo_load {
 
-/// Of an `http://HOST:PORT`.
+/// The parts of `http://HOST:PORT`.
 struct server_address {
   std::string host;
   std::string port;
@@ -20,15 +20,15 @@ struct options {
   int connections = 100;
   bool locked = true;
   bool reset = false;
-  std::chrono::seconds limit{120};  ///< for all of it
+  std::chrono::seconds limit{120};  ///< for the whole run
 };
 
-/// Its text names the option that is wrong.
+/// The text names the wrong option.
 struct usage_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Empty when `--help` was asked for (and has been printed). Throws `usage_error`.
+/// Empty after `--help`, which it prints. Throws `usage_error`.
 std::optional<options> parse_options(int argc, char const* const* argv);
 
 }  // namespace demo_load

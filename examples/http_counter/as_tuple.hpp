@@ -1,4 +1,4 @@
-// A completion token of all coroutines here: errors are results, not exceptions.
+// The completion token of all coroutines here: it returns errors instead of throwing them.
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>

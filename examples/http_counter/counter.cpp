@@ -15,7 +15,7 @@ namespace {
 
 using cause = counter_error::cause;
 
-// One kind of error for all that may go wrong.
+// Turns every error into a counter_error.
 [[noreturn]] void rethrow(std::exception_ptr const& failure, bool writing) {
   try {
     std::rethrow_exception(failure);
@@ -23,7 +23,7 @@ using cause = counter_error::cause;
     throw counter_error(cause::unreachable, writing, error.what());
   } catch (system_error const& error) {
     if (error.code() == conch::errc::timed_out) {
-      throw counter_error(cause::busy, false, "the lock could not be had in time");
+      throw counter_error(cause::busy, false, "timed out waiting for the lock");
     }
     throw counter_error(cause::unreachable, writing, error.code().message());
   }
@@ -64,8 +64,8 @@ asio::awaitable<counter::change> counter::increment(bool locked) {
 
 asio::awaitable<std::int64_t> counter::increment_under(conch::hold& hold, bool& writing) {
   std::int64_t const value = co_await read_value();
-  // The read may have taken long. Without a hold that is still good, nothing is written; and where the store keeps the token beside the value, it
-  // refuses a write that is late nevertheless.
+  // The read may have taken longer than the lease, so check the hold before writing. A write that is late nevertheless is refused by a store that
+  // keeps the token beside the value.
   if (!hold.valid()) {
     throw system_error(make_error_code(conch::errc::lost));
   }
@@ -122,7 +122,7 @@ asio::awaitable<std::int64_t> counter::read_value() {
     auto const end = text->data() + text->size();
     auto const [stop, error] = std::from_chars(text->data(), end, value);
     if (error != std::errc{} || stop != end || value == std::numeric_limits<std::int64_t>::max()) {
-      throw counter_error(cause::damaged, false, "what is kept as the counter is not a number");
+      throw counter_error(cause::damaged, false, "the stored counter is not a number");
     }
   }
   co_return value;

@@ -18,11 +18,11 @@ struct counter_error : std::runtime_error {
   counter_error(cause c, bool changed, std::string const& text) : std::runtime_error(text), why(c), maybe_changed(changed) {}
 
   cause why;
-  bool maybe_changed;  ///< The write was under way: nobody knows whether it happened.
+  bool maybe_changed;  ///< The write was under way: it may have happened.
 };
 
-/// What this program is about: a number that lives in Redis, or in a table, and is changed in two steps, by a
-/// read and a write. Between them others may do the same. The lock makes it one step.
+/// A number in Redis or in a PostgreSQL table. An increment is a read and a write, between which other processes may write, too.
+/// The lock makes the two one step.
 class counter {
  public:
   /// `wait`: how long a change may wait for the lock.
@@ -30,10 +30,10 @@ class counter {
 
   struct change {
     std::int64_t value = 0;
-    std::int64_t fence = 0;  ///< of the grant under which it was made; 0 without lock
+    std::int64_t fence = 0;  ///< of the hold under which it was made; 0 without the lock
   };
 
-  /// Adds one. All of these end in bounded time and throw `counter_error`.
+  /// Adds one. All of these functions end in bounded time and throw `counter_error`.
   boost::asio::awaitable<change> increment(bool locked);
   boost::asio::awaitable<std::int64_t> read();
   boost::asio::awaitable<void> reset(bool locked);

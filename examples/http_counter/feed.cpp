@@ -10,7 +10,7 @@ namespace http_counter {
 namespace asio = boost::asio;
 
 asio::awaitable<feed::message> feed::listener::wait(std::uint64_t seen, std::chrono::milliseconds limit) {
-  // A text that is published from here on wakes through the strand, and so after the wait has begun.
+  // `publish` wakes the listener through this strand, so no text that is published from here on is missed.
   message now = feed_.latest();
   if (now.number <= seen) {
     timer_.expires_after(limit);

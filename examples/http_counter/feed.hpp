@@ -13,8 +13,8 @@
 
 namespace http_counter {
 
-/// Hands the latest text to everybody who listens. Whoever is slow gets the newest one next, and misses those in between: each text is
-/// complete in itself. From any thread.
+/// Sends the latest text to all listeners. A slow listener skips texts and gets the newest next: each text is complete in itself.
+/// Thread-safe.
 class feed {
  public:
   struct message {
@@ -28,11 +28,11 @@ class feed {
 
     listener(feed& of, strand where) : feed_(of), timer_(where) {}
 
-    /// The latest message: at once if it is newer than `seen`, else when there is one, when `limit` has passed, or when `wake` is called.
-    /// To be awaited on the strand.
+    /// Returns the latest message: at once if it is newer than `seen`; otherwise when a newer one is published, after `limit`, or after
+    /// `wake`. Await it on the strand.
     boost::asio::awaitable<message> wait(std::uint64_t seen, std::chrono::milliseconds limit);
 
-    /// On the strand.
+    /// Call it on the strand.
     void wake() { timer_.cancel(); }
 
    private:
@@ -44,7 +44,7 @@ class feed {
 
   void publish(std::string text);
 
-  /// Listens for as long as the listener lives; not longer than this object.
+  /// The listener receives messages for as long as it lives. It must not outlive this object.
   std::shared_ptr<listener> listen(listener::strand where);
 
   std::size_t listeners() const;

@@ -18,10 +18,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// For one command at Redis, to lock or to count. Requests shall be answered soon, also with 503.
+// The timeout of one command to Redis. A request is answered soon, even if the answer is 503.
 conch::duration command_limit(options const& chosen) { return std::min<conch::duration>(1s, chosen.lease / 3); }
 
-/// The lock may be on several servers; the counter is on one, the first of them.
+/// A lock over several servers keeps its counter on the first of them.
 std::string server_of_values(std::string const& url) {
   constexpr std::string_view several = "redlock://";
   if (!url.starts_with(several)) return url;
@@ -34,7 +34,7 @@ std::string shown_url(std::string const& url) {
   return begin == url.npos || at == url.npos ? url : url.substr(0, begin + 3) + url.substr(at + 1);
 }
 
-/// A certificate or a key is a file of this machine: `?cacert=FILE&cert=FILE`.
+/// Removes the names of certificate and key files, which are local: `?cacert=FILE&cert=FILE`.
 std::string without_files(std::string const& url) {
   auto const mark = std::min(url.find('?'), url.size());
   std::string kept = url.substr(0, mark);
@@ -74,7 +74,7 @@ conch::config lock_settings(options const& chosen) {
   c.claim = std::min<conch::duration>(c.claim, c.lease);
   c.command_timeout = command_limit(chosen);
   c.connect_timeout = 1s;
-  c.offline_timeout = std::clamp<conch::duration>(chosen.wait, 200ms, 2s);  // also the first request has to connect
+  c.offline_timeout = std::clamp<conch::duration>(chosen.wait, 200ms, 2s);  // the first request must have time to connect
   c.reconnect_max = 500ms;
   c.client_name = "conch-http-counter";
   c.log = conch::log_to_stderr(conch::log_level::warning);
@@ -85,10 +85,10 @@ std::unique_ptr<value_store> make_store(asio::io_context& ctx, options const& ch
   auto const limit = std::chrono::duration_cast<std::chrono::milliseconds>(command_limit(chosen));
   if (chosen.redis.starts_with("postgresql://") || chosen.redis.starts_with("postgres://")) {
 #ifdef HTTP_COUNTER_POSTGRESQL
-    // A new connection is a new process of the server. A write that is late shows its token.
+    // Longer than for Redis, because the server starts a process for each connection. A late write is harmless: it carries its token.
     return std::make_unique<postgres_values>(ctx, chosen.redis, 5 * limit);
 #else
-    throw std::invalid_argument("this program was built without libpq, which a counter in PostgreSQL needs");
+    throw std::invalid_argument("a counter in PostgreSQL needs libpq, and this program was built without it");
 #endif
   }
   redis_address address = parse_address(server_of_values(chosen.redis));

@@ -7,13 +7,13 @@
 
 namespace http_counter {
 
-/// Connections that wait for their next use. From any thread.
+/// A pool of open connections. Thread-safe.
 template <class Connection>
 class idle_connections {
  public:
   using pointer = std::shared_ptr<Connection>;
 
-  /// The latest that is still open; null: there is none.
+  /// Returns the most recently used connection that is still open, or null.
   pointer take() {
     std::scoped_lock const guard(mutex_);
     while (!idle_.empty()) {

@@ -42,8 +42,8 @@ int run(options const& chosen) {
   auto const values = make_store(ctx, chosen);
   counter number(locks, *values, chosen.name, chosen.wait);
   live_page::director live(ctx, locks, *values, number, chosen);
-  service does(locks, *values, number, live);
-  server http(ctx, does, chosen);
+  service handler(locks, *values, number, live);
+  server http(ctx, handler, chosen);
   std::cout << "listening on " << http.url() << std::endl;
   if (!live.token().empty()) {
     std::cout << "page: " << http.url() << "/#token=" << live.token() << std::endl;
@@ -53,7 +53,7 @@ int run(options const& chosen) {
   auto finish = [&](std::exception_ptr failure, bool all_answered) {
     code = failure == nullptr && all_answered ? 0 : 1;
     if (code != 0) {
-      std::cerr << "conch-http-counter: not everything was answered in time\n";
+      std::cerr << "conch-http-counter: some requests were not answered in time\n";
       ctx.stop();
     }
   };
@@ -71,7 +71,7 @@ int run(options const& chosen) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a worker may end while it is told something
+  std::signal(SIGPIPE, SIG_IGN);  // a worker may end while the server writes to it
   if (argc == 2 && std::string_view(argv[1]) == "--worker") {
     return live_page::run_worker();
   }

@@ -7,8 +7,7 @@
 
 namespace http_counter {
 
-/// In this process. Every call gives way once, as one that goes over the wire does, so that updates
-/// can get lost here as well.
+/// Keeps the values in this process. Every call yields once, like one over the network, so that updates can get lost here, too.
 class memory_values : public value_store {
  public:
   boost::asio::awaitable<std::optional<std::string>> get(std::string key) override;

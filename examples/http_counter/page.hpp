@@ -11,12 +11,12 @@
 
 namespace http_counter {
 
-/// What is behind the routes of the live page (examples/live_page). From any thread.
+/// Serves the routes of the live page (examples/live_page). Thread-safe.
 class page {
  public:
   struct outcome {
     http::status status = http::status::accepted;
-    std::string_view words = "it has begun";  ///< static text
+    std::string_view words = "started";  ///< static text
   };
 
   page() = default;
@@ -24,16 +24,16 @@ class page {
   page& operator=(page const&) = delete;
   virtual ~page() = default;
 
-  /// The document, in which only scripts and styles that carry `nonce` are its own.
+  /// The HTML document. Its scripts and styles carry `nonce`; browsers run no others.
   virtual std::string document(std::string_view nonce) const = 0;
 
-  /// What is sent to those who look at it.
+  /// The events that viewers of the page receive.
   virtual feed& events() noexcept = 0;
 
-  /// Carries out one of the buttons, if the route has the right token.
+  /// Runs the action of a button, if the route has the right token.
   virtual boost::asio::awaitable<outcome> act(route asked) = 0;
 
-  /// An increment over HTTP, under the lock.
+  /// Called after an increment over HTTP under the lock.
   virtual void counted(std::int64_t fence) = 0;
 };
 

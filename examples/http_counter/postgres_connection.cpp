@@ -55,7 +55,7 @@ asio::awaitable<postgres_connection::answer> postgres_connection::run(std::share
   self->timer_.expires_after(limit);
   auto too_late = [self](boost::system::error_code error) {
     if (!error) {
-      self->socket_.close(error);  // ends the wait
+      self->socket_.close(error);  // cancels the wait
     }
   };
   self->timer_.async_wait(std::move(too_late));
@@ -85,7 +85,7 @@ asio::awaitable<void> postgres_connection::connect() {
   PQsetnonblocking(connection_.get(), 1);
 }
 
-/// While it connects, libpq may try one address after the other.
+/// While connecting, libpq may switch to the socket of another address.
 void postgres_connection::watch_socket() {
   int const present = PQsocket(connection_.get());
   if (present == watched_ && socket_.is_open()) {

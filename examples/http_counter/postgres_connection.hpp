@@ -15,8 +15,8 @@
 
 namespace http_counter {
 
-/// One connection to a PostgreSQL server, for one statement at a time. It connects with its first statement. After a failure it is of no use any
-/// more. Nothing waits but the look-up of names, which libpq does by blocking: the URL should have an address or a socket.
+/// One connection to a PostgreSQL server, for one statement at a time. The first statement connects. Drop the connection after a failure.
+/// Only libpq's look-up of host names blocks the thread: use an address or a socket in the URL.
 class postgres_connection {
  public:
   struct statement {
@@ -25,15 +25,15 @@ class postgres_connection {
   };
   struct answer {
     std::optional<std::string> first;  ///< the first column of the first row
-    std::string rows;                  ///< so many were changed or found
+    std::string rows;                  ///< the number of rows changed or found
   };
 
   postgres_connection(boost::asio::io_context& ctx, std::string url);
 
-  /// Throws `store_error` when that takes longer than `limit`, connecting included, or when the server refuses. May be called from any executor.
+  /// Throws `store_error` if the server refuses or does not answer within `limit`, connecting included. May be called from any executor.
   static boost::asio::awaitable<answer> exchange(std::shared_ptr<postgres_connection> self, statement what, std::chrono::milliseconds limit);
 
-  /// The server has not ended it, as far as is known here. Only between two exchanges.
+  /// False if the server has closed the connection. Call it between two exchanges only.
   bool is_open();
 
  private:
@@ -52,7 +52,7 @@ class postgres_connection {
   std::string url_;
   strand strand_;
   boost::asio::steady_timer timer_;
-  descriptor socket_;  // a duplicate of libpq's, so that each closes its own
+  descriptor socket_;  // a duplicate of libpq's descriptor, so that Asio and libpq each close their own
   int watched_ = -1;
   std::unique_ptr<PGconn, ends_connection> connection_;
 };

@@ -9,7 +9,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-// Two that make the same table at once would both find that it is not there.
+// The advisory lock prevents a race: two sessions that create the table at once would both find it missing, and one would fail.
 constexpr char make_table[] = R"(do $$ begin
   perform pg_advisory_xact_lock(hashtext('http_counter'));
   create table if not exists http_counter (key text primary key, value text not null, fence bigint not null default 0);
@@ -20,11 +20,11 @@ constexpr char read_value[] = "select value from http_counter where key = $1";
 constexpr char write_value[] = R"(insert into http_counter (key, value) values ($1, $2)
   on conflict (key) do update set value = excluded.value)";
 
-// The guarded resource in earnest: who has an older token than the last writer changes nothing.
+// The guarded resource: a writer with a smaller token than the last writer's changes nothing.
 constexpr char upsert_guarded[] = R"(insert into http_counter as present (key, value, fence) values ($1, $2, $3)
   on conflict (key) do update set value = excluded.value, fence = excluded.fence where present.fence <= excluded.fence)";
 
-// The row stays, for its token.
+// Keeps the row, because it has the greatest token.
 constexpr char remove_value[] = "update http_counter set value = '0' where key = $1";
 
 }  // namespace

@@ -11,11 +11,11 @@
 
 namespace http_counter {
 
-/// In a table of a PostgreSQL server, `http_counter`, which is made when it is not there. Each value has beside it the greatest token that anybody
-/// has written it with: `set_guarded` compares and writes in one statement. Connections as in redis_values.
+/// Keeps the values in the PostgreSQL table `http_counter`, which it creates if needed. Beside each value it keeps the greatest token that was
+/// written with it: `set_guarded` compares and writes in one statement. Connections are kept as in redis_values.
 class postgres_values : public value_store {
  public:
-  /// `limit`: for one statement, connecting included.
+  /// `limit`: the timeout of one statement, connecting included.
   postgres_values(boost::asio::io_context& ctx, std::string url, std::chrono::milliseconds limit);
 
   boost::asio::awaitable<std::optional<std::string>> get(std::string key) override;

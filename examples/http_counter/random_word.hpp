@@ -4,7 +4,7 @@
 
 namespace http_counter {
 
-/// 32 hexadecimal digits that nobody can guess.
+/// 32 hexadecimal digits that cannot be guessed.
 std::string random_word();
 
 }  // namespace http_counter

@@ -32,7 +32,7 @@ std::string decode(string_view text) {
     auto const digits = text.substr(i + 1, 2);
     auto const end = digits.data() + digits.size();
     if (digits.size() != 2 || std::from_chars(digits.data(), end, byte, 16).ptr != end) {
-      fail("% wants two hexadecimal digits behind it");
+      fail("two hexadecimal digits must follow %");
     }
     out += static_cast<char>(byte);
     i += 2;
@@ -88,7 +88,7 @@ redis_address parse_address(std::string const& url) {
     if (mark != rest.npos) {
       string_view query = rest.substr(mark + 1);
       if (!take_prefix(query, "db=")) {
-        fail("after the ? of a unix:// URL comes db=NUMBER");
+        fail("the query of a unix:// URL must be db=NUMBER");
       }
       result.database = parse_database(query);
     }
@@ -98,7 +98,7 @@ redis_address parse_address(std::string const& url) {
     return result;
   }
   if (!take_prefix(rest, "redis://")) {
-    fail("the demo understands redis://, unix:// and memory://");
+    fail("the URL must begin with redis://, unix:// or memory://");
   }
   if (auto const at = rest.rfind('@'); at != rest.npos) {
     parse_user(rest.substr(0, at), result);

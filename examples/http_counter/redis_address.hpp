@@ -4,10 +4,10 @@
 
 namespace http_counter {
 
-/// Where the counter is kept.
+/// The server that keeps the counter.
 struct redis_address {
   bool in_memory = false;  ///< memory://
-  std::string socket;      ///< of unix://; else empty
+  std::string socket;      ///< unix://; otherwise empty
   std::string host = "127.0.0.1";
   std::string port = "6379";
   std::string user;
@@ -15,8 +15,8 @@ struct redis_address {
   std::string database;
 };
 
-/// Understands what conch itself accepts: `redis://[user:password@]host[:port][/db]`,
-/// `unix:///path[?db=n]` and `memory://`. Throws `std::invalid_argument`, without the password.
+/// Parses `redis://[user:password@]host[:port][/db]`, `unix:///path[?db=n]` and `memory://`, as conch does. Throws `std::invalid_argument`,
+/// whose text never has the password.
 redis_address parse_address(std::string const& url);
 
 }  // namespace http_counter

@@ -23,12 +23,12 @@ using boost::system::error_code;
 namespace {
 
 [[noreturn]] void fail(char const* doing, error_code why) {
-  throw store_error(std::string("Redis cannot be reached (") + doing + ": " + why.message() + ")");
+  throw store_error(std::string("cannot reach Redis (") + doing + ": " + why.message() + ")");
 }
 
 void expect_ok(resp2_reply const& reply) {
   if (reply.what == resp2_reply::kind::error) {
-    throw store_error("Redis says: " + reply.text);
+    throw store_error("Redis: " + reply.text);
   }
 }
 
@@ -43,8 +43,8 @@ bool redis_connection::is_open() {
   return connected_ && got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-// The stream's timer and the operations that it limits must not run at the same time, and callers
-// come from strands of their own: everything here happens in the connection's.
+// The stream's timer and the operations that it limits must not run concurrently, and callers run on other strands. So everything here runs on
+// the connection's strand.
 asio::awaitable<resp2_reply> redis_connection::exchange(std::shared_ptr<redis_connection> self, std::string command,
                                                         std::chrono::milliseconds limit) {
   auto const executor = self->strand_;
@@ -77,8 +77,7 @@ asio::awaitable<void> redis_connection::connect(std::chrono::milliseconds limit)
   }
 }
 
-// A look-up cannot be interrupted, so it is not waited for longer than the limit; what it finds
-// then is dropped.
+// A look-up cannot be interrupted. After `limit` this stops waiting for it and drops its result.
 asio::awaitable<redis_connection::protocol::endpoint> redis_connection::resolve(std::chrono::milliseconds limit) {
   if (!address_.socket.empty()) {
     co_return asio::local::stream_protocol::endpoint(address_.socket);

@@ -14,17 +14,16 @@
 
 namespace http_counter {
 
-/// One connection, for one command at a time. It connects with its first command. After a failure
-/// it is of no use any more.
+/// One connection, for one command at a time. The first command connects. Drop the connection after a failure.
 class redis_connection {
  public:
   redis_connection(boost::asio::io_context& ctx, redis_address const& address);
 
-  /// Sends an encoded command and returns the reply. Throws `store_error` when that takes longer
-  /// than `limit`, connecting included. May be called from any executor.
+  /// Sends an encoded command and returns the reply. Throws `store_error` if that takes longer than `limit`, connecting included. May be
+  /// called from any executor.
   static boost::asio::awaitable<resp2_reply> exchange(std::shared_ptr<redis_connection> self, std::string command, std::chrono::milliseconds limit);
 
-  /// Does the server still keep it open, as far as is known here? Only between two exchanges.
+  /// False if the server has closed the connection. Call it between two exchanges only.
   bool is_open();
 
  private:

@@ -13,7 +13,7 @@ redis_values::redis_values(asio::io_context& ctx, redis_address address, std::ch
 
 namespace {
 
-// Tokens exceed the 53 bits of Lua's numbers, so they are compared as text: the longer one is greater.
+// Tokens exceed the 53 bits of Lua's numbers, so the script compares them as text: the longer one is greater.
 constexpr std::string_view write_guarded = R"(
 local seen = redis.call('GET', KEYS[2]) or ''
 local own = ARGV[2]
@@ -72,7 +72,7 @@ asio::awaitable<resp2_reply> redis_values::run(std::string command) {
   }
   idle_.give_back(connection);
   if (reply.what == resp2_reply::kind::error) {
-    throw store_error("Redis says: " + reply.text);
+    throw store_error("Redis: " + reply.text);
   }
   co_return reply;
 }

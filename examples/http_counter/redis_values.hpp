@@ -10,16 +10,16 @@
 
 namespace http_counter {
 
-/// In Redis. Connections are made when they are needed, used by one command at a time, and kept
-/// for the next one; a failure drops all that are idle, so that the next command connects anew.
+/// Keeps the values in Redis. A command takes an idle connection or makes a new one, and gives it back. A failure drops all idle connections,
+/// so that the next command connects again.
 class redis_values : public value_store {
  public:
-  /// `limit`: for one command, connecting included.
+  /// `limit`: the timeout of one command, connecting included.
   redis_values(boost::asio::io_context& ctx, redis_address address, std::chrono::milliseconds limit);
 
   boost::asio::awaitable<std::optional<std::string>> get(std::string key) override;
   boost::asio::awaitable<void> set(std::string key, std::string value) override;
-  /// The greatest token is kept in KEY:fence; one script compares and writes.
+  /// KEY:fence keeps the greatest token; one script compares and writes.
   boost::asio::awaitable<bool> set_guarded(std::string key, std::string value, std::int64_t fence) override;
   boost::asio::awaitable<void> remove(std::string key) override;
   boost::asio::awaitable<void> ping() override;

@@ -10,16 +10,16 @@
 
 namespace http_counter {
 
-/// What the HTTP side counts. From any thread.
+/// Counts HTTP requests and connections. Thread-safe.
 class request_counters {
  public:
-  /// `route` is one of a few fixed words (route::label), so that this stays small.
+  /// `route` is one of a few fixed words (route::label), so that the map stays small.
   void count(std::string_view method, std::string_view route, unsigned status);
 
   void connection_opened() noexcept { ++connections_; }
   void connection_closed() noexcept { --connections_; }
 
-  /// Prometheus text exposition, to be put behind that of the lock client.
+  /// Prometheus text format, to be appended to that of the lock client.
   std::string to_prometheus() const;
 
  private:

@@ -12,7 +12,7 @@ long parse_length(std::string_view text) {
   long value = 0;
   auto const [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failure != std::errc{} || end != text.data() + text.size() || value < -1 || value > static_cast<long>(longest_reply)) {
-    throw resp2_error("Redis sent a length that makes no sense");
+    throw resp2_error("Redis sent an invalid length");
   }
   return value;
 }
@@ -36,7 +36,7 @@ std::optional<resp2_reply> take_reply(std::string& input) {
   auto const end = input.find(line_end);
   if (end == input.npos) {
     if (input.size() > longest_reply) {
-      throw resp2_error("Redis sent a line without an end");
+      throw resp2_error("Redis sent a line that is too long");
     }
     return std::nullopt;
   }
@@ -55,13 +55,13 @@ std::optional<resp2_reply> take_reply(std::string& input) {
         return std::nullopt;
       }
       if (input.compare(used + size, line_end.size(), line_end) != 0) {
-        throw resp2_error("Redis sent a string that does not end where it should");
+        throw resp2_error("Redis sent a string without CRLF at its end");
       }
       reply = {resp2_reply::kind::text, input.substr(used, size)};
       used += size + line_end.size();
     }
   } else {
-    throw resp2_error("this does not seem to be Redis");
+    throw resp2_error("the server does not speak the Redis protocol");
   }
   input.erase(0, used);
   return reply;

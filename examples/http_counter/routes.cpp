@@ -37,7 +37,7 @@ lock_choice parse_query(string_view query) {
 route decide_counter(http::verb method, string_view query) {
   auto const choice = parse_query(query);
   if (choice == lock_choice::wrong) {
-    return refuse(http::status::bad_request, "the query may only be lock=on or lock=off", "/counter");
+    return refuse(http::status::bad_request, "the query must be lock=on or lock=off", "/counter");
   }
   route result;
   result.locked = choice == lock_choice::on;
@@ -55,7 +55,7 @@ route decide_page(action what, http::verb method, string_view query, string_view
     return refuse(http::status::method_not_allowed, "use GET", label, "GET");
   }
   if (!query.empty()) {
-    return refuse(http::status::bad_request, "this takes no query", label);
+    return refuse(http::status::bad_request, "no query is allowed here", label);
   }
   route result;
   result.what = what;
@@ -73,7 +73,7 @@ route decide_button(action what, http::request_header<> const& request, string_v
   bool const on = chooses && query == std::string(word) + "on";
   bool const off = chooses && query == std::string(word) + "off";
   if (chooses ? !on && !off : !query.empty()) {
-    return refuse(http::status::bad_request, "the query may only be lock=on or lock=off, for a count, and go=on or go=off, for a round", label);
+    return refuse(http::status::bad_request, "the query must be lock=on or lock=off (count), go=on or go=off (round), or empty", label);
   }
   route result;
   result.what = what;
@@ -83,7 +83,7 @@ route decide_button(action what, http::request_header<> const& request, string_v
   return result;
 }
 
-/// What stands before the port: `localhost:8080`, `127.0.0.1`, `[::1]:8080`. Empty: it is none of these.
+/// The part before the port, of `localhost:8080`, `127.0.0.1` or `[::1]:8080`. Empty: not of this form.
 string_view host_without_port(string_view host) {
   auto const end = host.starts_with('[') ? host.find(']') + 1 : std::min(host.find(':'), host.size());
   string_view const port = host.substr(end);
@@ -102,7 +102,7 @@ bool is_ours(string_view host, std::vector<std::string> const& names) {
   return same("localhost") || std::any_of(names.begin(), names.end(), same);
 }
 
-/// Browsers say of what they send for a page where that page is from. Others say nothing.
+/// Did a browser send this for a page of another site? Browsers name the page's origin; other clients do not.
 bool from_elsewhere(http::request_header<> const& request, string_view host) {
   for (auto const& field : request) {
     string_view const value = view(field.value());
@@ -120,14 +120,14 @@ route decide(http::request_header<> const& request, std::vector<std::string> con
     return refuse(http::status::http_version_not_supported, "use HTTP/1.1", "none");
   }
   if (request.version() == 11 && request.count(http::field::host) != 1) {
-    return refuse(http::status::bad_request, "HTTP/1.1 wants exactly one Host", "none");
+    return refuse(http::status::bad_request, "HTTP/1.1 needs exactly one Host", "none");
   }
   string_view const host = view(request[http::field::host]);
   if (request.count(http::field::host) != 0 && !is_ours(host, names)) {
-    return refuse(http::status::forbidden, "this server does not go by that Host: use its address, or start it with --host", "none");
+    return refuse(http::status::forbidden, "this Host is not a name of this server: use its address, or start it with --host", "none");
   }
   if (from_elsewhere(request, host)) {
-    return refuse(http::status::forbidden, "requests that another site's page makes are not taken", "none");
+    return refuse(http::status::forbidden, "requests from another site's page are not allowed", "none");
   }
   if (!target.starts_with('/')) {
     return refuse(http::status::bad_request, "the target must begin with /", "none");
@@ -159,7 +159,7 @@ route decide(http::request_header<> const& request, std::vector<std::string> con
   for (auto const& [name, what] : buttons) {
     if (path == name) return decide_button(what, request, query);
   }
-  return refuse(http::status::not_found, "there are /, /counter, /stats, /metrics and /healthz", "none");
+  return refuse(http::status::not_found, "not found; use /, /counter, /stats, /metrics or /healthz", "none");
 }
 
 void set_limits(request_parser& parser) {
@@ -173,7 +173,7 @@ boost::system::error_code check_header(request_parser const& parser) {
 
 std::optional<route> decide_failure(boost::system::error_code error) {
   if (error == http::error::bad_transfer_encoding) {
-    return refuse(http::status::length_required, "give a Content-Length: bodies in chunks are not taken", "none");
+    return refuse(http::status::length_required, "send a Content-Length: chunked bodies are not supported", "none");
   }
   if (error == http::error::header_limit) {
     return refuse(http::status::request_header_fields_too_large, "the header is too long", "none");

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-// What a request asks for. No sockets here: bytes, a parser and decisions.
+// Decides what a request asks for, without sockets.
 namespace http_counter {
 
 namespace http = boost::beast::http;
@@ -23,8 +23,8 @@ enum class action {
   metrics,
   health,
   page,    ///< the live page
-  events,  ///< what it shows, as server-sent events
-  // Its buttons, which need the token:
+  events,  ///< the page's data, as server-sent events
+  // The page's buttons, which need the token:
   page_count,
   page_round,
   page_stop,
@@ -35,24 +35,24 @@ enum class action {
 struct route {
   action what = action::refuse;
   bool locked = true;  ///< for increment, reset and page_count
-  bool go = true;      ///< for page_round: begin it, or end it
-  std::string token;   ///< for a button: what the request has given, not compared yet
+  bool go = true;      ///< for page_round: start or stop
+  std::string token;   ///< for a button: the request's token, not yet checked
 
-  // Of a refusal:
+  // For `refuse`:
   http::status status = http::status::ok;
   std::string_view reason = {};  ///< static text
-  std::string_view allow = {};   ///< with 405: the methods that would do
+  std::string_view allow = {};   ///< with 405: the allowed methods
 
-  /// For the metrics: one of a few fixed words, whatever was asked for.
+  /// For the metrics: one of a few fixed words, whatever the request says.
   std::string_view label = "none";
 };
 
-/// Everything that is neither understood nor expected is refused with 400, 404 or 405; with 403 what a browser sends for another
-/// site. Such a site may have given its own name the server's address (DNS rebinding), so `Host` must be an address,
-/// `localhost`, or one of `names` (lower case); and what says where it comes from must come from there.
+/// Refuses unknown requests with 400, 404 or 405, and requests that a browser sends for another site with 403. Another site may
+/// point its own name at this server's address (DNS rebinding), so `Host` must be an address, `localhost`, or one of `names`
+/// (lower case). A request with `Origin` or `Sec-Fetch-Site` must come from this server's own page.
 route decide(http::request_header<> const& request, std::vector<std::string> const& names = {});
 
-/// Nobody needs a body to count; what is longer is refused.
+/// No request needs a body, so the limits are small.
 inline constexpr std::uint32_t header_limit = 8 * 1024;
 inline constexpr std::uint64_t body_limit = 4 * 1024;
 
@@ -60,12 +60,11 @@ using request_parser = http::request_parser<http::string_body>;
 
 void set_limits(request_parser& parser);
 
-/// What is wrong with a header that could be read; to be asked before a body is. Bodies in chunks are not taken: nobody
-/// needs them here, and Beast of Boost 1.81 asserts on some that are merely cut in an unlucky place.
+/// Checks a header before the body is read. Chunked bodies are refused: no request needs one, and Beast of Boost 1.81 fails an
+/// assertion on some that are cut in an unlucky place.
 boost::system::error_code check_header(request_parser const& parser);
 
-/// What to answer to input on which the parser failed; empty when there is nobody to answer to
-/// (the connection ended or timed out).
+/// The answer to input on which the parser failed; empty if nothing can be answered (the connection ended or timed out).
 std::optional<route> decide_failure(boost::system::error_code error);
 
 }  // namespace http_counter

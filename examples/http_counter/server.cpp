@@ -18,10 +18,10 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-server::server(asio::io_context& ctx, service& does, options const& chosen)
-    : ctx_(ctx), service_(does), limit_(chosen.request_timeout), names_(chosen.hosts), strand_(asio::make_strand(ctx)),
+server::server(asio::io_context& ctx, service& handler, options const& chosen)
+    : ctx_(ctx), service_(handler), limit_(chosen.request_timeout), names_(chosen.hosts), strand_(asio::make_strand(ctx)),
       acceptor_(strand_, tcp::endpoint(asio::ip::make_address(chosen.address), chosen.port)), signals_(strand_, SIGTERM, SIGINT),
-      last_gone_(strand_) {}
+      all_ended_(strand_) {}
 
 std::string server::url() const {
   auto const endpoint = acceptor_.local_endpoint();
@@ -44,9 +44,9 @@ asio::awaitable<bool> server::run(std::chrono::milliseconds grace) {
   for (auto const& each : sessions_) {
     session::finish(each);
   }
-  last_gone_.expires_after(grace);
+  all_ended_.expires_after(grace);
   if (!sessions_.empty()) {
-    co_await last_gone_.async_wait(as_tuple);
+    co_await all_ended_.async_wait(as_tuple);
   }
   co_return sessions_.empty();
 }
@@ -59,7 +59,7 @@ asio::awaitable<void> server::accept_all() {
     if (!error) {
       start(std::move(peer));
     } else if (!stopping_ && error != asio::error::connection_aborted) {
-      // No file descriptors, most likely. It will pass when connections are closed.
+      // Most likely out of file descriptors: wait until connections close.
       asio::steady_timer pause(strand_, std::chrono::milliseconds(100));
       co_await pause.async_wait(as_tuple);
     }
@@ -78,7 +78,7 @@ void server::start(session::socket peer) {
     service_.counters().connection_closed();
     sessions_.erase(added);
     if (stopping_ && sessions_.empty()) {
-      last_gone_.cancel();
+      all_ended_.cancel();
     }
   };
   asio::co_spawn(executor, session::run(added), asio::bind_executor(strand_, std::move(ended)));

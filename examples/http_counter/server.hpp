@@ -18,17 +18,17 @@
 
 namespace http_counter {
 
-/// Accepts connections until a signal says stop, then answers what is in flight.
+/// Accepts connections until a signal, then answers the requests in flight.
 class server {
  public:
-  /// Listens from here on. Throws `boost::system::system_error`.
-  server(boost::asio::io_context& ctx, service& does, options const& chosen);
+  /// Starts to listen. Throws `boost::system::system_error`.
+  server(boost::asio::io_context& ctx, service& handler, options const& chosen);
 
-  /// `http://127.0.0.1:8080`, with the real port.
+  /// For example `http://127.0.0.1:8080`, with the actual port.
   std::string url() const;
 
-  /// Ends after SIGTERM or SIGINT, when the last connection has ended or `grace` is over. True if
-  /// all have ended. To be run by `executor()`. A second signal ends the process.
+  /// Runs until SIGTERM or SIGINT, and then until the last connection has ended or `grace` has passed. Returns true if all have ended.
+  /// Run it on `executor()`. A second signal kills the process.
   boost::asio::awaitable<bool> run(std::chrono::milliseconds grace);
 
   session::strand executor() const { return strand_; }
@@ -41,10 +41,10 @@ class server {
   service& service_;
   std::chrono::milliseconds limit_;
   std::vector<std::string> const names_;
-  session::strand strand_;  // everything below belongs to it
+  session::strand strand_;  // protects everything below
   boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, session::strand> acceptor_;
   boost::asio::signal_set signals_;
-  boost::asio::steady_timer last_gone_;
+  boost::asio::steady_timer all_ended_;
   std::unordered_set<std::shared_ptr<session>> sessions_;
   bool stopping_ = false;
 };

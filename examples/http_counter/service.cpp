@@ -33,7 +33,7 @@ response unavailable(json::object body) {
   return out;
 }
 
-// "changed" tells who wants to try again whether that might count twice.
+// "changed" tells the client whether a retry might count twice.
 response failed(counter_error const& error) {
   json::object body{{"error", error.what()}};
   if (error.why == counter_error::cause::damaged) {
@@ -83,7 +83,8 @@ std::shared_ptr<feed::listener> service::listen(feed::listener::strand where) {
 response service::document() {
   std::string const nonce = random_word();
   response out = with_body(http::status::ok, "text/html; charset=utf-8", page_.document(nonce));
-  // Nothing from elsewhere, nothing to elsewhere, in no other page; and no script but the page's own, whatever a name contains.
+  // The page loads nothing from other sites, sends nothing to them, and cannot be framed. It runs only its own scripts, even if a lock's name
+  // contains HTML.
   out.set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-" + nonce + "'; style-src 'nonce-" + nonce +
                                          "'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
   out.set("Cross-Origin-Opener-Policy", "same-origin");

@@ -16,18 +16,18 @@ namespace http_counter {
 
 using response = http::response<http::string_body>;
 
-/// Answers what routes.hpp has decided. Knows HTTP messages but no connections. From any thread.
+/// Carries out what routes.hpp has decided. Knows HTTP messages but no connections. Thread-safe.
 class service {
  public:
   service(conch::client& locks, value_store& values, counter& number, page& live) : locks_(locks), values_(values), counter_(number), page_(live) {}
 
-  /// Never throws for what may go wrong outside: that becomes a 500 or 503 with a JSON body.
+  /// Does not throw if a server fails: the answer is then 500 or 503 with a JSON body.
   boost::asio::awaitable<response> answer(route asked, std::string_view method);
 
-  /// Of a request that was refused; `answer` does it as well.
+  /// The answer to a refused request.
   response refuse(route const& refusal, std::string_view method);
 
-  /// What /events sends, for as long as the connection lasts. Nothing if too many listen already.
+  /// The source of /events for one connection. Null if there are too many listeners.
   std::shared_ptr<feed::listener> listen(feed::listener::strand where);
 
   request_counters& counters() noexcept { return counters_; }

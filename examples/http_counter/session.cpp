@@ -20,7 +20,7 @@ using boost::system::error_code;
 
 namespace {
 
-// Known methods only: the word goes into the metrics.
+// Unknown methods become "other": the word is a label of the metrics, which must stay few.
 std::string method_of(request_parser const& parser) {
   auto const method = parser.is_header_done() ? parser.get().method() : http::verb::unknown;
   auto const text = http::to_string(method);
@@ -29,8 +29,8 @@ std::string method_of(request_parser const& parser) {
 
 }  // namespace
 
-session::session(socket peer, service& does, std::chrono::milliseconds limit, std::vector<std::string> const& names)
-    : stream_(std::move(peer)), service_(does), limit_(limit), names_(names) {}
+session::session(socket peer, service& handler, std::chrono::milliseconds limit, std::vector<std::string> const& names)
+    : stream_(std::move(peer)), service_(handler), limit_(limit), names_(names) {}
 
 asio::awaitable<void> session::run(std::shared_ptr<session> self) {
   error_code ignored;
@@ -56,7 +56,7 @@ void session::finish(std::shared_ptr<session> const& self) {
   });
 }
 
-// False when the connection is to be closed.
+// Returns false if the connection must be closed.
 asio::awaitable<bool> session::serve_one() {
   error_code const error = co_await read_request();
   if (error) {
@@ -82,7 +82,7 @@ asio::awaitable<bool> session::serve_one() {
   if (asked.what == action::refuse) {
     out = service_.refuse(asked, method);
   } else {
-    stream_.expires_never();  // the service bounds its own time
+    stream_.expires_never();  // the service has its own timeouts
     out = co_await service_.answer(asked, method);
   }
   bool const keep_alive = wants_more && !finishing_;
@@ -106,8 +106,8 @@ asio::awaitable<error_code> session::read_request() {
   if (!error && !parser_->is_done()) {
     auto const expected = parser_->get()[http::field::expect];
     if (beast::iequals(expected, "100-continue")) {
-      static constexpr char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-      auto const bytes = asio::buffer(go_on, sizeof go_on - 1);
+      static constexpr char continue_100[] = "HTTP/1.1 100 Continue\r\n\r\n";
+      auto const bytes = asio::buffer(continue_100, sizeof continue_100 - 1);
       co_await asio::async_write(stream_, bytes, as_tuple);
     }
     auto rest = co_await http::async_read(stream_, buffer_, *parser_, as_tuple);
@@ -127,9 +127,9 @@ asio::awaitable<bool> session::write(response out, bool keep_alive) {
   co_return !std::get<0>(written);
 }
 
-// Server-sent events: a header without a length, and each text as one event, until either side ends it. Always false.
+// Server-sent events: a header without a length, then one event per text, until either side ends it. Returns false.
 asio::awaitable<bool> session::stream(std::string_view method) {
-  constexpr auto sign_of_life = std::chrono::seconds(10);  // finds out whether the peer is there
+  constexpr auto keep_alive_every = std::chrono::seconds(10);  // a write to a dead peer fails, sooner or later
   listener_ = service_.listen(stream_.get_executor());
   service_.counters().count(method, "/events", listener_ ? 200 : 503);
   std::string bytes = listener_ ? "HTTP/1.1 200 OK\r\nServer: conch-http-counter\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
@@ -143,7 +143,7 @@ asio::awaitable<bool> session::stream(std::string_view method) {
     auto written = co_await asio::async_write(stream_, out, as_tuple);
     more = !std::get<0>(written) && listener_ && !finishing_;
     if (more) {
-      feed::message const next = co_await listener_->wait(seen, sign_of_life);
+      feed::message const next = co_await listener_->wait(seen, keep_alive_every);
       more = !finishing_;
       bytes = next.number == seen ? ":\n\n" : "id: " + std::to_string(next.number) + "\ndata: " + *next.text + "\n\n";
       seen = next.number;
@@ -153,8 +153,7 @@ asio::awaitable<bool> session::stream(std::string_view method) {
   co_return false;
 }
 
-// Closing while bytes of the peer lie unread would reset the connection, and the peer might lose
-// the answer that tells it what was wrong.
+// Closing a socket with unread input would reset the connection, and the peer might lose the answer that explains the error.
 asio::awaitable<void> session::linger() {
   constexpr std::size_t most = 1024 * 1024;
   error_code error;

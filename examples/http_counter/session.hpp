@@ -17,21 +17,20 @@
 
 namespace http_counter {
 
-/// One HTTP connection: reads a request, answers it, and so on until either side has enough.
+/// One HTTP connection: reads and answers requests until either side closes it.
 class session {
  public:
   using strand = boost::asio::strand<boost::asio::io_context::executor_type>;
   using socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, strand>;
 
-  /// `limit`: for a request to come in and, on its own, for an answer to go out.
-  /// `names`: what the server may be called, see `decide`. They outlive the session.
-  session(socket peer, service& does, std::chrono::milliseconds limit, std::vector<std::string> const& names);
+  /// `limit`: the timeout for reading a request, and again for writing its answer.
+  /// `names`: the server's names, see `decide`. They must outlive the session.
+  session(socket peer, service& handler, std::chrono::milliseconds limit, std::vector<std::string> const& names);
 
-  /// Ends when the connection has ended. To be run by the executor of the socket.
+  /// Ends with the connection. Run it on the executor of the socket.
   static boost::asio::awaitable<void> run(std::shared_ptr<session> self);
 
-  /// Closes the connection once what is in flight is answered: at once, if nothing is. From any
-  /// thread.
+  /// Closes the connection after answering a request in flight, or at once if there is none. Thread-safe.
   static void finish(std::shared_ptr<session> const& self);
 
  private:
@@ -47,7 +46,7 @@ class session {
   std::vector<std::string> const& names_;
   boost::beast::flat_buffer buffer_;
   std::optional<request_parser> parser_;
-  std::shared_ptr<feed::listener> listener_;  ///< while it streams
+  std::shared_ptr<feed::listener> listener_;  ///< set while this session streams /events
   bool reading_ = false;
   bool finishing_ = false;
 };

@@ -6,7 +6,7 @@ namespace http_counter {
 
 namespace {
 
-// Whole ones: Boost.JSON writes a double as 2.56E2.
+// Integers, because Boost.JSON writes a double as 2.56E2.
 std::int64_t microseconds(conch::duration d) { return d.count() / 1000; }
 
 boost::json::object to_json(conch::histogram const& h) {

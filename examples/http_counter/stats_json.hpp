@@ -5,7 +5,7 @@
 
 namespace http_counter {
 
-/// All counters under their own names; of the histograms: count, mean and quantiles in µs.
+/// All counters by name; for each histogram the count, and the mean and quantiles in µs.
 boost::json::object to_json(conch::statistics const& s);
 
 }  // namespace http_counter

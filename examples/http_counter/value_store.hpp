@@ -9,13 +9,13 @@
 
 namespace http_counter {
 
-/// The store cannot be reached, or refuses. Its text is fit for the caller of the HTTP API.
+/// The store cannot be reached or refuses. The text may be shown to the HTTP client.
 struct store_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Text by key, with plain reads and writes, and one that shows a fencing token. All of it throws `store_error`, in bounded
-/// time; a failed write may have happened. From any thread.
+/// A key-value store with plain reads and writes, and one write with a fencing token. All functions end in bounded time and may
+/// throw `store_error`; a failed write may have happened. Thread-safe.
 class value_store {
  public:
   value_store() = default;
@@ -25,7 +25,7 @@ class value_store {
 
   virtual boost::asio::awaitable<std::optional<std::string>> get(std::string key) = 0;
   virtual boost::asio::awaitable<void> set(std::string key, std::string value) = 0;
-  /// False: somebody with a greater token has written, and nothing was changed. A store that cannot compare writes in any case.
+  /// Returns false, without a write, if a greater token has written already. A store that cannot compare tokens always writes.
   virtual boost::asio::awaitable<bool> set_guarded(std::string key, std::string value, std::int64_t fence);
   virtual boost::asio::awaitable<void> remove(std::string key) = 0;
   virtual boost::asio::awaitable<void> ping() = 0;
